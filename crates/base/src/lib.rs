@@ -59,7 +59,7 @@ pub use hash::content_hash;
 pub use natural::{Natural, natural};
 pub use random::Stream;
 pub use row::TextRow;
-pub use time::Ns;
+pub use time::{Ns, Ns32};
 pub use user::own_uid;
 pub use version::Version;
 

@@ -90,6 +90,32 @@ impl Ns {
     }
 }
 
+/// A time of at most 4.29 s, in ns, where many are kept; longer ones become the longest. Periods of deadline tasks are
+/// not longer (`sched_deadline_period_max_us`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Ns", into = "Ns")]
+pub struct Ns32(u32);
+
+impl Ns32 {
+    pub const ZERO: Ns32 = Ns32(0);
+    /// The number of ns.
+    pub fn ns(self) -> u64 {
+        self.0.into()
+    }
+}
+
+impl From<Ns> for Ns32 {
+    fn from(time: Ns) -> Ns32 {
+        Ns32(u32::try_from(time.0).unwrap_or(u32::MAX))
+    }
+}
+
+impl From<Ns32> for Ns {
+    fn from(time: Ns32) -> Ns {
+        Ns(time.ns())
+    }
+}
+
 impl Add for Ns {
     type Output = Ns;
     #[inline]

@@ -1,7 +1,7 @@
 //! Task policies, nice values and weights (the weight table is the same since 2.6.23).
 
 use crate::{History, history};
-use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_base::{Error, Ns, Ns32, Result, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ pub enum Policy {
     Fifo,
     /// SCHED_RR: SCHED_FIFO with turns among equals.
     Rr,
+    /// SCHED_DEADLINE: a runtime in each period, the earliest deadline first. Before all others.
+    Deadline,
 }
 
 impl std::fmt::Display for Policy {
@@ -30,12 +32,13 @@ impl std::fmt::Display for Policy {
             Policy::Idle => "idle",
             Policy::Fifo => "fifo",
             Policy::Rr => "rr",
+            Policy::Deadline => "deadline",
         })
     }
 }
 
 impl Policy {
-    /// Reads "SCHED_OTHER", "other", "normal", "batch", "idle", "fifo", "rr".
+    /// Reads "SCHED_OTHER", "other", "normal", "batch", "idle", "fifo", "rr", "deadline".
     ///
     /// # Errors
     /// When the name is none of these.
@@ -47,7 +50,11 @@ impl Policy {
             "idle" => Ok(Policy::Idle),
             "fifo" => Ok(Policy::Fifo),
             "rr" => Ok(Policy::Rr),
-            _ => Err(Error::unknown("scheduling policy", text, ["other", "batch", "idle", "fifo", "rr"])),
+            "deadline" => Ok(Policy::Deadline),
+            _ => {
+                let known = ["other", "batch", "idle", "fifo", "rr", "deadline"];
+                Err(Error::unknown("scheduling policy", text, known))
+            }
         }
     }
     /// The first kernel that has it; `None`: all have it.
@@ -55,6 +62,7 @@ impl Policy {
         match self {
             Policy::Batch => Some(history::came("o1-batch")),
             Policy::Idle => Some(history::went("o1")),
+            Policy::Deadline => Some(Version::new(3, 14)),
             Policy::Other | Policy::Fifo | Policy::Rr => None,
         }
     }
@@ -72,13 +80,20 @@ pub struct Attr {
     pub nice: i8,
     /// Real-time priority, 1 to 99, for FIFO and RR; else 0.
     pub rt_priority: u8,
-    /// The slice it asks for (`sched_attr.sched_runtime` of a fair task, 6.12 and later); 0: the kernel's own.
-    #[serde(default, skip_serializing_if = "no_slice")]
-    pub slice: Ns,
+    /// The slice it asks for (`sched_attr.sched_runtime` of a fair task, 6.12 and later); 0: the kernel's own. Of a
+    /// deadline task the runtime in each period.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slice: Ns32,
+    /// Of a deadline task: how long after the period's beginning its runtime is due.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deadline: Ns32,
+    /// Of a deadline task.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub period: Ns32,
 }
 
-fn no_slice(slice: &Ns) -> bool {
-    slice.0 == 0
+fn is_zero(time: &Ns32) -> bool {
+    *time == Ns32::ZERO
 }
 
 /// The shortest and the longest slice a task can ask for; kernels clamp to these (6.12).
@@ -101,12 +116,16 @@ impl AttrChange {
     /// one.
     pub fn over(self, attr: Attr) -> Attr {
         let policy = self.policy.unwrap_or(attr.policy);
-        let rt_priority = if policy.is_fair() { 0 } else { attr.rt_priority.max(1) };
+        let was_deadline = attr.policy == Policy::Deadline;
+        let of_policy = if was_deadline && policy != attr.policy { Attr::default() } else { attr };
+        let ranked = matches!(policy, Policy::Fifo | Policy::Rr);
         Attr {
             policy,
             nice: self.nice.unwrap_or(attr.nice),
-            slice: self.slice.unwrap_or(attr.slice),
-            rt_priority,
+            slice: self.slice.map_or(of_policy.slice, Ns32::from),
+            rt_priority: if ranked { attr.rt_priority.max(1) } else { 0 },
+            deadline: of_policy.deadline,
+            period: of_policy.period,
         }
     }
     /// Whether nothing is changed.
@@ -116,8 +135,14 @@ impl AttrChange {
     /// Checks that a task can have them.
     ///
     /// # Errors
-    /// A nice value or slice out of range.
+    /// A nice value or slice out of range, and a policy that needs more than a change states.
     pub fn check(self) -> Result<()> {
+        if self.policy == Some(Policy::Deadline) {
+            let text =
+                "policy deadline needs a runtime, a deadline and a period, which a change does not state";
+            return Err(Error::input(text)
+                .help("tasks of an rt-app file have them: dl-runtime, dl-deadline, dl-period"));
+        }
         if let Some(nice) = self.nice.filter(|n| !(-20..=19).contains(n)) {
             return Err(Error::input(format!("nice {nice} is not -20 to 19")));
         }
@@ -199,6 +224,14 @@ mod tests {
             (fifo.over(Attr::nice(5)).rt_priority, batch.over(fifo.over(Attr::nice(5))).rt_priority),
             (1, 0)
         );
+        let deadline = Attr {
+            policy: Policy::Deadline,
+            slice: Ns::ms(1).into(),
+            deadline: Ns::ms(5).into(),
+            period: Ns::ms(10).into(),
+            ..Attr::default()
+        };
+        assert_eq!(batch.over(deadline), Attr { policy: Policy::Batch, ..Attr::default() });
         assert!(!batch.is_empty() && AttrChange::default().is_empty());
     }
 
@@ -206,6 +239,8 @@ mod tests {
     fn what_no_task_can_have_is_refused() {
         let nice = AttrChange { nice: Some(20), ..AttrChange::default() };
         assert!(nice.check().unwrap_err().to_string().contains("-20 to 19"));
+        let deadline = AttrChange { policy: Some(Policy::Deadline), ..AttrChange::default() };
+        assert!(deadline.check().unwrap_err().to_string().contains("dl-period"));
         let slice = |policy, slice| AttrChange { policy, slice: Some(slice), nice: None }.check();
         assert!(slice(None, Ns::us(99)).unwrap_err().to_string().contains("100us to 100ms"));
         assert!(

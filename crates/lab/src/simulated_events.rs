@@ -74,6 +74,7 @@ pub(crate) fn cast(machine: &Machine, built: &Built, names: &[TaskName], release
         let leader = *leaders.entry(task.part).or_insert(tid);
         let prio = match task.attr.policy {
             Policy::Fifo | Policy::Rr => 99 - i32::from(task.attr.rt_priority),
+            Policy::Deadline => -1,
             _ => NICE_0 + i32::from(task.attr.nice),
         };
         Actor {

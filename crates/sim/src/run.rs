@@ -18,7 +18,7 @@ use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
-use schedlab_kernel::{Attr, History, Kernel};
+use schedlab_kernel::{Attr, History, Kernel, Policy};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
@@ -62,6 +62,13 @@ pub fn run(
 ) -> Result<SimReport> {
     let Setup { machine, kernel, changes, mut workload, seed, background, check, stop, clock: watched } =
         setup;
+    let later = workload.later_attrs.iter();
+    if workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.policy == Policy::Deadline) {
+        let text = "the simulator's rules have no SCHED_DEADLINE";
+        return Err(
+            Error::input(text).help("backend 'code' runs it: the kernel's own class (--backend code)")
+        );
+    }
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
     let mut others = Unbooted::of(machine, &mut workload)?;

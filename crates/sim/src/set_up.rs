@@ -193,7 +193,7 @@ mod tests {
     fn a_starter_with_a_slice_of_its_own_begins_with_a_deadline_by_it() {
         for version in ["v6.12", "v6.18", "v7.3"] {
             with_system(version, |sys| {
-                let short = Attr { slice: Ns::us(100), ..Attr::default() };
+                let short = Attr { slice: Ns::us(100).into(), ..Attr::default() };
                 let tasks = [Attr::default(), short].map(|attr| starter(sys, attr, ROOT_GROUP));
                 let e = sys.entity(tasks[1]);
                 assert_eq!((e.slice_ns, e.deadline - e.vruntime), (100_000, 100_000), "{version}");

@@ -72,12 +72,15 @@ pub fn attr_of(attr: TaskAttr) -> Attr {
         Policy::Rr => 2,
         Policy::Batch => 3,
         Policy::Idle => 5,
+        Policy::Deadline => 6,
     };
     Attr {
         policy,
         nice: attr.nice.into(),
         rt_priority: attr.rt_priority.into(),
-        runtime_ns: attr.slice.0,
+        runtime_ns: attr.slice.ns(),
+        deadline_ns: attr.deadline.ns(),
+        period_ns: attr.period.ns(),
         ..Attr::default()
     }
 }

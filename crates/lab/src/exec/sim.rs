@@ -6,7 +6,7 @@ use super::{Made, guessed};
 use crate::cell::Cell;
 use crate::memory_estimate;
 use crate::simulated_events::{Both, cast};
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Ns32, Result, Stream, Version, Warning};
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{History, Kernel, Limit, Policy};
 use schedlab_machine::{Domains, Machine};
@@ -80,7 +80,12 @@ pub(super) fn made(
     let prepared = Prepared::of(cell, seed, &machine)?;
     let workload = &prepared.workload;
     let later = workload.later_attrs.iter();
-    let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
+    let asks = workload
+        .tasks
+        .iter()
+        .map(|t| &t.attr)
+        .chain(later)
+        .any(|a| a.slice != Ns32::ZERO && a.policy.is_fair());
     let later = workload.later_attrs.iter();
     let policies: Vec<Policy> =
         workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();

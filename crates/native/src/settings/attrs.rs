@@ -66,12 +66,19 @@ pub fn at_exec(command: &mut Command, change: AttrChange) -> Result<()> {
 
 /// The error when the kernel refuses attributes, with help on what it takes.
 pub(crate) fn refused(attr: Attr, error: &io::Error) -> Error {
-    let Attr { policy, nice, rt_priority, slice } = attr;
+    let Attr { policy, nice, rt_priority, .. } = attr;
+    let [slice, deadline, period] = [attr.slice, attr.deadline, attr.period].map(Ns::from);
     if policy.is_fair() {
         let with = if slice == Ns::ZERO { String::new() } else { format!(" and a slice of {slice}") };
         Error::machine(format!("can't set policy {policy} with nice {nice}{with}: {error}")).help(
             "SCHED_BATCH, SCHED_IDLE and a higher nice value need no privilege; a lower nice value, or another \
              user's process, needs CAP_SYS_NICE or RLIMIT_NICE (ulimit -e)",
+        )
+    } else if policy == Policy::Deadline {
+        let text =
+            format!("can't set SCHED_DEADLINE with {slice} in {period}, due after {deadline}: {error}");
+        Error::machine(text).help(
+            "it needs CAP_SYS_NICE, all CPUs of the root domain, and bandwidth that is left (kernel.sched_rt_runtime_us)",
         )
     } else {
         let range = if (1..=99).contains(&rt_priority) { "" } else { "; priorities are 1 to 99" };
@@ -117,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_nobody_may_have_is_told_in_words() {
-        let odd = Attr { policy: Policy::Fifo, nice: 0, rt_priority: 0, slice: Ns::ZERO };
+        let odd = Attr { policy: Policy::Fifo, ..Attr::default() };
         assert!(check(odd).unwrap_err().to_string().contains("priorities are 1 to 99"));
         let mut command = Command::new("true");
         let change = AttrChange { nice: Some(99), ..AttrChange::default() };

@@ -6,7 +6,7 @@
 //! sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
 use libc::{c_int, c_void};
-use schedlab_base::{CpuId, Ns};
+use schedlab_base::CpuId;
 use schedlab_kernel::{Attr, Policy};
 use std::io;
 use std::mem::MaybeUninit;
@@ -178,6 +178,7 @@ fn policy_number(policy: Policy) -> c_int {
         Policy::Idle => libc::SCHED_IDLE,
         Policy::Fifo => libc::SCHED_FIFO,
         Policy::Rr => libc::SCHED_RR,
+        Policy::Deadline => libc::SCHED_DEADLINE,
     }
 }
 
@@ -200,10 +201,10 @@ pub fn set_attr_of(thread: u32, attr: Attr) -> io::Result<()> {
         sched_flags: 0,
         sched_nice: i32::from(attr.nice),
         sched_priority: u32::from(attr.rt_priority),
-        // A fair task's own slice; kernels before 6.12 ignore it.
-        sched_runtime: if attr.policy.is_fair() { attr.slice.0 } else { 0 },
-        sched_deadline: 0,
-        sched_period: 0,
+        // A fair task's own slice, which kernels before 6.12 ignore, or a deadline task's runtime.
+        sched_runtime: attr.slice.ns(),
+        sched_deadline: attr.deadline.ns(),
+        sched_period: attr.period.ns(),
     };
     // SAFETY: `wish` is a whole sched_attr that states its own size; the kernel only reads it.
     let r = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, ptr::from_ref(&wish), 0) };
@@ -224,13 +225,13 @@ pub fn attr_of(thread: u32) -> io::Result<Attr> {
         check(r as c_int)?;
         seen.assume_init()
     };
-    let known = [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr];
+    let known = [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr, Policy::Deadline];
     let policy = known.into_iter().find(|p| policy_number(*p) as u32 == seen.sched_policy);
     Ok(Attr {
         policy: policy.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?,
         nice: seen.sched_nice.clamp(-20, 19) as i8,
         rt_priority: seen.sched_priority.min(99) as u8,
-        slice: Ns::ZERO,
+        ..Attr::default()
     })
 }
 

@@ -173,7 +173,7 @@ fn attr() -> impl Strategy<Value = Attr> {
     let nice = prop_oneof![2 => Just(0i8), 1 => -20i8..20];
     (policy, nice, slice, 1u8..5).prop_map(|(policy, nice, slice, priority)| {
         if policy.is_fair() {
-            Attr { policy, nice, slice: Ns(slice), rt_priority: 0 }
+            Attr { policy, nice, slice: Ns(slice).into(), ..Attr::default() }
         } else {
             Attr { policy, rt_priority: priority, ..Attr::default() }
         }
@@ -272,7 +272,7 @@ struct Draw {
 fn crowd() -> impl Strategy<Value = Draw> {
     let slice = |range: std::ops::Range<u64>| prop_oneof![1 => Just(0u64), 3 => range];
     let of = |acts: Vec<Act>, slice: u64, copies: usize| {
-        let attr = Attr { slice: Ns(slice), ..Attr::default() };
+        let attr = Attr { slice: Ns(slice).into(), ..Attr::default() };
         Plan { acts, attr, mask: None, group: None, parent: None, copies }
     };
     let hogs = (slice(1_000_000..20_000_000), 2usize..14)

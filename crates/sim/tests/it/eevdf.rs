@@ -58,11 +58,11 @@ proptest! {
         seed in any::<u64>(),
         tasks in prop::collection::vec((-8i8..8, prop_oneof![Just(0u64), 100u64..5_000]), 2..9),
     ) {
-        let attr = |(nice, us): &(i8, u64)| Attr { slice: Ns::us(*us), ..Attr::nice(*nice) };
+        let attr = |(nice, us): &(i8, u64)| Attr { slice: Ns::us(*us).into(), ..Attr::nice(*nice) };
         let attrs: Vec<Attr> = tasks.iter().map(attr).collect();
         let run = hogs(text, hz, seed, &attrs);
         let total: u64 = attrs.iter().map(|a| a.weight(NEWEST)).sum();
-        let longest = attrs.iter().map(|a| a.slice.0).max().unwrap_or(0).max(1_400_000);
+        let longest = attrs.iter().map(|a| a.slice.ns()).max().unwrap_or(0).max(1_400_000);
         // A picked task is not ahead, and a grant lasts a slice and then to the next tick. So no task gets
         // further ahead than that.
         let tick = 1_000_000_000 / hz;
@@ -77,7 +77,7 @@ proptest! {
                 // The waiting task would have had its share of this time.
                 let others = (attrs.len() as u64 - 1) * (tick + OVERHEAD) + granted;
                 let share = u128::from(others) * u128::from(attr.weight(NEWEST)) / u128::from(total);
-                let bound = attr.slice.0.max(1_400_000) + share as u64 + OVERHEAD;
+                let bound = attr.slice.ns().max(1_400_000) + share as u64 + OVERHEAD;
                 prop_assert!(due <= had + bound, "{}: {} ns behind, at most {}", text, due - had, bound);
             }
         }

@@ -121,7 +121,7 @@ fn attr(params: &Params, kind: &str) -> Result<Attr> {
     Ok(Attr {
         policy: policy(params, &format!("{kind}_policy"))?,
         nice: params.nice(&format!("{kind}_nice"))?,
-        slice,
+        slice: slice.into(),
         ..Attr::default()
     })
 }

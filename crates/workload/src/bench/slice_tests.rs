@@ -66,7 +66,7 @@ fn kinds_of_tasks_have_their_own_attributes_and_cpus() {
     let names: Vec<&str> = built.tasks.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(names, ["hog/0", "hog/1", "hog/2", "hog/3", "hog/4", "waker/0", "waker/1", "sampler"]);
     let hog = Attr { policy: Policy::Batch, ..Attr::nice(5) };
-    let waker = Attr { policy: Policy::Idle, slice: Ns::us(300), ..Attr::default() };
+    let waker = Attr { policy: Policy::Idle, slice: Ns::us(300).into(), ..Attr::default() };
     assert!(built.tasks[..5].iter().all(|t| t.attr == hog));
     assert!(built.tasks[5..7].iter().all(|t| t.attr == waker && t.affinity.is_none()));
     assert_eq!(built.tasks[7].attr, Attr { policy: Policy::Batch, ..Attr::default() });

@@ -59,11 +59,19 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"policy": "SCHED_OTTER", "run": 1}"#,
-            "t.json:2:17: unknown scheduling policy 'SCHED_OTTER'\n  help: known: other, batch, idle, fifo, rr",
+            "t.json:2:17: unknown scheduling policy 'SCHED_OTTER'\n  help: known: other, batch, idle, fifo, rr, deadline",
         ),
         (
             r#""a": {"policy": "SCHED_DEADLINE", "run": 1}"#,
-            "t.json:2:17: SCHED_DEADLINE is neither simulated nor asked of live kernels; rt-app runs it\n  help: use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE; or SCHED_FIFO or SCHED_RR, which live kernels run",
+            "t.json:2:7: a SCHED_DEADLINE task needs 'dl-runtime'\n  help: dl-runtime <= dl-deadline <= dl-period, in us",
+        ),
+        (
+            r#""a": {"policy": "SCHED_DEADLINE", "dl-runtime": 900, "dl-deadline": 800, "dl-period": 1000, "run": 1}"#,
+            "t.json:2:35: a runtime of 900us, due after 800us, in a period of 1ms\n  help: dl-runtime <= dl-deadline <= dl-period, in us",
+        ),
+        (
+            r#""a": {"dl-period": 1000, "run": 1}"#,
+            "t.json:2:7: 'dl-period' is of SCHED_DEADLINE, and the policy is other\n  help: policy = SCHED_DEADLINE beside it",
         ),
         (
             r#""a": {"cpus": [0, 4096], "run": 1}"#,

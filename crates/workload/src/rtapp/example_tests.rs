@@ -15,6 +15,8 @@ enum Becomes {
     RunsWithRuntime,
     /// It runs everywhere, on machines with this many CPUs or more; live kernels take a right for this policy.
     RealTime(usize, &'static str),
+    /// It runs on live kernels that give the right, and on the kernel's own code; our rules have no such class.
+    Deadline,
     /// It runs where task groups do, its tasks in the group of this path.
     InGroup(&'static str),
     /// It is refused at this line and column, with these words.
@@ -30,7 +32,7 @@ const EXAMPLES: &[(&str, &str, Becomes)] = &[
     ("browser-short.json", "repeated-events", Runs(1)),
     ("cpufreq_governor_efficiency/calibration.json", "fifo-by-default", RealTime(1, "SCHED_FIFO")),
     ("cpufreq_governor_efficiency/dvfs.json", "fifo-task", RealTime(2, "SCHED_FIFO")),
-    ("custom-slice.json", "slice-beside-deadline", Refused(4, 52, "SCHED_DEADLINE is neither simulated nor asked of live kernels; rt-app runs it")),
+    ("custom-slice.json", "slice-beside-deadline", Deadline),
     ("merge/global.json", "global-alone", Refused(1, 1, "the file has no 'tasks'")),
     ("merge/resources.json", "resources-alone", Refused(1, 1, "the file has no 'tasks'")),
     ("merge/thread0.json", "before-2014", Refused(4, 4, "task 't' has 'exec', which is not supported")),
@@ -104,6 +106,10 @@ fn each_syntax_of_the_examples_becomes_what_the_table_says() {
                 let built = plain.unwrap_or_else(|e| panic!("{e}"));
                 assert_eq!((real_time(&built).as_deref(), fewest_cpus(name)), (Some(*policy), *cpus));
             }
+            Deadline => {
+                let built = plain.unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!((real_time(&built).as_deref(), fewest_cpus(name)), (Some("SCHED_DEADLINE"), 1));
+            }
             InGroup(path) => {
                 let built = plain.unwrap_or_else(|e| panic!("{e}"));
                 let of = |t: &crate::build::TaskDecl| built.groups[t.group.index()].path.as_str();
@@ -145,6 +151,10 @@ pub fn table() -> String {
                     "yes",
                     [right, cpus(*n)].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; "),
                 )
+            }
+            Deadline => {
+                let about = "backend code runs it; live, SCHED_DEADLINE takes the right (root, CAP_SYS_NICE)";
+                ("no", "yes", about.to_owned())
             }
             InGroup(_) => ("yes", "yes", "needs the right to make control groups".to_owned()),
             Refused(_, _, words) => ("no", "no", (*words).replace("'t'", "'thread'")),

@@ -51,8 +51,7 @@ const fn row(level: Level, name: &'static str, fate: Fate, about: &'static str) 
     Key { level, name, fate, about }
 }
 
-const DEADLINE: &str =
-    "belongs to SCHED_DEADLINE, which schedlab neither simulates nor runs live; rt-app runs it";
+const OLD_DEADLINE: &str = "a key of rt-app before 2014; today's are dl-period and dl-deadline";
 const CLAMP: &str = "utilisation clamps are not modelled";
 const BEFORE_2014: &str =
     "a key of rt-app before 2014, which had no events; today's rt-app refuses such tasks";
@@ -83,8 +82,8 @@ pub const KEYS: &[Key] = {
         row(Task, "instance", Done, "threads of this kind (1); 0: only by fork"),
         row(Task, "delay", Done, "start this many us after the run's start"),
         row(Task, "phases", Done, "phases by name, in the order of the file"),
-        row(Task, "period", Refused, DEADLINE),
-        row(Task, "deadline", Refused, DEADLINE),
+        row(Task, "period", Refused, OLD_DEADLINE),
+        row(Task, "deadline", Refused, OLD_DEADLINE),
         row(Task, "exec", Refused, BEFORE_2014),
         row(Task, "lock_order", Refused, BEFORE_2014),
         row(Task, "resources", Refused, BEFORE_2014),
@@ -92,9 +91,9 @@ pub const KEYS: &[Key] = {
         row(Phase, "policy", Done, "SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR; from this phase on"),
         row(Phase, "priority", Done, "nice value (0), or real-time priority (10); from this phase on"),
         row(Phase, "cpus", Done, "CPUs of this phase; else the task's; else all. CPUs that the machine lacks are ignored"),
-        row(Phase, "dl-runtime", Done, "slice in us that a SCHED_OTHER or SCHED_BATCH task asks for (kernels from 6.12 on), limited to 100 us to 100 ms as kernels do"),
-        row(Phase, "dl-period", Refused, DEADLINE),
-        row(Phase, "dl-deadline", Refused, DEADLINE),
+        row(Phase, "dl-runtime", Done, "slice in us that a SCHED_OTHER or SCHED_BATCH task asks for (kernels from 6.12 on), limited to 100 us to 100 ms as kernels do; runtime in us of a SCHED_DEADLINE task in each period"),
+        row(Phase, "dl-period", Done, "period in us of a SCHED_DEADLINE task; default its runtime"),
+        row(Phase, "dl-deadline", Done, "deadline in us of a SCHED_DEADLINE task; default its period"),
         row(Phase, "util_min", Refused, CLAMP),
         row(Phase, "util_max", Refused, CLAMP),
         row(Phase, "nodes_membind", Refused, "memory placement is not modelled; use cpus"),

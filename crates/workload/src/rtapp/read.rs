@@ -90,17 +90,7 @@ pub fn loops(source: Source<'_>, member: &Member) -> Result<Option<u32>> {
 }
 
 pub fn policy(source: Source<'_>, member: &Member) -> Result<Policy> {
-    let name = text(source, member)?;
-    if name.eq_ignore_ascii_case("SCHED_DEADLINE") {
-        let error = source.error(
-            member.value.at,
-            "SCHED_DEADLINE is neither simulated nor asked of live kernels; rt-app runs it",
-        );
-        return Err(error.help(
-            "use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE; or SCHED_FIFO or SCHED_RR, which live kernels run",
-        ));
-    }
-    Policy::parse(name).map_err(|e| e.at(source.spot(member.value.at)))
+    Policy::parse(text(source, member)?).map_err(|e| e.at(source.spot(member.value.at)))
 }
 
 pub fn cpus(source: Source<'_>, member: &Member) -> Result<CpuSet> {

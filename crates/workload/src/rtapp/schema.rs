@@ -7,7 +7,7 @@ use super::keys::{self, Fate, Level};
 use super::read;
 use crate::build::MAX_TASKS;
 use crate::group::{self, GroupDecl};
-use schedlab_base::{CpuSet, Ns, Result, printable};
+use schedlab_base::{CpuSet, Ns, Ns32, Result, printable};
 use schedlab_kernel::{Attr, Policy};
 
 /// A file's content.
@@ -165,7 +165,10 @@ struct Common<'a> {
     loops: Option<&'a Member>,
     policy: Option<&'a Member>,
     priority: Option<&'a Member>,
+    /// `dl-runtime`, `dl-deadline` and `dl-period`.
     slice: Option<&'a Member>,
+    deadline: Option<&'a Member>,
+    period: Option<&'a Member>,
     cpus: Option<Cpus>,
     group: Option<Group>,
     events: Vec<Event>,
@@ -179,6 +182,8 @@ impl<'a> Common<'a> {
             (_, "policy") => self.policy = Some(member),
             (_, "priority") => self.priority = Some(member),
             (_, "dl-runtime") => self.slice = Some(member),
+            (_, "dl-deadline") => self.deadline = Some(member),
+            (_, "dl-period") => self.period = Some(member),
             (_, "cpus") => self.cpus = Some(Cpus { set: read::cpus(source, member)?, at: member.value.at }),
             (_, "taskgroup") => self.group = Some(read_group(source, member)?),
             (_, other) => debug_assert_ne!(row.fate, Fate::Done, "{other} is not read"),
@@ -190,11 +195,19 @@ impl<'a> Common<'a> {
     /// priority it has the policy's default priority, without a slice the kernel's slice. A priority or a slice alone
     /// leaves everything else unchanged.
     fn attr(&self, source: Source<'_>, before: Attr) -> Result<Option<Attr>> {
-        if self.policy.is_none() && self.priority.is_none() && self.slice.is_none() {
+        let stated = [self.policy, self.priority, self.slice, self.deadline, self.period];
+        if stated.iter().all(Option::is_none) {
             return Ok(None);
         }
         let named = self.policy.map(|m| read::policy(source, m)).transpose()?;
         let mut attr = named.map_or(before, plain);
+        if attr.policy == Policy::Deadline {
+            return self.budget(source, attr).map(Some);
+        }
+        if let Some(member) = self.deadline.or(self.period) {
+            let text = format!("'{}' is of SCHED_DEADLINE, and the policy is {}", member.key, attr.policy);
+            return Err(source.error(member.at, text).help("policy = SCHED_DEADLINE beside it"));
+        }
         let (low, high) = if attr.policy.is_fair() { (-20, 19) } else { (1, 99) };
         match self.priority.map(|m| read::whole(source, m, low, high)).transpose()? {
             Some(nice) if attr.policy.is_fair() => attr.nice = nice as i8,
@@ -202,9 +215,34 @@ impl<'a> Common<'a> {
             None => {}
         }
         if let Some(slice) = self.slice {
-            attr.slice = read::slice(source, slice, attr.policy)?;
+            attr.slice = read::slice(source, slice, attr.policy)?.into();
         }
         Ok(Some(attr))
+    }
+
+    /// The attributes of a deadline task: runtime <= deadline <= period, the last two by default as long as the one
+    /// before. A priority has no effect there, as in rt-app.
+    fn budget(&self, source: Source<'_>, before: Attr) -> Result<Attr> {
+        let time = |member: Option<&'a Member>| member.map(|m| read::time_us(source, m, 1)).transpose();
+        let wrong = |member: Option<&Member>, text: &str| {
+            let at = member.or(self.policy).map_or(0, |m| m.at);
+            Err(source.error(at, text).help("dl-runtime <= dl-deadline <= dl-period, in us"))
+        };
+        let (asked, due, every) = (time(self.slice)?, time(self.deadline)?, time(self.period)?);
+        let slice = asked.unwrap_or(before.slice.into());
+        let kept =
+            |old: Ns, default: Ns| if self.policy.is_none() && old != Ns::ZERO { old } else { default };
+        let period = every.unwrap_or(kept(before.period.into(), slice));
+        let deadline = due.unwrap_or(kept(before.deadline.into(), period));
+        if slice == Ns::ZERO {
+            return wrong(None, "a SCHED_DEADLINE task needs 'dl-runtime'");
+        }
+        if !(slice <= deadline && deadline <= period) {
+            let text = format!("a runtime of {slice}, due after {deadline}, in a period of {period}");
+            return wrong(self.slice.or(self.period).or(self.deadline), &text);
+        }
+        let [slice, deadline, period] = [slice, deadline, period].map(Ns32::from);
+        Ok(Attr { slice, deadline, period, rt_priority: 0, ..before })
     }
 }
 
@@ -223,7 +261,12 @@ fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task>
     if task.key.contains(printable::acts) {
         return Err(source.error(task.at, "the task's name has control characters or more than one line"));
     }
-    let attr = common.attr(source, plain(global.policy))?.unwrap_or_else(|| plain(global.policy));
+    let before = plain(global.policy);
+    let attr = common.attr(source, before)?.unwrap_or(before);
+    if attr.policy == Policy::Deadline {
+        // Stated by 'default_policy' alone, it has no runtime.
+        common.budget(source, attr)?;
+    }
     let given = common.loops.map(|m| read::loops(source, m)).transpose()?;
     let loops = given.unwrap_or(None);
     let (loops, phases) = match phases {

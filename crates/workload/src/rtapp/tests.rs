@@ -351,7 +351,7 @@ fn a_slice_is_asked_for_and_stays_until_a_policy_is_named() {
             "s": {"policy": "SCHED_BATCH", "run": 1}}},
         "short": {"dl-runtime": 1, "loop": 1, "run": 1}, "long": {"dl-runtime": 9000000, "loop": 1, "run": 1}}}"#;
     let workload = built(text);
-    let of = |nice, slice| Attr { nice, slice, ..Attr::default() };
+    let of = |nice, slice: Ns| Attr { nice, slice: slice.into(), ..Attr::default() };
     let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
     // Kernels limit the slice to this range.
     assert_eq!(attrs, [of(5, Ns::ms(3)), of(0, Ns::us(100)), of(0, Ns::ms(100))]);
@@ -366,6 +366,31 @@ fn a_slice_is_asked_for_and_stays_until_a_policy_is_named() {
         .collect();
     let batch = Attr { policy: Policy::Batch, ..Attr::default() };
     assert_eq!(set, [of(7, Ns::ms(3)), of(7, Ns::us(500)), batch]);
+}
+
+#[test]
+fn a_deadline_task_has_a_runtime_a_deadline_and_a_period() {
+    let text = r#"{"global": {"duration": 1}, "tasks": {
+        "a": {"policy": "SCHED_DEADLINE", "dl-runtime": 300, "dl-period": 1000, "loop": 1, "phases": {
+            "p": {"run": 1}, "q": {"dl-deadline": 500, "run": 1}, "r": {"policy": "SCHED_OTHER", "run": 1}}},
+        "b": {"policy": "SCHED_DEADLINE", "dl-runtime": 200, "loop": 1, "run": 1}}}"#;
+    let workload = built(text);
+    let of = |slice, deadline, period| {
+        let [slice, deadline, period] = [slice, deadline, period].map(|us| Ns::us(us).into());
+        Attr { policy: Policy::Deadline, slice, deadline, period, ..Attr::default() }
+    };
+    let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
+    assert_eq!(attrs, [of(300, 1000, 1000), of(200, 200, 200)]);
+    let log = run(workload, FREE);
+    let set: Vec<Attr> = log
+        .steps_of("a-0")
+        .iter()
+        .filter_map(|s| match s.op {
+            Op::SetAttr { attr } => Some(attr),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(set, [of(300, 500, 1000), Attr::default()]);
 }
 
 #[test]

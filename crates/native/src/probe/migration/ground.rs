@@ -12,7 +12,7 @@
 use super::touch::{Set, flush};
 use crate::probe::peer::Peer;
 use crate::sys::{self, Area};
-use schedlab_base::{CpuId, Error, Ns, Result};
+use schedlab_base::{CpuId, Error, Ns32, Result};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::migration::{Ground, Pattern};
 use std::collections::BTreeMap;
@@ -109,7 +109,14 @@ impl Job {
 }
 
 /// Attributes of a thread that other normal tasks rarely preempt.
-const FIRST: Attr = Attr { policy: Policy::Other, nice: -20, rt_priority: 0, slice: Ns::ZERO };
+const FIRST: Attr = Attr {
+    policy: Policy::Other,
+    nice: -20,
+    rt_priority: 0,
+    slice: Ns32::ZERO,
+    deadline: Ns32::ZERO,
+    period: Ns32::ZERO,
+};
 
 /// A thread on its CPU.
 struct Worker {

@@ -65,7 +65,7 @@ impl System<'_> {
             return shortest;
         }
         let asked = match self.fair.entities[entity].task {
-            Some(t) if self.fixed.history.custom_slices => self.tasks[t].attr.slice,
+            Some(t) if self.fixed.history.custom_slices => self.tasks[t].attr.slice.into(),
             _ => Ns::ZERO,
         };
         match asked {

@@ -154,7 +154,7 @@ fn before_7_0_new_attributes_protect_anew() {
         queued(version, &[300_000, 0], |sys, tasks| {
             let e = entity(sys, tasks[0]);
             sys.fair.entities[e].vprot = 300_000;
-            sys.tasks[tasks[0]].attr.slice = Ns::ms(3);
+            sys.tasks[tasks[0]].attr.slice = Ns::ms(3).into();
             sys.prio_changed(tasks[0]);
             let e = &sys.fair.entities[e];
             assert_eq!(e.vruntime < e.vprot, protected, "{version}: {e:?}");

@@ -12,7 +12,7 @@ const MS: u64 = 1_000_000;
 const EEVDF: [&str; 3] = ["v6.12", "v6.18", "v7.3"];
 
 fn asking(slice_us: u64) -> Attr {
-    Attr { slice: Ns::us(slice_us), ..Attr::default() }
+    Attr { slice: Ns::us(slice_us).into(), ..Attr::default() }
 }
 
 fn ends(run: &Run, task: TaskId) -> Vec<SwitchReason> {
