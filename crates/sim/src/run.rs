@@ -1,6 +1,5 @@
 //! A run: tasks are set up, the clock runs to the end, accounts are drawn up, cheap invariants checked.
 
-use crate::cache_by_level::Sources;
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
@@ -23,6 +22,7 @@ use schedlab_machine::Machine;
 use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
 use schedlab_world::cache_by_core::Reuse;
+use schedlab_world::cache_by_level::Sources;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::masks::confine;

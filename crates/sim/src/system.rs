@@ -9,7 +9,6 @@
 
 use crate::balance::state::BalanceState;
 use crate::booted;
-use crate::cache_by_level::Sets;
 use crate::cpu::Cpu;
 use crate::fair::granularity::Granularity;
 use crate::fair::state::FairState;
@@ -33,6 +32,7 @@ use schedlab_machine::Machine;
 use schedlab_trace::{Counters, Event, EventKind, Sink};
 use schedlab_workload::Later;
 use schedlab_world::cache_by_core::Caches;
+use schedlab_world::cache_by_level::Sets;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::net::Nic;
 use schedlab_world::words::UserMemory;

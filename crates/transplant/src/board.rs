@@ -13,6 +13,7 @@ use schedlab_kernel::preempt::Preempt;
 use schedlab_machine::{Distance, Machine};
 use schedlab_trace::{MoveReason, Sink};
 use schedlab_world::cache_by_core::Caches;
+use schedlab_world::cache_by_level::Sets;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::NEVER;
 use schedlab_world::env::Intervals;
@@ -70,6 +71,8 @@ pub struct Board<'s> {
     pub user: UserMemory,
     pub channels: Channels,
     pub caches: Caches,
+    /// The working sets of tasks in the machine's caches, where these are known.
+    pub by_level: Option<Sets>,
     /// The network interface.
     pub nic: Nic,
     /// The machines behind links; none before the run begins.
@@ -123,6 +126,7 @@ impl<'s> Board<'s> {
             user: UserMemory::default(),
             channels: Channels::default(),
             caches: Caches::new(topology, &machine.costs),
+            by_level: None,
             nic: Nic::default(),
             peers: Vec::new(),
             accounts: Accounts::default(),

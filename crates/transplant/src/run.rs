@@ -14,6 +14,7 @@ use schedlab_trace::{MoveReason, Sink};
 use schedlab_workload::build::TaskDecl;
 use schedlab_workload::{Built, Later, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
+use schedlab_world::cache_by_level::Sources;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::masks::confine;
@@ -108,6 +109,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     if background {
         load_background(&mut board, seed);
     }
+    board.lay_out_memory();
     rest(&mut board, seed)?;
     board.alive += peers.iter().filter(|peer| !peer.is_done()).count();
     board.peers = peers;
@@ -405,6 +407,9 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
         counted_from: board.now,
         ..Accounts::default()
     };
+    if let Some(memory) = &mut board.by_level {
+        memory.sources = Sources::default();
+    }
     let now = board.now;
     board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
     counters(board)
@@ -463,6 +468,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         ("balance.periodic_time", accounts.periodic_ns),
     ];
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
+    found.counters.extend(board.by_level.iter().flat_map(|memory| memory.sources.named()));
     if board.channels.may_lose() {
         *found.counters.entry("udp.lost".to_owned()).or_default() += accounts.datagrams_lost;
     }

@@ -8,6 +8,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::EventKind;
 use schedlab_workload::Op;
 use schedlab_world::cache_by_core::move_refill_ns;
+use schedlab_world::cache_by_level::Sets;
 use schedlab_world::engine::NEVER;
 use schedlab_world::env::SimEnv;
 use schedlab_world::speed::{SCALE, Speed};
@@ -49,6 +50,9 @@ impl Board<'_> {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
                 task.work_ns += work.min(*left_ns).saturating_sub(early);
                 *left_ns -= work.min(*left_ns);
+                if let (Some(memory), UserOp::Run { .. }) = (&mut self.by_level, task.user) {
+                    memory.ran(curr, work);
+                }
             }
             UserOp::Spin { .. } => task.work_ns += work.saturating_sub(early),
             _ => {}
@@ -63,10 +67,19 @@ impl Board<'_> {
     /// (Re)starts user mode on `cpu` at this instant.
     pub fn start_user(&mut self, cpu: CpuId) {
         let speed = self.speed(cpu);
-        let Some(curr) = self.cpus[cpu].current.program() else { return };
+        let by_clock = self.turns.is_none() && self.machine.costs.cpu_clock_ns > 0;
+        let c = &mut self.cpus[cpu];
+        let in_kernel = self.now - c.since.max(std::mem::replace(&mut c.user_since, self.now));
+        let Some(curr) = c.current.program() else { return };
+        if by_clock && let UserOp::Run { left_ns } = &mut self.tasks[curr].user {
+            // The program ends by its CPU clock, which continued in the kernel.
+            *left_ns = left_ns.saturating_sub(in_kernel);
+        }
+        let chunk_ns = self.next_chunk(cpu, curr);
         let task = &self.tasks[curr];
         let ends = match task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
+                let left_ns = left_ns.min(chunk_ns);
                 self.now.saturating_add(speed.time(task.refill_ns.saturating_add(left_ns)))
             }
             UserOp::Spin { until } => until.max(self.now),
@@ -75,8 +88,39 @@ impl Board<'_> {
         };
         let c = &mut self.cpus[cpu];
         c.activity = Activity::User;
-        c.user_since = self.now;
         c.ends = ends;
+    }
+
+    /// All tasks are declared: they get their blocks, if the machine's caches are known. CPUs that take turns have no
+    /// caches of their own.
+    pub fn lay_out_memory(&mut self) {
+        if self.turns.is_none() {
+            self.by_level = Sets::new(self.machine, self.tasks.iter().map(|t| t.footprint_kb));
+        }
+    }
+
+    /// The current task continues with its operation. If it has gone over its last chunk, the next one begins. Returns
+    /// the work after which a computation begins its next chunk, ns.
+    fn next_chunk(&mut self, cpu: CpuId, curr: TaskId) -> u64 {
+        let Some(memory) = &mut self.by_level else { return u64::MAX };
+        let task = &mut self.tasks[curr];
+        match &mut task.user {
+            UserOp::Run { left_ns } => {
+                if *left_ns > 0 && memory.run_left_ns(curr) == 0 {
+                    let warm_ns_per_kb = self.machine.costs.warm_ns_per_kb;
+                    task.refill_ns += memory.run_chunk(cpu, curr, *left_ns, warm_ns_per_kb);
+                }
+                memory.run_left_ns(curr)
+            }
+            UserOp::Touch { left_ns, .. } if *left_ns == 0 && memory.touches_on(curr) => {
+                let chunk = memory.touch_chunk(cpu, curr);
+                // Every operation takes some time.
+                *left_ns = chunk.work_ns.max(1);
+                task.refill_ns += chunk.refill_ns;
+                u64::MAX
+            }
+            _ => u64::MAX,
+        }
     }
 
     /// The current task has just been switched to: it must fetch its warm data if it comes from elsewhere, and the part
@@ -86,6 +130,10 @@ impl Board<'_> {
         let distance = self.distance(self.tasks[curr].ran_on, cpu);
         let task = &mut self.tasks[curr];
         let from = std::mem::replace(&mut task.ran_on, cpu);
+        if self.by_level.is_some() {
+            // It pays as it touches what it left behind.
+            return;
+        }
         if self.caches.enter((cpu, curr), from, &mut task.reuse)
             && let UserOp::Touch { kb, left_ns } = task.user
         {
@@ -143,7 +191,10 @@ impl Board<'_> {
         self.account_user(cpu);
         let Some(curr) = self.cpus[cpu].current.program() else { return };
         let finished = match self.tasks[curr].user {
-            UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => left_ns == 0,
+            UserOp::Run { left_ns } => left_ns == 0,
+            UserOp::Touch { left_ns, .. } => {
+                left_ns == 0 && !self.by_level.as_ref().is_some_and(|m| m.touches_on(curr))
+            }
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
             _ => false,
@@ -266,6 +317,11 @@ impl Board<'_> {
             Op::Touch { kb, rounds } => {
                 let task = &mut self.tasks[curr];
                 let kb = kb.min(task.footprint_kb);
+                if let Some(memory) = &mut self.by_level {
+                    memory.begin_touch(curr, kb, rounds);
+                    task.user = UserOp::Touch { left_ns: u64::from(!memory.touches_on(curr)), kb };
+                    return self.start_user(cpu);
+                }
                 let passes_ns = u64::from(kb) * costs.touch_ns_per_kb;
                 task.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1), kb };
                 task.warm_kb = task.warm_kb.max(kb);

@@ -18,6 +18,7 @@
 
 pub mod arrivals;
 pub mod cache_by_core;
+pub mod cache_by_level;
 pub mod channel;
 pub mod engine;
 pub mod env;

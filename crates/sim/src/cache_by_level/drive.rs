@@ -1,9 +1,9 @@
 //! Working sets in time: a task's operations go over them chunk by chunk.
 
-use super::sets::Sets;
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_world::cache_by_level::Sets;
 
 impl System<'_> {
     /// All tasks are declared: they get their blocks, if the machine's caches are known. CPUs that take turns have no

@@ -1,25 +1,14 @@
-//! The memory hierarchy: which cache holds which part of a working set, and what touching it costs.
+//! The memory hierarchy of a machine ([`schedlab_world::cache_by_level`]) asked and driven.
 //!
-//! [`Hierarchy`] is the state: caches by level, size, line and sharing, as `[[cache]]` of a machine file lists them.
 //! [`Model`] runs D003's procedure on it ([`schedlab_machine::migration::measure`]), so that any machine can be asked
-//! what the kernel would have found at boot; [`survey`] answers for all distances.
-//!
-//! [`Sets`] has the working sets of a run's tasks in it, and `drive` takes their operations over them. On a machine
-//! without `[[cache]]`, [`crate::cache_by_core`] prices moves and displacement as a whole.
-//!
-//! The unit is a block, some lines in a row. Simplifications: a block is in the caches of one CPU's path at a time
-//! (working sets are private, and who touches a block takes it over, reader or writer); caches are fully associative,
-//! replace the least recently used block, and include what the smaller caches below them hold; there is no prefetch.
+//! what the kernel would have found at boot; [`survey`] answers for all distances, `cutoffs` for the domains of a kernel.
+//! `drive` takes tasks' operations over their working sets.
 //!
 //! Times are ns, sizes bytes unless a name says KB.
 
 mod cutoffs;
 mod drive;
-mod hierarchy;
 mod model;
-mod sets;
 
 pub use cutoffs::{by_domain, check, cutoffs};
-pub use hierarchy::{FoundIn, Hierarchy, Prices, Touched};
 pub use model::{Model, Survey, survey};
-pub use sets::{Chunk, Sets, Sources};

@@ -6,12 +6,12 @@
 //! Blocks are as small as a 32nd of the smallest cache, and at least an 8192nd of the largest, so that a search over
 //! 64 MB takes seconds.
 
-use super::hierarchy::Hierarchy;
 use schedlab_base::{CpuId, Error, Result};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::{
     Distances, Ground, Matrix, Overrides, PairResult, Pattern, SMALLEST, Search, measure, touch_2005,
 };
+use schedlab_world::cache_by_level::{FoundIn, Hierarchy};
 
 /// The largest block, bytes.
 const LARGEST_BLOCK: u64 = 16 << 10;
@@ -68,7 +68,7 @@ impl Model {
             let touched = self.caches.touch(cpu, block, lines);
             let prices = self.caches.prices();
             let per_lines = u64::from(touched.found) * prices.per_kb(touched.from)
-                + u64::from(touched.fetched) * prices.per_kb(super::FoundIn::Memory);
+                + u64::from(touched.fetched) * prices.per_kb(FoundIn::Memory);
             total += per_lines * self.caches.line();
         }
         total
