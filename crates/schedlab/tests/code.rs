@@ -44,7 +44,7 @@ fn a_run_is_of_the_kernels_own_code_and_the_same_every_time() {
     let (one, other) = (Lab::new(), Lab::new());
     let (first, again) = (bench(&one, &words), bench(&other, &words));
     assert_eq!(first, again);
-    assert_eq!((&first["backend"], &first["model"]), (&"code".into(), &1.into()));
+    assert_eq!((&first["backend"], &first["model"]), (&"code".into(), &schedlab_record::ENGINE.into()));
     assert!(first["kernel"].as_str().unwrap().starts_with("v6.1."), "{}", first["kernel"]);
     // 2 groups of 20 senders, each with 50 messages to 20 receivers.
     assert!(figure(&first, "wakeups") > 500.0 && figure(&first, "switches.voluntary") > 1000.0);
