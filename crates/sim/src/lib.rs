@@ -139,6 +139,7 @@ mod user;
 pub mod util_est;
 pub mod wakeup;
 
+pub use nested::set_up::Guests;
 pub use net::set_up::Links;
 pub use schedlab_world::report::{SimReport, TaskAccount};
 

@@ -3,7 +3,7 @@
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
-use crate::nested::{self, Relay};
+use crate::nested::{self, set_up::Guests};
 use crate::net::set_up::Links;
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
@@ -19,13 +19,14 @@ use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel, Policy};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP};
+use schedlab_workload::{Built, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
 use schedlab_world::cache_by_core::Reuse;
 use schedlab_world::cache_by_level::Sources;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::masks::confine;
+use schedlab_world::nested::Guest;
 use schedlab_world::net::{Nic, Peer};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -71,13 +72,20 @@ pub fn run(
     }
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
-    let mut others = Unbooted::of(machine, &mut workload)?;
+    if machine.turns.is_some() && !(workload.nested.is_empty() && workload.remotes.is_empty()) {
+        let text =
+            format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
+        return Err(Error::input(text));
+    }
+    let (mut guests, mut links) = (Guests::of(machine, &mut workload)?, Links::of(machine, &mut workload)?);
     confine(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
     sys.accounts.measure_from = workload.warmup.0;
     sys.others.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
     let starters = load_workload(&mut sys, workload, Place::Host);
-    others.boot(&mut sys, seed);
+    guests.boot(seed).into_iter().for_each(|guest| nested::set_up::add(&mut sys, guest));
+    sys.others.remotes = links.boot(seed);
+    sys.run.alive += sys.others.remotes.iter().filter(|link| !link.is_done()).count();
     if background {
         load_background(&mut sys, machine);
     }
@@ -101,46 +109,6 @@ pub(crate) fn start_all(sys: &mut System<'_>, tasks: Vec<TaskId>) {
         sys.start_task(task);
         let cpu = sys.tasks[task].cpu;
         sys.kick(CpuId(0), cpu);
-    }
-}
-
-/// The other machines of a run before they boot: virtual ones, and those behind a link.
-struct Unbooted {
-    nested: Vec<NestedDecl>,
-    /// By virtual machine: the machine that it sees, its part of the workload, and where its programs' values go.
-    places: Vec<(Machine, Option<Built>, Relay, Relay)>,
-    links: Links,
-}
-
-impl Unbooted {
-    fn of(host: &Machine, workload: &mut Built) -> Result<Unbooted> {
-        let nested = std::mem::take(&mut workload.nested);
-        if host.turns.is_some() && !(nested.is_empty() && workload.remotes.is_empty()) {
-            let text =
-                format!("{} has CPUs that take turns: no other machine can be simulated with it", host.name);
-            return Err(Error::input(text));
-        }
-        let mut places = Vec::new();
-        for (n, decl) in nested.iter().enumerate() {
-            let seen = nested::machine::guest(host, &decl.name, decl.vcpus.len() as u32)?;
-            let relay = Relay::default();
-            let mut part = nested::set_up::part(workload, Place::Inside(n as u32));
-            confine(&mut part, &seen)?;
-            places.push((seen, Some(part), relay.clone(), relay));
-        }
-        Ok(Unbooted { nested, places, links: Links::of(host, workload)? })
-    }
-
-    fn boot<'s>(&'s mut self, sys: &mut System<'s>, seed: u64) {
-        for (number, (decl, (seen, part, relay, end))) in self.nested.iter().zip(&mut self.places).enumerate()
-        {
-            let Some(part) = part.take() else { continue };
-            let guest = nested::set_up::boot(seen, (decl, number), part, seed, (relay.clone(), end));
-            nested::set_up::add(sys, guest, decl);
-        }
-        let remotes = self.links.boot(seed);
-        sys.run.alive += remotes.iter().filter(|link| !link.is_done()).count();
-        sys.others.remotes = remotes;
     }
 }
 
@@ -488,8 +456,9 @@ fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
     report.missed = clock.missed.map(|at| at.since(Ns(sys.accounts.measure_from)));
     report.tasks = sys.tasks.iter().map(|t| account(&sys, t)).collect();
     report.wakeups = sys.accounts.stats.wakeups;
-    for own in std::mem::take(&mut sys.others.nested) {
-        nested::accounts::close(own, clock.end, &mut report)?;
+    for mut own in std::mem::take(&mut sys.others.nested) {
+        let counted = own.counted;
+        own.close(clock.end, counted, &mut report)?;
     }
     for mut link in std::mem::take(&mut sys.others.remotes) {
         link.close(clock.end, &mut report)?;
@@ -559,9 +528,7 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
     sys.begin_counting_quotas();
     sys.accounts.counted_from = sys.now;
     for own in &mut sys.others.nested {
-        own.sys.now = sys.now;
-        own.counted = nested::GuestCounts::default();
-        begin_measuring(&mut own.sys);
+        own.begin_measuring(sys.now);
     }
     for link in &mut sys.others.remotes {
         link.begin_measuring(sys.now);

@@ -120,6 +120,7 @@ void img_idle_leave(void);	/* after an interrupt, or where it polls and its flag
 void img_schedule(void);		/* preemption; or schedule() of a task that is about to sleep */
 void img_prepare_sleep(int uninterruptible);	/* it is about to sleep, unless it is woken before img_schedule() */
 void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* that wakes it */
+int img_single_task(void);		/* 1: current is the only runnable task of its CPU */
 int img_timed_out(int pid);		/* 1: its last timer has fired; else the timer is cancelled */
 void img_yield(void);
 void img_exit(void);

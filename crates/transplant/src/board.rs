@@ -3,8 +3,9 @@
 //! `run` asks [`Board::next_event`] when a CPU acts next and calls [`Board::step`] then; CPUs whose next event changed
 //! are in `touched`. Times are ns since the run began; the kernel's clock is [`Board::epoch`] ahead.
 
-use crate::cpu::{Activity, Cpu, Current, Interrupt, Next};
+use crate::cpu::{Activity, Call, Cpu, Current, Interrupt, Next};
 use crate::kernel::Kernel;
+use crate::nested::Nested;
 use crate::task::Task;
 use crate::turns::Sharing;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
@@ -77,6 +78,8 @@ pub struct Board<'s> {
     pub nic: Nic,
     /// The machines behind links; none before the run begins.
     pub peers: Vec<Box<dyn Peer + 's>>,
+    /// The virtual machines.
+    pub nested: Vec<Nested<'s>>,
     pub accounts: Accounts,
     /// State of turns, if the CPUs take turns.
     pub turns: Option<Sharing>,
@@ -129,6 +132,7 @@ impl<'s> Board<'s> {
             by_level: None,
             nic: Nic::default(),
             peers: Vec::new(),
+            nested: Vec::new(),
             accounts: Accounts::default(),
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             alive: 0,
@@ -301,7 +305,9 @@ impl<'s> Board<'s> {
             if self.leaves_call(cpu, Point::InterruptEnd, (next, left_ns)) {
                 return;
             }
-            return self.begin_open(cpu, next, left_ns);
+            // The host polls for a vCPU as long as nothing else is to run.
+            let gives_way = next == Next::Call(Call::VcpuPolls) && view.gives_way();
+            return self.begin_open(cpu, next, if gives_way { 0 } else { left_ns });
         }
         let costs = &self.machine.costs;
         if view.is_idle() {

@@ -28,6 +28,8 @@ impl Board<'_> {
             Call::Copied => self.copied(cpu, curr),
             Call::Poll { set } => self.poll(cpu, curr, SetId(set)),
             Call::End => self.end_call(cpu, curr),
+            Call::VcpuHalts => self.vcpu_halts(cpu, curr, false),
+            Call::VcpuPolls => self.vcpu_halts(cpu, curr, true),
             Call::Yield => {
                 self.enter(cpu);
                 self.kernel.image().yield_now();

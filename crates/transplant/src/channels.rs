@@ -99,7 +99,7 @@ impl Board<'_> {
             let bytes = std::mem::take(&mut t.part);
             t.left -= bytes;
             t.opens = false;
-            self.send_away(Packet { to, bytes });
+            self.route(cpu, Packet { to, bytes });
             return t.left == 0 || self.channels.kind(t.port) == ChannelKind::Udp;
         }
         let wakes = self.cpus[cpu].wakes();

@@ -56,6 +56,10 @@ pub enum Call {
     },
     /// The rest of a call after its wakeups.
     End,
+    /// A vCPU has halted, and its thread is in the host's kernel.
+    VcpuHalts,
+    /// The host has polled in its place.
+    VcpuPolls,
     Yield,
     Spawn {
         task: TaskId,

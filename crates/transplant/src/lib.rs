@@ -10,6 +10,7 @@ mod cpu;
 pub mod fault;
 mod kernel;
 pub mod load;
+mod nested;
 mod net;
 mod notes;
 mod properties;

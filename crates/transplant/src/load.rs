@@ -50,6 +50,7 @@ verbs! {
     img_prepare_sleep(c_int);
     img_start_timer(c_ulonglong, c_ulonglong);
     img_timed_out(c_int) -> c_int;
+    img_single_task() -> c_int;
     img_kthread_pid(c_int, c_int) -> c_int;
     img_yield();
     img_exit();
@@ -388,6 +389,12 @@ impl Image {
     pub fn timed_out(&mut self, pid: i32) -> bool {
         // SAFETY: the verb takes a number, and ends the process if it names no task.
         unsafe { (self.verbs.img_timed_out)(pid) != 0 }
+    }
+    /// Whether the current task is the only runnable one of its CPU.
+    pub fn single_task(&mut self) -> bool {
+        assert!(self.cpus > 0, "the image is not booted");
+        // SAFETY: a CPU is entered.
+        unsafe { (self.verbs.img_single_task)() != 0 }
     }
     /// A device's interrupt wakes these tasks.
     pub fn irq_device(&mut self, pids: &[i32]) {

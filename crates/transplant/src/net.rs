@@ -9,6 +9,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_workload::{Place, PortId};
 use schedlab_world::channel::exchange::Wakes;
 use schedlab_world::engine::NEVER;
+use schedlab_world::nested::Direction;
 use schedlab_world::net::{Packet, queue_cpu};
 
 impl Board<'_> {
@@ -45,12 +46,22 @@ impl Board<'_> {
         self.nic.sent = sent;
     }
 
-    /// The current task has copied a message to an end that is on another machine.
-    pub fn send_away(&mut self, packet: Packet) {
-        let Place::Remote(number) = self.nic.place(packet.to) else { return };
-        self.peers[number as usize].hears(self.now, packet);
-        let slot = self.slot_of_peer(number as usize);
-        self.touch(slot);
+    /// A message continues from this kernel's network stack, in a call of the current task of `cpu`.
+    pub fn route(&mut self, cpu: CpuId, packet: Packet) {
+        match self.nic.place(packet.to) {
+            Place::Inside(machine) => self.give_vhost(cpu, machine as usize, (Direction::In, packet)),
+            Place::Remote(number) => {
+                self.peers[number as usize].hears(self.now, packet);
+                let slot = self.slot_of_peer(number as usize);
+                self.touch(slot);
+            }
+            Place::Host => {
+                if self.enters(cpu, packet) {
+                    let wakes = self.cpus[cpu].wakes();
+                    self.channels.arrived(packet.to, &self.history, wakes);
+                }
+            }
+        }
     }
 
     /// The handler of the network interface: messages enter their channels, and their readers are woken.
@@ -58,8 +69,9 @@ impl Board<'_> {
         let mut readers: Vec<TaskId> = Vec::new();
         while let Some(packet) = self.nic.pop(cpu) {
             self.nic.received += 1;
-            self.nic.aside[packet.to.0 as usize] += u64::from(packet.bytes);
-            if self.fill(cpu, packet.to) {
+            if let Place::Inside(machine) = self.nic.place(packet.to) {
+                readers.extend(self.vhost_hears(machine as usize, packet));
+            } else if self.enters(cpu, packet) {
                 let wakes = Wakes { tasks: &mut readers, sync: &mut false };
                 self.channels.arrived(packet.to, &self.history, wakes);
             }
@@ -69,6 +81,12 @@ impl Board<'_> {
         self.enter(cpu);
         self.kernel.image().irq_device(&pids);
         self.settle_after(cpu);
+    }
+
+    /// A message enters its channel. Returns whether nothing was lost.
+    fn enters(&mut self, cpu: CpuId, packet: Packet) -> bool {
+        self.nic.aside[packet.to.0 as usize] += u64::from(packet.bytes);
+        self.fill(cpu, packet.to)
     }
 
     /// Bytes that were kept aside enter their channel as far as there is room. Returns whether nothing was lost.

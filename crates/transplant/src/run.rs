@@ -18,6 +18,7 @@ use schedlab_world::cache_by_level::Sources;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::masks::confine;
+use schedlab_world::nested::Guest;
 use schedlab_world::net::{Nic, Peer};
 use schedlab_world::report::{SimReport, TaskAccount};
 use std::collections::VecDeque;
@@ -54,6 +55,8 @@ pub struct Setup<'a> {
     pub changes: Vec<(Ns, Vec<Setting>)>,
     /// The workload, built with the same seed.
     pub workload: Built,
+    /// The kernels of its virtual machines, booted.
+    pub guests: Vec<Box<dyn Guest + 'a>>,
     /// The machines behind its links, booted.
     pub peers: Vec<Box<dyn Peer + 'a>>,
     pub seed: u64,
@@ -78,19 +81,16 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         settings,
         changes,
         mut workload,
+        guests,
         peers,
         seed,
         background,
         stop,
         clock,
     } = setup;
-    if !workload.nested.is_empty() {
-        let text = "backend 'code' simulates no virtual machines";
-        return Err(Error::input(text).help("take backend 'sim' for these"));
-    }
-    if machine.turns.is_some() && !peers.is_empty() {
+    if machine.turns.is_some() && !(peers.is_empty() && guests.is_empty()) {
         let text =
-            format!("{} has CPUs that take turns: no other machine can be simulated with it", machine.name);
+            format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
         return Err(Error::input(text));
     }
     confine(&mut workload, machine)?;
@@ -106,6 +106,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     board.accounts.measure_from = workload.warmup.0;
     board.nic = Nic::new(&workload, Place::Host, board.nr_cpus());
     let starters = load(&mut board, workload)?;
+    guests.into_iter().for_each(|guest| board.add_guest(guest));
     if background {
         load_background(&mut board, seed);
     }
@@ -222,6 +223,7 @@ fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
         reuse: Default::default(),
         ran_on: CpuId(0),
         asked: MoveReason::Moved,
+        timed: false,
         waking: false,
         work_ns: 0,
         ended: NEVER,
@@ -375,7 +377,12 @@ fn counters(board: &mut Board<'_>) -> Result<Schedstat> {
 /// Brings user work of every CPU up to this instant.
 fn settle_accounts(board: &mut Board<'_>) {
     for cpu in board.cpus.ids() {
+        let in_user = board.cpus[cpu].in_user();
         board.account_user(cpu);
+        if in_user && board.cpus[cpu].current.program().is_some_and(|t| board.vcpu_of(t).is_some()) {
+            // It continues.
+            board.start_user(cpu);
+        }
         let now = board.now;
         let c = &mut board.cpus[cpu];
         let stayed_ns = now - std::mem::replace(&mut c.since, now);
@@ -412,6 +419,7 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
     }
     let now = board.now;
     board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
+    board.begin_measuring_guests();
     counters(board)
 }
 
@@ -440,7 +448,8 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         });
     }
     report.wakeups = board.accounts.wakeups;
-    // Tasks behind a link have their accounts there, by the same ids.
+    // Tasks of other machines have their accounts there, by the same ids.
+    board.close_guests(ended.at, &mut report)?;
     for mut peer in std::mem::take(&mut board.peers) {
         peer.close(ended.at, &mut report)?;
     }

@@ -39,6 +39,8 @@ pub enum UserOp {
     Transfer(Transfer),
     /// Waiting for an end of a set.
     Poll(SetId),
+    /// Executing a virtual machine's CPU.
+    Vcpu { machine: u16, vcpu: CpuId },
 }
 
 /// A system call that a task has left in the middle: what follows, after how much time, and whom it has yet to wake.
@@ -91,6 +93,8 @@ pub struct Task {
     pub ran_on: CpuId,
     /// Why it asked to be moved: at exec, or by a change of its CPUs; `Moved` if it did not.
     pub asked: MoveReason,
+    /// A vCPU's thread that sleeps with a timer, or is back from such a sleep.
+    pub timed: bool,
     /// It is between its waking and its wakeup.
     pub waking: bool,
     pub work_ns: u64,

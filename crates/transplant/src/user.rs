@@ -3,7 +3,7 @@
 
 use crate::board::Board;
 use crate::cpu::{Activity, Call, Halt, Next};
-use crate::task::UserOp;
+use crate::task::{Task, UserOp};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::EventKind;
 use schedlab_workload::Op;
@@ -18,7 +18,7 @@ const CLOCK_READ_NS: u64 = 30;
 
 impl Board<'_> {
     /// Speed of `cpu`: less while a sibling is not halted.
-    fn speed(&self, cpu: CpuId) -> Speed {
+    pub fn speed(&self, cpu: CpuId) -> Speed {
         let beside_busy = self.turns.is_none() && self.siblings[cpu].iter().any(|s| self.active[*s]);
         let pct = if beside_busy { self.machine.costs.smt_speed_pct } else { 100 };
         let capacity = self.machine.topology.capacity.get(cpu.index()).map_or(SCALE, |c| u64::from(*c));
@@ -34,7 +34,13 @@ impl Board<'_> {
         let c = &mut self.cpus[cpu];
         let since = std::mem::replace(&mut c.user_since, self.now);
         let elapsed = self.now - since;
-        let Some(curr) = c.current.program().filter(|_| elapsed > 0) else { return };
+        let Some(curr) = c.current.program() else { return };
+        if let Some(vcpu) = self.vcpu_of(curr) {
+            self.pause_vcpu(vcpu);
+        }
+        if elapsed == 0 {
+            return;
+        }
         if speed.is_shared() {
             self.accounts.smt_shared_ns += elapsed;
         }
@@ -71,6 +77,12 @@ impl Board<'_> {
         let c = &mut self.cpus[cpu];
         let in_kernel = self.now - c.since.max(std::mem::replace(&mut c.user_since, self.now));
         let Some(curr) = c.current.program() else { return };
+        if let Some(vcpu) = self.vcpu_of(curr) {
+            let ends = self.enter_vcpu(curr, vcpu, speed);
+            let c = &mut self.cpus[cpu];
+            (c.activity, c.ends) = (Activity::User, ends);
+            return;
+        }
         if by_clock && let UserOp::Run { left_ns } = &mut self.tasks[curr].user {
             // The program ends by its CPU clock, which continued in the kernel.
             *left_ns = left_ns.saturating_sub(in_kernel);
@@ -95,7 +107,9 @@ impl Board<'_> {
     /// caches of their own.
     pub fn lay_out_memory(&mut self) {
         if self.turns.is_none() {
-            self.by_level = Sets::new(self.machine, self.tasks.iter().map(|t| t.footprint_kb));
+            // A vCPU's thread pays for its moves as a whole.
+            let kb = |t: &Task| if matches!(t.user, UserOp::Vcpu { .. }) { 0 } else { t.footprint_kb };
+            self.by_level = Sets::new(self.machine, self.tasks.iter().map(kb));
         }
     }
 
@@ -130,7 +144,7 @@ impl Board<'_> {
         let distance = self.distance(self.tasks[curr].ran_on, cpu);
         let task = &mut self.tasks[curr];
         let from = std::mem::replace(&mut task.ran_on, cpu);
-        if self.by_level.is_some() {
+        if self.by_level.is_some() && !matches!(task.user, UserOp::Vcpu { .. }) {
             // It pays as it touches what it left behind.
             return;
         }
@@ -197,6 +211,7 @@ impl Board<'_> {
             }
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
+            UserOp::Vcpu { machine, vcpu } => return self.vcpu_acts(cpu, curr, (machine.into(), vcpu)),
             _ => false,
         };
         if finished { self.ask(cpu, curr) } else { self.start_user(cpu) }
@@ -232,12 +247,18 @@ impl Board<'_> {
                 self.begin_open(cpu, Next::Call(Call::Poll { set: set.0 }), costs.socket_wait_ns)
             }
             UserOp::Ask => self.ask(cpu, curr),
+            UserOp::Vcpu { .. } => self.vcpu_returns(cpu, curr),
             _ => self.start_user(cpu),
         }
     }
 
     /// Asks the current task's program for its next operation and begins it.
     fn ask(&mut self, cpu: CpuId, curr: TaskId) {
+        if !self.nested.is_empty()
+            && let Some(machine) = self.vhost_of(curr)
+        {
+            return self.vhost_continues(cpu, curr, machine);
+        }
         if self.tasks[curr].own.is_some() {
             return self.begin_call(cpu, Call::SetUp, 0);
         }

@@ -23,6 +23,7 @@ pub mod channel;
 pub mod engine;
 pub mod env;
 pub mod masks;
+pub mod nested;
 pub mod net;
 pub mod preempt;
 pub mod report;

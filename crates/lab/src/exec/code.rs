@@ -10,8 +10,9 @@ use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_record::{ENGINE, Record};
-use schedlab_sim::Links;
+use schedlab_sim::{Guests, Links};
 use schedlab_transplant::{Setting, Setup, fault};
+use schedlab_world::nested::Guest;
 use schedlab_world::net::Peer;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -154,7 +155,10 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
     let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
     sim::made(cell, seed, options, ENGINE, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
-        let mut links = Links::of(prepared.machine, &mut prepared.workload)?;
+        let workload = &mut prepared.workload;
+        let mut guests = Guests::of(prepared.machine, workload)?;
+        let mut links = Links::of(prepared.machine, workload)?;
+        let guests = guests.boot(seed).into_iter().map(|own| Box::new(own) as Box<dyn Guest + '_>).collect();
         let peers = links.boot(seed).into_iter().map(|peer| Box::new(peer) as Box<dyn Peer + '_>).collect();
         let setup = Setup {
             machine: prepared.machine,
@@ -164,6 +168,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
             settings,
             changes: changes(&cell.variant.at, warmup)?,
             workload: prepared.workload,
+            guests,
             peers,
             seed,
             background: !prepared.machine.background.is_empty(),

@@ -1,25 +1,24 @@
 //! Accounts of virtual machines at the end of a run.
 
-use super::Nested;
 use crate::run::{account, settle_accounts};
 use crate::system::System;
 use crate::task::TaskState;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
+use schedlab_world::nested::GuestCounts;
 
 /// Adds to the report what happened in a guest: accounts of its tasks, measurements of its programs, counters.
 ///
 /// # Errors
 /// When the guest's accounts disagree.
-pub fn close(mut own: Nested<'_>, end_ns: u64, report: &mut SimReport) -> Result<()> {
-    close_kernel(&mut own.sys, end_ns, report)?;
-    let sys = &own.sys;
+pub fn close(sys: &mut System<'_>, end_ns: u64, counted: GuestCounts, report: &mut SimReport) -> Result<()> {
+    close_kernel(sys, end_ns, report)?;
     let switches: u32 = sys.tasks.iter().map(|t| t.counted.voluntary + t.counted.involuntary).sum();
     let sums = [
-        ("guest.halts", own.counted.halts),
-        ("guest.sleeps", own.counted.sleeps),
-        ("guest.kicks", own.counted.kicks),
-        ("guest.steal_time", own.counted.steal_ns),
+        ("guest.halts", counted.halts),
+        ("guest.sleeps", counted.sleeps),
+        ("guest.kicks", counted.kicks),
+        ("guest.steal_time", counted.steal_ns),
         ("guest.wakeups", sys.accounts.stats.wakeups),
         ("guest.switches", u64::from(switches)),
         ("guest.packets", sys.others.nic.received),

@@ -6,6 +6,7 @@ use crate::task::UserOp;
 use crate::timer::Fires;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_world::engine::NEVER;
+use schedlab_world::nested::{Direction, Guest};
 use schedlab_world::speed::Speed;
 
 impl System<'_> {
@@ -23,7 +24,7 @@ impl System<'_> {
 
     /// The stretch of a vCPU's thread stops here.
     pub fn pause_vcpu(&mut self, (machine, vcpu): (usize, CpuId)) {
-        if !self.others.nested[machine].sys.stands_still(vcpu) {
+        if !self.others.nested[machine].stands_still(vcpu) {
             let now = self.now;
             self.others.nested[machine].pause(vcpu, now);
         }
@@ -34,22 +35,24 @@ impl System<'_> {
         if self.tasks[curr].refill_ns > 0 {
             return self.start_user(cpu);
         }
-        let now = self.now;
         let horizon = self.stepping.horizon.min(self.cpus[cpu].irq_due());
-        let speed = self.speed(cpu);
+        let (times, speed) = ((self.now, horizon), self.speed(cpu));
+        let mut sent = std::mem::take(&mut self.others.nic.sent);
         let own = &mut self.others.nested[machine];
-        own.enter(vcpu, now, speed);
-        own.sys.stepping.horizon = horizon;
-        while own.sys.run.fault.is_none() && own.next_event(vcpu) <= now {
-            own.sys.stepping.steps += 1;
-            own.sys.step(vcpu, now);
+        let acted = own.act(vcpu, times, speed, &mut sent, self.out.sink());
+        self.stepping.steps += acted.steps;
+        if let Some(fault) = acted.fault {
+            self.run.fault = Some(fault);
         }
-        own.pause(vcpu, now);
-        self.stepping.steps += std::mem::take(&mut self.others.nested[machine].sys.stepping.steps);
-        self.relay(machine);
         self.signal(cpu, machine, Some(vcpu));
-        self.collect_sent(cpu, machine);
-        self.leave_if_done(machine);
+        for packet in sent.drain(..) {
+            self.give_vhost(cpu, machine, (Direction::Out, packet), Context::Task);
+        }
+        self.others.nic.sent = sent;
+        if acted.ended {
+            // Its threads count as gone.
+            self.run.alive -= self.others.nested[machine].vcpus.len();
+        }
         let exit_ns = self.fixed.machine.costs.vm_exit_ns;
         if self.wakes_next(cpu, exit_ns) {
             return;
@@ -70,34 +73,17 @@ impl System<'_> {
         some
     }
 
-    /// Passes on what the guest's programs recorded, and a fault.
-    fn relay(&mut self, machine: usize) {
-        let own = &mut self.others.nested[machine];
-        own.relay.pass_on(self.out.sink());
-        if let Some(fault) = own.sys.run.fault.take() {
-            self.run.fault = Some(fault);
-        }
-    }
-
-    /// The guest's tasks have all left: its threads count as gone.
-    fn leave_if_done(&mut self, machine: usize) {
-        let own = &mut self.others.nested[machine];
-        if own.sys.run.alive == 0 && !std::mem::replace(&mut own.done, own.sys.run.alive == 0) {
-            self.run.alive -= own.vcpus.len();
-        }
-    }
-
     /// Other vCPUs whose next event a step of `sender`, or the host, has changed: those that execute stop earlier,
     /// those that sleep are to be woken by `cpu`.
     pub fn signal(&mut self, cpu: CpuId, machine: usize, sender: Option<CpuId>) {
-        while let Some(to) = self.others.nested[machine].sys.stepping.touched.pop() {
+        while let Some(to) = self.others.nested[machine].touched() {
             if Some(to) == sender {
                 continue;
             }
             let own = &self.others.nested[machine];
             let (state, next) = (own.vcpus[to.index()], own.next_event(to));
             let on = self.tasks[state.thread].cpu;
-            if !own.sys.stands_still(to) {
+            if !own.stands_still(to) {
                 self.cpus[on].task.ends = own.acts_at(to, self.now);
                 self.touch(on);
             } else if let Some(on) = state.polls_on {
@@ -111,7 +97,7 @@ impl System<'_> {
     /// A vCPU whose thread sleeps has an event at `next`, ns. A signal wakes the thread; a timer sets its timer anew.
     fn rouse(&mut self, cpu: CpuId, machine: usize, to: CpuId, next: u64) {
         let thread = self.others.nested[machine].vcpus[to.index()].thread;
-        if self.others.nested[machine].sys.cpus[to].ipi_at == NEVER {
+        if !self.others.nested[machine].is_signalled(to) {
             let Some((on, number)) = self.tasks[thread].timer.take() else { return };
             self.cpus[on].timers.cancel(number);
             let number = self.cpus[on].timers.start(Fires::Wakes(thread), next, 0);
@@ -130,9 +116,8 @@ impl System<'_> {
         let now = self.now;
         let alone = self.rqs.nr_running(cpu) <= 1 && self.cpus[cpu].need_resched.is_none();
         let own = &mut self.others.nested[machine];
-        own.sys.now = now;
         own.vcpus[vcpu.index()].polls_on = None;
-        let due = own.sys.cpus[vcpu].irq_due();
+        let due = own.irq_due(vcpu, now);
         if due <= now {
             return self.return_to_user(cpu);
         }

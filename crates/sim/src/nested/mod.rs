@@ -22,4 +22,4 @@ pub mod set_up;
 pub mod state;
 mod vhost;
 
-pub use state::{GuestCounts, Hosted, Nested, Relay};
+pub use state::{Hosted, Nested, Relay};

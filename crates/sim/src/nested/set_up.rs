@@ -1,16 +1,16 @@
 //! Virtual machines before a run: the workload's tasks go to their places, and the guests boot.
 
+use super::machine::guest;
 use super::{Hosted, Nested, Relay};
 use crate::run::{load_workload, start_all};
 use crate::system::System;
 use crate::task::UserOp;
-use schedlab_base::{CpuId, Stream};
+use schedlab_base::{CpuId, Result, Stream};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Env, NestedDecl, Op, Place, Program, TaskDecl};
+use schedlab_world::masks::confine;
+use schedlab_world::nested::VCPU_FOOTPRINT_KB;
 use schedlab_world::net::Nic;
-
-/// The working set of a vCPU's thread, KB: the guest's part of a core's private cache.
-const VCPU_FOOTPRINT_KB: u32 = 256;
 
 /// A task that is elsewhere.
 struct Elsewhere;
@@ -68,37 +68,69 @@ pub fn prepare(sys: &mut System<'_>, part: &Built, place: Place, hosted: Hosted)
     sys.others.nic = Nic::new(part, place, sys.nr_cpus());
 }
 
-/// Boots a guest: its tasks are there, and run as soon as its vCPUs do.
-pub fn boot<'s>(
-    seen: &'s Machine,
-    (decl, number): (&NestedDecl, usize),
-    part: Built,
-    seed: u64,
-    (relay, sink): (Relay, &'s mut Relay),
-) -> Nested<'s> {
-    let vcpus = decl.vcpus.len();
-    let own_seed = Stream::new(seed).purpose("nested").number(number as u64).below(0, u64::MAX);
-    let place = Place::Inside(number as u32);
-    let mut sys = System::new(seen, decl.kernel, own_seed, sink);
-    prepare(&mut sys, &part, place, Hosted::new(vcpus, decl.periodic_tick));
-    if decl.periodic_tick {
-        // Each vCPU starts its timer as it boots: ticks are out of phase.
-        let phases = sys.fixed.stream.purpose("tick");
-        for cpu in (0..vcpus).map(CpuId::from) {
-            sys.cpus[cpu].tick_at = 1 + phases.number(u64::from(cpu.0)).below(0, sys.fixed.tick_ns);
-        }
+/// The virtual machines of a workload, before they boot.
+pub struct Guests(Vec<Unbooted>);
+
+struct Unbooted {
+    decl: NestedDecl,
+    /// The machine that it sees.
+    seen: Machine,
+    part: Option<Built>,
+    relay: Relay,
+    sink: Relay,
+}
+
+impl Guests {
+    /// Takes the virtual machines, with their tasks' programs, out of a workload of `host`.
+    ///
+    /// # Errors
+    /// For a number of vCPUs that no topology has.
+    pub fn of(host: &Machine, workload: &mut Built) -> Result<Guests> {
+        let decls = std::mem::take(&mut workload.nested);
+        let one = |(n, decl): (usize, NestedDecl)| {
+            let seen = guest(host, &decl.name, decl.vcpus.len() as u32)?;
+            let mut part = part(workload, Place::Inside(n as u32));
+            confine(&mut part, &seen)?;
+            let relay = Relay::default();
+            Ok(Unbooted { decl, seen, part: Some(part), sink: relay.clone(), relay })
+        };
+        Ok(Guests(decls.into_iter().enumerate().map(one).collect::<Result<_>>()?))
     }
-    let starters = load_workload(&mut sys, part, place);
-    start_all(&mut sys, starters);
-    sys.stepping.touched.clear();
-    Nested::new(sys, (&decl.vcpus, decl.vhost), decl.halt_poll.0, relay)
+
+    /// Boots the guests: their tasks are there, and run as soon as their vCPUs do.
+    pub fn boot(&mut self, seed: u64) -> Vec<Nested<'_>> {
+        self.0.iter_mut().enumerate().filter_map(|(number, own)| own.boot(number, seed)).collect()
+    }
+}
+
+impl Unbooted {
+    fn boot(&mut self, number: usize, seed: u64) -> Option<Nested<'_>> {
+        let (decl, part) = (&self.decl, self.part.take()?);
+        let vcpus = decl.vcpus.len();
+        let own_seed = Stream::new(seed).purpose("nested").number(number as u64).below(0, u64::MAX);
+        let place = Place::Inside(number as u32);
+        let mut sys = System::new(&self.seen, decl.kernel, own_seed, &mut self.sink);
+        prepare(&mut sys, &part, place, Hosted::new(vcpus, decl.periodic_tick));
+        if decl.periodic_tick {
+            // Each vCPU starts its timer as it boots: ticks are out of phase.
+            let phases = sys.fixed.stream.purpose("tick");
+            for cpu in (0..vcpus).map(CpuId::from) {
+                sys.cpus[cpu].tick_at = 1 + phases.number(u64::from(cpu.0)).below(0, sys.fixed.tick_ns);
+            }
+        }
+        let starters = load_workload(&mut sys, part, place);
+        start_all(&mut sys, starters);
+        sys.stepping.touched.clear();
+        let threads = (decl.vcpus.as_slice(), decl.vhost);
+        Some(Nested::new(sys, threads, decl.halt_poll.0, self.relay.clone()))
+    }
 }
 
 /// Adds a guest to its host: its threads execute vCPUs.
-pub fn add<'s>(host: &mut System<'s>, guest: Nested<'s>, decl: &NestedDecl) {
+pub fn add<'s>(host: &mut System<'s>, guest: Nested<'s>) {
     let machine = host.others.nested.len() as u16;
-    for (n, thread) in decl.vcpus.iter().enumerate() {
-        let task = &mut host.tasks[*thread];
+    for (n, vcpu) in guest.vcpus.iter().enumerate() {
+        let task = &mut host.tasks[vcpu.thread];
         task.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
         task.footprint_kb = VCPU_FOOTPRINT_KB;
     }

@@ -1,14 +1,17 @@
-//! State: a virtual machine, its vCPUs, and the thread that moves its messages. Times are ns.
+//! State: a virtual machine, and what the driver of its host sees of it ([`Guest`]). Times are ns.
 
+use super::accounts;
 use crate::frame::Step;
+use crate::run::begin_measuring;
 use crate::system::System;
-use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_base::{CpuId, Ns, Result, TaskId};
 use schedlab_trace::{Event, Sink};
 use schedlab_world::engine::NEVER;
-use schedlab_world::net::Packet;
+use schedlab_world::nested::{Guest, GuestCounts, IRQ_VCPU, Vcpu, Vhost};
+use schedlab_world::net::{Acted, Packet};
+use schedlab_world::report::SimReport;
 use schedlab_world::speed::Speed;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A value that a program in a guest recorded: time, task, series, value.
@@ -65,35 +68,10 @@ impl Hosted {
     }
 }
 
-/// The host's view of a vCPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Vcpu {
-    pub(super) thread: TaskId,
-    /// The instant at which it last stood still, ns.
-    pub(super) paused_at: u64,
-    /// Its thread sleeps, or is about to, because the vCPU has halted; no one has signalled it yet.
-    pub(super) asleep: bool,
-    /// The host polls in its place, on that CPU.
-    pub(super) polls_on: Option<CpuId>,
-}
-
-/// Counters of a virtual machine.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct GuestCounts {
-    /// Halts that reached the host.
-    pub halts: u64,
-    /// Halts that put the thread to sleep.
-    pub sleeps: u64,
-    /// Threads woken by a signal from another vCPU.
-    pub kicks: u64,
-    /// Time for which threads of vCPUs were runnable and did not run, ns (`run_delay`, which is KVM's steal time).
-    pub steal_ns: u64,
-}
-
 /// A virtual machine.
 pub struct Nested<'s> {
     /// The guest's kernel.
-    pub sys: Box<System<'s>>,
+    pub(crate) sys: Box<System<'s>>,
     /// Counters since the warm-up ended.
     pub counted: GuestCounts,
     pub(super) vcpus: Vec<Vcpu>,
@@ -106,24 +84,30 @@ pub struct Nested<'s> {
 
 impl<'s> Nested<'s> {
     /// A machine whose vCPUs have not been entered yet. `threads`: its vCPUs' threads, and vhost's.
-    pub fn new(sys: System<'s>, threads: (&[TaskId], TaskId), halt_poll_ns: u64, relay: Relay) -> Nested<'s> {
-        let vcpu = |thread: &TaskId| Vcpu { thread: *thread, paused_at: 0, asleep: false, polls_on: None };
+    pub(super) fn new(sys: System<'s>, threads: (&[TaskId], TaskId), halt_poll_ns: u64, relay: Relay) -> Nested<'s> {
         Nested {
             sys: Box::new(sys),
             counted: GuestCounts::default(),
-            vcpus: threads.0.iter().map(vcpu).collect(),
+            vcpus: threads.0.iter().map(|thread| Vcpu::new(*thread)).collect(),
             vhost: Vhost::new(threads.1),
             halt_poll_ns,
             relay,
             done: false,
         }
     }
-    /// The next event of a vCPU, ns: the next time at which it can act.
-    pub(super) fn next_event(&self, vcpu: CpuId) -> u64 {
-        self.sys.next_event(vcpu)
+}
+
+impl Guest for Nested<'_> {
+    fn threads(&self) -> (Vec<TaskId>, TaskId) {
+        (self.vcpus.iter().map(|v| v.thread).collect(), self.vhost.thread)
     }
-    /// Whether a vCPU has halted and no interrupt is due.
-    pub(super) fn idles(&self, vcpu: CpuId) -> bool {
+    fn halt_poll_ns(&self) -> u64 {
+        self.halt_poll_ns
+    }
+    fn stands_still(&self, vcpu: CpuId) -> bool {
+        self.sys.stands_still(vcpu)
+    }
+    fn idles(&self, vcpu: CpuId) -> bool {
         let c = &self.sys.cpus[vcpu];
         matches!(c.task.step, Step::Halted { .. })
             && c.task.ends == NEVER
@@ -131,12 +115,13 @@ impl<'s> Nested<'s> {
             && !c.soft.active()
             && c.irq_due() > self.sys.now
     }
-    /// When a vCPU acts next after `now`, ns: at once if it has halted and the host does not know yet.
-    pub(super) fn acts_at(&self, vcpu: CpuId, now: u64) -> u64 {
+    fn next_event(&self, vcpu: CpuId) -> u64 {
+        self.sys.next_event(vcpu)
+    }
+    fn acts_at(&self, vcpu: CpuId, now: u64) -> u64 {
         if self.idles(vcpu) { now } else { self.next_event(vcpu).max(now) }
     }
-    /// A vCPU is entered at `now`; returns when it acts next, ns.
-    pub(super) fn enter(&mut self, vcpu: CpuId, now: u64, speed: Speed) -> u64 {
+    fn enter(&mut self, vcpu: CpuId, now: u64, speed: Speed) -> u64 {
         self.sys.now = now;
         let state = &mut self.vcpus[vcpu.index()];
         state.asleep = false;
@@ -145,39 +130,55 @@ impl<'s> Nested<'s> {
         self.sys.resume(vcpu, stood_ns, speed);
         self.acts_at(vcpu, now)
     }
-    /// A vCPU stands still from `now` on.
-    pub(super) fn pause(&mut self, vcpu: CpuId, now: u64) {
+    fn pause(&mut self, vcpu: CpuId, now: u64) {
         self.sys.now = now;
         self.sys.stand_still(vcpu);
         self.vcpus[vcpu.index()].paused_at = now;
     }
-}
-
-/// The way of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Direction {
-    /// To the guest.
-    In,
-    /// From it.
-    Out,
-}
-
-/// The thread's state.
-pub struct Vhost {
-    pub(super) thread: TaskId,
-    pub(super) queue: VecDeque<(Direction, Packet)>,
-    /// The message that it is working on.
-    pub(super) current: Option<(Direction, Packet)>,
-    /// It sleeps, or is about to, and nobody has woken it yet.
-    pub(super) asleep: bool,
-}
-
-impl Vhost {
-    /// A thread that has not run yet.
-    pub fn new(thread: TaskId) -> Vhost {
-        Vhost { thread, queue: VecDeque::new(), current: None, asleep: false }
+    fn act(
+        &mut self,
+        vcpu: CpuId,
+        (now, horizon): (u64, u64),
+        speed: Speed,
+        sent: &mut Vec<Packet>,
+        sink: &mut dyn Sink,
+    ) -> Acted {
+        self.enter(vcpu, now, speed);
+        self.sys.stepping.horizon = horizon;
+        while self.sys.run.fault.is_none() && self.next_event(vcpu) <= now {
+            self.sys.stepping.steps += 1;
+            self.sys.step(vcpu, now);
+        }
+        self.pause(vcpu, now);
+        sent.append(&mut self.sys.others.nic.sent);
+        self.relay.pass_on(sink);
+        let left = self.sys.run.alive == 0;
+        Acted {
+            steps: std::mem::take(&mut self.sys.stepping.steps),
+            ended: left && !std::mem::replace(&mut self.done, left),
+            fault: self.sys.run.fault.take(),
+        }
     }
-    pub(super) fn take(&mut self, way: Direction, packet: Packet) {
-        self.queue.push_back((way, packet));
+    fn touched(&mut self) -> Option<CpuId> {
+        self.sys.stepping.touched.pop()
+    }
+    fn is_signalled(&self, vcpu: CpuId) -> bool {
+        self.sys.cpus[vcpu].ipi_at != NEVER
+    }
+    fn irq_due(&mut self, vcpu: CpuId, now: u64) -> u64 {
+        self.sys.now = now;
+        self.sys.cpus[vcpu].irq_due()
+    }
+    fn arrives(&mut self, now: u64, packet: Packet) {
+        self.sys.now = now;
+        self.sys.arrives(IRQ_VCPU, now, packet);
+    }
+    fn begin_measuring(&mut self, now: u64) {
+        self.sys.now = now;
+        self.counted = GuestCounts::default();
+        begin_measuring(&mut self.sys);
+    }
+    fn close(&mut self, end_ns: u64, counted: GuestCounts, report: &mut SimReport) -> Result<()> {
+        accounts::close(&mut self.sys, end_ns, counted, report)
     }
 }

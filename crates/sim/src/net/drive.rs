@@ -4,6 +4,7 @@ use crate::system::{Context, System};
 use schedlab_base::CpuId;
 use schedlab_workload::Place;
 use schedlab_world::engine::NEVER;
+use schedlab_world::nested::Direction;
 use schedlab_world::net::{Packet, Peer, queue_cpu};
 
 impl System<'_> {
@@ -44,7 +45,9 @@ impl System<'_> {
     pub fn route(&mut self, cpu: CpuId, packet: Packet, context: Context) {
         match self.others.nic.place(packet.to) {
             place if place == self.others.nic.here => self.deliver(cpu, packet, context),
-            Place::Inside(machine) => self.give_vhost(cpu, machine as usize, packet, context),
+            Place::Inside(machine) => {
+                self.give_vhost(cpu, machine as usize, (Direction::In, packet), context);
+            }
             Place::Remote(number) => {
                 let link = &mut self.others.remotes[number as usize];
                 link.hears(self.now, packet);

@@ -169,6 +169,11 @@ int task_work_add(struct task_struct *task, struct callback_head *work, enum tas
 	return 0;
 }
 
+int img_single_task(void)
+{
+	return single_task_running();
+}
+
 int img_wake(int pid, int sync)
 {
 	wait_queue_entry_t entry = { .private = img_task_by_pid(pid) };

@@ -1,0 +1,132 @@
+//! Virtual machines: what a host's driver sees of a guest's kernel, and the state that the host has of it.
+//!
+//! A guest's vCPU acts only while its thread is in user mode on a CPU of the host: the thread's stretch of user mode
+//! ends at the vCPU's next event. While the thread is elsewhere the vCPU stands still. A halted vCPU exits to the host,
+//! which polls for a while and then puts the thread to sleep. Modelled after arch/x86/kvm (`vcpu_enter_guest`,
+//! `kvm_vcpu_block`, `kvm_vcpu_kick`) and drivers/vhost. Times are ns since the run began.
+
+use crate::net::{Acted, Packet};
+use crate::report::SimReport;
+use crate::speed::Speed;
+use schedlab_base::{CpuId, Result, TaskId};
+use schedlab_trace::Sink;
+use std::collections::VecDeque;
+
+/// The kernel of a virtual machine, as the driver of its host sees it.
+pub trait Guest {
+    /// The host's tasks that execute its vCPUs, and its vhost thread.
+    fn threads(&self) -> (Vec<TaskId>, TaskId);
+    /// For how long the host polls for a halted vCPU.
+    fn halt_poll_ns(&self) -> u64;
+    /// Whether a vCPU does not execute at this instant.
+    fn stands_still(&self, vcpu: CpuId) -> bool;
+    /// Whether a vCPU has halted and no interrupt is due.
+    fn idles(&self, vcpu: CpuId) -> bool;
+    /// The next event of a vCPU.
+    fn next_event(&self, vcpu: CpuId) -> u64;
+    /// When a vCPU acts next after `now`: at once if it has halted and the host does not know yet.
+    fn acts_at(&self, vcpu: CpuId, now: u64) -> u64;
+    /// A vCPU is entered at `now`; returns when it acts next.
+    fn enter(&mut self, vcpu: CpuId, now: u64, speed: Speed) -> u64;
+    /// A vCPU stands still from `now` on.
+    fn pause(&mut self, vcpu: CpuId, now: u64);
+    /// A vCPU does what is due at `now`, and stands still; the host's next event is at `horizon`. Messages that its
+    /// programs send are added to `sent`, their values go to `sink`.
+    fn act(
+        &mut self,
+        vcpu: CpuId,
+        times: (u64, u64),
+        speed: Speed,
+        sent: &mut Vec<Packet>,
+        sink: &mut dyn Sink,
+    ) -> Acted;
+    /// A vCPU whose next event has changed since it was asked for.
+    fn touched(&mut self) -> Option<CpuId>;
+    /// Whether another CPU has signalled a vCPU, which has not noticed yet.
+    fn is_signalled(&self, vcpu: CpuId) -> bool;
+    /// When an interrupt of a vCPU is due; it is `now`.
+    fn irq_due(&mut self, vcpu: CpuId, now: u64) -> u64;
+    /// A message arrives at its network interface.
+    fn arrives(&mut self, now: u64, packet: Packet);
+    /// The warm-up is over.
+    fn begin_measuring(&mut self, now: u64);
+    /// Adds to the report what happened in the guest, and what the host counted of it.
+    ///
+    /// # Errors
+    /// When the guest's accounts disagree.
+    fn close(&mut self, end_ns: u64, counted: GuestCounts, report: &mut SimReport) -> Result<()>;
+}
+
+/// The vCPU that takes the network interface's interrupts.
+pub const IRQ_VCPU: CpuId = CpuId(0);
+/// The working set of a vCPU's thread, KB: the guest's part of a core's private cache.
+pub const VCPU_FOOTPRINT_KB: u32 = 256;
+
+/// The host's view of a vCPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Vcpu {
+    pub thread: TaskId,
+    /// The instant at which it last stood still.
+    pub paused_at: u64,
+    /// Its thread sleeps, or is about to, because the vCPU has halted; no one has signalled it yet.
+    pub asleep: bool,
+    /// The host polls in its place, on that CPU.
+    pub polls_on: Option<CpuId>,
+}
+
+impl Vcpu {
+    /// A vCPU that has not been entered yet.
+    pub fn new(thread: TaskId) -> Vcpu {
+        Vcpu { thread, paused_at: 0, asleep: false, polls_on: None }
+    }
+}
+
+/// Counters of a virtual machine.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct GuestCounts {
+    /// Halts that reached the host.
+    pub halts: u64,
+    /// Halts that put the thread to sleep.
+    pub sleeps: u64,
+    /// Threads woken by a signal from another vCPU.
+    pub kicks: u64,
+    /// Time for which threads of vCPUs were runnable and did not run, ns (`run_delay`, which is KVM's steal time).
+    pub steal_ns: u64,
+}
+
+/// The way of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// To the guest.
+    In,
+    /// From it.
+    Out,
+}
+
+/// The thread that moves a machine's messages between its virtual network interface and the host (vhost-net).
+pub struct Vhost {
+    pub thread: TaskId,
+    pub queue: VecDeque<(Direction, Packet)>,
+    /// The message that it is working on.
+    pub current: Option<(Direction, Packet)>,
+    /// It sleeps, or is about to, and nobody has woken it yet.
+    pub asleep: bool,
+}
+
+impl Vhost {
+    /// A thread that has not run yet.
+    pub fn new(thread: TaskId) -> Vhost {
+        Vhost { thread, queue: VecDeque::new(), current: None, asleep: false }
+    }
+    /// A message for it. Returns the thread if that is to be woken.
+    pub fn take(&mut self, way: Direction, packet: Packet) -> Option<TaskId> {
+        self.queue.push_back((way, packet));
+        std::mem::take(&mut self.asleep).then_some(self.thread)
+    }
+    /// Takes up the next message; with none it is about to sleep. Returns whether there is one.
+    pub fn next(&mut self) -> bool {
+        self.current = self.queue.pop_front();
+        self.asleep = self.current.is_none();
+        self.current.is_some()
+    }
+}
