@@ -14,7 +14,7 @@ use schedlab_base::{Backend, Error, Result, Version, Warning};
 use schedlab_compare::tools;
 use schedlab_compare::uncertainty::DEFAULT_DRAWS;
 use schedlab_guest::shape;
-use schedlab_kernel::{Variant, variant::RUNNING};
+use schedlab_kernel::{Policy, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::settings;
 use schedlab_record::Observe;
@@ -110,7 +110,8 @@ pub fn plan_on_code(
         for (variant, image) in own().filter(|(v, _)| load.runs_under(&v.name)) {
             cells.push(Cell::of_code(machine, image.clone(), variant.clone(), load.spec.clone(), name())?);
         }
-        for (_, twin) in twins.iter().filter(|(v, _)| load.runs_under(&v.name)) {
+        let simulated = twinned && is_simulated_by_rules(load, ("code.twins", "code"), &mut warnings);
+        for (_, twin) in twins.iter().filter(|(v, _)| simulated && load.runs_under(&v.name)) {
             cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), name())?);
         }
     }
@@ -197,8 +198,8 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
         for hosted in variants.iter().filter(|h| runs(h)) {
             cells.push(hosted_cell(machine, load, hosted, guests)?);
         }
-        let is_command = matches!(load.spec, Spec::Command(_));
-        for (_, twin) in twins.iter().filter(|(h, _)| !is_command && runs(h)) {
+        let simulated = is_simulated_by_rules(load, ("vm.twins", "guests"), &mut warnings);
+        for (_, twin) in twins.iter().filter(|(h, _)| simulated && runs(h)) {
             let machine = &beside[load.machine];
             cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), load.name.clone())?);
         }
@@ -209,6 +210,21 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
             .help("it needs a machine and a load: machine = \"smt-8\" at the top, or in [vm]"));
     }
     Ok((cells, warnings))
+}
+
+/// Whether our rules simulate a load; a warning says why not. A command has no program to simulate.
+fn is_simulated_by_rules(load: &Load, (code, what): (&str, &str), warnings: &mut Vec<Warning>) -> bool {
+    if matches!(load.spec, Spec::Command(_)) {
+        return false;
+    }
+    // What can't be built is refused where it is to run.
+    let has_deadlines =
+        load.spec.build(0).is_ok_and(|built| built.attrs().any(|attr| attr.policy == Policy::Deadline));
+    if has_deadlines {
+        let text = format!("load '{}' is not simulated beside its {what}: SCHED_DEADLINE", load.name);
+        warnings.push(Warning::new(code, text));
+    }
+    !has_deadlines
 }
 
 /// The simulations beside real kernels, each once; `found` has the variant's name and its simulation. What has none is

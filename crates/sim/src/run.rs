@@ -63,8 +63,7 @@ pub fn run(
 ) -> Result<SimReport> {
     let Setup { machine, kernel, changes, mut workload, seed, background, check, stop, clock: watched } =
         setup;
-    let later = workload.later_attrs.iter();
-    if workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.policy == Policy::Deadline) {
+    if workload.attrs().any(|a| a.policy == Policy::Deadline) {
         let text = "the simulator's rules have no SCHED_DEADLINE";
         return Err(
             Error::input(text).help("backend 'code' runs it: the kernel's own class (--backend code)")

@@ -132,6 +132,10 @@ pub struct Built {
 }
 
 impl Built {
+    /// The attributes of its tasks: those at the start, and those that tasks give themselves later.
+    pub fn attrs(&self) -> impl Iterator<Item = Attr> {
+        self.tasks.iter().map(|t| t.attr).chain(self.later_attrs.iter().copied())
+    }
     /// Replaces every CPU mask by what `usable` makes of it.
     ///
     /// # Errors

@@ -79,16 +79,8 @@ pub(super) fn made(
     let machine = cell.machine.with(&drawn)?;
     let prepared = Prepared::of(cell, seed, &machine)?;
     let workload = &prepared.workload;
-    let later = workload.later_attrs.iter();
-    let asks = workload
-        .tasks
-        .iter()
-        .map(|t| &t.attr)
-        .chain(later)
-        .any(|a| a.slice != Ns32::ZERO && a.policy.is_fair());
-    let later = workload.later_attrs.iter();
-    let policies: Vec<Policy> =
-        workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();
+    let asks = workload.attrs().any(|a| a.slice != Ns32::ZERO && a.policy.is_fair());
+    let policies: Vec<Policy> = workload.attrs().map(|a| a.policy).collect();
     let (warmup, duration) = (workload.warmup, workload.duration);
     let (to_the_end, beside) = (workload.to_the_end, Parts::of(workload));
     let (mut names, series) = (names(&machine, workload), series(workload)?);

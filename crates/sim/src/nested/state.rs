@@ -84,7 +84,12 @@ pub struct Nested<'s> {
 
 impl<'s> Nested<'s> {
     /// A machine whose vCPUs have not been entered yet. `threads`: its vCPUs' threads, and vhost's.
-    pub(super) fn new(sys: System<'s>, threads: (&[TaskId], TaskId), halt_poll_ns: u64, relay: Relay) -> Nested<'s> {
+    pub(super) fn new(
+        sys: System<'s>,
+        threads: (&[TaskId], TaskId),
+        halt_poll_ns: u64,
+        relay: Relay,
+    ) -> Nested<'s> {
         Nested {
             sys: Box::new(sys),
             counted: GuestCounts::default(),
