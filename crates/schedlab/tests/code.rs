@@ -150,3 +150,27 @@ fn a_machine_behind_a_link_is_simulated_beside_the_code_and_the_part_for_code_is
         assert!((0.7..1.4).contains(&(code / sim)), "{metric}: {code} and {sim}");
     }
 }
+
+#[test]
+fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_rules() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    // Two of 3 ms in each 10 ms, beside four hogs on two CPUs.
+    let file = r#"{"global": {"duration": 1}, "tasks": {
+        "dead": {"instance": 2, "policy": "SCHED_DEADLINE", "dl-runtime": 3000, "dl-period": 10000, "loop": -1,
+            "run": 2000, "timer": {"ref": "unique", "period": 10000}},
+        "hog": {"instance": 4, "loop": -1, "run": 5000}}}"#;
+    std::fs::write(lab.0.path().join("dead.json"), file).unwrap();
+    let words = ["dead.json", "--machine", "smp-2"];
+    let run = bench(&lab, &words);
+    assert_eq!(figure(&run, "task.dead.switches.involuntary"), 0.0);
+    assert!(figure(&run, "task.dead.wakeup_delay.p90") < 100_000.0, "{run:.300}");
+    let cpu_time = figure(&run, "task.dead.cpu_time");
+    assert!((390e6..420e6).contains(&cpu_time), "{cpu_time}");
+    let refused = lab.command(&["bench", "dead.json", "--machine", "smp-2"]).output().unwrap();
+    let (_, said) = texts(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("no SCHED_DEADLINE") && said.contains("--backend code"), "{said}");
+}
