@@ -116,3 +116,41 @@ fn cpus_and_groups_of_running_sleeping_and_unborn_tasks_change_from_outside() {
     let forks = "name = \"forks\"\nforks = 100\n[[group]]\npath = \"/g\"\ntasks = [\"*\"]";
     changed(&Lab::new(), forks, "[[at]]\ntime = \"5ms\"\ngroup = \"/g\"\ncpus = \"0-1\"");
 }
+
+/// The text of an experiment of a patch with a sysctl of its own, and with that sysctl set in the second variant.
+fn with_sysctl(lab: &Lab, sysctl: &str) -> (i32, String, String) {
+    let patch = include_str!("cases/files/own-sysctl-and-fork.patch");
+    lab.write("meek.patch", patch);
+    let variant = |name: &str, value: u64| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\nkernel = \"6.1\"\npatch = [\"meek.patch\"]\ntunables = {{ {sysctl} = {value} }}\n"
+        )
+    };
+    let text = format!(
+        "name = \"meek\"\nmachine = \"smp-2\"\nruns = 1\nmetrics = [\"switches.involuntary\"]\n[workload]\nname = \"slice\"\n\
+         runtime = \"500ms\"\n{}{}",
+        variant("bold", 0),
+        variant("meek", 1)
+    );
+    lab.write("meek.toml", &text);
+    run(lab, &["run", "meek.toml", "--json", "--quiet"])
+}
+
+#[test]
+fn a_sysctl_of_a_patch_is_a_tunable_and_what_the_image_leaves_out_is_a_warning() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let (code, out, said) = with_sysctl(&lab, "sched_meek");
+    assert_eq!(code, 0, "{said}");
+    let made: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let switches = |i: usize| made["cells"][i]["metrics"]["switches.involuntary"]["mean"].as_f64().unwrap();
+    assert!(switches(0) > 2.0 * switches(1), "{} and {} switches", switches(0), switches(1));
+    let warnings = made["warnings"].to_string();
+    assert!(warnings.contains("kernel/fork.c, which the image does not compile"), "{warnings}");
+    assert!(!warnings.contains("kernel/sched/"), "{warnings}");
+    let (code, _, said) = with_sysctl(&lab, "sched_meak");
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("unknown tunable 'sched_meak'") && said.contains("sched_meek"), "{said}");
+}

@@ -68,3 +68,5 @@ int probe_rcu_needs_cpu(void) { return rcu_needs_cpu(); }
 bool probe_kthread_struct(void) { return set_kthread_struct(NULL); }
 /* PROBE(TASK_STATE) */
 unsigned int probe_task_state(struct task_struct *p) { return p->__state; }
+/* PROBE(SYSCTL_BASES) */
+int probe_sysctl_bases(void) { return sysctl_init_bases(); }
