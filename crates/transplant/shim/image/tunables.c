@@ -159,6 +159,14 @@ struct ctl_table_header *register_sysctl(const char *path, TABLE *table)
 	return NULL;
 }
 #endif
+#ifdef HAVE_SYSCTL_BASE_TABLE
+int __register_sysctl_base(struct ctl_table *base)
+{
+	entries(base->child, MOST);
+	return 0;
+}
+#endif
+
 /* Tables of kernel/sysctl.c's own, to which a patch may add a line. */
 void img_tunables_init(void)
 {
