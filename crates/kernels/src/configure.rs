@@ -47,15 +47,27 @@ impl ConfigParts<'_> {
     fn text(&self) -> String {
         format!("{}\n{}\n", self.built_in, self.fragment)
     }
-    /// What sets an option. A fragment overrides the rest.
-    fn set_by(&self, name: &str, new: bool) -> SetBy {
+    /// What sets an option; `unnamed` if no part names it. A fragment overrides the rest.
+    fn set_by(&self, name: &str, unnamed: SetBy) -> SetBy {
         if kconfig::value_in(self.fragment, name).is_some() {
             SetBy::Fragment
-        } else if !new || kconfig::value_in(self.built_in, name).is_some() {
+        } else if kconfig::value_in(self.built_in, name).is_some() {
             SetBy::BuiltIn
         } else {
-            SetBy::Default
+            unnamed
         }
+    }
+    /// The options that the patches bring or change, as a .config has them; `unnamed` sets the changed ones that no
+    /// part names.
+    pub fn settings(&self, config: &str, unnamed: SetBy) -> Vec<Setting> {
+        let setting = |name: &String, new: bool| Setting {
+            name: name.clone(),
+            value: kconfig::value_in(config, name),
+            by: self.set_by(name, if new { SetBy::Default } else { unnamed }),
+            new,
+        };
+        let new = self.changes.new.iter().map(|name| setting(name, true));
+        new.chain(self.changes.defaults.iter().map(|name| setting(name, false))).collect()
     }
 }
 
@@ -65,7 +77,7 @@ impl ConfigParts<'_> {
 /// # Errors
 /// When kconfig fails, or a guest could not run the kernel.
 pub fn configure(make: &Make<'_>, wanted: &ConfigParts<'_>) -> Result<Vec<Setting>> {
-    let by_default = |name: &&String| wanted.set_by(name, true) == SetBy::Default;
+    let by_default = |name: &&String| wanted.set_by(name, SetBy::Default) == SetBy::Default;
     let asked: Vec<&String> = wanted.changes.new.iter().filter(by_default).collect();
     let mut defaults = String::new();
     for _ in 0..if asked.is_empty() { 0 } else { MOST_PASSES } {
@@ -76,14 +88,8 @@ pub fn configure(make: &Make<'_>, wanted: &ConfigParts<'_>) -> Result<Vec<Settin
     }
     let config = all_no(make, wanted, &defaults, None)?;
     bootable(&config)?;
-    let setting = |name: &String, new: bool| Setting {
-        name: name.clone(),
-        value: kconfig::value_in(&config, name),
-        by: wanted.set_by(name, new),
-        new,
-    };
-    let new = wanted.changes.new.iter().map(|name| setting(name, true));
-    Ok(new.chain(wanted.changes.defaults.iter().map(|name| setting(name, false))).collect())
+    // allnoconfig switches off what no part names.
+    Ok(wanted.settings(&config, SetBy::BuiltIn))
 }
 
 /// The lines that give the asked options their defaults, beside options with the values so far.

@@ -2,9 +2,10 @@
 
 use crate::builds;
 use crate::listener::Listener;
+use crate::own_words;
 use schedlab_base::{Error, Result, Version};
 use schedlab_kernel::Variant;
-use schedlab_kernels::{cache, code};
+use schedlab_kernels::{self as kernels, cache, code};
 use schedlab_record::cell::{CodeSetup, Level};
 use schedlab_transplant::{Setting, shim};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,12 @@ pub struct CodeImage {
     /// Its preemption model, by the kernel's number.
     pub preempt: u8,
     pub setup: CodeSetup,
+    /// What of its patches has no effect in it, or ends a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Options of the configuration that its patches bring or change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<kernels::Setting>,
 }
 
 impl CodeImage {
@@ -39,6 +46,8 @@ impl CodeImage {
                 compiler: note.compiler.clone(),
                 level: Level::Free,
             },
+            warnings: note.warnings(),
+            options: note.options.clone(),
         })
     }
 }
@@ -102,7 +111,8 @@ const TUNABLES: &[(&str, &str, u64)] = &[
     ("rr_timeslice_ns", "sched_rr_timeslice_ms", 1_000_000),
 ];
 
-/// Feature words and tunables as settings of the image's kernel.
+/// Feature words and tunables as settings of the image's kernel. A tunable that our table does not have has the tree's
+/// own name and unit.
 ///
 /// # Errors
 /// A tunable that the kernel's code has no file for.
@@ -114,6 +124,10 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result
     let mut all: Vec<Setting> = features.iter().map(feature).collect();
     for (name, value) in tunables {
         let known = TUNABLES.iter().find(|(ours, ..)| ours == name);
+        if known.is_none() && !own_words::is_known(name) {
+            all.push(Setting::Tunable(name.clone(), value.to_string()));
+            continue;
+        }
         let Some((_, theirs, units)) = known else {
             let text = format!("tunable {name} has no file in the kernel, so backend 'code' can't set it");
             return Err(Error::input(text).help("it is built in, or a property of tasks: leave it out"));

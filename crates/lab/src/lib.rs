@@ -76,6 +76,7 @@ pub mod machines;
 pub mod memory_estimate;
 pub mod named;
 pub mod noise_floor;
+mod own_words;
 pub mod packed_cell;
 pub mod plan;
 pub mod profile;

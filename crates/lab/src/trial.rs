@@ -6,6 +6,7 @@
 
 use crate::budget::Budget;
 use crate::builds;
+use crate::cell::Cell;
 use crate::experiment::Experiment;
 use crate::experiment::template::Template;
 use crate::instruction_counts::{self, OPERATIONS, Operation};
@@ -112,8 +113,12 @@ impl Trial {
     /// The options of the configuration that the patches bring or change, as the patched kernel of a plan has them.
     pub fn options(&self, plan: &Plan) -> Vec<Setting> {
         let patched = plan.cells.iter().filter(|c| c.variant.name == self.patched.name);
-        let images = patched.filter_map(|c| Some(&c.guest.as_ref()?.image));
-        images.map(builds::options).find(|options| !options.is_empty()).unwrap_or_default()
+        let of = |c: &Cell| match (&c.guest, &c.code) {
+            (Some(guest), _) => builds::options(&guest.image),
+            (_, Some(code)) => code.options.clone(),
+            _ => Vec::new(),
+        };
+        patched.map(of).find(|options| !options.is_empty()).unwrap_or_default()
     }
     /// The instructions by function of all runs in guests that a store has of a plan: of the base, of the patched
     /// kernel.

@@ -174,3 +174,61 @@ fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_r
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("no SCHED_DEADLINE") && said.contains("--backend code"), "{said}");
 }
+
+/// The text of an experiment of a patch with a sysctl of its own, and with that sysctl set in the second variant.
+fn with_sysctl(lab: &Lab, sysctl: &str) -> (i32, String, String) {
+    let patch = include_str!("cases/files/own-sysctl-and-fork.patch");
+    lab.write("meek.patch", patch);
+    let variant = |name: &str, value: u64| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\nkernel = \"6.1\"\npatch = [\"meek.patch\"]\ntunables = {{ {sysctl} = {value} }}\n"
+        )
+    };
+    let text = format!(
+        "name = \"meek\"\nmachine = \"smp-2\"\nruns = 1\nmetrics = [\"switches.involuntary\"]\n[workload]\nname = \"slice\"\n\
+         runtime = \"500ms\"\n{}{}",
+        variant("bold", 0),
+        variant("meek", 1)
+    );
+    lab.write("meek.toml", &text);
+    run(lab, &["run", "meek.toml", "--json", "--quiet"])
+}
+
+#[test]
+fn a_sysctl_of_a_patch_is_a_tunable_and_what_the_image_leaves_out_is_a_warning() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let (code, out, said) = with_sysctl(&lab, "sched_meek");
+    assert_eq!(code, 0, "{said}");
+    let made: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let switches = |i: usize| made["cells"][i]["metrics"]["switches.involuntary"]["mean"].as_f64().unwrap();
+    assert!(switches(0) > 2.0 * switches(1), "{} and {} switches", switches(0), switches(1));
+    let warnings = made["warnings"].to_string();
+    assert!(warnings.contains("kernel/fork.c, which the image does not compile"), "{warnings}");
+    assert!(!warnings.contains("kernel/sched/"), "{warnings}");
+    let (code, _, said) = with_sysctl(&lab, "sched_meak");
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("unknown tunable 'sched_meak'") && said.contains("sched_meek"), "{said}");
+}
+
+/// A mailbox: an answer, the second mail of a series, its cover letter, and the first one.
+const SERIES: &str = include_str!("cases/files/own-sysctl-series.mbox");
+
+#[test]
+fn a_series_on_standard_input_is_tried() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let words = "try - --backend code --source 6.1 --machine smp-2 --load hogs --runs 1";
+    let words: Vec<&str> = words.split(' ').collect();
+    let output = lab.command(&words).write_stdin(SERIES).output().unwrap();
+    let (out, said) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("no {text} in {out}"));
+    assert!(at("a sysctl of its own, and a line in fork") < at("meek by default"), "{out}");
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("(mail 4) changes kernel/fork.c, which the image does not compile"), "{out}");
+}

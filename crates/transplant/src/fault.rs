@@ -113,15 +113,17 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let reason = match (signal, known.stub(address)) {
         (libc::SIGABRT, _) => known.words().unwrap_or_else(|| "abort".to_owned()),
         (_, Some(name)) => {
-            leave_stub(context, known);
-            format!("the kernel code calls `{name}`, which the image lacks")
+            let how = if leave_stub(context, known) { "calls" } else { "uses" };
+            format!("the kernel code {how} `{name}`, which the image lacks")
         }
         (libc::SIGFPE, _) => "the kernel code divides by zero".to_owned(),
         (libc::SIGILL, _) => "the kernel code executes what is not an instruction".to_owned(),
         _ => format!("the kernel code reads or writes at {address:#x}, where nothing is"),
     };
     let calls = known.calls();
-    let from = calls.first().map_or(String::new(), |call| format!(" (from {call})"));
+    // What a header has is in many functions; the one around it says more.
+    let caller = calls.iter().find(|call| !call.contains(".h:")).or(calls.first());
+    let from = caller.map_or(String::new(), |call| format!(" (from {call})"));
     eprintln!("image: {reason}{from}");
     calls.iter().for_each(|call| eprintln!("    {call}"));
     // SAFETY: ends the process without running what might touch the image again.
@@ -129,26 +131,30 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
 }
 
 /// A call of a stub faults at its first instruction, for which there is no unwind table. The context becomes that of
-/// the caller behind the call, so that the calls can be followed.
-fn leave_stub(context: *mut c_void, known: &Known) {
+/// the caller behind the call, so that the calls can be followed. False: the stub was read or written as data.
+fn leave_stub(context: *mut c_void, known: &Known) -> bool {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a ucontext_t, which is written back to no register: the process ends. The stack's top
     // holds the return address, since the fault was at a function's first instruction.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let (ip, sp) = (libc::REG_RIP as usize, libc::REG_RSP as usize);
-        if known.stubs.contains(&(registers[ip] as usize)) {
+        let is_call = known.stubs.contains(&(registers[ip] as usize));
+        if is_call {
             registers[ip] = *(registers[sp] as *const i64);
             registers[sp] += 8;
         }
+        is_call
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: as above; the link register holds the return address.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
-        if known.stubs.contains(&(registers.pc as usize)) {
+        let is_call = known.stubs.contains(&(registers.pc as usize));
+        if is_call {
             registers.pc = registers.regs[30];
         }
+        is_call
     }
 }
 
@@ -188,14 +194,34 @@ impl Known {
     }
 }
 
-/// Functions with files and lines, by addr2line(1); `None` where it is not installed.
+/// Functions with files and lines, inlined ones too, by addr2line(1); `None` where it is not installed.
 fn lines(object: &Path, addresses: &[usize]) -> Option<Vec<String>> {
     let mut command = Command::new("addr2line");
-    command.args(["-f", "-e"]).arg(object).args(addresses.iter().map(|a| format!("{a:#x}")));
+    command.args(["-a", "-i", "-f", "-e"]).arg(object).args(addresses.iter().map(|a| format!("{a:#x}")));
     let said = command.output().ok().filter(|said| said.status.success())?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    let all: Vec<&str> = text.lines().collect();
-    let own = |call: &String| call.contains(OWN_END);
-    let calls = all.chunks(2).map(|pair| pair.join(" at ").replace(" at ./", " at "));
-    Some(calls.skip_while(own).collect())
+    Some(of_addr2line(&text).into_iter().skip_while(|call| call.contains(OWN_END)).collect())
+}
+
+/// "function at file:line" of each pair of lines. Before the pairs of an address stands the address.
+fn of_addr2line(text: &str) -> Vec<String> {
+    let all: Vec<&str> = text.lines().filter(|line| !line.starts_with("0x")).collect();
+    all.chunks(2).map(|pair| pair.join(" at ").replace(" at ./", " at ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_was_inlined_stands_before_the_one_around_it() {
+        let text = "0x0000000000012345\narch_write_lock\n./arch/sim/include/asm/spinlock.h:45\nall_weights\n\
+                    kernel/sched/bore.c:276\n0x0000000000023456\nimg_tunable\narch/sim/image/tunables.c:206\n";
+        let known = [
+            "arch_write_lock at arch/sim/include/asm/spinlock.h:45",
+            "all_weights at kernel/sched/bore.c:276",
+            "img_tunable at arch/sim/image/tunables.c:206",
+        ];
+        assert_eq!(of_addr2line(text), known);
+    }
 }

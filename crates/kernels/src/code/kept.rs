@@ -1,8 +1,10 @@
 //! Images in the cache, by name; each with the source, patches and configuration it was made of.
 
+use super::Outside;
 use crate::cache;
 use crate::catalog::Applied;
 use crate::diff::Added;
+use crate::kconfig::Setting;
 use schedlab_base::{Error, Result, Version, temp};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -38,8 +40,27 @@ pub struct Note {
     /// What the patches name that the image lacks: a run ends where that is reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
+    /// Files that the patches change and that the image is not made of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<Outside>,
+    /// Options of the configuration that the patches bring or change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<Setting>,
     /// All that the image lacks: names that end the run when they are touched.
     pub stubs: Vec<String>,
+}
+
+impl Note {
+    /// What of its patches has no effect in the image, or ends a run, in words.
+    pub fn warnings(&self) -> Vec<String> {
+        let outside = self.outside.iter().map(Outside::words);
+        let lacks = self.lacks.iter().map(|name| {
+            format!(
+                "the patches add a use of {name}, which the image lacks: a run ends where that is reached"
+            )
+        });
+        outside.chain(lacks).collect()
+    }
 }
 
 /// An image in the cache.

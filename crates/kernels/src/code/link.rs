@@ -34,6 +34,8 @@ pub(super) struct Linked {
     pub object: PathBuf,
     /// Names that have stubs, sorted.
     pub stubs: Vec<String>,
+    /// The objects that it is made of, by their paths in the folder of objects.
+    pub parts: Vec<String>,
 }
 
 /// Links what [`objects`] lists.
@@ -53,7 +55,10 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
     run(make, "gcc", ["-c", "stubs.S", "-o", "stubs.o"])?;
     let whole = ["-Wl,--whole-archive"].into_iter().chain(names(&archives)).chain(["-Wl,--no-whole-archive"]);
     run(make, "gcc", OPTIONS.into_iter().chain(whole).chain(names(&files)))?;
-    Ok(Linked { object: make.objects.join("image.so"), stubs })
+    let members = archives.iter().map(|archive| run(make, "ar", ["t", archive.as_str()]));
+    let members = members.collect::<Result<Vec<String>>>()?;
+    let parts = members.iter().flat_map(|list| list.lines()).map(str::to_owned).chain(files).collect();
+    Ok(Linked { object: make.objects.join("image.so"), stubs, parts })
 }
 
 fn names(of: &[String]) -> impl Iterator<Item = &str> {

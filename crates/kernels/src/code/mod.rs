@@ -14,17 +14,22 @@ mod kept;
 mod lacks;
 mod link;
 mod objects;
+mod outside;
 mod overlay;
 mod probes;
 
 pub use kept::{Image, Note, all, find};
+pub use outside::Outside;
 pub use overlay::Overlay;
 
 use crate::catalog::Applied;
+use crate::configure::ConfigParts;
 use crate::diff::{self, Patch, Placement};
+use crate::kconfig::{Changes, SetBy};
 use crate::make::{Make, MakeOutput, Step};
 use crate::site::Site;
 use crate::{Listener, Source, source, tools};
+use link::Linked;
 use schedlab_base::{Error, Result, content_hash, temp};
 use std::fs;
 use std::path::Path;
@@ -32,6 +37,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Space that a first image takes beside its source, MB.
 const BUILD_MB: u64 = 200;
+/// The configuration, in the folder of objects.
+const CONFIG: &str = ".config";
 
 /// An image to build.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,10 +116,32 @@ pub fn build(
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = warnings.into_iter().filter(concerns).collect();
-    let lacks = lacks::of(&recipe.patches, &linked.stubs);
-    let note = Note { lacks, stubs: linked.stubs, ..note };
-    let image = kept::keep(&note, &linked.object, &folder.join(".config"), cache)?;
+    let note = with_findings(note, recipe, overlay, &make, &linked, &patched.options)?;
+    let image = kept::keep(&note, &linked.object, &folder.join(CONFIG), cache)?;
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
+}
+
+/// The note with what its build has shown of the patches: what the image lacks, and how their options are set.
+fn with_findings(
+    note: Note,
+    recipe: &CodeRecipe,
+    overlay: Overlay<'_>,
+    make: &Make<'_>,
+    linked: &Linked,
+    changes: &Changes,
+) -> Result<Note> {
+    let path = make.objects.join(CONFIG);
+    let config = fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))?;
+    let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
+    let wanted = ConfigParts { built_in: overlay.text("config")?, fragment, changes };
+    Ok(Note {
+        lacks: lacks::of(&recipe.patches, &linked.stubs),
+        outside: outside::of(&recipe.patches, overlay, make, &linked.parts)?,
+        // alldefconfig gives what no part names its default.
+        options: wanted.settings(&config, SetBy::Default),
+        stubs: linked.stubs.clone(),
+        ..note
+    })
 }
 
 /// Compiles all objects and gives the compiler's warnings.
@@ -176,6 +205,8 @@ fn note(
         features,
         counters: counters.into_iter().map(|c| c.0).collect(),
         lacks: Vec::new(),
+        outside: Vec::new(),
+        options: Vec::new(),
         stubs: Vec::new(),
     })
 }

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Where it lies in a tree.
 pub(super) const PLACE: &str = "arch/sim";
 
+/// The words of a shim's heading before the file that it replaces.
+const STANDS: &str = "tands for";
+
 /// Paths below [`PLACE`], each with its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overlay<'a>(pub &'a [(&'a str, &'a str)]);
@@ -30,6 +33,23 @@ impl<'a> Overlay<'a> {
     pub(super) fn list(self, path: &str) -> Result<impl Iterator<Item = &'a str>> {
         let lines = self.text(path)?.lines().map(str::trim);
         Ok(lines.filter(|l| !l.is_empty() && !l.starts_with('#')))
+    }
+    /// The file, as a tree has it, whose text names a path of the kernel for which it stands.
+    pub(super) fn stands_for(self, path: &str) -> Option<String> {
+        let is_end = |c: Option<char>| !c.is_some_and(|c| c.is_ascii_alphanumeric() || "/_".contains(c));
+        let names = |text: &str| {
+            text.match_indices(path).any(|(at, found)| {
+                let (before, behind) = (&text[..at], &text[at + found.len()..]);
+                is_end(before.chars().next_back()) && is_end(behind.chars().next())
+            })
+        };
+        let is_shim = |file: &str| file.starts_with("image/") && file.ends_with(".c");
+        let shims =
+            self.0.iter().filter(|(file, text)| is_shim(file) && names(text) && text.contains(STANDS));
+        // A file that stands for a part of it is second to the one that stands for the whole.
+        let whole = format!("{STANDS} {path}");
+        let found = shims.max_by_key(|(file, text)| (text.contains(&whole), std::cmp::Reverse(*file)));
+        found.map(|(file, _)| format!("{PLACE}/{file}"))
     }
     /// Makes a tree's folder hold these files and no others. Equal files stay, with their times.
     ///
@@ -71,6 +91,18 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shim_is_found_by_the_file_that_it_stands_for() {
+        let text = "/*\n * Stands for kernel/fork.c, and kernel/time/timer.c.\n */\n";
+        let part = "/* Stands for copy_mm() of kernel/fork.c. */";
+        let include = "#include \"kernel/exit.c\"";
+        let overlay = Overlay(&[("image/a.c", part), ("image/x.c", include), ("image/tasks.c", text)]);
+        let found = |path| overlay.stands_for(path);
+        assert_eq!(found("kernel/fork.c").as_deref(), Some("arch/sim/image/tasks.c"));
+        assert_eq!(found("kernel/time/timer.c").as_deref(), Some("arch/sim/image/tasks.c"));
+        assert_eq!((found("kernel/exit.c"), found("time/timer.c"), found("fork.c")), (None, None, None));
+    }
 
     #[test]
     fn equal_files_stay_and_others_go() {

@@ -6,7 +6,7 @@ use super::{Made, sim};
 use crate::cell::Cell;
 use crate::code::settings;
 use crate::packed_cell::PackedCell;
-use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_record::{ENGINE, Record};
@@ -153,7 +153,7 @@ pub fn child() -> Result<()> {
 fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
     let code = cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))?;
     let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
-    sim::made(cell, seed, options, ENGINE, |mut prepared, sink| {
+    let made = sim::made(cell, seed, options, ENGINE, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
         let mut guests = Guests::of(prepared.machine, workload)?;
@@ -176,7 +176,12 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
             clock: None,
         };
         schedlab_transplant::simulate(setup, sink)
-    })
+    })?;
+    Ok(made.map(|mut made| {
+        let warnings = code.warnings.iter().map(|text| Warning::new("code.patch", text));
+        made.record.found.warnings.extend(warnings);
+        made
+    }))
 }
 
 /// A variant's changes of the kernel in the middle of a run.

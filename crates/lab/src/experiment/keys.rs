@@ -225,7 +225,11 @@ pub const VARIANT: Section = Section {
             r#"["SIS_FIRST_IDLE", "NO_LAST_BUDDY"]"#,
             "switched on, and with NO_ off; those of its patches, too",
         ),
-        key("tunables", "{ hz = 1000 }", "numbers of the kernel"),
+        key(
+            "tunables",
+            "{ hz = 1000 }",
+            "numbers of the kernel; with --backend code those of its patches, too (code.md)",
+        ),
         key("policy", r#""batch""#, "of all tasks of the workload"),
         key("nice", "5", "of all tasks of the workload"),
         key("slice", r#""3ms""#, "that all tasks ask for; of use from 6.12 on"),

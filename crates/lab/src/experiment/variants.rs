@@ -10,7 +10,7 @@ use super::expand::combinations;
 use super::lists::strings;
 use super::sweep::{Item, values};
 use super::{Load, changes, keys};
-use crate::{guests, variant_checks};
+use crate::{guests, own_words, variant_checks};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
@@ -195,7 +195,7 @@ impl<'t> Family<'t> {
 
     /// Checks a variant's changes, and puts them into the order of time.
     fn order(&self, variant: &mut Variant) -> Result<()> {
-        let known = variant.patch.is_empty() || variant.knows_its_features();
+        let known = variant.patch.is_empty() || own_words::knows(variant);
         for (change, table) in variant.at.iter().zip(&self.at).filter(|_| known) {
             let key = ["features", "group", "task"].into_iter().find(|key| table.get(key).is_some());
             change.check().map_err(|e| table.place(key.unwrap_or("time"), e))?;
@@ -215,6 +215,13 @@ impl<'t> Family<'t> {
     }
 }
 
+/// Which names may be a kernel's own: a patch may bring some, which its build or its run checks.
+#[derive(Clone, Copy)]
+struct Open {
+    features: bool,
+    tunables: bool,
+}
+
 fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t>> {
     let Some(kernel) = table.label("kernel")? else {
         return Err(table
@@ -229,10 +236,9 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
     let patch: Vec<String> = strings(&table, "patch")?.into_iter().map(|(text, _)| text.to_owned()).collect();
     let config = table.label("config")?.map(str::to_owned);
     let scx = table.label("scx")?.map(|command| Scx { command: command.to_owned(), hash: None });
-    // A patch may bring features of its own; the build checks that.
-    let open = !patch.is_empty();
-    let mut dials = features(&table, "features", open, |v| &mut v.features)?;
-    dials.extend(tunables(&table, "", |v| &mut v.tunables)?);
+    let open = Open { features: !patch.is_empty(), tunables: !patch.is_empty() || kernel.contains('/') };
+    let mut dials = features(&table, "features", open.features, |v| &mut v.features)?;
+    dials.extend(tunables(&table, "", open.tunables, |v| &mut v.tunables)?);
     dials.extend(attributes(&table, "", EVERY_TASK)?);
     for (group, inner) in groups(&table)? {
         dials.extend(attributes(&inner, &format!("{group}."), group)?);
@@ -349,12 +355,15 @@ fn features<'t>(
 fn tunables<'t>(
     table: &Table<'t>,
     before: &str,
+    open: bool,
     of: impl Fn(&mut Variant) -> &mut std::collections::BTreeMap<String, u64> + Copy + 't,
 ) -> Result<Vec<Dial<'t>>> {
-    let Some(inner) = table.table("tunables", &tunable::names())? else { return Ok(Vec::new()) };
+    let names = tunable::names();
+    let inner = if open { table.open_table("tunables")? } else { table.table("tunables", &names)? };
+    let Some(inner) = inner else { return Ok(Vec::new()) };
     let dial = |key: &'t str| {
         let set = move |v: &mut Variant, text: &str| {
-            of(v).insert(key.to_owned(), tunable::read(key, text)?);
+            of(v).insert(key.to_owned(), own_words::read_tunable(key, text, open)?);
             Ok(())
         };
         Ok(Dial { name: format!("{before}{key}"), values: given(&inner, key)?, set: Box::new(set) })
@@ -471,7 +480,7 @@ pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()>
 }
 
 /// The dials of one `[[at]]`, as the variant's change number `i` of `all`.
-fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: bool) -> Result<Vec<Dial<'t>>> {
+fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: Open) -> Result<Vec<Dial<'t>>> {
     let name = if all.len() == 1 { "at".to_owned() } else { format!("at{}", i + 1) };
     let set = move |v: &mut Variant, text: &str| {
         v.at[i].time = Ns::parse(text, "")?;
@@ -480,8 +489,9 @@ fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: bool) -> Re
     let time = table.required("time", table.get("time"))?;
     let mut dials =
         vec![Dial { name: name.clone(), values: values(table, "time", time)?, set: Box::new(set) }];
-    dials.extend(features(table, &format!("{name}.features"), open, move |v| &mut v.at[i].features)?);
-    dials.extend(tunables(table, &format!("{name}."), move |v| &mut v.at[i].tunables)?);
+    dials
+        .extend(features(table, &format!("{name}.features"), open.features, move |v| &mut v.at[i].features)?);
+    dials.extend(tunables(table, &format!("{name}."), open.tunables, move |v| &mut v.at[i].tunables)?);
     dials.extend(changes::of_at(table, &name, i, &mut all[i])?);
     Ok(dials)
 }

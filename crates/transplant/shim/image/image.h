@@ -53,6 +53,7 @@ struct task_struct *img_task_by_pid(int pid);
 int img_pid_new(struct task_struct *p);
 void img_tasks_init(void);
 void img_tasks_weigh(void);
+void img_unlist_task(struct task_struct *p);
 /* processes.c */
 void *img_grown(void *old, int from, int to);
 struct signal_struct *img_signals_of(int tgid);
@@ -82,6 +83,8 @@ void *img_alloc(unsigned long size);
 void img_memory_init(void);
 /* shims.c */
 void img_rcu_run(void);
+/* tunables.c */
+void img_tunables_init(void);
 /* lib.c */
 void img_fatal(const char *what) __attribute__((noreturn));
 /* verbs.c: behind each verb; behind those in which load may have been balanced. */

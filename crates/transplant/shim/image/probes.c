@@ -68,3 +68,7 @@ int probe_rcu_needs_cpu(void) { return rcu_needs_cpu(); }
 bool probe_kthread_struct(void) { return set_kthread_struct(NULL); }
 /* PROBE(TASK_STATE) */
 unsigned int probe_task_state(struct task_struct *p) { return p->__state; }
+/* PROBE(SYSCTL_BASES) */
+int probe_sysctl_bases(void) { return sysctl_init_bases(); }
+/* PROBE(SYSCTL_BASE_TABLE) */
+int probe_sysctl_base_table(struct ctl_table *base) { return __register_sysctl_base(base->child); }

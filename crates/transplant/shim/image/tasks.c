@@ -45,6 +45,36 @@ void img_tasks_weigh(void)
 	pristine.se.load = init_task.se.load;
 }
 
+/*
+ * What walks over processes, their threads and children finds those of the workload. The kernel's own tasks are on no
+ * list: they have no process.
+ */
+__cacheline_aligned DEFINE_RWLOCK(tasklist_lock);
+
+static void list_task(struct task_struct *p, struct task_struct *parent)
+{
+	bool is_leader = p->group_leader == p;
+
+	p->real_parent = p->parent = is_leader ? parent : parent->real_parent;
+	list_add_tail(&p->thread_node, &p->signal->thread_head);
+	if (!is_leader)
+		return;
+	list_add_tail(&p->sibling, &p->real_parent->children);
+	list_add_tail(&p->tasks, &init_task.tasks);
+}
+
+void img_unlist_task(struct task_struct *p)
+{
+	struct task_struct *child;
+
+	list_for_each_entry(child, &p->children, sibling)
+		child->real_parent = child->parent = &init_task;
+	list_splice_tail_init(&p->children, &init_task.children);
+	list_del_init(&p->thread_node);
+	list_del_init(&p->sibling);
+	list_del_init(&p->tasks);
+}
+
 static struct task_struct *copy_of(struct task_struct *from)
 {
 	struct img_task *new = img_alloc(sizeof(*new));
@@ -56,6 +86,7 @@ static struct task_struct *copy_of(struct task_struct *from)
 	INIT_LIST_HEAD(&p->tasks);
 	INIT_LIST_HEAD(&p->children);
 	INIT_LIST_HEAD(&p->sibling);
+	INIT_LIST_HEAD(&p->thread_node);
 	p->rcu_users = (refcount_t)REFCOUNT_INIT(2);
 	p->usage = (refcount_t)REFCOUNT_INIT(2);
 	p->task_works = NULL;
@@ -133,7 +164,6 @@ int img_task_new(const struct img_new_task *task)
 	p->tgid = task->tgid ?: pid;
 	p->group_leader = task->tgid ? img_task_by_pid(task->tgid) : p;
 	p->signal = img_signals_of(p->tgid);
-	list_add_tail(&p->thread_node, &p->signal->thread_head);
 	p->mm = p->active_mm = task->mm ? img_space_of(task->mm) : NULL;
 	named(p, task->name);
 	p->flags = task->mm ? PF_FORKNOEXEC : PF_KTHREAD;
@@ -149,10 +179,10 @@ int img_task_new(const struct img_new_task *task)
 	if (!failed && !inherits)
 		failed = attributes(p, &task->attr);
 	if (failed) {
-		list_del(&p->thread_node);
 		by_pid[pid] = NULL;
 		return failed;
 	}
+	list_task(p, inherits ? current : &init_task);
 	note = img_note(IMG_FORK, img_cpu);
 	note->pid = pid;
 	note->other = current->pid;

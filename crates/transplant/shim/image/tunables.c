@@ -8,7 +8,7 @@
 #include <linux/seq_file.h>
 #include <linux/sysctl.h>
 
-#define MOST 256
+#define MOST 512
 
 /* A tunable: a number in memory, a file of debugfs's, or an entry of a table. */
 struct tunable {
@@ -17,9 +17,11 @@ struct tunable {
 	void *data;
 	const struct file_operations *file;
 	const struct ctl_table *entry;
+	bool is_base;
 };
 static struct tunable tunables[MOST];
 static int tunable_count;
+static bool in_bases;
 
 static struct tunable *tunable_new(const char *name)
 {
@@ -29,25 +31,39 @@ static struct tunable *tunable_new(const char *name)
 		img_fatal("there are more tunables than the image has room for");
 	new = &tunables[tunable_count++];
 	strscpy(new->name, name, sizeof(new->name));
+	new->is_base = in_bases;
 	return new;
 }
 
-/* A folder of debugfs's is known by its name: "domains" and what is in it are not tunables. */
+/*
+ * Files in the folder of debugfs's, and with "FOLDER/" before their names those in a folder there. What is deeper is not
+ * a tunable: it is there for each CPU.
+ */
 struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 {
 	struct dentry *folder = img_alloc(sizeof(*folder));
 
-	folder->d_fsdata = (void *)name;
+	folder->d_fsdata = kstrdup(name, GFP_KERNEL);
 	folder->d_parent = parent;
 	return folder;
 }
+static struct tunable *debug_new(const char *name, struct dentry *parent)
+{
+	char path[64];
+
+	if (!parent || (parent->d_parent && parent->d_parent->d_parent))
+		return NULL;
+	if (!parent->d_parent)
+		return tunable_new(name);
+	snprintf(path, sizeof(path), "%s/%s", (const char *)parent->d_fsdata, name);
+	return tunable_new(path);
+}
 static void debug_number(const char *name, struct dentry *parent, void *data, int kind)
 {
-	struct tunable *new;
+	struct tunable *new = debug_new(name, parent);
 
-	if (!parent || parent->d_parent)
+	if (!new)
 		return;
-	new = tunable_new(name);
 	new->kind = kind;
 	new->data = data;
 }
@@ -76,9 +92,11 @@ static void debug_file(const char *name, umode_t mode, struct dentry *parent, co
 {
 	struct tunable *new;
 
-	if (!parent || parent->d_parent || !(mode & 0222) || !strcmp(name, "features"))
+	if (!(mode & 0222) || !strcmp(name, "features"))
 		return;
-	new = tunable_new(name);
+	new = debug_new(name, parent);
+	if (!new)
+		return;
 	new->kind = DEBUG_FILE;
 	new->file = ops;
 }
@@ -141,6 +159,23 @@ struct ctl_table_header *register_sysctl(const char *path, TABLE *table)
 	return NULL;
 }
 #endif
+#ifdef HAVE_SYSCTL_BASE_TABLE
+int __register_sysctl_base(struct ctl_table *base)
+{
+	entries(base->child, MOST);
+	return 0;
+}
+#endif
+
+/* Tables of kernel/sysctl.c's own, to which a patch may add a line. */
+void img_tunables_init(void)
+{
+#ifdef HAVE_SYSCTL_BASES
+	in_bases = true;
+	sysctl_init_bases();
+	in_bases = false;
+#endif
+}
 /* fs/proc/proc_sysctl.c, later kernel/sysctl.c: limits that tables point at. */
 const int __weak sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
 
@@ -235,6 +270,10 @@ const char *img_tunable_name(int index, char *value, int size)
 		show(tunable->file, value, size);
 		break;
 	case SYSCTL:
+		*value = 0;
+		/* What most of them point at is not in the image. */
+		if (tunable->is_base)
+			break;
 		length = size - 1;
 		if (tunable->entry->proc_handler((void *)tunable->entry, 0, value, &length, &at))
 			length = 0;

@@ -131,7 +131,7 @@ void img_exit(void)
 		hrtimer_cancel(&img_task_of(p)->sleeper.timer);
 	p->flags |= PF_EXITING;
 	sched_autogroup_exit_task(p);
-	list_del(&p->thread_node);
+	img_unlist_task(p);
 	p->exit_state = EXIT_DEAD;
 	img_note(IMG_EXIT, img_cpu)->pid = p->pid;
 	set_special_state(TASK_DEAD);

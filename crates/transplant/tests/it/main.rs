@@ -7,3 +7,4 @@ mod boot;
 mod drive;
 mod engine;
 mod faults;
+mod patches;
