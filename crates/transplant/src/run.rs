@@ -2,7 +2,7 @@
 
 use crate::board::{Accounts, BOOTED_AT, Board, REST_NS};
 use crate::cpu::{Current, Next};
-use crate::kernel::Kernel;
+use crate::kernel::{Debug, Kernel};
 use crate::task::{Life, Task, UserOp};
 use crate::turns;
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
@@ -37,6 +37,16 @@ pub enum Setting {
     Tunable(String, String),
 }
 
+impl Setting {
+    /// The preemption model that it sets (`sched/preempt` of debugfs); `None`: it sets something else.
+    pub fn preempt(&self) -> Option<Preempt> {
+        match self {
+            Setting::Tunable(name, word) if name == "preempt" => Preempt::parse(word),
+            Setting::Tunable(..) | Setting::Feature(..) => None,
+        }
+    }
+}
+
 /// The full input of a run.
 pub struct Setup<'a> {
     pub machine: &'a Machine,
@@ -55,6 +65,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,
+    /// How the run helps to find a fault.
+    pub debug: Debug<'a>,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
     /// The run stores its progress here from time to time, simulated ns.
@@ -76,6 +88,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         mut workload,
         seed,
         background,
+        mut debug,
         stop,
         clock,
     } = setup;
@@ -86,8 +99,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         .help("take backend 'sim' for these"));
     }
     confine(&mut workload, machine)?;
-    let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT)?;
+    let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT, &mut debug)?;
     settings.iter().try_for_each(|s| set(&mut kernel, s))?;
+    let preempt = settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(preempt);
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,
@@ -258,7 +272,10 @@ impl Outside {
         }
         while let Some((_, settings)) = due(&mut self.changes, board.now) {
             board.enter(CpuId(0));
-            settings.iter().try_for_each(|s| set(&mut board.kernel, s))?;
+            for setting in &settings {
+                set(&mut board.kernel, setting)?;
+                board.preempt = setting.preempt().unwrap_or(board.preempt);
+            }
         }
         while let Some((_, later)) = due(&mut self.later, board.now) {
             board.change(later);
@@ -383,6 +400,7 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
     for task in board.tasks.ids() {
         board.tasks[task].before = (board.tasks[task].work_ns, runtime_ns(board, task));
     }
+    board.begin_quotas();
     let accounts = std::mem::take(&mut board.accounts);
     board.accounts = Accounts {
         intervals: accounts.intervals,
@@ -442,6 +460,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         ("balance.periodic_time", accounts.periodic_ns),
     ];
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
+    found.counters.extend(board.quota_counts());
     if board.channels.may_lose() {
         found.counters.insert("udp.lost".to_owned(), accounts.datagrams_lost);
     }

@@ -112,7 +112,9 @@ int img_boot(const struct img_machine *machine)
 	img_go(0);
 	img_idle_governor();
 	initcalls(img_initcalls_late, img_initcalls_end);
-	img_idle_init();
+	failed = img_idle_init();
+	if (failed)
+		return failed;
 	static_branch_enable(&sched_schedstats);
 	init_task.flags |= PF_IDLE;
 	system_state = SYSTEM_RUNNING;
