@@ -146,7 +146,9 @@ pub fn wait_for_debugger() {
 pub(crate) fn interrupted(context: *mut c_void) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a handler with SA_SIGINFO a ucontext_t.
-    return Some(unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize);
+    return Some(
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize
+    );
     #[cfg(target_arch = "aarch64")]
     // SAFETY: as above.
     return Some(unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc } as usize);

@@ -287,8 +287,8 @@ impl Image {
         Ok(())
     }
 
-    /// Makes each allocation of the kernel's end at a page that nobody may touch, and closes what is freed: what reaches
-    /// there is a fault. Such a run takes much memory and time. Before the boot.
+    /// Makes each allocation of the kernel's end at a page that nobody may touch, and closes what is freed: what
+    /// reaches there is a fault. Such a run takes much memory and time. Before the boot.
     ///
     /// # Errors
     /// When the image is booted already.
@@ -345,7 +345,8 @@ impl Image {
     }
     /// The calls that led to a message, as "function at file:line", innermost first; empty where they were not kept.
     pub fn calls(&self, note: &Note) -> Vec<String> {
-        let (Some(code), true) = (fault::code(), note.kind == crate::abi::kind::PRINTK && note.at != 0) else {
+        let (Some(code), true) = (fault::code(), note.kind == crate::abi::kind::PRINTK && note.at != 0)
+        else {
             return Vec::new();
         };
         let list = note.at as *const usize;
@@ -567,7 +568,8 @@ impl Image {
     pub fn domains(&self, cpu: usize) -> String {
         assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
         // SAFETY: the call writes at most so many bytes, and the CPU is there.
-        self.written(|at, size| unsafe { (self.verbs.img_domains)(cpu as c_int, at, size) }).unwrap_or_default()
+        self.written(|at, size| unsafe { (self.verbs.img_domains)(cpu as c_int, at, size) })
+            .unwrap_or_default()
     }
     fn written(&self, write: impl Fn(*mut c_char, c_int) -> c_int) -> Option<String> {
         let mut bytes = vec![0u8; 1 << 16];

@@ -46,7 +46,8 @@ impl Code {
         is_here.then(|| at - self.base - usize::from(interrupted != Some(at)))
     }
 
-    /// "function at file:line" of each address, without those that only report; addresses alone without addr2line(1).
+    /// "function at file:line" of each address, those inlined there before it, without those that only report;
+    /// addresses alone without addr2line(1).
     pub(crate) fn names(&self, addresses: &[usize]) -> Vec<String> {
         let named = lines(&self.object, addresses);
         let named = named.unwrap_or_else(|| addresses.iter().map(|a| format!("+{a:#x}")).collect());
@@ -75,11 +76,15 @@ fn lines(object: &Path, addresses: &[usize]) -> Option<Vec<String>> {
         return Some(Vec::new());
     }
     let mut command = Command::new("addr2line");
-    command.args(["-f", "-e"]).arg(object).args(addresses.iter().map(|a| format!("{a:#x}")));
+    command.args(["-f", "-i", "-e"]).arg(object).args(addresses.iter().map(|a| format!("{a:#x}")));
     let said = command.output().ok().filter(|said| said.status.success())?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     let all: Vec<&str> = text.lines().collect();
     // One of several blocks of a line is named behind it: "kernel/sched/core.c:12 (discriminator 3)".
     let place = |text: &str| text.split(" (").next().unwrap_or_default().trim_start_matches("./").to_owned();
-    Some(all.chunks(2).map(|pair| format!("{} at {}", pair[0], place(pair.get(1).unwrap_or(&"?")))).collect())
+    let call = |pair: &[&str]| format!("{} at {}", pair[0], place(pair.get(1).unwrap_or(&"?")));
+    let mut calls: Vec<String> = all.chunks(2).map(call).collect();
+    // Functions that macros make of one line.
+    calls.dedup();
+    Some(calls)
 }

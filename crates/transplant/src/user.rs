@@ -124,9 +124,9 @@ impl Board<'_> {
         self.set_active(cpu, polls);
     }
 
-    /// The state that a halted CPU is in by now. A guest's CPU halts in one way, and its hypervisor takes it deeper with
-    /// time: each state after the polling one is such a depth, reached after its residency. A CPU that is not a guest's
-    /// has chosen its state itself.
+    /// The state that a halted CPU is in by now. A guest's CPU halts in one way, and its hypervisor takes it deeper
+    /// with time: each state after the polling one is such a depth, reached after its residency. A CPU that is not a
+    /// guest's has chosen its state itself.
     fn sunk_to(&self, state: u8, since: u64) -> u8 {
         if self.machine.idle_governor == IdleGovernor::Menu {
             return state;

@@ -7,17 +7,18 @@ use crate::fault;
 use crate::symbols::Code;
 use schedlab_base::{Error, Result};
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// CPU time that one call of kernel code may take, s.
 pub const LIMIT_VARIABLE: &str = "SCHEDLAB_CODE_TIMEOUT";
 const DEFAULT_LIMIT_S: u64 = 20;
-/// Looks within a second, at first and where a loop is suspected.
+/// Looks within a second.
 const LOOKS: u64 = 4;
-const CLOSE_LOOKS: u64 = 200;
-/// Calls that are compared: what changes between them is within the loop.
-const SAMPLES: usize = 12;
+/// Instructions that are followed one by one where a loop is suspected: the loop is in the function that is not left.
+const FOLLOWED: u64 = 100_000;
+/// The processor's flag that makes each instruction a trap.
+#[cfg(target_arch = "x86_64")]
+const TRAP: i64 = 0x100;
 
 /// Verbs so far.
 static VERBS: AtomicU64 = AtomicU64::new(0);
@@ -25,8 +26,9 @@ static SEEN: AtomicU64 = AtomicU64::new(0);
 /// Looks since the last one that found a new verb.
 static STILL: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicU64 = AtomicU64::new(DEFAULT_LIMIT_S);
-static TIMER: Mutex<Option<Timer>> = Mutex::new(None);
-static FOUND: Mutex<Vec<Vec<usize>>> = Mutex::new(Vec::new());
+/// Instructions that were followed, and the outermost place of the stack among them.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+static OUTERMOST: AtomicU64 = AtomicU64::new(0);
 
 /// Another verb begins.
 #[inline]
@@ -35,34 +37,22 @@ pub(crate) fn gets_on() {
     VERBS.store(VERBS.load(Relaxed) + 1, Relaxed);
 }
 
-/// A timer of this thread's CPU time.
-struct Timer(libc::timer_t);
-// SAFETY: the kernel's number of a timer, which any thread may use.
-unsafe impl Send for Timer {}
-
-impl Timer {
-    fn new() -> std::io::Result<Timer> {
-        let mut timer = std::ptr::null_mut();
-        // SAFETY: zeros are a value of this plain data; the call fills the timer's number.
-        let failed = unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGPROF;
-            event.sigev_notify_thread_id = libc::gettid();
-            libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer)
-        };
-        if failed != 0 { Err(std::io::Error::last_os_error()) } else { Ok(Timer(timer)) }
-    }
-    fn every(&self, looks_a_second: u64) -> std::io::Result<()> {
-        let ns = (1_000_000_000 / looks_a_second) as libc::c_long;
-        let every = libc::timespec { tv_sec: 0, tv_nsec: ns };
-        let spec = libc::itimerspec { it_interval: every, it_value: every };
-        // SAFETY: the timer was made, and the structure lives through the call.
-        match unsafe { libc::timer_settime(self.0, 0, &raw const spec, std::ptr::null_mut()) } {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    }
+/// A timer of this thread's CPU time gives so many signals a second.
+fn start_timer(looks: u64) -> std::io::Result<()> {
+    let every = libc::timespec { tv_sec: 0, tv_nsec: (1_000_000_000 / looks) as libc::c_long };
+    let spec = libc::itimerspec { it_interval: every, it_value: every };
+    let mut timer: libc::timer_t = std::ptr::null_mut();
+    // SAFETY: zeros are a value of this plain data; the first call fills the timer's number, and the structures live
+    // through the calls.
+    let failed = unsafe {
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = libc::SIGPROF;
+        event.sigev_notify_thread_id = libc::gettid();
+        libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer) != 0
+            || libc::timer_settime(timer, 0, &raw const spec, std::ptr::null_mut()) != 0
+    };
+    if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Watches this thread from now on; it is the one that calls the image.
@@ -77,64 +67,71 @@ pub(crate) fn begin() -> Result<()> {
     }
     let refused = |e: std::io::Error| Error::machine(format!("the kernel's code can't be watched: {e}"));
     fault::on_signal(libc::SIGPROF, look, libc::SA_RESTART).map_err(refused)?;
-    let timer = Timer::new().map_err(refused)?;
-    timer.every(LOOKS).map_err(refused)?;
-    *TIMER.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(timer);
-    Ok(())
+    #[cfg(target_arch = "x86_64")]
+    fault::on_signal(libc::SIGTRAP, step, 0).map_err(refused)?;
+    start_timer(LOOKS).map_err(refused)
 }
 
-/// The timer has expired. In the image nothing holds a lock of the C library's, so the handler may use it there.
+/// The timer has expired.
 extern "C" fn look(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let verbs = VERBS.load(Relaxed);
     if SEEN.swap(verbs, Relaxed) != verbs {
         return STILL.store(0, Relaxed);
     }
     let still = STILL.fetch_add(1, Relaxed) + 1;
-    if still < LIMIT.load(Relaxed) * LOOKS {
+    if still < LIMIT.load(Relaxed) * LOOKS || STEPS.load(Relaxed) > 0 {
         return;
     }
     let Some(code) = fault::code() else { return };
-    let calls = code.calls(fault::interrupted(context));
-    if calls.is_empty() {
+    if code.calls(fault::interrupted(context)).is_empty() {
         // The engine itself is at work.
         return STILL.store(0, Relaxed);
     }
-    let (Ok(mut found), Ok(timer)) = (FOUND.try_lock(), TIMER.try_lock()) else { return };
-    if found.is_empty()
-        && let Some(timer) = timer.as_ref()
+    follow(code, context);
+}
+
+/// From here on each instruction traps.
+#[cfg(target_arch = "x86_64")]
+fn follow(_: &Code, context: *mut c_void) {
+    OUTERMOST.store(0, Relaxed);
+    STEPS.store(1, Relaxed);
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a ucontext_t.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] |= TRAP };
+}
+/// On other processors the loop is near where the timer came in.
+#[cfg(not(target_arch = "x86_64"))]
+fn follow(code: &Code, context: *mut c_void) {
+    end(code, context);
+}
+
+/// An instruction was followed. Calls lie deeper in the stack than their caller, so the loop is where the stack is at
+/// its outermost.
+#[cfg(target_arch = "x86_64")]
+extern "C" fn step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    let steps = STEPS.fetch_add(1, Relaxed);
+    // SAFETY: as above.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    if VERBS.load(Relaxed) != SEEN.load(Relaxed) {
+        // The call has come back after all.
+        registers[libc::REG_EFL as usize] &= !TRAP;
+        STEPS.store(0, Relaxed);
+        return STILL.store(0, Relaxed);
+    }
+    let stack = registers[libc::REG_RSP as usize] as u64;
+    let outermost = OUTERMOST.fetch_max(stack, Relaxed);
+    if steps > FOLLOWED
+        && (stack >= outermost || steps > 2 * FOLLOWED)
+        && let Some(code) = fault::code()
     {
-        let _ = timer.every(CLOSE_LOOKS);
-    }
-    found.push(calls);
-    if found.len() == SAMPLES {
-        end(code, &found);
+        end(code, context);
     }
 }
 
-/// The loop is in the innermost function that is there at all looks.
-fn end(code: &Code, found: &[Vec<usize>]) -> ! {
-    let calls = &found[SAMPLES - 1];
-    let names = code.names(&calls[calls.len() - 1 - common(found).min(calls.len() - 1)..]);
+fn end(code: &Code, context: *mut c_void) -> ! {
+    let calls = code.names(&code.calls(fault::interrupted(context)));
     let seconds = LIMIT.load(Relaxed);
-    fault::end(&format!("the kernel code is in an endless loop: a call has taken {seconds} s of CPU time"), &names)
-}
-
-/// Outer calls that are the same in all samples.
-fn common(found: &[Vec<usize>]) -> usize {
-    let Some((first, others)) = found.split_first() else { return 0 };
-    let with = |other: &Vec<usize>| first.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
-    others.iter().map(with).min().unwrap_or(first.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_all_samples_share_is_outside_the_loop() {
-        let samples = [vec![1, 20, 30, 40], vec![7, 8, 21, 30, 40], vec![22, 30, 40]];
-        assert_eq!(common(&samples), 2);
-        assert_eq!(common(&samples[..1]), 4);
-        assert_eq!(common(&[vec![5, 9], vec![5, 9]]), 2);
-    }
+    fault::end(
+        &format!("the kernel code is in an endless loop: a call has taken {seconds} s of CPU time"),
+        &calls,
+    )
 }

@@ -45,7 +45,12 @@ enum Answer {
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
 pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let job = Job { cell: PackedCell::of(cell)?, seed, keep_events_in: options.keep_events_in.clone(), debug: Debugging::asked()? };
+    let job = Job {
+        cell: PackedCell::of(cell)?,
+        seed,
+        keep_events_in: options.keep_events_in.clone(),
+        debug: Debugging::asked()?,
+    };
     let failed =
         |what: &str, e: &dyn std::fmt::Display| Error::machine(format!("a run's process {what}: {e}"));
     let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;

@@ -112,6 +112,7 @@ int img_boot(const struct img_machine *machine)
 	img_go(0);
 	img_idle_governor();
 	initcalls(img_initcalls_late, img_initcalls_end);
+	img_tunables_init();
 	failed = img_idle_init();
 	if (failed)
 		return failed;

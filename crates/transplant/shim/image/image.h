@@ -65,6 +65,8 @@ struct css_set *img_css_set(int group);
 /* idle.c */
 void img_idle_governor(void);
 int img_idle_init(void);
+/* tunables.c */
+void img_tunables_init(void);
 /* stacks.c */
 void img_on_stack(void (*call)(void *argument), void *argument);
 void img_halt(void);

@@ -29,6 +29,15 @@ static void leave(int user)
 	img_irqs = 1;
 }
 
+#ifdef CONFIG_PREEMPT_DYNAMIC
+#include <asm/switch_to.h>
+/* The engine looks at the flag by its own knowledge of the model: see verbs.c. */
+void img_exit_cond_resched(void)
+{
+}
+DEFINE_STATIC_CALL(irqentry_exit_cond_resched, img_exit_cond_resched);
+#endif
+
 void img_irq_timer(int user)
 {
 	struct clock_event_device *device = img_clock();

@@ -61,6 +61,9 @@ fn an_option_that_an_image_can_not_have_is_an_error() {
     let fragment = Some(("rt.config".to_owned(), "CONFIG_PREEMPT_RT=y\n".to_owned()));
     let Some(made) = built(Vec::new(), fragment) else { return };
     let error: Error = made.unwrap_err();
-    assert!(error.message().contains("rt.config") && error.message().contains("CONFIG_PREEMPT_RT=y"), "{error}");
+    assert!(
+        error.message().contains("rt.config") && error.message().contains("CONFIG_PREEMPT_RT=y"),
+        "{error}"
+    );
     assert!(error.remedy().is_some_and(|words| words.contains("backend 'vm'")), "{error}");
 }

@@ -164,9 +164,6 @@ impl Engine {
             Event::Start(pid) => self.image.task_start(pid),
             Event::User | Event::Poll => {}
         }
-        if self.image.flags() & view::IDLE != 0 {
-            self.image.idle_leave();
-        }
         self.settle(cpu);
     }
     pub fn run(&mut self, ns: u64) {

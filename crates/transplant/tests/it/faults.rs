@@ -115,7 +115,8 @@ fn a_bug_is_an_error_with_its_place() {
 #[test]
 fn a_bug_names_its_condition() {
     let Some(ended) = yields("faults::a_bug_names_its_condition", 9) else { return };
-    let line = ended.err.lines().find(|l| l.starts_with("image: ")).unwrap_or_else(|| panic!("{}", ended.err));
+    let line =
+        ended.err.lines().find(|l| l.starts_with("image: ")).unwrap_or_else(|| panic!("{}", ended.err));
     assert!(line.starts_with("image: BUG in yield at kernel/sched/"), "{line}");
     assert!(line.ends_with(": task_nice(current) == 9"), "{line}");
 }
@@ -123,7 +124,9 @@ fn a_bug_names_its_condition() {
 #[test]
 fn an_endless_loop_is_noticed_and_named() {
     let asked = Asked { variables: &[(LIMIT_VARIABLE, "1")], ..Asked::default() };
-    let Some(ended) = yields_as("faults::an_endless_loop_is_noticed_and_named", 7, asked, |_| ()) else { return };
+    let Some(ended) = yields_as("faults::an_endless_loop_is_noticed_and_named", 7, asked, |_| ()) else {
+        return;
+    };
     assert_eq!(ended.code, Some(4), "{}", ended.err);
     let words = "image: the kernel code is in an endless loop: a call has taken 1 s of CPU time (from yield at \
                  kernel/sched/";
@@ -136,7 +139,11 @@ fn an_endless_loop_that_notes_events_ends_before_memory_does() {
     let test = "faults::an_endless_loop_that_notes_events_ends_before_memory_does";
     let Some(ended) = yields(test, 11) else { return };
     assert_eq!(ended.code, Some(4), "{}", ended.err);
-    assert!(ended.err.contains("it is in an endless loop") && ended.err.contains("\n    yield at "), "{}", ended.err);
+    assert!(
+        ended.err.contains("it is in an endless loop") && ended.err.contains("\n    yield at "),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]
@@ -203,9 +210,8 @@ fn a_patch_brings_its_feature() {
 fn tables_are_the_trees() {
     let said = works("faults::tables_are_the_trees", Vec::new(), |mut image| {
         image.boot(machine(2, 4, 2)).unwrap();
-        let value = |image: &Image, name: &str| {
-            image.tunables().into_iter().find(|(n, _)| n == name).map(|(_, v)| v)
-        };
+        let value =
+            |image: &Image, name: &str| image.tunables().into_iter().find(|(n, _)| n == name).map(|(_, v)| v);
         image.set_tunable("migration_cost_ns", "123000").unwrap();
         println!("= {:?}", value(&image, "migration_cost_ns"));
         image.set_tunable("sched_rt_runtime_us", "900000").unwrap();
