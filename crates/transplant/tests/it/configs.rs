@@ -1,6 +1,6 @@
 //! Other configurations: preemption models, and what an image refuses.
 
-use crate::again::{Asked, built, machine, works_as};
+use crate::again::{Asked, built, machine, series_or_default, works_as};
 use crate::engine::{Engine, Program};
 use schedlab_base::Error;
 use schedlab_transplant::abi::{Attr, kind, view};
@@ -66,4 +66,31 @@ fn an_option_that_an_image_can_not_have_is_an_error() {
         "{error}"
     );
     assert!(error.remedy().is_some_and(|words| words.contains("backend 'vm'")), "{error}");
+}
+
+/// Two hogs share a CPU for a second, with HRTICK and without it: their switches; first whether the tree has it on.
+#[test]
+fn hrtick_ends_slices_between_ticks_and_is_on_where_the_release_has_it() {
+    let test = "configs::hrtick_ends_slices_between_ticks_and_is_on_where_the_release_has_it";
+    let of = |variables| {
+        works_as(test, Asked { variables, ..Asked::default() }, |image| {
+            let mut engine = Engine::new(image, machine(1, 2, 1));
+            let by_default = engine.image.features().iter().any(|(name, on)| name == "HRTICK" && *on);
+            let on = std::env::var_os("SCHEDLAB_TEST_HRTICK").is_some();
+            assert!(engine.image.set_feature("HRTICK", on));
+            for name in ["one", "other"] {
+                engine.start(&Engine::fair(name, Some(&[1])), Program { run: 2000 * MS, sleep: 0 }, 0);
+            }
+            engine.run(1000 * MS);
+            let switches = engine.notes.iter().filter(|n| n.kind == kind::SWITCH && n.cpu == 0).count();
+            println!("= {by_default}");
+            println!("= {switches}");
+        })
+    };
+    let Some(off) = of(&[]) else { return };
+    let Some(on) = of(&[("SCHEDLAB_TEST_HRTICK", "1")]) else { return };
+    let switches = |said: &[String]| said[1].parse::<u64>().unwrap();
+    assert!(switches(&on) > switches(&off) * 5 / 4, "{on:?} with it, {off:?} without");
+    let major: u32 = series_or_default().split('.').next().unwrap_or_default().parse().unwrap_or(6);
+    assert_eq!(on[0], (major >= 7).to_string(), "7.0 has it on by default");
 }
