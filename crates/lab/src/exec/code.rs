@@ -121,7 +121,8 @@ fn gdb_words(cell: &Cell, process: u32) -> String {
     let object = cell.code.as_ref().map_or_else(String::new, |code| format!(" ({})", code.object.display()));
     format!(
         "the run's process {process} waits for gdb, with its image loaded{object}:\n    \
-         gdb -p {process} -ex 'handle SIGPROF nostop noprint' -ex 'break schedule'\n\
+         gdb -p {process} -ex 'handle SIGPROF nostop noprint' -ex 'handle SIGSTOP nostop noprint nopass' \
+         -ex 'break schedule'\n\
          'continue' there lets it boot and run. Names are those of the kernel's functions."
     )
 }
