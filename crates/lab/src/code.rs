@@ -4,7 +4,7 @@ use crate::builds;
 use crate::listener::Listener;
 use crate::own_words;
 use schedlab_base::{Error, Result, Version};
-use schedlab_kernel::Variant;
+use schedlab_kernel::{Variant, preempt};
 use schedlab_kernels::{self as kernels, cache, code};
 use schedlab_record::cell::{CodeSetup, Level};
 use schedlab_transplant::{Setting, shim};
@@ -84,8 +84,8 @@ fn image(variant: &Variant, folder: &Path, cache: &Path, listener: &dyn Listener
             .help("take backend 'vm' or 'host' for it"));
     }
     let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
-    let recipe =
-        code::CodeRecipe { source: recipe.source, patches: recipe.patches, fragment: recipe.fragment };
+    let fragment = if names_preempt(variant) { Some(dynamic(recipe.fragment)) } else { recipe.fragment };
+    let recipe = code::CodeRecipe { source: recipe.source, patches: recipe.patches, fragment };
     let mut progress = listener.build(builds::Estimate::of(cache));
     let made = code::build(&recipe, shim::OVERLAY, cache, listener.stop_flag()?, &mut *progress);
     drop(progress);
@@ -93,6 +93,25 @@ fn image(variant: &Variant, folder: &Path, cache: &Path, listener: &dyn Listener
     made.moved.iter().for_each(|hunk| listener.warn(&hunk.words()));
     made.warnings.iter().for_each(|warning| listener.warn(&format!("the compiler warns:\n{warning}")));
     CodeImage::of(&made.image)
+}
+
+/// The tunable that is the kernel's preemption model.
+const PREEMPT: &str = "preempt";
+/// The option of kernels in which the model can be set.
+const DYNAMIC: &str = "CONFIG_PREEMPT_DYNAMIC=y";
+
+/// Whether a variant sets its kernel's preemption model, from the start or in mid-run.
+fn names_preempt(variant: &Variant) -> bool {
+    let all = std::iter::once(&variant.tunables).chain(variant.at.iter().map(|change| &change.tunables));
+    all.into_iter().any(|tunables| tunables.contains_key(PREEMPT))
+}
+
+/// A fragment with the option beside what it names.
+fn dynamic(fragment: Option<(String, String)>) -> (String, String) {
+    match fragment {
+        Some((name, text)) => (format!("{name} and {DYNAMIC}"), format!("{text}\n{DYNAMIC}\n")),
+        None => (DYNAMIC.to_owned(), format!("{DYNAMIC}\n")),
+    }
 }
 
 /// A tunable of ours under the tree's name, and the number of our units in one of the tree's.
@@ -123,6 +142,11 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result
     };
     let mut all: Vec<Setting> = features.iter().map(feature).collect();
     for (name, value) in tunables {
+        if name == PREEMPT {
+            let word = preempt::WORDS.get(*value as usize).copied().unwrap_or_default();
+            all.push(Setting::Tunable(PREEMPT.to_owned(), word.to_owned()));
+            continue;
+        }
         let known = TUNABLES.iter().find(|(ours, ..)| ours == name);
         if known.is_none() && !own_words::is_known(name) {
             all.push(Setting::Tunable(name.clone(), value.to_string()));
@@ -139,4 +163,20 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result
         all.push(Setting::Tunable((*theirs).to_owned(), (value / units).to_string()));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preemption_model_is_set_in_debugfs_by_its_word_and_needs_an_option() {
+        let tunables = BTreeMap::from([("preempt".to_owned(), 2), ("rt_period_ns".to_owned(), 5_000_000)]);
+        let set = |name: &str, value: &str| Setting::Tunable(name.to_owned(), value.to_owned());
+        let all = settings(&[], &tunables).unwrap();
+        assert_eq!(all, [set("preempt", "full"), set("sched_rt_period_us", "5000")]);
+        let (name, text) = dynamic(Some(("a.config".to_owned(), "CONFIG_HZ=100".to_owned())));
+        assert_eq!(name, "a.config and CONFIG_PREEMPT_DYNAMIC=y");
+        assert_eq!(text, "CONFIG_HZ=100\nCONFIG_PREEMPT_DYNAMIC=y\n");
+    }
 }

@@ -232,3 +232,55 @@ fn a_series_on_standard_input_is_tried() {
     let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("(mail 4) changes kernel/fork.c, which the image does not compile"), "{out}");
 }
+
+#[test]
+fn quotas_are_counted() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let text = "name = \"quota\"\nmachine = \"smp-4\"\nruns = 1\nmetrics = [\"group./g.nr_periods\", \
+                \"group./g.nr_throttled\", \"group./g.throttled_time\"]\n[workload]\nname = \"hogs\"\ntasks = 2\n\
+                runtime = \"1s\"\n[[group]]\npath = \"/g\"\ntasks = [\"*\"]\nquota = \"50ms\"\nperiod = \"100ms\"\n\
+                [[variant]]\nkernel = \"6.1\"\n";
+    std::fs::write(lab.0.path().join("quota.toml"), text).unwrap();
+    let (code, out, said) = run(&lab, &["run", "quota.toml", "--json", "--quiet"]);
+    assert_eq!(code, 0, "{said}");
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let mean =
+        |name: &str| found["cells"][0]["metrics"][format!("group./g.{name}")]["mean"].as_f64().unwrap();
+    assert!((9.0..=11.0).contains(&mean("nr_periods")) && mean("nr_throttled") >= 8.0, "{found:.600}");
+    assert!(mean("throttled_time") > 0.5e9, "two hogs have a quarter of what they want: {found:.600}");
+}
+
+#[test]
+fn a_preemption_model_builds_an_image_that_has_it() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let words = ["hackbench", "--groups", "2", "--loops", "100", "--machine", "smp-2"];
+    let of = |model: &str| bench(&lab, &[&words[..], &["--tunable", &format!("preempt={model}")]].concat());
+    let (full, none) = (of("full"), of("none"));
+    let preempted = |run: &serde_json::Value| figure(run, "switches.involuntary");
+    assert!(preempted(&full) > preempted(&none), "{} and {}", preempted(&full), preempted(&none));
+}
+
+#[test]
+fn a_run_under_guard_is_the_same_run() {
+    if !has_source() {
+        return;
+    }
+    let words =
+        ["hogs", "--tasks", "4", "--runtime", "50ms", "--machine", "smp-2", "--kernel", "6.1", "--json"];
+    let of = |debug: &str| {
+        let lab = Lab::new();
+        let mut command = lab.command(&[&["bench"], &words[..], &["--quiet", "--backend", "code"]].concat());
+        let output = command.env("SCHEDLAB_CODE_DEBUG", debug).output().unwrap();
+        (output.status.code(), texts(&output))
+    };
+    let (plain, guarded) = (of(""), of("guard"));
+    assert_eq!(plain, guarded);
+    let (code, (_, said)) = of("gard");
+    assert!(code == Some(2) && said.contains("SCHEDLAB_CODE_DEBUG") && said.contains("'guard'"), "{said}");
+}

@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 1		/* raised with every change of this file */
+#define IMG_ABI 2		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -30,7 +30,7 @@ struct img_machine {
 	unsigned int hz;			/* what the image was built with is an error if it differs; 0: any */
 	unsigned int nr_idle_states;		/* 0: no cpuidle driver, the CPU halts at once */
 	const struct img_idle_state *idle_states;	/* the shallowest first */
-	const char *idle_governor;		/* "menu", "teo"; NULL: the tree's choice */
+	const char *idle_governor;		/* "menu", "teo", "haltpoll"; NULL: the tree's choice */
 };
 
 /* A note of what kernel code did, in the order in which it was done. Unused fields are 0. */
@@ -54,9 +54,11 @@ enum img_note_kind {
 	IMG_EXIT,		/* pid is gone */
 	IMG_BALANCE,		/* passes of load_balance() on cpu; flags: 0 idle, 1 busy, 2 newly idle; value: domain's
 				   level; at: passes; pid: tasks gained; other: CPUs of the domain */
-	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls */
+	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls,
+				   until `at` unless its flag is set before */
 	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu, which polls, is to look at its flag */
-	IMG_PRINTK,		/* a message: value points to text, which is never freed; flags: 1 WARN or KERN_ERR */
+	IMG_PRINTK,		/* a message: value points to text, which is never freed; flags: 1 WARN or KERN_ERR, and
+				   `at` points to the calls that led there, with a NULL behind them; 0: not kept */
 	IMG_TICK,		/* a tick was handled on cpu */
 };
 
@@ -98,9 +100,10 @@ struct img_new_task {
 
 /* What the engine writes before a verb. */
 extern unsigned long long img_now;	/* the time, ns */
-extern int img_guard;	/* before the boot, 1: each allocation ends at a page that nobody may touch */
+extern int img_guard;	/* before the boot, 1: each allocation ends at a page that nobody may touch, and nobody may
+			   touch it once it is freed */
 
-/* Set-up, once. 0 or a negative errno. */
+/* Set-up, once. 0 or a negative errno: EINVAL a machine that has no room, ENODEV an idle governor that is not there. */
 int img_abi(void);			/* IMG_ABI of the image */
 int img_boot(const struct img_machine *machine);
 const struct img_view *img_enter(int cpu);	/* every verb below is of this CPU, and refreshes the view */
@@ -146,6 +149,7 @@ int img_kthread_pid(int cpu, int ksoftirqd);	/* of a CPU's stopper, or of its ks
 /* Task groups. */
 int img_group_new(int parent);		/* its number, or a negative errno */
 int img_group_write(int group, const char *file, const char *value);	/* a file of cgroup v2 or v1, by name */
+int img_group_read(int group, const char *file, char *text, int size);	/* length, or what it would need */
 int img_group_move(int pid, int group);
 int img_session_new(int pid);		/* setsid() of its thread group: an autogroup of its own, if these are on */
 
@@ -164,6 +168,8 @@ struct img_stubs {
 };
 void img_stubs(struct img_stubs *stubs);
 int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage; how many there are */
+/* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
+const char *img_memory_at(const void *at, void **by);
 const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */
 
 #endif

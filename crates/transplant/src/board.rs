@@ -6,6 +6,7 @@
 use crate::cpu::{Activity, Call, Cpu, Current, Interrupt, Next};
 use crate::kernel::Kernel;
 use crate::nested::Nested;
+use crate::quotas::Quotas;
 use crate::task::Task;
 use crate::turns::Sharing;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
@@ -63,6 +64,7 @@ pub struct Board<'s> {
     pub by_pid: Vec<Option<TaskId>>,
     /// The image's number of each task group.
     pub groups: Arena<GroupId, i32>,
+    pub quotas: Quotas,
     /// The workload's CPU masks.
     pub masks: Vec<CpuSet>,
     pub siblings: Arena<CpuId, Vec<CpuId>>,
@@ -122,6 +124,7 @@ impl<'s> Board<'s> {
             tasks: Arena::new(),
             by_pid: Vec::new(),
             groups: Arena::new(),
+            quotas: Quotas::default(),
             masks: Vec::new(),
             siblings: cpus().map(siblings).collect(),
             active: Arena::filled(false, n),
@@ -178,7 +181,11 @@ impl<'s> Board<'s> {
         match c.activity {
             Activity::User => self.user_done(cpu),
             Activity::Path { next, .. } => self.act(cpu, next),
-            Activity::Halted { .. } => debug_assert!(false, "{cpu} acts while it is halted"),
+            Activity::Halted { state, at } => {
+                // Polling is over, and no work has come: the idle loop takes another state.
+                let exit_ns = self.wakes_up(cpu, state, at);
+                self.begin(cpu, Next::Halt, exit_ns);
+            }
         }
     }
 
@@ -213,7 +220,7 @@ impl<'s> Board<'s> {
             Interrupt::Device => costs.ipi_irq_ns + self.nic.take(cpu, self.now) * costs.nic_irq_ns,
         };
         match self.cpus[cpu].activity {
-            Activity::Halted { state } => cost_ns += self.wakes_up(cpu, state),
+            Activity::Halted { state, at } => cost_ns += self.wakes_up(cpu, state, at),
             Activity::User => self.account_user(cpu),
             Activity::Path { next, .. } => {
                 let left_ns = self.cpus[cpu].ends.saturating_sub(self.now);

@@ -107,15 +107,17 @@ pub enum Next {
 pub struct Halt {
     /// The driver's state: 0 is the loop that polls, the machine's follow.
     pub state: u8,
-    pub polls: bool,
+    /// Until when it polls at most; `None`: it halts.
+    pub polls_until: Option<u64>,
 }
 
 /// What occupies a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// It waits for an interrupt, in an idle state of the machine's; `None`: it polls, or has no states.
+    /// It waits for an interrupt, in an idle state of the machine's since `at`; `None`: it polls, or has no states.
     Halted {
         state: Option<u8>,
+        at: u64,
     },
     User,
     /// A kernel path; with `irqs` an interrupt may come in between.
@@ -176,7 +178,7 @@ impl Cpu {
     /// A CPU that is halted, with no interrupt due.
     pub fn halted() -> Cpu {
         Cpu {
-            activity: Activity::Halted { state: None },
+            activity: Activity::Halted { state: None, at: 0 },
             ends: NEVER,
             current: Current::Idle,
             since: 0,
@@ -215,6 +217,9 @@ impl Cpu {
             .filter(|at| **at != NEVER)
             .for_each(|at| *at = at.saturating_sub(ns));
         (self.since, self.user_since, self.busy_ns) = (0, 0, 0);
+        if let Activity::Halted { at, .. } = &mut self.activity {
+            *at = at.saturating_sub(ns);
+        }
     }
     /// Whether an interrupt may come in.
     #[inline]

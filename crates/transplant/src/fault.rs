@@ -1,12 +1,12 @@
 //! The end of a run in the image: a stub that was touched, BUG, a fault. The process reports what and where, and exits.
 //!
-//! The report is `image: REASON`, then the calls, innermost first, with file and line where addr2line(1) is installed.
+//! The report is `image: REASON`, then the calls, innermost first ([`crate::symbols`]).
 
 use crate::abi::RawStubs;
+use crate::symbols::Code;
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// The exit code of a run that the image ended.
@@ -14,39 +14,41 @@ pub const EXIT_CODE: c_int = 4;
 /// Calls that a report shows.
 const DEPTH: usize = 32;
 const PAGE: usize = 4096;
-/// Calls in this file are how the image ends a run, not why.
-const OWN_END: &str = "arch/sim/image/lib.c:";
+/// How words begin that name their own place.
+const PLACED: &str = "BUG in ";
 /// Signals by which a run ends.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
-unsafe extern "C" {
-    // glibc's, in no header of the libc crate for all targets.
-    fn backtrace(buffer: *mut *mut c_void, size: c_int) -> c_int;
+/// What the image says of itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Words {
+    /// `img_last_words`.
+    pub last: unsafe extern "C" fn() -> *const c_char,
+    /// `img_memory_at`.
+    pub memory: unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> *const c_char,
 }
 
 /// What a report needs to know of the image.
 struct Known {
-    object: PathBuf,
-    /// Where it lies in memory.
-    base: usize,
+    code: Code,
     /// The pages of stubs.
     stubs: std::ops::Range<usize>,
     names: Vec<String>,
-    last_words: unsafe extern "C" fn() -> *const c_char,
+    words: Words,
 }
 
 static KNOWN: OnceLock<Known> = OnceLock::new();
+
+/// The image's code, once it is watched.
+pub(crate) fn code() -> Option<&'static Code> {
+    KNOWN.get().map(|known| &known.code)
+}
 
 /// Makes the stubs' pages inaccessible, and reports faults from now on. `inside` is any address of the image.
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn watch(
-    object: &Path,
-    stubs: &RawStubs,
-    inside: *const c_void,
-    last_words: unsafe extern "C" fn() -> *const c_char,
-) -> Result<()> {
+pub(crate) fn watch(object: &Path, stubs: &RawStubs, inside: *const c_void, words: Words) -> Result<()> {
     let range = stubs.start as usize..stubs.end as usize;
     let refused = |what: &str| Error::machine(format!("{what}: {}", std::io::Error::last_os_error()));
     if !range.is_empty() {
@@ -56,37 +58,30 @@ pub(crate) fn watch(
             return Err(refused("the image's stubs can't be closed"));
         }
     }
-    // SAFETY: plain data for which zeros are a value; dladdr fills it.
-    let mut about: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: the address is of a loaded object, and the structure lives through the call.
-    if unsafe { libc::dladdr(inside, &raw mut about) } == 0 {
-        return Err(Error::internal("the image is not where it was loaded"));
-    }
-    let known = Known {
-        object: object.to_owned(),
-        base: about.dli_fbase as usize,
-        stubs: range,
-        names: names(stubs.names),
-        last_words,
-    };
+    let code =
+        Code::of(object, inside).ok_or_else(|| Error::internal("the image is not where it was loaded"))?;
+    let known = Known { code, stubs: range, names: names(stubs.names), words };
     KNOWN.set(known).map_err(|_| Error::internal("a second image"))?;
-    let mut calls = [std::ptr::null_mut(); 1];
-    // The first call loads the unwinder, which a handler could not do.
-    // SAFETY: the buffer has room for one address.
-    unsafe { backtrace(calls.as_mut_ptr(), 1) };
     for signal in SIGNALS {
-        // SAFETY: zeros are a value of this plain data; the handler has the type that SA_SIGINFO asks for.
-        let failed = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut())
-        };
-        if failed != 0 {
-            return Err(refused("faults of the image can't be watched"));
-        }
+        on_signal(signal, handler, libc::SA_NODEFER)
+            .map_err(|_| refused("faults of the image can't be watched"))?;
     }
     Ok(())
+}
+
+/// The type of a signal's handler that asks for its context.
+pub(crate) type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// A handler takes a signal from now on, on the stack for signals.
+pub(crate) fn on_signal(signal: c_int, handler: Handler, flags: c_int) -> std::io::Result<()> {
+    // SAFETY: zeros are a value of this plain data; the handler has the type that SA_SIGINFO asks for.
+    let failed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | flags;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+    };
+    if failed != 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The names of the list, each with a zero behind it.
@@ -111,23 +106,59 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     // SAFETY: with SA_SIGINFO the kernel gives a siginfo_t that has an address for these signals.
     let address = unsafe { (*info).si_addr() } as usize;
     let reason = match (signal, known.stub(address)) {
-        (libc::SIGABRT, _) => known.words().unwrap_or_else(|| "abort".to_owned()),
+        (libc::SIGABRT, _) => known.last_words().unwrap_or_else(|| "abort".to_owned()),
         (_, Some(name)) => {
             let how = if leave_stub(context, known) { "calls" } else { "uses" };
             format!("the kernel code {how} `{name}`, which the image lacks")
         }
         (libc::SIGFPE, _) => "the kernel code divides by zero".to_owned(),
         (libc::SIGILL, _) => "the kernel code executes what is not an instruction".to_owned(),
-        _ => format!("the kernel code reads or writes at {address:#x}, where nothing is"),
+        _ => {
+            let there = known.memory_at(address).unwrap_or_else(|| "where nothing is".to_owned());
+            format!("the kernel code reads or writes at {address:#x}, {there}")
+        }
     };
-    let calls = known.calls();
+    // abort() raises its signal some calls within the library, and a stub's caller is where the context was put.
+    let at = if signal == libc::SIGABRT { None } else { interrupted(context) };
+    let at = at.filter(|_| known.stub(address).is_none());
+    end(&reason, &known.code.names(&known.code.calls(at)))
+}
+
+/// Reports and ends the process.
+pub(crate) fn end(reason: &str, calls: &[String]) -> ! {
     // What a header has is in many functions; the one around it says more.
     let caller = calls.iter().find(|call| !call.contains(".h:")).or(calls.first());
-    let from = caller.map_or(String::new(), |call| format!(" (from {call})"));
-    eprintln!("image: {reason}{from}");
-    calls.iter().for_each(|call| eprintln!("    {call}"));
+    let from = caller.filter(|_| !reason.starts_with(PLACED));
+    eprintln!("image: {reason}{}", from.map_or(String::new(), |call| format!(" (from {call})")));
+    calls.iter().take(DEPTH).for_each(|call| eprintln!("    {call}"));
     // SAFETY: ends the process without running what might touch the image again.
     unsafe { libc::_exit(EXIT_CODE) }
+}
+
+/// Stops this process until a debugger, which may be any process of the user's, lets it continue.
+pub fn wait_for_debugger() {
+    // SAFETY: both take integers only.
+    unsafe {
+        libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0);
+        libc::raise(libc::SIGSTOP);
+    }
+}
+
+/// Where a signal came in.
+pub(crate) fn interrupted(context: *mut c_void) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a ucontext_t.
+    return Some(
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize
+    );
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    return Some(unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc } as usize);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = context;
+        None
+    }
 }
 
 /// A call of a stub faults at its first instruction, for which there is no unwind table. The context becomes that of
@@ -163,65 +194,23 @@ impl Known {
         let index = self.stubs.contains(&address).then(|| (address - self.stubs.start) / PAGE)?;
         self.names.get(index).map(String::as_str)
     }
-    fn words(&self) -> Option<String> {
+    fn last_words(&self) -> Option<String> {
         // SAFETY: the image's function gives a text that ends with a zero, or nothing.
-        let said = unsafe { (self.last_words)() };
+        let said = unsafe { (self.words.last)() };
         // SAFETY: as above.
         (!said.is_null()).then(|| unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned())
     }
-    /// The calls within the image, innermost first: "function at file:line".
-    fn calls(&self) -> Vec<String> {
-        let mut at = [std::ptr::null_mut(); DEPTH];
-        // SAFETY: the buffer has room for so many addresses.
-        let count = unsafe { backtrace(at.as_mut_ptr(), DEPTH as c_int) };
-        let is_here = |address: &usize| {
-            // SAFETY: zeros are a value of this plain data; dladdr fills it, and takes any address.
-            unsafe {
-                let mut about: libc::Dl_info = std::mem::zeroed();
-                libc::dladdr(*address as *const c_void, &raw mut about) != 0
-                    && about.dli_fbase as usize == self.base
-            }
-        };
-        // A return address is behind the call, perhaps on the next line.
-        let addresses: Vec<usize> = at[..count.max(0) as usize]
-            .iter()
-            .map(|a| *a as usize)
-            .filter(is_here)
-            .map(|a| a - 1 - self.base)
-            .collect();
-        lines(&self.object, &addresses)
-            .unwrap_or_else(|| addresses.iter().map(|a| format!("+{a:#x}")).collect())
-    }
-}
-
-/// Functions with files and lines, inlined ones too, by addr2line(1); `None` where it is not installed.
-fn lines(object: &Path, addresses: &[usize]) -> Option<Vec<String>> {
-    let mut command = Command::new("addr2line");
-    command.args(["-a", "-i", "-f", "-e"]).arg(object).args(addresses.iter().map(|a| format!("{a:#x}")));
-    let said = command.output().ok().filter(|said| said.status.success())?;
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    Some(of_addr2line(&text).into_iter().skip_while(|call| call.contains(OWN_END)).collect())
-}
-
-/// "function at file:line" of each pair of lines. Before the pairs of an address stands the address.
-fn of_addr2line(text: &str) -> Vec<String> {
-    let all: Vec<&str> = text.lines().filter(|line| !line.starts_with("0x")).collect();
-    all.chunks(2).map(|pair| pair.join(" at ").replace(" at ./", " at ")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_function_that_was_inlined_stands_before_the_one_around_it() {
-        let text = "0x0000000000012345\narch_write_lock\n./arch/sim/include/asm/spinlock.h:45\nall_weights\n\
-                    kernel/sched/bore.c:276\n0x0000000000023456\nimg_tunable\narch/sim/image/tunables.c:206\n";
-        let known = [
-            "arch_write_lock at arch/sim/include/asm/spinlock.h:45",
-            "all_weights at kernel/sched/bore.c:276",
-            "img_tunable at arch/sim/image/tunables.c:206",
-        ];
-        assert_eq!(of_addr2line(text), known);
+    /// Whose memory an address is in, and the call that allocated or freed it.
+    fn memory_at(&self, address: usize) -> Option<String> {
+        let mut by = std::ptr::null_mut();
+        // SAFETY: the image's function takes any address, and gives a text that ends with a zero, or nothing.
+        let said = unsafe { (self.words.memory)(address as *const c_void, &raw mut by) };
+        if said.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        let said = unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned();
+        let call = self.code.names(&self.code.kept(&[by as usize])).into_iter().next();
+        Some(call.map_or(said.clone(), |call| format!("{said} by {call}")))
     }
 }

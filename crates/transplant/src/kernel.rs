@@ -55,13 +55,21 @@ pub struct NewTask<'a> {
     pub inherits: bool,
 }
 
+/// How a run helps to find a fault of the kernel's code.
+pub struct Debug<'a> {
+    /// Whether memory that is not allocated, or not any more, is out of reach.
+    pub guard: bool,
+    /// Called when the image is loaded, before it boots.
+    pub loaded: &'a mut dyn FnMut(),
+}
+
 /// A booted kernel.
 pub struct Kernel {
     image: Image,
     /// The kernel's own tasks by CPU: stopper and ksoftirqd.
     kthreads: Vec<[i32; 2]>,
-    /// Its warnings, each once.
-    messages: Vec<String>,
+    /// Its warnings, each once, with the note of the first.
+    messages: Vec<(String, Note)>,
 }
 
 /// A task's attributes in the kernel's words (SCHED_* of `uapi/linux/sched.h`).
@@ -135,7 +143,10 @@ fn topology(machine: &Machine, seed: u64) -> Topology {
         seed,
         hz: 0,
         idle_states: idle_states(machine),
-        idle_governor: "menu".to_owned(),
+        idle_governor: match machine.idle_governor {
+            IdleGovernor::Haltpoll => "haltpoll".to_owned(),
+            IdleGovernor::Menu | IdleGovernor::Halt => "menu".to_owned(),
+        },
     }
 }
 
@@ -144,13 +155,23 @@ impl Kernel {
     ///
     /// # Errors
     /// A machine that is too large, and what the kernel refuses.
-    pub fn boot(object: &Path, machine: &Machine, seed: u64, now: u64) -> Result<Kernel> {
+    pub fn boot(
+        object: &Path,
+        machine: &Machine,
+        seed: u64,
+        now: u64,
+        debug: &mut Debug<'_>,
+    ) -> Result<Kernel> {
         let n = machine.topology.nr_cpus();
         if n > MAX_CPUS {
             let text = format!("{} has {n} CPUs: backend 'code' simulates {MAX_CPUS} at most", machine.name);
             return Err(Error::input(text).help("take backend 'sim', or a smaller machine"));
         }
         let mut image = Image::load(object)?;
+        if debug.guard {
+            image.guard()?;
+        }
+        (debug.loaded)();
         image.set_now(now);
         image.boot(topology(machine, seed))?;
         let kthreads = (0..n).map(|c| [image.kthread_pid(c, false), image.kthread_pid(c, true)]).collect();
@@ -219,6 +240,10 @@ impl Kernel {
     pub fn set_affinity(&mut self, pid: i32, allowed: &CpuSet) -> std::result::Result<(), i32> {
         self.image.set_affinity(pid, &mask(allowed))
     }
+    /// The text of a group's file; `None`: the tree has no such file.
+    pub fn group_file(&self, group: i32, file: &str) -> Option<String> {
+        self.image.group_read(group, file)
+    }
     /// A task's usage up to now.
     pub fn usage(&mut self, pid: i32) -> Usage {
         self.image.usage(pid)
@@ -257,13 +282,45 @@ impl Kernel {
     #[cold]
     pub fn keep_message(&mut self, note: &Note) {
         let text = self.image.text(note);
-        if note.flags & 1 != 0 && !self.messages.contains(&text) {
-            self.messages.push(text);
+        if note.flags & 1 != 0 && !self.messages.iter().any(|(known, _)| *known == text) {
+            self.messages.push((text, *note));
         }
     }
     /// The kernel's own warnings so far.
     pub fn warnings(&self) -> Vec<Warning> {
-        let one = |text: &String| Warning::new("kernel.warn", format!("the kernel's code warns: {text}"));
+        let one = |(text, note): &(String, Note)| {
+            let calls = called_by(&self.image.calls(note));
+            Warning::new("kernel.warn", format!("the kernel's code warns: {text}{calls}"))
+        };
         self.messages.iter().map(one).collect()
+    }
+}
+
+/// The kernel's functions that led to a message, without those of the shims around them: " (calls: f < g)".
+fn called_by(calls: &[String]) -> String {
+    let kernels = calls.iter().skip_while(|call| is_shim(call)).take_while(|call| !is_shim(call));
+    let names: Vec<&str> = kernels.map(|call| call.split(" at ").next().unwrap_or(call)).collect();
+    if names.is_empty() { String::new() } else { format!(" (calls: {})", names.join(" < ")) }
+}
+
+fn is_shim(call: &str) -> bool {
+    call.contains(" at arch/sim/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calls_of_a_message_are_the_kernels() {
+        let calls = [
+            "img_say at arch/sim/image/notes.c:66",
+            "f at kernel/sched/core.c:1",
+            "g at kernel/sched/core.c:2",
+            "img_yield at arch/sim/image/verbs.c:3",
+            "schedule at kernel/sched/core.c:4",
+        ];
+        assert_eq!(called_by(&calls.map(str::to_owned)), " (calls: f < g)");
+        assert_eq!(called_by(&[]), "");
     }
 }

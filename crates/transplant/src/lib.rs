@@ -14,12 +14,15 @@ mod nested;
 mod net;
 mod notes;
 mod properties;
+mod quotas;
 mod run;
 pub mod shim;
+mod symbols;
 mod task;
 mod turns;
 mod user;
+pub mod watchdog;
 
-pub use kernel::Kernel;
+pub use kernel::{Debug, Kernel};
 pub use run::{Setting, Setup, simulate};
 pub use task::kthread_names;

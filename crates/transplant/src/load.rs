@@ -1,10 +1,10 @@
 //! Opens an image and calls it.
 //!
-//! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. This file
-//! and `fault` are unsafe. A fault within the image ends the process (`fault`).
+//! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. This file,
+//! `fault`, `symbols` and `watchdog` are unsafe. A fault within the image ends the process (`fault`).
 
 use crate::abi::{ABI, Attr, Note, RawIdleState, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage};
-use crate::fault;
+use crate::{fault, watchdog};
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -37,6 +37,7 @@ verbs! {
     img_sizes(*mut c_uint, c_int) -> c_int;
     img_stubs(*mut RawStubs);
     img_last_words() -> *const c_char;
+    img_memory_at(*const c_void, *mut *mut c_void) -> *const c_char;
     img_boot(*const RawMachine) -> c_int;
     img_enter(c_int) -> *const RawView;
     img_clear();
@@ -67,6 +68,7 @@ verbs! {
     img_usage(c_int, *mut Usage);
     img_group_new(c_int) -> c_int;
     img_group_write(c_int, *const c_char, *const c_char) -> c_int;
+    img_group_read(c_int, *const c_char, *mut c_char, c_int) -> c_int;
     img_group_move(c_int, c_int) -> c_int;
     img_session_new(c_int) -> c_int;
     img_feature(*const c_char, c_int) -> c_int;
@@ -215,7 +217,9 @@ impl Image {
         let mut stubs = RawStubs { start: std::ptr::null(), end: std::ptr::null(), names: std::ptr::null() };
         // SAFETY: the call fills the structure, whose size was compared by the compiler of both sides.
         unsafe { (verbs.img_stubs)(&raw mut stubs) };
-        fault::watch(path, &stubs, handle.symbol("img_abi")?, verbs.img_last_words)?;
+        let words = fault::Words { last: verbs.img_last_words, memory: verbs.img_memory_at };
+        fault::watch(path, &stubs, handle.symbol("img_abi")?, words)?;
+        watchdog::begin()?;
         let now = handle.symbol("img_now")?.cast::<u64>();
         let guard = handle.symbol("img_guard")?.cast::<c_int>();
         Ok(Image { verbs, now, guard, view: std::ptr::null(), cpus: 0 })
@@ -268,6 +272,13 @@ impl Image {
         // SAFETY: all arrays have the length that the structure says, and are never freed.
         let failed = unsafe { (self.verbs.img_boot)(&raw const raw) };
         checked(failed).map_err(|errno| {
+            if errno == libc::ENODEV {
+                let text = format!("the image has no cpuidle governor '{}'", kept.idle_governor);
+                return Error::input(text).help(
+                    "its tree or its configuration lacks it: take another kernel, or another idle_governor in the \
+                     machine's file",
+                );
+            }
             let text =
                 format!("the image can't boot a machine of {cpus} CPUs and {nodes} nodes (error {errno})");
             Error::input(text)
@@ -278,8 +289,8 @@ impl Image {
         Ok(())
     }
 
-    /// Makes each allocation of the kernel's end at a page that nobody may touch: what reaches beyond it is a fault.
-    /// Such a run takes much memory and time. Before the boot.
+    /// Makes each allocation of the kernel's end at a page that nobody may touch, and closes what is freed: what
+    /// reaches there is a fault. Such a run takes much memory and time. Before the boot.
     ///
     /// # Errors
     /// When the image is booted already.
@@ -292,7 +303,9 @@ impl Image {
         Ok(())
     }
     /// Sets the kernel's clock, ns.
+    #[inline]
     pub fn set_now(&mut self, now: u64) {
+        watchdog::gets_on();
         // SAFETY: `img_now` is an aligned u64 of the image, which lives as long as the process, and one thread uses it.
         unsafe { *self.now = now }
     }
@@ -331,6 +344,17 @@ impl Image {
         }
         // SAFETY: the value of such a note points to text that ends with a zero and is not freed.
         unsafe { CStr::from_ptr(note.value as *const c_char) }.to_string_lossy().into_owned()
+    }
+    /// The calls that led to a message, as "function at file:line", innermost first; empty where they were not kept.
+    pub fn calls(&self, note: &Note) -> Vec<String> {
+        let (Some(code), true) = (fault::code(), note.kind == crate::abi::kind::PRINTK && note.at != 0)
+        else {
+            return Vec::new();
+        };
+        let list = note.at as *const usize;
+        // SAFETY: such a note points to addresses, with a zero behind them, that are not freed.
+        let all: Vec<usize> = (0..).map(|i| unsafe { *list.add(i) }).take_while(|at| *at != 0).collect();
+        code.names(&code.kept(&all))
     }
     /// Forgets the notes.
     pub fn clear(&mut self) {
@@ -484,6 +508,12 @@ impl Image {
         // SAFETY: both texts end with a zero.
         checked(unsafe { (self.verbs.img_group_write)(group, file.as_ptr(), value.as_ptr()) }).map(drop)
     }
+    /// The text of a group's file, by its name in cgroup v1 or v2; `None`: the tree has no such file.
+    pub fn group_read(&self, group: i32, file: &str) -> Option<String> {
+        let name = text(file).ok()?;
+        // SAFETY: the name ends with a zero, and the call writes at most so many bytes.
+        self.written(|at, size| unsafe { (self.verbs.img_group_read)(group, name.as_ptr(), at, size) })
+    }
     /// # Errors
     /// The kernel's.
     pub fn group_move(&mut self, pid: i32, group: i32) -> std::result::Result<(), Errno> {
@@ -546,22 +576,23 @@ impl Image {
     /// `/proc/schedstat`.
     pub fn schedstat(&self) -> String {
         // SAFETY: the call writes at most so many bytes.
-        self.written(|at, size| unsafe { (self.verbs.img_schedstat)(at, size) })
+        self.written(|at, size| unsafe { (self.verbs.img_schedstat)(at, size) }).unwrap_or_default()
     }
     /// A line for each sched domain of a CPU.
     pub fn domains(&self, cpu: usize) -> String {
         assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
         // SAFETY: the call writes at most so many bytes, and the CPU is there.
         self.written(|at, size| unsafe { (self.verbs.img_domains)(cpu as c_int, at, size) })
+            .unwrap_or_default()
     }
-    fn written(&self, write: impl Fn(*mut c_char, c_int) -> c_int) -> String {
+    fn written(&self, write: impl Fn(*mut c_char, c_int) -> c_int) -> Option<String> {
         let mut bytes = vec![0u8; 1 << 16];
         loop {
             let length = write(bytes.as_mut_ptr().cast(), bytes.len() as c_int);
             match usize::try_from(length) {
                 Ok(length) if length > bytes.len() => bytes.resize(length, 0),
-                Ok(length) => return String::from_utf8_lossy(&bytes[..length]).into_owned(),
-                Err(_) => return String::new(),
+                Ok(length) => return Some(String::from_utf8_lossy(&bytes[..length]).into_owned()),
+                Err(_) => return None,
             }
         }
     }

@@ -109,8 +109,9 @@ impl Board<'_> {
                 0
             }
             kind::IDLE => {
-                let (state, polls) = (note.value.min(255) as u8, note.flags & 2 != 0);
-                self.cpus[on].halts = Some(Halt { state, polls });
+                let until = note.at.saturating_sub(self.epoch);
+                let polls_until = Some(until).filter(|_| note.flags & 2 != 0);
+                self.cpus[on].halts = Some(Halt { state: note.value.min(255) as u8, polls_until });
                 0
             }
             kind::FORK | kind::EXIT => 0,

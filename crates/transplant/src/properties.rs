@@ -18,6 +18,7 @@ impl Board<'_> {
     /// # Errors
     /// What the kernel does not take.
     pub fn make_groups(&mut self, groups: &[GroupDecl]) -> Result<()> {
+        self.quotas.paths = groups.iter().map(|decl| decl.path.clone()).collect();
         for decl in groups {
             let Some(parent) = decl.parent else {
                 self.groups.push(0);
@@ -50,6 +51,7 @@ impl Board<'_> {
     }
 
     fn set_limit(&mut self, group: GroupId, limit: &Limit) -> std::result::Result<(), i32> {
+        self.quotas.limit(group);
         let number = self.groups[group];
         let quota_us = limit.quota.map_or(-1, |q| (q.0 / 1000) as i64);
         // A burst is at most the quota of the moment, so it is taken back first.

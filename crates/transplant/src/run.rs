@@ -2,7 +2,7 @@
 
 use crate::board::{Accounts, BOOTED_AT, Board, REST_NS};
 use crate::cpu::{Current, Next};
-use crate::kernel::Kernel;
+use crate::kernel::{Debug, Kernel};
 use crate::task::{Life, Task, UserOp};
 use crate::turns;
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
@@ -40,6 +40,16 @@ pub enum Setting {
     Tunable(String, String),
 }
 
+impl Setting {
+    /// The preemption model that it sets (`sched/preempt` of debugfs); `None`: it sets something else.
+    pub fn preempt(&self) -> Option<Preempt> {
+        match self {
+            Setting::Tunable(name, word) if name == "preempt" => Preempt::parse(word),
+            Setting::Tunable(..) | Setting::Feature(..) => None,
+        }
+    }
+}
+
 /// The full input of a run.
 pub struct Setup<'a> {
     pub machine: &'a Machine,
@@ -62,6 +72,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,
+    /// How the run helps to find a fault.
+    pub debug: Debug<'a>,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
     /// The run stores its progress here from time to time, simulated ns.
@@ -85,6 +97,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         peers,
         seed,
         background,
+        mut debug,
         stop,
         clock,
     } = setup;
@@ -94,8 +107,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         return Err(Error::input(text));
     }
     confine(&mut workload, machine)?;
-    let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT)?;
+    let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT, &mut debug)?;
     settings.iter().try_for_each(|s| set(&mut kernel, s))?;
+    let preempt = settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(preempt);
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,
@@ -272,7 +286,10 @@ impl Outside {
         }
         while let Some((_, settings)) = due(&mut self.changes, board.now) {
             board.enter(CpuId(0));
-            settings.iter().try_for_each(|s| set(&mut board.kernel, s))?;
+            for setting in &settings {
+                set(&mut board.kernel, setting)?;
+                board.preempt = setting.preempt().unwrap_or(board.preempt);
+            }
         }
         while let Some((_, later)) = due(&mut self.later, board.now) {
             board.change(later);
@@ -407,6 +424,7 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
     for task in board.tasks.ids() {
         board.tasks[task].before = (board.tasks[task].work_ns, runtime_ns(board, task));
     }
+    board.begin_quotas();
     let accounts = std::mem::take(&mut board.accounts);
     board.accounts = Accounts {
         intervals: accounts.intervals,
@@ -478,6 +496,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
     ];
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
     found.counters.extend(board.by_level.iter().flat_map(|memory| memory.sources.named()));
+    found.counters.extend(board.quota_counts());
     if board.channels.may_lose() {
         *found.counters.entry("udp.lost".to_owned()).or_default() += accounts.datagrams_lost;
     }

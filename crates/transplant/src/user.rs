@@ -5,6 +5,7 @@ use crate::board::Board;
 use crate::cpu::{Activity, Call, Halt, Next};
 use crate::task::{Task, UserOp};
 use schedlab_base::{CpuId, TaskId};
+use schedlab_machine::IdleGovernor;
 use schedlab_trace::EventKind;
 use schedlab_workload::Op;
 use schedlab_world::cache_by_core::move_refill_ns;
@@ -157,8 +158,9 @@ impl Board<'_> {
         task.refill_ns = task.refill_ns.max(move_refill_ns(costs, distance, task.warm_kb));
     }
 
-    /// The CPU leaves its halt. Returns what that takes, ns.
-    pub fn wakes_up(&mut self, cpu: CpuId, state: Option<u8>) -> u64 {
+    /// The CPU leaves its halt, which began at `since`. Returns what that takes, ns.
+    pub fn wakes_up(&mut self, cpu: CpuId, state: Option<u8>, since: u64) -> u64 {
+        let state = state.map(|s| self.sunk_to(s, since));
         let state = state.and_then(|s| self.machine.idle_states.get(usize::from(s)));
         let exit_ns = state.map_or(0, |s| s.typical.0);
         self.accounts.idle_exit_ns += exit_ns;
@@ -171,11 +173,28 @@ impl Board<'_> {
     /// The CPU halts, or polls; then its siblings are as slow as beside work.
     pub fn halts_in(&mut self, cpu: CpuId, halt: Halt) {
         self.emit(cpu, EventKind::IdleEnter { state: halt.state });
-        let state = halt.state.checked_sub(1).filter(|_| !halt.polls);
+        let deepest = self.machine.idle_states.len().checked_sub(1).map(|s| s as u8);
+        let state = match self.machine.idle_governor {
+            IdleGovernor::Menu => halt.state.checked_sub(1),
+            IdleGovernor::Haltpoll | IdleGovernor::Halt => deepest.filter(|s| *s > 0),
+        };
+        let polls = halt.polls_until.is_some();
         let c = &mut self.cpus[cpu];
-        c.activity = Activity::Halted { state };
-        c.ends = NEVER;
-        self.set_active(cpu, halt.polls);
+        c.activity = Activity::Halted { state: state.filter(|_| !polls), at: self.now };
+        // CPUs that take turns poll without an end: the one that has the turn would not give it away.
+        c.ends = halt.polls_until.filter(|_| self.turns.is_none()).map_or(NEVER, |at| at.max(self.now));
+        self.set_active(cpu, polls);
+    }
+
+    /// The state that a halted CPU is in by now. A guest's CPU halts in one way, and its hypervisor takes it deeper
+    /// with time: each state after the polling one is such a depth, reached after its residency. A CPU that is not a
+    /// guest's has chosen its state itself.
+    fn sunk_to(&self, state: u8, since: u64) -> u8 {
+        if self.machine.idle_governor == IdleGovernor::Menu {
+            return state;
+        }
+        let is_there = |s: &u8| self.machine.idle_states[usize::from(*s)].residency.0 <= self.now - since;
+        (1..=state).rev().find(is_there).unwrap_or(1)
     }
 
     /// Notes that `cpu` halts or runs; its siblings' speed changes with it.

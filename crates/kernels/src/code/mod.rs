@@ -17,6 +17,7 @@ mod objects;
 mod outside;
 mod overlay;
 mod probes;
+mod wanted;
 
 pub use kept::{Image, Note, all, find};
 pub use outside::Outside;
@@ -110,6 +111,9 @@ pub fn build(
     let make = Make { tree: &tree, objects: &folder, log: site.log(), expected: 0, stop };
     on.say("configuring");
     configure(&make, &config)?;
+    if let Some(fragment) = &recipe.fragment {
+        wanted::check(fragment, &folder.join(".config"), &source.name)?;
+    }
     on.say(&format!("building the scheduler's code of {}", note.source));
     let warnings = compile(&make, overlay, on)?;
     let linked = link::link(&make, overlay)?;

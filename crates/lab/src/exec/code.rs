@@ -33,6 +33,7 @@ struct Job {
     cell: PackedCell,
     seed: u64,
     keep_events_in: Option<PathBuf>,
+    debug: Debugging,
 }
 
 /// What it made, or why it made nothing.
@@ -47,7 +48,12 @@ enum Answer {
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
 pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let job = Job { cell: PackedCell::of(cell)?, seed, keep_events_in: options.keep_events_in.clone() };
+    let job = Job {
+        cell: PackedCell::of(cell)?,
+        seed,
+        keep_events_in: options.keep_events_in.clone(),
+        debug: Debugging::asked()?,
+    };
     let failed =
         |what: &str, e: &dyn std::fmt::Display| Error::machine(format!("a run's process {what}: {e}"));
     let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;
@@ -60,6 +66,9 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         .process_group(0)
         .spawn()
         .map_err(|e| failed("can't be started", &e))?;
+    if job.debug.gdb {
+        eprintln!("{}", gdb_words(cell, child.id()));
+    }
     let text = serde_json::to_vec(&job).map_err(|e| Error::internal(e.to_string()))?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
     if let Some(mut stdin) = child.stdin.take() {
@@ -80,6 +89,45 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
             Err(remedy.into_iter().fold(error, Error::help))
         }
     }
+}
+
+/// The variable by which a run helps to find a fault of the kernel's code: words of [`Debugging`].
+pub const DEBUG_VARIABLE: &str = "SCHEDLAB_CODE_DEBUG";
+
+/// How a run helps.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Debugging {
+    /// Its process waits for gdb before the image boots.
+    gdb: bool,
+    /// Memory that is not allocated, or not any more, is out of reach.
+    guard: bool,
+}
+
+impl Debugging {
+    /// What the user asks for.
+    fn asked() -> Result<Debugging> {
+        let words = std::env::var(DEBUG_VARIABLE).unwrap_or_default();
+        let mut all = Debugging::default();
+        for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            match word {
+                "gdb" => all.gdb = true,
+                "guard" => all.guard = true,
+                _ => return Err(Error::unknown(DEBUG_VARIABLE, word, ["gdb", "guard"])),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// How to attach gdb to a run's process, which stops by itself once its image is loaded.
+fn gdb_words(cell: &Cell, process: u32) -> String {
+    let object = cell.code.as_ref().map_or_else(String::new, |code| format!(" ({})", code.object.display()));
+    format!(
+        "the run's process {process} waits for gdb, with its image loaded{object}:\n    \
+         gdb -p {process} -ex 'handle SIGPROF nostop noprint' -ex 'handle SIGSTOP nostop noprint nopass' \
+         -ex 'break schedule'\n\
+         'continue' there lets it boot and run. Names are those of the kernel's functions."
+    )
 }
 
 /// Reads a stream to its end beside the process that writes it.
@@ -137,7 +185,7 @@ pub fn child() -> Result<()> {
     std::io::stdin().read_to_end(&mut text).map_err(|e| Error::io(Path::new("-"), "read", &e))?;
     let job: Job = serde_json::from_slice(&text).map_err(|e| Error::internal(format!("not a run: {e}")))?;
     let options = RunOptions { keep_events_in: job.keep_events_in, ..RunOptions::default() };
-    let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options));
+    let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, job.debug));
     let stopped = || Error::internal("a run that nobody stopped was stopped");
     let answer = match made.and_then(|made| made.ok_or_else(stopped)) {
         Ok(made) => Answer::Made { record: Box::new(made.record), events: made.events },
@@ -150,7 +198,7 @@ pub fn child() -> Result<()> {
     std::io::stdout().write_all(&text).map_err(|e| Error::io(Path::new("-"), "write", &e))
 }
 
-fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
+fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Result<Option<Made>> {
     let code = cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))?;
     let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
     let made = sim::made(cell, seed, options, ENGINE, |mut prepared, sink| {
@@ -172,6 +220,14 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
             peers,
             seed,
             background: !prepared.machine.background.is_empty(),
+            debug: schedlab_transplant::Debug {
+                guard: debug.guard,
+                loaded: &mut || {
+                    if debug.gdb {
+                        fault::wait_for_debugger();
+                    }
+                },
+            },
             stop: None,
             clock: None,
         };

@@ -17,8 +17,6 @@ const SIMULATED: &[Backend] = &[Backend::Sim, Backend::Code];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
 const GUEST: &[Backend] = &[Backend::Vm];
 const ALL: &[Backend] = &Backend::ALL;
-/// Of quotas: nobody reads them of the kernel's own code yet.
-const QUOTAS: &[Backend] = &[Backend::Sim, Backend::Host, Backend::Vm];
 
 const fn row(
     name: &'static str,
@@ -180,14 +178,14 @@ pub const METRICS: &[Metric] = &[
     events(row("task.<group>.run_delay.total", "ns", Lower, ALL, "all those waits, summed")),
     row("group.crowded_time", "ns", Lower, SIM,
         "time in which two tasks of a group were queued on a CPU while another CPU of its cache had a shorter queue, by ticks"),
-    row("group.<path>.nr_periods", "", Neither, QUOTAS,
+    row("group.<path>.nr_periods", "", Neither, ALL,
         "periods of a task group's quota that ended, of a group that had any work in them (`group./vm/small.nr_periods`); \
          live, this and the next four also hold the tasks' set-up and end, and a run with a warm-up has none"),
-    row("group.<path>.nr_throttled", "", Neither, QUOTAS, "those periods at whose end the group was throttled on some CPU"),
-    row("group.<path>.throttled_time", "ns", Neither, QUOTAS,
+    row("group.<path>.nr_throttled", "", Neither, ALL, "those periods at whose end the group was throttled on some CPU"),
+    row("group.<path>.throttled_time", "ns", Neither, ALL,
         "how long the group was throttled, all CPUs together, up to the end of the run"),
-    row("group.<path>.nr_bursts", "", Neither, QUOTAS, "periods in which the group used quota that it had saved up"),
-    row("group.<path>.burst_time", "ns", Neither, QUOTAS, "CPU time that the group used beyond its quota in those periods"),
+    row("group.<path>.nr_bursts", "", Neither, ALL, "periods in which the group used quota that it had saved up"),
+    row("group.<path>.burst_time", "ns", Neither, ALL, "CPU time that the group used beyond its quota in those periods"),
     row("switches.voluntary", "", Neither, ALL,
         "switches away from a task that went to sleep or ended (nvcsw)"),
     row("switches.involuntary", "", Neither, ALL,

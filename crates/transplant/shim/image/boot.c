@@ -102,7 +102,6 @@ int img_boot(const struct img_machine *machine)
 	for (cpu = 0; cpu < machine->nr_cpus; cpu++)
 		*per_cpu_ptr(&__irq_regs, cpu) = img_alloc(sizeof(struct pt_regs));
 	img_clock_init();
-	img_tunables_init();
 	initcalls(img_initcalls_early, img_initcalls_late);
 	system_state = SYSTEM_SCHEDULING;
 	for (cpu = 1; cpu < machine->nr_cpus; cpu++)
@@ -113,7 +112,10 @@ int img_boot(const struct img_machine *machine)
 	img_go(0);
 	img_idle_governor();
 	initcalls(img_initcalls_late, img_initcalls_end);
-	img_idle_init();
+	img_tunables_init();
+	failed = img_idle_init();
+	if (failed)
+		return failed;
 	static_branch_enable(&sched_schedstats);
 	init_task.flags |= PF_IDLE;
 	system_state = SYSTEM_RUNNING;

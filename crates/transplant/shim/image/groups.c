@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Task groups. Stands for kernel/cgroup: the scheduler's controller is called as cgroup.c calls it, and its files are
- * found by name, with the names of cgroup v2 before those of v1.
+ * found by name: written with the names of cgroup v2 before those of v1, read the other way, for v1 shows ns.
  */
 #include "image.h"
 #include <linux/cgroup.h>
 #include <linux/kernfs.h>
+#include <linux/seq_file.h>
 
 #ifdef CONFIG_CGROUP_SCHED
 struct group {
@@ -16,7 +17,7 @@ struct group {
 #define MOST_GROUPS 65536
 static struct group *groups[MOST_GROUPS];
 static int number;
-static struct cgroup_subsys_state *written;	/* whose file is being written */
+static struct cgroup_subsys_state *written;	/* whose file is being written or read */
 
 struct static_key_true cpu_cgrp_subsys_on_dfl_key = STATIC_KEY_TRUE_INIT;
 
@@ -125,6 +126,30 @@ int img_group_write(int n, const char *name, const char *value)
 	failed = write(group, file, value);
 	img_settle();
 	return failed;
+}
+
+/* A file's text, as its reader gets it. */
+int img_group_read(int n, const char *name, char *text, int size)
+{
+	struct group *group = group_of(n);
+	struct seq_file out = { .buf = text, .size = size };
+	struct cftype *file;
+
+	if (!strncmp(name, "cpu.", 4))
+		name += 4;
+	file = file_named(cpu_cgrp_subsys.legacy_cftypes, name) ?: file_named(cpu_cgrp_subsys.dfl_cftypes, name);
+	if (!file)
+		return -ENOENT;
+	written = group->css;
+	if (file->seq_show)
+		file->seq_show(&out, NULL);
+	else if (file->read_u64)
+		seq_printf(&out, "%llu\n", file->read_u64(group->css, file));
+	else if (file->read_s64)
+		seq_printf(&out, "%lld\n", file->read_s64(group->css, file));
+	else
+		return -EPERM;
+	return out.count < size ? out.count : 2 * size;
 }
 
 /* A set of one task for the controller's attach(). */

@@ -9,6 +9,7 @@
 #pragma GCC visibility push(default)
 extern void *host_mmap(void *at, unsigned long size, int protection, int flags, int file, long offset) __asm__("mmap");
 extern int host_mprotect(void *at, unsigned long size, int protection) __asm__("mprotect");
+extern int host_backtrace(void **calls, int most) __asm__("backtrace");
 extern void host_abort(void) __asm__("abort") __attribute__((noreturn));
 #pragma GCC visibility pop
 #endif

@@ -19,20 +19,21 @@ static void loop(void *unused)
 	cpu_startup_entry(CPUHP_ONLINE);
 }
 
-/* The CPU halts until an interrupt. */
-static void halt(int state, bool polls)
+/* The CPU halts until an interrupt, or polls until that time at the latest. */
+static void halt(int state, u64 polls_until)
 {
 	struct img_note *note = img_note(IMG_IDLE, img_cpu);
 
 	note->value = state;
-	note->flags = (tick_nohz_tick_stopped() ? 1 : 0) | (polls ? 2 : 0);
+	note->flags = (tick_nohz_tick_stopped() ? 1 : 0) | (polls_until ? 2 : 0);
+	note->at = polls_until;
 	img_halt();
 }
 
 /* Without a driver. */
 void arch_cpu_idle(void)
 {
-	halt(0, false);
+	halt(0, 0);
 }
 
 void img_idle_enter(void)
@@ -51,16 +52,27 @@ void img_idle_leave(void)
 #ifdef CONFIG_CPU_IDLE
 static int enter(struct cpuidle_device *device, struct cpuidle_driver *driver, int index)
 {
-	halt(index, false);
+	halt(index, 0);
 	raw_local_irq_disable();
 	return index;
 }
+/* poll_idle() of drivers/cpuidle/poll_state.c, where each look at the flag would take time. */
 static int enter_polling(struct cpuidle_device *device, struct cpuidle_driver *driver, int index)
 {
-	if (!current_set_polling_and_test())
-		halt(index, true);
-	current_clr_polling();
+	u64 since = img_now;
+
+	device->poll_time_limit = false;
+	raw_local_irq_enable();
+	if (!current_set_polling_and_test()) {
+		u64 limit = cpuidle_poll_time(driver, device);
+
+		while (!need_resched() && !device->poll_time_limit) {
+			halt(index, since + limit + 1);
+			device->poll_time_limit = !need_resched() && img_now - since > limit;
+		}
+	}
 	raw_local_irq_disable();
+	current_clr_polling();
 	return index;
 }
 
@@ -98,13 +110,22 @@ void img_idle_governor(void)
 		strscpy(param_governor, img_machine.idle_governor, CPUIDLE_NAME_LEN);
 }
 
-void img_idle_init(void)
+static bool governor_is_there(void)
+{
+	const char *wanted = img_machine.idle_governor;
+
+	return !wanted || (cpuidle_curr_governor && !strncmp(cpuidle_curr_governor->name, wanted, CPUIDLE_NAME_LEN));
+}
+
+int img_idle_init(void)
 {
 	const struct img_idle_state *from = img_machine.idle_states;
 	int i;
 
 	if (!img_machine.nr_idle_states)
-		return;
+		return 0;
+	if (!governor_is_there())
+		return -ENODEV;
 	if (img_machine.nr_idle_states > CPUIDLE_STATE_MAX)
 		img_fatal("the machine has more idle states than the kernel has room for");
 	for (i = 0; i < img_machine.nr_idle_states; i++, from++) {
@@ -120,12 +141,14 @@ void img_idle_init(void)
 	driver.state_count = i;
 	if (cpuidle_register(&driver, NULL))
 		img_fatal("the cpuidle driver can't be registered");
+	return 0;
 }
 #else
 void img_idle_governor(void)
 {
 }
-void img_idle_init(void)
+int img_idle_init(void)
 {
+	return img_machine.nr_idle_states && img_machine.idle_governor ? -ENODEV : 0;
 }
 #endif

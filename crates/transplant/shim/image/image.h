@@ -65,7 +65,9 @@ void img_groups_init(void);
 struct css_set *img_css_set(int group);
 /* idle.c */
 void img_idle_governor(void);
-void img_idle_init(void);
+int img_idle_init(void);
+/* tunables.c */
+void img_tunables_init(void);
 /* stacks.c */
 void img_on_stack(void (*call)(void *argument), void *argument);
 void img_halt(void);
@@ -80,12 +82,11 @@ void img_notes_init(void);
 void img_balance_notes(void);
 /* memory.c */
 void *img_alloc(unsigned long size);
+void img_free(const void *at);
 void img_memory_init(void);
 /* shims.c */
 void img_rcu_run(void);
-/* tunables.c */
-void img_tunables_init(void);
-/* lib.c */
+/* reports.c */
 void img_fatal(const char *what) __attribute__((noreturn));
 /* verbs.c: behind each verb; behind those in which load may have been balanced. */
 void img_settle(void);

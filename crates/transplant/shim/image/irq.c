@@ -8,8 +8,35 @@
 #include <linux/sched/hotplug.h>
 #include <asm/irq_regs.h>
 #include "kernel/sched/smp.h"
+#if __has_include(<linux/hrtimer_rearm.h>)
+#include <linux/hrtimer_rearm.h>
+#else
+static void hrtimer_rearm_deferred(void)
+{
+}
+#endif
 
 extern struct clock_event_device *img_clock(void);
+
+/*
+ * The timer interrupt leaves its device unset where a switch may follow, whose end sets it. On the way out of every
+ * interrupt it is set, unless user mode is left for schedule().
+ */
+static void leave(int user)
+{
+	if (!user || !(need_resched() || test_thread_flag(TIF_NEED_RESCHED_LAZY)))
+		hrtimer_rearm_deferred();
+	img_irqs = 1;
+}
+
+#ifdef CONFIG_PREEMPT_DYNAMIC
+#include <asm/switch_to.h>
+/* The engine looks at the flag by its own knowledge of the model: see verbs.c. */
+void img_exit_cond_resched(void)
+{
+}
+DEFINE_STATIC_CALL(irqentry_exit_cond_resched, img_exit_cond_resched);
+#endif
 
 void img_irq_timer(int user)
 {
@@ -20,7 +47,7 @@ void img_irq_timer(int user)
 	irq_enter();
 	device->event_handler(device);
 	irq_exit();
-	img_irqs = 1;
+	leave(user);
 	img_settle_balanced();
 }
 
@@ -28,7 +55,7 @@ void img_irq_resched(void)
 {
 	img_irqs = 0;
 	scheduler_ipi();
-	img_irqs = 1;
+	leave(0);
 	img_settle();
 }
 
@@ -52,6 +79,6 @@ void img_irq_call(void)
 	irq_enter();
 	generic_smp_call_function_single_interrupt();
 	irq_exit();
-	img_irqs = 1;
+	leave(0);
 	img_settle_balanced();
 }

@@ -2,7 +2,8 @@
 /*
  * Memory of the kernel's. Stands for mm/slab and mm/page_alloc.
  *
- * Memory is zeroed and never given back: a process holds one simulation, and its end frees all.
+ * Memory is zeroed and never given back: a process holds one simulation, and its end frees all. With img_guard each
+ * allocation has pages of its own, which nobody may touch behind its end nor once it is freed.
  */
 #include "host.h"
 #include "image.h"
@@ -25,22 +26,93 @@ static void *map(unsigned long size)
 	return at;
 }
 
+/* An allocation under img_guard. Its caller and who freed it are addresses of the kernel's code. */
+struct block {
+	char *pages;
+	unsigned long size;
+	void *by, *freed_by;
+};
+static struct block *blocks;
+static unsigned long block_count, block_room;
+
+static struct block *block_new(void)
+{
+	if (block_count == block_room) {
+		unsigned long larger = block_room ? 2 * block_room : 16384;
+		struct block *all = map(larger * sizeof(*all));
+
+		memcpy(all, blocks, block_count * sizeof(*all));
+		blocks = all;
+		block_room = larger;
+	}
+	return &blocks[block_count++];
+}
+
+/* The block of an address: its page of guard is of it, too. */
+static struct block *block_of(const void *at)
+{
+	const char *address = at;
+	unsigned long i = block_count;
+
+	while (i--)
+		if (address >= blocks[i].pages &&
+		    address < blocks[i].pages + PAGE_ALIGN(blocks[i].size) + PAGE_SIZE)
+			return &blocks[i];
+	return NULL;
+}
+
+static void protect(char *at, unsigned long size)
+{
+	if (host_mprotect(at, size, NOTHING))
+		img_fatal("no more memory can be guarded: vm.max_map_count bounds the pieces, take a smaller machine");
+}
+
 /* What reaches beyond its end faults, but for the few bytes of its alignment. */
-static void *guarded(unsigned long size)
+static void *guarded(unsigned long size, void *by)
 {
 	unsigned long pages = PAGE_ALIGN(size);
 	char *at = map(pages + PAGE_SIZE);
 
-	host_mprotect(at + pages, PAGE_SIZE, NOTHING);
+	*block_new() = (struct block){ at, size, by };
+	protect(at + pages, PAGE_SIZE);
 	return at + pages - ((size + 15) & ~15UL);
 }
 
-void *img_alloc(unsigned long size)
+static void freed(const void *at, void *by)
+{
+	struct block *block = img_guard && at ? block_of(at) : NULL;
+
+	if (!block)
+		return;
+	if (block->freed_by)
+		img_fatal("memory is freed that was freed before");
+	block->freed_by = by;
+	protect(block->pages, PAGE_ALIGN(block->size));
+}
+void img_free(const void *at)
+{
+	freed(at, __builtin_return_address(0));
+}
+
+const char *img_memory_at(const void *at, void **by)
+{
+	static char words[128];
+	struct block *block = block_of(at);
+
+	if (!block)
+		return NULL;
+	*by = block->freed_by ?: block->by;
+	snprintf(words, sizeof(words), block->freed_by ? "in %lu bytes that were freed" :
+		 "behind the end of %lu bytes that were allocated", block->size);
+	return words;
+}
+
+static __always_inline void *allocated(unsigned long size, void *by)
 {
 	char *at;
 
-	if (img_guard)
-		return guarded(size);
+	if (unlikely(img_guard))
+		return guarded(size, by);
 	size = (size + 63) & ~63UL;
 	if (size > end - next) {
 		unsigned long chunk = size > CHUNK ? size : CHUNK;
@@ -51,6 +123,10 @@ void *img_alloc(unsigned long size)
 	at = next;
 	next += size;
 	return at;
+}
+void *img_alloc(unsigned long size)
+{
+	return allocated(size, __builtin_return_address(0));
 }
 
 /* A cache is known by its size alone. */
@@ -85,7 +161,7 @@ void img_memory_init(void)
  */
 #define GIVES(id, symbol, size, ...)						\
 	void *img_give_##id(__VA_ARGS__) __asm__(symbol);			\
-	void *img_give_##id(__VA_ARGS__) { return img_alloc(size); }
+	void *img_give_##id(__VA_ARGS__) { return allocated(size, __builtin_return_address(0)); }
 #define FIRST(id, symbol) GIVES(id, symbol, size, size_t size)
 #define THIRD(id, symbol) GIVES(id, symbol, size, void *cache, gfp_t flags, size_t size)
 #define FOURTH(id, symbol) GIVES(id, symbol, size, void *cache, gfp_t flags, int node, size_t size)
@@ -126,12 +202,15 @@ struct kmem_cache *img_cache_create_args(const char *name, unsigned int size)
 
 void kmem_cache_free(struct kmem_cache *cache, void *at)
 {
+	freed(at, __builtin_return_address(0));
 }
 void kfree(const void *at)
 {
+	freed(at, __builtin_return_address(0));
 }
 void kvfree(const void *at)
 {
+	freed(at, __builtin_return_address(0));
 }
 void img_kvfree_rcu(void) __asm__("kvfree_call_rcu");
 void img_kvfree_rcu(void)

@@ -2,12 +2,16 @@
 /*
  * Notes: what kernel code did since the engine asked last. The tree's own tracepoints write most of them.
  */
+#include "host.h"
 #include "image.h"
 #include <linux/interrupt.h>
 #include <linux/tracepoint.h>
 #include <trace/events/sched.h>
 
 #define FIRST_NOTES 1024
+#define MOST_NOTES (2ULL << 20)	/* more of one call are an endless loop, which would fill the memory */
+#define DEPTH 24		/* calls that are kept of a warning */
+#define MOST_TRACES 256		/* warnings of which they are */
 
 static struct img_note *notes;
 static unsigned long long count, room;
@@ -28,15 +32,33 @@ struct img_note *img_note(int kind, unsigned int cpu)
 	struct img_note *note;
 
 	if (count == room) {
-		struct img_note *larger = img_alloc((room ? 2 * room : FIRST_NOTES) * sizeof(*larger));
+		struct img_note *larger;
+
+		if (room >= MOST_NOTES)
+			img_fatal("one call of the kernel's code notes millions of events: it is in an endless loop");
+		larger = img_alloc((room ? 2 * room : FIRST_NOTES) * sizeof(*larger));
 
 		memcpy(larger, notes, count * sizeof(*larger));
+		img_free(notes);
 		notes = larger;
 		room = room ? 2 * room : FIRST_NOTES;
 	}
 	note = &notes[count++];
 	*note = (struct img_note){ .kind = kind, .cpu = cpu };
 	return note;
+}
+
+/* The calls that lead here, innermost first, with a zero behind them. */
+static void **calls(void)
+{
+	static int traces;
+	void **all;
+
+	if (traces++ >= MOST_TRACES)
+		return NULL;
+	all = img_alloc((DEPTH + 1) * sizeof(*all));
+	all[host_backtrace(all, DEPTH)] = NULL;
+	return all;
 }
 
 /* Text lasts until the next verb in the engine's eyes, and forever here: messages are few. */
@@ -49,6 +71,7 @@ void img_say(const char *text, int is_warning)
 	memcpy(copy, text, size);
 	note->flags = is_warning;
 	note->value = (unsigned long)copy;
+	note->at = is_warning ? (unsigned long)calls() : 0;
 }
 
 /* prev_state as the tracepoint prints it: bits of TASK_REPORT, 0 for a task that stays runnable. */

@@ -38,6 +38,10 @@ void probe_hrtimer_setup(struct hrtimer_sleeper *s) { hrtimer_setup_sleeper_on_s
 int probe_cgroup_fork_int(struct task_struct *p) { return sched_cgroup_fork(p, NULL); }
 /* PROBE(CGROUP_FORK) */
 void probe_cgroup_fork(struct task_struct *p) { sched_cgroup_fork(p, NULL); }
+/* PROBE(POST_FORK_ARGS) */
+void probe_post_fork(struct task_struct *p) { sched_post_fork(p, NULL); }
+/* PROBE(SYSCTL_INIT) */
+int probe_sysctl_init(void) { return sysctl_init(); }
 /* PROBE(TIMERS_INIT) */
 void probe_timers_init(void) { timers_init(); }
 /* PROBE(SET_NR_CPU_IDS) */

@@ -186,17 +186,16 @@ NOTHING(rcu_irq_exit)
 NOTHING(rcu_idle_enter)
 NOTHING(rcu_idle_exit)
 NOTHING(rcu_read_unlock_strict)
+#ifdef CONFIG_PREEMPT_RCU
+/* No callback runs before the verb is over, and no verb ends within such a section. */
+NOTHING(__rcu_read_lock)
+NOTHING(__rcu_read_unlock)
+#endif
 void rcu_cpu_starting(unsigned int cpu)
 {
 }
 void rcu_momentary_eqs(void)
 {
-}
-
-/* lib/refcount.c */
-void refcount_warn_saturate(refcount_t *count, enum refcount_saturation_type type)
-{
-	img_say("WARNING: a reference counter ran over", 1);
 }
 
 /* lib/kasprintf.c, mm/util.c */

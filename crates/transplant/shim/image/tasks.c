@@ -125,8 +125,13 @@ static int forked(struct task_struct *p, int group, bool inherits)
 #elif defined(HAVE_CGROUP_FORK)
 	sched_cgroup_fork(p, &args);
 	sched_post_fork(p);
-#else
+#elif defined(HAVE_POST_FORK_ARGS)
 	sched_post_fork(p, &args);
+#else
+	/* cgroup_post_fork() calls the controller. */
+	sched_post_fork(p);
+	if (cpu_cgrp_subsys.fork)
+		cpu_cgrp_subsys.fork(p);
 #endif
 	return 0;
 }

@@ -123,12 +123,15 @@ void debugfs_lookup_and_remove(const char *name, struct dentry *parent)
 {
 }
 
-/* Entries of tables end with one without a name, or are counted. */
+/* Entries of tables end with one without a name, or are counted. Those of what the image lacks are left out. */
 static void entries(const struct ctl_table *table, size_t number)
 {
 	for (; number && table->procname; number--, table++) {
-		struct tunable *new = tunable_new(table->procname);
+		struct tunable *new;
 
+		if (!table->proc_handler || img_is_stub(table->proc_handler) || img_is_stub(table->data))
+			continue;
+		new = tunable_new(table->procname);
 		new->kind = SYSCTL;
 		new->entry = table;
 	}
@@ -166,6 +169,16 @@ int __register_sysctl_base(struct ctl_table *base)
 	return 0;
 }
 #endif
+/* Before 5.17 kernel/sysctl.c has one tree of all tables, the scheduler's in folder "kernel". */
+#ifdef HAVE_SYSCTL_INIT
+struct ctl_table_header *register_sysctl_table(struct ctl_table *table)
+{
+	for (; table->procname; table++)
+		if (!strcmp(table->procname, "kernel"))
+			entries(table->child, MOST);
+	return NULL;
+}
+#endif
 
 /* Tables of kernel/sysctl.c's own, to which a patch may add a line. */
 void img_tunables_init(void)
@@ -175,17 +188,24 @@ void img_tunables_init(void)
 	sysctl_init_bases();
 	in_bases = false;
 #endif
+#ifdef HAVE_SYSCTL_INIT
+	sysctl_init();
+#endif
 }
 /* fs/proc/proc_sysctl.c, later kernel/sysctl.c: limits that tables point at. */
 const int __weak sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
 
+/* What is latency_ns in debugfs was sched_latency_ns before (5.13). */
 static struct tunable *find(const char *name)
 {
-	int i;
+	char before[64];
+	int i, pass;
 
-	for (i = 0; i < tunable_count; i++)
-		if (!strcmp(tunables[i].name, name))
-			return &tunables[i];
+	snprintf(before, sizeof(before), "sched_%s", name);
+	for (pass = 0; pass < 2; pass++)
+		for (i = 0; i < tunable_count; i++)
+			if (!strcmp(tunables[i].name, pass ? before : name))
+				return &tunables[i];
 	return NULL;
 }
 

@@ -1,5 +1,6 @@
 //! A test that runs in a process of its own, since a process holds one image.
 
+use schedlab_base::Result;
 use schedlab_base::testing::skipped;
 use schedlab_kernels::code::{self, CodeRecipe, MadeImage};
 use schedlab_kernels::diff::Patch;
@@ -67,11 +68,11 @@ pub fn patch_behind(files: &[&str], text: &str, lines: &str) -> Vec<Patch> {
 }
 
 /// Builds an image or finds it; `None`: no source is in the cache, and the test counts as skipped.
-pub fn image(patches: Vec<Patch>) -> Option<MadeImage> {
-    image_with(patches, None)
+pub fn image_with(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<MadeImage> {
+    built(patches, fragment).map(|made| made.unwrap())
 }
 
-pub fn image_with(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<MadeImage> {
+pub fn built(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<Result<MadeImage>> {
     let Some(series) = series() else {
         skipped("a kernel's source package in the cache (schedlab kernel build 6.1)");
         return None;
@@ -79,7 +80,7 @@ pub fn image_with(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Op
     let source = Source::parse(&series).unwrap();
     let recipe = CodeRecipe { source, patches, fragment };
     let cache = cache::folder(None).unwrap();
-    Some(code::build(&recipe, OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet).unwrap())
+    Some(code::build(&recipe, OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet))
 }
 
 /// What a process printed, and how it ended.
@@ -89,18 +90,29 @@ pub struct Ended {
     pub err: String,
 }
 
+/// What a test's image is made of, and what its process sees.
+#[derive(Default)]
+pub struct Asked {
+    pub patches: Vec<Patch>,
+    /// Lines of configuration; none: the overlay's alone.
+    pub config: &'static str,
+    pub variables: &'static [(&'static str, &'static str)],
+}
+
 /// Runs `inside` in a process of its own with the image; `test` is the path of the calling test.
-pub fn again(test: &str, patches: Vec<Patch>, inside: impl FnOnce(Image)) -> Option<Ended> {
+pub fn again_as(test: &str, asked: Asked, inside: impl FnOnce(Image)) -> Option<Ended> {
     if let Some(path) = std::env::var_os(AGAIN) {
         // The harness leaves its line open.
         println!();
         inside(Image::load(path.as_ref()).unwrap());
         return None;
     }
-    let made = image(patches)?;
+    let fragment = (!asked.config.is_empty()).then(|| ("test".to_owned(), asked.config.to_owned()));
+    let made = image_with(asked.patches, fragment)?;
     let said = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(AGAIN, made.image.object)
+        .envs(asked.variables.iter().copied())
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -109,7 +121,11 @@ pub fn again(test: &str, patches: Vec<Patch>, inside: impl FnOnce(Image)) -> Opt
 
 /// The same, for what must work; gives the lines that begin with "= ".
 pub fn works(test: &str, patches: Vec<Patch>, inside: impl FnOnce(Image)) -> Option<Vec<String>> {
-    let ended = again(test, patches, inside)?;
+    works_as(test, Asked { patches, ..Asked::default() }, inside)
+}
+
+pub fn works_as(test: &str, asked: Asked, inside: impl FnOnce(Image)) -> Option<Vec<String>> {
+    let ended = again_as(test, asked, inside)?;
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);
     Some(ended.out.lines().filter_map(|l| l.strip_prefix("= ")).map(str::to_owned).collect())
 }

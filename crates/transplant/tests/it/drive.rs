@@ -127,11 +127,19 @@ fn a_quota_and_shares_hold() {
         };
         let sums: Vec<u64> = runtimes.iter().map(|tasks| of(tasks, &mut engine)).collect();
         println!("= {} {} {}", sums[0], sums[1], sums[2]);
+        let text = engine.image.group_read(groups[0], "cpu.stat").unwrap();
+        let count = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+        let of = |name: &str| count(name).unwrap_or_else(|| panic!("{name} in {text}"));
+        println!("= {} {} {}", of("nr_periods"), of("nr_throttled"), of("throttled_time"));
+        assert_eq!(engine.image.group_read(groups[0], "cpu.none"), None);
     });
     let Some(said) = said else { return };
     let [quota, double, single] = figures(&said[0])[..] else { panic!("{said:?}") };
     assert!((450_000..650_000).contains(&quota), "{said:?}");
     assert!((1.6..2.4).contains(&(double as f64 / single as f64)), "{said:?}");
+    let [periods, throttled, throttled_ns] = figures(&said[1])[..] else { panic!("{said:?}") };
+    assert!((8..=11).contains(&periods) && throttled <= periods && throttled >= 8, "{said:?}");
+    assert!(throttled_ns > 400 * MS, "{said:?}");
 }
 
 #[test]
@@ -242,35 +250,82 @@ fn sessions_share_a_cpu_and_tasks_come_and_go() {
     assert_eq!(said[1], "true");
 }
 
+/// Visits of a CPU to each idle state, up to those that polled to their end, ns.
+fn idles(image: schedlab_transplant::load::Image, governor: &str, short_ns: u64) {
+    let state = |name: &str, exit_ns, residency_ns, polls| IdleState {
+        name: name.to_owned(),
+        exit_ns,
+        residency_ns,
+        polls,
+    };
+    let idle_states = vec![
+        state("POLL", 0, 0, true),
+        state("C1", 2_000, 2_000, false),
+        state("C6", 100_000, 300_000, false),
+    ];
+    let idle_governor = governor.to_owned();
+    let mut engine = Engine::new(image, Machine { idle_states, idle_governor, ..machine(1, 2, 1) });
+    engine.start(&Engine::fair("short", Some(FIRST)), Program { run: 20_000, sleep: short_ns }, 0);
+    engine.start(&Engine::fair("long", Some(&[2])), Program { run: MS, sleep: 50 * MS }, 1);
+    engine.run(500 * MS);
+    for cpu in 0..2 {
+        let mut counts = [0; 3];
+        let idle = engine.notes.iter().filter(|n| n.kind == kind::IDLE && n.cpu == cpu);
+        idle.for_each(|n| counts[n.value as usize] += 1);
+        println!("= {} {} {}", counts[0], counts[1], counts[2]);
+    }
+}
+
 #[test]
 fn governors_choose_idle_states() {
-    let said = works("drive::governors_choose_idle_states", Vec::new(), |image| {
-        let state = |name: &str, exit_ns, residency_ns, polls| IdleState {
-            name: name.to_owned(),
-            exit_ns,
-            residency_ns,
-            polls,
-        };
-        let idle_states = vec![
-            state("POLL", 0, 0, true),
-            state("C1", 2_000, 2_000, false),
-            state("C6", 100_000, 300_000, false),
-        ];
-        let mut engine = Engine::new(image, Machine { idle_states, ..machine(1, 2, 1) });
-        engine.start(&Engine::fair("short", Some(FIRST)), Program { run: 20_000, sleep: 60_000 }, 0);
-        engine.start(&Engine::fair("long", Some(&[2])), Program { run: MS, sleep: 50 * MS }, 1);
-        engine.run(500 * MS);
-        let most = |cpu: u32| {
-            let mut counts = [0; 3];
-            engine
-                .notes
-                .iter()
-                .filter(|n| n.kind == kind::IDLE && n.cpu == cpu)
-                .for_each(|n| counts[n.value as usize] += 1);
-            counts.iter().enumerate().max_by_key(|(_, n)| **n).unwrap().0
-        };
-        println!("= {} {}", most(0), most(1));
+    let said = works("drive::governors_choose_idle_states", Vec::new(), |image| idles(image, "", 60_000));
+    let Some(said) = said else { return };
+    let most = |line: &str| figures(line).iter().enumerate().max_by_key(|(_, n)| **n).unwrap().0;
+    assert_eq!([most(&said[0]), most(&said[1])], [1, 2], "{said:?}");
+}
+
+#[test]
+fn haltpoll_polls_where_that_pays_and_halts_in_its_one_state() {
+    let test = "drive::haltpoll_polls_where_that_pays_and_halts_in_its_one_state";
+    let Some(said) = works(test, Vec::new(), |image| idles(image, "haltpoll", 60_000)) else { return };
+    let [polls, halts, deeper] = figures(&said[0])[..] else { panic!("{said:?}") };
+    assert!(
+        polls > 1000 && polls.abs_diff(halts) < polls / 10 && deeper == 0,
+        "each short wait begins with polling: {said:?}"
+    );
+    let [polls, halts, deeper] = figures(&said[1])[..] else { panic!("{said:?}") };
+    assert!(halts >= 9 && polls <= halts && deeper == 0, "polling does not pay for 50 ms: {said:?}");
+}
+
+#[test]
+fn a_governor_that_is_not_there_is_an_error() {
+    let test = "drive::a_governor_that_is_not_there_is_an_error";
+    let said = works(test, Vec::new(), |mut image| {
+        let idle_states = vec![IdleState { name: "C1".to_owned(), ..IdleState::default() }];
+        let idle_governor = "ladder".to_owned();
+        let failed = image.boot(Machine { idle_states, idle_governor, ..machine(1, 2, 1) }).unwrap_err();
+        println!("= {}", failed.message());
     });
     let Some(said) = said else { return };
-    assert_eq!(figures(&said[0]), [1, 2]);
+    assert_eq!(said, ["the image has no cpuidle governor 'ladder'"]);
+}
+
+#[test]
+fn the_time_stamp_of_schedstat_is_the_time_also_where_all_cpus_sleep() {
+    let test = "drive::the_time_stamp_of_schedstat_is_the_time_also_where_all_cpus_sleep";
+    let said = works(test, Vec::new(), |image| {
+        let mut engine = Engine::new(image, machine(1, 2, 1));
+        engine.run(1000 * MS);
+        let stamp = |engine: &Engine| -> u64 {
+            let text = engine.image.schedstat();
+            let line = text.lines().find_map(|l| l.strip_prefix("timestamp ")).map(str::to_owned);
+            line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+        };
+        let before = stamp(&engine);
+        engine.run(2000 * MS);
+        println!("= {}", stamp(&engine) - before);
+        assert_eq!(stamp(&engine), stamp(&engine), "reading changes nothing");
+    });
+    let Some(said) = said else { return };
+    assert!((499..=501).contains(&figures(&said[0])[0]), "2 s are 500 ticks of 4 ms: {said:?}");
 }

@@ -16,6 +16,8 @@ enum Event {
     Timer,
     Resched,
     Call,
+    /// Polling ends, or its flag is set.
+    Poll,
     User,
     Start(i32),
 }
@@ -80,6 +82,8 @@ impl Engine {
                 }
                 kind::IPI_RESCHED => self.push(self.now + 600, cpu, Event::Resched),
                 kind::IPI_CALL => self.push(self.now + 600, cpu, Event::Call),
+                kind::NO_IPI => self.push(self.now, cpu, Event::Poll),
+                kind::IDLE if note.flags & 2 != 0 => self.push(note.at, cpu, Event::Poll),
                 kind::PRINTK => println!("{}", self.image.text(note)),
                 _ => {}
             }
@@ -129,6 +133,7 @@ impl Engine {
     /// Enters a CPU; whether it was in user mode.
     fn interrupt(&mut self, cpu: usize) -> bool {
         self.image.enter(cpu);
+        self.forget(cpu, Event::Poll);
         let user = self.since[cpu].take();
         if let Some((pid, since)) = user {
             let (_, left) = self.programs.get_mut(&pid).unwrap();
@@ -157,10 +162,7 @@ impl Engine {
             Event::Resched => self.image.irq_resched(),
             Event::Call => self.image.irq_call(),
             Event::Start(pid) => self.image.task_start(pid),
-            Event::User => {}
-        }
-        if self.image.flags() & view::IDLE != 0 {
-            self.image.idle_leave();
+            Event::User | Event::Poll => {}
         }
         self.settle(cpu);
     }

@@ -1,10 +1,11 @@
 //! What ends a run, and what a patch brings.
 
-use crate::again::{again, image_with, machine, patch_behind, works};
+use crate::again::{Asked, Ended, again_as, image_with, machine, patch_behind, works};
 use crate::engine::{Engine, Program};
 use schedlab_kernels::{diff::Patch, shipped};
 use schedlab_transplant::abi::{Attr, kind};
-use schedlab_transplant::load::NewTask;
+use schedlab_transplant::load::{Image, NewTask};
+use schedlab_transplant::watchdog::LIMIT_VARIABLE;
 
 /// Faults in yield(), one by the caller's nice value.
 const FAULTS: &str = "\
@@ -28,6 +29,28 @@ const FAULTS: &str = "\
 \t\tbreak;
 \tcase 6:
 \t\tpr_err(\"this is wrong\\n\");
+\t\tbreak;
+\tcase 7:
+\t\twhile (task_nice(current) == 7)
+\t\t\tint_sqrt(jiffies);
+\t\tbreak;
+\tcase 8:
+\t\tfor (int i = 0; i < 2; i++)
+\t\t\tWARN_ON_ONCE(task_nice(current) == 8);
+\t\tWARN_ON(task_nice(current) > 7);
+\t\tbreak;
+\tcase 9:
+\t\tBUG_ON(task_nice(current) == 9);
+\t\tbreak;
+\tcase 10: {
+\t\tchar *freed = kmalloc(100, GFP_KERNEL);
+\t\tkfree(freed);
+\t\t*(volatile char *)(freed + 7) = 1;
+\t\tbreak;
+\t}
+\tcase 11:
+\t\tfor (;;)
+\t\t\ttrace_sched_waking(current);
 \t}
 ";
 
@@ -36,8 +59,13 @@ fn patch() -> Vec<Patch> {
 }
 
 /// Lets a task of that nice value yield.
-fn yields(test: &str, nice: i32) -> Option<crate::again::Ended> {
-    again(test, patch(), |image| {
+fn yields(test: &str, nice: i32) -> Option<Ended> {
+    yields_as(test, nice, Asked::default(), |_| ())
+}
+
+fn yields_as(test: &str, nice: i32, asked: Asked, before: fn(&mut Image)) -> Option<Ended> {
+    again_as(test, Asked { patches: patch(), ..asked }, |mut image| {
+        before(&mut image);
         let mut engine = Engine::new(image, machine(1, 2, 1));
         let attr = Attr { nice, ..Attr::default() };
         let task = NewTask { attr, ..Engine::fair("yields", Some(&[1])) };
@@ -47,6 +75,7 @@ fn yields(test: &str, nice: i32) -> Option<crate::again::Ended> {
         engine.image.yield_now();
         for note in engine.image.notes().iter().filter(|n| n.kind == kind::PRINTK) {
             println!("= {} {}", note.flags, engine.image.text(note));
+            engine.image.calls(note).iter().for_each(|call| println!("=   {call}"));
         }
     })
 }
@@ -76,10 +105,54 @@ fn a_lock_taken_twice_is_an_error() {
 }
 
 #[test]
-fn a_bug_is_an_error() {
-    let Some(ended) = yields("faults::a_bug_is_an_error", 3) else { return };
-    assert!(ended.code == Some(4) && ended.err.contains("image: BUG!"), "{}", ended.err);
+fn a_bug_is_an_error_with_its_place() {
+    let Some(ended) = yields("faults::a_bug_is_an_error_with_its_place", 3) else { return };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    assert!(ended.err.contains("image: BUG in yield at kernel/sched/"), "{}", ended.err);
     assert!(ended.err.contains("\n    yield at kernel/sched/"), "{}", ended.err);
+}
+
+#[test]
+fn a_bug_names_its_condition() {
+    let Some(ended) = yields("faults::a_bug_names_its_condition", 9) else { return };
+    let line =
+        ended.err.lines().find(|l| l.starts_with("image: ")).unwrap_or_else(|| panic!("{}", ended.err));
+    assert!(line.starts_with("image: BUG in yield at kernel/sched/"), "{line}");
+    assert!(line.ends_with(": task_nice(current) == 9"), "{line}");
+}
+
+#[test]
+fn an_endless_loop_is_noticed_and_named() {
+    let asked = Asked { variables: &[(LIMIT_VARIABLE, "1")], ..Asked::default() };
+    let Some(ended) = yields_as("faults::an_endless_loop_is_noticed_and_named", 7, asked, |_| ()) else {
+        return;
+    };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    let words = "image: the kernel code is in an endless loop: a call has taken 1 s of CPU time (from yield at \
+                 kernel/sched/";
+    assert!(ended.err.contains(words), "what it calls is not named: {}", ended.err);
+    assert!(ended.err.contains("\n    img_yield at arch/sim/image/verbs.c:"), "{}", ended.err);
+}
+
+#[test]
+fn an_endless_loop_that_notes_events_ends_before_memory_does() {
+    let test = "faults::an_endless_loop_that_notes_events_ends_before_memory_does";
+    let Some(ended) = yields(test, 11) else { return };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    assert!(
+        ended.err.contains("it is in an endless loop") && ended.err.contains("\n    yield at "),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn freed_memory_is_out_of_reach_where_that_is_asked_for() {
+    let test = "faults::freed_memory_is_out_of_reach_where_that_is_asked_for";
+    let Some(ended) = yields_as(test, 10, Asked::default(), |image| image.guard().unwrap()) else { return };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    let words = ", in 100 bytes that were freed by yield at kernel/sched/";
+    assert!(ended.err.contains(words) && ended.err.contains("(from yield at kernel/sched/"), "{}", ended.err);
 }
 
 #[test]
@@ -90,12 +163,24 @@ fn a_wild_write_is_an_error() {
 }
 
 #[test]
-fn a_warning_is_a_note() {
-    let Some(ended) = yields("faults::a_warning_is_a_note", 4) else { return };
+fn a_warning_is_a_note_with_place_and_calls() {
+    let Some(ended) = yields("faults::a_warning_is_a_note_with_place_and_calls", 4) else { return };
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    let line =
-        ended.out.lines().find_map(|l| l.strip_prefix("= 1 ")).unwrap_or_else(|| panic!("{}", ended.out));
-    assert!(line.contains("seven is 7"), "{line}");
+    let lines: Vec<&str> = ended.out.lines().filter_map(|l| l.strip_prefix("= ")).collect();
+    assert!(lines[0].starts_with("1 WARNING in yield at kernel/sched/"), "{lines:?}");
+    assert!(lines[0].ends_with(": seven is 7"), "{lines:?}");
+    let by = |name: &str| lines.iter().position(|l| l.starts_with(&format!("  {name} at ")));
+    assert!(by("yield").is_some_and(|at| Some(at + 1) == by("img_yield")), "{lines:?}");
+}
+
+#[test]
+fn warnings_name_their_conditions_and_once_is_once() {
+    let Some(ended) = yields("faults::warnings_name_their_conditions_and_once_is_once", 8) else { return };
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let lines: Vec<&str> = ended.out.lines().filter_map(|l| l.strip_prefix("= 1 ")).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].ends_with(": task_nice(current) == 8"), "{lines:?}");
+    assert!(lines[1].ends_with(": task_nice(current) > 7"), "{lines:?}");
 }
 
 #[test]
@@ -110,7 +195,7 @@ fn a_patch_brings_its_feature() {
     let Ok(patches) = shipped::find("first-idle", &crate::again::series_or_default()) else { return };
     let said = works("faults::a_patch_brings_its_feature", patches, |mut image| {
         image.boot(machine(1, 4, 2)).unwrap();
-        let has = |image: &schedlab_transplant::load::Image| {
+        let has = |image: &Image| {
             image.features().into_iter().find(|(name, _)| name == "SIS_FIRST_IDLE").map(|(_, on)| on)
         };
         println!("= {:?}", has(&image));
@@ -125,9 +210,8 @@ fn a_patch_brings_its_feature() {
 fn tables_are_the_trees() {
     let said = works("faults::tables_are_the_trees", Vec::new(), |mut image| {
         image.boot(machine(2, 4, 2)).unwrap();
-        let value = |image: &schedlab_transplant::load::Image, name: &str| {
-            image.tunables().into_iter().find(|(n, _)| n == name).map(|(_, v)| v)
-        };
+        let value =
+            |image: &Image, name: &str| image.tunables().into_iter().find(|(n, _)| n == name).map(|(_, v)| v);
         image.set_tunable("migration_cost_ns", "123000").unwrap();
         println!("= {:?}", value(&image, "migration_cost_ns"));
         image.set_tunable("sched_rt_runtime_us", "900000").unwrap();

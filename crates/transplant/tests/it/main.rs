@@ -4,6 +4,7 @@
 
 mod again;
 mod boot;
+mod configs;
 mod drive;
 mod engine;
 mod faults;

@@ -1,0 +1,90 @@
+//! Calls of the image's code, and their names: function, file and line, where addr2line(1) is installed.
+
+use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Calls that are followed.
+const DEPTH: usize = 48;
+/// Calls in this file are how the image reports, not what.
+const REPORTS: &str = "arch/sim/image/reports.c:";
+
+unsafe extern "C" {
+    // glibc's, in no header of the libc crate for all targets.
+    fn backtrace(buffer: *mut *mut c_void, size: c_int) -> c_int;
+}
+
+/// Where the image is.
+pub(crate) struct Code {
+    pub object: PathBuf,
+    /// Where it lies in memory.
+    base: usize,
+}
+
+impl Code {
+    /// The loaded object that holds an address; `None`: none does.
+    pub(crate) fn of(object: &Path, inside: *const c_void) -> Option<Code> {
+        // The first call loads the unwinder, which a handler could not do.
+        followed();
+        Some(Code { object: object.to_owned(), base: base_of(inside)? })
+    }
+
+    /// The calls within the image that lead here, innermost first, as addresses in the object. `interrupted` is where a
+    /// signal came in: there is the instruction itself, elsewhere the one behind a call.
+    pub(crate) fn calls(&self, interrupted: Option<usize>) -> Vec<usize> {
+        let all = followed();
+        // What is above belongs to the signal's handler.
+        let from = interrupted.and_then(|pc| all.iter().position(|at| *at == pc)).unwrap_or(0);
+        all[from..].iter().filter_map(|at| self.inside(*at, interrupted)).collect()
+    }
+    /// The same of addresses that were kept.
+    pub(crate) fn kept(&self, calls: &[usize]) -> Vec<usize> {
+        calls.iter().filter_map(|at| self.inside(*at, None)).collect()
+    }
+    fn inside(&self, at: usize, interrupted: Option<usize>) -> Option<usize> {
+        let is_here = base_of(at as *const c_void) == Some(self.base);
+        is_here.then(|| at - self.base - usize::from(interrupted != Some(at)))
+    }
+
+    /// "function at file:line" of each address, those inlined there before it, without those that only report;
+    /// addresses alone without addr2line(1).
+    pub(crate) fn names(&self, addresses: &[usize]) -> Vec<String> {
+        let named = lines(&self.object, addresses);
+        let named = named.unwrap_or_else(|| addresses.iter().map(|a| format!("+{a:#x}")).collect());
+        named.into_iter().skip_while(|call| call.contains(REPORTS)).collect()
+    }
+}
+
+fn followed() -> Vec<usize> {
+    let mut at = [std::ptr::null_mut(); DEPTH];
+    // SAFETY: the buffer has room for so many addresses.
+    let count = unsafe { backtrace(at.as_mut_ptr(), DEPTH as c_int) };
+    at[..count.max(0) as usize].iter().map(|at| *at as usize).collect()
+}
+
+fn base_of(address: *const c_void) -> Option<usize> {
+    // SAFETY: zeros are a value of this plain data; dladdr fills it, and takes any address.
+    unsafe {
+        let mut about: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address, &raw mut about) != 0).then_some(about.dli_fbase as usize)
+    }
+}
+
+/// Functions with files and lines, by addr2line(1); `None` where it is not installed.
+fn lines(object: &Path, addresses: &[usize]) -> Option<Vec<String>> {
+    if addresses.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut command = Command::new("addr2line");
+    command.args(["-f", "-i", "-e"]).arg(object).args(addresses.iter().map(|a| format!("{a:#x}")));
+    let said = command.output().ok().filter(|said| said.status.success())?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let all: Vec<&str> = text.lines().collect();
+    // One of several blocks of a line is named behind it: "kernel/sched/core.c:12 (discriminator 3)".
+    let place = |text: &str| text.split(" (").next().unwrap_or_default().trim_start_matches("./").to_owned();
+    let call = |pair: &[&str]| format!("{} at {}", pair[0], place(pair.get(1).unwrap_or(&"?")));
+    let mut calls: Vec<String> = all.chunks(2).map(call).collect();
+    // Functions that macros make of one line.
+    calls.dedup();
+    Some(calls)
+}
