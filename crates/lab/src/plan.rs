@@ -6,7 +6,7 @@
 //! the order.
 
 use crate::cell::Cell;
-use crate::code::CodeImage;
+use crate::code::Driven;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
 use crate::{scx, variant_checks, watch};
@@ -20,7 +20,6 @@ use schedlab_native::settings;
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -85,23 +84,18 @@ pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options
     whole(experiment, cells, warnings, options)
 }
 
-/// The plan of an experiment on the kernel's own code, with the image of each variant.
+/// The plan of an experiment on the kernel's own code, under these variants.
 ///
 /// # Errors
 /// When no load runs there, a workload needs a real kernel, or the plan is too large.
-pub fn plan_on_code(
-    experiment: &Experiment,
-    images: &BTreeMap<String, CodeImage>,
-    options: Options,
-) -> Result<Plan> {
+pub fn plan_on_code(experiment: &Experiment, variants: &[Driven], options: Options) -> Result<Plan> {
     let machines = machines(experiment);
     let mut cells = Vec::new();
     for load in &experiment.loads {
-        for variant in experiment.variants.iter().filter(|v| load.runs_under(&v.name)) {
-            let Some(image) = images.get(&variant.name) else { continue };
-            let (machine, image) = (&machines[load.machine], image.clone());
-            let (spec, name) = (load.spec.clone(), load.name.clone());
-            cells.push(Cell::of_code(machine, image, variant.clone(), spec, name)?);
+        let runs = |d: &&Driven| d.of.as_ref().is_none_or(|name| load.runs_under(name));
+        for driven in variants.iter().filter(runs) {
+            let (machine, Driven { image, variant, .. }) = (&machines[load.machine], driven.clone());
+            cells.push(Cell::of_code(machine, image, variant, load.spec.clone(), load.name.clone())?);
         }
     }
     if cells.is_empty() {

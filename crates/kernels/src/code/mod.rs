@@ -17,7 +17,7 @@ mod objects;
 mod overlay;
 mod probes;
 
-pub use kept::{Image, Note, all, find};
+pub use kept::{Image, Note, all, find, open};
 pub use overlay::Overlay;
 
 use crate::catalog::Applied;

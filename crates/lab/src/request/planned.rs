@@ -10,7 +10,6 @@ use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
-use schedlab_kernel::variant::RUNNING;
 use std::path::Path;
 
 impl Lab<'_> {
@@ -51,10 +50,11 @@ impl Lab<'_> {
             }
             Backend::Code => {
                 let folder = experiment.file.parent().unwrap_or(Path::new("."));
-                let real = |v: &&Variant| v.kernel != RUNNING;
-                let variants: Vec<Variant> = experiment.variants.iter().filter(real).cloned().collect();
-                let images = code::images(&variants, folder, self.listener)?;
-                plan_on_code(&experiment, &images, request.wanted)?
+                let variants = match request.driven.as_slice() {
+                    [] => code::driven(&experiment.variants, &request.kernel, folder, self.listener)?,
+                    driven => driven.to_vec(),
+                };
+                plan_on_code(&experiment, &variants, request.wanted)?
             }
             Backend::Sim | Backend::Host => {
                 // To measure that on simulated caches of many MB takes up to a minute, before the first run.
