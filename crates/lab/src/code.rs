@@ -101,7 +101,7 @@ pub fn driven(
     if named.is_empty() {
         let one = |v: &&Variant| {
             let (variant, of) = ((*v).clone(), Some(v.name.clone()));
-            Ok(Driven { image: image_of(v, folder, listener)?, variant, of })
+            Ok(Driven { image: image_of(v, folder, listener).map_err(elsewhere)?, variant, of })
         };
         return real.iter().map(one).collect();
     }
@@ -117,6 +117,15 @@ pub fn driven(
     let images = images.collect::<Result<Vec<_>>>()?;
     let given = guests::on_given(&images, &real).into_iter();
     Ok(given.map(|(variant, image, of)| Driven { variant, image, of }).collect())
+}
+
+/// The error of a variant's image, with what may be run instead.
+fn elsewhere(e: Error) -> Error {
+    let rest = "--variant NAME runs other variants, --kernel KERNEL those of its series";
+    match e.remedy().map(|help| format!("{help}; {rest}")) {
+        Some(help) => e.help(help),
+        None => e,
+    }
 }
 
 /// The cell of the kernel's own code that is like a guest's: the variant's image on the machine that is simulated

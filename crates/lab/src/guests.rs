@@ -78,6 +78,12 @@ impl GuestSetup {
 /// # Errors
 /// When the image is not there.
 pub fn named_image(word: &str) -> Result<(String, Image)> {
+    if Path::new(word).is_dir() {
+        let help = format!(
+            "'schedlab kernel build --source {word}' builds a tree's image; --backend code runs a tree's scheduler"
+        );
+        return Err(Error::input(format!("{word} is a folder, and a guest boots an image")).help(help));
+    }
     let image = Image::find(word)?;
     let is_path = word.contains('/') || image.path == Path::new(word);
     let version = image.version.to_string().trim_start_matches('v').to_owned();

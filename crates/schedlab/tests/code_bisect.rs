@@ -109,7 +109,7 @@ fn the_commit_that_moved_a_metric_is_found_by_its_own_code() {
     repository(&lab, &tree, &objects);
     let comment = "// a comment\n#include <linux/energy_model.h>";
     change(&lab, "#include <linux/energy_model.h>", comment, "a comment");
-    let granularity = "sysctl_sched_wakeup_granularity\t\t\t= ";
+    let granularity = "normalized_sysctl_sched_wakeup_granularity\t= ";
     let first =
         change(&lab, &format!("{granularity}1000000UL"), &format!("{granularity}20000000UL"), "late wakeups");
     change(&lab, "// a comment", "// another comment", "another comment");

@@ -158,8 +158,7 @@ impl Replaying {
 impl ReplayArgs {
     fn backend(&self) -> Result<Backend> {
         let found = REPLAYERS.into_iter().find(|b| b.name() == self.by);
-        found
-            .ok_or_else(|| Error::unknown("backend of a replay", &self.by, REPLAYERS.map(Backend::name)))
+        found.ok_or_else(|| Error::unknown("backend of a replay", &self.by, REPLAYERS.map(Backend::name)))
     }
 }
 
@@ -259,6 +258,8 @@ fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Va
         return Ok(Variant { name, ..record.variant.clone() });
     }
     let release = if cast.release.is_empty() { &record.kernel } else { &cast.release };
+    // A run of the kernel's own code has a version, v6.1.192.
+    let release = release.trim_start_matches('v');
     let digits = release.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
     let mut parts = digits.split('.');
     let series = [parts.next(), parts.next()].into_iter().flatten().collect::<Vec<_>>().join(".");
