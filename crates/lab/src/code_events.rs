@@ -1,5 +1,5 @@
-//! A run of the kernel's own code, made again: an image has global state, so a process of its own makes the run, and its
-//! events come back in a file.
+//! A run of the kernel's own code, made again: an image has global state, so a process of its own makes the run, and
+//! its events come back in a file.
 
 use crate::cell::Cell;
 use crate::exec::{RunOptions, code};

@@ -1,5 +1,5 @@
-//! Images of the scheduler's own code for backend code: `schedlab kernel build --code`, their rows of `kernel list`, and
-//! `kernel remove`, which removes any kernel of the cache.
+//! Images of the scheduler's own code for backend code: `schedlab kernel build --code`, their rows of `kernel list`,
+//! and `kernel remove`, which removes any kernel of the cache.
 
 use crate::listener::Shown;
 use crate::output;

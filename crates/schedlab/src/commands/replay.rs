@@ -43,7 +43,8 @@ struct ReplayArgs {
     recorded: OneRun,
     #[command(flatten)]
     window: WindowOptions,
-    /// What replays it: sim (the simulator) or code (the scheduler's own code of kernels' sources, on a simulated machine)
+    /// What replays it: sim (the simulator) or code (the scheduler's own code of kernels' sources, on a simulated
+    /// machine)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     by: String,
     /// Machine of the replay: a preset, Ncpu, host or a file [default: the recorded one]
