@@ -3,11 +3,11 @@
 use crate::diff::Added;
 use crate::functions::FUNCTIONS_FILE;
 use crate::kconfig::Setting;
+use crate::shelf::{self, Shelved};
 use crate::{Image, cache};
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The image in a build's folder.
 pub const IMAGE: &str = "vmlinuz";
@@ -70,7 +70,8 @@ pub struct Files<'a> {
 
 /// The build of a key, if the cache has it.
 pub fn find(key: &str, cache: &Path) -> Option<Built> {
-    all(cache).into_iter().find(|built| built.note.key == key)
+    let found = all(cache).into_iter().find(|built| built.note.key == key);
+    found.inspect(|built| built.image.path.parent().iter().for_each(|folder| shelf::touch(folder, NOTE)))
 }
 
 /// All builds of the cache, by name.
@@ -83,14 +84,11 @@ pub fn all(cache: &Path) -> Vec<Built> {
 /// # Errors
 /// When it is not a built kernel's folder.
 pub fn open(folder: &Path) -> Result<Built> {
-    let path = folder.join(NOTE);
-    let text = fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
-    let note = serde_json::from_slice(&text).map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+    let note = shelf::note(folder, NOTE)?;
     if !folder.join(FUNCTIONS_FILE).is_file() {
         return Err(Error::input(format!("{}: incomplete", folder.display())));
     }
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Built { name, image: Image::open(&folder.join(IMAGE))?, note })
+    Ok(Built { name: shelf::name(folder), image: Image::open(&folder.join(IMAGE))?, note })
 }
 
 /// Puts a finished image and its configuration into the cache.
@@ -98,25 +96,12 @@ pub fn open(folder: &Path) -> Result<Built> {
 /// # Errors
 /// When the disk does not take it, or the image is not a kernel.
 pub fn keep(note: &Note, name: &str, files: Files<'_>, cache: &Path) -> Result<Built> {
-    let builds = cache::builds(cache);
-    fs::create_dir_all(&builds).map_err(|e| Error::io(&builds, "make", &e))?;
-    let folder = schedlab_base::temp::TempFolder::create(&builds, ".build-", 0o755)?;
-    for (from, to) in [(files.image, IMAGE), (files.config, CONFIG)] {
-        fs::copy(from, folder.path.join(to)).map_err(|e| Error::io(from, "copy", &e))?;
-    }
-    let functions = folder.path.join(FUNCTIONS_FILE);
-    fs::write(&functions, files.functions).map_err(|e| Error::io(&functions, "write", &e))?;
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
-    let path = folder.path.join(NOTE);
-    fs::write(&path, text).map_err(|e| Error::io(&path, "write", &e))?;
-    Image::open(&folder.path.join(IMAGE))?;
-    let place: PathBuf = builds.join(name);
-    if place.exists() && open(&place).is_err() {
-        fs::remove_dir_all(&place).map_err(|e| Error::io(&place, "remove the incomplete", &e))?;
-    }
-    // Another process may have built the same meanwhile.
-    if !place.exists() {
-        folder.rename_to(&place).map_err(|e| Error::io(&place, "make", &e))?;
-    }
-    open(&place)
+    let new = Shelved {
+        shelf: cache::builds(cache),
+        name,
+        files: &[(files.image, IMAGE), (files.config, CONFIG)],
+        texts: &[(FUNCTIONS_FILE, files.functions.as_bytes()), (NOTE, &text)],
+    };
+    shelf::put(&new, open)
 }

@@ -1,9 +1,11 @@
 //! The kernel's own code as a backend: the images of variants, their building, and the settings of their kernels.
 
-use crate::builds;
+use crate::cell::Cell;
 use crate::listener::Listener;
 use crate::own_words;
+use crate::{builds, guests};
 use schedlab_base::{Error, Result, Version};
+use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Variant, preempt};
 use schedlab_kernels::{self as kernels, cache, code};
 use schedlab_record::cell::{CodeSetup, Level};
@@ -11,6 +13,7 @@ use schedlab_transplant::{Setting, shim};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A variant's image: where it is, and what it was made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +34,40 @@ pub struct CodeImage {
     pub options: Vec<kernels::Setting>,
 }
 
+/// A variant with the image that it runs on.
+#[derive(Clone, Debug)]
+pub struct Driven {
+    /// The variant, with the name it has beside others.
+    pub variant: Variant,
+    pub image: CodeImage,
+    /// Its name in the experiment; `None`: the experiment has no variant of the image's series.
+    pub of: Option<String>,
+}
+
 impl CodeImage {
+    /// The image in the cache with that shared object.
+    ///
+    /// # Errors
+    /// When its folder is not an image's.
+    pub fn open(object: &Path) -> Result<CodeImage> {
+        CodeImage::of(&code::open(object.parent().unwrap_or(Path::new(".")))?)
+    }
+    /// The image that made a stored run, from the cache.
+    ///
+    /// # Errors
+    /// When the cache has it no more: another one may make another run.
+    pub fn kept(setup: &CodeSetup) -> Result<CodeImage> {
+        let found = code::find(&setup.image, &cache::folder(None)?);
+        let gone = || {
+            let short = &setup.image[..setup.image.len().min(8)];
+            Error::machine(format!(
+                "the cache no longer has image {short} of {}, which made the run",
+                setup.source
+            ))
+            .help("make the run anew; 'schedlab kernel list' lists the images that are there")
+        };
+        CodeImage::of(&found.ok_or_else(gone)?)
+    }
     fn of(image: &code::Image) -> Result<CodeImage> {
         let note = &image.note;
         Ok(CodeImage {
@@ -59,40 +95,105 @@ fn preempt_of(image: &code::Image) -> u8 {
     on.unwrap_or_default() as u8
 }
 
-/// Builds the images of variants, or finds them in the cache; by variant. Paths are relative to `folder`.
+/// The variants of an experiment, each with its image, which is built or found in the cache. Paths are relative to
+/// `folder`. Kernels that are `named` run the variants of their series in place of the variants' own kernels.
 ///
 /// # Errors
-/// A source that can't be had, a patch that does not apply, a failed build; the variant is named.
-pub fn images(
+/// As [`image_of`], and a named kernel beside patches: the kernel of a patch is built of the variant's own source.
+pub fn driven(
+    variants: &[Variant],
+    named: &[String],
+    folder: &Path,
+    listener: &dyn Listener,
+) -> Result<Vec<Driven>> {
+    let real: Vec<&Variant> = variants.iter().filter(|v| v.kernel != RUNNING).collect();
+    if named.is_empty() {
+        let one = |v: &&Variant| {
+            let (variant, of) = ((*v).clone(), Some(v.name.clone()));
+            Ok(Driven { image: image_of(v, folder, listener).map_err(elsewhere)?, variant, of })
+        };
+        return real.iter().map(one).collect();
+    }
+    guests::without_patches(&real)?;
+    // A word of the command line is relative to the current folder.
+    let image = |word: &String| {
+        image_of(&Variant::plain(word), Path::new(""), listener).map_err(|e| e.context("--kernel"))
+    };
+    let images = named.iter().map(|word| {
+        let image = image(word)?;
+        Ok((word.clone(), image.version, image))
+    });
+    let images = images.collect::<Result<Vec<_>>>()?;
+    let given = guests::on_given(&images, &real).into_iter();
+    Ok(given.map(|(variant, image, of)| Driven { variant, image, of }).collect())
+}
+
+/// The error of a variant's image, with what may be run instead.
+fn elsewhere(e: Error) -> Error {
+    let rest = "--variant NAME runs other variants, --kernel KERNEL those of its series";
+    match e.remedy().map(|help| format!("{help}; {rest}")) {
+        Some(help) => e.help(help),
+        None => e,
+    }
+}
+
+/// The cell of the kernel's own code that is like a guest's: the variant's image on the machine that is simulated
+/// beside the guest. `variants` are the experiment's.
+///
+/// # Errors
+/// As [`image_of`], and a cell of another backend.
+pub fn beside_guest(
+    cell: &Cell,
     variants: &[Variant],
     folder: &Path,
     listener: &dyn Listener,
-) -> Result<BTreeMap<String, CodeImage>> {
-    let cache = cache::folder(None)?;
-    let mut images = BTreeMap::new();
-    for variant in variants {
-        let named = |e: Error| e.context(format!("variant '{}'", variant.name));
-        let image = image(variant, folder, &cache, listener).map_err(named)?;
-        images.insert(variant.name.clone(), image);
-    }
-    Ok(images)
+) -> Result<Cell> {
+    let variant = variants.iter().find(|v| v.name == cell.variant.name);
+    let (Some(guest), Some(variant)) = (&cell.guest, variant) else {
+        return Err(Error::internal(format!("{} is not a guest's cell of the experiment", cell.title())));
+    };
+    let machine = Arc::new(guests::twin_machine(&cell.machine, guest.mode)?);
+    let image = image_of(variant, folder, listener)?;
+    Cell::of_code(&machine, image, variant.clone(), cell.spec.clone(), cell.load.clone())
 }
 
-fn image(variant: &Variant, folder: &Path, cache: &Path, listener: &dyn Listener) -> Result<CodeImage> {
+/// Builds the image of a variant, or finds it in the cache. Paths are relative to `folder`.
+///
+/// # Errors
+/// A source that can't be had, a patch that does not apply, a failed build; the variant is named.
+pub fn image_of(variant: &Variant, folder: &Path, listener: &dyn Listener) -> Result<CodeImage> {
+    image(variant, folder, listener).map_err(|e| e.context(format!("variant '{}'", variant.name)))
+}
+
+fn image(variant: &Variant, folder: &Path, listener: &dyn Listener) -> Result<CodeImage> {
     if variant.scx.is_some() {
         return Err(Error::input("backend 'code' runs no sched_ext scheduler")
             .help("take backend 'vm' or 'host' for it"));
     }
+    if schedlab_kernels::Image::open(&folder.join(&variant.kernel)).is_ok() {
+        let text =
+            format!("{} is a kernel's image, and backend 'code' compiles a kernel's source", variant.kernel);
+        return Err(Error::input(text)
+            .help("name a series (6.1) or the folder of a tree; backend 'vm' boots the image"));
+    }
     let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
     let fragment = if names_preempt(variant) { Some(dynamic(recipe.fragment)) } else { recipe.fragment };
     let recipe = code::CodeRecipe { source: recipe.source, patches: recipe.patches, fragment };
+    CodeImage::of(&build(&recipe, &cache::folder(None)?, listener)?.image)
+}
+
+/// Builds an image, or finds it in the cache; reports moved hunks and the compiler's warnings about changed files.
+///
+/// # Errors
+/// As [`code::build`].
+pub fn build(recipe: &code::CodeRecipe, cache: &Path, listener: &dyn Listener) -> Result<code::MadeImage> {
     let mut progress = listener.build(builds::Estimate::of(cache));
-    let made = code::build(&recipe, shim::OVERLAY, cache, listener.stop_flag()?, &mut *progress);
+    let made = code::build(recipe, shim::OVERLAY, cache, listener.stop_flag()?, &mut *progress);
     drop(progress);
     let made = made?;
     made.moved.iter().for_each(|hunk| listener.warn(&hunk.words()));
     made.warnings.iter().for_each(|warning| listener.warn(&format!("the compiler warns:\n{warning}")));
-    CodeImage::of(&made.image)
+    Ok(made)
 }
 
 /// The tunable that is the kernel's preemption model.

@@ -4,7 +4,7 @@
 //! last nanosecond; if they are not, the events would be another run's.
 
 use crate::rerun::Rerun;
-use schedlab_base::{Backend, Error, Ns, Result, Spot};
+use schedlab_base::{Error, Ns, Result, Spot};
 use schedlab_record::{Record, RunDir};
 use schedlab_trace::kept::{EVENTS_FILE, Reader};
 use schedlab_trace::{Cast, Sink, Window, Within};
@@ -32,7 +32,7 @@ impl<'a> Events<'a> {
     /// # Errors
     /// A damaged file of events; a live run that kept none; a simulated one that this build can't make again.
     pub fn of(run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
-        if record.backend == Backend::Sim && !has_kept(run) {
+        if record.backend.is_simulated() && !has_kept(run) {
             Events::simulated(record)
         } else {
             Events::kept(run, record)
@@ -47,7 +47,7 @@ impl<'a> Events<'a> {
         if !file.is_file() {
             let text = format!("this {} run has kept no events", record.backend);
             return Err(Error::machine(text)
-                .help("--keep-events keeps them (with --events on this machine); a run of backend sim needs none kept")
+                .help("--keep-events keeps them (with --events on this machine); runs on simulated machines need none kept")
                 .at(Spot::file(file.parent().unwrap_or(&file))));
         }
         let reader = Reader::open(&file)?;

@@ -78,6 +78,12 @@ impl GuestSetup {
 /// # Errors
 /// When the image is not there.
 pub fn named_image(word: &str) -> Result<(String, Image)> {
+    if Path::new(word).is_dir() {
+        let help = format!(
+            "'schedlab kernel build --source {word}' builds a tree's image; --backend code runs a tree's scheduler"
+        );
+        return Err(Error::input(format!("{word} is a folder, and a guest boots an image")).help(help));
+    }
     let image = Image::find(word)?;
     let is_path = word.contains('/') || image.path == Path::new(word);
     let version = image.version.to_string().trim_start_matches('v').to_owned();
@@ -169,13 +175,12 @@ impl Guests {
         let own = all.iter().filter(|v| v.kernel != RUNNING);
         let resolved: Vec<Variant> = own.map(|v| scx::resolved(v, folder)).collect::<Result<_>>()?;
         let simulated: Vec<&Variant> = resolved.iter().collect();
-        let patched = |v: &&&Variant| !v.patch.is_empty() && !self.built.contains_key(&v.name);
-        if let Some(v) = simulated.iter().find(patched) {
-            let text = format!("variant '{}' has patches, but --kernel names an image", v.name);
-            return Err(Error::input(text).help("without --kernel its kernel is built"));
-        }
+        let not_built = simulated.iter().copied().filter(|v| !self.built.contains_key(&v.name));
+        without_patches(&not_built.collect::<Vec<_>>())?;
         if !self.images.is_empty() {
-            return Ok(self.on_given(&simulated));
+            let images = self.images.iter().map(|(word, image)| (word.clone(), image.version, image.clone()));
+            let given = on_given(&images.collect::<Vec<_>>(), &simulated).into_iter();
+            return Ok(given.map(|(variant, image, of)| Hosted { variant, image, of }).collect());
         }
         let (mut found, mut left, mut last) = (Vec::new(), Vec::new(), None);
         for variant in simulated {
@@ -206,25 +211,40 @@ impl Guests {
             None => Ok(found),
         }
     }
+}
 
-    /// Every given image under the variants of its series. An image without such variants runs as it is.
-    fn on_given(&self, variants: &[&Variant]) -> Vec<Hosted> {
-        let mut all = Vec::new();
-        for (word, image) in &self.images {
-            let hosted = |variant, of| Hosted { variant, image: image.clone(), of };
-            let own: Vec<&&Variant> = variants.iter().filter(|v| is_of(v, image)).collect();
-            if own.is_empty() {
-                let plain = Variant { name: word.clone(), ..Variant::plain(&series(image)) };
-                all.push(hosted(plain, None));
-            }
-            let several = self.images.iter().filter(|(_, i)| series(i) == series(image)).count() > 1;
-            all.extend(own.into_iter().map(|v| {
-                let name = if several { format!("{} {word}", v.name) } else { v.name.clone() };
-                hosted(Variant { name, ..(*v).clone() }, Some(v.name.clone()))
-            }));
+/// Refuses patches beside kernels that the command line names.
+///
+/// # Errors
+/// When a variant has some.
+pub(crate) fn without_patches(variants: &[&Variant]) -> Result<()> {
+    let Some(v) = variants.iter().find(|v| !v.patch.is_empty()) else { return Ok(()) };
+    let text = format!("variant '{}' has patches, but --kernel names another kernel than its own", v.name);
+    Err(Error::input(text).help("without --kernel its kernel is built"))
+}
+
+/// Every given image under the variants of its series, with their names in the experiment. An image without such
+/// variants runs as it is. Images have the words that named them and their versions.
+pub(crate) fn on_given<I: Clone>(
+    images: &[(String, Version, I)],
+    variants: &[&Variant],
+) -> Vec<(Variant, I, Option<String>)> {
+    let mut all = Vec::new();
+    for (word, version, image) in images {
+        let of_series = |v: Version| (v.major, v.minor) == (version.major, version.minor);
+        let is_own = |v: &&&Variant| Version::parse(&v.kernel).is_ok_and(of_series);
+        let own: Vec<&&Variant> = variants.iter().filter(is_own).collect();
+        if own.is_empty() {
+            let series = Version::new(version.major, version.minor).to_string();
+            all.push((Variant { name: word.clone(), ..Variant::plain(&series) }, image.clone(), None));
         }
-        all
+        let several = images.iter().filter(|(_, v, _)| of_series(*v)).count() > 1;
+        all.extend(own.into_iter().map(|v| {
+            let name = if several { format!("{} {word}", v.name) } else { v.name.clone() };
+            (Variant { name, ..(*v).clone() }, image.clone(), Some(v.name.clone()))
+        }));
     }
+    all
 }
 
 /// The boot options of a variant's `migration_cost` and `migration_factor` (patches/6.1/migration-cost.patch).
@@ -237,11 +257,6 @@ pub fn cutoff_options(variant: &Variant) -> Vec<String> {
 /// The series of an image's kernel, as profiles are called ("v6.1").
 pub fn series(image: &Image) -> String {
     Version::new(image.version.major, image.version.minor).to_string()
-}
-
-fn is_of(variant: &Variant, image: &Image) -> bool {
-    let version = Version::parse(&variant.kernel);
-    version.is_ok_and(|v| (v.major, v.minor) == (image.version.major, image.version.minor))
 }
 
 /// The variant's simulation beside its guest: under the profile of the image's series, with the experiment's

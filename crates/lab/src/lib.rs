@@ -61,6 +61,7 @@ pub mod budget;
 pub mod builds;
 pub mod cell;
 pub mod code;
+mod code_events;
 mod cutoffs;
 pub mod drift;
 pub mod events;

@@ -6,7 +6,7 @@
 //! the order.
 
 use crate::cell::Cell;
-use crate::code::CodeImage;
+use crate::code::Driven;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
 use crate::{scx, variant_checks, watch};
@@ -20,7 +20,6 @@ use schedlab_native::settings;
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -85,33 +84,34 @@ pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options
     whole(experiment, cells, warnings, options)
 }
 
-/// The plan of an experiment on the kernel's own code, with the image of each variant. Each load is followed by its
-/// simulation by our rules under the same variants, if `twinned`.
+/// The plan of an experiment on the kernel's own code, under these variants. Each load is followed by its simulation by
+/// our rules under the same variants, if `twinned`.
 ///
 /// # Errors
 /// When no load runs there, a workload needs a real kernel, or the plan is too large.
 pub fn plan_on_code(
     experiment: &Experiment,
-    images: &BTreeMap<String, CodeImage>,
+    variants: &[Driven],
     (twinned, options): (bool, Options),
 ) -> Result<Plan> {
     let mut warnings: Vec<Warning> =
         experiment.left_out.iter().map(|t| Warning::new("code.left_out", t)).collect();
     let machines = machines(experiment);
-    let own = || experiment.variants.iter().filter_map(|v| Some((v, images.get(&v.name)?)));
-    let found = own().filter(|_| twinned).map(|(v, image)| {
+    let found = variants.iter().filter(|_| twinned).map(|driven| {
+        let Driven { variant, image, .. } = driven;
         let series = Version::new(image.version.major, image.version.minor).to_string();
-        (v, v.name.as_str(), guests::simulated_as(v, v.name.clone(), series))
+        (driven, variant.name.as_str(), guests::simulated_as(variant, variant.name.clone(), series))
     });
     let twins = twins(found, ("code.twins", "code"), &mut warnings);
     let mut cells = Vec::new();
     for load in &experiment.loads {
         let (machine, name) = (&machines[load.machine], || load.name.clone());
-        for (variant, image) in own().filter(|(v, _)| load.runs_under(&v.name)) {
+        let runs = |d: &Driven| d.of.as_ref().is_none_or(|name| load.runs_under(name));
+        for Driven { variant, image, .. } in variants.iter().filter(|d| runs(d)) {
             cells.push(Cell::of_code(machine, image.clone(), variant.clone(), load.spec.clone(), name())?);
         }
         let simulated = twinned && is_simulated_by_rules(load, ("code.twins", "code"), &mut warnings);
-        for (_, twin) in twins.iter().filter(|(v, _)| simulated && load.runs_under(&v.name)) {
+        for (_, twin) in twins.iter().filter(|(d, _)| simulated && runs(d)) {
             cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), name())?);
         }
     }

@@ -1,9 +1,12 @@
 //! A stored run, simulated again from its record alone, with a sink that asks for details.
 //!
 //! The same build makes the same run: what the record says of its waits is met again at the same instants, to the
-//! nanosecond. A record of another version of the model is refused, since this one would make another run.
+//! nanosecond. A record of another version of the model is refused, since this one would make another run. A run of the
+//! kernel's own code is made again in a process of its own, whose events then come from a file ([`CodeEvents`]).
 
 use crate::cell::Cell;
+use crate::code::CodeImage;
+use crate::code_events::CodeEvents;
 use crate::exec::sim::{Prepared, allowed, names, series};
 use crate::simulated_events::{Both, cast, check_same};
 use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
@@ -13,10 +16,11 @@ use schedlab_record::conserve::{
 };
 use schedlab_record::explain;
 use schedlab_record::explain::samples::{self, SampleTail, Samples, TailSource};
-use schedlab_record::{Analyser, MODEL, Observe, Record, Series, TaskName, Wait};
+use schedlab_record::{Analyser, ENGINE, MODEL, Observe, Record, Series, TaskName, Wait};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Cast, Sink};
 use schedlab_workload::Spec;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -36,6 +40,8 @@ pub struct Rerun<'a> {
     cast: Cast,
     series: Vec<(String, Series)>,
     clock: Option<&'static AtomicU64>,
+    /// The events of a run of the kernel's own code, once it is made.
+    made: OnceCell<CodeEvents>,
 }
 
 /// The error for a run that was not simulated. A recorded schedule can be simulated, as another run.
@@ -46,7 +52,7 @@ fn not_simulated(from: &Origin) -> Error {
         );
     }
     Error::machine(format!("a run of the {from} backend can't be made again as it was"))
-        .help("only simulated runs can: --backend sim")
+        .help("only runs on simulated machines can: --backend sim or --backend code")
 }
 
 /// The workload in a record. A record of another version may have one that this build can't read.
@@ -63,50 +69,26 @@ impl<'a> Rerun<'a> {
     ///
     /// # Errors
     /// A run of another backend, or of another version of the simulator's model; a record whose workload can't be
-    /// built.
+    /// built; code whose image is no longer there.
     pub fn of(record: &'a Record) -> Result<Rerun<'a>> {
-        let kernel = match (record.backend == Backend::Sim, record.resolved) {
-            (true, Some(kernel)) => kernel,
-            _ => {
-                return Err(not_simulated(&record.backend));
-            }
-        };
-        if record.model != MODEL {
-            let text = format!(
-                "the run is of version {} of the simulator's model, and this build has version {MODEL}",
-                record.model
-            );
-            return Err(Error::input(text).help("make the run anew: what it was can no longer be looked at"));
-        }
-        let spec = spec_of(record)?;
-        let cell = Cell {
-            backend: Backend::Sim,
-            machine: Arc::new(record.machine.clone()),
-            uncertain: Vec::new(),
-            kernel: record.kernel.clone(),
-            resolved: Some(kernel),
-            guest: None,
-            code: None,
-            variant: record.variant.clone(),
-            spec,
-            load: record.load.clone(),
-            observe: Observe::Accounts,
-        };
+        let cell = cell_of(record)?;
+        let release = cell.release().ok_or_else(|| Error::internal("a simulated run without a release"))?;
         let machine = cell.machine.with(&record.drawn)?;
         let Prepared { workload, .. } = Prepared::of(&cell, record.seed, &machine)?;
-        let names = names(&machine, &workload);
+        let names = names(&cell, &machine, &workload);
         let end = workload.warmup.plus(record.found.duration);
         Ok(Rerun {
             record,
             cast: cast(&machine, &workload, &names, record.kernel.clone(), end),
             series: series(&workload)?,
             names,
-            allowed: allowed(&machine, &workload),
+            allowed: allowed(&cell, &machine, &workload),
             masks: workload.masks,
             warmup: workload.warmup,
-            domains: Domains::build(&machine.topology, kernel.version),
+            domains: Domains::build(&machine.topology, release),
             cell,
             clock: None,
+            made: OnceCell::new(),
         })
     }
     /// The same, saying how far the run is, simulated ns.
@@ -194,9 +176,20 @@ impl<'a> Rerun<'a> {
 
     /// The stretches alone.
     pub fn stretches(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaitingTimes>> {
-        let mut sink = Stretches::new(self.world(), self.domains.clone(), self.warmup, longest);
+        let mut sink = self.watching(longest);
         let end = self.simulate(&mut sink, stop)?;
         Ok(end.map(|end| sink.finish(end)))
+    }
+
+    /// The sink that finds the stretches.
+    pub(crate) fn watching(&self, longest: usize) -> Stretches {
+        let sink = Stretches::new(self.world(), self.domains.clone(), self.warmup, longest);
+        if self.has_reasons() { sink } else { sink.without_reasons() }
+    }
+
+    /// Whether the run says why the kernel decided as it did.
+    fn has_reasons(&self) -> bool {
+        self.cell.backend == Backend::Sim
     }
 
     /// What there was for these waits; `None`: `stop` ended the run.
@@ -210,7 +203,11 @@ impl<'a> Rerun<'a> {
             return Ok(Some(Vec::new()));
         }
         let done = Arc::new(AtomicBool::new(false));
-        let mut sink = Chances::new(self.world(), self.domains.clone(), windows, done.clone());
+        if !self.is_ready(stop)? {
+            return Ok(None);
+        }
+        let sink = Chances::new(self.world(), self.domains.clone(), windows, done.clone());
+        let mut sink = if self.has_reasons() { sink } else { sink.without_reasons() };
         self.simulate(&mut Until { sink: &mut sink, done: &done, stop }, &done)?;
         Ok((!stop.load(Relaxed)).then(|| sink.finish(run_at_end)))
     }
@@ -227,17 +224,19 @@ impl<'a> Rerun<'a> {
     pub fn nr_cpus(&self) -> usize {
         self.cell.machine.topology.nr_cpus()
     }
-    /// The machine's sched domains.
-    pub(crate) fn domains(&self) -> &Domains {
-        &self.domains
-    }
     /// Its CPUs and tasks before the first event.
-    pub(crate) fn world(&self) -> World {
+    fn world(&self) -> World {
         World::new(self.cell.machine.topology.nr_cpus(), self.allowed.clone(), self.masks.clone())
     }
 
     /// Makes the run and feeds it to a sink; returns its end, or `None` where `stop` ended it.
+    ///
+    /// # Errors
+    /// What the simulator finds wrong; of the kernel's own code also a difference between the findings of both runs.
     pub fn simulate<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
+        if self.cell.backend == Backend::Code {
+            return self.feed(sink, stop);
+        }
         let report = self.report(sink, stop)?;
         Ok((!report.stopped).then_some(report.end))
     }
@@ -248,6 +247,9 @@ impl<'a> Rerun<'a> {
     /// What the simulator finds wrong, and a difference between the findings of both runs. The sink has had all events
     /// by then.
     pub fn checked<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
+        if self.cell.backend == Backend::Code {
+            return Ok(self.feed(sink, stop)?.is_some());
+        }
         let topology = &self.cell.machine.topology;
         let (names, series) = (self.names.clone(), self.series.clone());
         let mut analyser = Analyser::new(topology.nr_cpus(), names, series, self.warmup).on(topology);
@@ -258,6 +260,23 @@ impl<'a> Rerun<'a> {
         let mut found = analyser.finish(report.end);
         found.add(report.found);
         check_same(&self.record.found, &found).map(|()| true)
+    }
+
+    /// Makes a run of the kernel's own code, if it is not made yet; false: `stop` ended it.
+    fn is_ready(&self, stop: &AtomicBool) -> Result<bool> {
+        if self.cell.backend != Backend::Code || self.made.get().is_some() {
+            return Ok(true);
+        }
+        let Some(made) = CodeEvents::of(&self.cell, self.record, stop)? else { return Ok(false) };
+        Ok(self.made.set(made).is_ok())
+    }
+
+    /// Gives the events of a run of the kernel's own code; its end, or `None` where `stop` ended that.
+    fn feed<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
+        if !self.is_ready(stop)? {
+            return Ok(None);
+        }
+        self.made.get().map_or(Ok(None), |made| made.feed(sink, stop))
     }
 
     fn report<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<SimReport> {
@@ -278,6 +297,36 @@ impl<'a> Rerun<'a> {
         };
         simulate(setup, sink)
     }
+}
+
+/// The cell of a record's run.
+fn cell_of(record: &Record) -> Result<Cell> {
+    let (model, what) = match (record.backend.made_by(), record.resolved, &record.code) {
+        (Some(Backend::Sim), Some(_), _) => (MODEL, "the simulator's model"),
+        (Some(Backend::Code), _, Some(_)) => (ENGINE, "the engine that drives the kernel's code"),
+        _ => return Err(not_simulated(&record.backend)),
+    };
+    if record.model != model {
+        let text =
+            format!("the run is of version {} of {what}, and this build has version {model}", record.model);
+        return Err(Error::input(text).help("make the run anew: what it was can no longer be looked at"));
+    }
+    let is_code = record.backend == Backend::Code;
+    let code = record.code.as_ref().filter(|_| is_code).map(CodeImage::kept).transpose()?;
+    let drawn = !record.drawn.is_empty() && is_code;
+    Ok(Cell {
+        backend: if is_code { Backend::Code } else { Backend::Sim },
+        uncertain: if drawn { record.machine.uncertain() } else { Vec::new() },
+        machine: Arc::new(record.machine.clone()),
+        kernel: record.kernel.clone(),
+        resolved: record.resolved,
+        guest: None,
+        code,
+        variant: record.variant.clone(),
+        spec: spec_of(record)?,
+        load: record.load.clone(),
+        observe: Observe::Accounts,
+    })
 }
 
 /// Passes events on, and ends the run also when the user wants it.

@@ -3,12 +3,12 @@
 
 use crate::events::Events;
 use crate::rerun::Rerun;
-use schedlab_base::{Backend, Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result};
 use schedlab_compare::comparison::{self, Comparison};
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::strips::gather::{Follows, Gather};
 use schedlab_compare::strips::{COUNTS, Strips, windows};
-use schedlab_record::conserve::{Stretches, World};
+use schedlab_record::conserve::World;
 use schedlab_record::{Record, RunDir, TaskName};
 use std::sync::atomic::AtomicBool;
 
@@ -19,8 +19,7 @@ impl Rerun<'_> {
     /// What the simulator finds wrong.
     pub fn strips(&self, room: usize, stop: &AtomicBool) -> Result<Option<Strips>> {
         let width = self.length().0.div_ceil(COUNTS).max(1);
-        let stretches = Stretches::new(self.world(), self.domains().clone(), self.warmup(), 0).in_bins(width);
-        let follows = Follows::Stretches(Box::new(stretches));
+        let follows = Follows::Stretches(Box::new(self.watching(0).in_bins(width)));
         let mut sink = Gather::new(self.nr_cpus(), self.names().to_vec(), follows, width);
         let end = self.simulate(&mut sink, stop)?;
         Ok(end.map(|end| sink.finish(self.warmup(), end).fitted(room, &windows(self.waits()))))
@@ -73,7 +72,7 @@ pub fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
         return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
     }
     // The load that changed most, among equals the first.
-    let simulated = |cells: &[comparison::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
+    let simulated = |cells: &[comparison::Cell]| cells.iter().any(|cell| cell.backend.is_simulated());
     let some_simulated = groups.iter().any(|(_, cells)| simulated(cells));
     let can = groups.iter().filter(|(_, cells)| simulated(cells) || !some_simulated);
     let most = can.map(|(first, cells)| (*first, pair(c, cells))).rev().max_by_key(|(_, pair)| pair.changes);

@@ -11,7 +11,7 @@ use crate::experiment::Experiment;
 use crate::experiment::template::Template;
 use crate::instruction_counts::{self, OPERATIONS, Operation};
 use crate::plan::Plan;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Backend, Error, Result};
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
 use schedlab_guest::counter::{Counts, FunctionCount};
@@ -31,6 +31,16 @@ pub const RUNS: u64 = 6;
 /// What is used for more runs unless the user says otherwise: half as many as at the first look. A number of runs, and
 /// not a time, so that a page does not depend on how fast the host is.
 pub const BUDGET: Budget = Budget::Part(50);
+
+/// The backend of that name, which must run kernels that are built.
+///
+/// # Errors
+/// For another word.
+pub fn backend(name: &str) -> Result<Backend> {
+    let built = [Backend::Vm, Backend::Code];
+    let found = built.into_iter().find(|b| b.name() == name);
+    found.ok_or_else(|| Error::unknown("backend for built kernels", name, built.map(Backend::name)))
+}
 
 /// What is tried.
 #[derive(Clone, Debug)]

@@ -31,7 +31,7 @@ pub use sys::die_with_parent;
 pub use sys::limits;
 pub use watch::{counters, profile, tracepoints};
 
-pub use agent::parent::{AGENT_VARIABLE, run, run_with};
+pub use agent::parent::{AGENT_VARIABLE, run, run_with, signal_name};
 pub use agent::{agent_main, execute};
 pub use fault::Fault;
 pub use sys::signals::{hangups_are_ignored, ignore_hangups};

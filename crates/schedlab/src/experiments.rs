@@ -70,8 +70,8 @@ pub struct ExperimentOptions {
     /// none of them are left out
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// Kernel image for guests: a series such as 6.1, or a bzImage, which runs the variants of its series; may be given
-    /// more than once [default: the images that the variants' kernels name]
+    /// Kernel for guests (a series such as 6.1, or a bzImage) or for backend code (a series, or the folder of a tree),
+    /// which runs the variants of its series; may be given more than once [default: the kernels that the variants name]
     #[arg(long, value_name = "KERNEL", hide_short_help = true)]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -101,10 +101,13 @@ impl ExperimentOptions {
     pub fn check(&self) -> Result<()> {
         let backend = self.backend()?;
         self.guest.check(backend)?;
-        if let Some(kernel) = self.kernel.first().filter(|_| backend != Backend::Vm) {
-            let text =
-                format!("--kernel {kernel} is for guests: an experiment's variants name its other kernels");
-            return Err(Error::input(text).help("add --backend vm, or a [[variant]] with kernel = \"6.1\""));
+        let is_real = matches!(backend, Backend::Vm | Backend::Code);
+        if let Some(kernel) = self.kernel.first().filter(|_| !is_real) {
+            let text = format!(
+                "--kernel {kernel} names a real kernel, and backend {backend} runs the experiment's variants"
+            );
+            let help = "add --backend vm or --backend code, or a [[variant]] with its kernel";
+            return Err(Error::input(text).help(help));
         }
         if self.predict && backend != Backend::Vm {
             return Err(
@@ -172,8 +175,8 @@ impl ExperimentOptions {
             guest: self.guest.setup()?,
             jobs: self.jobs,
             out: self.out.clone(),
-            trial: false,
             budget: self.budget,
+            ..RunRequest::default()
         })
     }
     /// How runs are made elsewhere.

@@ -184,10 +184,7 @@ impl RunPlace {
             Backend::Code => {
                 let name = self.machine.as_deref().unwrap_or(DEFAULT_MACHINE);
                 let machine = common::machine(name, self.background.as_deref())?;
-                let shown = Shown::new(false);
-                let one = std::slice::from_ref(&variant);
-                let image = code::images(one, Path::new("."), &shown)?.remove(&variant.name);
-                let image = image.ok_or_else(|| Error::internal("a variant without its image"))?;
+                let image = code::image_of(&variant, Path::new("."), &Shown::new(false))?;
                 Cell::of_code(&Arc::new(machine), image, variant, spec, load)
             }
             Backend::Sim => {

@@ -6,7 +6,7 @@ use schedlab_base::testing::skipped;
 use schedlab_kernels::cache;
 
 /// Whether the cache has the source of 6.1.
-fn has_source() -> bool {
+pub fn has_source() -> bool {
     let folder = cache::folder(None).map(|f| f.join("sources"));
     let found = folder.ok().and_then(|f| std::fs::read_dir(f).ok()).is_some_and(|all| {
         all.flatten().any(|e| e.file_name().to_string_lossy().starts_with("linux-source-6.1_"))

@@ -4,6 +4,8 @@ mod background;
 mod bad_input;
 mod cluster;
 mod code;
+mod code_again;
+mod code_bisect;
 mod commands;
 mod common;
 mod external;

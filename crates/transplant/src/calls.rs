@@ -50,6 +50,7 @@ impl Board<'_> {
             }
             Call::SetAffinity { mask } => {
                 let allowed = self.masks[mask as usize].clone();
+                self.emit_allowed(cpu, curr, mask);
                 self.set_affinity(cpu, curr, Some(&allowed));
                 self.settle_after(cpu);
             }

@@ -8,7 +8,7 @@ use crate::board::Board;
 use crate::task::Life;
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Result, TaskId};
 use schedlab_kernel::{Attr, Limit};
-use schedlab_trace::MoveReason;
+use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::group::GroupDecl;
 use schedlab_workload::{Later, ROOT_GROUP};
 
@@ -92,8 +92,17 @@ impl Board<'_> {
         }
     }
 
+    /// Reports the CPUs that a task may use from now on, to a sink that wants to know. No tracepoint says so.
+    pub fn emit_allowed(&mut self, cpu: CpuId, task: TaskId, mask: u32) {
+        if self.sink.wants_details() {
+            self.emit(cpu, EventKind::Allowed { task, mask });
+        }
+    }
+
     /// A task's CPUs change from outside.
-    fn confine(&mut self, cpu: CpuId, task: TaskId, allowed: &CpuSet) {
+    fn confine(&mut self, cpu: CpuId, task: TaskId, mask: u32) {
+        self.emit_allowed(cpu, task, mask);
+        let allowed = &self.masks[mask as usize].clone();
         if self.tasks[task].life != Life::Alive {
             // A task that is not there yet is made with them.
             self.tasks[task].allowed = Some(allowed.clone());
@@ -162,9 +171,8 @@ impl Board<'_> {
                 self.set_limit(group, &limit).err()
             }
             Later::Confined(group, mask) => {
-                let allowed = self.masks[mask as usize].clone();
                 for task in self.tasks.ids().filter(|t| self.tasks[*t].group == group).collect::<Vec<_>>() {
-                    self.confine(first, task, &allowed);
+                    self.confine(first, task, mask);
                 }
                 None
             }
@@ -176,8 +184,7 @@ impl Board<'_> {
                 None
             }
             Later::Allowed(task, mask) => {
-                let allowed = self.masks[mask as usize].clone();
-                self.confine(first, task, &allowed);
+                self.confine(first, task, mask);
                 None
             }
         };

@@ -5,10 +5,13 @@ use crate::cache;
 use crate::catalog::Applied;
 use crate::diff::Added;
 use crate::kconfig::Setting;
-use schedlab_base::{Error, Result, Version, temp};
+use crate::shelf::{self, Shelved};
+use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 const OBJECT: &str = "image.so";
 const CONFIG: &str = "config";
@@ -87,14 +90,36 @@ impl Image {
     }
     /// Whether an option of its configuration is on, named without CONFIG_.
     pub fn has_option(&self, name: &str) -> bool {
+        self.options(&[name]).contains(&name.to_owned())
+    }
+    /// Those of these options that its configuration has: names of those that are on, NAME=VALUE of numbers.
+    pub fn options(&self, names: &[&str]) -> Vec<String> {
         let text = fs::read_to_string(self.object.with_file_name(CONFIG)).unwrap_or_default();
-        text.lines().any(|l| l.strip_prefix("CONFIG_").and_then(|l| l.strip_prefix(name)) == Some("=y"))
+        let set: BTreeMap<&str, &str> =
+            text.lines().filter_map(|l| l.strip_prefix("CONFIG_")?.split_once('=')).collect();
+        let one = |name: &&str| match *set.get(*name)? {
+            "y" => Some((*name).to_owned()),
+            value => Some(format!("{name}={value}")),
+        };
+        names.iter().filter_map(one).collect()
+    }
+    fn folder(&self) -> &Path {
+        self.object.parent().unwrap_or(Path::new("."))
+    }
+    /// The bytes of its files.
+    pub fn size_bytes(&self) -> u64 {
+        shelf::size(self.folder())
+    }
+    /// When it was used last.
+    pub fn last_use(&self) -> Option<SystemTime> {
+        shelf::last_use(self.folder(), NOTE)
     }
 }
 
 /// The image of a key, if the cache has it.
 pub fn find(key: &str, cache: &Path) -> Option<Image> {
-    all(cache).into_iter().find(|image| image.note.key == key)
+    let found = all(cache).into_iter().find(|image| image.note.key == key);
+    found.inspect(|image| shelf::touch(image.folder(), NOTE))
 }
 
 /// All images of the cache, by name.
@@ -102,16 +127,17 @@ pub fn all(cache: &Path) -> Vec<Image> {
     cache::entries(&cache::images(cache)).iter().filter_map(|folder| open(folder).ok()).collect()
 }
 
-fn open(folder: &Path) -> Result<Image> {
-    let path = folder.join(NOTE);
-    let text = fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
-    let note = serde_json::from_slice(&text).map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+/// The image in a folder.
+///
+/// # Errors
+/// When it is not an image's folder.
+pub fn open(folder: &Path) -> Result<Image> {
+    let note = shelf::note(folder, NOTE)?;
     let object = folder.join(OBJECT);
     if !object.is_file() {
         return Err(Error::input(format!("{}: incomplete", folder.display())));
     }
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Image { name, object, note })
+    Ok(Image { name: shelf::name(folder), object, note })
 }
 
 /// Puts a finished image and its configuration into the cache.
@@ -119,22 +145,12 @@ fn open(folder: &Path) -> Result<Image> {
 /// # Errors
 /// When the disk does not take it.
 pub(super) fn keep(note: &Note, object: &Path, config: &Path, cache: &Path) -> Result<Image> {
-    let images = cache::images(cache);
-    fs::create_dir_all(&images).map_err(|e| Error::io(&images, "make", &e))?;
-    let folder = temp::TempFolder::create(&images, ".image-", 0o755)?;
-    for (from, to) in [(object, OBJECT), (config, CONFIG)] {
-        fs::copy(from, folder.path.join(to)).map_err(|e| Error::io(from, "copy", &e))?;
-    }
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
-    let path = folder.path.join(NOTE);
-    fs::write(&path, text).map_err(|e| Error::io(&path, "write", &e))?;
-    let place = images.join(format!("{}-{}", crate::patches_name(&note.patches), &note.key[..8]));
-    if place.exists() && open(&place).is_err() {
-        fs::remove_dir_all(&place).map_err(|e| Error::io(&place, "remove the incomplete", &e))?;
-    }
-    // Another process may have built the same meanwhile.
-    if !place.exists() {
-        folder.rename_to(&place).map_err(|e| Error::io(&place, "make", &e))?;
-    }
-    open(&place)
+    let new = Shelved {
+        shelf: cache::images(cache),
+        name: &format!("{}-{}", crate::patches_name(&note.patches), &note.key[..8]),
+        files: &[(object, OBJECT), (config, CONFIG)],
+        texts: &[(NOTE, &text)],
+    };
+    shelf::put(&new, open)
 }

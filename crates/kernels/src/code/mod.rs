@@ -19,7 +19,7 @@ mod overlay;
 mod probes;
 mod wanted;
 
-pub use kept::{Image, Note, all, find};
+pub use kept::{Image, Note, all, find, open};
 pub use outside::Outside;
 pub use overlay::Overlay;
 

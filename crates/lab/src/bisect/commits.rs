@@ -1,22 +1,28 @@
-//! Measures commits of a kernel's repository: checks each out, builds it, and makes its runs in guests.
+//! Measures commits of a kernel's repository: checks each out, builds it, and makes its runs in guests or by its own
+//! scheduler code.
 
 use super::{Commit, MeasuredCommit, Meter, Repository};
+use crate::code::{self, CodeImage, Driven};
 use crate::exec::{Backends, RunOptions};
+use crate::experiment::Experiment;
 use crate::listener::Listener;
 use crate::plan::Options;
 use crate::request::{Lab, RunRequest};
 use crate::{builds, here, trial};
-use schedlab_base::{Error, Result, content_hash, temp};
+use schedlab_base::{Backend, Error, Result, content_hash, temp};
 use schedlab_compare::metrics::evaluate;
+use schedlab_kernel::Variant;
+use schedlab_kernels::code::CodeRecipe;
 use schedlab_kernels::{Recipe, Source, cache};
 use schedlab_record::Value;
+use schedlab_transplant::shim;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is measured of each commit.
 #[derive(Clone, Debug)]
 pub struct CommitQuestion {
-    /// The machine of the guests.
+    /// The machine, simulated or of the guests.
     pub machine: String,
     /// The metric that moved.
     pub metric: String,
@@ -75,8 +81,9 @@ impl<'a> CommitRuns<'a> {
     }
     /// The kernel of a commit, from the cache or built now. A note in the cache maps the commit to its build.
     fn image(&self, commit: &Commit) -> Result<PathBuf> {
-        let (config, compiler) = (schedlab_kernels::GUEST_CONFIG, &self.compiler);
-        let fragment = &self.question.fragment;
+        let by_code = self.by_code();
+        let config = if by_code { shim::OVERLAY.hash() } else { schedlab_kernels::GUEST_CONFIG.to_owned() };
+        let (fragment, compiler) = (&self.question.fragment, &self.compiler);
         let key = content_hash(format!("{}\n{fragment:?}\n{config}\n{compiler}", commit.hash).as_bytes());
         let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));
         if let Ok(path) = std::fs::read_to_string(&note).map(PathBuf::from)
@@ -90,11 +97,30 @@ impl<'a> CommitRuns<'a> {
             |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
         self.repository.check_out(commit, &self.checkout, &index).map_err(failed)?;
         let source = Source::parse(&self.checkout.to_string_lossy())?;
-        let recipe = Recipe { source, patches: Vec::new(), fragment: fragment.clone() };
-        let made = builds::build(&recipe, &self.cache, self.listener)?;
-        let path = made.built.image.path;
+        let (patches, fragment) = (Vec::new(), fragment.clone());
+        let path = if by_code {
+            let recipe = CodeRecipe { source, patches, fragment };
+            code::build(&recipe, &self.cache, self.listener)?.image.object
+        } else {
+            let recipe = Recipe { source, patches, fragment };
+            builds::build(&recipe, &self.cache, self.listener)?.built.image.path
+        };
         temp::write_whole(&note, path.to_string_lossy().as_bytes())?;
         Ok(path)
+    }
+}
+
+impl CommitRuns<'_> {
+    fn by_code(&self) -> bool {
+        self.question.request.backend == Backend::Code
+    }
+    /// The variant of an experiment of one commit with its image, for the kernel's own code; nothing for guests.
+    fn driven(&self, experiment: &Experiment, object: &Path) -> Result<Vec<Driven>> {
+        let variants = experiment.variants.iter().filter(|_| self.by_code());
+        let one = |v: &Variant| {
+            Ok(Driven { variant: v.clone(), image: CodeImage::open(object)?, of: Some(v.name.clone()) })
+        };
+        variants.map(one).collect()
     }
 }
 
@@ -103,11 +129,12 @@ impl Meter for CommitRuns<'_> {
         let image = self.image(commit)?;
         let CommitQuestion { machine, metric, request, options, .. } = &self.question;
         let experiment = trial::alone(&commit.hash[..12], &image, machine, here::cpus())?;
+        let driven = self.driven(&experiment, &image)?;
         let wanted = Options { runs: Some(runs), ..request.wanted };
         // Guests at rest are kept as long as their executor: those of this commit end with its runs.
         let backends = Backends::new(options.clone());
         let lab = Lab::here(&backends, self.listener);
-        let made = lab.compared(&RunRequest { wanted, ..request.clone() }, experiment)?;
+        let made = lab.compared(&RunRequest { wanted, driven, ..request.clone() }, experiment)?;
         let value = |record| match evaluate(record, metric).value {
             Value::Number(n) => Ok(n),
             Value::Missing(why) => Err(Error::input(format!("{metric}: {why}"))),

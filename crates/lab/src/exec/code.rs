@@ -9,6 +9,7 @@ use crate::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
+use schedlab_native::signal_name;
 use schedlab_record::{ENGINE, Record};
 use schedlab_sim::{Guests, Links};
 use schedlab_transplant::{Setting, Setup, fault};
@@ -16,9 +17,9 @@ use schedlab_world::nested::Guest;
 use schedlab_world::net::Peer;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ struct Job {
     cell: PackedCell,
     seed: u64,
     keep_events_in: Option<PathBuf>,
+    keep_details: bool,
     debug: Debugging,
 }
 
@@ -47,13 +49,10 @@ enum Answer {
 ///
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
-pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let job = Job {
-        cell: PackedCell::of(cell)?,
-        seed,
-        keep_events_in: options.keep_events_in.clone(),
-        debug: Debugging::asked()?,
-    };
+pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
+    let RunOptions { keep_events_in, keep_details, .. } = options.clone();
+    let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
+    let job = Job { cell: packed, seed, keep_events_in, keep_details, debug };
     let failed =
         |what: &str, e: &dyn std::fmt::Display| Error::machine(format!("a run's process {what}: {e}"));
     let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;
@@ -75,12 +74,12 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         // A process that ended before it read has a reason, which it says.
         let _ = stdin.write_all(&text);
     }
-    let Some(code) = wait(&mut child, stop).map_err(|e| failed("can't be waited for", &e))? else {
+    let Some(status) = wait(&mut child, stop).map_err(|e| failed("can't be waited for", &e))? else {
         return Ok(None);
     };
     let (said, words) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
-    if code != 0 {
-        return Err(ended(code, String::from_utf8_lossy(&words).trim()));
+    if !status.success() {
+        return Err(ended(status, String::from_utf8_lossy(&words).trim()));
     }
     match serde_json::from_slice(&said).map_err(|e| failed("gave no record", &e))? {
         Answer::Made { record, events } => Ok(Some(Made { record: *record, files: Vec::new(), events })),
@@ -141,12 +140,12 @@ fn reader<R: Read + Send + 'static>(stream: Option<R>) -> std::thread::JoinHandl
     })
 }
 
-/// Waits for a process; its exit code, -1 if a signal ended it. `None`: `stop` ended it.
-fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<Option<i32>> {
+/// Waits for a process. `None`: `stop` ended it.
+fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(200);
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(Some(status.code().unwrap_or(-1)));
+            return Ok(Some(status));
         }
         if stop.load(Ordering::Relaxed) {
             child.kill()?;
@@ -168,10 +167,27 @@ fn kind_of(code: u8) -> ErrorKind {
 
 /// The error of a process that ended without an answer: what the kernel's code has done is the user's patch, or a shim
 /// that is missing.
-fn ended(code: i32, words: &str) -> Error {
-    match words.strip_prefix("image: ") {
-        Some(text) if code == fault::EXIT_CODE => Error::input(format!("the kernel's code failed: {text}")),
-        _ => Error::internal(format!("a run's process ended with {code}: {words}")),
+fn ended(status: ExitStatus, words: &str) -> Error {
+    if let (Some(text), Some(fault::EXIT_CODE)) = (words.strip_prefix("image: "), status.code()) {
+        return Error::input(format!("the kernel's code failed: {text}"));
+    }
+    let said = if words.is_empty() { String::new() } else { format!("\n  it said: {words}") };
+    match status.signal().map(|signal| (signal, signal_name(signal))) {
+        Some((signal, name @ "SIGKILL")) => Error::machine(format!(
+            "a run's process was killed by signal {signal} ({name}){said}"
+        ))
+        .help(
+            "the kernel does so when memory runs out: see dmesg, and make fewer runs side by side (--jobs)",
+        ),
+        Some((signal, name)) => {
+            Error::internal(format!("a run's process died of signal {signal} ({name}){said}"))
+        }
+        None => {
+            let code = status.code().unwrap_or(-1);
+            Error::internal(format!(
+                "a run's process ended with exit code {code} and without an answer{said}"
+            ))
+        }
     }
 }
 
@@ -184,8 +200,9 @@ pub fn child() -> Result<()> {
     let mut text = Vec::new();
     std::io::stdin().read_to_end(&mut text).map_err(|e| Error::io(Path::new("-"), "read", &e))?;
     let job: Job = serde_json::from_slice(&text).map_err(|e| Error::internal(format!("not a run: {e}")))?;
-    let options = RunOptions { keep_events_in: job.keep_events_in, ..RunOptions::default() };
-    let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, job.debug));
+    let Job { keep_events_in, keep_details, debug, .. } = job;
+    let options = RunOptions { keep_events_in, keep_details, ..RunOptions::default() };
+    let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, debug));
     let stopped = || Error::internal("a run that nobody stopped was stopped");
     let answer = match made.and_then(|made| made.ok_or_else(stopped)) {
         Ok(made) => Answer::Made { record: Box::new(made.record), events: made.events },
@@ -244,4 +261,26 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
 fn changes(at: &[Change], warmup: Ns) -> Result<Vec<(Ns, Vec<Setting>)>> {
     let of = |c: &Change| Ok((warmup.plus(c.time), settings(&c.features, &c.tunables)?));
     at.iter().filter(|c| c.is_of_kernel()).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_ended_a_run_is_named_with_the_last_words() {
+        let of = |raw, words| ended(ExitStatus::from_raw(raw), words);
+        let (killed, crashed) = (of(9, "").to_string(), of(11, "stack overflow").to_string());
+        assert!(killed.contains("signal 9 (SIGKILL)") && killed.contains("memory"), "{killed}");
+        assert!(
+            crashed.contains("signal 11 (SIGSEGV)") && crashed.contains("it said: stack overflow"),
+            "{crashed}"
+        );
+        assert!(of(101 << 8, "panicked").to_string().contains("exit code 101"));
+        let fault = of(fault::EXIT_CODE << 8, "image: BUG at fair.c:1");
+        assert_eq!(
+            (fault.kind(), fault.message()),
+            (ErrorKind::Input, "the kernel's code failed: BUG at fair.c:1")
+        );
+    }
 }

@@ -51,13 +51,14 @@ impl Drop for Left {
 }
 
 impl Kept {
-    /// Begins a file in that folder.
-    pub(super) fn create(folder: &Path) -> Result<Kept> {
+    /// Begins a file in that folder; `details` says whether it asks for details.
+    pub(super) fn create(folder: &Path, details: bool) -> Result<Kept> {
         let path = name(folder);
         let failed = |e| Error::io(&path, "write", &e);
         let file = File::create(&path).map_err(failed)?;
         let _ = file.try_lock();
         let writer = Writer::new(file).map_err(failed)?;
+        let writer = if details { writer.detailed() } else { writer };
         Ok(Kept { writer, left: Left::at(path) })
     }
     /// Ends the file; its place.

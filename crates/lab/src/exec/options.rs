@@ -13,6 +13,8 @@ pub struct RunOptions {
     /// The folder in which files of the runs' events are written ([`super::Made::events`]): the store's, so that they
     /// can be moved. `None`: events are not kept. Simulations that are walked keep none.
     pub keep_events_in: Option<PathBuf>,
+    /// Whether these files have details, too ([`schedlab_trace::Sink::wants_details`]).
+    pub keep_details: bool,
     /// Gets a simulation's progress, simulated ns; useful if one run is made at a time.
     pub clock: Option<&'static AtomicU64>,
 }

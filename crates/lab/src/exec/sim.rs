@@ -14,6 +14,7 @@ use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, Ta
 use schedlab_sim::booted;
 use schedlab_sim::{Setup, SimReport, simulate, simulate_walking};
 use schedlab_trace::{Cast, Sink};
+use schedlab_transplant::kthread_names;
 use schedlab_workload::beside::Parts;
 use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
 use schedlab_workload::{Built, Guest, gathered};
@@ -83,15 +84,11 @@ pub(super) fn made(
     let policies: Vec<Policy> = workload.attrs().map(|a| a.policy).collect();
     let (warmup, duration) = (workload.warmup, workload.duration);
     let (to_the_end, beside) = (workload.to_the_end, Parts::of(workload));
-    let (mut names, series) = (names(&machine, workload), series(workload)?);
-    if cell.code.is_some() {
-        let own = schedlab_transplant::kthread_names(machine.topology.nr_cpus());
-        names.extend(own.into_iter().map(|name| TaskName { name, background: true }));
-    }
+    let (names, series) = (names(cell, &machine, workload), series(workload)?);
     let keep_in = options.keep_events_in.as_deref().filter(|_| options.walk_every.is_none());
     let cast = keep_in.map(|_| cast(&machine, workload, &names, cell.kernel.clone(), Ns::ZERO));
     let mut analyser = Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
-    let mut kept = keep_in.map(Kept::create).transpose()?;
+    let mut kept = keep_in.map(|folder| Kept::create(folder, options.keep_details)).transpose()?;
     let report = match &mut kept {
         Some(kept) => simulate(prepared, &mut Both(&mut analyser, &mut kept.writer))?,
         None => simulate(prepared, &mut analyser)?,
@@ -228,8 +225,8 @@ fn guest(machine: &Machine, version: Version, seed: u64) -> Guest {
     Guest { on, cpus, version, lines, luck }
 }
 
-/// The names of the workload's tasks, and of the machine's own behind them, by task id.
-pub(crate) fn names(machine: &Machine, built: &Built) -> Vec<TaskName> {
+/// The names of the workload's tasks, of the machine's own behind them, and of the kernel's own, by task id.
+pub(crate) fn names(cell: &Cell, machine: &Machine, built: &Built) -> Vec<TaskName> {
     let of_workload = |t: &TaskDecl| TaskName { name: t.name.clone(), background: t.background };
     let mut tasks: Vec<TaskName> = built.tasks.iter().map(of_workload).collect();
     let cpus = machine.topology.nr_cpus();
@@ -242,20 +239,26 @@ pub(crate) fn names(machine: &Machine, built: &Built) -> Vec<TaskName> {
             tasks.push(own(source.name.clone()));
         }
     }
+    if cell.code.is_some() {
+        tasks.extend(kthread_names(cpus).into_iter().map(|name| TaskName { name, background: true }));
+    }
     tasks
 }
 
 /// The CPUs that those tasks may use as they begin; `None`: all.
-pub(crate) fn allowed(machine: &Machine, built: &Built) -> Vec<Option<CpuSet>> {
+pub(crate) fn allowed(cell: &Cell, machine: &Machine, built: &Built) -> Vec<Option<CpuSet>> {
     let mut tasks: Vec<Option<CpuSet>> = built.tasks.iter().map(|t| t.affinity.clone()).collect();
+    let nr_cpus = machine.topology.nr_cpus();
+    let on_its_own = |task: usize| Some(std::iter::once(CpuId::from(task % nr_cpus)).collect());
     for source in &machine.background {
         match source.per_cpu {
-            true => {
-                let cpus = (0..machine.topology.nr_cpus()).map(CpuId::from);
-                tasks.extend(cpus.map(|cpu| Some(std::iter::once(cpu).collect())));
-            }
+            true => tasks.extend((0..nr_cpus).map(on_its_own)),
             false => tasks.push(None),
         }
+    }
+    if cell.code.is_some() {
+        // Each kind has a task on each CPU.
+        tasks.extend((0..kthread_names(nr_cpus).len()).map(on_its_own));
     }
     tasks
 }

@@ -3,8 +3,11 @@
 use super::faults::Fault;
 use super::space::Space;
 use super::specimen::Specimen;
+use crate::cell::Cell;
+use crate::code::CodeImage;
 use schedlab_base::{Ns, Result};
 use schedlab_kernel::Variant;
+use schedlab_workload::Spec;
 
 /// Pairs of runs by which a specimen is judged.
 pub(super) const SEEDS: u64 = 3;
@@ -27,6 +30,8 @@ pub struct Judge {
     pub runtime: Ns,
     /// Seeds of the runs.
     pub seeds: Vec<u64>,
+    /// The images of baseline and variant, where the kernel's own code runs the specimens; `None`: our rules do.
+    pub images: Option<[CodeImage; 2]>,
 }
 
 impl Judge {
@@ -42,7 +47,37 @@ impl Judge {
         runtime: Ns,
     ) -> Result<Judge> {
         let space = Space::of(machines, [&baseline, &variant])?;
-        Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect() })
+        Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect(), images: None })
+    }
+    /// A judge by the kernel's own code: these images of baseline and variant.
+    ///
+    /// # Errors
+    /// For an unknown machine.
+    pub fn by_code(
+        [baseline, variant]: [Variant; 2],
+        images: [CodeImage; 2],
+        fault: Option<&'static Fault>,
+        machines: &[String],
+        runtime: Ns,
+    ) -> Result<Judge> {
+        let space = Space::under(machines, images.each_ref().map(|image| image.version))?;
+        let (seeds, images) = ((1..=SEEDS).collect(), Some(images));
+        Ok(Judge { baseline, variant, fault, space, runtime, seeds, images })
+    }
+    /// The cells of a specimen: baseline and variant.
+    ///
+    /// # Errors
+    /// For a kernel or a machine that can't run it.
+    pub(super) fn cells(&self, specimen: &Specimen, spec: &Spec) -> Result<[Cell; 2]> {
+        let machine = &self.space.machines[specimen.machine].1;
+        let load = || "hunt".to_owned();
+        let (baseline, variant) = (self.baseline.clone(), self.variant(specimen));
+        let Some([of_baseline, of_variant]) = self.images.clone() else {
+            let of = |variant| Cell::simulated(machine, variant, spec.clone(), load());
+            return Ok([of(baseline)?, of(variant)?]);
+        };
+        let of = |image, variant| Cell::of_code(machine, image, variant, spec.clone(), load());
+        Ok([of(of_baseline, baseline)?, of(of_variant, variant)?])
     }
     /// The judge of the best, by seeds that the search did not use.
     pub(super) fn of_finals(&self) -> Judge {

@@ -8,7 +8,6 @@
 
 use super::judge::Judge;
 use super::specimen::{Specimen, name};
-use crate::cell::Cell;
 use crate::exec::{Backends, Executor};
 use schedlab_base::Result;
 use schedlab_compare::metrics::evaluate;
@@ -91,7 +90,9 @@ impl Score {
 
 /// Simulates a specimen and scores it; `None` if `stop` ended a run.
 pub fn score(specimen: &Specimen, judge: &Judge, stop: &AtomicBool) -> Result<Option<Score>> {
-    let cells = cells(specimen, judge)?;
+    let text = super::write::rtapp(specimen, &judge.space);
+    let spec = Spec::RtApp { file: "hunt.json".to_owned(), text, runtime: Some(judge.runtime) };
+    let cells = judge.cells(specimen, &spec)?;
     let mut pairs: Vec<[Record; 2]> = Vec::new();
     for seed in &judge.seeds {
         let mut made = Vec::new();
@@ -111,15 +112,6 @@ pub fn score(specimen: &Specimen, judge: &Judge, stop: &AtomicBool) -> Result<Op
         }
     }
     Ok(Some(losses(specimen, &pairs)))
-}
-
-/// The cells of baseline and variant.
-fn cells(specimen: &Specimen, judge: &Judge) -> Result<[Cell; 2]> {
-    let text = super::write::rtapp(specimen, &judge.space);
-    let spec = Spec::RtApp { file: "hunt.json".to_owned(), text, runtime: Some(judge.runtime) };
-    let machine = &judge.space.machines[specimen.machine].1;
-    let of = |variant| Cell::simulated(machine, variant, spec.clone(), "hunt".to_owned());
-    Ok([of(judge.baseline.clone())?, of(judge.variant(specimen))?])
 }
 
 /// The largest loss of each class that the pairs of runs show.

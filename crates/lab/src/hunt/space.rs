@@ -1,6 +1,6 @@
 //! The space that is searched: machines from small to large, and whether tasks may be in groups.
 
-use schedlab_base::Result;
+use schedlab_base::{Result, Version};
 use schedlab_kernel::{History, Variant};
 use schedlab_machine::Machine;
 use std::sync::Arc;
@@ -24,6 +24,14 @@ impl Space {
     /// # Errors
     /// An unknown machine or kernel.
     pub fn of(machines: &[String], kernels: [&Variant; 2]) -> Result<Space> {
+        let [baseline, variant] = kernels.map(|kernel| kernel.resolve().map(|kernel| kernel.version));
+        Space::under(machines, [baseline?, variant?])
+    }
+    /// The same under kernels of these releases.
+    ///
+    /// # Errors
+    /// An unknown machine.
+    pub fn under(machines: &[String], releases: [Version; 2]) -> Result<Space> {
         let usual: Vec<String> = MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names = if machines.is_empty() { &usual } else { machines };
         let load = |name: &String| {
@@ -34,10 +42,7 @@ impl Space {
         };
         let mut machines = names.iter().map(load).collect::<Result<Vec<_>>>()?;
         machines.sort_by_key(|(_, machine)| machine.topology.nr_cpus());
-        let mut groups = true;
-        for kernel in kernels {
-            groups &= History::of(kernel.resolve()?.version).task_groups;
-        }
+        let groups = releases.iter().all(|release| History::of(*release).task_groups);
         Ok(Space { machines, groups })
     }
     /// CPUs of a machine.

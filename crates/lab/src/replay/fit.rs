@@ -13,13 +13,11 @@ use crate::exec::Backends;
 use crate::exec::Executor;
 use crate::simulated_events::Both;
 use schedlab_base::{Error, Ns, Result, Warning};
-use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, Metric, Record, TaskName};
 use schedlab_workload::Spec;
 use schedlab_workload::replay::{Prices, Schedule, Step};
 use serde::Serialize;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The change of the prices at which the fit is good enough, per mille of the recorded work.
@@ -107,15 +105,15 @@ pub struct Fitted {
     pub run: Record,
 }
 
-/// Finds the prices on a machine under the recorded kernel. `None`: `stop` ended it.
+/// Finds the prices of the cell that `cell` makes of a schedule: a machine under the recorded kernel. `None`: `stop`
+/// ended it.
 ///
 /// # Errors
 /// A schedule that can't be built or simulated.
 pub fn fit(
     name: &str,
     recording: &Recording,
-    machine: &Arc<Machine>,
-    recorded: &Variant,
+    cell: &dyn Fn(Spec) -> Result<Cell>,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<Option<Fitted>> {
@@ -132,8 +130,7 @@ pub fn fit(
     let (mut prices, mut best): (Prices, Option<(i128, Fitted)>) = (Prices::default(), None);
     for _ in 0..PASSES {
         let spec = Spec::replay(name, text.clone(), prices)?;
-        let cell = Cell::simulated(machine, recorded.clone(), spec.clone(), "replay".to_owned())?;
-        let Some(made) = Backends::default().run(&cell, seed, stop)? else { return Ok(None) };
+        let Some(made) = Backends::default().run(&cell(spec.clone())?, seed, stop)? else { return Ok(None) };
         let found = &made.record.found;
         // What the machine added for each call that it made, if it made as many calls for each wakeup as were recorded.
         let paid = calls * i128::from(prices.wake_ns);

@@ -9,7 +9,7 @@ use crate::plan::{Plan, order};
 use schedlab_base::{Backend, Result, Warning};
 use schedlab_compare::comparison::overview;
 use schedlab_compare::{Comparison, Question, compare};
-use schedlab_record::Store;
+use schedlab_record::{Record, Store};
 
 /// Runs of cells that were made or found, compared.
 pub struct ComparedCells {
@@ -19,6 +19,8 @@ pub struct ComparedCells {
     pub found: usize,
     /// Whether costs were drawn from their ranges.
     pub drawn: bool,
+    /// The records in the order in which they were made.
+    pub records: Vec<Record>,
 }
 
 impl Lab<'_> {
@@ -63,6 +65,6 @@ impl Lab<'_> {
             Question { metrics, folders: folders(&plan.cells, store.root())?, ..Question::default() };
         let comparison = compare(&finished.records, &question, &finished.warnings)?;
         let new = finished.records.len() - finished.found;
-        Ok(ComparedCells { comparison, new, found: finished.found, drawn })
+        Ok(ComparedCells { comparison, new, found: finished.found, drawn, records: finished.records })
     }
 }

@@ -12,6 +12,7 @@ pub use cells::ComparedCells;
 pub use question::{planned_of, question};
 
 use crate::budget::Budget;
+use crate::code::Driven;
 use crate::exec::{Engine, Executor};
 use crate::experiment::Part;
 use crate::guests::GuestSetup;
@@ -31,8 +32,10 @@ pub struct RunRequest {
     pub part: Part,
     /// Number of runs, first seed and the like.
     pub wanted: Options,
-    /// Images of guests; empty: those that the variants name.
+    /// Kernels of guests or of the kernel's own code; empty: those that the variants name.
     pub kernel: Vec<String>,
+    /// The variants of the kernel's own code, if their images are known already.
+    pub driven: Vec<Driven>,
     /// How guests are set up.
     pub guest: GuestSetup,
     /// Runs side by side; `None`: one for each CPU.
@@ -52,6 +55,7 @@ impl Default for RunRequest {
             part: Part::default(),
             wanted: Options::default(),
             kernel: Vec::new(),
+            driven: Vec::new(),
             guest: GuestSetup::default(),
             jobs: None,
             out: PathBuf::from("runs"),

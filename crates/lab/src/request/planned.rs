@@ -10,7 +10,6 @@ use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
-use schedlab_kernel::variant::RUNNING;
 use std::path::Path;
 
 impl Lab<'_> {
@@ -51,10 +50,14 @@ impl Lab<'_> {
             }
             Backend::Code => {
                 let folder = experiment.file.parent().unwrap_or(Path::new("."));
-                let real = |v: &&Variant| v.kernel != RUNNING;
-                let variants: Vec<Variant> = experiment.variants.iter().filter(real).cloned().collect();
-                let images = code::images(&variants, folder, self.listener)?;
-                plan_on_code(&experiment, &images, (!request.trial, request.wanted))?
+                let (variants, twinned) = match request.driven.as_slice() {
+                    [] => {
+                        let own = &experiment.variants;
+                        (code::driven(own, &request.kernel, folder, self.listener)?, !request.trial)
+                    }
+                    driven => (driven.to_vec(), false),
+                };
+                plan_on_code(&experiment, &variants, (twinned, request.wanted))?
             }
             Backend::Sim | Backend::Host => {
                 // To measure that on simulated caches of many MB takes up to a minute, before the first run.

@@ -63,9 +63,7 @@ impl Sides {
         let (features, tunables) = (case.features.clone(), case.tunables.clone());
         let variant = Variant { features, tunables, ..Variant::plain(&case.image) };
         let folder = case.file.parent().unwrap_or(Path::new("."));
-        let mut images = code::images(std::slice::from_ref(&variant), folder, listener)?;
-        let image = images.remove(&variant.name);
-        let image = image.ok_or_else(|| Error::internal("a variant without its image"))?;
+        let image = code::image_of(&variant, folder, listener)?;
         let code = Cell::of_code(&cell.machine, image, variant, cell.spec.clone(), cell.load.clone())?;
         self.code = Some(Plan { cells: vec![code], ..self.simulated.clone() });
         Ok(self)

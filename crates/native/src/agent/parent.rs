@@ -172,6 +172,7 @@ pub fn signal_name(signal: i32) -> &'static str {
         libc::SIGHUP => "SIGHUP",
         libc::SIGILL => "SIGILL",
         libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
         libc::SIGSEGV => "SIGSEGV",
         libc::SIGSYS => "SIGSYS",
         libc::SIGTERM => "SIGTERM",

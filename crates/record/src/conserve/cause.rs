@@ -22,11 +22,13 @@ pub enum CauseKind {
     OutOfReach,
     /// It never came to search.
     Untried,
+    /// A CPU went idle, and the source does not say what it tried.
+    WentIdle,
 }
 
 impl CauseKind {
     /// Every kind.
-    pub const ALL: [CauseKind; 7] = [
+    pub const ALL: [CauseKind; 8] = [
         CauseKind::Placed,
         CauseKind::Preempted,
         CauseKind::Moved,
@@ -34,6 +36,7 @@ impl CauseKind {
         CauseKind::NewidleFailed,
         CauseKind::OutOfReach,
         CauseKind::Untried,
+        CauseKind::WentIdle,
     ];
 
     const fn row(self) -> (&'static str, &'static str) {
@@ -49,6 +52,9 @@ impl CauseKind {
                 ("out_of_reach", "a CPU went idle and looked, but not as far as its CPU")
             }
             CauseKind::Untried => ("untried", "a CPU became idle without an occasion to look for work"),
+            CauseKind::WentIdle => {
+                ("went_idle", "a CPU went idle; whether it looked for the task is not known")
+            }
         }
     }
     /// The name in JSON.
@@ -86,18 +92,19 @@ impl Cause {
     /// The cause when a task is queued while a CPU is free.
     pub(super) fn queued(how: Queued) -> Cause {
         match how {
-            Queued::Placed(why) => Cause::new(CauseKind::Placed, why.name(), why.about()),
+            Queued::Placed(Some(why)) => Cause::new(CauseKind::Placed, why.name(), why.about()),
+            Queued::Placed(None) => Cause { kind: CauseKind::Placed, reason: None },
             Queued::Moved(why) => Cause::new(CauseKind::Moved, why.name(), why.about()),
             Queued::Preempted(why) => Cause::new(CauseKind::Preempted, why.name(), why.about()),
         }
     }
 
-    /// The cause when a CPU becomes free while a task waits on `on`. `attempts` is what that CPU tried before; `spans`
-    /// says whether its domain of a level holds a CPU. The highest pass that reached the task explains most. Without
-    /// one, the reason to search no further does.
+    /// The cause when a CPU becomes free while a task waits on `on`. `attempts` is what that CPU tried before, `None`
+    /// if the source does not say; `spans` says whether its domain of a level holds a CPU. The highest pass that
+    /// reached the task explains most. Without one, the reason to search no further does.
     pub(super) fn freed(
         how: Freed,
-        attempts: &[Attempt],
+        attempts: Option<&[Attempt]>,
         on: CpuId,
         spans: impl Fn(u8, CpuId) -> bool,
     ) -> Cause {
@@ -105,6 +112,7 @@ impl Cause {
         if how == Freed::Emptied {
             return untried;
         }
+        let Some(attempts) = attempts else { return Cause { kind: CauseKind::WentIdle, reason: None } };
         let reached = attempts.iter().rev().find_map(|a| match a {
             Attempt::Pass(level, why) if spans(*level, on) => Some(*why),
             _ => None,
@@ -130,7 +138,7 @@ mod tests {
     fn of(attempts: &[Attempt]) -> (&'static str, Option<&'static str>) {
         // Domain 0 holds CPU 1, domain 1 also CPU 4.
         let spans = |level: u8, cpu: CpuId| cpu.0 <= 1 || level > 0;
-        let cause = Cause::freed(Freed::WentIdle, attempts, CpuId(4), spans);
+        let cause = Cause::freed(Freed::WentIdle, Some(attempts), CpuId(4), spans);
         (cause.kind.name(), cause.reason.map(|(name, _)| name))
     }
 
@@ -147,9 +155,11 @@ mod tests {
 
     #[test]
     fn a_task_that_comes_beside_a_free_cpu_has_its_own_reason() {
-        let cause = Cause::queued(Queued::Placed(PlaceReason::TargetBusy));
+        let cause = Cause::queued(Queued::Placed(Some(PlaceReason::TargetBusy)));
         assert_eq!((cause.kind.name(), cause.reason.unwrap().0), ("placed", "target_busy"));
-        assert_eq!(Cause::freed(Freed::Emptied, &[], CpuId(0), |_, _| true).kind, CauseKind::Untried);
+        let freed = |how, attempts| Cause::freed(how, attempts, CpuId(0), |_, _| true).kind;
+        assert_eq!(freed(Freed::Emptied, Some(&[])), CauseKind::Untried);
+        assert_eq!(freed(Freed::WentIdle, None), CauseKind::WentIdle, "nobody says what it tried");
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub struct Chance {
     pub ticks: Vec<DecisionCount>,
     /// CPUs that balanced for tickless ones and stopped because they got work.
     pub helpers_busy: u64,
+    /// The source does not say what balancing was done or decided.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reasons_missing: bool,
 }
 
 /// The order of tries: pass (none is last), level, reason.
@@ -118,7 +121,7 @@ impl WaitSoFar {
         let cpus: Vec<CpuId> = self.cpus.keys().copied().collect();
         cpus.into_iter().for_each(|cpu| self.stop(cpu, at));
     }
-    fn into_chance(self) -> Chance {
+    fn into_chance(self, has_reasons: bool) -> Chance {
         let mut cpus: Vec<FreeCpu> = self
             .cpus
             .into_iter()
@@ -139,6 +142,7 @@ impl WaitSoFar {
                 .map(|(r, count)| DecisionCount { reason: r.name(), about: r.about(), count })
                 .collect(),
             helpers_busy: self.helpers_busy,
+            reasons_missing: !has_reasons,
         }
     }
 }
@@ -167,6 +171,7 @@ pub struct Chances {
     active: Vec<usize>,
     /// Set when all windows are over.
     done: Arc<AtomicBool>,
+    has_reasons: bool,
 }
 
 impl Chances {
@@ -182,7 +187,12 @@ impl Chances {
         };
         let mut watches: Vec<Watch> = windows.iter().enumerate().map(watch).collect();
         watches.sort_by_key(|w| w.window.from);
-        Chances { world, domains, watches, begun: 0, active: Vec::new(), done }
+        Chances { world, domains, watches, begun: 0, active: Vec::new(), done, has_reasons: true }
+    }
+    /// The same for a source that does not say what balancing was done or decided.
+    #[must_use]
+    pub fn without_reasons(self) -> Chances {
+        Chances { has_reasons: false, ..self }
     }
 
     /// The chances of each window, in the order of the windows. `None` if the task was not switched to at the window's
@@ -190,7 +200,8 @@ impl Chances {
     pub fn finish(mut self, runs_at_end: bool) -> Vec<Option<Chance>> {
         self.begin(u64::MAX);
         self.watches.sort_by_key(|w| w.place);
-        let one = |w: Watch| (w.met || !runs_at_end).then(|| w.seen.into_chance());
+        let has_reasons = self.has_reasons;
+        let one = |w: Watch| (w.met || !runs_at_end).then(|| w.seen.into_chance(has_reasons));
         self.watches.into_iter().map(one).collect()
     }
 

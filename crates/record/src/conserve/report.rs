@@ -2,7 +2,7 @@
 
 use super::chances::{Chance, Window};
 use super::stretches::{IdleWhileWaitingTimes, Stretch, StretchEnd};
-use crate::{Record, TaskName};
+use crate::{Record, TaskName, explain};
 use schedlab_base::{CpuId, Ns};
 use serde::Serialize;
 
@@ -127,15 +127,16 @@ impl IdleWhileWaiting {
             },
             idle_meanwhile,
         };
+        let warnings = record.found.warnings.iter().map(|w| w.message.clone());
         IdleWhileWaiting {
-            run: crate::explain::run_of(record),
+            run: explain::run_of(record),
             duration_ns,
             time_ns: found.covered_ns,
             share_pct: pct(found.covered_ns, duration_ns),
             stretches: causes.iter().map(|c| c.stretches).sum(),
             task_time_ns,
             longest: found.longest.iter().zip(chances).map(listed).collect(),
-            notes: record.found.warnings.iter().map(|w| w.message.clone()).collect(),
+            notes: warnings.chain(explain::reasons_missing(record)).collect(),
             causes,
         }
     }

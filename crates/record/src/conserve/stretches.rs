@@ -85,6 +85,8 @@ pub struct Stretches {
     waiting: Vec<TaskId>,
     /// By CPU: what it has tried since it entered `schedule()`.
     attempts: Vec<Vec<Attempt>>,
+    /// Whether the source says what CPUs try.
+    has_reasons: bool,
     union: Union,
     found: IdleWhileWaitingTimes,
     now: u64,
@@ -97,7 +99,20 @@ impl Stretches {
         let (waits, waiting, union, found) =
             (Vec::new(), Vec::new(), Union::default(), IdleWhileWaitingTimes::default());
         let measure_from = measure_from.0;
-        Stretches { world, domains, measure_from, keep, waits, waiting, attempts, union, found, now: 0 }
+        let has_reasons = true;
+        Stretches {
+            world,
+            domains,
+            measure_from,
+            keep,
+            waits,
+            waiting,
+            attempts,
+            has_reasons,
+            union,
+            found,
+            now: 0,
+        }
     }
 
     /// Also sums up the covered time in bins of `width` ns from the run's begin on.
@@ -105,6 +120,11 @@ impl Stretches {
     pub fn in_bins(mut self, width: u64) -> Stretches {
         self.union.set_bins(width);
         self
+    }
+    /// The same for a source that does not say what CPUs try.
+    #[must_use]
+    pub fn without_reasons(self) -> Stretches {
+        Stretches { has_reasons: false, ..self }
     }
     pub fn world(&self) -> &World {
         &self.world
@@ -168,7 +188,8 @@ impl Stretches {
                                 .and_then(|l| l.get(usize::from(level)))
                                 .is_some_and(|d| d.span.contains(on))
                         };
-                        let attempts = self.attempts.get(cpu.index()).map_or(&[][..], |a| a);
+                        let tried = self.attempts.get(cpu.index()).map_or(&[][..], |a| a);
+                        let attempts = self.has_reasons.then_some(tried);
                         let cause = Cause::freed(how, attempts, on, spans);
                         self.waits[task.index()].open = Some(OpenStretch { from: self.now, cause });
                     }

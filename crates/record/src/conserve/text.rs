@@ -87,6 +87,9 @@ pub fn chance_lines(chance: &Chance) -> Vec<String> {
     if !before.is_empty() && before != all {
         lines.push(format!("of those idle from its beginning: {before}"));
     }
+    if chance.reasons_missing {
+        return lines;
+    }
     let tries: Vec<&BalanceTry> = chance.cpus.iter().flat_map(|c| &c.tries).collect();
     passes(&tries, &mut lines);
     skips(&tries, &mut lines);
@@ -192,6 +195,7 @@ mod tests {
             cpus: vec![free(3, 4_100_000, true, tries), free(7, 900_000, false, others)],
             ticks: vec![tick(KickReason::TwoTasks, 1), tick(KickReason::TooEarly, 12)],
             helpers_busy: 1,
+            reasons_missing: false,
         }
     }
 
@@ -208,6 +212,8 @@ mod tests {
         let expected =
             ["cpu3 was idle for 5ns of it", "no balance pass was made for them", "no tick fell into it"];
         assert_eq!(chance_lines(&alone), expected);
+        let unsaid = Chance { reasons_missing: true, ..alone };
+        assert_eq!(chance_lines(&unsaid), expected[..1], "what is not known is not denied");
         assert_eq!(chance_lines(&Chance::default()), ["no CPU that it may use was idle meanwhile"]);
     }
 

@@ -6,8 +6,8 @@ use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
 /// Why a task came onto a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Queued {
-    /// It was woken or created.
-    Placed(PlaceReason),
+    /// It was woken or created; `None`: the source does not say why it came there.
+    Placed(Option<PlaceReason>),
     Moved(MoveReason),
     /// It lost its CPU.
     Preempted(SwitchReason),
@@ -221,9 +221,9 @@ impl World {
         let (carried, placed, moved) = (std::mem::take(&mut t.carried), t.placed.take(), t.moved.take());
         let how = match (placed, moved) {
             (_, Some(why)) if carried && !new => Queued::Moved(why),
-            (Some(reason), _) => Queued::Placed(reason),
-            (None, Some(why)) => Queued::Moved(why),
-            (None, None) => Queued::Moved(MoveReason::Moved),
+            (Some(reason), _) => Queued::Placed(Some(reason)),
+            (None, None | Some(MoveReason::Wakeup | MoveReason::Fork)) if !carried => Queued::Placed(None),
+            (None, why) => Queued::Moved(why.unwrap_or(MoveReason::Moved)),
         };
         self.queue_on(id, task, how);
         // After queueing: the CPU was not free before, and is not now.
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_cpu_is_free_until_a_wakeup_has_chosen_it_and_again_when_it_goes_idle() {
         let mut w = World::new(2, vec![None; 2], Vec::new());
-        let (cpu, how) = (CpuId(1), Queued::Placed(PlaceReason::TargetIdle));
+        let (cpu, how) = (CpuId(1), Queued::Placed(Some(PlaceReason::TargetIdle)));
         assert_eq!(apply(&mut w, 0, placed(A, 1)), [Change::Taken(cpu)]);
         assert_eq!(apply(&mut w, 1, queued(A)), [Change::Queued(A, cpu, how)]);
         assert!(w.is_held(cpu) && w.queue(cpu) == [A]);
@@ -314,6 +314,19 @@ mod tests {
         apply(&mut w, 1, EventKind::Migrate { task: A, from: CpuId(0), why: MoveReason::Active });
         let how = Queued::Moved(MoveReason::Active);
         assert_eq!(apply(&mut w, 1, queued(A)), [Change::Taken(CpuId(1)), Change::Queued(A, CpuId(1), how)]);
+    }
+
+    #[test]
+    fn a_wakeup_whose_reason_is_not_known_is_still_no_move() {
+        let mut w = World::new(2, vec![None; 2], Vec::new());
+        let how = |changes: Vec<Change>| changes.into_iter().find(|c| matches!(c, Change::Queued(..)));
+        let queued_there = |cpu: u32, how| Some(Change::Queued(A, CpuId(cpu), how));
+        assert_eq!(how(apply(&mut w, 1, queued(A))), queued_there(1, Queued::Placed(None)));
+        apply(&mut w, 1, switch(None, Some(A), SwitchReason::FromIdle));
+        apply(&mut w, 1, switch(Some(A), None, SwitchReason::Blocked));
+        let why = MoveReason::Wakeup;
+        apply(&mut w, 0, EventKind::Migrate { task: A, from: CpuId(1), why });
+        assert_eq!(how(apply(&mut w, 0, queued(A))), queued_there(0, Queued::Placed(None)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::conserve::Chance;
 use crate::metric::{Stat, Value};
 use crate::wait::{Wait, WaitCause};
 use crate::{Record, evaluate};
+use schedlab_base::Backend;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -198,7 +199,14 @@ fn notes(record: &Record, stat: &str, cut: &Value, counted: u64, kept: u64) -> V
         ));
     }
     notes.extend(record.found.warnings.iter().map(|w| w.message.clone()));
+    notes.extend(reasons_missing(record));
     notes
+}
+
+/// What is said of a run that shows what the kernel did, and not why.
+pub fn reasons_missing(record: &Record) -> Option<String> {
+    let text = "reasons are missing: the kernel's own code does not say why it decides, only the simulator's rules do";
+    (record.backend == Backend::Code).then(|| text.to_owned())
 }
 
 /// Whether the statistic is a count and not a time.

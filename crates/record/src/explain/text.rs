@@ -94,19 +94,15 @@ fn story(number: usize, explained: &Explained, out: &mut Vec<String>) {
 }
 
 fn chosen(w: &Wait) -> String {
+    let probes = count(w.probes.into(), "probe");
     let why = match &w.placement {
         Some(name) => match PlaceReason::ALL.iter().find(|r| r.name() == name) {
-            Some(reason) => format!("{name}: {}", reason.about()),
-            None => name.clone(),
+            Some(reason) => format!("{name}: {}; {probes}", reason.about()),
+            None => format!("{name}; {probes}"),
         },
         None => "why is not known".to_owned(),
     };
-    format!(
-        "placed on {} ({why}; {}), queued {} later",
-        w.chosen_cpu,
-        count(w.probes.into(), "probe"),
-        Ns(w.enqueue_ns)
-    )
+    format!("placed on {} ({why}), queued {} later", w.chosen_cpu, Ns(w.enqueue_ns))
 }
 
 fn there(w: &Wait) -> String {

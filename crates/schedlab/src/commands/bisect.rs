@@ -34,7 +34,7 @@ struct BisectArgs {
     /// The load, one of those of 'try': full, thread-pipe, storm and so on
     #[arg(long, value_name = "NAME")]
     load: String,
-    /// The machine of the guests
+    /// The machine, of the guests or simulated
     #[arg(long, value_name = "NAME", default_value = "smp-8")]
     machine: String,
     /// Runs of a commit at first; where these do not settle it, there are more
@@ -43,6 +43,9 @@ struct BisectArgs {
     /// Smallest change that counts, percent: ends that differ by less count as the same
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_EFFECT_PCT)]
     min_effect: f64,
+    /// Where commits run: vm (whole kernels in guests) or code (their scheduler's code on simulated machines)
+    #[arg(long, value_name = "BACKEND", default_value = "vm")]
+    backend: String,
     /// A fragment of configuration on top of the built-in one
     #[arg(long, value_name = "FRAGMENT")]
     config: Option<String>,
@@ -58,8 +61,8 @@ impl BisectArgs {
 
 fn command() -> Command {
     BisectArgs::augment_args(Command::new("bisect"))
-        .about("Find the commit that moved a metric, by verdicts over runs in deterministic guests. Building runs code of the \
-             commits, as you")
+        .about("Find the commit that moved a metric, by verdicts over runs in deterministic guests or of its scheduler's code. \
+             Building runs code of the commits, as you")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -67,6 +70,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !(0.0..=100.0).contains(&args.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", args.min_effect)));
     }
+    let backend = trial::backend(&args.backend)?;
+    args.keep.guest.check(backend)?;
     common::machine(&args.machine, None).map_err(|e| e.context("--machine"))?;
     let repository = Repository(&args.linux);
     let (good, bad) = (
@@ -75,8 +80,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     );
     // An unknown load or metric is reported before anything is built.
     trial::alone("good", Path::new("/vmlinuz"), &args.machine, common::cpus())?
-        .narrow(Backend::Vm, &args.part())?;
-    builds::ready(true)?;
+        .narrow(backend, &args.part())?;
+    match backend {
+        Backend::Code => schedlab_kernels::check_tools()?,
+        _ => builds::ready(true)?,
+    }
     let question = CommitQuestion {
         machine: args.machine.clone(),
         metric: args.metric.clone(),
@@ -85,7 +93,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             part: args.part(),
             guest: args.keep.guest.setup()?,
             out: args.keep.out.clone(),
-            ..RunRequest::trial(Backend::Vm)
+            ..RunRequest::trial(backend)
         },
         options: common::run_options()?,
     };

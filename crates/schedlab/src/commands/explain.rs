@@ -11,7 +11,6 @@ use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_import::lacks::{HOW_TO_RECORD, LACKS_WAKEUPS};
-use schedlab_lab::Backend;
 use schedlab_lab::named::{RunChoice, beside};
 use schedlab_record::conserve::idle_while_waiting_text;
 use schedlab_record::explain::explain_beyond;
@@ -109,7 +108,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let record = record_with_waits(&one)?;
     let Some(other) = &args.vs else {
         let mut explanation = explain_beyond(&record, stat, args.worst);
-        if record.backend == Backend::Sim && !args.stored {
+        if record.backend.is_simulated() && !args.stored {
             explain_again::add_idle_cpus(&record, &mut explanation)?;
         }
         if args.json {
@@ -147,7 +146,7 @@ fn is_tail(stat: &str) -> bool {
 /// The record of a run, if it knows why its waits were long.
 fn record_with_waits(run: &RunDir) -> Result<Record> {
     let record = run.record()?;
-    if record.backend == Backend::Sim || !record.found.waits.is_empty() {
+    if record.backend.is_simulated() || !record.found.waits.is_empty() {
         return Ok(record);
     }
     if record.backend.made_by().is_some() {

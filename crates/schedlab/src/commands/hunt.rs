@@ -1,7 +1,8 @@
-//! `schedlab hunt`: searches the simulator for the workloads under which a change loses most, and confirms them.
+//! `schedlab hunt`: searches simulated machines for the workloads under which a change loses most, and confirms them.
 
 use crate::cli::Entry;
 use crate::guests::GuestOptions;
+use crate::listener::Shown;
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -10,7 +11,7 @@ use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
-use schedlab_lab::{Backend, RunRequest, builds, suite};
+use schedlab_lab::{Backend, RunRequest, builds, code, suite};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
 use std::fs;
@@ -22,6 +23,8 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// Simulated length of each run.
 const RUNTIME: Ns = Ns::ms(300);
+/// The backends by which workloads are judged.
+const JUDGES: [Backend; 2] = [Backend::Sim, Backend::Code];
 
 #[derive(Args)]
 struct HuntArgs {
@@ -49,6 +52,10 @@ struct HuntArgs {
     /// Folder for the workloads that are found; a workload of an earlier hunt is replaced
     #[arg(long, value_name = "DIR", default_value = "hunt")]
     out: PathBuf,
+    /// Where workloads are judged: sim (the simulator) or code (the scheduler's own code of kernels' sources: a
+    /// series, a tree, patches)
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    backend: String,
     /// Confirm in guests, too: the variant's kernel is a series, with a patch if the kernel lacks the change
     #[arg(long)]
     vm: bool,
@@ -66,9 +73,14 @@ struct HuntArgs {
 }
 
 impl HuntArgs {
+    /// Where workloads are judged.
+    fn backend(&self) -> Result<Backend> {
+        let found = JUDGES.into_iter().find(|b| b.name() == self.backend);
+        found.ok_or_else(|| Error::unknown("backend of a hunt", &self.backend, JUDGES.map(Backend::name)))
+    }
     /// Where losses are confirmed.
-    fn backends(&self) -> &'static [Backend] {
-        if self.vm { &[Backend::Sim, Backend::Vm] } else { &[Backend::Sim] }
+    fn backends(&self) -> Result<Vec<Backend>> {
+        Ok(std::iter::once(self.backend()?).chain(self.vm.then_some(Backend::Vm)).collect())
     }
 }
 
@@ -105,11 +117,20 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let (mut baseline, mut variant) = of_words(&args, fault)?;
     // The experiments stand in another folder than this one.
     for one in [&mut baseline, &mut variant] {
-        one.patch.iter_mut().chain(&mut one.config).for_each(whole_path);
+        one.patch.iter_mut().chain(&mut one.config).chain([&mut one.kernel]).for_each(whole_path);
     }
     let mut machines = args.machine.clone();
     machines.iter_mut().for_each(whole_path);
-    let judge = Judge::new(baseline, variant, fault, &machines, RUNTIME)?;
+    let backends = args.backends()?;
+    let judge = match args.backend()? {
+        Backend::Code => {
+            let shown = Shown::new(args.quiet);
+            let image = |variant| code::image_of(variant, Path::new(""), &shown);
+            let images = [image(&baseline)?, image(&variant)?];
+            Judge::by_code([baseline, variant], images, fault, &machines, RUNTIME)?
+        }
+        _ => Judge::new(baseline, variant, fault, &machines, RUNTIME)?,
+    };
     let budget = match args.evals {
         Some(n) => Budget::Evals(n),
         None => {
@@ -129,7 +150,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut findings = Vec::new();
     for one in &found.found {
         let mut one_finding = finding(one, &judge, &args.out);
-        for backend in args.backends() {
+        for backend in &backends {
             if found.interrupted || stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -163,10 +184,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// Makes a word that names a file here the whole path of it.
+/// Makes a word that names a file or a folder here the whole path of it.
 fn whole_path(word: &mut String) {
     let path = Path::new(word.as_str());
-    if path.is_file()
+    if (path.is_file() || path.is_dir() && word.contains('/'))
         && let Ok(whole) = std::path::absolute(path)
     {
         *word = whole.to_string_lossy().into_owned();
@@ -279,7 +300,7 @@ fn print(hunt: &Hunt, findings: &[HuntFinding], judge: &Judge, args: &HuntArgs) 
             writeln!(out, "\nNo loss was found.")?;
         }
         for (one, found) in findings.iter().zip(&hunt.found) {
-            of_one(one, found, out)?;
+            of_one(one, found, judge.images.is_some(), out)?;
         }
         if hunt.interrupted && findings.iter().any(|one| one.confirmed.is_empty()) {
             writeln!(out, "\nInterrupted: what was found is kept; some of it is not confirmed.")?;
@@ -288,7 +309,12 @@ fn print(hunt: &Hunt, findings: &[HuntFinding], judge: &Judge, args: &HuntArgs) 
     })
 }
 
-fn of_one(one: &HuntFinding, found: &LosingWorkload, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+fn of_one(
+    one: &HuntFinding,
+    found: &LosingWorkload,
+    by_code: bool,
+    out: &mut dyn std::io::Write,
+) -> std::io::Result<()> {
     let whole = if one.shrunk_to_the_end { "" } else { ", not shrunk to the end" };
     writeln!(out, "\n{}: {} on {}", one.class, found.loss.words(), one.machine)?;
     writeln!(
@@ -315,5 +341,6 @@ fn of_one(one: &HuntFinding, found: &LosingWorkload, out: &mut dyn std::io::Writ
         };
         writeln!(out, "  {words} by other seeds on {}: {} {figures}", row.backend, row.metric)?;
     }
-    writeln!(out, "  schedlab run {}", one.experiment.display())
+    let backend = if by_code { " --backend code" } else { "" };
+    writeln!(out, "  schedlab run {}{backend}", one.experiment.display())
 }

@@ -1,7 +1,7 @@
 //! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched; the reference of features and
 //! tunables; and what came and went by version.
 
-use super::kernel_build;
+use super::{kernel_build, kernel_code};
 use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
@@ -12,6 +12,7 @@ use schedlab_kernel::{Kernel, PROFILES, Profile, profile};
 use schedlab_kernels::Built;
 use schedlab_kernels::cache;
 use schedlab_kernels::catalog;
+use schedlab_kernels::code;
 use schedlab_kernels::fetch;
 use schedlab_kernels::images::{self, Listed, Origin};
 use schedlab_report::features as report;
@@ -24,12 +25,15 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Subcommand)]
 enum KernelArgs {
-    /// List the kernel images of this machine: fetched ones, installed ones, and files named here
+    /// List the kernels of this machine: fetched ones, installed ones, built ones, images of the scheduler's code, and
+    /// files named here
     List(List),
     /// Fetch kernels and QEMU into the cache through the machine's package client; nothing is installed
     Fetch(Fetch),
-    /// Build a kernel from source, with patches, for guests
+    /// Build a kernel from source, with patches, for guests; or its scheduler's code, for backend code
     Build(kernel_build::Build),
+    /// Remove kernels from the cache
+    Remove(kernel_code::Remove),
     /// Show every feature and tunable: what it does, since when, its default, whose name it is
     Features(Features),
     /// Mechanisms that came to the scheduler or went: their releases, and the behaviour of a simulated kernel
@@ -102,6 +106,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         KernelArgs::List(args) => list(&args),
         KernelArgs::Fetch(args) => fetch(&args),
         KernelArgs::Build(args) => kernel_build::run(&args),
+        KernelArgs::Remove(args) => kernel_code::remove(&args),
         KernelArgs::Features(args) => features(&args),
         KernelArgs::History(args) => chronology(&args),
     }
@@ -222,18 +227,22 @@ fn list(args: &List) -> Result<()> {
     if let Some(at) = all.iter().position(|l| l.origin == Origin::Given && l.image.is_err()) {
         return all.swap_remove(at).image.map(|_| ());
     }
-    let built = catalog::all(&cache);
+    let (built, by_code) = (catalog::all(&cache), code::all(&cache));
     if args.json {
         let rows: Vec<_> = all.iter().map(as_json).collect();
         let builds: Vec<_> = built.iter().map(built_as_json).collect();
         return output::json_as(
             "schedlab/kernels/1",
-            &serde_json::json!({ "images": rows, "built": builds, "profiles": profiles() }),
+            &serde_json::json!({
+                "images": rows, "built": builds, "code": by_code.iter().map(kernel_code::row_as_json).collect::<Vec<_>>(),
+                "profiles": profiles(),
+            }),
         );
     }
     output::result(|out| {
         as_text(out, &all, &cache)?;
         built.iter().try_for_each(|b| built_as_text(out, b))?;
+        by_code.iter().try_for_each(|image| kernel_code::row_as_text(out, image))?;
         simulated_as_text(out)
     })
 }

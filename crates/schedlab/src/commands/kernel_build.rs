@@ -1,10 +1,12 @@
-//! `schedlab kernel build`: a kernel from source, with patches, into the cache.
+//! `schedlab kernel build`: a kernel from source, with patches, into the cache; or with --code its scheduler alone.
 
+use super::kernel_code;
 use crate::listener::Shown;
 use crate::output;
 use clap::Args;
 use schedlab_base::Result;
 use schedlab_kernels::cache;
+use schedlab_kernels::code::CodeRecipe;
 use schedlab_kernels::{Made, Recipe, Source};
 use schedlab_lab::builds;
 use std::io::Write;
@@ -17,6 +19,12 @@ pub struct Build {
     /// which is copied and not written to
     #[arg(long, value_name = "SERIES|TREE|TARBALL", default_value = "6.1")]
     source: String,
+    /// The source, the same as --source
+    #[arg(value_name = "SERIES|TREE|TARBALL", conflicts_with = "source")]
+    given: Option<String>,
+    /// Build only the scheduler's code, as a shared object for backend code
+    #[arg(long)]
+    code: bool,
     /// A patch, applied with -p1: a diff, a mail, a mailbox, a folder of them, - for standard input, or the name of a
     /// patch that ships; may be given more than once, in order. Building runs code of patches and source, as you
     #[arg(long, value_name = "FILE")]
@@ -39,8 +47,14 @@ pub struct Build {
 pub fn run(args: &Build) -> Result<()> {
     let cache = cache::folder(args.cache.as_deref())?;
     let fragment = builds::fragment(args.config.as_deref(), Path::new(""))?;
-    let patches = builds::patches(&args.patch, &args.source, Path::new(""))?;
-    let recipe = Recipe { source: Source::parse(&args.source)?, patches, fragment };
+    let word = args.given.as_ref().unwrap_or(&args.source);
+    let patches = builds::patches(&args.patch, word, Path::new(""))?;
+    if args.code {
+        kernel_code::check_source(word)?;
+        let recipe = CodeRecipe { source: Source::parse(word)?, patches, fragment };
+        return kernel_code::build(&recipe, &cache, args.json, args.quiet);
+    }
+    let recipe = Recipe { source: Source::parse(word)?, patches, fragment };
     let made = builds::build(&recipe, &cache, &Shown::new(args.quiet))?;
     if args.json {
         return output::json_as("schedlab/built/1", &as_json(&made));

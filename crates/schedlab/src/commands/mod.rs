@@ -15,6 +15,7 @@ pub mod import;
 pub mod jobs;
 pub mod kernel;
 pub mod kernel_build;
+pub mod kernel_code;
 pub mod knee;
 pub mod latency;
 pub mod machine;

@@ -13,6 +13,7 @@ use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
 use schedlab_lab::Lab;
 use schedlab_lab::cell::Cell;
+use schedlab_lab::code::{self, CodeImage};
 use schedlab_lab::events::Events;
 use schedlab_lab::guests;
 use schedlab_lab::replay::fit::{self, Fitted, Off, Recording, Worse};
@@ -20,18 +21,21 @@ use schedlab_lab::variant_words;
 use schedlab_machine::Machine;
 use schedlab_record::{Record, Store};
 use schedlab_trace::{Cast, Event, Sink};
+use schedlab_workload::Spec;
 use schedlab_workload::replay::{Prices, rtapp};
 use schedlab_workload::spec::MAX_FILE_MB;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub const ENTRY: Entry = Entry { command, run };
 
 /// Runs of each variant, unless the user says.
 const RUNS: u64 = 5;
+/// The backends that replay.
+const REPLAYERS: [Backend; 2] = [Backend::Sim, Backend::Code];
 
 #[derive(Args)]
 struct ReplayArgs {
@@ -39,10 +43,15 @@ struct ReplayArgs {
     recorded: OneRun,
     #[command(flatten)]
     window: WindowOptions,
+    /// What replays it: sim (the simulator) or code (the scheduler's own code of kernels' sources, on a simulated
+    /// machine)
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    by: String,
     /// Machine of the replay: a preset, Ncpu, host or a file [default: the recorded one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// Kernel of the replay that is compared with the recording [default: the profile of the recorded one]
+    /// Kernel of the replay that is compared with the recording [default: the recorded one's profile, with --by
+    /// code the source of its series]
     #[arg(long, value_name = "KERNEL")]
     as_kernel: Option<String>,
     /// Predict for this variant, in short form: v6.12, v6.5+SIS_FIRST_IDLE, NAME=KERNEL:CHANGE,...; may be given more
@@ -70,12 +79,14 @@ struct ReplayArgs {
 }
 
 fn command() -> Command {
-    ReplayArgs::augment_args(Command::new("replay"))
-        .about("Replay a recorded schedule in the simulator, under the recorded kernel and under others")
+    ReplayArgs::augment_args(Command::new("replay")).about(
+        "Replay a recorded schedule on a simulated machine, under the recorded kernel and under others",
+    )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = ReplayArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let backend = args.backend()?;
     let form = schedlab_report::form(common::form_of(args.json, &args.format)?)?;
     let under: Vec<Variant> = args
         .under
@@ -92,18 +103,19 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let recording = read(&args, &mut events, &there)?;
     let machine = Arc::new(machine(&args, there)?);
     write_files(&args, &recording)?;
+    let kernels: Vec<Variant> = std::iter::once(recorded).chain(under).collect();
+    let kernels = Replaying::of(backend, kernels, &machine, args.quiet)?;
     let name = format!("{} replayed", record.workload);
-    let fitted = fit::fit(&name, &recording, &machine, &recorded, 1, interrupt::stop_flag()?)?
+    let cell = |spec| kernels.cell(0, spec);
+    let fitted = fit::fit(&name, &recording, &cell, 1, interrupt::stop_flag()?)?
         .ok_or_else(|| interrupted("nothing was replayed"))?;
     let fidelity = Fidelity::of(&record, &recording, &fitted);
-    print_fidelity(&args, !under.is_empty(), &fidelity)?;
-    if under.is_empty() {
+    print_fidelity(&args, !args.under.is_empty(), &fidelity)?;
+    if args.under.is_empty() {
         return Ok(());
     }
-    let all = std::iter::once(recorded).chain(under);
-    let cells = all
-        .map(|v| Cell::simulated(&machine, v, fitted.spec.clone(), "replay".to_owned()))
-        .collect::<Result<Vec<_>>>()?;
+    let count = kernels.variants.len();
+    let cells = (0..count).map(|at| kernels.cell(at, fitted.spec.clone())).collect::<Result<Vec<_>>>()?;
     let store = Store::create(&args.recorded.choice.out)?;
     let backends = common::backends(None)?;
     let shown = Shown::new(args.quiet);
@@ -114,6 +126,41 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return output::result(|out| out.write_all(fidelity.csv().as_bytes()));
     }
     Ok(())
+}
+
+/// The kernels of a replay on its machine.
+struct Replaying {
+    machine: Arc<Machine>,
+    variants: Vec<Variant>,
+    /// Their images, where the kernel's own code replays.
+    images: Option<Vec<CodeImage>>,
+}
+
+impl Replaying {
+    fn of(
+        backend: Backend,
+        variants: Vec<Variant>,
+        machine: &Arc<Machine>,
+        quiet: bool,
+    ) -> Result<Replaying> {
+        let image = |v: &Variant| code::image_of(v, Path::new(""), &Shown::new(quiet));
+        let images = (backend == Backend::Code).then(|| variants.iter().map(image).collect::<Result<_>>());
+        Ok(Replaying { machine: machine.clone(), images: images.transpose()?, variants })
+    }
+    fn cell(&self, at: usize, spec: Spec) -> Result<Cell> {
+        let (variant, load) = (self.variants[at].clone(), "replay".to_owned());
+        match &self.images {
+            Some(images) => Cell::of_code(&self.machine, images[at].clone(), variant, spec, load),
+            None => Cell::simulated(&self.machine, variant, spec, load),
+        }
+    }
+}
+
+impl ReplayArgs {
+    fn backend(&self) -> Result<Backend> {
+        let found = REPLAYERS.into_iter().find(|b| b.name() == self.by);
+        found.ok_or_else(|| Error::unknown("backend of a replay", &self.by, REPLAYERS.map(Backend::name)))
+    }
 }
 
 fn interrupted(what: &str) -> Error {
@@ -198,7 +245,7 @@ impl Sink for Used {
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
-/// The variant of the simulator that stands for the recorded kernel.
+/// The variant that stands for the recorded kernel.
 fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Variant> {
     let name = "as recorded".to_owned();
     if let Some(kernel) = &args.as_kernel {
@@ -207,17 +254,23 @@ fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Va
             ..variant_words::in_short(kernel).map_err(|e| e.context("--as-kernel"))?
         });
     }
-    if record.backend == Backend::Sim {
+    let by_code = args.backend()? == Backend::Code;
+    if record.backend == if by_code { Backend::Code } else { Backend::Sim } {
         return Ok(Variant { name, ..record.variant.clone() });
     }
     let release = if cast.release.is_empty() { &record.kernel } else { &cast.release };
+    // A run of the kernel's own code has a version, v6.1.192.
+    let release = release.trim_start_matches('v');
     let digits = release.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
     let mut parts = digits.split('.');
     let series = [parts.next(), parts.next()].into_iter().flatten().collect::<Vec<_>>().join(".");
     let version = Version::parse(&format!("v{series}")).map_err(|_| {
         Error::input("the recording does not say which kernel ran").help("--as-kernel v6.1 names its profile")
     })?;
-    let plain = Variant::plain(&profile::nearest(version).to_string());
+    let plain = match by_code {
+        true => Variant::plain(&series),
+        false => Variant::plain(&profile::nearest(version).to_string()),
+    };
     let Variant { features, tunables, patch, .. } = record.variant.clone();
     Ok(Variant { name, features, tunables, patch, ..plain })
 }

@@ -14,7 +14,7 @@ use schedlab_base::temp::{TempFile, TempFolder};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::events::Events;
 use schedlab_lab::named::beside;
-use schedlab_record::{Record, RunDir};
+use schedlab_record::{Record, RunDir, explain};
 use schedlab_trace::ctf::Ctf;
 use schedlab_trace::perfetto::{Perfetto, Run, Side};
 use schedlab_trace::text::Text;
@@ -136,6 +136,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     if !args.quiet {
         print_place(&args, &path);
+        let mut records = std::iter::once(&record).chain(of.other);
+        let missing = records.find_map(explain::reasons_missing).filter(|_| !args.plain);
+        missing.iter().for_each(|text| output::note(text));
     }
     Ok(())
 }
@@ -189,6 +192,12 @@ fn print_place(args: &TraceArgs, path: &Path) {
 
 fn events<'a>(args: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
     let simulator_only = args.details || args.counters().any();
+    if let Some(missing) = explain::reasons_missing(record).filter(|_| simulator_only) {
+        let option = if args.details { "--details" } else { "--counters" };
+        return Err(
+            Error::input(format!("{option}: {missing}")).help("leave it out, or run it with --backend sim")
+        );
+    }
     let events = if simulator_only { Events::simulated(record) } else { Events::of(run, record) };
     events?.clocked(&common::SIMULATED).within(args.window.window()?)
 }

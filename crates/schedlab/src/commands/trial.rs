@@ -90,12 +90,6 @@ struct TryArgs {
 }
 
 impl TryArgs {
-    /// The backend, which must run kernels that are built.
-    fn backend(&self) -> Result<Backend> {
-        let built = [Backend::Vm, Backend::Code];
-        let found = built.into_iter().find(|b| b.name() == self.backend);
-        found.ok_or_else(|| Error::unknown("backend of a trial", &self.backend, built.map(Backend::name)))
-    }
     fn budget(&self) -> Option<Budget> {
         self.budget.or(if self.runs.is_none() { Some(trial::BUDGET) } else { None })
     }
@@ -117,7 +111,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
     let experiment = trial.experiment(&args.machine, common::cpus())?;
-    let backend = args.backend()?;
+    let backend = trial::backend(&args.backend)?;
+    args.keep.guest.check(backend)?;
     match backend {
         Backend::Code => schedlab_kernels::check_tools()?,
         _ => builds::ready(true)?,

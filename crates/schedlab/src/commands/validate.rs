@@ -43,8 +43,8 @@ pub(super) struct ValidateArgs {
     /// simulation
     #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
     changes: bool,
-    /// What is judged: sim (our rules) or code (the kernel's own code, built of the case's series; cases in guests)
-    #[arg(long, value_name = "BACKEND", default_value = "sim", conflicts_with = "changes")]
+    /// What is judged: sim (our rules) or code (the kernel's own code, built of the case's kernel; cases in guests)
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
     judged: String,
     /// List the cases
     #[arg(long)]
@@ -89,6 +89,12 @@ impl ValidateArgs {
         } else {
             Err(Error::unknown("format", form, FORMS.iter().copied()))
         }
+    }
+    /// What is judged.
+    pub(super) fn judged(&self) -> Result<Backend> {
+        let known = [Backend::Sim, Backend::Code];
+        let found = known.into_iter().find(|b| b.name() == self.judged);
+        found.ok_or_else(|| Error::unknown("--judged", &self.judged, known.map(Backend::name)))
     }
     fn cases(&self) -> Result<Vec<Case>> {
         let all = match (self.draw, self.files.as_slice()) {
@@ -215,13 +221,12 @@ fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
 /// The plans of a case's sides.
 fn plan(args: &ValidateArgs, case: &Case) -> Result<Sides> {
     let sides = sides::plan(case, args.runs)?;
-    match Backend::parse(&args.judged) {
-        Ok(Backend::Sim) => Ok(sides),
-        Ok(Backend::Code) if case.control.is_some() => Err(Error::machine(
+    match args.judged()? {
+        Backend::Code if case.control.is_some() => Err(Error::machine(
             "a control has a fault of the simulator's, which the kernel's own code can't have",
         )),
-        Ok(Backend::Code) => sides.by_code(case, &Shown::new(args.quiet)),
-        _ => Err(Error::unknown("--judged", &args.judged, ["sim", "code"])),
+        Backend::Code => sides.by_code(case, &Shown::new(args.quiet)),
+        _ => Ok(sides),
     }
 }
 

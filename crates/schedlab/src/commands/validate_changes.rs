@@ -4,14 +4,17 @@
 //! runs, so a case needs many, and a boot takes as long as ten.
 
 use super::validate::{ValidateArgs, reason};
+use crate::listener::Shown;
 use crate::{cases, common, output};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_compare::agreement::NotRun;
 use schedlab_compare::agreement::changes::{ChangeResult, Changes};
 use schedlab_lab::guests::GuestSetup;
 use schedlab_lab::validate::changes::{self, ChangeCase};
-use schedlab_lab::{Options, RunRequest};
+use schedlab_lab::{Lab, Options, Plan, RunRequest, code};
+use schedlab_record::{Record, Store};
 use schedlab_report::text::wrap;
+use std::path::Path;
 
 /// Runs or lists the cases, and prints the result in a form of `validate`.
 ///
@@ -19,6 +22,7 @@ use schedlab_report::text::wrap;
 /// For an error in a case, when a run fails for another reason than that this machine can't make it, and when a case
 /// does not pass.
 pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
+    args.judged()?;
     let all = match args.files.as_slice() {
         [] => cases::changes(common::cpus())?,
         files => files.iter().map(|f| changes::load(f, common::cpus())).collect::<Result<_>>()?,
@@ -89,5 +93,29 @@ fn judge_change(args: &ValidateArgs, case: &ChangeCase) -> Result<ChangeResult> 
     };
     let made = common::compared(&request, case.experiment.clone(), args.quiet)?;
     let warnings = made.comparison.warnings.into_iter().map(|w| w.warning).collect();
-    Ok(ChangeResult::of(&case.switched(), &made.records, warnings))
+    let mut records = made.records;
+    if args.judged()? == Backend::Code {
+        records.retain(|record| record.backend == Backend::Vm);
+        records.extend(by_code(args, case, &made.plan)?);
+    }
+    Ok(ChangeResult::of(&case.switched(), &records, warnings))
+}
+
+/// The runs of the kernel's own code that are like a plan's runs in guests.
+fn by_code(args: &ValidateArgs, case: &ChangeCase, plan: &Plan) -> Result<Vec<Record>> {
+    let shown = Shown::new(args.quiet);
+    let folder = case.experiment.file.parent().unwrap_or(Path::new("."));
+    let variants = case.experiment.clone().in_guests().variants;
+    let in_guests = |at: &usize| plan.cells[*at].backend == Backend::Vm;
+    let guests: Vec<usize> = (0..plan.cells.len()).filter(in_guests).collect();
+    let cell = |at: &usize| code::beside_guest(&plan.cells[*at], &variants, folder, &shown);
+    let cells = guests.iter().map(cell).collect::<Result<Vec<_>>>()?;
+    let seeds: Vec<u64> =
+        plan.runs.iter().filter(|r| guests.first() == Some(&r.cell)).map(|r| r.seed).collect();
+    let Some(first) = seeds.iter().min() else { return Ok(Vec::new()) };
+    let backends = common::backends(None)?;
+    let lab = Lab::here(&backends, &shown);
+    let made =
+        lab.compared_cells(cells, &Store::create(&args.out)?, (seeds.len() as u64, *first), Vec::new())?;
+    Ok(made.records)
 }

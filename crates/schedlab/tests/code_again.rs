@@ -1,0 +1,218 @@
+//! What is made of stored runs of backend 'code': each is made again by a process of its own, and is the same run.
+
+use crate::code::has_source;
+use crate::common::{Lab, fake_tree};
+use std::path::Path;
+
+/// A run of schbench on the code of 6.1, stored in `out`; `more` options.
+fn stored(lab: &Lab, out: &str, more: &[&str]) {
+    let words =
+        ["bench", "schbench", "-m", "1", "-t", "6", "-r", "200ms", "--machine", "smp-4", "--kernel", "6.1"];
+    lab.ok(&[&words[..], &["--backend", "code", "--out", out, "--quiet"], more].concat());
+}
+
+#[test]
+fn a_run_without_kept_events_is_made_again_and_says_what_it_lacks() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    stored(&lab, "runs", &[]);
+    stored(&lab, "kept", &["--keep-events"]);
+    let text = |store: &str, more: &[&str]| {
+        lab.ok(&[&["trace", store, "--format", "text", "-o", "-", "-q"], more].concat())
+    };
+    let again = text("runs", &[]);
+    assert!(again.matches("sched_switch:").count() > 30, "{again:.500}");
+    assert_eq!(again, text("kept", &[]), "the events are those that the run kept");
+    let part = text("runs", &["--from", "50ms", "--for", "10ms"]);
+    assert!(!part.is_empty() && part.len() < again.len() / 4, "{} of {}", part.len(), again.len());
+    let (_, said) = lab.run(&["trace", "runs", "-o", "x.pftrace"], 0);
+    assert!(said.contains("reasons are missing"), "{said}");
+    for option in [&["--details"][..], &["--counters", "load"]] {
+        let (_, said) = lab.run(&[&["trace", "runs"], option].concat(), 2);
+        assert!(said.contains("reasons are missing") && said.contains(option[0]), "{said}");
+    }
+    let replayed = lab.json(&["replay", "runs", "--json", "-q"]);
+    assert_eq!(replayed["kernel"], "v6.1", "{replayed:.300}");
+    let left: Vec<_> = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().collect();
+    let ours = format!(".schedlab-code-{}", std::process::id());
+    assert!(!left.iter().any(|e| e.file_name().to_string_lossy().starts_with(&ours)), "{left:?}");
+}
+
+#[test]
+fn waits_are_explained_without_claims_about_what_nobody_knows() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    stored(&lab, "runs", &[]);
+    let found = lab.json(&["explain", "runs", "--json"]);
+    let chances: Vec<_> =
+        found["worst"].as_array().unwrap().iter().filter_map(|w| w.get("idle_meanwhile")).collect();
+    assert!(!chances.is_empty() && chances.iter().all(|c| c["reasons_missing"] == true), "{found:.600}");
+    let text = lab.ok(&["explain", "runs"]);
+    assert!(text.contains("reasons are missing") && text.contains("why is not known"), "{text}");
+    for claim in ["no balance pass", "no tick fell", "probe"] {
+        assert!(!text.contains(claim), "{text}");
+    }
+    let idle = lab.json(&["explain", "runs", "--idle-while-waiting", "--json"]);
+    let causes: Vec<&str> =
+        idle["causes"].as_array().unwrap().iter().filter_map(|c| c["cause"].as_str()).collect();
+    assert!(causes.iter().all(|c| !c.starts_with("newidle") && *c != "out_of_reach"), "{causes:?}");
+    assert!(idle["notes"].to_string().contains("reasons are missing"), "{}", idle["notes"]);
+    let tail = lab.json(&["explain", "runs", "--metric", "run_delay.p50", "--json"]);
+    assert!(tail["samples"].as_u64().unwrap() > 0, "{tail:.300}");
+    lab.ok(&["report", "runs", "-o", "page.html"]);
+    let page = std::fs::read_to_string(lab.path().join("page.html")).unwrap();
+    assert!(page.contains("class=\"strip\"") && !page.contains("can't be shown over time"));
+}
+
+#[test]
+fn a_record_that_says_other_than_the_run_is_refused() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    stored(&lab, "runs", &[]);
+    let cell =
+        std::fs::read_dir(lab.path().join("runs")).unwrap().flatten().find(|e| e.path().join("1").is_dir());
+    let path = cell.unwrap().path().join("1/record.json");
+    let record = std::fs::read_to_string(&path).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let switches = json["counters"]["switches.voluntary"].as_u64().unwrap();
+    json["counters"]["switches.voluntary"] = (switches + 1).into();
+    std::fs::write(&path, json.to_string()).unwrap();
+    let run = path.parent().unwrap().display().to_string();
+    let (_, said) = lab.run(&["trace", &run, "-o", "x.pftrace"], 1);
+    assert!(said.contains("switches.voluntary differs") && !lab.path().join("x.pftrace").exists(), "{said}");
+    json["code"]["image"] = "00000000000000000000000000000000".into();
+    std::fs::write(&path, json.to_string()).unwrap();
+    let (_, said) = lab.run(&["trace", &run, "-o", "x.pftrace"], 3);
+    assert!(said.contains("no longer has image 00000000"), "{said}");
+}
+
+#[test]
+fn a_schedule_is_replayed_by_the_kernels_own_code() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    stored(&lab, "runs", &[]);
+    let words = ["replay", "runs", "--by", "code", "--json", "-q"];
+    let own = lab.json(&words);
+    let off = |metric: &str| {
+        let row = own["metrics"].as_array().unwrap().iter().find(|m| m["metric"] == metric).unwrap();
+        let (recorded, replayed) = (row["recorded"].as_f64().unwrap(), row["replayed"].as_f64().unwrap());
+        (replayed - recorded).abs() / recorded
+    };
+    assert!(own["kernel"].as_str().unwrap().starts_with("v6.1."), "{own:.300}");
+    assert!(off("cpu_time") <= 0.05 && off("switches.voluntary") <= 0.3, "{own}");
+    let under =
+        [&words[..], &["--under", "6.1:NO_WAKEUP_PREEMPTION", "--runs", "2", "--out", "replays"]].concat();
+    let both = lab.json(&under);
+    let cells = both["cells"].as_array().unwrap();
+    assert!(cells.len() == 2 && cells.iter().all(|c| c["backend"] == "code"), "{both:.500}");
+    let (_, said) = lab.run(&["replay", "runs", "--by", "vm"], 2);
+    assert!(said.contains("unknown backend of a replay 'vm'"), "{said}");
+}
+
+#[test]
+fn a_hunt_judges_workloads_by_the_kernels_own_code() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let words = [
+        "hunt",
+        "6.1+NO_WAKEUP_PREEMPTION",
+        "--backend",
+        "code",
+        "--machine",
+        "smp-2",
+        "--evals",
+        "6",
+        "--seed",
+        "5",
+    ];
+    let found = lab.json(&[&words[..], &["--json", "-q"]].concat());
+    assert_eq!(found["evals"], 6, "{found:.300}");
+    let all = found["found"].as_array().unwrap();
+    assert!(!all.is_empty(), "wakeups that preempt nobody are late: {found:.300}");
+    for one in all {
+        assert_eq!(one["confirmed"][0]["backend"], "code", "{one}");
+    }
+    let file = all[0]["experiment"].as_str().unwrap();
+    lab.ok(&["run", file, "--backend", "code", "--runs", "1", "-q", "--out", "hunt/runs"]);
+    let (_, said) = lab.run(&["hunt", "6.1+NO_WAKEUP_PREEMPTION", "--backend", "host"], 2);
+    assert!(said.contains("unknown backend of a hunt 'host'"), "{said}");
+}
+
+#[test]
+fn kernels_named_on_the_command_line_run_the_variants_of_their_series() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("two.toml", &format!("{}[[variant]]\nkernel = \"v6.1\"\n", crate::common::SMALL));
+    let words = [
+        "run",
+        "two.toml",
+        "--kernel",
+        "6.1",
+        "--backend",
+        "code",
+        "--load",
+        "1x2",
+        "--runs",
+        "1",
+        "--json",
+        "-q",
+    ];
+    let made = lab.json(&words);
+    let variants: Vec<&str> =
+        made["cells"].as_array().unwrap().iter().filter_map(|c| c["variant"].as_str()).collect();
+    assert_eq!(variants, ["v6.1"]);
+    let (_, said) = lab.run(&["run", "two.toml", "--kernel", "6.1"], 2);
+    assert!(said.contains("--backend vm or --backend code"), "{said}");
+    let (_, said) = lab.run(&["run", "two.toml", "--backend", "code", "--guest-mode", "real-time"], 2);
+    assert!(said.contains("--backend vm"), "{said}");
+    fake_tree(&lab);
+    let (_, said) =
+        lab.run(&["bench", "pipe", "--backend", "code", "--kernel", "image", "--machine", "smp-2"], 2);
+    assert!(said.contains("is a kernel's image") && said.contains("backend 'vm' boots"), "{said}");
+}
+
+#[test]
+fn an_image_is_built_listed_and_removed_by_name() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    stored(&lab, "runs", &[]);
+    let built = lab.json(&["kernel", "build", "--code", "6.1", "--json", "-q"]);
+    let (name, path) = (built["name"].as_str().unwrap(), built["path"].as_str().unwrap());
+    assert_eq!(built["new"], false, "the run has built it: {built:.300}");
+    let text = lab.ok(&["kernel", "build", "--code", "6.1", "-q"]);
+    for part in [name, "was there already", path, "release 6.1.", "FAIR_GROUP_SCHED", "HZ=250"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (from, to) = (Path::new(path).parent().unwrap(), lab.path().join("cache/images").join(name));
+    std::fs::create_dir_all(&to).unwrap();
+    for file in ["image.so", "config", "image.json"] {
+        std::fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+    let list = lab.json(&["kernel", "list", "--cache", "cache", "--json"]);
+    let row = &list["code"][0];
+    assert_eq!((&row["name"], &row["hash"]), (&built["name"], &built["hash"]), "{row:.300}");
+    assert!(
+        row["size_bytes"].as_u64().unwrap() > 100_000 && row["last_use_s"].as_u64().is_some(),
+        "{row:.300}"
+    );
+    let shown = lab.ok(&["kernel", "list", "--cache", "cache"]);
+    assert!(shown.contains("patches: none, used 0 min ago"), "{shown}");
+    let (_, said) = lab.run(&["kernel", "remove", "base-0", "--cache", "cache"], 2);
+    assert!(said.contains("'base-0'"), "{said}");
+    assert!(lab.ok(&["kernel", "remove", name, "--cache", "cache"]).contains("removed"));
+    assert!(!to.exists());
+}

@@ -1,0 +1,126 @@
+//! A bisection on backend 'code': four commits of 6.1's scheduler, of which one moves a metric.
+
+use crate::code::has_source;
+use crate::common::{Lab, texts};
+use schedlab_base::testing::skipped;
+use schedlab_kernels::cache;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The tree of 6.1 in the cache, and a folder of objects that an image left.
+fn source() -> Option<(PathBuf, PathBuf)> {
+    let folders = std::fs::read_dir(cache::folder(None).ok()?.join("sources")).ok()?;
+    let is_61 = |path: &PathBuf| path.to_string_lossy().contains("/linux-source-6.1_");
+    let source = folders.flatten().map(|e| e.path()).find(is_61)?;
+    let is_code = |path: &PathBuf| path.to_string_lossy().contains("/obj-code-");
+    let objects = std::fs::read_dir(&source).ok()?.flatten().map(|e| e.path()).find(is_code)?;
+    Some((source.join("tree"), objects))
+}
+
+/// The files of the tree that an image is made of. A whole tree would take minutes.
+fn needed(tree: &Path, objects: &Path) -> BTreeSet<String> {
+    let prefix = format!("{}/", tree.display());
+    let mut all = BTreeSet::new();
+    let mut folders = vec![objects.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().flatten().map(|e| e.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "cmd") {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                all.extend(
+                    text.split_whitespace().filter_map(|w| w.strip_prefix(&prefix)).map(str::to_owned),
+                );
+            }
+        }
+    }
+    all.retain(|file| tree.join(file).is_file() && !file.starts_with("arch/sim/"));
+    all
+}
+
+fn git(lab: &Lab, words: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command
+        .current_dir(lab.path().join("linux"))
+        .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+        .args(words);
+    let said = command.output().unwrap();
+    assert!(said.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&said.stderr));
+    String::from_utf8_lossy(&said.stdout).trim().to_owned()
+}
+
+/// Whether a file of the tree is read by the build's configuration and scripts.
+fn is_of_build(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let folders = ["scripts/", "include/", "arch/x86/include/", "kernel/", "tools/include/"];
+    ["Kconfig", "Makefile", "Kbuild"].iter().any(|kind| name.starts_with(kind))
+        || folders.iter().any(|folder| file.starts_with(folder))
+}
+
+fn files_below(tree: &Path, folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        let file = path.strip_prefix(tree).unwrap().to_string_lossy().into_owned();
+        if kind.is_dir() && file != "arch/sim" {
+            files_below(tree, &path, found);
+        } else if kind.is_file() && is_of_build(&file) {
+            found.push(file);
+        }
+    }
+}
+
+/// Commits what the build needs in the lab's folder `linux`.
+fn repository(lab: &Lab, tree: &Path, objects: &Path) {
+    let linux = lab.path().join("linux");
+    let mut files: Vec<String> = needed(tree, objects).into_iter().collect();
+    files_below(tree, tree, &mut files);
+    for file in files {
+        let to = linux.join(&file);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(tree.join(&file), to).unwrap();
+    }
+    git(lab, &["init", "-q"]);
+    commit(lab, "6.1");
+}
+
+fn commit(lab: &Lab, subject: &str) -> String {
+    git(lab, &["add", "-f", "."]);
+    git(lab, &["commit", "-qm", subject]);
+    git(lab, &["rev-parse", "HEAD"])
+}
+
+/// Replaces a text in the scheduler's file and commits that.
+fn change(lab: &Lab, from: &str, to: &str, subject: &str) -> String {
+    let path = lab.path().join("linux/kernel/sched/fair.c");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{from}");
+    std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    commit(lab, subject)
+}
+
+#[test]
+fn the_commit_that_moved_a_metric_is_found_by_its_own_code() {
+    if !has_source() {
+        return;
+    }
+    let Some((tree, objects)) = source() else { return skipped("an image of 6.1 in the cache") };
+    let lab = Lab::new();
+    repository(&lab, &tree, &objects);
+    let comment = "// a comment\n#include <linux/energy_model.h>";
+    change(&lab, "#include <linux/energy_model.h>", comment, "a comment");
+    let granularity = "normalized_sysctl_sched_wakeup_granularity\t= ";
+    let first =
+        change(&lab, &format!("{granularity}1000000UL"), &format!("{granularity}20000000UL"), "late wakeups");
+    change(&lab, "// a comment", "// another comment", "another comment");
+    let words = ["bisect", "--linux", "linux", "--good", "HEAD~3", "--backend", "code", "--json", "-q"];
+    let of = ["--metric", "switches.involuntary", "--load", "hogs", "--machine", "smp-2"];
+    let mut command = lab.command(&[&words[..], &of].concat());
+    let output = command.env("SCHEDLAB_CACHE_DIR", lab.path().join("cache")).output().unwrap();
+    let (out, said) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(found["first"][0]["hash"], first.as_str(), "{found}");
+    assert!(found["good"].as_f64() > found["bad"].as_f64(), "{found}");
+    assert!(found["steps"].as_array().unwrap().iter().all(|s| s["settled"] == true), "{found}");
+}
