@@ -128,7 +128,10 @@ extern "C" fn step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
 }
 
 fn end(code: &Code, context: *mut c_void) -> ! {
-    let calls = code.names(&code.calls(fault::interrupted(context)));
+    let at = code.calls(fault::interrupted(context));
+    // What is inlined where the loop was met is a part of the function that loops.
+    let inlined = code.names(&at[..at.len().min(1)]).len().saturating_sub(1);
+    let calls = code.names(&at).split_off(inlined);
     let seconds = LIMIT.load(Relaxed);
     fault::end(
         &format!("the kernel code is in an endless loop: a call has taken {seconds} s of CPU time"),
