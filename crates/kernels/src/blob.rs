@@ -136,7 +136,8 @@ pub fn put(root: &Path, path: &str, content: Option<&Blob>) -> Result<()> {
         return symlink(target(blob), &place).map_err(failed);
     }
     if now.is_none_or(|n| is_link(&n) || n.bytes != blob.bytes) {
-        fs::write(&place, &blob.bytes).map_err(failed)?;
+        // The old file may be one of several names of the same content, in another tree.
+        temp::write_whole(&place, &blob.bytes)?;
     }
     set_kind(&place, blob.kind)
 }

@@ -21,6 +21,7 @@ mod symbols;
 mod task;
 mod turns;
 mod user;
+mod verbs;
 pub mod watchdog;
 
 pub use kernel::{Debug, Kernel};

@@ -1,5 +1,5 @@
-//! Virtual machines on the kernel's own code: the host's side. Guests' kernels are [`Guest`]s, which the caller of a run
-//! gives; the host's threads are tasks of the image. The order of steps is that of `sim/src/nested/drive.rs`.
+//! Virtual machines on the kernel's own code: the host's side. Guests' kernels are [`Guest`]s, which the caller of a
+//! run gives; the host's threads are tasks of the image. The order of steps is that of `sim/src/nested/drive.rs`.
 //!
 //! A sleeping vCPU whose timer is set anew by another vCPU is woken, and sleeps again until then: the image's timers
 //! belong to the task that starts them. Times are ns since the run began.

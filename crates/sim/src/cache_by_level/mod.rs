@@ -1,7 +1,7 @@
 //! The memory hierarchy of a machine ([`schedlab_world::cache_by_level`]) asked and driven.
 //!
 //! [`Model`] runs D003's procedure on it ([`schedlab_machine::migration::measure`]), so that any machine can be asked
-//! what the kernel would have found at boot; [`survey`] answers for all distances, `cutoffs` for the domains of a kernel.
+//! what the kernel would have found at boot. [`survey`] answers for all distances, `cutoffs` for a kernel's domains.
 //! `drive` takes tasks' operations over their working sets.
 //!
 //! Times are ns, sizes bytes unless a name says KB.

@@ -1,7 +1,7 @@
 //! The memory hierarchy: which cache holds which part of a working set, and what touching it costs.
 //!
 //! [`Hierarchy`] is the state: caches by level, size, line and sharing, as `[[cache]]` of a machine file lists them.
-//! [`Sets`] has the working sets of a run's tasks in it; the drivers of both simulators take their operations over them.
+//! [`Sets`] has the working sets of a run's tasks in it; the drivers of both simulators take operations over them.
 //! On a machine without `[[cache]]`, [`crate::cache_by_core`] prices moves and displacement as a whole.
 //!
 //! The unit is a block, some lines in a row. Simplifications: a block is in the caches of one CPU's path at a time
