@@ -26,7 +26,13 @@ pub fn remove(names: &[String], cache: &Path) -> Result<Vec<Removed>> {
         let folders: Vec<&PathBuf> = all.iter().filter(|folder| shelf::name(folder) == *name).collect();
         if folders.is_empty() {
             let known = known();
-            return Err(Error::unknown("kernel in the cache", name, known.iter().map(String::as_str)));
+            let like = known.iter().map(String::as_str).filter(|known| known.contains(name.as_str()));
+            let like: Vec<&str> = like.collect();
+            let remedy = match like.as_slice() {
+                [] => "'schedlab kernel list' shows all names".to_owned(),
+                some => format!("'schedlab kernel list' shows all names; like it: {}", some.join(", ")),
+            };
+            return Err(Error::input(format!("there is no kernel '{name}' in the cache")).help(remedy));
         }
         found.extend(folders);
     }

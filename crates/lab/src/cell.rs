@@ -142,7 +142,8 @@ impl Cell {
         }
         machine.fit()?;
         spec.clone().with_groups(&variant.groups)?;
-        code::settings(&variant.features, &variant.tunables)?;
+        code::settings(&variant.features, &variant.tunables)
+            .map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
         let machine =
             if machine.kernels.is_empty() { machine.clone() } else { Arc::new(machine.under(image.version)) };
         Ok(Cell {

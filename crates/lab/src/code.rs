@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::listener::Listener;
-use crate::own_words;
+use crate::patch_names;
 use crate::{builds, guests};
 use schedlab_base::{Error, Result, Version};
 use schedlab_kernel::variant::RUNNING;
@@ -110,7 +110,7 @@ pub fn driven(
     if named.is_empty() {
         let one = |v: &&Variant| {
             let (variant, of) = ((*v).clone(), Some(v.name.clone()));
-            Ok(Driven { image: image_of(v, folder, listener).map_err(elsewhere)?, variant, of })
+            Ok(Driven { image: image_of(v, folder, listener)?, variant, of })
         };
         return real.iter().map(one).collect();
     }
@@ -126,15 +126,6 @@ pub fn driven(
     let images = images.collect::<Result<Vec<_>>>()?;
     let given = guests::on_given(&images, &real).into_iter();
     Ok(given.map(|(variant, image, of)| Driven { variant, image, of }).collect())
-}
-
-/// The error of a variant's image, with what may be run instead.
-fn elsewhere(e: Error) -> Error {
-    let rest = "--variant NAME runs other variants, --kernel KERNEL those of its series";
-    match e.remedy().map(|help| format!("{help}; {rest}")) {
-        Some(help) => e.help(help),
-        None => e,
-    }
 }
 
 /// The cell of the kernel's own code that is like a guest's: the variant's image on the machine that is simulated
@@ -249,7 +240,7 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result
             continue;
         }
         let known = TUNABLES.iter().find(|(ours, ..)| ours == name);
-        if known.is_none() && !own_words::is_known(name) {
+        if known.is_none() && !patch_names::is_known(name) {
             all.push(Setting::Tunable(name.clone(), value.to_string()));
             continue;
         }

@@ -2,7 +2,7 @@
 //! all cells of the vm backend.
 
 use crate::cell::Cell;
-use crate::{own_words, scx, variant_checks};
+use crate::{patch_names, scx, variant_checks};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
@@ -109,7 +109,7 @@ pub fn is_real(kernel: &str) -> bool {
 /// does not know. The simulator knows a patch by its features: all that the variant switches are in the
 /// table.
 pub fn is_real_variant(variant: &Variant) -> bool {
-    let known = !variant.features.is_empty() && own_words::knows(variant);
+    let known = !variant.features.is_empty() && patch_names::knows(variant);
     is_real(&variant.kernel) || variant.scx.is_some() || (!variant.patch.is_empty() && !known)
 }
 

@@ -16,7 +16,7 @@
 //! * *Run*: a cell and a seed. A simulated run is a function of the two, so a stored run is never made again.
 //! * [`Plan`]: cells, and their runs in an order in which variants alternate (A B B A).
 //! * [`Executor`]: makes the record of one cell and seed. [`Backends`] is the executor of all backends: the simulator,
-//!   the running kernel (`host`), and kernels in guests (`vm`).
+//!   the kernel's own code (`code`), the running kernel (`host`), and kernels in guests (`vm`).
 //! * *Store*: the folder that keeps records, by cell and seed (`schedlab_record::Store`).
 //! * [`RunRequest`]: what is asked of an experiment: backend, part, number of runs, budget. A [`Lab`] makes its runs,
 //!   and compares them.
@@ -77,8 +77,8 @@ pub mod machines;
 pub mod memory_estimate;
 pub mod named;
 pub mod noise_floor;
-mod own_words;
 pub mod packed_cell;
+mod patch_names;
 pub mod plan;
 pub mod profile;
 pub mod replay;

@@ -102,7 +102,7 @@ pub fn plan_on_code(
         let series = Version::new(image.version.major, image.version.minor).to_string();
         (driven, variant.name.as_str(), guests::simulated_as(variant, variant.name.clone(), series))
     });
-    let twins = twins(found, ("code.twins", "code"), &mut warnings);
+    let twins = twins(found, "code.twins", &mut warnings);
     let mut cells = Vec::new();
     for load in &experiment.loads {
         let (machine, name) = (&machines[load.machine], || load.name.clone());
@@ -110,7 +110,7 @@ pub fn plan_on_code(
         for Driven { variant, image, .. } in variants.iter().filter(|d| runs(d)) {
             cells.push(Cell::of_code(machine, image.clone(), variant.clone(), load.spec.clone(), name())?);
         }
-        let simulated = twinned && is_simulated_by_rules(load, ("code.twins", "code"), &mut warnings);
+        let simulated = twinned && is_simulated_by_rules(load, "code.twins", &mut warnings);
         for (_, twin) in twins.iter().filter(|(d, _)| simulated && runs(d)) {
             cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), name())?);
         }
@@ -183,7 +183,7 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
     let folder = experiment.file.parent().unwrap_or(Path::new("."));
     let variants = guests.variants(&experiment.variants, experiment.real, folder, &mut warnings)?;
     let found = variants.iter().map(|h| (h, h.variant.name.as_str(), guests::simulated(h)));
-    let twins = twins(found, ("vm.twins", "guests"), &mut warnings);
+    let twins = twins(found, "vm.twins", &mut warnings);
     let built: Vec<Arc<Machine>> =
         machines(experiment).iter().map(|m| shape::as_built(m).map(Arc::new)).collect::<Result<_>>()?;
     let twin_of = |m: &Arc<Machine>| guests::twin_machine(m, guests.mode).map(Arc::new);
@@ -198,7 +198,7 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
         for hosted in variants.iter().filter(|h| runs(h)) {
             cells.push(hosted_cell(machine, load, hosted, guests)?);
         }
-        let simulated = is_simulated_by_rules(load, ("vm.twins", "guests"), &mut warnings);
+        let simulated = is_simulated_by_rules(load, "vm.twins", &mut warnings);
         for (_, twin) in twins.iter().filter(|(h, _)| simulated && runs(h)) {
             let machine = &beside[load.machine];
             cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), load.name.clone())?);
@@ -213,7 +213,7 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
 }
 
 /// Whether our rules simulate a load; a warning says why not. A command has no program to simulate.
-fn is_simulated_by_rules(load: &Load, (code, what): (&str, &str), warnings: &mut Vec<Warning>) -> bool {
+fn is_simulated_by_rules(load: &Load, warning: &str, warnings: &mut Vec<Warning>) -> bool {
     if matches!(load.spec, Spec::Command(_)) {
         return false;
     }
@@ -221,17 +221,18 @@ fn is_simulated_by_rules(load: &Load, (code, what): (&str, &str), warnings: &mut
     let has_deadlines =
         load.spec.build(0).is_ok_and(|built| built.attrs().any(|attr| attr.policy == Policy::Deadline));
     if has_deadlines {
-        let text = format!("load '{}' is not simulated beside its {what}: SCHED_DEADLINE", load.name);
-        warnings.push(Warning::new(code, text));
+        let text =
+            format!("load '{}': our rules have no SCHED_DEADLINE, so they do not simulate it", load.name);
+        warnings.push(Warning::new(warning, text));
     }
     !has_deadlines
 }
 
 /// The simulations beside real kernels, each once; `found` has the variant's name and its simulation. What has none is
-/// a warning of that code, and so is what is simulated once for several; `what` are the real kernels' runs, for people.
+/// in a warning of that code, and so is what is simulated once for several.
 fn twins<'a, T>(
     found: impl Iterator<Item = (&'a T, &'a str, Result<Variant>)>,
-    (code, what): (&str, &str),
+    warning: &str,
     warnings: &mut Vec<Warning>,
 ) -> Vec<(&'a T, Variant)> {
     let (mut untwinned, mut alike): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -248,12 +249,12 @@ fn twins<'a, T>(
         }
     }
     if !untwinned.is_empty() {
-        let text = format!("not simulated beside their {what}: {}", untwinned.join("; "));
-        warnings.push(Warning::new(code, text));
+        let text = format!("not simulated by our rules beside them: {}", untwinned.join("; "));
+        warnings.push(Warning::new(warning, text));
     }
     if !alike.is_empty() {
         let text = format!("simulated once, the profile is the same: {}", alike.join(", "));
-        warnings.push(Warning::new(code, text));
+        warnings.push(Warning::new(warning, text));
     }
     twins
 }

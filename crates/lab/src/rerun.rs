@@ -1,4 +1,4 @@
-//! A stored run, simulated again from its record alone, with a sink that asks for details.
+//! A stored run on a simulated machine, made again from its record alone, with a sink that asks for details.
 //!
 //! The same build makes the same run: what the record says of its waits is met again at the same instants, to the
 //! nanosecond. A record of another version of the model is refused, since this one would make another run. A run of the

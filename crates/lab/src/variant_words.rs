@@ -1,7 +1,7 @@
 //! Reads kernels and variants from words, as a command line has them: `v6.5+SIS_FIRST_IDLE`, `mine=v4.5:hz=1000`.
 
 use crate::experiment::{MIGRATION, set_attribute, set_migration};
-use crate::{guests, here, own_words, variant_checks};
+use crate::{guests, here, patch_names, variant_checks};
 use schedlab_base::{Backend, Error, Ns, Result, Version, printable};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
@@ -156,7 +156,7 @@ pub fn with_changes(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
 fn tunable(all: &mut BTreeMap<String, u64>, text: &str) -> Result<()> {
     let (name, value) = text.split_once('=').ok_or_else(|| no_tunable(text))?;
     // Whether the kernel may have a name of its own is known when all words are read.
-    let value = own_words::read_tunable(name, value, true).map_err(|e| match e.remedy() {
+    let value = patch_names::read_tunable(name, value, true).map_err(|e| match e.remedy() {
         Some(_) => e,
         None => e.help("write it as hz=1000"),
     })?;
@@ -171,12 +171,12 @@ fn no_tunable(text: &str) -> Error {
 fn checked(variant: Variant) -> Result<Variant> {
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
     // Features and tunables of a patch may be its own: its kernel is asked when it is built, or runs.
-    let own = own_words::may_have(&variant) && !own_words::knows(&variant);
+    let own = patch_names::may_have(&variant) && !patch_names::knows(&variant);
     if !own {
         variant.at.iter().try_for_each(Change::check).map_err(named)?;
     }
     variant_checks::attributes(&variant).map_err(named)?;
-    own_words::check_tunables(&variant)?;
+    patch_names::check_tunables(&variant)?;
     if variant.kernel != RUNNING && !own {
         variant.changes()?;
     }

@@ -60,7 +60,7 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
             "",
             &format!(
                 "Change: typical, trimmed, over runs, with its 95% interval.{flag}{} {}{}",
-                own_words(c),
+                patch_names(c),
                 legend::words(c),
                 legend::looks(c)
             )
@@ -69,7 +69,7 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
 }
 
 /// The meaning of [`OWN`], after a space; empty if no row has it.
-fn own_words(c: &Comparison) -> String {
+fn patch_names(c: &Comparison) -> String {
     if c.comparisons.iter().any(|r| r.own) {
         format!(" {OWN} the workload's own result.")
     } else {

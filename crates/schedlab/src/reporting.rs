@@ -227,7 +227,7 @@ impl Stored<'_> {
 fn made_again(again: Rerun<'_>, quiet: bool) -> Result<Strips> {
     let again = again.clocked(&common::SIMULATED);
     let bar = Bar::simulated(quiet, again.length(), &common::SIMULATED);
-    bar.say("the run is simulated again".to_owned());
+    bar.say("the run is made again".to_owned());
     let made = again.strips(ROOM, interrupt::stop_flag()?)?;
     drop(bar);
     made.ok_or_else(|| Error::new(ErrorKind::CheckFailed, "interrupted: the page was not written"))

@@ -165,6 +165,7 @@ fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_r
     std::fs::write(lab.0.path().join("dead.json"), file).unwrap();
     let words = ["dead.json", "--machine", "smp-2"];
     let run = bench(&lab, &words);
+    assert!(!run["warnings"].to_string().contains("WARNING in"), "{}", run["warnings"]);
     assert_eq!(figure(&run, "task.dead.switches.involuntary"), 0.0);
     assert!(figure(&run, "task.dead.wakeup_delay.p90") < 100_000.0, "{run:.300}");
     let cpu_time = figure(&run, "task.dead.cpu_time");

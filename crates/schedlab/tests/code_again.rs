@@ -170,9 +170,10 @@ fn kernels_named_on_the_command_line_run_the_variants_of_their_series() {
         "-q",
     ];
     let made = lab.json(&words);
-    let variants: Vec<&str> =
-        made["cells"].as_array().unwrap().iter().filter_map(|c| c["variant"].as_str()).collect();
-    assert_eq!(variants, ["v6.1"]);
+    let cells = made["cells"].as_array().unwrap().iter();
+    let cells: Vec<(&str, &str)> =
+        cells.filter_map(|c| Some((c["variant"].as_str()?, c["backend"].as_str()?))).collect();
+    assert_eq!(cells, [("v6.1", "code"), ("v6.1", "sim")]);
     let (_, said) = lab.run(&["run", "two.toml", "--kernel", "6.1"], 2);
     assert!(said.contains("--backend vm or --backend code"), "{said}");
     let (_, said) = lab.run(&["run", "two.toml", "--backend", "code", "--guest-mode", "real-time"], 2);

@@ -65,16 +65,15 @@ pub fn run(
         setup;
     if workload.attrs().any(|a| a.policy == Policy::Deadline) {
         let text = "the simulator's rules have no SCHED_DEADLINE";
-        return Err(
-            Error::input(text).help("backend 'code' runs it: the kernel's own class (--backend code)")
-        );
+        return Err(Error::input(text)
+            .help("the kernel's own class has it (--backend code), and live kernels run it"));
     }
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
     if machine.turns.is_some() && !(workload.nested.is_empty() && workload.remotes.is_empty()) {
         let text =
             format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
-        return Err(Error::input(text));
+        return Err(Error::input(text).help("take a machine without [turns]"));
     }
     let (mut guests, mut links) = (Guests::of(machine, &mut workload)?, Links::of(machine, &mut workload)?);
     confine(&mut workload, machine)?;

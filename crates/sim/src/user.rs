@@ -174,7 +174,7 @@ impl System<'_> {
             && self.tasks[curr].background
             && let Some(machine) = self.vhost_of(curr)
         {
-            return self.vhost_goes_on(cpu, curr, machine);
+            return self.vhost_continues(cpu, curr, machine);
         }
         if self.tasks[curr].own.is_some() && self.sets_up(cpu, curr) {
             return;

@@ -63,7 +63,7 @@ reasons! {
         WakeupPreempt = "wakeup", "a waking task preempted it";
         TickSlice = "slice", "its slice was used up";
         TickBehind = "behind", "at a tick another task was more than a slice behind it";
-        Preempted = "preempted", "it was still runnable; a live trace does not show why it left";
+        Preempted = "preempted", "it was still runnable; the trace does not show why it left";
         Throttled = "throttled", "its group had used up its quota, or the real-time tasks of its CPU their share of the period (before 6.12)";
         FairServer = "fair_server", "the fair server stepped in for tasks that real-time ones had kept waiting (6.12 and later)";
         PolicyChanged = "policy", "its policy or priority changed, and another task ranked above it";
@@ -87,7 +87,7 @@ reasons! {
         RtPush = "rt_push", "real-time: pushed by its CPU, where a task as important ran";
         RtPull = "rt_pull", "real-time: pulled by a CPU that had only less important work";
         Affinity = "affinity", "its allowed CPUs changed";
-        Moved = "moved", "by a balancer, at exec, or because its allowed CPUs changed; a live trace does not show which";
+        Moved = "moved", "by a balancer, at exec, or because its allowed CPUs changed; the trace does not show which";
     }
 }
 

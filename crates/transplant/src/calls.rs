@@ -2,9 +2,10 @@
 
 use crate::board::Board;
 use crate::cpu::{Call, Next};
-use crate::kernel::NewTask;
+use crate::kernel::{NewTask, refused};
 use crate::task::{Declared, Life, Parked, UserOp};
-use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::{Outcome, SetId, Usage};
 use schedlab_world::engine::NEVER;
@@ -249,9 +250,11 @@ impl Board<'_> {
     /// A task of the workload is made in the image, as a child of the entered CPU's current task.
     pub fn make_task(&mut self, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
         let t = &self.tasks[task];
+        // No kernel makes a task of policy deadline: it takes that on by sched_setattr().
+        let own = if t.attr.policy == Policy::Deadline { Attr::default() } else { t.attr };
         let new = NewTask {
             name: &t.name,
-            attr: parent.map_or(t.attr, |p| self.tasks[p].attr),
+            attr: parent.map_or(own, |p| self.tasks[p].attr),
             allowed: if parent.is_some() { None } else { t.allowed.as_ref() },
             slack_ns: t.slack_ns,
             mm: t.mm,
@@ -267,8 +270,8 @@ impl Board<'_> {
                 self.tasks[task].pid = pid;
             }
             Err(errno) => {
-                let text = format!("the kernel makes no task '{}': error {errno}", self.tasks[task].name);
-                self.fail(Error::input(text));
+                let what = format!("the kernel makes no task '{}'", self.tasks[task].name);
+                self.fail(refused(&what, errno));
             }
         }
         self.tasks[task].ran_on = cpu;

@@ -72,6 +72,19 @@ pub struct Kernel {
     messages: Vec<(String, Note)>,
 }
 
+/// The error of what the kernel's own code refuses, by its errno.
+pub fn refused(what: &str, errno: i32) -> Error {
+    let why = std::io::Error::from_raw_os_error(errno);
+    let remedy = match errno {
+        libc::EBUSY => "bandwidth of deadline tasks: less runtime in a longer period, or fewer of them",
+        libc::EINVAL => "the kernel's own checks take no such value: another one",
+        libc::EPERM => "a deadline task may use all CPUs; other tasks keep within what their group has",
+        libc::EAGAIN => "a deadline task makes no further task",
+        _ => "what the kernel takes is said where its code returns that error",
+    };
+    Error::input(format!("{what}: {why}")).help(remedy)
+}
+
 /// A task's attributes in the kernel's words (SCHED_* of `uapi/linux/sched.h`).
 pub fn attr_of(attr: TaskAttr) -> Attr {
     let policy = match attr.policy {

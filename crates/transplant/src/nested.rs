@@ -87,6 +87,7 @@ impl<'s> Board<'s> {
         if self.tasks[curr].refill_ns > 0 {
             return self.start_user(cpu);
         }
+        // No steps are merged: the time of the host's next event is not known here.
         let (times, speed) = ((self.now, self.now), self.speed(cpu));
         let mut sent = std::mem::take(&mut self.nic.sent);
         let acted = self.nested[machine].guest.act(vcpu, times, speed, &mut sent, self.sink);

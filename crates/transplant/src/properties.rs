@@ -5,8 +5,9 @@
 //! attributes, in this order and before its program begins. A task that is there from the start has done so by then.
 
 use crate::board::Board;
+use crate::kernel::refused;
 use crate::task::Life;
-use schedlab_base::{CpuId, CpuSet, Error, GroupId, Result, TaskId};
+use schedlab_base::{CpuId, CpuSet, GroupId, Result, TaskId};
 use schedlab_kernel::{Attr, Limit};
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::group::GroupDecl;
@@ -25,7 +26,7 @@ impl Board<'_> {
                 continue;
             };
             let wrong = |what: &str, errno: i32| {
-                Error::input(format!("the kernel takes no {what} of group {}: error {errno}", decl.path))
+                refused(&format!("the kernel takes no {what} of group {}", decl.path), errno)
             };
             let number =
                 self.kernel.image().group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
@@ -71,11 +72,8 @@ impl Board<'_> {
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         self.enter(cpu);
         if let Err(errno) = self.kernel.set_attr(self.tasks[task].pid, attr) {
-            let text = format!(
-                "the kernel refuses the attributes of task '{}': error {errno}",
-                self.tasks[task].name
-            );
-            self.fail(Error::input(text));
+            let what = format!("the kernel refuses the attributes of task '{}'", self.tasks[task].name);
+            self.fail(refused(&what, errno));
         }
     }
 
@@ -86,9 +84,8 @@ impl Board<'_> {
         self.tasks[task].asked = MoveReason::Affinity;
         let all = CpuSet::first(self.nr_cpus());
         if let Err(errno) = self.kernel.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
-            let text =
-                format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
-            self.fail(Error::input(text));
+            let what = format!("the kernel refuses the CPUs of task '{}'", self.tasks[task].name);
+            self.fail(refused(&what, errno));
         }
     }
 
@@ -112,9 +109,8 @@ impl Board<'_> {
         self.tasks[task].asked = MoveReason::Affinity;
         let pid = self.tasks[task].pid;
         if let Err(errno) = self.kernel.confine(pid, allowed) {
-            let text =
-                format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
-            self.fail(Error::input(text));
+            let what = format!("the kernel refuses the CPUs of task '{}'", self.tasks[task].name);
+            self.fail(refused(&what, errno));
         }
     }
 
@@ -122,8 +118,8 @@ impl Board<'_> {
         self.enter(cpu);
         let (pid, number) = (self.tasks[task].pid, self.groups[group]);
         if let Err(errno) = self.kernel.image().group_move(pid, number) {
-            let text = format!("task '{}' can't join its group: error {errno}", self.tasks[task].name);
-            self.fail(Error::input(text));
+            let what = format!("task '{}' can't join its group", self.tasks[task].name);
+            self.fail(refused(&what, errno));
         }
     }
 
@@ -164,7 +160,7 @@ impl Board<'_> {
     /// A change from outside is made, as a writer on CPU 0 would make it.
     pub fn change(&mut self, later: Later) {
         let first = CpuId(0);
-        let refused = match later {
+        let failed = match later {
             Later::Shares(group, shares) => self.set_shares_now(first, group, shares),
             Later::Limited(group, limit) => {
                 self.enter(first);
@@ -188,8 +184,8 @@ impl Board<'_> {
                 None
             }
         };
-        if let Some(errno) = refused {
-            self.fail(Error::input(format!("the kernel refuses a change of a group: error {errno}")));
+        if let Some(errno) = failed {
+            self.fail(refused("the kernel refuses a change of a group", errno));
         }
         self.take_outside_notes(first);
     }

@@ -104,7 +104,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     if machine.turns.is_some() && !(peers.is_empty() && guests.is_empty()) {
         let text =
             format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
-        return Err(Error::input(text));
+        return Err(Error::input(text).help("take a machine without [turns]"));
     }
     confine(&mut workload, machine)?;
     let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT, &mut debug)?;

@@ -30,7 +30,8 @@ pub trait Guest {
     fn enter(&mut self, vcpu: CpuId, now: u64, speed: Speed) -> u64;
     /// A vCPU stands still from `now` on.
     fn pause(&mut self, vcpu: CpuId, now: u64);
-    /// A vCPU does what is due at `now`, and stands still; the host's next event is at `horizon`. Messages that its
+    /// A vCPU does what is due at the first of `times`, and stands still. It may merge its own steps up to the second,
+    /// before which the host has no other event. Messages that its
     /// programs send are added to `sent`, their values go to `sink`.
     fn act(
         &mut self,
@@ -44,7 +45,7 @@ pub trait Guest {
     fn touched(&mut self) -> Option<CpuId>;
     /// Whether another CPU has signalled a vCPU, which has not noticed yet.
     fn is_signalled(&self, vcpu: CpuId) -> bool;
-    /// When an interrupt of a vCPU is due; it is `now`.
+    /// When the next interrupt of a vCPU is due. `now` is the present, for the guest's clock.
     fn irq_due(&mut self, vcpu: CpuId, now: u64) -> u64;
     /// A message arrives at its network interface.
     fn arrives(&mut self, now: u64, packet: Packet);

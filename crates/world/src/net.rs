@@ -97,7 +97,7 @@ impl Nic {
     }
 }
 
-/// What a machine behind a link did at one instant.
+/// What another machine, virtual or behind a link, did at one instant.
 #[derive(Default)]
 pub struct Acted {
     /// Steps of its CPUs.

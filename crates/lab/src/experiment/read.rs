@@ -118,6 +118,12 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
         Ok(Some(Box::new(part(&table, &top, (&workloads, &around), folder, &whole)?)))
     };
     let (vm, mut code) = (own_part("vm", &keys::VM)?, own_part("code", &keys::CODE)?);
+    if let (Some(code), Some(vm)) = (&mut code, &vm)
+        && !states(&top, "code", "variant")?
+    {
+        code.variants.clone_from(&vm.variants);
+        code.baseline.clone_from(&vm.baseline);
+    }
     if let Some(code) = &mut code {
         // Its variants bear the names of those that they stand for, and are compared with the same figures.
         let has = |name: &str| code.variants.iter().any(|v| v.name == name);
@@ -128,6 +134,11 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
     around
         .check(&whole.loads.iter().chain(&whole.host_loads).chain(of_parts).map(named).collect::<Vec<_>>())?;
     Ok(Experiment { vm, code, ..whole })
+}
+
+/// Whether a part states a key of its own.
+fn states(top: &Table<'_>, part: &str, key: &str) -> Result<bool> {
+    Ok(top.open_table(part)?.is_some_and(|own| own.get(key).is_some()))
 }
 
 /// `[vm]` or `[code]`: the experiment with real kernels. Keys that it does not have are the experiment's.

@@ -10,7 +10,7 @@ use super::expand::combinations;
 use super::lists::strings;
 use super::sweep::{Item, values};
 use super::{Load, changes, keys};
-use crate::{guests, own_words, variant_checks};
+use crate::{guests, patch_names, variant_checks};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
@@ -195,7 +195,7 @@ impl<'t> Family<'t> {
 
     /// Checks a variant's changes, and puts them into the order of time.
     fn order(&self, variant: &mut Variant) -> Result<()> {
-        let known = variant.patch.is_empty() || own_words::knows(variant);
+        let known = variant.patch.is_empty() || patch_names::knows(variant);
         for (change, table) in variant.at.iter().zip(&self.at).filter(|_| known) {
             let key = ["features", "group", "task"].into_iter().find(|key| table.get(key).is_some());
             change.check().map_err(|e| table.place(key.unwrap_or("time"), e))?;
@@ -363,7 +363,7 @@ fn tunables<'t>(
     let Some(inner) = inner else { return Ok(Vec::new()) };
     let dial = |key: &'t str| {
         let set = move |v: &mut Variant, text: &str| {
-            of(v).insert(key.to_owned(), own_words::read_tunable(key, text, open)?);
+            of(v).insert(key.to_owned(), patch_names::read_tunable(key, text, open)?);
             Ok(())
         };
         Ok(Dial { name: format!("{before}{key}"), values: given(&inner, key)?, set: Box::new(set) })

@@ -61,8 +61,8 @@ struct ExplainArgs {
     /// How many of the longest waits, or stretches, are shown
     #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "vs")]
     worst: usize,
-    /// The time in which some task waited while a CPU that it may use was idle, by cause; of simulated runs, which are
-    /// simulated again for it
+    /// The time in which some task waited while a CPU that it may use was idle, by cause; of runs on
+    /// simulated machines, which are made again for it
     #[arg(long, conflicts_with_all = ["vs", "stored"])]
     idle_while_waiting: bool,
     /// Show only what is stored: don't simulate the run again to see which CPUs were idle during the longest waits

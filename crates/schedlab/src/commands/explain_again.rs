@@ -75,7 +75,7 @@ pub fn idle_while_waiting(record: &Record, longest: usize) -> Result<IdleWhileWa
 
 fn bar(again: &Rerun<'_>) -> Bar {
     let bar = Bar::simulated(false, again.length(), &common::SIMULATED);
-    bar.say("the run is simulated again".to_owned());
+    bar.say("the run is made again".to_owned());
     bar
 }
 

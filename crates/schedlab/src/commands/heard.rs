@@ -1,5 +1,5 @@
 //! A recording of another tool, or the events of a stored run, for commands that list tasks: the one is read, the other
-//! comes from its kept events or is simulated again.
+//! comes from its kept events or is made again.
 
 use super::import::Source;
 use super::runs::Choice;
@@ -43,7 +43,7 @@ impl Heard {
         let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED).within(window)?;
         let bar = events.are_simulated().then(|| {
             let bar = Bar::simulated(false, events.cast().end, &common::SIMULATED);
-            bar.say("the run is simulated again".to_owned());
+            bar.say("the run is made again".to_owned());
             bar
         });
         audience.opens(0);

@@ -112,7 +112,7 @@ struct HuntFinding {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    args.guest.check(if args.vm { Backend::Vm } else { Backend::Sim })?;
+    args.guest.check(if args.vm { Backend::Vm } else { args.backend()? })?;
     let fault = args.wrong.as_deref().map(Fault::find).transpose()?;
     let (mut baseline, mut variant) = of_words(&args, fault)?;
     // The experiments stand in another folder than this one.

@@ -70,6 +70,9 @@ pub fn build(recipe: &CodeRecipe, cache: &Path, json: bool, quiet: bool) -> Resu
         writeln!(out, "{}: {state}: {}", image.name, image.object.display())?;
         writeln!(out, "  release {version}, source {}, {}", image.note.source, image.note.compiler)?;
         writeln!(out, "  {}", image.options(OPTIONS).join(", "))?;
+        for warning in image.note.warnings() {
+            writeln!(out, "  warning: {warning}")?;
+        }
         for patch in &image.note.patches {
             let subject = patch.subject.as_ref().map_or(String::new(), |s| format!(": {s}"));
             writeln!(out, "  patch {}{subject}", patch.name)?;

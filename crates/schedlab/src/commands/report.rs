@@ -39,7 +39,7 @@ struct ReportArgs {
     /// most]
     #[arg(long, value_name = "VARIANT", conflicts_with = "no_strips")]
     strips: Vec<String>,
-    /// Show no CPUs over time: no run is simulated again
+    /// Show no CPUs over time: no run is made again
     #[arg(long)]
     no_strips: bool,
     /// No progress and no notes on standard error

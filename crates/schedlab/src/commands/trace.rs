@@ -1,8 +1,8 @@
 //! `schedlab trace`: the events of a stored run as a file that other tools show: a Perfetto trace, a CTF trace, or
 //! ftrace text.
 //!
-//! The events are those kept beside the record. A simulated run that has kept none is simulated again, and the file is
-//! put in its place only if that was the same run.
+//! The events are those kept beside the record. A run on a simulated machine that has kept none is made again, and
+//! the file is put in its place only if that was the same run.
 
 use super::explain::OneRun;
 use crate::cli::Entry;
@@ -42,12 +42,12 @@ struct TraceArgs {
     /// text, as tracefs and trace-cmd report have it
     #[arg(long, value_name = "FORM", value_enum, default_value = "perfetto")]
     format: Form,
-    /// Also why CPUs began no pass of the balancer, and what ticks decided about tickless CPUs; of simulated runs,
-    /// which are simulated again for it
+    /// Also why CPUs began no pass of the balancer, and what ticks decided about tickless CPUs; of runs that our
+    /// rules simulate, which are made again for it
     #[arg(long)]
     details: bool,
     /// Tracks of these counters, with commas between them: load, of each CPU; vruntime (CFS), lag (EEVDF) and what is
-    /// left of the slice, of each task; of Perfetto traces of simulated runs, which are simulated again for it
+    /// left of the slice, of each task; of Perfetto traces of runs that our rules simulate, which are made again
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     counters: Vec<CounterTrack>,
     /// Only what a kernel's own tracepoints say: no reasons; of texts and CTF
@@ -296,7 +296,7 @@ impl Of<'_> {
     fn feed<S: Sink>(&self, events: &mut Events<'_>, sink: &mut S) -> Result<()> {
         let bar = events.are_simulated().then(|| {
             let bar = Bar::simulated(self.args.quiet, events.cast().end, &common::SIMULATED);
-            bar.say("the run is simulated again".to_owned());
+            bar.say("the run is made again".to_owned());
             bar
         });
         let whole = events.feed(sink, interrupt::stop_flag()?)?;

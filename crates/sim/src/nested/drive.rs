@@ -173,7 +173,7 @@ impl System<'_> {
         };
         match frame.step {
             Step::User => self.start_user(vcpu),
-            // Its timers have gone on.
+            // Its timers have continued.
             Step::Halted { .. } => {}
             _ if frame.ends != NEVER => frame.ends += stood_ns,
             _ => {}

@@ -29,7 +29,7 @@ impl System<'_> {
     }
 
     /// The thread is done with a message, or has woken up: it takes the next one.
-    pub fn vhost_goes_on(&mut self, cpu: CpuId, curr: TaskId, machine: usize) {
+    pub fn vhost_continues(&mut self, cpu: CpuId, curr: TaskId, machine: usize) {
         if let Some((way, packet)) = self.others.nested[machine].vhost.current.take() {
             match way {
                 Direction::Out => self.route(cpu, packet, Context::Task),

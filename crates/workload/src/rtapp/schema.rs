@@ -223,7 +223,10 @@ impl<'a> Common<'a> {
     /// The attributes of a deadline task: runtime <= deadline <= period, the last two by default as long as the one
     /// before. A priority has no effect there, as in rt-app.
     fn budget(&self, source: Source<'_>, before: Attr) -> Result<Attr> {
-        let time = |member: Option<&'a Member>| member.map(|m| read::time_us(source, m, 1)).transpose();
+        // Kernels take periods up to `sched_deadline_period_max_us`, 2^22 us.
+        let time = |member: Option<&'a Member>| {
+            member.map(|m| read::whole(source, m, 1, 1 << 22).map(|us| Ns::us(us.unsigned_abs()))).transpose()
+        };
         let wrong = |member: Option<&Member>, text: &str| {
             let at = member.or(self.policy).map_or(0, |m| m.at);
             Err(source.error(at, text).help("dl-runtime <= dl-deadline <= dl-period, in us"))
