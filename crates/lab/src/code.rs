@@ -59,7 +59,7 @@ impl CodeImage {
     pub fn kept(setup: &CodeSetup) -> Result<CodeImage> {
         let found = code::find(&setup.image, &cache::folder(None)?);
         let gone = || {
-            let short = &setup.image[..setup.image.len().min(8)];
+            let short = setup.image.get(..8).unwrap_or(&setup.image);
             Error::machine(format!(
                 "the cache no longer has image {short} of {}, which made the run",
                 setup.source

@@ -60,7 +60,7 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
             "",
             &format!(
                 "Change: typical, trimmed, over runs, with its 95% interval.{flag}{} {}{}",
-                patch_names(c),
+                own_rows_legend(c),
                 legend::words(c),
                 legend::looks(c)
             )
@@ -69,7 +69,7 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
 }
 
 /// The meaning of [`OWN`], after a space; empty if no row has it.
-fn patch_names(c: &Comparison) -> String {
+fn own_rows_legend(c: &Comparison) -> String {
     if c.comparisons.iter().any(|r| r.own) {
         format!(" {OWN} the workload's own result.")
     } else {

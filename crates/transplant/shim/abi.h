@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 2		/* raised with every change of this file */
+#define IMG_ABI 3		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -25,6 +25,7 @@ struct img_machine {
 	const unsigned int *node, *package, *core, *cluster, *llc;	/* ids; siblings share package and core */
 	const unsigned int *capacity;		/* 1024: a fastest CPU */
 	const unsigned char *distance;		/* 10: the same node */
+	unsigned int reclaim_distance;		/* farther nodes get no balancing at fork, exec and wakeup; 0: 30 */
 	unsigned long long llc_bytes;
 	unsigned long long seed;		/* of the kernel's own random draws */
 	unsigned int hz;			/* what the image was built with is an error if it differs; 0: any */

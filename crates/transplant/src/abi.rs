@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 2;
+pub const ABI: c_int = 3;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 
@@ -20,6 +20,7 @@ pub struct RawMachine {
     pub llc: *const c_uint,
     pub capacity: *const c_uint,
     pub distance: *const u8,
+    pub reclaim_distance: c_uint,
     pub llc_bytes: u64,
     pub seed: u64,
     pub hz: c_uint,

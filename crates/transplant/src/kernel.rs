@@ -63,6 +63,9 @@ pub struct Debug<'a> {
     pub loaded: &'a mut dyn FnMut(),
 }
 
+/// So many of its warnings are kept.
+const MOST_MESSAGES: usize = 20;
+
 /// A booted kernel.
 pub struct Kernel {
     image: Image,
@@ -70,6 +73,8 @@ pub struct Kernel {
     kthreads: Vec<[i32; 2]>,
     /// Its warnings, each once, with the note of the first.
     messages: Vec<(String, Note)>,
+    /// Those beyond [`MOST_MESSAGES`].
+    further_messages: usize,
 }
 
 /// The error of what the kernel's own code refuses, by its errno.
@@ -152,6 +157,7 @@ fn topology(machine: &Machine, seed: u64) -> Topology {
         llc: by(|c| c.llc),
         capacity: (0..topology.nr_cpus()).map(capacity).collect(),
         distance: (0..nr_nodes).flat_map(|a| (0..nr_nodes).map(move |b| far(a, b))).collect(),
+        reclaim_distance: topology.reclaim_distance,
         llc_bytes: machine.caches.last().map_or(32 << 20, |c| c.size_kb << 10),
         seed,
         hz: 0,
@@ -188,7 +194,7 @@ impl Kernel {
         image.set_now(now);
         image.boot(topology(machine, seed))?;
         let kthreads = (0..n).map(|c| [image.kthread_pid(c, false), image.kthread_pid(c, true)]).collect();
-        Ok(Kernel { image, kthreads, messages: Vec::new() })
+        Ok(Kernel { image, kthreads, messages: Vec::new(), further_messages: 0 })
     }
 
     /// The kernel's clock from now on, ns; verbs are this CPU's.
@@ -295,8 +301,13 @@ impl Kernel {
     #[cold]
     pub fn keep_message(&mut self, note: &Note) {
         let text = self.image.text(note);
-        if note.flags & 1 != 0 && !self.messages.iter().any(|(known, _)| *known == text) {
+        if note.flags & 1 == 0 || self.messages.iter().any(|(known, _)| *known == text) {
+            return;
+        }
+        if self.messages.len() < MOST_MESSAGES {
             self.messages.push((text, *note));
+        } else {
+            self.further_messages += 1;
         }
     }
     /// The kernel's own warnings so far.
@@ -305,7 +316,14 @@ impl Kernel {
             let calls = called_by(&self.image.calls(note));
             Warning::new("kernel.warn", format!("the kernel's code warns: {text}{calls}"))
         };
-        self.messages.iter().map(one).collect()
+        let further = (self.further_messages > 0).then(|| {
+            let text = format!(
+                "the kernel's code has {} further warnings, which are not shown",
+                self.further_messages
+            );
+            Warning::new("kernel.warn", text)
+        });
+        self.messages.iter().map(one).chain(further).collect()
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Machine {
     /// 1024: a fastest CPU.
     pub capacity: Vec<u32>,
     pub distance: Vec<u8>,
+    /// Nodes farther apart get no balancing at fork, exec and wakeup; 0: the tree's own limit.
+    pub reclaim_distance: u32,
     pub llc_bytes: u64,
     /// Of the kernel's own random draws.
     pub seed: u64,
@@ -153,6 +155,7 @@ impl Image {
             llc: kept.llc.as_ptr(),
             capacity: kept.capacity.as_ptr(),
             distance: kept.distance.as_ptr(),
+            reclaim_distance: kept.reclaim_distance,
             llc_bytes: kept.llc_bytes,
             seed: kept.seed,
             hz: kept.hz,

@@ -60,8 +60,8 @@ fn start_timer(looks: u64) -> std::io::Result<()> {
 /// # Errors
 /// A limit that is not a number, and what the system refuses.
 pub(crate) fn begin() -> Result<()> {
-    if let Ok(text) = std::env::var(LIMIT_VARIABLE) {
-        let wrong = || Error::input(format!("{LIMIT_VARIABLE}={text} is not a number of seconds above 0"));
+    if let Some(text) = std::env::var(LIMIT_VARIABLE).ok().filter(|text| !text.is_empty()) {
+        let wrong = || Error::input(format!("{LIMIT_VARIABLE}={text}: it takes 1 to 1000000 seconds"));
         let limit = text.parse().ok().filter(|s: &u64| (1..=1_000_000).contains(s)).ok_or_else(wrong)?;
         LIMIT.store(limit, Relaxed);
     }

@@ -86,8 +86,8 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     }
     let mut built = job.workload.build(job.seed)?;
     if !built.nested.is_empty() || !built.remotes.is_empty() {
-        let text = "[[nested]] and [[remote]] machines are simulated only";
-        return Err(Error::input(text).help("--backend sim"));
+        let text = "a live kernel has no [[nested]] and no [[remote]] machines";
+        return Err(Error::input(text).help("--backend sim or --backend code simulates them"));
     }
     // Tasks that others make in the run may never be there at once, so a limit on them is reported when they meet it.
     limits::room_for_tasks(built.tasks.iter().filter(|t| t.spawned_by.is_none()).count())?;

@@ -114,7 +114,7 @@ pub fn row_as_json(image: &Image) -> serde_json::Value {
 /// A row of `kernel list`.
 pub fn row_as_text(out: &mut dyn Write, image: &Image) -> std::io::Result<()> {
     let version = version(image).unwrap_or_else(|_| "?".to_owned());
-    let (size, hash) = (mb(image.size_bytes()), &image.note.key[..image.note.key.len().min(8)]);
+    let (size, hash) = (mb(image.size_bytes()), image.note.key.get(..8).unwrap_or(&image.note.key));
     writeln!(out, "{:<34} {version:<10} {size:>8}  code       {hash}", image.name)?;
     writeln!(out, "  {}", image.object.display())?;
     let patches: Vec<&str> = image.note.patches.iter().map(|p| p.name.as_str()).collect();

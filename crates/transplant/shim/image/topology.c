@@ -86,6 +86,8 @@ int img_topology_init(const struct img_machine *given)
 	int cpu, state;
 
 	machine = given;
+	if (machine->reclaim_distance)
+		node_reclaim_distance = machine->reclaim_distance;
 	if (!machine->nr_cpus || machine->nr_cpus > NR_CPUS || machine->nr_nodes > MAX_NUMNODES)
 		return -EINVAL;
 	smt = masks_of(same_core);

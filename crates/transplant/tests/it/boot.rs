@@ -1,6 +1,7 @@
 //! The boot: machines of all sizes, their domains, tables and errors.
 
 use crate::again::{machine, works};
+use schedlab_transplant::load::Machine;
 
 /// CPU time of this process, ms: what a boot takes, however busy the computer is.
 fn cpu_time_ms() -> i64 {
@@ -37,6 +38,34 @@ fn two_packages_have_three_domains() {
     let spans: Vec<(&str, &str)> = domains.iter().map(|l| l.split_once(' ').unwrap()).collect();
     let spans: Vec<(&str, &str)> = spans.iter().map(|(n, r)| (*n, r.split(' ').next().unwrap())).collect();
     assert_eq!(spans, [("SMT", "2"), ("MC", "112"), ("NUMA", "224")]);
+}
+
+/// The flags of the domain over two nodes whose distance is 32.
+fn flags_over_nodes(test: &str, reclaim_distance: u32) -> Option<u32> {
+    let said = works(test, Vec::new(), |mut image| {
+        let mut machine = Machine { reclaim_distance, ..machine(2, 4, 1) };
+        machine.distance.iter_mut().filter(|d| **d > 10).for_each(|d| *d = 32);
+        image.boot(machine).unwrap();
+        image.domains(0).lines().for_each(|l| println!("= {l}"));
+    })?;
+    let widest: Vec<&str> = said.last().unwrap().split(' ').collect();
+    assert_eq!(widest[0], "NUMA", "{said:?}");
+    Some(u32::from_str_radix(widest[2], 16).unwrap())
+}
+
+/// SD_BALANCE_EXEC, SD_BALANCE_FORK and SD_WAKE_AFFINE (`linux/sched/sd_flags.h`).
+const NEAR: u32 = 0b10110;
+
+#[test]
+fn far_nodes_are_not_balanced_at_fork_exec_and_wakeup() {
+    let test = "boot::far_nodes_are_not_balanced_at_fork_exec_and_wakeup";
+    assert!(flags_over_nodes(test, 0).is_none_or(|flags| flags & NEAR == 0));
+}
+
+#[test]
+fn a_machine_says_which_nodes_are_far() {
+    let test = "boot::a_machine_says_which_nodes_are_far";
+    assert!(flags_over_nodes(test, 32).is_none_or(|flags| flags & NEAR == NEAR));
 }
 
 #[test]
