@@ -12,10 +12,12 @@
 //! A vCPU never stands still with a spinlock held: the preemption of lock holders is not modelled.
 //!
 //! The guest has no steal clock: it charges stolen time to the task that is current. Its CPUs are cores that share one
-//! cache. `state`: what a machine is. `machine`: the guest's machine. `drive`: the host's side. `vhost`: its messages.
+//! cache. `state`: what a machine is. `machine`: the guest's machine. `drive`: the host's side, `guest` what it
+//! sees. `vhost`: its messages.
 
 pub mod accounts;
 mod drive;
+mod guest;
 pub mod machine;
 pub mod set_up;
 pub mod state;

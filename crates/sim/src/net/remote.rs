@@ -3,14 +3,9 @@
 //! It is driven by the same clock as the host, whichever simulator that is. All its CPUs share one slot of the host's
 //! tree; within, its own tree says which of them acts.
 
-use crate::nested::{Relay, accounts};
-use crate::run::begin_measuring;
+use crate::nested::Relay;
 use crate::system::System;
-use schedlab_base::{CpuId, Result};
-use schedlab_trace::Sink;
-use schedlab_world::engine::{NEVER, WinnerTree};
-use schedlab_world::net::{Acted, Packet, Peer, queue_cpu};
-use schedlab_world::report::SimReport;
+use schedlab_world::engine::WinnerTree;
 
 /// A machine behind a link.
 pub struct Remote<'s> {
@@ -25,7 +20,7 @@ pub struct Remote<'s> {
 }
 
 impl Remote<'_> {
-    fn rearm(&mut self) {
+    pub(super) fn rearm(&mut self) {
         while let Some(cpu) = self.sys.stepping.touched.pop() {
             self.tree.arm(cpu.index(), self.sys.next_event(cpu));
         }
@@ -33,50 +28,5 @@ impl Remote<'_> {
     /// Whether its CPUs may take several steps at once.
     pub fn let_merge(&mut self, merge: bool) {
         self.sys.stepping.merge = merge;
-    }
-}
-
-impl Peer for Remote<'_> {
-    fn delay_ns(&self) -> u64 {
-        self.delay_ns
-    }
-    fn queues(&self) -> u32 {
-        self.queues
-    }
-    fn is_done(&self) -> bool {
-        self.done
-    }
-    fn next_event(&self) -> u64 {
-        self.tree.first().map_or(NEVER, |(_, at)| at)
-    }
-    fn hears(&mut self, now: u64, packet: Packet) {
-        let cpu = queue_cpu(packet.to, u32::MAX, self.sys.nr_cpus());
-        self.sys.arrives(cpu, now.saturating_add(self.delay_ns), packet);
-        self.rearm();
-    }
-    fn act(&mut self, horizon: u64, sent: &mut Vec<Packet>, sink: &mut dyn Sink) -> Acted {
-        let Some((slot, at)) = self.tree.first() else { return Acted::default() };
-        let cpu = CpuId::from(slot);
-        self.tree.arm(slot, NEVER);
-        self.sys.stepping.horizon = horizon.min(self.next_event());
-        self.sys.stepping.steps += 1;
-        self.sys.step(cpu, at);
-        self.sys.stepping.touched.push(cpu);
-        self.rearm();
-        sent.append(&mut self.sys.others.nic.sent);
-        self.relay.pass_on(sink);
-        let left = self.sys.run.alive == 0;
-        Acted {
-            steps: std::mem::take(&mut self.sys.stepping.steps),
-            ended: left && !std::mem::replace(&mut self.done, left),
-            fault: self.sys.run.fault.take(),
-        }
-    }
-    fn begin_measuring(&mut self, now: u64) {
-        self.sys.now = now;
-        begin_measuring(&mut self.sys);
-    }
-    fn close(&mut self, end_ns: u64, report: &mut SimReport) -> Result<()> {
-        accounts::close_kernel(&mut self.sys, end_ns, report)
     }
 }

@@ -82,8 +82,15 @@ fn target(modules: &Modules, from: &[String], path: &str) -> Option<Vec<String>>
 }
 
 fn drives(code: &str) -> bool {
-    let marks =
-        ["\nimpl System<", "System<'_>", "&mut System<", "System::new(", "SchedClass for", "Peer for"];
+    let marks = [
+        "\nimpl System<",
+        "System<'_>",
+        "&mut System<",
+        "System::new(",
+        "SchedClass for",
+        "Peer for",
+        "Guest for",
+    ];
     marks.iter().any(|mark| code.contains(mark))
 }
 

@@ -280,21 +280,3 @@ int img_confine(int pid, const unsigned long *allowed)
 	img_settle();
 	return of->result;
 }
-
-void img_usage(int pid, struct img_usage *usage)
-{
-	struct task_struct *p = img_task_by_pid(pid);
-
-	*usage = (struct img_usage){
-		.runtime_ns = task_sched_runtime(p),
-		.wait_ns = p->sched_info.run_delay,
-		.utime_ns = p->utime,
-		.stime_ns = p->stime,
-		.nr_migrations = p->se.nr_migrations,
-		.nvcsw = p->nvcsw,
-		.nivcsw = p->nivcsw,
-		.vruntime = p->se.vruntime,
-		.cpu = task_cpu(p),
-		.state = READ_ONCE(p->__state),
-	};
-}

@@ -106,7 +106,7 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"phases": {"p": {"instance": 2, "run": 2}}}"#,
-            "t.json:2:24: unknown key in phase 'p' 'instance'\n  help: known: loop, policy, priority, cpus, dl-runtime, taskgroup, run, runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, suspend, resume, barrier, yield, fork, mem, iorun",
+            "t.json:2:24: unknown key in phase 'p' 'instance'\n  help: known: loop, policy, priority, cpus, dl-runtime, dl-period, dl-deadline, taskgroup, run, runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, suspend, resume, barrier, yield, fork, mem, iorun",
         ),
         (
             r#""a": {"loop": 1, "run": 1, "loop": 2}"#,
@@ -288,6 +288,8 @@ fn with_key(level: Level, name: &str) -> String {
             "unlock" => r#""lock": "m","#,
             "wait" => r#""lock": "m", "signal": "c","#,
             "suspend" => r#""resume0": "s","#,
+            "dl-period" => r#""policy": "SCHED_DEADLINE", "dl-runtime": 1,"#,
+            "dl-deadline" => r#""policy": "SCHED_DEADLINE", "dl-runtime": 1, "dl-period": 9,"#,
             _ => "",
         };
         let after = if matches!(name, "lock" | "wait") { r#", "unlock": "m""# } else { "" };
