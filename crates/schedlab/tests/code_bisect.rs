@@ -109,9 +109,9 @@ fn the_commit_that_moved_a_metric_is_found_by_its_own_code() {
     repository(&lab, &tree, &objects);
     let comment = "// a comment\n#include <linux/energy_model.h>";
     change(&lab, "#include <linux/energy_model.h>", comment, "a comment");
-    let granularity = "normalized_sysctl_sched_wakeup_granularity\t= ";
+    let granularity = "normalized_sysctl_sched_min_granularity\t= ";
     let first =
-        change(&lab, &format!("{granularity}1000000UL"), &format!("{granularity}20000000UL"), "late wakeups");
+        change(&lab, &format!("{granularity}750000ULL"), &format!("{granularity}20000000ULL"), "long slices");
     change(&lab, "// a comment", "// another comment", "another comment");
     let words = ["bisect", "--linux", "linux", "--good", "HEAD~3", "--backend", "code", "--json", "-q"];
     let of = ["--metric", "switches.involuntary", "--load", "hogs", "--machine", "smp-2"];
