@@ -41,7 +41,7 @@ pub fn remove(names: &[String], cache: &Path) -> Result<Vec<Removed>> {
     found.into_iter().map(|folder| gone(folder)).collect()
 }
 
-/// Removes a folder. Under a temporary name it is no kernel any more, should the removal be cut short.
+/// Removes a folder. Under a temporary name it does not count as a kernel, should the removal be cut short.
 fn gone(folder: &Path) -> Result<Removed> {
     let removed = Removed { name: shelf::name(folder), size_bytes: shelf::size(folder) };
     let failed = |e: std::io::Error| Error::io(folder, "remove", &e);
