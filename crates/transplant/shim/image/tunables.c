@@ -35,10 +35,7 @@ static struct tunable *tunable_new(const char *name)
 	return new;
 }
 
-/*
- * Files in the folder of debugfs's, and with "FOLDER/" before their names those in a folder there. What is deeper is not
- * a tunable: it is there for each CPU.
- */
+/* Files of debugfs, those in a folder with "FOLDER/" before their names. What is deeper is there for each CPU. */
 struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 {
 	struct dentry *folder = img_alloc(sizeof(*folder));
@@ -119,9 +116,7 @@ struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct
 	debug_file(name, mode, parent, ops);
 	return NULL;
 }
-void debugfs_lookup_and_remove(const char *name, struct dentry *parent)
-{
-}
+void debugfs_lookup_and_remove(const char *name, struct dentry *parent) { }
 
 /* Entries of tables end with one without a name, or are counted. Those of what the image lacks are left out. */
 static void entries(const struct ctl_table *table, size_t number)
