@@ -222,7 +222,7 @@ impl<'s> Board<'s> {
                 return self.begin_open(cpu, Next::Wake, 0);
             }
         }
-        if !self.nested[machine].vhost.next() {
+        if !self.nested[machine].vhost.take_up() {
             return self.block(cpu);
         }
         self.tasks[curr].user = UserOp::Run { left_ns: self.machine.costs.vhost_ns.max(1) };

@@ -125,7 +125,7 @@ impl Vhost {
         std::mem::take(&mut self.asleep).then_some(self.thread)
     }
     /// Takes up the next message; with none it is about to sleep. Returns whether there is one.
-    pub fn next(&mut self) -> bool {
+    pub fn take_up(&mut self) -> bool {
         self.current = self.queue.pop_front();
         self.asleep = self.current.is_none();
         self.current.is_some()

@@ -43,7 +43,7 @@ impl System<'_> {
                 return;
             }
         }
-        if !self.others.nested[machine].vhost.next() {
+        if !self.others.nested[machine].vhost.take_up() {
             return self.block(cpu, curr);
         }
         self.tasks[curr].user = UserOp::Run { left_ns: self.fixed.machine.costs.vhost_ns.max(1) };
