@@ -6,6 +6,7 @@ use crate::task::TaskState;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
 use schedlab_world::nested::GuestCounts;
+use schedlab_world::net::Acted;
 
 /// Adds to the report what happened in a guest: accounts of its tasks, measurements of its programs, counters.
 ///
@@ -27,6 +28,16 @@ pub fn close(sys: &mut System<'_>, end_ns: u64, counted: GuestCounts, report: &m
         *report.found.counters.entry(name.to_owned()).or_default() += n;
     }
     Ok(())
+}
+
+/// What another kernel has done since it was asked last; `done` becomes true when the last of its tasks has left.
+pub fn acted(sys: &mut System<'_>, done: &mut bool) -> Acted {
+    let left = sys.run.alive == 0;
+    Acted {
+        steps: std::mem::take(&mut sys.stepping.steps),
+        ended: left && !std::mem::replace(done, left),
+        fault: sys.run.fault.take(),
+    }
 }
 
 /// Adds the accounts of another kernel's tasks.

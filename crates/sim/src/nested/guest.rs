@@ -66,12 +66,7 @@ impl Guest for Nested<'_> {
         self.pause(vcpu, now);
         sent.append(&mut self.sys.others.nic.sent);
         self.relay.pass_on(sink);
-        let left = self.sys.run.alive == 0;
-        Acted {
-            steps: std::mem::take(&mut self.sys.stepping.steps),
-            ended: left && !std::mem::replace(&mut self.done, left),
-            fault: self.sys.run.fault.take(),
-        }
+        accounts::acted(&mut self.sys, &mut self.done)
     }
     fn touched(&mut self) -> Option<CpuId> {
         self.sys.stepping.touched.pop()

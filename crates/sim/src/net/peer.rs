@@ -38,12 +38,7 @@ impl Peer for Remote<'_> {
         self.rearm();
         sent.append(&mut self.sys.others.nic.sent);
         self.relay.pass_on(sink);
-        let left = self.sys.run.alive == 0;
-        Acted {
-            steps: std::mem::take(&mut self.sys.stepping.steps),
-            ended: left && !std::mem::replace(&mut self.done, left),
-            fault: self.sys.run.fault.take(),
-        }
+        accounts::acted(&mut self.sys, &mut self.done)
     }
     fn begin_measuring(&mut self, now: u64) {
         self.sys.now = now;

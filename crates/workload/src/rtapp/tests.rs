@@ -343,6 +343,15 @@ fn mem_goes_over_the_buffer_and_iorun_sleeps() {
     assert_eq!(ops("large-1"), [touch(100, 2), touch(45, 1), touch(100, 1), Op::Exit]);
 }
 
+/// The attributes that a task gives itself in a run, in their order.
+fn attrs_set(workload: Built, task: &str) -> Vec<Attr> {
+    let set = |op| match op {
+        Op::SetAttr { attr } => Some(attr),
+        _ => None,
+    };
+    run(workload, FREE).steps_of(task).iter().filter_map(|s| set(s.op)).collect()
+}
+
 #[test]
 fn a_slice_is_asked_for_and_stays_until_a_policy_is_named() {
     let text = r#"{"global": {"duration": 1}, "tasks": {
@@ -355,15 +364,7 @@ fn a_slice_is_asked_for_and_stays_until_a_policy_is_named() {
     let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
     // Kernels limit the slice to this range.
     assert_eq!(attrs, [of(5, Ns::ms(3)), of(0, Ns::us(100)), of(0, Ns::ms(100))]);
-    let log = run(workload, FREE);
-    let set: Vec<Attr> = log
-        .steps_of("a-0")
-        .iter()
-        .filter_map(|s| match s.op {
-            Op::SetAttr { attr } => Some(attr),
-            _ => None,
-        })
-        .collect();
+    let set = attrs_set(workload, "a-0");
     let batch = Attr { policy: Policy::Batch, ..Attr::default() };
     assert_eq!(set, [of(7, Ns::ms(3)), of(7, Ns::us(500)), batch]);
 }
@@ -381,15 +382,7 @@ fn a_deadline_task_has_a_runtime_a_deadline_and_a_period() {
     };
     let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
     assert_eq!(attrs, [of(300, 1000, 1000), of(200, 200, 200)]);
-    let log = run(workload, FREE);
-    let set: Vec<Attr> = log
-        .steps_of("a-0")
-        .iter()
-        .filter_map(|s| match s.op {
-            Op::SetAttr { attr } => Some(attr),
-            _ => None,
-        })
-        .collect();
+    let set = attrs_set(workload, "a-0");
     assert_eq!(set, [of(300, 500, 1000), Attr::default()]);
 }
 
