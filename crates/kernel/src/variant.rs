@@ -3,7 +3,8 @@
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
 use crate::preempt::{self, Preempt};
 use crate::{
-    Attr, Feature, GroupChange, GroupSpec, Kernel, MigrationCost, TaskChange, Tunables, effect, history,
+    Attr, Feature, GroupChange, GroupSpec, Kernel, Level, MigrationCost, TaskChange, Tunables, effect,
+    history,
 };
 use schedlab_base::{Error, Ns, Result, Version, Warning};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,9 @@ pub struct Variant {
     /// A fragment of configuration for a kernel that is built, as the experiment names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
+    /// How the time of the kernel's own code is charged, on backend code.
+    #[serde(default, skip_serializing_if = "Level::is_free")]
+    pub level: Level,
     /// A sched_ext scheduler that has the tasks during a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scx: Option<Scx>,
@@ -184,6 +188,7 @@ impl Variant {
             kernel: kernel.to_owned(),
             patch: Vec::new(),
             config: None,
+            level: Level::Free,
             scx: None,
             features: Vec::new(),
             tunables: BTreeMap::new(),

@@ -172,7 +172,7 @@ impl Cell {
             )
             .help("add --backend sim"));
         }
-        let uncertain = self.machine.uncertain();
+        let uncertain = self.machine.uncertain(self.counts());
         if uncertain.is_empty() {
             return Err(Error::input(format!("{}: no figure has a range to draw from", self.machine.name)));
         }
@@ -180,7 +180,7 @@ impl Cell {
     }
     /// The draws of the run with that seed.
     pub fn draw(&self, seed: u64) -> Vec<Drawn> {
-        if self.uncertain.is_empty() { Vec::new() } else { self.machine.draw(seed) }
+        if self.uncertain.is_empty() { Vec::new() } else { self.machine.draw(seed, self.counts()) }
     }
     /// The name of the cell's folder in a store.
     ///
@@ -207,6 +207,10 @@ impl Cell {
     /// The release whose rules hold on its simulated machine; `None` on other backends.
     pub fn release(&self) -> Option<Version> {
         self.resolved.map(|k| k.version).or_else(|| self.code.as_ref().map(|c| c.version))
+    }
+    /// Whether it charges the kernel's code by what it executes.
+    fn counts(&self) -> bool {
+        self.code.as_ref().is_some_and(|code| code.setup.level.counts())
     }
     /// Whether its machine is simulated.
     pub fn is_simulated(&self) -> bool {

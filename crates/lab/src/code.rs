@@ -26,6 +26,9 @@ pub struct CodeImage {
     /// Its preemption model, by the kernel's number.
     pub preempt: u8,
     pub setup: CodeSetup,
+    /// The shared object of the image that does not count, if this one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<PathBuf>,
     /// What of its patches has no effect in it, or ends a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -50,25 +53,29 @@ impl CodeImage {
     /// # Errors
     /// When its folder is not an image's.
     pub fn open(object: &Path) -> Result<CodeImage> {
-        CodeImage::of(&code::open(object.parent().unwrap_or(Path::new(".")))?)
+        CodeImage::of(&code::open(object.parent().unwrap_or(Path::new(".")))?, None)
     }
     /// The image that made a stored run, from the cache.
     ///
     /// # Errors
     /// When the cache has it no more: another one may make another run.
     pub fn kept(setup: &CodeSetup) -> Result<CodeImage> {
-        let found = code::find(&setup.image, &cache::folder(None)?);
-        let gone = || {
-            let short = setup.image.get(..8).unwrap_or(&setup.image);
+        let cache = cache::folder(None)?;
+        let gone = |key: &str| {
+            let short = key.get(..8).unwrap_or(key);
             Error::machine(format!(
                 "the cache no longer has image {short} of {}, which made the run",
                 setup.source
             ))
             .help("make the run anew; 'schedlab kernel list' lists the images that are there")
         };
-        CodeImage::of(&found.ok_or_else(gone)?)
+        let find = |key: &String| code::find(key, &cache).ok_or_else(|| gone(key));
+        let (found, plain) = (find(&setup.image)?, setup.plain.as_ref().map(find).transpose()?);
+        let image = CodeImage::of(&found, plain.as_ref())?;
+        Ok(CodeImage { setup: setup.clone(), ..image })
     }
-    fn of(image: &code::Image) -> Result<CodeImage> {
+    /// An image, and beside one that counts the one of the same tree that does not.
+    fn of(image: &code::Image, plain: Option<&code::Image>) -> Result<CodeImage> {
         let note = &image.note;
         Ok(CodeImage {
             object: image.object.clone(),
@@ -81,7 +88,9 @@ impl CodeImage {
                 config: note.fragment.clone(),
                 compiler: note.compiler.clone(),
                 level: Level::Free,
+                plain: plain.map(|plain| plain.note.key.clone()),
             },
+            plain: plain.map(|plain| plain.object.clone()),
             warnings: note.warnings(),
             options: note.options.clone(),
         })
@@ -169,8 +178,15 @@ fn image(variant: &Variant, folder: &Path, listener: &dyn Listener) -> Result<Co
     }
     let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
     let fragment = if names_preempt(variant) { Some(dynamic(recipe.fragment)) } else { recipe.fragment };
-    let recipe = code::CodeRecipe { source: recipe.source, patches: recipe.patches, fragment };
-    CodeImage::of(&build(&recipe, &cache::folder(None)?, listener)?.image)
+    let plain = code::CodeRecipe { source: recipe.source, patches: recipe.patches, fragment, counts: false };
+    let cache = cache::folder(None)?;
+    let found = build(&plain, &cache, listener)?.image;
+    if !variant.level.counts() {
+        return CodeImage::of(&found, None);
+    }
+    let counted = build(&code::CodeRecipe { counts: true, ..plain }, &cache, listener)?.image;
+    let image = CodeImage::of(&counted, Some(&found))?;
+    Ok(CodeImage { setup: CodeSetup { level: variant.level, ..image.setup }, ..image })
 }
 
 /// Builds an image, or finds it in the cache; reports moved hunks and the compiler's warnings about changed files.

@@ -316,7 +316,11 @@ fn cell_of(record: &Record) -> Result<Cell> {
     let drawn = !record.drawn.is_empty() && is_code;
     Ok(Cell {
         backend: if is_code { Backend::Code } else { Backend::Sim },
-        uncertain: if drawn { record.machine.uncertain() } else { Vec::new() },
+        uncertain: if drawn {
+            record.machine.uncertain(record.code.as_ref().is_some_and(|c| c.level.counts()))
+        } else {
+            Vec::new()
+        },
         machine: Arc::new(record.machine.clone()),
         kernel: record.kernel.clone(),
         resolved: record.resolved,

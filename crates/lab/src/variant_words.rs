@@ -5,7 +5,7 @@ use crate::{guests, here, patch_names, variant_checks};
 use schedlab_base::{Backend, Error, Ns, Result, Version, printable};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{Change, DEFAULT_PROFILE, Variant, nearest};
+use schedlab_kernel::{Change, DEFAULT_PROFILE, Level, Variant, nearest};
 use schedlab_machine::sysfs::HOST;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// (`hz=1000`), one of these from a time in the run on (`NO_LAST_BUDDY@10s`), or an attribute of tasks (`policy=batch`,
 /// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`), or how long tasks stay cache hot by distance
 /// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`), or what its kernel is built
-/// with (`patch=first-idle`, a name or a file; `config=FRAGMENT`). Without a name, the whole text is the variant's
+/// with (`patch=first-idle`, a name or a file; `config=FRAGMENT`), how its code is charged (`level=counted`). Without a name, the whole text is the variant's
 /// name.
 ///
 /// # Errors
@@ -83,6 +83,10 @@ fn change(variant: &mut Variant, text: &str) -> Result<()> {
         }
         None if word == "config" => {
             variant.config = Some(value.to_owned());
+            Ok(())
+        }
+        None if word == "level" => {
+            variant.level = Level::parse(value)?;
             Ok(())
         }
         None if MIGRATION.contains(&word) => {

@@ -9,7 +9,7 @@
 //! Each is keyed by run and figure, so that a new figure shifts no other's draw. Figures that the memory hierarchy or
 //! the driver's table puts in order ([`Machine::chains`]) are sorted again after the draw.
 
-use crate::costs::LONGEST;
+use crate::costs::{CostRow, LONGEST};
 use crate::{Costs, Machine};
 use schedlab_base::{Error, Ns, Result, Stream};
 use serde::{Deserialize, Serialize};
@@ -46,8 +46,10 @@ pub struct Drawn {
 
 impl Machine {
     /// The figures that are known within a range only: costs in the order of the table, then idle states.
-    pub fn uncertain(&self) -> Vec<Span> {
-        let costs = Costs::TABLE.iter().map(|row| (row.name.to_owned(), possible(row.name)));
+    /// Those of counted code are among them where it is `counted`.
+    pub fn uncertain(&self, counted: bool) -> Vec<Span> {
+        let is_used = |row: &&CostRow| counted || !Costs::OF_COUNTED_CODE.contains(&row.name);
+        let costs = Costs::TABLE.iter().filter(is_used).map(|row| (row.name.to_owned(), possible(row.name)));
         let idle = self.idle_states.iter().map(|s| (format!("{IDLE}{}", s.name), (0, s.exit.0)));
         let span = |(name, (least, most)): (String, (u64, u64))| {
             let (low, high) = self.note(&name).range?;
@@ -58,11 +60,11 @@ impl Machine {
     }
 
     /// All uncertain figures, drawn for the run of that seed.
-    pub fn draw(&self, seed: u64) -> Vec<Drawn> {
+    pub fn draw(&self, seed: u64, counted: bool) -> Vec<Drawn> {
         let stream = Stream::new(seed).purpose("uncertainty");
         let one =
             |span: Span| Drawn { value: log_uniform(stream.purpose(&span.name).bits(0), span.range), span };
-        let mut drawn: Vec<Drawn> = self.uncertain().into_iter().map(one).collect();
+        let mut drawn: Vec<Drawn> = self.uncertain(counted).into_iter().map(one).collect();
         for chain in self.chains() {
             put_in_order(&mut drawn, &chain);
         }

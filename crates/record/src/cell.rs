@@ -6,8 +6,9 @@
 use crate::{Computer, Observe, Record, version_of};
 use schedlab_base::content_hash;
 use schedlab_base::{GuestMode, Origin};
+pub use schedlab_kernel::Level;
 use schedlab_kernel::{Kernel, Variant};
-use schedlab_machine::{Machine, Span};
+use schedlab_machine::{Costs, Machine, Span};
 use serde::{Deserialize, Serialize};
 
 /// The set-up of a guest. With machine, variant and workload it determines runs of the vm backend.
@@ -61,15 +62,9 @@ pub struct CodeSetup {
     pub compiler: String,
     /// How the code's time is charged.
     pub level: Level,
-}
-
-/// How the time of the kernel's code is charged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// By constants: each verb has its price in the machine's costs, and the code itself takes no time.
-    #[default]
-    Free,
+    /// The key of the image that does not count, by which this one's instructions are scaled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<String>,
 }
 
 /// What determines a cell.
@@ -136,6 +131,10 @@ impl<'a> CellKey<'a> {
         if !self.backend.is_simulated() {
             let Machine { name, topology, os_cpu, .. } = self.machine;
             key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
+        } else if !self.code.is_some_and(|code| code.level.counts())
+            && let Some(costs) = key["machine"]["costs"].as_object_mut()
+        {
+            costs.retain(|name, _| !Costs::OF_COUNTED_CODE.contains(&name.as_str()));
         }
         let canonical = serde_json::json!([version, key]).to_string();
         content_hash(canonical.as_bytes())
@@ -172,7 +171,7 @@ mod tests {
             |r: &mut Record| r.observe = Some(Observe::Events),
             |r: &mut Record| r.model += 1,
             |r: &mut Record| r.machine.name = "other".into(),
-            |r: &mut Record| r.drawn = Machine::load("smp-2").unwrap().draw(1),
+            |r: &mut Record| r.drawn = Machine::load("smp-2").unwrap().draw(1, false),
         ] {
             let mut other = record(1);
             change(&mut other);

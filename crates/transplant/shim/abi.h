@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 3		/* raised with every change of this file */
+#define IMG_ABI 4		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -41,6 +41,7 @@ struct img_note {
 	unsigned int cpu;		/* the CPU that it concerns, not always the one that was entered */
 	int pid, other;			/* tasks */
 	unsigned long long at, value;
+	unsigned long long after_ns;	/* what the code of the verb had cost until then */
 };
 enum img_note_kind {
 	IMG_TIMER = 1,		/* cpu's clock event device is to fire at `at`; IMG_NEVER: it is off */
@@ -104,9 +105,22 @@ extern unsigned long long img_now;	/* the time, ns */
 extern int img_guard;	/* before the boot, 1: each allocation ends at a page that nobody may touch, and nobody may
 			   touch it once it is freed */
 
+/* What the code of the image has cost since the engine took it, in ps; 0 without CONFIG_SIM_COUNTED. */
+extern unsigned long long img_charged_ps;
+
+/* What code costs. Instructions are by byte of `text`: those of the basic block that begins there. */
+struct img_costs {
+	const unsigned short *instructions;
+	const void *text;
+	unsigned int instruction_ps;
+	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */
+	unsigned int lookahead;			/* instructions that are executed while lines come */
+};
+
 /* Set-up, once. 0 or a negative errno: EINVAL a machine that has no room, ENODEV an idle governor that is not there. */
 int img_abi(void);			/* IMG_ABI of the image */
 int img_boot(const struct img_machine *machine);
+int img_count(const struct img_costs *costs);	/* costs are charged from here on; ENOSYS: this image can't */
 const struct img_view *img_enter(int cpu);	/* every verb below is of this CPU, and refreshes the view */
 void img_clear(void);			/* forgets the notes */
 
@@ -168,7 +182,8 @@ struct img_stubs {
 	const char *names;		/* each ends with a zero, the list with another */
 };
 void img_stubs(struct img_stubs *stubs);
-int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage; how many there are */
+int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage,
+								   costs; how many there are */
 /* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
 const char *img_memory_at(const void *at, void **by);
 const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 3;
+pub const ABI: c_int = 4;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 
@@ -51,6 +51,8 @@ pub struct Note {
     pub other: i32,
     pub at: u64,
     pub value: u64,
+    /// What the code of the verb had cost until then.
+    pub after_ns: u64,
 }
 
 /// `enum img_note_kind`.
@@ -135,6 +137,18 @@ pub struct Usage {
     pub state: c_int,
 }
 
+/// `struct img_costs`. The image keeps the pointers.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawCosts {
+    pub instructions: *const u16,
+    pub text: *const c_void,
+    pub instruction_ps: c_uint,
+    pub line_near_ps: c_uint,
+    pub line_far_ps: c_uint,
+    pub lookahead: c_uint,
+}
+
 /// `struct img_stubs`.
 #[repr(C)]
 #[derive(Debug)]
@@ -145,11 +159,12 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 6] = [
+pub const SIZES: [usize; 7] = [
     size_of::<RawMachine>(),
     size_of::<Note>(),
     size_of::<RawView>(),
     size_of::<Attr>(),
     size_of::<RawNewTask>(),
     size_of::<Usage>(),
+    size_of::<RawCosts>(),
 ];

@@ -208,6 +208,8 @@ impl<'s> Board<'s> {
     #[inline]
     pub fn enter(&mut self, cpu: CpuId) {
         self.kernel.enter(cpu, self.epoch + self.now);
+        // What a look at the kernel has cost is nobody's.
+        self.kernel.image().take_charge_ns();
     }
 
     /// An interrupt is due, and the CPU takes it.

@@ -71,8 +71,8 @@ impl Board<'_> {
     pub fn block(&mut self, cpu: CpuId) {
         self.enter(cpu);
         self.kernel.image().prepare_sleep(false);
-        self.take_notes(cpu);
-        self.begin_open(cpu, Next::Schedule, self.machine.costs.schedule_sleep_ns);
+        let spent_ns = self.take_notes(cpu);
+        self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);
     }
 
     fn sleep(&mut self, cpu: CpuId, curr: TaskId, until: u64, word: Option<u32>) {

@@ -3,9 +3,11 @@
 #![allow(missing_docs)]
 
 pub mod abi;
+mod blocks;
 mod board;
 mod calls;
 mod channels;
+mod charge;
 mod cpu;
 pub mod fault;
 mod kernel;
@@ -24,6 +26,7 @@ mod user;
 mod verbs;
 pub mod watchdog;
 
+pub use charge::Prices;
 pub use kernel::{Debug, Kernel};
 pub use run::{Setting, Setup, simulate};
 pub use task::kthread_names;

@@ -70,11 +70,14 @@ pub struct NewTask<'a> {
 
 /// A booted image, or one that is to be booted.
 pub struct Image {
-    verbs: Verbs,
+    pub(crate) verbs: Verbs,
     now: *mut u64,
+    pub(crate) charged_ps: *mut u64,
+    /// Where the object's first byte lies.
+    pub(crate) base: usize,
     guard: *mut c_int,
     view: *const RawView,
-    cpus: usize,
+    pub(crate) cpus: usize,
 }
 
 impl std::fmt::Debug for Image {
@@ -86,7 +89,7 @@ impl std::fmt::Debug for Image {
 /// A verb's error: a negative errno.
 pub type Errno = c_int;
 
-fn checked(result: c_int) -> std::result::Result<c_int, Errno> {
+pub(crate) fn checked(result: c_int) -> std::result::Result<c_int, Errno> {
     if result < 0 { Err(-result) } else { Ok(result) }
 }
 
@@ -117,8 +120,10 @@ impl Image {
         fault::watch(path, &stubs, handle.symbol("img_abi")?, words)?;
         watchdog::begin()?;
         let now = handle.symbol("img_now")?.cast::<u64>();
+        let charged_ps = handle.symbol("img_charged_ps")?.cast::<u64>();
         let guard = handle.symbol("img_guard")?.cast::<c_int>();
-        Ok(Image { verbs, now, guard, view: std::ptr::null(), cpus: 0 })
+        let base = fault::code().map_or(0, |code| code.base());
+        Ok(Image { verbs, now, charged_ps, base, guard, view: std::ptr::null(), cpus: 0 })
     }
 
     /// Boots the image on a machine, and enters CPU 0.

@@ -2,7 +2,9 @@
 //!
 //! The price is by verb, from the machine's costs: the code itself takes no time (level `free`). A wakeup costs the
 //! enqueue and the lock of a runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs
-//! that it looked at. The search for a CPU is not priced: its probes leave no trace. Events of one verb have its time.
+//! that it looked at. The search for a CPU is not priced: its probes leave no trace. Where the code is charged by what
+//! it executes, these costs are 0 ([`schedlab_machine::Costs::beside_counted_code`]), and the image says what is due.
+//! Events of one verb have the time of its start.
 
 use crate::abi::{Note, kind};
 use crate::board::Board;
@@ -22,10 +24,10 @@ impl Board<'_> {
         let mut spent_ns = 0;
         for i in 0..self.kernel.nr_notes() {
             let note = self.kernel.note(i);
-            spent_ns += self.take_note(cpu, note, spent_ns);
+            spent_ns += self.take_note(cpu, note, spent_ns + note.after_ns);
         }
         self.kernel.clear();
-        spent_ns
+        spent_ns + self.kernel.image().take_charge_ns()
     }
 
     /// Gives an event to the sink. Returns what recording it takes, ns.

@@ -1,6 +1,8 @@
 //! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
 
+use crate::blocks::Blocks;
 use crate::board::{Accounts, BOOTED_AT, Board, REST_NS};
+use crate::charge::Prices;
 use crate::cpu::{Current, Next};
 use crate::kernel::{Debug, Kernel};
 use crate::task::{Life, Task, UserOp};
@@ -55,6 +57,8 @@ pub struct Setup<'a> {
     pub machine: &'a Machine,
     /// The image's shared object.
     pub object: &'a Path,
+    /// The image of the same tree that does not count, where the code is charged by what it executes.
+    pub plain: Option<&'a Path>,
     /// The release that the tree is of: channels and policies have its rules.
     pub history: History,
     /// The preemption model that the image was built with.
@@ -88,6 +92,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     let Setup {
         machine,
         object,
+        plain,
         history,
         preempt,
         settings,
@@ -107,9 +112,20 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         return Err(Error::input(text).help("take a machine without [turns]"));
     }
     confine(&mut workload, machine)?;
+    let counted;
+    let machine = match plain {
+        Some(_) => {
+            counted = Machine { costs: machine.costs.beside_counted_code(), ..machine.clone() };
+            &counted
+        }
+        None => machine,
+    };
     let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT, &mut debug)?;
     settings.iter().try_for_each(|s| set(&mut kernel, s))?;
     let preempt = settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(preempt);
+    if let Some(plain) = plain {
+        kernel.image().count(Blocks::of(object, plain)?, &Prices::of(&machine.costs))?;
+    }
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,

@@ -20,6 +20,7 @@ overlay! {
     "image/Makefile"
     "image/balance.c"
     "image/boot.c"
+    "image/cost.c"
     "image/groups.c"
     "image/host.h"
     "image/hotplug.c"

@@ -29,6 +29,11 @@ impl Code {
         Some(Code { object: object.to_owned(), base: base_of(inside)? })
     }
 
+    /// Where the object's first byte lies.
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+
     /// The calls within the image that lead here, innermost first, as addresses in the object. `interrupted` is where a
     /// signal came in: there is the instruction itself, elsewhere the one behind a call.
     pub(crate) fn calls(&self, interrupted: Option<usize>) -> Vec<usize> {

@@ -1,6 +1,6 @@
 //! An image's shared object and its functions, by name.
 
-use crate::abi::{Attr, RawMachine, RawNewTask, RawStubs, RawView, Usage};
+use crate::abi::{Attr, RawCosts, RawMachine, RawNewTask, RawStubs, RawView, Usage};
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -31,6 +31,7 @@ verbs! {
     img_last_words() -> *const c_char;
     img_memory_at(*const c_void, *mut *mut c_void) -> *const c_char;
     img_boot(*const RawMachine) -> c_int;
+    img_count(*const RawCosts) -> c_int;
     img_enter(c_int) -> *const RawView;
     img_clear();
     img_irq_timer(c_int);

@@ -30,6 +30,9 @@ pub struct Note {
     /// The fragment on top of the built-in configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragment: Option<String>,
+    /// Whether it reports what it executes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts: bool,
     /// The compiler's name and version.
     pub compiler: String,
     /// Hash of the overlay.

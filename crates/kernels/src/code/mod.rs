@@ -48,6 +48,8 @@ pub struct CodeRecipe {
     pub patches: Vec<Patch>,
     /// A fragment of configuration on top of the overlay's, with its name.
     pub fragment: Option<(String, String)>,
+    /// Whether it reports what it executes (CONFIG_SIM_COUNTED).
+    pub counts: bool,
 }
 
 /// An image that was asked for.
@@ -181,7 +183,8 @@ fn configure(make: &Make<'_>, config: &str) -> Result<()> {
 
 fn configuration(recipe: &CodeRecipe, overlay: Overlay<'_>) -> Result<String> {
     let own = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
-    Ok(format!("{}\n{own}\n", overlay.text("config")?))
+    let counts = if recipe.counts { "CONFIG_SIM_COUNTED=y\n" } else { "" };
+    Ok(format!("{}\n{own}\n{counts}", overlay.text("config")?))
 }
 
 fn note(
@@ -204,6 +207,7 @@ fn note(
         identity: source.identity.clone(),
         patches,
         fragment: recipe.fragment.as_ref().map(|(name, _)| name.clone()),
+        counts: recipe.counts,
         compiler,
         shims,
         features,

@@ -99,7 +99,7 @@ impl<'a> CommitRuns<'a> {
         let source = Source::parse(&self.checkout.to_string_lossy())?;
         let (patches, fragment) = (Vec::new(), fragment.clone());
         let path = if by_code {
-            let recipe = CodeRecipe { source, patches, fragment };
+            let recipe = CodeRecipe { source, patches, fragment, counts: false };
             code::build(&recipe, &self.cache, self.listener)?.image.object
         } else {
             let recipe = Recipe { source, patches, fragment };

@@ -228,6 +228,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
         let setup = Setup {
             machine: prepared.machine,
             object: &code.object,
+            plain: code.plain.as_deref(),
             history: History::of(code.version),
             preempt: Preempt::numbered(code.preempt),
             settings,

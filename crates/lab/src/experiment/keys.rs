@@ -216,6 +216,11 @@ pub const VARIANT: Section = Section {
         ),
         key("config", r#""mine.config""#, "a fragment of configuration for the kernel that is built"),
         key(
+            "level",
+            r#""counted""#,
+            "how the kernel's own code is charged on --backend code: free, counted (code.md)",
+        ),
+        key(
             "scx",
             r#""./scx_mine --slice 5""#,
             "a sched_ext scheduler that has the tasks during the run: a program with its arguments; guests get it with its libraries",
@@ -329,6 +334,7 @@ pub const CODE: Section = Section {
         key("load", "", "[[code.load]], as [[load]]"),
         key("variant", "", "[[code.variant]]: of kernels whose source is at hand"),
         key("at", "", "[[code.at]], as [[at]]"),
+        key("level", r#""counted""#, "of all variants that state none"),
         key("left_out", r#""3.4 has no shims""#, "what is not run, shown with the result"),
     ],
 };

@@ -11,6 +11,7 @@ use schedlab_base::{Error, Ns, Result, printable};
 use schedlab_compare::comparison::looks_warning::without_looks;
 use schedlab_compare::comparison::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS};
 use schedlab_compare::metrics::KnownMetrics;
+use schedlab_kernel::Level;
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_machine::reader::{Source, Table};
@@ -151,7 +152,12 @@ fn part(
 ) -> Result<Experiment> {
     let of = |keys: &[&str]| if keys.iter().any(|k| own.get(k).is_some()) { own } else { top };
     let real = own.get("variant").is_some();
-    let families = variants::read(of(&["variant"]), real)?;
+    let mut families = variants::read(of(&["variant"]), real)?;
+    if let Some(word) = own.label("level")? {
+        let level = Level::parse(word).map_err(|e| own.place("level", e))?;
+        let all = families.iter_mut().flat_map(|f| &mut f.variants);
+        all.filter(|v| v.level.is_free()).for_each(|v| v.level = level);
+    }
     let machines = Machines::read(of(&["machines", "machine"]), folder)?;
     let (machines, mut loads) = simulated_loads(machines, of(&["load"]), work)?;
     let metrics = metric_names(of(&["metrics"]), work.0, &loads, &[])?;

@@ -15,7 +15,7 @@ use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::{
-    AttrChange, Change, Kernel, Policy, Scx, Toggle, Variant, preempt, tunable, variant::RUNNING,
+    AttrChange, Change, Kernel, Level, Policy, Scx, Toggle, Variant, preempt, tunable, variant::RUNNING,
 };
 use schedlab_machine::Machine;
 use schedlab_machine::migration::parse_costs;
@@ -235,6 +235,10 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
     let at: Vec<Table<'t>> = shared.into_iter().chain(table.tables("at", &keys::AT.names())?).collect();
     let patch: Vec<String> = strings(&table, "patch")?.into_iter().map(|(text, _)| text.to_owned()).collect();
     let config = table.label("config")?.map(str::to_owned);
+    let level = match table.label("level")? {
+        Some(word) => Level::parse(word).map_err(|e| table.place("level", e))?,
+        None => Level::Free,
+    };
     let scx = table.label("scx")?.map(|command| Scx { command: command.to_owned(), hash: None });
     let open = Open { features: !patch.is_empty(), tunables: !patch.is_empty() || kernel.contains('/') };
     let mut dials = features(&table, "features", open.features, |v| &mut v.features)?;
@@ -255,6 +259,7 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
         name: name.clone(),
         patch,
         config,
+        level,
         scx,
         at: first,
         groups: own_groups,

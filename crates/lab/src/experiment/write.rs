@@ -13,6 +13,9 @@ pub fn variant(v: &Variant) -> String {
         let names: Vec<String> = v.patch.iter().map(|p| quoted(p)).collect();
         let _ = writeln!(out, "patch = [{}]", names.join(", "));
     }
+    if !v.level.is_free() {
+        let _ = writeln!(out, "level = {}", quoted(v.level.word()));
+    }
     if let Some(config) = &v.config {
         let _ = writeln!(out, "config = {}", quoted(config));
     }

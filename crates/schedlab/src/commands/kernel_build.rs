@@ -51,7 +51,7 @@ pub fn run(args: &Build) -> Result<()> {
     let patches = builds::patches(&args.patch, word, Path::new(""))?;
     if args.code {
         kernel_code::check_source(word)?;
-        let recipe = CodeRecipe { source: Source::parse(word)?, patches, fragment };
+        let recipe = CodeRecipe { source: Source::parse(word)?, patches, fragment, counts: false };
         return kernel_code::build(&recipe, &cache, args.json, args.quiet);
     }
     let recipe = Recipe { source: Source::parse(word)?, patches, fragment };

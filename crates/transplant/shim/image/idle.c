@@ -59,7 +59,7 @@ static int enter(struct cpuidle_device *device, struct cpuidle_driver *driver, i
 /* poll_idle() of drivers/cpuidle/poll_state.c, where each look at the flag would take time. */
 static int enter_polling(struct cpuidle_device *device, struct cpuidle_driver *driver, int index)
 {
-	u64 since = img_now;
+	u64 since = img_time();
 
 	device->poll_time_limit = false;
 	raw_local_irq_enable();
@@ -68,7 +68,7 @@ static int enter_polling(struct cpuidle_device *device, struct cpuidle_driver *d
 
 		while (!need_resched() && !device->poll_time_limit) {
 			halt(index, since + limit + 1);
-			device->poll_time_limit = !need_resched() && img_now - since > limit;
+			device->poll_time_limit = !need_resched() && img_time() - since > limit;
 		}
 	}
 	raw_local_irq_disable();

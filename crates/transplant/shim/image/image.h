@@ -31,6 +31,14 @@ struct img_task {
 };
 #define img_task_of(p) container_of(p, struct img_task, task)
 
+/* cost.c */
+#ifdef CONFIG_SIM_COUNTED
+#define img_time() (img_now + img_charged_ps / 1000)
+#else
+#define img_time() img_now
+#endif
+void *img_arena(unsigned long size);
+void img_drain(void);
 /* boot.c */
 extern struct img_machine img_machine;
 /* percpu.c */

@@ -117,7 +117,7 @@ static __always_inline void *allocated(unsigned long size, void *by)
 	if (size > end - next) {
 		unsigned long chunk = size > CHUNK ? size : CHUNK;
 
-		next = map(chunk);
+		next = img_arena(chunk) ?: map(chunk);
 		end = next + chunk;
 	}
 	at = next;

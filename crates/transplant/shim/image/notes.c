@@ -44,7 +44,7 @@ struct img_note *img_note(int kind, unsigned int cpu)
 		room = room ? 2 * room : FIRST_NOTES;
 	}
 	note = &notes[count++];
-	*note = (struct img_note){ .kind = kind, .cpu = cpu };
+	*note = (struct img_note){ .kind = kind, .cpu = cpu, .after_ns = img_charged_ps / 1000 };
 	return note;
 }
 

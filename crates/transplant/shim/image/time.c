@@ -3,7 +3,7 @@
  * The clock, and one clock event device a CPU. Stands for kernel/time/timekeeping.c, an architecture's clock sources
  * and its timer.
  *
- * The clock is the engine's. The device is told an instant, which becomes a note, and the engine calls
+ * The clock is the engine's; what the code of the verb under way has cost comes on top. The device is told an instant, which becomes a note, and the engine calls
  * img_irq_timer() then.
  */
 #include "image.h"
@@ -21,27 +21,27 @@ unsigned long long img_now;
 
 unsigned long long notrace sched_clock(void)
 {
-	return img_now;
+	return img_time();
 }
 cycles_t img_cycles(void)
 {
-	return img_now;
+	return img_time();
 }
 ktime_t ktime_get(void)
 {
-	return img_now;
+	return img_time();
 }
 ktime_t ktime_get_with_offset(enum tk_offsets offset)
 {
-	return img_now;
+	return img_time();
 }
 ktime_t ktime_get_update_offsets_now(unsigned int *seq, ktime_t *real, ktime_t *boot, ktime_t *tai)
 {
-	return img_now;
+	return img_time();
 }
 void ktime_get_real_ts64(struct timespec64 *ts)
 {
-	*ts = ns_to_timespec64(img_now);
+	*ts = ns_to_timespec64(img_time());
 }
 int timekeeping_valid_for_hres(void)
 {

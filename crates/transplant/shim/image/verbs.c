@@ -41,6 +41,7 @@ void img_settle_balanced(void)
 
 void img_settle(void)
 {
+	img_drain();
 	img_rcu_run();
 	if (img_outside_waits())
 		img_outside_continue();

@@ -78,7 +78,7 @@ pub fn built(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<
         return None;
     };
     let source = Source::parse(&series).unwrap();
-    let recipe = CodeRecipe { source, patches, fragment };
+    let recipe = CodeRecipe { source, patches, fragment, counts: false };
     let cache = cache::folder(None).unwrap();
     Some(code::build(&recipe, OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet))
 }

@@ -1,0 +1,154 @@
+//! The instructions of each basic block, from an image's own code.
+//!
+//! The compiler calls [`BLOCK`] where a basic block begins, and one of [`ACCESS`] before each access to memory. A block
+//! is what lies between two such calls of [`BLOCK`] on the way through the code, past jumps that are always taken; what
+//! lies before the first one of a function is of its first block. Its instructions are counted without those calls,
+//! their arguments, and padding.
+//!
+//! The calls cost the compiler registers, so the rest is longer than the same function without them: values are saved
+//! and loaded again. A function's blocks are scaled by its length in the plain image of the same tree.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use schedlab_base::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+const BLOCK: &str = "__sanitizer_cov_trace_pc";
+const ACCESS: &str = "__tsan_";
+/// So many instructions of a walk are a loop of jumps.
+const LONGEST: usize = 4096;
+
+/// Instructions by byte of an image's code.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    /// The first byte's address in the object.
+    pub from: u64,
+    /// Instructions of the block behind a call that returns to that byte; 0: none does.
+    pub instructions: Vec<u16>,
+}
+
+/// An image's functions, decoded.
+struct Code {
+    functions: Vec<Function>,
+    /// Where the compiler's calls go.
+    block: Option<u64>,
+    accesses: Vec<u64>,
+}
+
+struct Function {
+    name: String,
+    code: Vec<Instruction>,
+}
+
+impl Code {
+    fn read(path: &Path) -> Result<Code> {
+        let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", &e))?;
+        let wrong = |what: &dyn std::fmt::Display| {
+            Error::internal(format!("{}: its code can't be read: {what}", path.display()))
+        };
+        let file = object::File::parse(&*bytes).map_err(|e| wrong(&e))?;
+        if file.architecture() != object::Architecture::X86_64 {
+            return Err(Error::machine("instructions are counted on x86-64 alone").help("take level 'free'"));
+        }
+        let mut code = Code { functions: Vec::new(), block: None, accesses: Vec::new() };
+        for symbol in file.symbols() {
+            let name = symbol.name().unwrap_or_default();
+            match name {
+                BLOCK => code.block = Some(symbol.address()),
+                _ if name.starts_with(ACCESS) => code.accesses.push(symbol.address()),
+                _ => {}
+            }
+            if symbol.kind() != SymbolKind::Text || symbol.size() == 0 {
+                continue;
+            }
+            let Some(section) = symbol.section_index().and_then(|i| file.section_by_index(i).ok()) else {
+                continue;
+            };
+            let data = section.data_range(symbol.address(), symbol.size()).map_err(|e| wrong(&e))?;
+            let decoder =
+                Decoder::with_ip(64, data.unwrap_or_default(), symbol.address(), DecoderOptions::NONE);
+            code.functions.push(Function { name: name.to_owned(), code: decoder.into_iter().collect() });
+        }
+        Ok(code)
+    }
+    fn is_block(&self, i: &Instruction) -> bool {
+        i.flow_control() == FlowControl::Call && self.block == Some(i.near_branch_target())
+    }
+    fn is_access(&self, i: &Instruction) -> bool {
+        is_direct_call(i) && self.accesses.contains(&i.near_branch_target())
+    }
+    /// The instructions of a function's text that are the kernel's, by name; functions of one name count together.
+    fn lengths(&self) -> HashMap<&str, u64> {
+        let mut all = HashMap::new();
+        for function in &self.functions {
+            let own = function.code.iter().enumerate().filter(|(at, _)| self.counts(&function.code, *at));
+            *all.entry(function.name.as_str()).or_default() += own.count() as u64;
+        }
+        all
+    }
+    /// Whether an instruction is the kernel's: neither padding, nor one of the compiler's calls, nor its argument.
+    fn counts(&self, code: &[Instruction], at: usize) -> bool {
+        let i = &code[at];
+        let is_argument = sets_argument(i) && code.get(at + 1).is_some_and(|next| self.is_access(next));
+        i.mnemonic() != Mnemonic::Nop && !self.is_block(i) && !self.is_access(i) && !is_argument
+    }
+    /// The instructions of the block that begins at `from`.
+    fn block(&self, code: &[Instruction], places: &BTreeMap<u64, usize>, from: usize) -> u64 {
+        let (mut at, mut found) = (from, 0);
+        for _ in 0..LONGEST {
+            let Some(i) = code.get(at).filter(|i| !self.is_block(i)) else { break };
+            found += u64::from(self.counts(code, at));
+            at = match i.flow_control() {
+                FlowControl::UnconditionalBranch => match places.get(&i.near_branch_target()) {
+                    Some(target) => *target,
+                    None => break,
+                },
+                FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => break,
+                _ => at + 1,
+            };
+        }
+        found
+    }
+}
+
+fn is_direct_call(i: &Instruction) -> bool {
+    i.flow_control() == FlowControl::Call && i.op0_kind() == OpKind::NearBranch64
+}
+
+/// Whether it does nothing but set the register of a first argument.
+fn sets_argument(i: &Instruction) -> bool {
+    matches!(i.mnemonic(), Mnemonic::Lea | Mnemonic::Mov)
+        && i.op0_kind() == OpKind::Register
+        && i.op0_register() == Register::RDI
+}
+
+impl Blocks {
+    /// The blocks of an image that reports them; `plain` is the image of the same tree that does not.
+    ///
+    /// # Errors
+    /// Files that can't be read, and an image without such calls.
+    pub(crate) fn of(object: &Path, plain: &Path) -> Result<Blocks> {
+        let (counted, plain) = (Code::read(object)?, Code::read(plain)?);
+        let ends = |f: &Function| Some((f.code.first()?.ip(), f.code.last()?.next_ip()));
+        let range = counted.functions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let none = || Error::internal(format!("{} reports no basic blocks", object.display()));
+        let (from, to) = range.filter(|_| counted.block.is_some()).ok_or_else(none)?;
+        let (long, short) = (counted.lengths(), plain.lengths());
+        let mut instructions = vec![0; (to - from) as usize + 1];
+        for Function { name, code } in &counted.functions {
+            let places = code.iter().enumerate().map(|(at, i)| (i.ip(), at)).collect();
+            let scale = long.get(name.as_str()).zip(short.get(name.as_str()));
+            let mut before = (0..code.len()).take_while(|at| !counted.is_block(&code[*at]));
+            let mut before = before.by_ref().filter(|at| counted.counts(code, *at)).count() as u64;
+            for (at, i) in code.iter().enumerate().filter(|(_, i)| counted.is_block(i)) {
+                let found = std::mem::take(&mut before) + counted.block(code, &places, at + 1);
+                let found = scale
+                    .filter(|(long, _)| **long > 0)
+                    .map_or(found, |(long, short)| (found * short + long / 2) / long);
+                instructions[(i.next_ip() - from) as usize] = found.min(u16::MAX.into()) as u16;
+            }
+        }
+        Ok(Blocks { from, instructions })
+    }
+}

@@ -1,0 +1,69 @@
+//! What the kernel's code costs, charged while it runs: instructions, and cache lines of other CPUs (`shim/image/cost.c`).
+
+use crate::abi::RawCosts;
+use crate::blocks::Blocks;
+use crate::load::{Image, checked};
+use schedlab_base::{Error, Result};
+use schedlab_machine::Costs;
+use std::ffi::c_void;
+
+/// What the code of an image costs that counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prices {
+    pub instruction_ps: u32,
+    /// A cache line that another CPU of the same last-level cache has.
+    pub line_near_ps: u32,
+    /// One that a CPU elsewhere has.
+    pub line_far_ps: u32,
+    /// Instructions that are executed while lines come.
+    pub lookahead: u32,
+}
+
+impl Prices {
+    /// Those of a machine.
+    pub fn of(costs: &Costs) -> Prices {
+        let ps = |ns: u64| (ns * 1000).min(u32::MAX.into()) as u32;
+        Prices {
+            instruction_ps: costs.instruction_ps.min(u32::MAX.into()) as u32,
+            line_near_ps: ps(costs.line_near_ns),
+            line_far_ps: ps(costs.line_far_ns),
+            lookahead: costs.lookahead_instructions.min(u32::MAX.into()) as u32,
+        }
+    }
+}
+
+impl Image {
+    /// Charges what the code costs from here on: [`Image::take_charge_ns`]. After the boot.
+    ///
+    /// # Errors
+    /// When the image reports nothing, or is not booted.
+    pub(crate) fn count(&mut self, blocks: Blocks, prices: &Prices) -> Result<()> {
+        if self.cpus == 0 {
+            return Err(Error::internal("an image counts once it is booted"));
+        }
+        // The image keeps the pointer as long as the process lives.
+        let kept: &'static [u16] = blocks.instructions.leak();
+        let raw = RawCosts {
+            instructions: kept.as_ptr(),
+            text: (self.base + blocks.from as usize) as *const c_void,
+            instruction_ps: prices.instruction_ps,
+            line_near_ps: prices.line_near_ps,
+            line_far_ps: prices.line_far_ps,
+            lookahead: prices.lookahead,
+        };
+        // SAFETY: the table has an entry for each byte of the image's functions, and is never freed.
+        checked(unsafe { (self.verbs.img_count)(&raw const raw) })
+            .map(drop)
+            .map_err(|_| Error::internal("the image was built without counts"))
+    }
+    /// What the code has cost since it was taken last; less than a ns is left for the next time.
+    #[inline]
+    pub fn take_charge_ns(&mut self) -> u64 {
+        // SAFETY: `img_charged_ps` is an aligned u64 of the image, which lives as long as the process; one thread uses it.
+        unsafe {
+            let ns = *self.charged_ps / 1000;
+            *self.charged_ps -= ns * 1000;
+            ns
+        }
+    }
+}
