@@ -12,22 +12,32 @@ pub enum Level {
     Free,
     /// By what it executes: instructions, and cache lines of other CPUs, at the end of each step.
     Counted,
+    /// The same, and CPUs act while another one is in the middle of kernel code: it is left where a line is lost.
+    Woven,
+    /// The same, but kernel code may be left at each basic block: a check of `Woven`.
+    Exact,
 }
 
 impl Level {
     /// All, from the cheapest on.
-    pub const ALL: [Level; 2] = [Level::Free, Level::Counted];
+    pub const ALL: [Level; 4] = [Level::Free, Level::Counted, Level::Woven, Level::Exact];
 
     /// Its word in files and options.
     pub fn word(self) -> &'static str {
         match self {
             Level::Free => "free",
             Level::Counted => "counted",
+            Level::Woven => "woven",
+            Level::Exact => "exact",
         }
     }
     /// Whether the image reports what it executes.
     pub fn counts(self) -> bool {
         self != Level::Free
+    }
+    /// Whether CPUs act while another one is in the middle of kernel code.
+    pub fn weaves(self) -> bool {
+        matches!(self, Level::Woven | Level::Exact)
     }
     /// Whether it is the default, which files need not name.
     pub fn is_free(&self) -> bool {

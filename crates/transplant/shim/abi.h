@@ -79,6 +79,7 @@ enum img_view_flags {
 	IMG_V_LAZY = 16,	/* TIF_NEED_RESCHED_LAZY: the same, before user mode */
 	IMG_V_USER_WORK = 32,	/* task work waits for the return to user mode: call img_user_work() */
 	IMG_V_PARKED = 64,	/* current left a call in the middle: call img_resume() */
+	IMG_V_LEFT = 128,	/* the CPU has left the verb in the middle: call img_continue() at its time */
 };
 
 /* A new task. */
@@ -116,6 +117,20 @@ struct img_costs {
 	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */
 	unsigned int lookahead;			/* instructions that are executed while lines come */
 };
+
+/*
+ * Verbs that may be left in the middle, after img_weave(): img_do() is the verb of that name, below, with its arguments.
+ * The engine sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it may leave.
+ */
+enum img_verb {
+	IMG_DO_IRQ_TIMER, IMG_DO_IRQ_RESCHED, IMG_DO_IRQ_CALL, IMG_DO_IDLE_ENTER, IMG_DO_IDLE_LEAVE, IMG_DO_SCHEDULE,
+	IMG_DO_START_TIMER, IMG_DO_YIELD, IMG_DO_EXIT, IMG_DO_EXEC, IMG_DO_USER_WORK, IMG_DO_KTHREAD, IMG_DO_RESUME,
+	IMG_DO_WAKE, IMG_DO_TASK_START,
+};
+extern unsigned long long img_horizon_ps;
+void img_weave(int exact);	/* behind img_count(); 1: it may leave at each basic block, not only where a line is lost */
+int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave);	/* the verb's result */
+void img_continue(void);
 
 /* Set-up, once. 0 or a negative errno: EINVAL a machine that has no room, ENODEV an idle governor that is not there. */
 int img_abi(void);			/* IMG_ABI of the image */

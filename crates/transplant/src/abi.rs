@@ -92,6 +92,28 @@ pub mod view {
     pub const LAZY: u32 = 16;
     pub const USER_WORK: u32 = 32;
     pub const PARKED: u32 = 64;
+    pub const LEFT: u32 = 128;
+}
+
+/// `enum img_verb`.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    IrqTimer,
+    IrqResched,
+    IrqCall,
+    IdleEnter,
+    IdleLeave,
+    Schedule,
+    StartTimer,
+    Yield,
+    Exit,
+    Exec,
+    UserWork,
+    Kthread,
+    Resume,
+    Wake,
+    TaskStart,
 }
 
 /// `struct img_attr`.

@@ -3,15 +3,15 @@
 //! `run` asks [`Board::next_event`] when a CPU acts next and calls [`Board::step`] then; CPUs whose next event changed
 //! are in `touched`. Times are ns since the run began; the kernel's clock is [`Board::epoch`] ahead.
 
-use crate::cpu::{Activity, Call, Cpu, Current, Interrupt, Next};
+use crate::cpu::{Activity, After, Call, Cpu, Current, Interrupt, Next};
 use crate::kernel::Kernel;
 use crate::nested::Nested;
 use crate::quotas::Quotas;
 use crate::task::Task;
 use crate::turns::Sharing;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
-use schedlab_kernel::History;
 use schedlab_kernel::preempt::Preempt;
+use schedlab_kernel::{History, Level};
 use schedlab_machine::{Distance, Machine};
 use schedlab_trace::{MoveReason, Sink};
 use schedlab_world::cache_by_core::Caches;
@@ -92,6 +92,10 @@ pub struct Board<'s> {
     /// Why the verb under way moves tasks, beside those that it wakes or makes.
     pub moves: MoveReason,
     pub steps: u64,
+    /// How the kernel's code is charged.
+    pub level: Level,
+    /// When another CPU acts next, where CPUs are woven; else [`NEVER`].
+    pub horizon: u64,
     /// What ends the run.
     pub fault: Option<Error>,
     pub sink: &'s mut dyn Sink,
@@ -142,6 +146,8 @@ impl<'s> Board<'s> {
             touched: Vec::with_capacity(16),
             moves: MoveReason::Moved,
             steps: 0,
+            level: Level::Free,
+            horizon: NEVER,
             fault: None,
             sink,
         }
@@ -210,6 +216,9 @@ impl<'s> Board<'s> {
         self.kernel.enter(cpu, self.epoch + self.now);
         // What a look at the kernel has cost is nobody's.
         self.kernel.image().take_charge_ns();
+        if self.horizon != NEVER {
+            self.kernel.image().set_horizon_ns(self.horizon.saturating_sub(self.now));
+        }
     }
 
     /// An interrupt is due, and the CPU takes it.
@@ -264,6 +273,12 @@ impl<'s> Board<'s> {
                 self.call(cpu, call);
             }
             Next::Wake => self.wake_next(cpu),
+            Next::Halted(halt) => self.halts_in(cpu, halt),
+            Next::Proceed(after) => {
+                self.enter(cpu);
+                self.kernel.image().proceed();
+                self.follow(cpu, after);
+            }
         }
     }
 
@@ -290,10 +305,39 @@ impl<'s> Board<'s> {
 
     /// Takes up what kernel code has left, and looks at the current task once the price of it has passed.
     pub fn settle_after(&mut self, cpu: CpuId) {
+        self.follow(cpu, After::Settle);
+    }
+
+    /// Takes up what kernel code has left. What follows the verb comes when its price has passed; a verb that was left
+    /// in the middle continues then.
+    pub fn follow(&mut self, cpu: CpuId, after: After) {
         let spent_ns = self.take_notes(cpu);
-        self.begin(cpu, Next::Settle, spent_ns);
-        if spent_ns == 0 {
-            self.settle(cpu);
+        if self.kernel.view().is_left() {
+            return self.begin(cpu, Next::Proceed(after), spent_ns);
+        }
+        match after {
+            After::Settle => {
+                self.begin(cpu, Next::Settle, spent_ns);
+                if spent_ns == 0 {
+                    self.settle(cpu);
+                }
+            }
+            After::Halt => match self.cpus[cpu].halts.take() {
+                Some(halt) if spent_ns > 0 && self.level.counts() => {
+                    self.begin(cpu, Next::Halted(halt), spent_ns);
+                }
+                Some(halt) => self.halts_in(cpu, halt),
+                None => self.begin(cpu, Next::Settle, spent_ns),
+            },
+            After::Schedule => {
+                let way_ns = spent_ns + self.machine.costs.schedule_sleep_ns;
+                self.begin_open(cpu, Next::Schedule, way_ns);
+            }
+            After::Wake => {
+                if !self.leaves_call(cpu, Point::WakeupEnd, (Next::Wake, spent_ns)) {
+                    self.begin_open(cpu, Next::Wake, spent_ns);
+                }
+            }
         }
     }
 
@@ -336,13 +380,9 @@ impl<'s> Board<'s> {
     fn halt(&mut self, cpu: CpuId) {
         self.enter(cpu);
         self.moves = MoveReason::NohzIdle;
-        self.kernel.image().idle_enter();
         self.cpus[cpu].halts = None;
-        let spent_ns = self.take_notes(cpu);
-        match self.cpus[cpu].halts.take() {
-            Some(halt) => self.halts_in(cpu, halt),
-            None => self.begin(cpu, Next::Settle, spent_ns),
-        }
+        self.kernel.image().idle_enter();
+        self.follow(cpu, After::Halt);
     }
 
     /// Notes that something is due on another CPU.

@@ -1,7 +1,7 @@
 //! System calls: their effect on the image, once their time has passed.
 
 use crate::board::Board;
-use crate::cpu::{Call, Next};
+use crate::cpu::{After, Call, Next};
 use crate::kernel::{NewTask, refused};
 use crate::task::{Declared, Life, Parked, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -71,8 +71,7 @@ impl Board<'_> {
     pub fn block(&mut self, cpu: CpuId) {
         self.enter(cpu);
         self.kernel.image().prepare_sleep(false);
-        let spent_ns = self.take_notes(cpu);
-        self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);
+        self.follow(cpu, After::Schedule);
     }
 
     fn sleep(&mut self, cpu: CpuId, curr: TaskId, until: u64, word: Option<u32>) {
@@ -82,8 +81,7 @@ impl Board<'_> {
         self.kernel.image().prepare_sleep(false);
         let until = self.kernel_time(until);
         self.kernel.image().start_timer(until, slack_ns);
-        let spent_ns = self.take_notes(cpu);
-        self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);
+        self.follow(cpu, After::Schedule);
     }
 
     /// A task is back from a timed sleep.
@@ -145,10 +143,7 @@ impl Board<'_> {
         let (task, sync) = (c.to_wake.remove(0), c.sync_wakes);
         self.enter(cpu);
         self.kernel.image().wake(self.tasks[task].pid, sync);
-        let spent_ns = self.take_notes(cpu);
-        if !self.leaves_call(cpu, Point::WakeupEnd, (Next::Wake, spent_ns)) {
-            self.begin_open(cpu, Next::Wake, spent_ns);
-        }
+        self.follow(cpu, After::Wake);
     }
 
     /// The current task's call continues or returns.
@@ -242,9 +237,9 @@ impl Board<'_> {
         if self.fault.is_some() {
             return self.settle_now(cpu);
         }
+        self.tasks[task].life = Life::Alive;
         self.kernel.image().task_start(self.tasks[task].pid);
         self.settle_after(cpu);
-        self.tasks[task].life = Life::Alive;
     }
 
     /// A task of the workload is made in the image, as a child of the entered CPU's current task.

@@ -66,4 +66,30 @@ impl Image {
             ns
         }
     }
+
+    /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a line is
+    /// lost. After [`Image::count`].
+    pub fn weave(&mut self, exact: bool) {
+        // SAFETY: the image is booted and counts.
+        unsafe { (self.verbs.img_weave)(exact.into()) };
+        self.leaves = true;
+    }
+    /// The verb that the entered CPU has left continues.
+    pub fn proceed(&mut self) {
+        // SAFETY: a CPU is entered.
+        unsafe { (self.verbs.img_continue)() };
+    }
+    /// Verbs may leave once they have cost so much.
+    #[inline]
+    pub fn set_horizon_ns(&mut self, ns: u64) {
+        // SAFETY: as in `take_charge_ns`.
+        unsafe { *self.horizon_ps = ns.saturating_mul(1000) }
+    }
+    /// Calls verbs that are not left in the middle.
+    pub fn whole<T>(&mut self, act: impl FnOnce(&mut Image) -> T) -> T {
+        let leaves = std::mem::replace(&mut self.leaves, false);
+        let done = act(self);
+        self.leaves = leaves;
+        done
+    }
 }

@@ -100,6 +100,23 @@ pub enum Next {
     Call(Call),
     /// The next of the tasks that the current call wakes.
     Wake,
+    /// It halts, now that the way there has taken its time.
+    Halted(Halt),
+    /// The verb that was left in the middle continues, and this follows it.
+    Proceed(After),
+}
+
+/// What follows a verb.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum After {
+    /// The CPU looks at its current task.
+    Settle,
+    /// The idle loop has chosen a state, or is to switch.
+    Halt,
+    /// The way to `schedule()`.
+    Schedule,
+    /// The next of the tasks that the current call wakes.
+    Wake,
 }
 
 /// How a CPU is idle.

@@ -37,6 +37,11 @@ impl View {
     pub fn has_user_work(self) -> bool {
         self.0 & view::USER_WORK != 0
     }
+    /// The verb was left in the middle.
+    #[inline]
+    pub fn is_left(self) -> bool {
+        self.0 & view::LEFT != 0
+    }
     #[inline]
     pub fn is_parked(self) -> bool {
         self.0 & view::PARKED != 0
@@ -211,6 +216,11 @@ impl Kernel {
     #[inline]
     pub fn image(&mut self) -> &mut Image {
         &mut self.image
+    }
+    /// Whether verbs may be left in the middle.
+    #[inline]
+    pub fn weaves(&self) -> bool {
+        self.image.leaves
     }
     #[inline]
     pub fn nr_notes(&self) -> usize {

@@ -3,11 +3,13 @@
 //! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. This file,
 //! `verbs`, `fault`, `symbols` and `watchdog` are unsafe. A fault within the image ends the process (`fault`).
 
-use crate::abi::{ABI, Attr, Note, RawIdleState, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage};
+use crate::abi::{
+    ABI, Attr, Note, RawIdleState, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage, Verb,
+};
 use crate::verbs::{Handle, Verbs};
 use crate::{fault, watchdog};
 use schedlab_base::{Error, Result};
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,6 +75,9 @@ pub struct Image {
     pub(crate) verbs: Verbs,
     now: *mut u64,
     pub(crate) charged_ps: *mut u64,
+    pub(crate) horizon_ps: *mut u64,
+    /// Whether verbs may leave in the middle.
+    pub(crate) leaves: bool,
     /// Where the object's first byte lies.
     pub(crate) base: usize,
     guard: *mut c_int,
@@ -121,9 +126,20 @@ impl Image {
         watchdog::begin()?;
         let now = handle.symbol("img_now")?.cast::<u64>();
         let charged_ps = handle.symbol("img_charged_ps")?.cast::<u64>();
+        let horizon_ps = handle.symbol("img_horizon_ps")?.cast::<u64>();
         let guard = handle.symbol("img_guard")?.cast::<c_int>();
         let base = fault::code().map_or(0, |code| code.base());
-        Ok(Image { verbs, now, charged_ps, base, guard, view: std::ptr::null(), cpus: 0 })
+        Ok(Image {
+            verbs,
+            now,
+            charged_ps,
+            horizon_ps,
+            leaves: false,
+            base,
+            guard,
+            view: std::ptr::null(),
+            cpus: 0,
+        })
     }
 
     /// Boots the image on a machine, and enters CPU 0.
@@ -269,15 +285,14 @@ impl Image {
     }
 }
 
-/// Verbs of plain numbers: the image checks them, and ends the process where one names nothing.
+/// Verbs of plain numbers: the image checks them, and ends the process where one names nothing. Where CPUs are woven,
+/// they may leave in the middle.
 macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident = $verb:ident($($argument:ident: $type:ty as $raw:ty),*);)*) => {
+    ($($(#[$doc:meta])* $name:ident = $verb:ident($($argument:ident: $type:ty),*);)*) => {
         impl Image {
             $($(#[$doc])*
             pub fn $name(&mut self, $($argument: $type),*) {
-                assert!(self.cpus > 0, "the image is not booted");
-                // SAFETY: a CPU is entered, and the verb takes numbers alone.
-                unsafe { (self.verbs.$verb)($($argument as $raw),*) }
+                self.act(Verb::$verb, &[$($argument as u64),*]);
             })*
         }
     };
@@ -285,29 +300,43 @@ macro_rules! plain {
 
 plain! {
     /// The clock event device fires; `user`: it interrupted user mode.
-    irq_timer = img_irq_timer(user: bool as c_int);
-    irq_resched = img_irq_resched();
-    irq_call = img_irq_call();
+    irq_timer = IrqTimer(user: bool);
+    irq_resched = IrqResched();
+    irq_call = IrqCall();
     /// Before the CPU halts.
-    idle_enter = img_idle_enter();
+    idle_enter = IdleEnter();
     /// After an interrupt, or where it polls and its flag is set.
-    idle_leave = img_idle_leave();
+    idle_leave = IdleLeave();
     /// Preemption.
-    schedule = img_schedule();
-    /// Marked as asleep; [`Image::schedule`] takes it off its CPU unless it is woken before.
-    prepare_sleep = img_prepare_sleep(uninterruptible: bool as c_int);
+    schedule = Schedule();
     /// A timer is to wake the current task.
-    start_timer = img_start_timer(until: u64 as c_ulonglong, slack_ns: u64 as c_ulonglong);
-    yield_now = img_yield();
-    exit = img_exit();
-    exec = img_exec();
+    start_timer = StartTimer(until: u64, slack_ns: u64);
+    yield_now = Yield();
+    exit = Exit();
+    exec = Exec();
     /// Work on the way to user mode.
-    user_work = img_user_work();
+    user_work = UserWork();
     /// The stopper or ksoftirqd does its work, or sleeps.
-    kthread = img_kthread();
+    kthread = Kthread();
     /// A call that was left in the middle continues.
-    resume = img_resume();
-    task_start = img_task_start(pid: i32 as c_int);
+    resume = Resume();
+    task_start = TaskStart(pid: i32);
+}
+
+impl Image {
+    /// A verb with its arguments, which may leave in the middle if [`Image::leaves`] says so.
+    fn act(&mut self, verb: Verb, arguments: &[u64]) -> c_int {
+        assert!(self.cpus > 0, "the image is not booted");
+        let argument = |i: usize| arguments.get(i).copied().unwrap_or_default();
+        // SAFETY: a CPU is entered, and the verb takes numbers alone.
+        unsafe { (self.verbs.img_do)(verb as c_int, argument(0), argument(1), c_int::from(self.leaves)) }
+    }
+    /// Marked as asleep; [`Image::schedule`] takes it off its CPU unless it is woken before.
+    pub fn prepare_sleep(&mut self, uninterruptible: bool) {
+        assert!(self.cpus > 0, "the image is not booted");
+        // SAFETY: a CPU is entered.
+        unsafe { (self.verbs.img_prepare_sleep)(c_int::from(uninterruptible)) };
+    }
 }
 
 impl Image {
@@ -336,8 +365,7 @@ impl Image {
     }
     /// Wakes a task; whether it was asleep.
     pub fn wake(&mut self, pid: i32, sync: bool) -> bool {
-        // SAFETY: as in `timed_out`.
-        unsafe { (self.verbs.img_wake)(pid, c_int::from(sync)) != 0 }
+        self.act(Verb::Wake, &[pid as u64, u64::from(sync)]) != 0
     }
     /// Makes a task, not yet woken.
     ///

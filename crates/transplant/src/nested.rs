@@ -164,7 +164,7 @@ impl<'s> Board<'s> {
         }
         self.kernel.image().prepare_sleep(false);
         let until = self.kernel_time(due);
-        self.kernel.image().start_timer(until, 0);
+        self.kernel.image().whole(|image| image.start_timer(until, 0));
         self.tasks[curr].timed = true;
         let spent_ns = self.take_notes(cpu);
         self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);

@@ -146,7 +146,7 @@ impl Board<'_> {
         if self.fault.is_some() {
             return;
         }
-        self.kernel.image().task_start(pid);
+        self.kernel.image().whole(|image| image.task_start(pid));
         if group != ROOT_GROUP {
             self.join_group(first, task, group);
         }

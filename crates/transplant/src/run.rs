@@ -9,7 +9,7 @@ use crate::task::{Life, Task, UserOp};
 use crate::turns;
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
 use schedlab_kernel::preempt::Preempt;
-use schedlab_kernel::{Attr, History};
+use schedlab_kernel::{Attr, History, Level};
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
 use schedlab_trace::{MoveReason, Sink};
@@ -59,6 +59,7 @@ pub struct Setup<'a> {
     pub object: &'a Path,
     /// The image of the same tree that does not count, where the code is charged by what it executes.
     pub plain: Option<&'a Path>,
+    pub level: Level,
     /// The release that the tree is of: channels and policies have its rules.
     pub history: History,
     /// The preemption model that the image was built with.
@@ -93,6 +94,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         machine,
         object,
         plain,
+        level,
         history,
         preempt,
         settings,
@@ -106,6 +108,10 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         stop,
         clock,
     } = setup;
+    if machine.turns.is_some() && level.weaves() {
+        let text = format!("{} has CPUs that take turns: none acts while another one does", machine.name);
+        return Err(Error::input(text).help("take level counted, or a machine without [turns]"));
+    }
     if machine.turns.is_some() && !(peers.is_empty() && guests.is_empty()) {
         let text =
             format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
@@ -134,6 +140,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     };
     let mut board = Board::new(machine, kernel, (history, preempt), sink);
     board.accounts.measure_from = workload.warmup.0;
+    board.level = level;
     board.nic = Nic::new(&workload, Place::Host, board.nr_cpus());
     let starters = load(&mut board, workload)?;
     guests.into_iter().for_each(|guest| board.add_guest(guest));
@@ -142,6 +149,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     }
     board.lay_out_memory();
     rest(&mut board, seed)?;
+    if level.weaves() {
+        board.kernel.image().weave(level == Level::Exact);
+    }
     board.alive += peers.iter().filter(|peer| !peer.is_done()).count();
     board.peers = peers;
     for task in starters {
@@ -388,6 +398,9 @@ fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outs
             tree.arm(slot, board.peers[number].next_event());
         } else {
             board.steps += 1;
+            if board.kernel.weaves() {
+                board.horizon = WinnerTree::time(tree.take(slot));
+            }
             board.step(CpuId::from(slot), at);
             tree.arm(slot, board.next_event(CpuId::from(slot)));
         }

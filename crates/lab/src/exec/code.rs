@@ -229,6 +229,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
             machine: prepared.machine,
             object: &code.object,
             plain: code.plain.as_deref(),
+            level: code.setup.level,
             history: History::of(code.version),
             preempt: Preempt::numbered(code.preempt),
             settings,

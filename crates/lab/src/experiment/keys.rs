@@ -218,7 +218,7 @@ pub const VARIANT: Section = Section {
         key(
             "level",
             r#""counted""#,
-            "how the kernel's own code is charged on --backend code: free, counted (code.md)",
+            "how the kernel's own code is charged on --backend code: free, counted, woven, exact (code.md)",
         ),
         key(
             "scx",

@@ -32,6 +32,8 @@ static struct img_costs costs;
 static unsigned long executed;	/* instructions */
 static unsigned long missing_since;	/* the value of `executed` where the first line was missing that has not come */
 static u64 missing_until;	/* when all of them have come, by img_charged_ps; 0: none is missing */
+static bool halved;	/* an atomic operation is under way */
+bool img_exact;
 static char *arena, *arena_end, *lines;
 static unsigned long words, line_size;	/* of the bits by CPU, of a struct line */
 /* By CPU: the CPUs with the same last-level cache. */
@@ -79,6 +81,13 @@ int img_count(const struct img_costs *given)
 	return 0;
 }
 
+/* Others act first if the CPU's time has passed the horizon, but not between the halves of an atomic operation. */
+static void may_leave(void)
+{
+	if (img_charged_ps >= img_horizon_ps && img_weaving && !halved)
+		img_leave(0);
+}
+
 /* What is missing has come. */
 void img_drain(void)
 {
@@ -98,6 +107,8 @@ void __sanitizer_cov_trace_pc(void)
 	img_charged_ps += instructions * costs.instruction_ps;
 	if (unlikely(missing_until) && executed - missing_since >= costs.lookahead)
 		img_drain();
+	if (unlikely(img_exact))
+		may_leave();
 }
 
 static noinline void comes(unsigned int ps)
@@ -150,6 +161,11 @@ static noinline void miss(struct line *line, bool write)
 	line->holders[cpu / BITS_PER_LONG] |= 1UL << cpu % BITS_PER_LONG;
 }
 
+static __always_inline bool is_here(const struct line *line, bool write)
+{
+	return write ? line->alone && line->writer == img_cpu + 1 : has(line, img_cpu);
+}
+
 static __always_inline void touch(const void *address, bool write)
 {
 	unsigned long at = (const char *)address - arena;
@@ -164,9 +180,24 @@ static __always_inline void touch(const void *address, bool write)
 	if (unlikely(!lines))
 		return;
 	line = (struct line *)(lines + at / 64 * line_size);
-	if (write ? line->alone && line->writer == img_cpu + 1 : has(line, img_cpu))
+	if (is_here(line, write))
 		return;
-	miss(line, write);
+	/* What is read is what is there when the line comes. */
+	may_leave();
+	if (!is_here(line, write))
+		miss(line, write);
+}
+
+/* The two halves of an atomic operation, in which nobody comes between. It waits for what is missing before. */
+void img_atomic_begin(const volatile void *at)
+{
+	touch((const void *)at, true);
+	img_drain();
+	halved = true;
+}
+void img_atomic_end(void)
+{
+	halved = false;
 }
 
 #define ACCESS(name, write)			\

@@ -39,6 +39,11 @@ struct img_task {
 #endif
 void *img_arena(unsigned long size);
 void img_drain(void);
+extern bool img_exact;
+/* weave.c */
+extern bool img_weaving;
+void img_leave(u64 wait_ps);
+bool img_anyone_left(void);
 /* boot.c */
 extern struct img_machine img_machine;
 /* percpu.c */
@@ -76,7 +81,17 @@ void img_idle_governor(void);
 int img_idle_init(void);
 /* tunables.c */
 void img_tunables_init(void);
-/* stacks.c */
+/* stacks.c: memory is touched as far as it is used */
+#define IMG_STACK_SIZE (256UL << 10)
+/* Which stacks the verb under way has used. */
+extern struct img_context {
+	struct img_stack *running;	/* of a call that may sleep; NULL: the CPU's stack runs */
+	void *cpu_top;			/* where the CPU's stack was left */
+	struct task_struct *left;	/* whose switch is to be finished */
+} img_context;
+/* Saves what a call preserves on this stack, and takes it from the other one. */
+void img_swap(void **save, void *load);
+void *img_frame(char *memory, void (*function)(void));
 void img_on_stack(void (*call)(void *argument), void *argument);
 void img_halt(void);
 void img_outside(void (*call)(void *argument), void *argument);
@@ -90,6 +105,7 @@ void img_notes_init(void);
 void img_balance_notes(void);
 /* memory.c */
 void *img_alloc(unsigned long size);
+void *img_stack_memory(void);
 void img_free(const void *at);
 void img_memory_init(void);
 /* shims.c */
@@ -99,6 +115,7 @@ void img_fatal(const char *what) __attribute__((noreturn));
 /* verbs.c: behind each verb; behind those in which load may have been balanced. */
 void img_settle(void);
 void img_settle_balanced(void);
+void img_look(unsigned int more_flags);
 
 /* Whether an address is in a stub's page: the image lacks what it stands for. */
 extern char img_stubs_start[], img_stubs_end[], img_stub_names[];

@@ -124,6 +124,11 @@ static __always_inline void *allocated(unsigned long size, void *by)
 	next += size;
 	return at;
 }
+/* Stacks are apart: accesses to them cost nothing. */
+void *img_stack_memory(void)
+{
+	return map(IMG_STACK_SIZE);
+}
 void *img_alloc(unsigned long size)
 {
 	return allocated(size, __builtin_return_address(0));

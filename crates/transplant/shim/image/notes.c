@@ -43,6 +43,9 @@ struct img_note *img_note(int kind, unsigned int cpu)
 		notes = larger;
 		room = room ? 2 * room : FIRST_NOTES;
 	}
+	/* What another CPU is to hear soon: the engine looks when the others act next. */
+	if (kind == IMG_IPI_RESCHED || kind == IMG_IPI_CALL || kind == IMG_NO_IPI)
+		img_horizon_ps = 0;
 	note = &notes[count++];
 	*note = (struct img_note){ .kind = kind, .cpu = cpu, .after_ns = img_charged_ps / 1000 };
 	return note;

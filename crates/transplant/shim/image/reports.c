@@ -119,11 +119,3 @@ void panic(const char *format, ...)
 	va_start(arguments, format);
 	img_fatal(formatted(format, arguments));
 }
-void img_contended(void *lock)
-{
-	img_fatal("a lock is taken that is taken already");
-}
-void img_relax(void)
-{
-	img_fatal("a CPU waits for another one in a loop");
-}

@@ -20,7 +20,6 @@
  */
 #include "image.h"
 
-#define SIZE (256UL << 10)	/* memory is touched as far as it is used */
 
 struct img_stack {
 	void *top;		/* where it was left */
@@ -29,22 +28,18 @@ struct img_stack {
 	void *argument;
 	struct img_stack *next;
 };
-static struct img_stack *unused, *running;
-static void *cpu_top;		/* where the CPU's stack was left */
-static struct task_struct *left;	/* whose switch is to be finished */
+static struct img_stack *unused;
+struct img_context img_context;
 static struct task_struct nobody;
 
-/* Saves what a call preserves on this stack, and takes it from the other one. */
-void img_swap(void **save, void *load);
 #if defined(__x86_64__)
 __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nimg_swap:\n"
 	"push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
 	"mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
 	"pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
 	".size img_swap, .-img_swap\n");
-#define SAVED 6			/* words, and the address behind them */
-#define RETURN_AT SAVED
-#define FRAME (SAVED + 2)	/* a function begins with its return address on the stack */
+#define RETURN_AT 6		/* behind the words that are saved */
+#define FRAME 8			/* a function begins with its return address on the stack */
 #elif defined(__aarch64__)
 __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nimg_swap:\n"
 	"sub sp, sp, #160\n"
@@ -63,18 +58,28 @@ __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nim
 #error "stacks.c has no change of stacks for this processor"
 #endif
 
+/* The top of a stack on which a function begins, for img_swap(). */
+void *img_frame(char *memory, void (*function)(void))
+{
+	void **frame = (void **)(memory + IMG_STACK_SIZE) - FRAME;
+
+	memset(frame, 0, FRAME * sizeof(*frame));
+	frame[RETURN_AT] = function;
+	return frame;
+}
+
 struct task_struct *img_switch_to(struct task_struct *prev, struct task_struct *next)
 {
-	struct img_stack *mine = running;
+	struct img_stack *mine = img_context.running;
 
 	img_currents[img_cpu] = next;
 	img_current = next;
 	if (!mine)
 		return prev;
 	prev->thread.parked = mine;
-	running = NULL;
-	left = prev;
-	img_swap(&mine->top, cpu_top);
+	img_context.running = NULL;
+	img_context.left = prev;
+	img_swap(&mine->top, img_context.cpu_top);
 	/* img_resume(): the switch to this task was finished on the CPU's stack. */
 	local_irq_disable();
 	preempt_count_set(PREEMPT_DISABLED);
@@ -89,9 +94,9 @@ struct task_struct *img_switch_to(struct task_struct *prev, struct task_struct *
 /* The CPU's stack continues: the other one has ended, or its task sleeps. */
 static void came_back(void)
 {
-	struct task_struct *prev = left;
+	struct task_struct *prev = img_context.left;
 
-	left = NULL;
+	img_context.left = NULL;
 	if (prev)
 		schedule_tail(prev);
 }
@@ -103,7 +108,7 @@ static struct task_struct *outsider;
 long __real_schedule_timeout(long timeout);
 long __wrap_schedule_timeout(long timeout)
 {
-	struct img_stack *mine = running;
+	struct img_stack *mine = img_context.running;
 
 	if (!mine || current != outsider)
 		return __real_schedule_timeout(timeout);
@@ -111,35 +116,41 @@ long __wrap_schedule_timeout(long timeout)
 	__set_current_state(TASK_RUNNING);
 	mine->next = waiting;
 	waiting = mine;
-	running = NULL;
-	img_swap(&mine->top, cpu_top);
+	img_context.running = NULL;
+	img_swap(&mine->top, img_context.cpu_top);
 	return timeout;
 }
 
 void img_outside(void (*call)(void *argument), void *argument)
 {
 	struct task_struct *caller = img_current;
+	bool weaving = img_weaving;
 
+	img_weaving = false;
 	if (!outsider)
 		outsider = img_outsider_new();
 	img_current = outsider;
 	img_on_stack(call, argument);
 	img_current = caller;
+	img_weaving = weaving;
 }
 
 void img_outside_continue(void)
 {
 	struct task_struct *caller = img_current;
 	struct img_stack *mine = waiting, *next;
+	bool weaving = img_weaving;
 
+	img_weaving = false;
 	waiting = NULL;
 	img_current = outsider;
 	for (; mine; mine = next) {
 		next = mine->next;
-		running = mine;
-		img_swap(&cpu_top, mine->top);
+		img_context.running = mine;
+		img_swap(&img_context.cpu_top, mine->top);
 	}
 	img_current = caller;
+	img_weaving = weaving;
 }
 
 bool img_outside_waits(void)
@@ -149,33 +160,29 @@ bool img_outside_waits(void)
 
 static void first(void)
 {
-	struct img_stack *mine = running;
+	struct img_stack *mine = img_context.running;
 
 	mine->call(mine->argument);
-	running = NULL;
+	img_context.running = NULL;
 	mine->next = unused;
 	unused = mine;
-	img_swap(&mine->top, cpu_top);
+	img_swap(&mine->top, img_context.cpu_top);
 }
 
 void img_on_stack(void (*call)(void *argument), void *argument)
 {
 	struct img_stack *mine = unused;
-	void **frame;
 
 	if (mine) {
 		unused = mine->next;
 	} else {
 		mine = img_alloc(sizeof(*mine));
-		mine->memory = img_alloc(SIZE);
+		mine->memory = img_stack_memory();
 	}
 	mine->call = call;
 	mine->argument = argument;
-	frame = (void **)(mine->memory + SIZE) - FRAME;
-	memset(frame, 0, FRAME * sizeof(*frame));
-	frame[RETURN_AT] = first;
-	running = mine;
-	img_swap(&cpu_top, frame);
+	img_context.running = mine;
+	img_swap(&img_context.cpu_top, img_frame(mine->memory, first));
 	came_back();
 }
 
@@ -185,8 +192,8 @@ static void resume(void)
 	struct img_stack *parked = current->thread.parked;
 
 	current->thread.parked = NULL;
-	running = parked;
-	img_swap(&cpu_top, parked->top);
+	img_context.running = parked;
+	img_swap(&img_context.cpu_top, parked->top);
 	came_back();
 }
 
@@ -200,12 +207,12 @@ void img_resume(void)
 
 void img_halt(void)
 {
-	struct img_stack *mine = running;
+	struct img_stack *mine = img_context.running;
 
 	current->thread.parked = mine;
-	running = NULL;
+	img_context.running = NULL;
 	local_irq_enable();
-	img_swap(&mine->top, cpu_top);
+	img_swap(&mine->top, img_context.cpu_top);
 }
 
 void img_idle_run(void (*loop)(void *argument))

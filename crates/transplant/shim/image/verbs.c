@@ -42,21 +42,26 @@ void img_settle_balanced(void)
 void img_settle(void)
 {
 	img_drain();
-	img_rcu_run();
+	if (!img_anyone_left())
+		img_rcu_run();
 	if (img_outside_waits())
 		img_outside_continue();
 	preempt_count_set(is_idle_task(current) ? PREEMPT_DISABLED : PREEMPT_ENABLED);
+	img_look(0);
+}
+
+/* The view is what holds now. */
+void img_look(unsigned int more_flags)
+{
 	view.current = current->pid;
-	view.flags = flags_of(current);
+	view.flags = flags_of(current) | more_flags;
 	view.notes = img_notes(&view.nr_notes);
 }
 
 const struct img_view *img_enter(int cpu)
 {
 	img_go(cpu);
-	view.current = current->pid;
-	view.flags = flags_of(current);
-	view.notes = img_notes(&view.nr_notes);
+	img_look(0);
 	return &view;
 }
 

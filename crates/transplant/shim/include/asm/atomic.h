@@ -13,18 +13,24 @@
 #define SIM_OP(pre, T, I, op, c)							\
 static __always_inline void pre##_##op(I i, T *v)					\
 {											\
+	img_atomic_begin(v);								\
 	v->counter = v->counter c i;							\
+	img_atomic_end();								\
 }											\
 static __always_inline I pre##_fetch_##op(I i, T *v)					\
 {											\
-	I old = v->counter;								\
+	I old;										\
+											\
+	img_atomic_begin(v);								\
+	old = v->counter;								\
 	v->counter = old c i;								\
+	img_atomic_end();								\
 	return old;									\
 }
 #define SIM_RET(pre, T, I, op, c)							\
 static __always_inline I pre##_##op##_return(I i, T *v)					\
 {											\
-	return v->counter = v->counter c i;						\
+	return pre##_fetch_##op(i, v) c i;						\
 }
 #define SIM_ALL(pre, T, I)								\
 	SIM_OP(pre, T, I, add, +) SIM_OP(pre, T, I, sub, -) SIM_OP(pre, T, I, and, &)	\

@@ -1,60 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_SPINLOCK_H
 #define _SIM_SPINLOCK_H
-/* One CPU at a time is in the kernel: who finds a lock taken waits forever. */
+/* Who finds a lock taken waits in image/weave.c; where one CPU at a time is in the kernel, it would wait forever. */
+#include <asm/count.h>
 extern void img_contended(void *lock);
 #define arch_spin_is_locked(l) ((l)->locked != 0)
 #define arch_spin_value_unlocked(l) ((l).locked == 0)
 #define arch_spin_is_contended(l) 0
-static __always_inline void arch_spin_lock(arch_spinlock_t *l)
-{
-	if (__builtin_expect(l->locked, 0))
-		img_contended(l);
-	l->locked = 1;
-}
+/* Takes a lock if the condition holds. */
+#define IMG_TAKE(l, free, take) ({			\
+	int __taken = 0;				\
+							\
+	img_atomic_begin(l);				\
+	if (__builtin_expect(free, 1)) {		\
+		take;					\
+		__taken = 1;				\
+	}						\
+	img_atomic_end();				\
+	__taken;					\
+})
 static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
 {
-	if (l->locked)
-		return 0;
-	l->locked = 1;
-	return 1;
+	return IMG_TAKE(l, !l->locked, l->locked = 1);
+}
+static __always_inline void arch_spin_lock(arch_spinlock_t *l)
+{
+	while (!arch_spin_trylock(l))
+		img_contended(l);
 }
 static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 {
 	l->locked = 0;
 }
+static __always_inline int arch_read_trylock(arch_rwlock_t *l)
+{
+	return IMG_TAKE(l, l->readers >= 0, l->readers++);
+}
 static __always_inline void arch_read_lock(arch_rwlock_t *l)
 {
-	if (__builtin_expect(l->readers < 0, 0))
+	while (!arch_read_trylock(l))
 		img_contended(l);
-	l->readers++;
 }
 static __always_inline void arch_read_unlock(arch_rwlock_t *l)
 {
+	img_atomic_begin(l);
 	l->readers--;
+	img_atomic_end();
 }
-static __always_inline int arch_read_trylock(arch_rwlock_t *l)
+static __always_inline int arch_write_trylock(arch_rwlock_t *l)
 {
-	if (l->readers < 0)
-		return 0;
-	l->readers++;
-	return 1;
+	return IMG_TAKE(l, !l->readers, l->readers = -1);
 }
 static __always_inline void arch_write_lock(arch_rwlock_t *l)
 {
-	if (__builtin_expect(l->readers, 0))
+	while (!arch_write_trylock(l))
 		img_contended(l);
-	l->readers = -1;
 }
 static __always_inline void arch_write_unlock(arch_rwlock_t *l)
 {
 	l->readers = 0;
-}
-static __always_inline int arch_write_trylock(arch_rwlock_t *l)
-{
-	if (l->readers)
-		return 0;
-	l->readers = -1;
-	return 1;
 }
 #endif

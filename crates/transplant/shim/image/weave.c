@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Verbs that other CPUs may interrupt. Stands for CPUs that execute side by side.
+ *
+ * Each CPU has a stack of its own for verbs. Kernel code leaves it for the engine's where another CPU may have acted
+ * meanwhile: where it waits for a cache line that it lost, where it waits for a lock or in a loop, or at every basic
+ * block. It leaves only when its time has passed the horizon, which is the next event of another CPU. The engine calls
+ * img_continue() when the CPU is the earliest again.
+ *
+ * Interrupts wait for the end of the verb. A lock is free for whoever looks first.
+ *
+ * Verbs that img_do() does not know never leave. Where such a verb needs a lock of a CPU that has left, that CPU
+ * finishes its own verb first, out of turn.
+ */
+#include "image.h"
+
+unsigned long long img_horizon_ps = ~0ULL;
+bool img_weaving;
+
+static int run_verb(int verb, u64 a, u64 b)
+{
+	switch (verb) {
+	case IMG_DO_WAKE:
+		return img_wake(a, b);
+	case IMG_DO_IRQ_TIMER:
+		img_irq_timer(a);
+		break;
+	case IMG_DO_IRQ_RESCHED:
+		img_irq_resched();
+		break;
+	case IMG_DO_IRQ_CALL:
+		img_irq_call();
+		break;
+	case IMG_DO_IDLE_ENTER:
+		img_idle_enter();
+		break;
+	case IMG_DO_IDLE_LEAVE:
+		img_idle_leave();
+		break;
+	case IMG_DO_SCHEDULE:
+		img_schedule();
+		break;
+	case IMG_DO_START_TIMER:
+		img_start_timer(a, b);
+		break;
+	case IMG_DO_YIELD:
+		img_yield();
+		break;
+	case IMG_DO_EXIT:
+		img_exit();
+		break;
+	case IMG_DO_EXEC:
+		img_exec();
+		break;
+	case IMG_DO_USER_WORK:
+		img_user_work();
+		break;
+	case IMG_DO_KTHREAD:
+		img_kthread();
+		break;
+	case IMG_DO_RESUME:
+		img_resume();
+		break;
+	case IMG_DO_TASK_START:
+		img_task_start(a);
+		break;
+	default:
+		img_fatal("img_do(): no such verb");
+	}
+	return 0;
+}
+
+#ifdef CONFIG_SIM_COUNTED
+#define LOOK_AGAIN_PS 50000	/* between two looks at a lock, or at what a loop waits for */
+
+struct weave {
+	char *memory;
+	void *top;			/* where it was left */
+	struct img_context context;
+	unsigned long irqs;
+	bool left;			/* in the middle of a verb */
+	int verb;
+	u64 a, b;
+};
+static struct weave weaves[NR_CPUS];
+static void *engine_top;		/* where the engine's stack was left */
+static bool woven, finishing;
+static unsigned int nr_left;
+
+static void begin(void)
+{
+	struct weave *mine = &weaves[img_cpu];
+
+	run_verb(mine->verb, mine->a, mine->b);
+	img_weaving = false;
+	img_swap(&mine->top, engine_top);
+}
+void img_weave(int exact)
+{
+	unsigned int cpu;
+
+	woven = true;
+	img_exact = exact;
+	for (cpu = 0; cpu < img_machine.nr_cpus; cpu++)
+		weaves[cpu].memory = img_stack_memory();
+}
+
+int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
+{
+	struct weave *mine = &weaves[img_cpu];
+
+	if (!woven || !may_leave)
+		return run_verb(verb, a, b);
+	if (mine->left)
+		img_fatal("img_do(): the CPU is in the middle of another verb");
+	mine->verb = verb;
+	mine->a = a;
+	mine->b = b;
+	img_weaving = true;
+	img_swap(&engine_top, img_frame(mine->memory, begin));
+	return 0;
+}
+
+/* The CPU's verb stops here for others, and costs so much more. */
+void img_leave(u64 wait_ps)
+{
+	struct weave *mine = &weaves[img_cpu];
+
+	img_charged_ps += wait_ps;
+	if (finishing || !img_weaving)
+		return;
+	mine->context = img_context;
+	mine->irqs = img_irqs;
+	mine->left = true;
+	nr_left++;
+	img_weaving = false;
+	img_context = (struct img_context){ };
+	img_look(IMG_V_LEFT);
+	img_swap(&mine->top, engine_top);
+}
+
+/* Whoever left on the entered CPU goes on, up to its end or where it leaves again. */
+static void go_on(void)
+{
+	struct weave *mine = &weaves[img_cpu];
+
+	mine->left = false;
+	nr_left--;
+	img_context = mine->context;
+	img_irqs = mine->irqs;
+	img_weaving = true;
+	img_swap(&engine_top, mine->top);
+}
+
+void img_continue(void)
+{
+	if (weaves[img_cpu].left)
+		go_on();
+	else
+		img_look(0);
+}
+
+bool img_anyone_left(void)
+{
+	return nr_left;
+}
+
+/* A verb that can't leave waits for what others hold: they finish. */
+static void finish_others(void)
+{
+	struct img_context context = img_context;
+	unsigned long irqs = img_irqs;
+	struct task_struct *curr = img_current;
+	void *top = engine_top;
+	bool weaving = img_weaving, was = finishing;
+	int cpu, mine = img_cpu;
+
+	finishing = true;
+	for (cpu = 0; cpu < img_machine.nr_cpus; cpu++) {
+		if (cpu == mine || !weaves[cpu].left)
+			continue;
+		img_go(cpu);
+		go_on();
+	}
+	finishing = was;
+	img_go(mine);
+	img_current = curr;
+	img_context = context;
+	img_irqs = irqs;
+	img_weaving = weaving;
+	engine_top = top;
+}
+
+static void wait(const char *alone)
+{
+	if (!img_anyone_left())
+		img_fatal(alone);
+	if (img_weaving && !finishing)
+		img_leave(LOOK_AGAIN_PS);
+	else
+		finish_others();
+}
+#else
+bool img_anyone_left(void)
+{
+	return false;
+}
+void img_weave(int exact)
+{
+}
+int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
+{
+	return run_verb(verb, a, b);
+}
+void img_continue(void)
+{
+}
+static void wait(const char *alone)
+{
+	img_fatal(alone);
+}
+#endif
+
+void img_contended(void *lock)
+{
+	wait("a lock is taken that is taken already");
+}
+void img_relax(void)
+{
+	wait("a CPU waits for another one in a loop");
+}
