@@ -1,6 +1,7 @@
 //! An experiment, from its options to the printed comparison. `study` and `run` share it.
 
 use crate::cluster::ClusterOptions;
+use crate::code_options::CodeOptions;
 use crate::common::{self, FormOptions, WatchOptions};
 use crate::gate::GateOptions;
 use crate::guests::GuestOptions;
@@ -77,6 +78,8 @@ pub struct ExperimentOptions {
     #[command(flatten)]
     guest: GuestOptions,
     #[command(flatten)]
+    code: CodeOptions,
+    #[command(flatten)]
     cluster: ClusterOptions,
     #[command(flatten)]
     form: FormOptions,
@@ -101,6 +104,7 @@ impl ExperimentOptions {
     pub fn check(&self) -> Result<()> {
         let backend = self.backend()?;
         self.guest.check(backend)?;
+        self.code.check(backend)?;
         let is_real = matches!(backend, Backend::Vm | Backend::Code);
         if let Some(kernel) = self.kernel.first().filter(|_| !is_real) {
             let text = format!(
@@ -173,6 +177,7 @@ impl ExperimentOptions {
             },
             kernel: self.kernel.clone(),
             guest: self.guest.setup()?,
+            level: self.code.level()?,
             jobs: self.jobs,
             out: self.out.clone(),
             budget: self.budget,

@@ -21,6 +21,7 @@ mod cases;
 mod cells;
 mod cli;
 mod cluster;
+mod code_options;
 mod colour;
 mod commands;
 mod common;

@@ -1,6 +1,7 @@
 //! Workloads on the command line: a subcommand for each benchmark, with options from the benchmark's own table, and the
 //! options that choose where it runs. `bench` and `knee` share them.
 
+use crate::code_options::CodeOptions;
 use crate::common::{self, WatchOptions};
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
 use crate::listener::Shown;
@@ -66,6 +67,8 @@ pub struct RunPlace {
     watch: WatchOptions,
     #[command(flatten)]
     guest: GuestOptions,
+    #[command(flatten)]
+    code: CodeOptions,
 }
 
 /// The default mode of guests for a single workload, where a quick look is wanted.
@@ -83,6 +86,7 @@ impl RunPlace {
             None => Backend::Host,
         };
         self.guest.check(backend)?;
+        self.code.check(backend)?;
         Ok(backend)
     }
     /// Whether the machine says by itself that the workload is simulated: it is another one than this host.
@@ -184,6 +188,7 @@ impl RunPlace {
             Backend::Code => {
                 let name = self.machine.as_deref().unwrap_or(DEFAULT_MACHINE);
                 let machine = common::machine(name, self.background.as_deref())?;
+                let variant = self.code.of(variant)?;
                 let image = code::image_of(&variant, Path::new("."), &Shown::new(false))?;
                 Cell::of_code(&Arc::new(machine), image, variant, spec, load)
             }

@@ -10,6 +10,7 @@ mod fit;
 mod folders;
 mod gaps;
 mod group;
+mod levels;
 pub mod looks_warning;
 mod model;
 mod order;
@@ -143,8 +144,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         if let Some(base) = base {
             equal.add(runs, base);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
-            let switches = releases::warnings(runs, base);
-            warnings.extend(switches.into_iter().map(CountedWarning::of_all));
+            let switches = releases::warnings(runs, base).into_iter().chain(levels::warnings(runs, base));
+            warnings.extend(switches.map(CountedWarning::of_all));
             warnings.extend(units::not_compared(&cells[first + base], &cells[first..], shown));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {

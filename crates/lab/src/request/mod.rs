@@ -21,6 +21,7 @@ use crate::listener::Listener;
 use crate::plan::{Options, Plan};
 use schedlab_base::Backend;
 use schedlab_compare::Comparison;
+use schedlab_kernel::Level;
 use schedlab_record::Record;
 use std::path::PathBuf;
 
@@ -38,6 +39,8 @@ pub struct RunRequest {
     pub driven: Vec<Driven>,
     /// How guests are set up.
     pub guest: GuestSetup,
+    /// How the kernel's own code is charged; `None`: as the variants say.
+    pub level: Option<Level>,
     /// Runs side by side; `None`: one for each CPU.
     pub jobs: Option<u64>,
     /// Where runs are stored.
@@ -57,6 +60,7 @@ impl Default for RunRequest {
             kernel: Vec::new(),
             driven: Vec::new(),
             guest: GuestSetup::default(),
+            level: None,
             jobs: None,
             out: PathBuf::from("runs"),
             trial: false,

@@ -49,6 +49,9 @@ impl Lab<'_> {
                 plan_in_guests(&experiment, &guests, request.wanted)?
             }
             Backend::Code => {
+                if let Some(level) = request.level {
+                    experiment.variants.iter_mut().for_each(|v| v.level = level);
+                }
                 let folder = experiment.file.parent().unwrap_or(Path::new("."));
                 let (variants, twinned) = match request.driven.as_slice() {
                     [] => {

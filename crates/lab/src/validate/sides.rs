@@ -10,7 +10,7 @@ use crate::listener::Listener;
 use crate::plan::{Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode};
-use schedlab_kernel::{Feature, Kernel, PROFILES, Variant};
+use schedlab_kernel::{Feature, Kernel, Level, PROFILES, Variant};
 use schedlab_kernels::find_qemu;
 use schedlab_machine::{Machine, probed::Probed};
 use schedlab_native::{settings, tracepoints};
@@ -54,14 +54,14 @@ impl Sides {
     ///
     /// # Errors
     /// A case whose real kernel is not in a guest, and what an image can't be built for.
-    pub fn by_code(mut self, case: &Case, listener: &dyn Listener) -> Result<Sides> {
+    pub fn by_code(mut self, case: &Case, level: Level, listener: &dyn Listener) -> Result<Sides> {
         if case.real == Real::Host {
             let text = "the running kernel's source is not known, so its own code can't be simulated";
             return Err(Error::machine(text).help("cases with backend = \"vm\" can: --backend vm"));
         }
         let Some(cell) = self.simulated.cells.first() else { return Ok(self) };
         let (features, tunables) = (case.features.clone(), case.tunables.clone());
-        let variant = Variant { features, tunables, ..Variant::plain(&case.image) };
+        let variant = Variant { features, tunables, level, ..Variant::plain(&case.image) };
         let folder = case.file.parent().unwrap_or(Path::new("."));
         let image = code::image_of(&variant, folder, listener)?;
         let code = Cell::of_code(&cell.machine, image, variant, cell.spec.clone(), cell.load.clone())?;

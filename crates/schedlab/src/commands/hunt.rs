@@ -1,6 +1,7 @@
 //! `schedlab hunt`: searches simulated machines for the workloads under which a change loses most, and confirms them.
 
 use crate::cli::Entry;
+use crate::code_options::CodeOptions;
 use crate::guests::GuestOptions;
 use crate::listener::Shown;
 use crate::progress::Bar;
@@ -61,6 +62,8 @@ struct HuntArgs {
     vm: bool,
     #[command(flatten)]
     guest: GuestOptions,
+    #[command(flatten)]
+    code: CodeOptions,
     /// Threads [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
@@ -113,10 +116,12 @@ struct HuntFinding {
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     args.guest.check(if args.vm { Backend::Vm } else { args.backend()? })?;
+    args.code.check(args.backend()?)?;
     let fault = args.wrong.as_deref().map(Fault::find).transpose()?;
     let (mut baseline, mut variant) = of_words(&args, fault)?;
     // The experiments stand in another folder than this one.
     for one in [&mut baseline, &mut variant] {
+        one.level = args.code.level()?.unwrap_or(one.level);
         one.patch.iter_mut().chain(&mut one.config).chain([&mut one.kernel]).for_each(whole_path);
     }
     let mut machines = args.machine.clone();

@@ -2,6 +2,7 @@
 //! deterministic guests, and prints one page.
 
 use crate::cli::Entry;
+use crate::code_options::CodeOptions;
 use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::outlets::{self, OutletOptions};
@@ -82,6 +83,8 @@ struct TryArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
+    code: CodeOptions,
+    #[command(flatten)]
     gate: GateOptions,
     #[command(flatten)]
     keep: TrialOptions,
@@ -113,6 +116,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let experiment = trial.experiment(&args.machine, common::cpus())?;
     let backend = trial::backend(&args.backend)?;
     args.keep.guest.check(backend)?;
+    args.code.check(backend)?;
     match backend {
         Backend::Code => schedlab_kernels::check_tools()?,
         _ => builds::ready(true)?,
@@ -126,6 +130,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         wanted: Options { runs: args.runs, seed: args.seed, observe: Observe::Accounts, uncertainty: false },
         jobs: args.jobs,
         guest: args.keep.guest.setup()?,
+        level: args.code.level()?,
         out: args.keep.out.clone(),
         budget: args.budget(),
         ..RunRequest::trial(backend)

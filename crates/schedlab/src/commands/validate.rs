@@ -3,6 +3,7 @@
 use super::validate_changes;
 use crate::cli::Entry;
 use crate::cluster::ClusterOptions;
+use crate::code_options::CodeOptions;
 use crate::listener::Shown;
 use crate::progress::Bar;
 use crate::{cases, common, interrupt, output};
@@ -46,6 +47,8 @@ pub(super) struct ValidateArgs {
     /// What is judged: sim (our rules) or code (the kernel's own code, built of the case's kernel; cases in guests)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     judged: String,
+    #[command(flatten)]
+    pub(super) code: CodeOptions,
     /// List the cases
     #[arg(long)]
     pub(super) list: bool,
@@ -225,7 +228,10 @@ fn plan(args: &ValidateArgs, case: &Case) -> Result<Sides> {
         Backend::Code if case.control.is_some() => Err(Error::machine(
             "a control has a fault of the simulator's, which the kernel's own code can't have",
         )),
-        Backend::Code => sides.by_code(case, &Shown::new(args.quiet)),
+        Backend::Code => {
+            let level = args.code.level()?.unwrap_or_default();
+            sides.by_code(case, level, &Shown::new(args.quiet))
+        }
         _ => Ok(sides),
     }
 }

@@ -1,0 +1,48 @@
+//! Options of the code backend: how the time of the kernel's own code is charged.
+
+use clap::Args;
+use schedlab_base::{Error, Result};
+use schedlab_kernel::{Level, Variant};
+use schedlab_lab::Backend;
+
+/// How the kernel's own code is charged.
+#[derive(Args, Default)]
+pub struct CodeOptions {
+    /// How the time of the kernel's own code is charged: free (constants by verb), counted (what it executes), woven
+    /// (CPUs also act while another one is in kernel code), exact (a check of woven) [default: free]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "The kernel's own code (--backend code)",
+        value_name = "LEVEL"
+    )]
+    level: Option<String>,
+}
+
+impl CodeOptions {
+    /// Refuses a level on other backends.
+    ///
+    /// # Errors
+    /// When one was given, and for an unknown word.
+    pub fn check(&self, backend: Backend) -> Result<()> {
+        if self.level()?.is_some() && backend != Backend::Code {
+            let text = format!("--level is for the kernel's own code, but this runs on {}", backend.name());
+            return Err(Error::input(text).help("add --backend code"));
+        }
+        Ok(())
+    }
+    /// The level that is asked for.
+    ///
+    /// # Errors
+    /// For an unknown word.
+    pub fn level(&self) -> Result<Option<Level>> {
+        self.level.as_deref().map(Level::parse).transpose().map_err(|e| e.context("--level"))
+    }
+    /// A variant at the level that is asked for; without one it keeps its own.
+    ///
+    /// # Errors
+    /// For an unknown word.
+    pub fn of(&self, variant: Variant) -> Result<Variant> {
+        Ok(Variant { level: self.level()?.unwrap_or(variant.level), ..variant })
+    }
+}
