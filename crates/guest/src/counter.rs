@@ -10,25 +10,13 @@ use schedlab_base::content_hash;
 use schedlab_base::{Error, Result, Version, temp};
 use schedlab_kernels::cache;
 use schedlab_kernels::functions::{FUNCTIONS_FILE, MARK};
-use std::collections::BTreeMap;
+use schedlab_record::{Counts, FunctionCount};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SOURCE: &str = include_str!("counter.c");
 const SINCE: Version = Version::new(9, 0);
-
-/// Calls and instructions of a function in a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FunctionCount {
-    /// Times its first instruction was executed. A function that was inlined has none.
-    pub calls: u64,
-    /// Instructions executed in it, without those of functions that it called.
-    pub instructions: u64,
-}
-
-/// The counts of a run, by function.
-pub type Counts = BTreeMap<String, FunctionCount>;
 
 /// A table of functions for the plugin.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! One run in a guest: bring the job in, wait for the reply, read it, and check that the guest had the machine asked
 //! for. A deterministic guest continues from its rest ([`crate::rest`]); a guest in real time boots for each run.
 
-use crate::counter::{Counter, Counts};
+use crate::counter::Counter;
 use crate::job::{Answer, Boot, Job, Reply, parted};
 use crate::limits::{self, Limits};
 use crate::qemu::{self, Files, Way};
@@ -16,6 +16,7 @@ use schedlab_kernel::variant::RUNNING;
 use schedlab_machine::Machine;
 use schedlab_native::Outcome;
 use schedlab_native::live::Request;
+use schedlab_record::Counts;
 use schedlab_record::Observe;
 use schedlab_workload::{ChannelKind, Params, Spec};
 use std::collections::BTreeMap;

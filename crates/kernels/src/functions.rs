@@ -25,7 +25,8 @@ pub fn table_of(objects: &Path) -> Result<String> {
     Ok(table(&own, &all))
 }
 
-fn table(own: &str, all: &str) -> String {
+/// The same, of nm's output: the functions that `own` names, as `all` has them.
+pub(crate) fn table(own: &str, all: &str) -> String {
     let is_code = |kind: &str| matches!(kind, "t" | "T" | "w" | "W");
     let mut names: BTreeSet<&str> = BTreeSet::from([MARK]);
     for line in own.lines() {

@@ -112,6 +112,7 @@ extern unsigned long long img_charged_ps;
 /* What code costs. Instructions are by byte of `text`: those of the basic block that begins there. */
 struct img_costs {
 	const unsigned short *instructions;
+	unsigned int *times;			/* how often each of them was executed; by byte, too */
 	const void *text;
 	unsigned int instruction_ps;
 	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */

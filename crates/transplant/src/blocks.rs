@@ -11,7 +11,8 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use schedlab_base::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use schedlab_kernels::functions::FUNCTIONS_FILE;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 const BLOCK: &str = "__sanitizer_cov_trace_pc";
@@ -26,6 +27,15 @@ pub(crate) struct Blocks {
     pub from: u64,
     /// Instructions of the block behind a call that returns to that byte; 0: none does.
     pub instructions: Vec<u16>,
+    /// The functions of `kernel/sched`.
+    pub functions: Vec<Place>,
+}
+
+/// A function's blocks, by index of [`Blocks::instructions`]; the first is its entry.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub name: String,
+    pub blocks: Vec<u32>,
 }
 
 /// An image's functions, decoded.
@@ -136,8 +146,11 @@ impl Blocks {
         let (from, to) = range.filter(|_| counted.block.is_some()).ok_or_else(none)?;
         let (long, short) = (counted.lengths(), plain.lengths());
         let mut instructions = vec![0; (to - from) as usize + 1];
+        let schedulers = functions_of_scheduler(object)?;
+        let mut functions = Vec::new();
         for Function { name, code } in &counted.functions {
             let places = code.iter().enumerate().map(|(at, i)| (i.ip(), at)).collect();
+            let mut blocks = Vec::new();
             let scale = long.get(name.as_str()).zip(short.get(name.as_str()));
             let mut before = (0..code.len()).take_while(|at| !counted.is_block(&code[*at]));
             let mut before = before.by_ref().filter(|at| counted.counts(code, *at)).count() as u64;
@@ -147,8 +160,19 @@ impl Blocks {
                     .filter(|(long, _)| **long > 0)
                     .map_or(found, |(long, short)| (found * short + long / 2) / long);
                 instructions[(i.next_ip() - from) as usize] = found.min(u16::MAX.into()) as u16;
+                blocks.push((i.next_ip() - from) as u32);
+            }
+            if schedulers.contains(name) && !blocks.is_empty() {
+                functions.push(Place { name: name.clone(), blocks });
             }
         }
-        Ok(Blocks { from, instructions })
+        Ok(Blocks { from, instructions, functions })
     }
+}
+
+/// Names of the functions of `kernel/sched`, by the table beside an image.
+fn functions_of_scheduler(object: &Path) -> Result<HashSet<String>> {
+    let path = object.with_file_name(FUNCTIONS_FILE);
+    let table = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))?;
+    Ok(table.lines().filter_map(|line| line.split(' ').nth(2)).map(str::to_owned).collect())
 }

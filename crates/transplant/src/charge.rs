@@ -1,10 +1,11 @@
 //! What the kernel's code costs, charged while it runs: instructions, and cache lines of other CPUs (`shim/image/cost.c`).
 
 use crate::abi::RawCosts;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Place};
 use crate::load::{Image, checked};
 use schedlab_base::{Error, Result};
 use schedlab_machine::Costs;
+use schedlab_record::{Counts, FunctionCount};
 use std::ffi::c_void;
 
 /// What the code of an image costs that counts.
@@ -17,6 +18,13 @@ pub struct Prices {
     pub line_far_ps: u32,
     /// Instructions that are executed while lines come.
     pub lookahead: u32,
+}
+
+/// The tables of an image that counts.
+pub(crate) struct Counted {
+    instructions: &'static [u16],
+    times: *mut u32,
+    functions: Vec<Place>,
 }
 
 impl Prices {
@@ -43,8 +51,11 @@ impl Image {
         }
         // The image keeps the pointer as long as the process lives.
         let kept: &'static [u16] = blocks.instructions.leak();
+        let times = vec![0; kept.len()].leak().as_mut_ptr();
+        self.counted = Some(Counted { instructions: kept, times, functions: blocks.functions });
         let raw = RawCosts {
             instructions: kept.as_ptr(),
+            times,
             text: (self.base + blocks.from as usize) as *const c_void,
             instruction_ps: prices.instruction_ps,
             line_near_ps: prices.line_near_ps,
@@ -55,6 +66,23 @@ impl Image {
         checked(unsafe { (self.verbs.img_count)(&raw const raw) })
             .map(drop)
             .map_err(|_| Error::internal("the image was built without counts"))
+    }
+    /// What each function of `kernel/sched` has executed since it was asked last; empty where nothing is counted.
+    pub fn take_counts(&mut self) -> Counts {
+        let Some(Counted { instructions, times, functions }) = &self.counted else { return Counts::new() };
+        // SAFETY: the image writes the table within its verbs alone, and it is never freed.
+        let times = unsafe { std::slice::from_raw_parts_mut(*times, instructions.len()) };
+        let mut all = Counts::new();
+        for Place { name, blocks } in functions {
+            let count: &mut FunctionCount = all.entry(name.clone()).or_default();
+            count.calls += blocks.first().map_or(0, |at| u64::from(times[*at as usize]));
+            for at in blocks.iter().map(|at| *at as usize) {
+                count.instructions += u64::from(times[at]) * u64::from(instructions[at]);
+            }
+        }
+        times.fill(0);
+        all.retain(|_, count| count.instructions > 0);
+        all
     }
     /// What the code has cost since it was taken last; less than a ns is left for the next time.
     #[inline]

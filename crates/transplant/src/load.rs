@@ -6,6 +6,7 @@
 use crate::abi::{
     ABI, Attr, Note, RawIdleState, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage, Verb,
 };
+use crate::charge::Counted;
 use crate::verbs::{Handle, Verbs};
 use crate::{fault, watchdog};
 use schedlab_base::{Error, Result};
@@ -78,6 +79,7 @@ pub struct Image {
     pub(crate) horizon_ps: *mut u64,
     /// Whether verbs may leave in the middle.
     pub(crate) leaves: bool,
+    pub(crate) counted: Option<Counted>,
     /// Where the object's first byte lies.
     pub(crate) base: usize,
     guard: *mut c_int,
@@ -135,6 +137,7 @@ impl Image {
             charged_ps,
             horizon_ps,
             leaves: false,
+            counted: None,
             base,
             guard,
             view: std::ptr::null(),

@@ -453,6 +453,7 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
     for task in board.tasks.ids() {
         board.tasks[task].before = (board.tasks[task].work_ns, runtime_ns(board, task));
     }
+    board.kernel.image().take_counts();
     board.begin_quotas();
     let accounts = std::mem::take(&mut board.accounts);
     board.accounts = Accounts {
@@ -495,6 +496,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         });
     }
     report.wakeups = board.accounts.wakeups;
+    report.functions = board.kernel.image().take_counts();
     // Tasks of other machines have their accounts there, by the same ids.
     board.close_guests(ended.at, &mut report)?;
     for mut peer in std::mem::take(&mut board.peers) {

@@ -1,7 +1,7 @@
 //! The results of a simulation beside its events.
 
 use schedlab_base::Ns;
-use schedlab_record::Findings;
+use schedlab_record::{Counts, Findings};
 
 /// CPU time and work of one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct SimReport {
     pub wakeups: u64,
     /// The time, from the end of the warm-up, of the first change that was not made: the run was over before it.
     pub missed: Option<Ns>,
+    /// What each function of the scheduler's own code has executed; empty where that is not counted.
+    pub functions: Counts,
     /// Whether `stop` ended it early.
     pub stopped: bool,
 }

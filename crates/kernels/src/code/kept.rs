@@ -1,9 +1,11 @@
 //! Images in the cache, by name; each with the source, patches and configuration it was made of.
 
 use super::Outside;
+use super::link::Linked;
 use crate::cache;
 use crate::catalog::Applied;
 use crate::diff::Added;
+use crate::functions::FUNCTIONS_FILE;
 use crate::kconfig::Setting;
 use crate::shelf::{self, Shelved};
 use schedlab_base::{Error, Result, Version};
@@ -147,13 +149,13 @@ pub fn open(folder: &Path) -> Result<Image> {
 ///
 /// # Errors
 /// When the disk does not take it.
-pub(super) fn keep(note: &Note, object: &Path, config: &Path, cache: &Path) -> Result<Image> {
+pub(super) fn keep(note: &Note, linked: &Linked, config: &Path, cache: &Path) -> Result<Image> {
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
     let new = Shelved {
         shelf: cache::images(cache),
         name: &format!("{}-{}", crate::patches_name(&note.patches), &note.key[..8]),
-        files: &[(object, OBJECT), (config, CONFIG)],
-        texts: &[(NOTE, &text)],
+        files: &[(&linked.object, OBJECT), (config, CONFIG)],
+        texts: &[(NOTE, &text), (FUNCTIONS_FILE, linked.functions.as_bytes())],
     };
     shelf::put(&new, open)
 }

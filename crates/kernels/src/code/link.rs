@@ -4,6 +4,7 @@
 //! function or data, the first touch faults there, and the loader reports the name.
 
 use super::{Overlay, objects, overlay};
+use crate::functions;
 use crate::make::Make;
 use schedlab_base::{Error, Result, temp};
 use std::collections::BTreeSet;
@@ -32,6 +33,8 @@ pub(super) const OPTIONS: [&str; 11] = [
 
 pub(super) struct Linked {
     pub object: PathBuf,
+    /// The functions of `kernel/sched`, as [`functions::table`] has them.
+    pub functions: String,
     /// Names that have stubs, sorted.
     pub stubs: Vec<String>,
     /// The objects that it is made of, by their paths in the folder of objects.
@@ -58,7 +61,10 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
     let members = archives.iter().map(|archive| run(make, "ar", ["t", archive.as_str()]));
     let members = members.collect::<Result<Vec<String>>>()?;
     let parts = members.iter().flat_map(|list| list.lines()).map(str::to_owned).chain(files).collect();
-    Ok(Linked { object: make.objects.join("image.so"), stubs, parts })
+    let own = run(make, "nm", ["--defined-only"].into_iter().chain(names(&archives)))?;
+    let all = run(make, "nm", ["-S", "--defined-only", "image.so"])?;
+    let functions = functions::table(&own, &all);
+    Ok(Linked { object: make.objects.join("image.so"), functions, stubs, parts })
 }
 
 fn names(of: &[String]) -> impl Iterator<Item = &str> {

@@ -123,7 +123,7 @@ pub fn build(
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = warnings.into_iter().filter(concerns).collect();
     let note = with_findings(note, recipe, overlay, &make, &linked, &patched.options)?;
-    let image = kept::keep(&note, &linked.object, &folder.join(CONFIG), cache)?;
+    let image = kept::keep(&note, &linked, &folder.join(CONFIG), cache)?;
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
 }
 

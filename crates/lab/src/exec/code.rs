@@ -10,6 +10,7 @@ use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_native::signal_name;
+use schedlab_record::store_listing::INSTRUCTIONS_FILE;
 use schedlab_record::{ENGINE, Record};
 use schedlab_sim::{Guests, Links};
 use schedlab_transplant::{Setting, Setup, fault};
@@ -41,7 +42,7 @@ struct Job {
 /// What it made, or why it made nothing.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Made { record: Box<Record>, events: Option<PathBuf> },
+    Made { record: Box<Record>, events: Option<PathBuf>, instructions: Option<Vec<u8>> },
     Failed { code: u8, message: String, remedy: Option<String> },
 }
 
@@ -82,7 +83,10 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         return Err(ended(status, String::from_utf8_lossy(&words).trim()));
     }
     match serde_json::from_slice(&said).map_err(|e| failed("gave no record", &e))? {
-        Answer::Made { record, events } => Ok(Some(Made { record: *record, files: Vec::new(), events })),
+        Answer::Made { record, events, instructions } => {
+            let files = instructions.map(|text| (INSTRUCTIONS_FILE, text)).into_iter().collect();
+            Ok(Some(Made { record: *record, files, events }))
+        }
         Answer::Failed { code, message, remedy } => {
             let error = Error::new(kind_of(code), message);
             Err(remedy.into_iter().fold(error, Error::help))
@@ -205,7 +209,11 @@ pub fn child() -> Result<()> {
     let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, debug));
     let stopped = || Error::internal("a run that nobody stopped was stopped");
     let answer = match made.and_then(|made| made.ok_or_else(stopped)) {
-        Ok(made) => Answer::Made { record: Box::new(made.record), events: made.events },
+        Ok(made) => Answer::Made {
+            record: Box::new(made.record),
+            events: made.events,
+            instructions: made.files.into_iter().find(|(name, _)| *name == INSTRUCTIONS_FILE).map(|f| f.1),
+        },
         Err(e) => {
             let code = KINDS.iter().find(|(_, kind)| *kind == e.kind()).map_or(4, |(code, _)| *code);
             Answer::Failed { code, message: e.message().to_owned(), remedy: e.remedy().map(str::to_owned) }

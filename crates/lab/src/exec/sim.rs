@@ -4,12 +4,14 @@ use super::keep::Kept;
 use super::options::RunOptions;
 use super::{Made, guessed};
 use crate::cell::Cell;
+use crate::instruction_counts;
 use crate::memory_estimate;
 use crate::simulated_events::{Both, cast};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Ns32, Result, Stream, Version, Warning};
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{History, Kernel, Limit, Policy};
 use schedlab_machine::{Domains, Machine};
+use schedlab_record::store_listing::INSTRUCTIONS_FILE;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::booted;
 use schedlab_sim::{Setup, SimReport, simulate, simulate_walking};
@@ -115,6 +117,11 @@ pub(super) fn made(
         }));
     let mut found = analyser.finish(report.end);
     found.add(report.found);
+    found.counters.extend(instruction_counts::counters(&report.functions));
+    let mut files = Vec::new();
+    if !report.functions.is_empty() {
+        files.push((INSTRUCTIONS_FILE, instruction_counts::as_text(&report.functions).into_bytes()));
+    }
     found.counters.insert("sim.events".into(), report.events);
     found.counters.insert("sim.wakeups".into(), report.wakeups);
     let searched = found.counters.get("placement.probes").is_some_and(|probes| *probes > 0);
@@ -148,7 +155,7 @@ pub(super) fn made(
         (Some(kept), Some(cast)) => Some(kept.finish(Cast { end: report.end, ..cast }, warmup)?),
         _ => None,
     };
-    Ok(Some(Made { record, files: Vec::new(), events }))
+    Ok(Some(Made { record, files, events }))
 }
 
 /// A run that is ready to be made.

@@ -98,11 +98,13 @@ void img_drain(void)
 
 void __sanitizer_cov_trace_pc(void)
 {
-	unsigned long instructions;
+	unsigned long at, instructions;
 
 	if (unlikely(!costs.instructions))
 		return;
-	instructions = costs.instructions[(char *)__builtin_return_address(0) - (char *)costs.text];
+	at = (char *)__builtin_return_address(0) - (char *)costs.text;
+	instructions = costs.instructions[at];
+	costs.times[at]++;
 	executed += instructions;
 	img_charged_ps += instructions * costs.instruction_ps;
 	if (unlikely(missing_until) && executed - missing_since >= costs.lookahead)
