@@ -117,7 +117,15 @@ struct img_costs {
 	unsigned int instruction_ps;
 	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */
 	unsigned int lookahead;			/* instructions that are executed while lines come */
+	unsigned long long sample_ps;		/* cost between two samples of who calls whom */
 };
+/* A sample: the calls that lead to the code that runs, innermost first, as addresses; 0 behind the last one. */
+#define IMG_CALLS 24
+struct img_sample {
+	const void *calls[IMG_CALLS];
+};
+const struct img_sample *img_samples(unsigned long long *number);	/* since img_count() or img_forget_samples() */
+void img_forget_samples(void);
 
 /*
  * Verbs that may be left in the middle, after img_weave(): img_do() is the verb of that name, below, with its arguments.
@@ -199,7 +207,7 @@ struct img_stubs {
 };
 void img_stubs(struct img_stubs *stubs);
 int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage,
-								   costs; how many there are */
+								   costs, sample; how many there are */
 /* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
 const char *img_memory_at(const void *at, void **by);
 const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */

@@ -170,6 +170,16 @@ pub struct RawCosts {
     pub line_near_ps: c_uint,
     pub line_far_ps: c_uint,
     pub lookahead: c_uint,
+    pub sample_ps: u64,
+}
+
+/// Calls of a sample (`IMG_CALLS`).
+pub const CALLS: usize = 24;
+/// `struct img_sample`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawSample {
+    pub calls: [*const c_void; CALLS],
 }
 
 /// `struct img_stubs`.
@@ -182,7 +192,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 7] = [
+pub const SIZES: [usize; 8] = [
     size_of::<RawMachine>(),
     size_of::<Note>(),
     size_of::<RawView>(),
@@ -190,4 +200,5 @@ pub const SIZES: [usize; 7] = [
     size_of::<RawNewTask>(),
     size_of::<Usage>(),
     size_of::<RawCosts>(),
+    size_of::<RawSample>(),
 ];

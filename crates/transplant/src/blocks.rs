@@ -29,6 +29,8 @@ pub(crate) struct Blocks {
     pub instructions: Vec<u16>,
     /// The functions of `kernel/sched`.
     pub functions: Vec<Place>,
+    /// The first byte of each function of the image, in order, and its name.
+    pub starts: Vec<(u64, String)>,
 }
 
 /// A function's blocks, by index of [`Blocks::instructions`]; the first is its entry.
@@ -166,7 +168,10 @@ impl Blocks {
                 functions.push(Place { name: name.clone(), blocks });
             }
         }
-        Ok(Blocks { from, instructions, functions })
+        let start = |f: &Function| Some((f.code.first()?.ip(), f.name.clone()));
+        let mut starts: Vec<(u64, String)> = counted.functions.iter().filter_map(start).collect();
+        starts.sort();
+        Ok(Blocks { from, instructions, functions, starts })
     }
 }
 
@@ -175,4 +180,51 @@ fn functions_of_scheduler(object: &Path) -> Result<HashSet<String>> {
     let path = object.with_file_name(FUNCTIONS_FILE);
     let table = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))?;
     Ok(table.lines().filter_map(|line| line.split(' ').nth(2)).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: u64 = 0x1000;
+    const BLOCK_AT: u64 = 0x2000;
+    const ACCESS_AT: u64 = 0x3000;
+
+    /// A call as the compiler writes it: e8 and the way from its end.
+    fn call(code: &mut Vec<u8>, target: u64) {
+        let end = AT + code.len() as u64 + 5;
+        code.push(0xe8);
+        code.extend((target as i64 - end as i64).to_le_bytes()[..4].iter());
+    }
+
+    /// push rbx; BLOCK; lea rdi, [rbx+8]; ACCESS; mov rbx, [rbx+8]; test rbx, rbx; je to the second block; nop; jmp there;
+    /// int3 twice; the second BLOCK; pop rbx; ret.
+    fn sample() -> (Code, Vec<usize>) {
+        let mut code = vec![0x53];
+        call(&mut code, BLOCK_AT);
+        code.extend([0x48, 0x8d, 0x7b, 0x08]);
+        call(&mut code, ACCESS_AT);
+        code.extend([0x48, 0x8b, 0x5b, 0x08, 0x48, 0x85, 0xdb, 0x74, 0x05, 0x90, 0xeb, 0x02, 0xcc, 0xcc]);
+        call(&mut code, BLOCK_AT);
+        code.extend([0x5b, 0xc3]);
+        let decoded: Vec<Instruction> =
+            Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
+        let function = Function { name: "f".to_owned(), code: decoded };
+        let code = Code { functions: vec![function], block: Some(BLOCK_AT), accesses: vec![ACCESS_AT] };
+        let own = &code.functions[0].code;
+        let blocks = (0..own.len()).filter(|at| code.is_block(&own[*at])).collect();
+        (code, blocks)
+    }
+
+    #[test]
+    fn a_block_is_counted_without_what_the_compiler_added() {
+        let (code, blocks) = sample();
+        let own = &code.functions[0].code;
+        let places = own.iter().enumerate().map(|(at, i)| (i.ip(), at)).collect();
+        // mov, test, je, jmp; then pop, ret. Neither the calls, nor lea, nor nop; the int3 is jumped over.
+        let found: Vec<u64> = blocks.iter().map(|at| code.block(own, &places, at + 1)).collect();
+        assert_eq!(found, [4, 2]);
+        // push before the first block, and the int3 twice: all that the function's text has.
+        assert_eq!(code.lengths()["f"], 1 + 4 + 2 + 2);
+    }
 }

@@ -6,6 +6,7 @@ use crate::load::{Image, checked};
 use schedlab_base::{Error, Result};
 use schedlab_machine::Costs;
 use schedlab_record::{Counts, FunctionCount};
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 
 /// What the code of an image costs that counts.
@@ -25,6 +26,26 @@ pub(crate) struct Counted {
     instructions: &'static [u16],
     times: *mut u32,
     functions: Vec<Place>,
+    starts: Vec<(u64, String)>,
+}
+
+/// Cost of kernel code between two samples of who calls whom, ps.
+const SAMPLE_PS: u64 = 100_000_000;
+/// How often each chain of calls was sampled: function names with ';' between them, outermost first.
+pub type Chains = BTreeMap<String, u64>;
+
+impl Counted {
+    /// The function that has an address of the object.
+    fn name_at(&self, at: u64) -> Option<&str> {
+        let behind = self.starts.partition_point(|(start, _)| *start <= at);
+        Some(&self.starts.get(behind.checked_sub(1)?)?.1)
+    }
+}
+
+/// Functions by which the image counts and leaves its stacks, which no kernel has.
+fn is_of_costs(name: &str) -> bool {
+    ["img_", "__tsan_", "__sanitizer_"].iter().any(|begins| name.starts_with(begins))
+        || ["miss", "comes", "begin", "run_verb", "first"].contains(&name)
 }
 
 impl Prices {
@@ -52,7 +73,8 @@ impl Image {
         // The image keeps the pointer as long as the process lives.
         let kept: &'static [u16] = blocks.instructions.leak();
         let times = vec![0; kept.len()].leak().as_mut_ptr();
-        self.counted = Some(Counted { instructions: kept, times, functions: blocks.functions });
+        let Blocks { functions, starts, .. } = blocks;
+        self.counted = Some(Counted { instructions: kept, times, functions, starts });
         let raw = RawCosts {
             instructions: kept.as_ptr(),
             times,
@@ -61,6 +83,7 @@ impl Image {
             line_near_ps: prices.line_near_ps,
             line_far_ps: prices.line_far_ps,
             lookahead: prices.lookahead,
+            sample_ps: SAMPLE_PS,
         };
         // SAFETY: the table has an entry for each byte of the image's functions, and is never freed.
         checked(unsafe { (self.verbs.img_count)(&raw const raw) })
@@ -69,7 +92,9 @@ impl Image {
     }
     /// What each function of `kernel/sched` has executed since it was asked last; empty where nothing is counted.
     pub fn take_counts(&mut self) -> Counts {
-        let Some(Counted { instructions, times, functions }) = &self.counted else { return Counts::new() };
+        let Some(Counted { instructions, times, functions, .. }) = &self.counted else {
+            return Counts::new();
+        };
         // SAFETY: the image writes the table within its verbs alone, and it is never freed.
         let times = unsafe { std::slice::from_raw_parts_mut(*times, instructions.len()) };
         let mut all = Counts::new();
@@ -82,6 +107,28 @@ impl Image {
         }
         times.fill(0);
         all.retain(|_, count| count.instructions > 0);
+        all
+    }
+    /// Who called whom, since it was asked last: a sample each 100 us of what the code has cost.
+    pub fn take_chains(&mut self) -> Chains {
+        let mut all = Chains::new();
+        let Some(counted) = &self.counted else { return all };
+        let mut count = 0;
+        // SAFETY: the call writes the number, and gives so many samples, which verbs alone change.
+        let samples = unsafe {
+            let first = (self.verbs.img_samples)(&raw mut count);
+            if count == 0 { &[] } else { std::slice::from_raw_parts(first, count as usize) }
+        };
+        for sample in samples {
+            let calls = sample.calls.iter().take_while(|call| !call.is_null());
+            let names =
+                calls.filter_map(|call| counted.name_at((*call as usize).checked_sub(self.base)? as u64));
+            let mut names: Vec<&str> = names.filter(|name| !is_of_costs(name)).collect();
+            names.reverse();
+            *all.entry(names.join(";")).or_default() += 1;
+        }
+        // SAFETY: the image is loaded.
+        unsafe { (self.verbs.img_forget_samples)() };
         all
     }
     /// What the code has cost since it was taken last; less than a ns is left for the next time.

@@ -454,6 +454,7 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
         board.tasks[task].before = (board.tasks[task].work_ns, runtime_ns(board, task));
     }
     board.kernel.image().take_counts();
+    board.kernel.image().take_chains();
     board.begin_quotas();
     let accounts = std::mem::take(&mut board.accounts);
     board.accounts = Accounts {
@@ -496,6 +497,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         });
     }
     report.wakeups = board.accounts.wakeups;
+    report.chains = board.kernel.image().take_chains();
     report.functions = board.kernel.image().take_counts();
     // Tasks of other machines have their accounts there, by the same ids.
     board.close_guests(ended.at, &mut report)?;

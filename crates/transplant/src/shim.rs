@@ -35,6 +35,7 @@ overlay! {
     "image/probes.c"
     "image/processes.c"
     "image/reports.c"
+    "image/samples.c"
     "image/shims.c"
     "image/stacks.c"
     "image/tables.c"

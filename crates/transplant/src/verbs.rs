@@ -1,6 +1,6 @@
 //! An image's shared object and its functions, by name.
 
-use crate::abi::{Attr, RawCosts, RawMachine, RawNewTask, RawStubs, RawView, Usage};
+use crate::abi::{Attr, RawCosts, RawMachine, RawNewTask, RawSample, RawStubs, RawView, Usage};
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -32,6 +32,8 @@ verbs! {
     img_memory_at(*const c_void, *mut *mut c_void) -> *const c_char;
     img_boot(*const RawMachine) -> c_int;
     img_count(*const RawCosts) -> c_int;
+    img_samples(*mut c_ulonglong) -> *const RawSample;
+    img_forget_samples();
     img_weave(c_int);
     img_do(c_int, c_ulonglong, c_ulonglong, c_int) -> c_int;
     img_continue();

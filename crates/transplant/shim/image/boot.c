@@ -36,7 +36,7 @@ int img_sizes(unsigned int *sizes, int count)
 	static const unsigned int all[] = {
 		sizeof(struct img_machine), sizeof(struct img_note), sizeof(struct img_view),
 		sizeof(struct img_attr), sizeof(struct img_new_task), sizeof(struct img_usage),
-		sizeof(struct img_costs),
+		sizeof(struct img_costs), sizeof(struct img_sample),
 	};
 	int i;
 

@@ -34,6 +34,7 @@ static unsigned long missing_since;	/* the value of `executed` where the first l
 static u64 missing_until;	/* when all of them have come, by img_charged_ps; 0: none is missing */
 static bool halved;	/* an atomic operation is under way */
 bool img_exact;
+static u64 unsampled_ps;		/* since the last sample */
 static char *arena, *arena_end, *lines;
 static unsigned long words, line_size;	/* of the bits by CPU, of a struct line */
 /* By CPU: the CPUs with the same last-level cache. */
@@ -70,6 +71,7 @@ int img_count(const struct img_costs *given)
 	unsigned int a, b, nr = img_machine.nr_cpus;
 
 	costs = *given;
+	costs.sample_ps = costs.sample_ps ?: ~0ULL;
 	words = BITS_TO_LONGS(nr);
 	line_size = sizeof(struct line) + words * sizeof(long);
 	lines = map((ARENA + (_end - __ehdr_start)) / 64 * line_size + PAGE_SIZE);
@@ -79,6 +81,17 @@ int img_count(const struct img_costs *given)
 			if (img_machine.llc[a] == img_machine.llc[b])
 				near[a][b / BITS_PER_LONG] |= 1UL << b % BITS_PER_LONG;
 	return 0;
+}
+
+/* Time passes in the kernel's code. */
+static __always_inline void passes(u64 ps)
+{
+	img_charged_ps += ps;
+	unsampled_ps += ps;
+	if (unlikely(unsampled_ps >= costs.sample_ps)) {
+		unsampled_ps = 0;
+		img_sample();
+	}
 }
 
 /* Others act first if the CPU's time has passed the horizon, but not between the halves of an atomic operation. */
@@ -92,7 +105,7 @@ static void may_leave(void)
 void img_drain(void)
 {
 	if (missing_until > img_charged_ps)
-		img_charged_ps = missing_until;
+		passes(missing_until - img_charged_ps);
 	missing_until = 0;
 }
 
@@ -106,7 +119,7 @@ void __sanitizer_cov_trace_pc(void)
 	instructions = costs.instructions[at];
 	costs.times[at]++;
 	executed += instructions;
-	img_charged_ps += instructions * costs.instruction_ps;
+	passes(instructions * costs.instruction_ps);
 	if (unlikely(missing_until) && executed - missing_since >= costs.lookahead)
 		img_drain();
 	if (unlikely(img_exact))

@@ -40,6 +40,8 @@ struct img_task {
 void *img_arena(unsigned long size);
 void img_drain(void);
 extern bool img_exact;
+/* samples.c */
+void img_sample(void);
 /* weave.c */
 extern bool img_weaving;
 void img_leave(u64 wait_ps);
@@ -106,6 +108,7 @@ void img_balance_notes(void);
 /* memory.c */
 void *img_alloc(unsigned long size);
 void *img_stack_memory(void);
+void *img_map(unsigned long size);
 void img_free(const void *at);
 void img_memory_init(void);
 /* shims.c */

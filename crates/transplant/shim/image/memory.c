@@ -17,7 +17,7 @@ static char *next, *end;
 
 int img_guard;
 
-static void *map(unsigned long size)
+void *img_map(unsigned long size)
 {
 	void *at = host_mmap(NULL, size, READ_WRITE, PRIVATE, -1, 0);
 
@@ -39,7 +39,7 @@ static struct block *block_new(void)
 {
 	if (block_count == block_room) {
 		unsigned long larger = block_room ? 2 * block_room : 16384;
-		struct block *all = map(larger * sizeof(*all));
+		struct block *all = img_map(larger * sizeof(*all));
 
 		memcpy(all, blocks, block_count * sizeof(*all));
 		blocks = all;
@@ -71,7 +71,7 @@ static void protect(char *at, unsigned long size)
 static void *guarded(unsigned long size, void *by)
 {
 	unsigned long pages = PAGE_ALIGN(size);
-	char *at = map(pages + PAGE_SIZE);
+	char *at = img_map(pages + PAGE_SIZE);
 
 	*block_new() = (struct block){ at, size, by };
 	protect(at + pages, PAGE_SIZE);
@@ -117,7 +117,7 @@ static __always_inline void *allocated(unsigned long size, void *by)
 	if (size > end - next) {
 		unsigned long chunk = size > CHUNK ? size : CHUNK;
 
-		next = img_arena(chunk) ?: map(chunk);
+		next = img_arena(chunk) ?: img_map(chunk);
 		end = next + chunk;
 	}
 	at = next;
@@ -127,7 +127,7 @@ static __always_inline void *allocated(unsigned long size, void *by)
 /* Stacks are apart: accesses to them cost nothing. */
 void *img_stack_memory(void)
 {
-	return map(IMG_STACK_SIZE);
+	return img_map(IMG_STACK_SIZE);
 }
 void *img_alloc(unsigned long size)
 {

@@ -1,0 +1,91 @@
+//! Levels of the kernel's own code: what it executes is its price, and CPUs act while another one is in kernel code.
+
+use crate::code::has_source;
+use crate::common::{Lab, texts};
+use serde_json::Value;
+
+const LEVELS: [&str; 4] = ["free", "counted", "woven", "exact"];
+
+fn bench(level: &str, words: &[&str]) -> Value {
+    let lab = Lab::new();
+    let fixed = ["--backend", "code", "--kernel", "6.1", "--json", "--quiet", "--level", level];
+    let output = lab.command(&[&["bench"], words, &fixed].concat()).output().unwrap();
+    let (out, said) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{level}: {said}");
+    serde_json::from_str(&out).unwrap()
+}
+
+fn figure(run: &Value, name: &str) -> f64 {
+    run["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name} in {run:.300}"))
+}
+
+#[test]
+fn every_level_runs_and_gives_the_same_bytes_every_time() {
+    if !has_source() {
+        return;
+    }
+    let words = ["hackbench", "--groups", "2", "--loops", "20", "--machine", "spr-2x4"];
+    let all = LEVELS.map(|level| bench(level, &words));
+    for (level, run) in LEVELS.iter().zip(&all) {
+        assert_eq!(*run, bench(level, &words), "{level}");
+        assert_eq!(run["level"].as_str(), Some(*level).filter(|l| *l != "free"), "{level}");
+        // 2 groups of 20 senders, each with 20 messages to 20 receivers: all of them are sent under every level.
+        assert!(figure(run, "switches.voluntary") > 500.0, "{level}: {run:.300}");
+    }
+    let elapsed: Vec<f64> = all.iter().map(|run| figure(run, "elapsed.mean")).collect();
+    for (i, one) in elapsed.iter().enumerate() {
+        assert!(elapsed[..i].iter().all(|other| other != one), "no two levels are alike: {elapsed:?}");
+    }
+}
+
+#[test]
+fn instructions_of_the_schedulers_functions_are_counted_and_charged() {
+    if !has_source() {
+        return;
+    }
+    // An instruction takes 1 ns on this machine, and a line of another CPU nothing.
+    let words = ["nanosleep", "--tasks", "1", "--runtime", "200ms", "--machine", "icount-4"];
+    let run = bench("counted", &words);
+    let (wakeups, switches) = (figure(&run, "calls.wakeup"), figure(&run, "calls.switch"));
+    assert!(wakeups > 1000.0 && switches > wakeups, "{wakeups} {switches}");
+    let per_wakeup = figure(&run, "instructions.wakeup") / wakeups;
+    let per_switch = figure(&run, "instructions.switch") / switches;
+    assert!((300.0..3000.0).contains(&per_wakeup), "{per_wakeup}");
+    assert!((300.0..2000.0).contains(&per_switch), "{per_switch}");
+    // The slower the machine's instructions are, the later a sleeper runs.
+    let delay = |run: &Value| figure(run, "wakeup_delay.mean");
+    let slow = bench("counted", &[&words[..], &["--machine", "smp-4"]].concat());
+    assert!(delay(&run) > 0.0 && delay(&slow) > 0.0);
+    let free = bench("free", &words);
+    assert!(free["metrics"].get("calls.wakeup").is_none(), "free counts nothing");
+}
+
+#[test]
+fn a_level_is_of_backend_code_and_cpus_that_take_turns_are_not_woven() {
+    let lab = Lab::new();
+    let sim = lab.command(&["bench", "pipe", "--machine", "smp-2", "--level", "counted"]).output().unwrap();
+    let (_, said) = texts(&sim);
+    assert!(
+        sim.status.code() == Some(2) && said.contains("--level") && said.contains("--backend code"),
+        "{said}"
+    );
+    let unknown = lab.command(&["bench", "pipe", "--backend", "code", "--level", "wovn"]).output().unwrap();
+    assert!(texts(&unknown).1.contains("did you mean 'woven'"), "{}", texts(&unknown).1);
+    if !has_source() {
+        return;
+    }
+    let words = [
+        "bench",
+        "pipe",
+        "--backend",
+        "code",
+        "--kernel",
+        "6.1",
+        "--level",
+        "woven",
+        "--machine",
+        "icount-4",
+    ];
+    let (_, said) = texts(&lab.command(&words).output().unwrap());
+    assert!(said.contains("icount-4 has CPUs that take turns"), "{said}");
+}

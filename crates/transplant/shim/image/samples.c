@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples of who calls whom, each time the kernel's code has cost so much more. Stands for perf's.
+ */
+#include "host.h"
+#include "image.h"
+
+#define FIRST_ROOM 4096
+#define MOST (1UL << 20)	/* samples beyond this many are left out */
+
+static struct img_sample *samples;
+static unsigned long long count, room;
+
+void img_sample(void)
+{
+	if (count == MOST)
+		return;
+	if (count == room) {
+		unsigned long long larger = room ? 2 * room : FIRST_ROOM;
+		struct img_sample *all = img_map(larger * sizeof(*all));
+
+		memcpy(all, samples, count * sizeof(*all));
+		samples = all;
+		room = larger;
+	}
+	host_backtrace((void **)samples[count++].calls, IMG_CALLS);
+}
+
+const struct img_sample *img_samples(unsigned long long *number)
+{
+	*number = count;
+	return samples;
+}
+
+void img_forget_samples(void)
+{
+	memset(samples, 0, count * sizeof(*samples));
+	count = 0;
+}
