@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Notes of load balancing, from the counters that /proc/schedstat shows: what has changed since the last look.
+ * Notes of load balancing, from the counters that /proc/schedstat shows: what has changed since the last look. A look
+ * reads each domain of a CPU, so it is taken only where balancing can have been: behind SCHED_SOFTIRQ, behind a
+ * schedule() that found no fair task, and where a task has moved. A pass that is made elsewhere is noted at the next
+ * look.
  */
 #include "image.h"
 #include <linux/kernel_stat.h>
@@ -17,10 +20,14 @@
 struct seen {
 	unsigned int passes[3], gained[3];
 };
-static DEFINE_PER_CPU(struct seen *, img_seen);
-static DEFINE_PER_CPU(unsigned int, img_softirqs);	/* how often SCHED_SOFTIRQ had run */
+struct looks {
+	struct seen *seen;		/* by level */
+	unsigned int softirqs, schedules;	/* how often SCHED_SOFTIRQ and schedule() had run */
+};
+static DEFINE_PER_CPU(struct looks, img_looks);
+bool img_task_moved;
 
-static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int flags, int type)
+static __always_inline void compare(struct sched_domain *sd, int cpu, struct seen *seen, int flags, int type)
 {
 	unsigned int passes = sd->lb_count[type], gained = sd->lb_gained[type];
 	struct img_note *note;
@@ -40,14 +47,14 @@ static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int fla
 
 static void look(int cpu)
 {
-	struct seen **all = per_cpu_ptr(&img_seen, cpu);
+	struct looks *looks = per_cpu_ptr(&img_looks, cpu);
 	struct sched_domain *sd;
 
-	if (!*all)
-		*all = img_alloc(LEVELS * sizeof(**all));
+	if (!looks->seen)
+		looks->seen = img_alloc(LEVELS * sizeof(*looks->seen));
 	rcu_read_lock();
 	for_each_domain(cpu, sd) {
-		struct seen *seen = &(*all)[min(sd->level, LEVELS - 1)];
+		struct seen *seen = &looks->seen[min(sd->level, LEVELS - 1)];
 
 		compare(sd, cpu, seen, 0, CPU_IDLE);
 		compare(sd, cpu, seen, 1, BUSY);
@@ -56,24 +63,21 @@ static void look(int cpu)
 	rcu_read_unlock();
 }
 
-/* Whether this CPU, which is idle, has balanced since the last look: for tickless CPUs, too (nohz_idle_balance()). */
-static bool balanced_for_others(void)
-{
-	unsigned int ran = kstat_softirqs_cpu(SCHED_SOFTIRQ, img_cpu);
-	bool more = ran != this_cpu_read(img_softirqs);
-
-	this_cpu_write(img_softirqs, ran);
-	return more && is_idle_task(current);
-}
-
-/* Behind a verb of the entered CPU. */
+/* Behind a verb of the entered CPU. An idle one may have balanced for tickless CPUs, too (nohz_idle_balance()). */
 void img_balance_notes(void)
 {
+	struct looks *looks = this_cpu_ptr(&img_looks);
+	unsigned int softirqs = kstat_softirqs_cpu(SCHED_SOFTIRQ, img_cpu), schedules = this_rq()->sched_count;
+	bool in_softirq = softirqs != looks->softirqs;
+	bool found_none = schedules != looks->schedules && current->sched_class != &fair_sched_class;
 	int cpu;
 
-	if (balanced_for_others())
+	if (in_softirq && is_idle_task(current))
 		for_each_online_cpu(cpu)
 			look(cpu);
-	else
+	else if (in_softirq || found_none || img_task_moved)
 		look(img_cpu);
+	looks->softirqs = softirqs;
+	looks->schedules = schedules;
+	img_task_moved = false;
 }
