@@ -20,14 +20,21 @@
 struct seen {
 	unsigned int passes[3], gained[3];
 };
+/*
+ * What a CPU was when it was looked at last. Memory is never given back, so that the same domain has the same ones above
+ * it. A look that finds nothing reads this, and the line of each domain's counters.
+ */
 struct looks {
-	struct seen *seen;		/* by level */
+	struct sched_domain *lowest;
 	unsigned int softirqs, schedules;	/* how often SCHED_SOFTIRQ and schedule() had run */
+	unsigned int passes, domains;
+	const unsigned int *counts[LEVELS];	/* of passes, by domain */
+	struct seen *seen;			/* by level */
 };
-static DEFINE_PER_CPU(struct looks, img_looks);
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct looks, img_looks);
 bool img_task_moved;
 
-static __always_inline void compare(struct sched_domain *sd, int cpu, struct seen *seen, int flags, int type)
+static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int flags, int type)
 {
 	unsigned int passes = sd->lb_count[type], gained = sd->lb_gained[type];
 	struct img_note *note;
@@ -45,14 +52,38 @@ static __always_inline void compare(struct sched_domain *sd, int cpu, struct see
 	seen->gained[flags] = gained;
 }
 
-static void look(int cpu)
+/* Passes of all domains, of each kind. */
+static unsigned int passes_of(const struct looks *looks)
 {
-	struct looks *looks = per_cpu_ptr(&img_looks, cpu);
+	unsigned int i, passes = 0;
+
+	for (i = 0; i < looks->domains; i++)
+		passes += looks->counts[i][CPU_IDLE] + looks->counts[i][BUSY] + looks->counts[i][CPU_NEWLY_IDLE];
+	return passes;
+}
+
+static void meet(struct looks *looks, struct sched_domain *lowest)
+{
 	struct sched_domain *sd;
 
 	if (!looks->seen)
 		looks->seen = img_alloc(LEVELS * sizeof(*looks->seen));
-	rcu_read_lock();
+	looks->lowest = lowest;
+	looks->domains = 0;
+	for (sd = lowest; sd && looks->domains < LEVELS; sd = sd->parent)
+		looks->counts[looks->domains++] = sd->lb_count;
+}
+
+static void look(int cpu)
+{
+	struct looks *looks = per_cpu_ptr(&img_looks, cpu);
+	struct sched_domain *sd, *lowest = cpu_rq(cpu)->sd;
+
+	if (lowest != looks->lowest)
+		meet(looks, lowest);
+	else if (passes_of(looks) == looks->passes)
+		return;
+	looks->passes = passes_of(looks);
 	for_each_domain(cpu, sd) {
 		struct seen *seen = &looks->seen[min(sd->level, LEVELS - 1)];
 
@@ -60,7 +91,6 @@ static void look(int cpu)
 		compare(sd, cpu, seen, 1, BUSY);
 		compare(sd, cpu, seen, 2, CPU_NEWLY_IDLE);
 	}
-	rcu_read_unlock();
 }
 
 /* Behind a verb of the entered CPU. An idle one may have balanced for tickless CPUs, too (nohz_idle_balance()). */
