@@ -53,7 +53,7 @@ fn git(lab: &Lab, words: &[&str]) -> String {
 /// Whether a file of the tree is read by the build's configuration and scripts.
 fn is_of_build(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
-    let folders = ["scripts/", "include/", "arch/x86/include/", "kernel/", "tools/include/"];
+    let folders = ["scripts/", "include/linux/", "include/asm-generic/", "include/uapi/", "tools/include/"];
     ["Kconfig", "Makefile", "Kbuild"].iter().any(|kind| name.starts_with(kind))
         || folders.iter().any(|folder| file.starts_with(folder))
 }
@@ -81,6 +81,10 @@ fn repository(lab: &Lab, tree: &Path, objects: &Path) {
         std::fs::copy(tree.join(&file), to).unwrap();
     }
     git(lab, &["init", "-q"]);
+    // Thousands of files: packing them would take longer than the builds of the later commits.
+    for (key, value) in [("gc.auto", "0"), ("core.compression", "0"), ("core.fsync", "none")] {
+        git(lab, &["config", key, value]);
+    }
     commit(lab, "6.1");
 }
 

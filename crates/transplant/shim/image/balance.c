@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Notes of load balancing, from the counters that /proc/schedstat shows: what has changed since the last look.
+ * Notes of load balancing, from the counters that /proc/schedstat shows: what has changed since the last look. A look
+ * reads each domain of a CPU, so it is taken only where balancing can have been: behind SCHED_SOFTIRQ, behind a
+ * schedule() that found no fair task, and where a task has moved. A pass that is made elsewhere is noted at the next
+ * look.
  */
 #include "image.h"
 #include <linux/kernel_stat.h>
@@ -17,8 +20,19 @@
 struct seen {
 	unsigned int passes[3], gained[3];
 };
-static DEFINE_PER_CPU(struct seen *, img_seen);
-static DEFINE_PER_CPU(unsigned int, img_softirqs);	/* how often SCHED_SOFTIRQ had run */
+/*
+ * What a CPU was when it was looked at last. Memory is never given back, so that the same domain has the same ones above
+ * it. A look that finds nothing reads this, and the line of each domain's counters.
+ */
+struct looks {
+	struct sched_domain *lowest;
+	unsigned int softirqs, schedules;	/* how often SCHED_SOFTIRQ and schedule() had run */
+	unsigned int passes, domains;
+	const unsigned int *counts[LEVELS];	/* of passes, by domain */
+	struct seen *seen;			/* by level */
+};
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct looks, img_looks);
+bool img_task_moved;
 
 static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int flags, int type)
 {
@@ -38,42 +52,62 @@ static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int fla
 	seen->gained[flags] = gained;
 }
 
-static void look(int cpu)
+/* Passes of all domains, of each kind. */
+static unsigned int passes_of(const struct looks *looks)
 {
-	struct seen **all = per_cpu_ptr(&img_seen, cpu);
+	unsigned int i, passes = 0;
+
+	for (i = 0; i < looks->domains; i++)
+		passes += looks->counts[i][CPU_IDLE] + looks->counts[i][BUSY] + looks->counts[i][CPU_NEWLY_IDLE];
+	return passes;
+}
+
+static void meet(struct looks *looks, struct sched_domain *lowest)
+{
 	struct sched_domain *sd;
 
-	if (!*all)
-		*all = img_alloc(LEVELS * sizeof(**all));
-	rcu_read_lock();
+	if (!looks->seen)
+		looks->seen = img_alloc(LEVELS * sizeof(*looks->seen));
+	looks->lowest = lowest;
+	looks->domains = 0;
+	for (sd = lowest; sd && looks->domains < LEVELS; sd = sd->parent)
+		looks->counts[looks->domains++] = sd->lb_count;
+}
+
+static void look(int cpu)
+{
+	struct looks *looks = per_cpu_ptr(&img_looks, cpu);
+	struct sched_domain *sd, *lowest = cpu_rq(cpu)->sd;
+
+	if (lowest != looks->lowest)
+		meet(looks, lowest);
+	else if (passes_of(looks) == looks->passes)
+		return;
+	looks->passes = passes_of(looks);
 	for_each_domain(cpu, sd) {
-		struct seen *seen = &(*all)[min(sd->level, LEVELS - 1)];
+		struct seen *seen = &looks->seen[min(sd->level, LEVELS - 1)];
 
 		compare(sd, cpu, seen, 0, CPU_IDLE);
 		compare(sd, cpu, seen, 1, BUSY);
 		compare(sd, cpu, seen, 2, CPU_NEWLY_IDLE);
 	}
-	rcu_read_unlock();
 }
 
-/* Whether this CPU, which is idle, has balanced since the last look: for tickless CPUs, too (nohz_idle_balance()). */
-static bool balanced_for_others(void)
-{
-	unsigned int ran = kstat_softirqs_cpu(SCHED_SOFTIRQ, img_cpu);
-	bool more = ran != this_cpu_read(img_softirqs);
-
-	this_cpu_write(img_softirqs, ran);
-	return more && is_idle_task(current);
-}
-
-/* Behind a verb of the entered CPU. */
+/* Behind a verb of the entered CPU. An idle one may have balanced for tickless CPUs, too (nohz_idle_balance()). */
 void img_balance_notes(void)
 {
+	struct looks *looks = this_cpu_ptr(&img_looks);
+	unsigned int softirqs = kstat_softirqs_cpu(SCHED_SOFTIRQ, img_cpu), schedules = this_rq()->sched_count;
+	bool in_softirq = softirqs != looks->softirqs;
+	bool found_none = schedules != looks->schedules && current->sched_class != &fair_sched_class;
 	int cpu;
 
-	if (balanced_for_others())
+	if (in_softirq && is_idle_task(current))
 		for_each_online_cpu(cpu)
 			look(cpu);
-	else
+	else if (in_softirq || found_none || img_task_moved)
 		look(img_cpu);
+	looks->softirqs = softirqs;
+	looks->schedules = schedules;
+	img_task_moved = false;
 }

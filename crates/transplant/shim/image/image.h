@@ -105,6 +105,8 @@ struct img_note *img_note(int kind, unsigned int cpu);
 void img_say(const char *text, int is_warning);
 void img_notes_init(void);
 void img_balance_notes(void);
+/* balance.c: a task has changed its CPU since the last look */
+extern bool img_task_moved;
 /* memory.c */
 void *img_alloc(unsigned long size);
 void *img_stack_memory(void);

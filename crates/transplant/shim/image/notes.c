@@ -131,6 +131,7 @@ static void on_migrate(void *data, struct task_struct *p, int cpu)
 
 	note->pid = p->pid;
 	note->value = task_cpu(p);
+	img_task_moved = true;
 }
 
 static void on_no_ipi(void *data, int cpu)

@@ -24,7 +24,7 @@ static unsigned int flags_of(struct task_struct *p)
 		flags |= IMG_V_LAZY;
 	if (is_idle_task(p))
 		return flags | IMG_V_IDLE;
-	if (img_task_of(p)->thread)
+	if ((p->flags & PF_KTHREAD) && img_task_of(p)->thread)
 		flags |= p->sched_class == &stop_sched_class ? IMG_V_STOPPER : IMG_V_KSOFTIRQD;
 	if (p->task_works)
 		flags |= IMG_V_USER_WORK;
@@ -39,6 +39,14 @@ void img_settle_balanced(void)
 	img_settle();
 }
 
+/* An idle task is known by its flags; the line of its pid is read by nobody else. */
+static void look_at(struct task_struct *p)
+{
+	view.current = is_idle_task(p) ? 0 : p->pid;
+	view.flags = flags_of(p);
+	view.notes = img_notes(&view.nr_notes);
+}
+
 void img_settle(void)
 {
 	img_drain();
@@ -47,21 +55,20 @@ void img_settle(void)
 	if (img_outside_waits())
 		img_outside_continue();
 	preempt_count_set(is_idle_task(current) ? PREEMPT_DISABLED : PREEMPT_ENABLED);
-	img_look(0);
+	look_at(current);
 }
 
 /* The view is what holds now. */
 void img_look(unsigned int more_flags)
 {
-	view.current = current->pid;
-	view.flags = flags_of(current) | more_flags;
-	view.notes = img_notes(&view.nr_notes);
+	look_at(current);
+	view.flags |= more_flags;
 }
 
 const struct img_view *img_enter(int cpu)
 {
 	img_go(cpu);
-	img_look(0);
+	look_at(current);
 	return &view;
 }
 
