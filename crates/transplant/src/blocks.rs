@@ -46,6 +46,8 @@ struct Code {
     /// Where the compiler's calls go.
     block: Option<u64>,
     accesses: Vec<u64>,
+    /// Addresses of branches that static keys switch: an instruction that does nothing is one of the kernel's there.
+    labels: HashSet<u64>,
 }
 
 struct Function {
@@ -63,7 +65,8 @@ impl Code {
         if file.architecture() != object::Architecture::X86_64 {
             return Err(Error::machine("instructions are counted on x86-64 alone").help("take level 'free'"));
         }
-        let mut code = Code { functions: Vec::new(), block: None, accesses: Vec::new() };
+        let mut code =
+            Code { functions: Vec::new(), block: None, accesses: Vec::new(), labels: labels(&file) };
         for symbol in file.symbols() {
             let name = symbol.name().unwrap_or_default();
             match name {
@@ -103,7 +106,8 @@ impl Code {
     fn counts(&self, code: &[Instruction], at: usize) -> bool {
         let i = &code[at];
         let is_argument = sets_argument(i) && code.get(at + 1).is_some_and(|next| self.is_access(next));
-        i.mnemonic() != Mnemonic::Nop && !self.is_block(i) && !self.is_access(i) && !is_argument
+        let pads = i.mnemonic() == Mnemonic::Nop && !self.labels.contains(&i.ip());
+        !pads && !self.is_block(i) && !self.is_access(i) && !is_argument
     }
     /// The instructions of the block that begins at `from`.
     fn block(&self, code: &[Instruction], places: &BTreeMap<u64, usize>, from: usize) -> u64 {
@@ -122,6 +126,17 @@ impl Code {
         }
         found
     }
+}
+
+/// The addresses of a file's jump labels, by its table: a place from each entry's own, 4 bytes of the entry's 16.
+fn labels(file: &object::File<'_>) -> HashSet<u64> {
+    let Some(table) = file.section_by_name("__jump_table") else { return HashSet::new() };
+    let entries = table.data().unwrap_or_default().chunks_exact(16).enumerate();
+    let place = |(i, entry): (usize, &[u8])| {
+        let way = i32::from_le_bytes(entry.first_chunk().copied()?);
+        table.address().checked_add(16 * i as u64)?.checked_add_signed(way.into())
+    };
+    entries.filter_map(place).collect()
 }
 
 fn is_direct_call(i: &Instruction) -> bool {
@@ -210,7 +225,8 @@ mod tests {
         let decoded: Vec<Instruction> =
             Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
         let function = Function { name: "f".to_owned(), code: decoded };
-        let code = Code { functions: vec![function], block: Some(BLOCK_AT), accesses: vec![ACCESS_AT] };
+        let (accesses, labels) = (vec![ACCESS_AT], HashSet::new());
+        let code = Code { functions: vec![function], block: Some(BLOCK_AT), accesses, labels };
         let own = &code.functions[0].code;
         let blocks = (0..own.len()).filter(|at| code.is_block(&own[*at])).collect();
         (code, blocks)
@@ -224,6 +240,10 @@ mod tests {
         // mov, test, je, jmp; then pop, ret. Neither the calls, nor lea, nor nop; the int3 is jumped over.
         let found: Vec<u64> = blocks.iter().map(|at| code.block(own, &places, at + 1)).collect();
         assert_eq!(found, [4, 2]);
+        // A static key's branch that does nothing counts.
+        let nop = own.iter().find(|i| i.mnemonic() == Mnemonic::Nop).unwrap().ip();
+        let keyed = Code { labels: HashSet::from([nop]), ..sample().0 };
+        assert_eq!(keyed.block(own, &places, blocks[0] + 1), 5);
         // push before the first block, and the int3 twice: all that the function's text has.
         assert_eq!(code.lengths()["f"], 1 + 4 + 2 + 2);
     }

@@ -6,7 +6,6 @@
 #include <linux/cpu.h>
 #include <linux/init.h>
 #include <linux/interrupt.h>
-#include <linux/jump_label.h>
 #include <linux/sched/clock.h>
 #include <linux/seq_file.h>
 #include <linux/sched/init.h>
@@ -84,7 +83,7 @@ int img_boot(const struct img_machine *machine)
 	img_currents[0] = &init_task;
 	img_go(0);
 	img_irqs = 0;
-	static_key_initialized = true;
+	img_labels_init();
 	boot_cpu_init();
 	boot_cpu_hotplug_init();
 	init_cpu_possible(&all);

@@ -46,6 +46,8 @@ void img_sample(void);
 extern bool img_weaving;
 void img_leave(u64 wait_ps);
 bool img_anyone_left(void);
+/* labels.c */
+void img_labels_init(void);
 /* boot.c */
 extern struct img_machine img_machine;
 /* percpu.c */

@@ -15,7 +15,6 @@
 #include "kernel/smpboot.h"
 
 /* init/main.c, mm/init-mm.c, kernel/printk */
-bool static_key_initialized;
 enum system_states system_state;
 struct page *img_zero_page;
 struct mm_struct init_mm = { .mm_users = ATOMIC_INIT(2), .mm_count = ATOMIC_INIT(1) };

@@ -8,7 +8,7 @@
 #include <linux/seq_file.h>
 #include "kernel/time/tick-internal.h"
 
-/* Features are bits: without jump labels nothing else keeps them. */
+/* Features are bits, and static keys where the tree has these. */
 static const char *const features[] = {
 #define SCHED_FEAT(name, enabled) #name,
 #include "kernel/sched/features.h"
@@ -26,6 +26,12 @@ int img_feature(const char *name, int on)
 			sysctl_sched_features |= 1UL << i;
 		else
 			sysctl_sched_features &= ~(1UL << i);
+#ifdef CONFIG_JUMP_LABEL
+		if (on)
+			static_key_enable(&sched_feat_keys[i]);
+		else
+			static_key_disable(&sched_feat_keys[i]);
+#endif
 		return 0;
 	}
 	return -ENOENT;
