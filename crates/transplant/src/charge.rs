@@ -34,6 +34,14 @@ const SAMPLE_PS: u64 = 100_000_000;
 /// How often each chain of calls was sampled: function names with ';' between them, outermost first.
 pub type Chains = BTreeMap<String, u64>;
 
+/// The time in one of these functions, or in what they call, by samples. A part or a copy of a function (`name.part.0`) is
+/// of it.
+pub(crate) fn sampled_ns(chains: &Chains, names: &[&str]) -> u64 {
+    let is_named = |call: &str| names.contains(&call.split('.').next().unwrap_or(call));
+    let within = chains.iter().filter(|(chain, _)| chain.split(';').any(is_named));
+    within.map(|(_, times)| times * SAMPLE_PS / 1000).sum()
+}
+
 impl Counted {
     /// The function that has an address of the object.
     fn name_at(&self, at: u64) -> Option<&str> {
@@ -166,5 +174,21 @@ impl Image {
         let done = act(self);
         self.leaves = leaves;
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_function_has_what_it_calls_and_its_copies() {
+        let chains =
+            [("schedule;newidle_balance;load_balance;update_sd_lb_stats.constprop.0", 3), ("schedule", 5)];
+        let chains: Chains = chains.map(|(chain, times)| (chain.to_owned(), times)).into();
+        assert_eq!(sampled_ns(&chains, &["newidle_balance", "sched_balance_newidle"]), 300_000);
+        assert_eq!(sampled_ns(&chains, &["update_sd_lb_stats"]), 300_000);
+        assert_eq!(sampled_ns(&chains, &["schedule"]), 800_000);
+        assert_eq!(sampled_ns(&chains, &["update_sd"]), 0);
     }
 }

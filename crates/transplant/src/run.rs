@@ -2,7 +2,7 @@
 
 use crate::blocks::Blocks;
 use crate::board::{Accounts, BOOTED_AT, Board, REST_NS};
-use crate::charge::Prices;
+use crate::charge::{self, Prices};
 use crate::cpu::{Current, Next};
 use crate::kernel::{Debug, Kernel};
 use crate::task::{Life, Task, UserOp};
@@ -498,6 +498,14 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
     }
     report.wakeups = board.accounts.wakeups;
     report.chains = board.kernel.image().take_chains();
+    if board.level.counts() {
+        let sampled = |names: &[&str]| charge::sampled_ns(&report.chains, names);
+        board.accounts.newidle_ns = sampled(&["newidle_balance", "sched_balance_newidle"]);
+        board.accounts.periodic_ns =
+            sampled(&["rebalance_domains", "sched_balance_domains", "_nohz_idle_balance"]);
+        let stats_ns = sampled(&["update_sd_lb_stats"]);
+        report.found.counters.insert("balance.stats_time".to_owned(), stats_ns);
+    }
     report.functions = board.kernel.image().take_counts();
     // Tasks of other machines have their accounts there, by the same ids.
     board.close_guests(ended.at, &mut report)?;

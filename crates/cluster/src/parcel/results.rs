@@ -14,7 +14,7 @@ use schedlab_base::{Error, Result, Spot, input};
 use schedlab_lab::plan::Run;
 use schedlab_lab::validate::case::CASE_FILE;
 use schedlab_record::store::{MAX_RECORD_MB, RECORD_FILE};
-use schedlab_record::store_listing::{EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
+use schedlab_record::store_listing::{CHAINS_FILE, EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
 use schedlab_record::{Record, Store, Stored, cell_hash, version_of};
 use schedlab_trace::kept::EVENTS_FILE;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,8 @@ pub const SCHEMA: &str = "schedlab/results/1";
 const MAX_HEAD: u64 = 64 << 10;
 
 /// The files that a run may have beside its record.
-const BESIDE: &[&str] = &[EXPERIMENT_FILE, CASE_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, EVENTS_FILE];
+const BESIDE: &[&str] =
+    &[EXPERIMENT_FILE, CASE_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, CHAINS_FILE, EVENTS_FILE];
 
 /// Whether a run has a file of that name beside its record.
 pub(super) fn is_beside(name: &str) -> bool {

@@ -10,7 +10,7 @@ use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_native::signal_name;
-use schedlab_record::store_listing::INSTRUCTIONS_FILE;
+use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_record::{ENGINE, Record};
 use schedlab_sim::{Guests, Links};
 use schedlab_transplant::{Setting, Setup, fault};
@@ -42,7 +42,7 @@ struct Job {
 /// What it made, or why it made nothing.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Made { record: Box<Record>, events: Option<PathBuf>, instructions: Option<Vec<u8>> },
+    Made { record: Box<Record>, events: Option<PathBuf>, files: Vec<(String, String)> },
     Failed { code: u8, message: String, remedy: Option<String> },
 }
 
@@ -83,8 +83,10 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         return Err(ended(status, String::from_utf8_lossy(&words).trim()));
     }
     match serde_json::from_slice(&said).map_err(|e| failed("gave no record", &e))? {
-        Answer::Made { record, events, instructions } => {
-            let files = instructions.map(|text| (INSTRUCTIONS_FILE, text)).into_iter().collect();
+        Answer::Made { record, events, files } => {
+            let known = |name: &str| [INSTRUCTIONS_FILE, CHAINS_FILE].into_iter().find(|file| *file == name);
+            let files = files.into_iter().filter_map(|(name, text)| Some((known(&name)?, text.into_bytes())));
+            let files = files.collect();
             Ok(Some(Made { record: *record, files, events }))
         }
         Answer::Failed { code, message, remedy } => {
@@ -212,7 +214,7 @@ pub fn child() -> Result<()> {
         Ok(made) => Answer::Made {
             record: Box::new(made.record),
             events: made.events,
-            instructions: made.files.into_iter().find(|(name, _)| *name == INSTRUCTIONS_FILE).map(|f| f.1),
+            files: made.files.into_iter().map(as_text).collect(),
         },
         Err(e) => {
             let code = KINDS.iter().find(|(_, kind)| *kind == e.kind()).map_or(4, |(code, _)| *code);
@@ -221,6 +223,11 @@ pub fn child() -> Result<()> {
     };
     let text = serde_json::to_vec(&answer).map_err(|e| Error::internal(e.to_string()))?;
     std::io::stdout().write_all(&text).map_err(|e| Error::io(Path::new("-"), "write", &e))
+}
+
+/// A file of a run; what is kept of a run's process is text.
+fn as_text((name, bytes): (&str, Vec<u8>)) -> (String, String) {
+    (name.to_owned(), String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Result<Option<Made>> {

@@ -11,7 +11,7 @@ use schedlab_base::{CpuId, CpuSet, Error, Ns, Ns32, Result, Stream, Version, War
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{History, Kernel, Limit, Policy};
 use schedlab_machine::{Domains, Machine};
-use schedlab_record::store_listing::INSTRUCTIONS_FILE;
+use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::booted;
 use schedlab_sim::{Setup, SimReport, simulate, simulate_walking};
@@ -121,6 +121,10 @@ pub(super) fn made(
     let mut files = Vec::new();
     if !report.functions.is_empty() {
         files.push((INSTRUCTIONS_FILE, instruction_counts::as_text(&report.functions).into_bytes()));
+    }
+    if !report.chains.is_empty() {
+        let lines = report.chains.iter().map(|(chain, times)| format!("{chain} {times}\n"));
+        files.push((CHAINS_FILE, lines.collect::<String>().into_bytes()));
     }
     found.counters.insert("sim.events".into(), report.events);
     found.counters.insert("sim.wakeups".into(), report.wakeups);
