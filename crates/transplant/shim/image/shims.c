@@ -15,7 +15,7 @@
 #include "kernel/smpboot.h"
 
 /* init/main.c, mm/init-mm.c, kernel/printk */
-bool static_key_initialized;
+bool static_key_initialized, early_boot_irqs_disabled;
 enum system_states system_state;
 struct page *img_zero_page;
 struct mm_struct init_mm = { .mm_users = ATOMIC_INIT(2), .mm_count = ATOMIC_INIT(1) };
@@ -30,8 +30,6 @@ void __do_once_done(bool *done, struct static_key_true *key, unsigned long *flag
 {
 	*done = true;
 }
-/* Per CPU in trees that have it: a plain variable would be written at an offset, into other memory. */
-DEFINE_PER_CPU(unsigned long, net_rand_noise);
 static u64 draws;
 static u64 draw(void)
 {
@@ -59,6 +57,13 @@ void get_random_bytes(void *to, size_t size)
 		to += some;
 		size -= some;
 	}
+}
+/* What a processor's own generator would give. */
+size_t img_random_arch(void *to, size_t size) __asm__("get_random_bytes_arch");
+size_t img_random_arch(void *to, size_t size)
+{
+	get_random_bytes(to, size);
+	return size;
 }
 
 /* kernel/rcu: callbacks run behind the verb, when no CPU is inside. */

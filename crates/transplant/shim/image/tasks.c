@@ -128,11 +128,11 @@ static int forked(struct task_struct *p, int group, bool inherits)
 #elif defined(HAVE_POST_FORK_ARGS)
 	sched_post_fork(p, &args);
 #else
-	/* cgroup_post_fork() calls the controller. */
 	sched_post_fork(p);
+#endif
+	/* cgroup_post_fork() calls the controller, which makes the task's entity one of its group's. */
 	if (cpu_cgrp_subsys.fork)
 		cpu_cgrp_subsys.fork(p);
-#endif
 	return 0;
 }
 

@@ -72,18 +72,19 @@ void debugfs_create_u64(const char *name, umode_t mode, struct dentry *parent, u
 {
 	debug_number(name, parent, value, NUMBER_U64);
 }
-void debugfs_create_bool(const char *name, umode_t mode, struct dentry *parent, bool *value)
+/* Some return a file in older trees, which nobody looks at. */
+#define RETURNED(function) __typeof__(function(NULL, 0, NULL, NULL))
+RETURNED(debugfs_create_bool) debugfs_create_bool(const char *name, umode_t mode, struct dentry *parent, bool *value)
 {
 	debug_number(name, parent, value, NUMBER_BOOL);
+	return (RETURNED(debugfs_create_bool))0;
 }
-
-void debugfs_create_ulong(const char *name, umode_t mode, struct dentry *parent, unsigned long *value)
+RETURNED(debugfs_create_ulong) debugfs_create_ulong(const char *name, umode_t mode, struct dentry *parent, ulong *value)
 {
 	debug_number(name, parent, value, NUMBER_U64);
+	return (RETURNED(debugfs_create_ulong))0;
 }
-void debugfs_create_str(const char *name, umode_t mode, struct dentry *parent, char **value)
-{
-}
+void debugfs_create_str(const char *name, umode_t mode, struct dentry *parent, char **value) { }
 /* Features have a table of their own. */
 static void debug_file(const char *name, umode_t mode, struct dentry *parent, const struct file_operations *ops)
 {
@@ -250,7 +251,6 @@ static void show(const struct file_operations *ops, char *value, int size)
 	struct file file = { };
 	struct seq_file *text;
 
-	*value = 0;
 	if (!ops->open || img_is_stub(ops->open) || ops->open(NULL, &file))
 		return;
 	text = file.private_data;
@@ -271,6 +271,7 @@ const char *img_tunable_name(int index, char *value, int size)
 
 	if (index < 0 || index >= tunable_count)
 		return NULL;
+	*value = 0;
 	switch (tunable->kind) {
 	case NUMBER_U32:
 		snprintf(value, size, "%u", *(u32 *)tunable->data);
@@ -285,7 +286,6 @@ const char *img_tunable_name(int index, char *value, int size)
 		show(tunable->file, value, size);
 		break;
 	case SYSCTL:
-		*value = 0;
 		/* What most of them point at is not in the image. */
 		if (tunable->is_base)
 			break;
