@@ -11,6 +11,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/srcu.h>
+#include <linux/sysctl.h>
 #include <linux/workqueue.h>
 #include "kernel/smpboot.h"
 
@@ -201,6 +202,58 @@ void rcu_cpu_starting(unsigned int cpu)
 }
 void rcu_momentary_eqs(void)
 {
+}
+
+#ifdef CONFIG_MULTIUSER
+/* kernel/capability.c: who writes a file here may. */
+bool capable(int capability)
+{
+	return true;
+}
+#endif
+
+/*
+ * fs/proc/proc_sysctl.c: limits that tables point at, by macros whose places differ from tree to tree. Later trees
+ * have them in kernel/sysctl.c, which is compiled.
+ */
+static int limits[16];
+extern const int sysctl_vals[] __attribute__((weak, alias("limits")));
+#define LIMIT(name, value) *(int *)(name) = value
+
+void img_limits_init(void)
+{
+	if (sysctl_vals != limits)
+		return;
+	LIMIT(SYSCTL_ZERO, 0);
+	LIMIT(SYSCTL_ONE, 1);
+	LIMIT(SYSCTL_INT_MAX, INT_MAX);
+#ifdef SYSCTL_NEG_ONE
+	LIMIT(SYSCTL_NEG_ONE, -1);
+#endif
+#ifdef SYSCTL_TWO
+	LIMIT(SYSCTL_TWO, 2);
+#endif
+#ifdef SYSCTL_THREE
+	LIMIT(SYSCTL_THREE, 3);
+#endif
+#ifdef SYSCTL_FOUR
+	LIMIT(SYSCTL_FOUR, 4);
+#endif
+#ifdef SYSCTL_ONE_HUNDRED
+	LIMIT(SYSCTL_ONE_HUNDRED, 100);
+#endif
+#ifdef SYSCTL_TWO_HUNDRED
+	LIMIT(SYSCTL_TWO_HUNDRED, 200);
+#endif
+#ifdef SYSCTL_ONE_THOUSAND
+	LIMIT(SYSCTL_ONE_THOUSAND, 1000);
+#endif
+#ifdef SYSCTL_THREE_THOUSAND
+	LIMIT(SYSCTL_THREE_THOUSAND, 3000);
+#endif
+#ifdef SYSCTL_MAXOLDUID
+	LIMIT(SYSCTL_MAXOLDUID, 65535);
+#endif
 }
 
 /* lib/kasprintf.c, mm/util.c */

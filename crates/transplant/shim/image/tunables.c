@@ -17,7 +17,7 @@ struct tunable {
 	void *data;
 	const struct file_operations *file;
 	const struct ctl_table *entry;
-	bool is_base;
+	bool is_unread;
 };
 static struct tunable tunables[MOST];
 static int tunable_count;
@@ -31,7 +31,6 @@ static struct tunable *tunable_new(const char *name)
 		img_fatal("there are more tunables than the image has room for");
 	new = &tunables[tunable_count++];
 	strscpy(new->name, name, sizeof(new->name));
-	new->is_base = in_bases;
 	return new;
 }
 
@@ -130,6 +129,7 @@ static void entries(const struct ctl_table *table, size_t number)
 		new = tunable_new(table->procname);
 		new->kind = SYSCTL;
 		new->entry = table;
+		new->is_unread = in_bases || !table->data;
 	}
 }
 #ifdef HAVE_SYSCTL_CONST
@@ -188,8 +188,6 @@ void img_tunables_init(void)
 	sysctl_init();
 #endif
 }
-/* fs/proc/proc_sysctl.c, later kernel/sysctl.c: limits that tables point at. */
-const int __weak sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
 
 /* What is latency_ns in debugfs was sched_latency_ns before (5.13). */
 static struct tunable *find(const char *name)
@@ -286,8 +284,8 @@ const char *img_tunable_name(int index, char *value, int size)
 		show(tunable->file, value, size);
 		break;
 	case SYSCTL:
-		/* What most of them point at is not in the image. */
-		if (tunable->is_base)
+		/* What the kernel's own tables and handlers point at is mostly not in the image. */
+		if (tunable->is_unread)
 			break;
 		length = size - 1;
 		if (tunable->entry->proc_handler((void *)tunable->entry, 0, value, &length, &at))

@@ -111,15 +111,13 @@ fn a_quota_and_shares_hold() {
         let mut runtimes = Vec::new();
         for group in groups {
             let tasks: Vec<i32> = (0..4)
-                .map(|_| {
-                    let pid = engine.start(&NewTask { group, ..Engine::fair("member", None) }, HOG, 0);
-                    if group == groups[2] {
-                        engine.image.group_move(pid, group).unwrap();
-                    }
-                    pid
-                })
+                .map(|_| engine.start(&NewTask { group, ..Engine::fair("member", None) }, HOG, 0))
                 .collect();
             runtimes.push(tasks);
+        }
+        engine.run(MS);
+        for pid in &runtimes[2] {
+            engine.image.group_move(*pid, groups[2]).unwrap();
         }
         engine.run(1000 * MS);
         let of = |tasks: &Vec<i32>, engine: &mut Engine| -> u64 {
