@@ -26,7 +26,7 @@ pub struct CodeImage {
     /// Its preemption model, by the kernel's number.
     pub preempt: u8,
     pub setup: CodeSetup,
-    /// What of its patches has no effect in it, or ends a run.
+    /// What of its patches and its fragment has no effect in it, or ends a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Options of the configuration that its patches bring or change.

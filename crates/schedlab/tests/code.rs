@@ -191,6 +191,15 @@ fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_r
     assert!(figure(&run, "task.dead.wakeup_delay.p90") < 100_000.0, "{run:.300}");
     let cpu_time = figure(&run, "task.dead.cpu_time");
     assert!((390e6..420e6).contains(&cpu_time), "{cpu_time}");
+    std::fs::write(
+        lab.0.path().join("masked.json"),
+        file.replace("\"loop\": -1,\n", "\"cpus\": [0], \"loop\": -1,\n"),
+    )
+    .unwrap();
+    let (code, _, said) =
+        run(&lab, &["bench", "masked.json", "--machine", "smp-2", "--kernel", "6.1", "--quiet"]);
+    assert!(code == 2 && said.contains("task 'dead") && said.contains("not permitted"), "{said}");
+    assert!(said.contains("a deadline task may use all CPUs"), "{said}");
     let refused = lab.command(&["bench", "dead.json", "--machine", "smp-2"]).output().unwrap();
     let (_, said) = texts(&refused);
     assert_eq!(refused.status.code(), Some(2), "{said}");
