@@ -222,6 +222,11 @@ const TUNABLES: &[(&str, &str, u64)] = &[
     ("rr_timeslice_ns", "sched_rr_timeslice_ms", 1_000_000),
 ];
 
+/// The tree's name of a tunable of ours; others have the tree's own.
+pub(crate) fn name_in_tree(ours: &str) -> &str {
+    TUNABLES.iter().find(|(name, ..)| *name == ours).map_or(ours, |(_, theirs, _)| *theirs)
+}
+
 /// Feature words and tunables as settings of the image's kernel. A tunable that our table does not have has the tree's
 /// own name and unit.
 ///
