@@ -185,21 +185,19 @@ fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_r
         "hog": {"instance": 4, "loop": -1, "run": 5000}}}"#;
     std::fs::write(lab.0.path().join("dead.json"), file).unwrap();
     let words = ["dead.json", "--machine", "smp-2"];
+    let masked = file.replace("\"loop\": -1,\n", "\"cpus\": [0], \"loop\": -1,\n");
+    assert_ne!(masked, file);
+    std::fs::write(lab.0.path().join("masked.json"), masked).unwrap();
+    let (code, _, said) =
+        run(&lab, &["bench", "masked.json", "--machine", "smp-2", "--kernel", "6.1", "--quiet"]);
+    assert!(code == 2 && said.contains("task 'dead") && said.contains("not permitted"), "{said}");
+    assert!(said.contains("a deadline task may use all CPUs"), "{said}");
     let run = bench(&lab, &words);
     assert!(!run["warnings"].to_string().contains("WARNING in"), "{}", run["warnings"]);
     assert_eq!(figure(&run, "task.dead.switches.involuntary"), 0.0);
     assert!(figure(&run, "task.dead.wakeup_delay.p90") < 100_000.0, "{run:.300}");
     let cpu_time = figure(&run, "task.dead.cpu_time");
     assert!((390e6..420e6).contains(&cpu_time), "{cpu_time}");
-    std::fs::write(
-        lab.0.path().join("masked.json"),
-        file.replace("\"loop\": -1,\n", "\"cpus\": [0], \"loop\": -1,\n"),
-    )
-    .unwrap();
-    let (code, _, said) =
-        run(&lab, &["bench", "masked.json", "--machine", "smp-2", "--kernel", "6.1", "--quiet"]);
-    assert!(code == 2 && said.contains("task 'dead") && said.contains("not permitted"), "{said}");
-    assert!(said.contains("a deadline task may use all CPUs"), "{said}");
     let refused = lab.command(&["bench", "dead.json", "--machine", "smp-2"]).output().unwrap();
     let (_, said) = texts(&refused);
     assert_eq!(refused.status.code(), Some(2), "{said}");

@@ -125,7 +125,8 @@ pub fn build(
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
 }
 
-/// The note with what its build has shown: what the image lacks of patches and fragment, how options of patches are set.
+/// The note with what its build has shown: what the image lacks of patches and fragment, and how options of patches
+/// are set.
 fn with_findings(
     note: Note,
     recipe: &CodeRecipe,
