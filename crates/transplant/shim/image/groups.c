@@ -152,6 +152,11 @@ int img_group_read(int n, const char *name, char *text, int size)
 	return out.count < size ? out.count : 2 * size;
 }
 
+/* A group's queues were a table by CPU before they were per-CPU data. */
+#ifndef HAVE_TG_CFS_RQ
+#define tg_cfs_rq(tg, cpu) ((tg)->cfs_rq[cpu])
+#endif
+
 /* The kernel counts a CPU's throttling when that ends. */
 unsigned long long img_group_throttled(int n)
 {
@@ -163,7 +168,7 @@ unsigned long long img_group_throttled(int n)
 	if (!n)
 		return 0;
 	for_each_possible_cpu(cpu) {
-		struct cfs_rq *queue = tg->cfs_rq[cpu];
+		struct cfs_rq *queue = tg_cfs_rq(tg, cpu);
 
 		if (queue->throttled && queue->throttled_clock && queue->throttled_clock < img_now)
 			sum += img_now - queue->throttled_clock;

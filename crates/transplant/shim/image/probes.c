@@ -79,3 +79,5 @@ unsigned int probe_task_state(struct task_struct *p) { return p->__state; }
 int probe_sysctl_bases(void) { return sysctl_init_bases(); }
 /* PROBE(SYSCTL_BASE_TABLE) */
 int probe_sysctl_base_table(struct ctl_table *base) { return __register_sysctl_base(base->child); }
+/* PROBE(TG_CFS_RQ) */
+struct cfs_rq *probe_tg_cfs_rq(struct task_group *tg) { return tg_cfs_rq(tg, 0); }
