@@ -163,7 +163,7 @@ fn classes_go_before_each_other() {
         let deadline =
             Attr { runtime_ns: 2 * MS, deadline_ns: 10 * MS, period_ns: 10 * MS, ..Attr::default() };
         let deadline = of(6, deadline);
-        let masked = NewTask { attr: deadline.clone(), ..Engine::fair("masked", Some(FIRST)) };
+        let masked = NewTask { attr: deadline, ..Engine::fair("masked", Some(FIRST)) };
         engine.image.enter(0);
         assert_eq!(engine.image.task_new(&masked), Err(libc::EPERM), "admission reckons with all CPUs");
         let deadline = NewTask { attr: deadline, ..Engine::fair("deadline", None) };
