@@ -29,7 +29,7 @@ pub struct CodeImage {
     /// The shared object of the image that does not count, if this one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<PathBuf>,
-    /// What of its patches has no effect in it, or ends a run.
+    /// What of its patches and its fragment has no effect in it, or ends a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Options of the configuration that its patches bring or change.
@@ -237,6 +237,11 @@ const TUNABLES: &[(&str, &str, u64)] = &[
     ("rt_runtime_ns", "sched_rt_runtime_us", 1_000),
     ("rr_timeslice_ns", "sched_rr_timeslice_ms", 1_000_000),
 ];
+
+/// The tree's name of a tunable of ours; others have the tree's own.
+pub(crate) fn name_in_tree(ours: &str) -> &str {
+    TUNABLES.iter().find(|(name, ..)| *name == ours).map_or(ours, |(_, theirs, _)| *theirs)
+}
 
 /// Feature words and tunables as settings of the image's kernel. A tunable that our table does not have has the tree's
 /// own name and unit.

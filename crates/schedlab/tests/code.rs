@@ -1,5 +1,5 @@
 //! Backend 'code' end to end: the kernel's own code on simulated machines. It needs a source package of 6.1 in the
-//! cache, from which an image is built once.
+//! cache, from which an image is built once; one test needs one of 5.10.
 
 use crate::common::{Lab, texts};
 use schedlab_base::testing::skipped;
@@ -7,12 +7,18 @@ use schedlab_kernels::cache;
 
 /// Whether the cache has the source of 6.1.
 pub fn has_source() -> bool {
+    has_source_of("6.1")
+}
+
+fn has_source_of(series: &str) -> bool {
     let folder = cache::folder(None).map(|f| f.join("sources"));
-    let found = folder.ok().and_then(|f| std::fs::read_dir(f).ok()).is_some_and(|all| {
-        all.flatten().any(|e| e.file_name().to_string_lossy().starts_with("linux-source-6.1_"))
-    });
+    let name = format!("linux-source-{series}_");
+    let found = folder
+        .ok()
+        .and_then(|f| std::fs::read_dir(f).ok())
+        .is_some_and(|all| all.flatten().any(|e| e.file_name().to_string_lossy().starts_with(&name)));
     if !found {
-        skipped("a source package of 6.1 in the cache (schedlab kernel build)");
+        skipped(format!("a source package of {series} in the cache (schedlab kernel build --code {series})"));
     }
     found
 }
@@ -25,8 +31,12 @@ fn run(lab: &Lab, words: &[&str]) -> (i32, String, String) {
 }
 
 fn bench(lab: &Lab, words: &[&str]) -> serde_json::Value {
+    bench_under(lab, "6.1", words)
+}
+
+fn bench_under(lab: &Lab, series: &str, words: &[&str]) -> serde_json::Value {
     let (code, out, said) =
-        run(lab, &[&["bench"], words, &["--kernel", "6.1", "--json", "--quiet"]].concat());
+        run(lab, &[&["bench"], words, &["--kernel", series, "--json", "--quiet"]].concat());
     assert_eq!(code, 0, "{words:?}: {said}");
     serde_json::from_str(&out).unwrap()
 }
@@ -53,9 +63,19 @@ fn a_run_is_of_the_kernels_own_code_and_the_same_every_time() {
 
 #[test]
 fn every_kind_of_workload_runs() {
-    if !has_source() {
-        return;
+    if has_source() {
+        every_kind_runs_under("6.1");
     }
+}
+
+#[test]
+fn the_oldest_series_runs_every_kind_of_workload() {
+    if has_source_of("5.10") {
+        every_kind_runs_under("5.10");
+    }
+}
+
+fn every_kind_runs_under(series: &str) {
     let lab = Lab::new();
     let short = |name: &str| match name {
         "forks" => vec!["--forks", "20"],
@@ -65,8 +85,9 @@ fn every_kind_of_workload_runs() {
     };
     for name in schedlab_workload::BENCHMARKS.iter().map(|b| b.name) {
         let words = [&[name, "--machine", "spr-2x4"], short(name).as_slice()].concat();
-        let run = bench(&lab, &words);
+        let run = bench_under(&lab, series, &words);
         assert!(figure(&run, "cpu_time") > 0.0, "{name}");
+        assert!(run["kernel"].as_str().unwrap().starts_with(&format!("v{series}.")), "{}", run["kernel"]);
     }
 }
 
@@ -164,6 +185,13 @@ fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_r
         "hog": {"instance": 4, "loop": -1, "run": 5000}}}"#;
     std::fs::write(lab.0.path().join("dead.json"), file).unwrap();
     let words = ["dead.json", "--machine", "smp-2"];
+    let masked = file.replace("\"loop\": -1,\n", "\"cpus\": [0], \"loop\": -1,\n");
+    assert_ne!(masked, file);
+    std::fs::write(lab.0.path().join("masked.json"), masked).unwrap();
+    let (code, _, said) =
+        run(&lab, &["bench", "masked.json", "--machine", "smp-2", "--kernel", "6.1", "--quiet"]);
+    assert!(code == 2 && said.contains("task 'dead") && said.contains("not permitted"), "{said}");
+    assert!(said.contains("a deadline task may use all CPUs"), "{said}");
     let run = bench(&lab, &words);
     assert!(!run["warnings"].to_string().contains("WARNING in"), "{}", run["warnings"]);
     assert_eq!(figure(&run, "task.dead.switches.involuntary"), 0.0);

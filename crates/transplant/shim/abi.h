@@ -190,6 +190,7 @@ int img_group_new(int parent);		/* its number, or a negative errno */
 int img_group_write(int group, const char *file, const char *value);	/* a file of cgroup v2 or v1, by name */
 int img_group_read(int group, const char *file, char *text, int size);	/* length, or what it would need */
 int img_group_move(int pid, int group);
+unsigned long long img_group_throttled(int group);	/* ns of throttling that has not ended, of all CPUs */
 int img_session_new(int pid);		/* setsid() of its thread group: an autogroup of its own, if these are on */
 
 /* The tree's own tables, those of a patch included. 0, or a negative errno. */

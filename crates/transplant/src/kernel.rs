@@ -86,7 +86,9 @@ pub struct Kernel {
 pub fn refused(what: &str, errno: i32) -> Error {
     let why = std::io::Error::from_raw_os_error(errno);
     let remedy = match errno {
-        libc::EBUSY => "bandwidth of deadline tasks: less runtime in a longer period, or fewer of them",
+        libc::EBUSY => {
+            "deadline tasks need bandwidth, and all CPUs: less runtime in a longer period, fewer of them, or no mask"
+        }
         libc::EINVAL => "the kernel's own checks take no such value: another one",
         libc::EPERM => "a deadline task may use all CPUs; other tasks keep within what their group has",
         libc::EAGAIN => "a deadline task makes no further task",
@@ -272,6 +274,10 @@ impl Kernel {
     /// The text of a group's file; `None`: the tree has no such file.
     pub fn group_file(&self, group: i32, file: &str) -> Option<String> {
         self.image.group_read(group, file)
+    }
+    /// How long CPUs have been throttled by a group's quota that are throttled now, summed, ns.
+    pub fn group_throttled(&self, group: i32) -> u64 {
+        self.image.group_throttled(group)
     }
     /// A task's usage up to now.
     pub fn usage(&mut self, pid: i32) -> Usage {

@@ -447,6 +447,11 @@ impl Image {
         // SAFETY: the name ends with a zero, and the call writes at most so many bytes.
         self.written(|at, size| unsafe { (self.verbs.img_group_read)(group, name.as_ptr(), at, size) })
     }
+    /// How long CPUs have been throttled by a group's quota that are throttled now, summed, ns.
+    pub fn group_throttled(&self, group: i32) -> u64 {
+        // SAFETY: the call takes a number, and ends the process if it names no group.
+        unsafe { (self.verbs.img_group_throttled)(group) }
+    }
     /// # Errors
     /// The kernel's.
     pub fn group_move(&mut self, pid: i32, group: i32) -> std::result::Result<(), Errno> {

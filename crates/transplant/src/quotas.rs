@@ -5,7 +5,8 @@ use schedlab_base::GroupId;
 use std::collections::BTreeMap;
 
 /// Lines of the file, which have the names of our metrics.
-const COUNTS: [&str; 5] = ["nr_periods", "nr_throttled", "throttled_time", "nr_bursts", "burst_time"];
+const COUNTS: [&str; 5] = ["nr_periods", "nr_throttled", THROTTLED, "nr_bursts", "burst_time"];
+const THROTTLED: &str = "throttled_time";
 
 /// The groups that have a quota or had one.
 #[derive(Default)]
@@ -45,7 +46,13 @@ impl Board<'_> {
         all
     }
     fn quota_of(&self, group: GroupId) -> BTreeMap<String, u64> {
-        counts(&self.kernel.group_file(self.groups[group], "stat").unwrap_or_default())
+        let number = self.groups[group];
+        let mut all = counts(&self.kernel.group_file(number, "stat").unwrap_or_default());
+        // The file has what is over.
+        if let Some(ns) = all.get_mut(THROTTLED) {
+            *ns += self.kernel.group_throttled(number);
+        }
+        all
     }
 }
 

@@ -52,6 +52,7 @@ verbs! {
     img_group_new(c_int) -> c_int;
     img_group_write(c_int, *const c_char, *const c_char) -> c_int;
     img_group_read(c_int, *const c_char, *mut c_char, c_int) -> c_int;
+    img_group_throttled(c_int) -> u64;
     img_group_move(c_int, c_int) -> c_int;
     img_session_new(c_int) -> c_int;
     img_feature(*const c_char, c_int) -> c_int;

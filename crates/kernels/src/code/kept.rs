@@ -48,6 +48,9 @@ pub struct Note {
     /// What the patches name that the image lacks: a run ends where that is reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
+    /// What the fragment asks for and the configuration does not have, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmet: Option<String>,
     /// Files that the patches change and that the image is not made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<Outside>,
@@ -59,7 +62,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// What of its patches has no effect in the image, or ends a run, in words.
+    /// What of its patches and its fragment has no effect in the image, or ends a run, in words.
     pub fn warnings(&self) -> Vec<String> {
         let outside = self.outside.iter().map(Outside::words);
         let lacks = self.lacks.iter().map(|name| {
@@ -67,7 +70,7 @@ impl Note {
                 "the patches add a use of {name}, which the image lacks: a run ends where that is reached"
             )
         });
-        outside.chain(lacks).collect()
+        outside.chain(lacks).chain(self.unmet.clone()).collect()
     }
 }
 

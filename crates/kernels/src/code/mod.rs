@@ -127,7 +127,8 @@ pub fn build(
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
 }
 
-/// The note with what its build has shown of the patches: what the image lacks, and how their options are set.
+/// The note with what its build has shown: what the image lacks of patches and fragment, and how options of patches
+/// are set.
 fn with_findings(
     note: Note,
     recipe: &CodeRecipe,
@@ -142,6 +143,7 @@ fn with_findings(
     let wanted = ConfigParts { built_in: overlay.text("config")?, fragment, changes };
     Ok(Note {
         lacks: lacks::of(&recipe.patches, &linked.stubs),
+        unmet: recipe.fragment.as_ref().and_then(|fragment| wanted::unmet(fragment, &config)),
         outside: outside::of(&recipe.patches, overlay, make, &linked.parts)?,
         // alldefconfig gives what no part names its default.
         options: wanted.settings(&config, SetBy::Default),
@@ -213,6 +215,7 @@ fn note(
         features,
         counters: counters.into_iter().map(|c| c.0).collect(),
         lacks: Vec::new(),
+        unmet: None,
         outside: Vec::new(),
         options: Vec::new(),
         stubs: Vec::new(),

@@ -1,7 +1,7 @@
 //! Whether an image has what a fragment of configuration asks for, where its results would mean something else.
 //!
 //! kconfig drops an option silently whose dependencies are off. A fragment that is shared with guests may name drivers
-//! and the like, which an image has no use for; these are left alone.
+//! and the like, which an image has no use for; these are told, and are no error.
 
 use crate::kconfig;
 use schedlab_base::{Error, Result};
@@ -10,6 +10,9 @@ use std::path::Path;
 
 /// Options that must be as they are asked for: names, or beginnings of names.
 const HOLD: [&str; 2] = ["PREEMPT", "PROVE_LOCKING"];
+
+/// So many options are named in a warning.
+const MOST_NAMED: usize = 8;
 
 /// Compares a fragment, with its name, and the configuration that was made of it.
 ///
@@ -29,6 +32,34 @@ pub(super) fn check(fragment: &(String, String), config: &Path, source: &str) ->
     }))
 }
 
+/// What a fragment, with its name, asks for and the configuration that was made of it does not have, in words.
+pub(super) fn unmet(fragment: &(String, String), config: &str) -> Option<String> {
+    let (name, text) = fragment;
+    let mut all: Vec<String> = Vec::new();
+    for option in text.lines().filter_map(option_of) {
+        let Some(asked) = kconfig::value_in(text, option) else { continue };
+        let has = kconfig::value_in(config, option).unwrap_or("n".to_owned());
+        // An image has no modules: what may be one is built in.
+        let is_met = has == asked || (asked == "m" && has == "y");
+        let words = format!("CONFIG_{option}={asked}");
+        if !is_met && !all.contains(&words) {
+            all.push(words);
+        }
+    }
+    let further = all.len().saturating_sub(MOST_NAMED);
+    all.truncate(MOST_NAMED);
+    let more = if further > 0 { format!(" and {further} more") } else { String::new() };
+    let why = "the release or the image lacks them, or what they depend on is set otherwise";
+    (!all.is_empty()).then(|| format!("{name} asks in vain for {}{more}: {why}", all.join(", ")))
+}
+
+/// The option of a fragment's line.
+fn option_of(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let off = line.strip_prefix("# CONFIG_").and_then(|l| l.strip_suffix(" is not set"));
+    off.or_else(|| Some(line.strip_prefix("CONFIG_")?.split_once('=')?.0))
+}
+
 /// The first option that was asked for and is not as it was asked for.
 fn refused<'f>(fragment: &'f str, config: &str) -> Option<(&'f str, &'f str)> {
     let options = fragment.lines().filter_map(|line| line.trim().strip_prefix("CONFIG_")?.split_once('='));
@@ -43,6 +74,20 @@ fn refused<'f>(fragment: &'f str, config: &str) -> Option<(&'f str, &'f str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_asked_for_in_vain_is_told_once_with_its_last_value() {
+        let config = "CONFIG_HZ=250\nCONFIG_A=y\nCONFIG_MOD=y\n# CONFIG_B is not set\n";
+        let of = |text: &str| unmet(&("my.config".to_owned(), text.to_owned()), config);
+        assert_eq!(of("CONFIG_A=y\nCONFIG_MOD=m\nCONFIG_B=n\n# CONFIG_NOWHERE is not set\n# a word\n"), None);
+        let told =
+            of("CONFIG_HZ=100\nCONFIG_B=y\nCONFIG_NONE=m\nCONFIG_HZ=1000\n# CONFIG_A is not set\n").unwrap();
+        let words =
+            "my.config asks in vain for CONFIG_HZ=1000, CONFIG_B=y, CONFIG_NONE=m, CONFIG_A=n: the release";
+        assert!(told.starts_with(words), "{told}");
+        let many: String = (0..10).map(|n| format!("CONFIG_N{n}=y\n")).collect();
+        assert!(of(&many).unwrap().contains("CONFIG_N7=y and 2 more: "));
+    }
 
     #[test]
     fn an_option_of_preemption_that_is_dropped_is_refused_and_others_are_not() {

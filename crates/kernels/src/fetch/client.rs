@@ -5,7 +5,7 @@
 //! nothing there. It takes no lock of the machine, runs no hook of its configuration, and needs no privilege.
 
 use super::packages::Package;
-use super::sources;
+use super::sources::{self, More};
 use schedlab_base::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,8 @@ pub struct Client {
     config: PathBuf,
     /// The machine's release.
     codename: String,
+    /// What the lists have beside its own suites.
+    more: More,
     /// The client's output about its lists, for errors about packages they lack.
     said: String,
 }
@@ -79,22 +81,51 @@ impl Client {
         let codename = codename(&release).unwrap_or_else(|| "stable".to_owned());
         let work = Work::new(cache)?;
         let config = work.0.join("apt.conf");
-        let mut client = Client { work, config, codename, said: String::new() };
+        let mut client = Client { work, config, codename, more: More::default(), said: String::new() };
         client.configure()?;
         say("asking the package client for its lists");
         // Only the stable release's own list reports its codename. Mirrors may update suites named "stable" late, so
         // the codename is used from here on.
-        client.update(&[client.backports(), "stable-backports".to_owned()])?;
+        client.more.suites = vec![client.backports(), "stable-backports".to_owned()];
+        client.update()?;
         let stable =
-            fs::read_dir(client.work.folder("lists")?).into_iter().flatten().flatten().find_map(|e| {
-                let named = e.file_name().to_string_lossy().contains("stable-backports_");
-                let text = fs::read_to_string(e.path()).ok().filter(|_| named)?;
-                text.lines().find_map(|l| l.strip_prefix("Codename: ")).map(|c| c.trim().to_owned())
-            });
+            client.release_files()?.find(|r| r.file.contains("stable-backports_")).map(|r| r.codename);
         if let Some(stable) = stable.filter(|s| *s != client.backports()) {
-            client.update(&[client.backports(), stable])?;
+            client.more.suites = vec![client.backports(), stable];
+            client.update()?;
         }
         Ok(client)
+    }
+
+    /// Gets the lists of the releases before the machine's as well, and says whether there was one to ask for. They
+    /// have older kernels, and take some seconds: who finds what he wants does without.
+    ///
+    /// # Errors
+    /// As [`Client::start`].
+    pub fn look_back(&mut self, say: &mut dyn FnMut(&str)) -> Result<bool> {
+        let own = self.release_files()?.find(|r| r.codename == self.codename).map(|r| r.suite);
+        let older = sources::older_than(own.as_deref());
+        if older.is_empty() || !self.more.older.is_empty() {
+            return Ok(false);
+        }
+        say("asking for the lists of older releases, too");
+        self.more.older = older.iter().map(|suite| (*suite).to_owned()).collect();
+        self.update()?;
+        // Suites of security updates have codenames alone.
+        let named = self.release_files()?.filter(|r| older.contains(&r.suite.as_str()));
+        self.more.older_security = named.map(|r| format!("{}-security", r.codename)).collect();
+        self.update()?;
+        Ok(true)
+    }
+
+    /// What the lists say of their releases.
+    fn release_files(&self) -> Result<impl Iterator<Item = ReleaseFile> + use<>> {
+        let files = fs::read_dir(self.work.folder("lists")?).into_iter().flatten().flatten();
+        Ok(files.filter_map(|e| {
+            let file = e.file_name().to_string_lossy().into_owned();
+            let text = fs::read_to_string(e.path()).ok().filter(|_| file.ends_with("Release"))?;
+            ReleaseFile::of(file, &text)
+        }))
     }
 
     /// The suite of this machine's backports.
@@ -123,8 +154,8 @@ impl Client {
     }
 
     /// Gets the lists. A suite that a mirror lacks is not an error yet; a package that is not found is one.
-    fn update(&mut self, more: &[String]) -> Result<()> {
-        let text = sources::derive(&sources::of_machine(), &self.codename, more);
+    fn update(&mut self) -> Result<()> {
+        let text = sources::derive(&sources::of_machine(), &self.codename, &self.more);
         if text.is_empty() {
             let text =
                 format!("the package client has no source of this machine's release ({})", self.codename);
@@ -239,6 +270,20 @@ impl Client {
     }
 }
 
+/// The head of a list: which release it is of.
+struct ReleaseFile {
+    file: String,
+    suite: String,
+    codename: String,
+}
+
+impl ReleaseFile {
+    fn of(file: String, text: &str) -> Option<ReleaseFile> {
+        let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map(|v| v.trim().to_owned());
+        Some(ReleaseFile { file, suite: field("Suite: ")?, codename: field("Codename: ")? })
+    }
+}
+
 struct ClientOutput {
     good: bool,
     text: String,
@@ -305,6 +350,15 @@ mod tests {
     fn a_release_has_a_codename() {
         assert_eq!(codename("ID=debian\nVERSION_CODENAME=\"trixie\"\n").as_deref(), Some("trixie"));
         assert_eq!(codename("ID=arch\n"), None);
+    }
+
+    #[test]
+    fn a_list_says_of_which_release_it_is() {
+        let text =
+            "-----BEGIN\n\nOrigin: Debian\nSuite: oldstable\nVersion: 12.12\nCodename: bookworm\nDate: x\n";
+        let release = ReleaseFile::of("m_dists_bookworm_InRelease".to_owned(), text).unwrap();
+        assert_eq!((release.suite.as_str(), release.codename.as_str()), ("oldstable", "bookworm"));
+        assert!(ReleaseFile::of("x".to_owned(), "Suite: stable\n").is_none());
     }
 
     #[test]

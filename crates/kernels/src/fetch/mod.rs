@@ -12,7 +12,7 @@ use crate::emulator::{self, find_qemu};
 use crate::{cache, images};
 use cache::Note;
 use client::Client;
-use packages::{KernelPackages, Package};
+use packages::{KernelPackages, Package, SOURCE_PACKAGE};
 use schedlab_base::{Error, Result};
 use serde::Serialize;
 use std::fs;
@@ -95,9 +95,11 @@ fn there(word: &str, cache: &Path) -> Option<Fetched> {
     images::in_cache(word, cache).map(|image| of(image.release, image.path))
 }
 
-fn kernel(client: &Client, series: &str, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetched> {
-    let names = client.names("linux-")?;
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+fn kernel(client: &mut Client, series: &str, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetched> {
+    let mut names = client.names("linux-")?;
+    if packages::newest(&names, series).is_none() && client.look_back(say)? {
+        names = client.names("linux-")?;
+    }
     let Some(kernel) = packages::newest(&names, series) else {
         let has = packages::series(&names).join(", ");
         if has.is_empty() {
@@ -119,7 +121,6 @@ fn kernel(client: &Client, series: &str, cache: &Path, say: &mut dyn FnMut(&str)
     Ok(Fetched { word: series.to_owned(), name: kernel.release, path: image, new })
 }
 
-const SOURCE_PACKAGE: &str = "linux-source-";
 /// The tree within a folder of sources.
 pub const TREE: &str = "tree";
 
@@ -133,20 +134,25 @@ pub fn source(series: &str, cache: &Path, refresh: bool, say: &mut dyn FnMut(&st
     if let Some(there) = source_in_cache(series, cache).filter(|_| !refresh) {
         return Ok(there);
     }
-    let client = Client::start(cache, say)?;
-    let mut all: Vec<String> = client.names(SOURCE_PACKAGE)?;
-    let own = |name: &str| name.strip_prefix(SOURCE_PACKAGE).map(str::to_owned);
-    all.retain(|n| own(n).is_some_and(|s| s.bytes().all(|b| b.is_ascii_digit() || b == b'.')));
-    let fits = |n: &&String| own(n).is_some_and(|s| images::starts(series, &s));
-    let Some(package) = all.iter().filter(fits).max_by(|a, b| schedlab_base::natural(a, b)) else {
+    let mut client = Client::start(cache, say)?;
+    let mut all = packages::sources(&client.names(SOURCE_PACKAGE)?);
+    let newest = |all: &[String]| {
+        let fit = all.iter().filter(|own| images::starts(series, own));
+        fit.max_by(|a, b| schedlab_base::natural(a, b)).cloned()
+    };
+    if newest(&all).is_none() && client.look_back(say)? {
+        all = packages::sources(&client.names(SOURCE_PACKAGE)?);
+    }
+    let Some(own) = newest(&all) else {
         if all.is_empty() {
             return Err(client.knows_no("source of a kernel"));
         }
-        let has: Vec<String> = all.iter().filter_map(|n| own(n)).collect();
         return Err(Error::machine(format!("the package client has no source of kernel {series}"))
-            .help(format!("it has {}; --source FOLDER takes a tree of your own", has.join(", "))));
+            .help(format!("it has {}; --source FOLDER takes a tree of your own", all.join(", "))));
     };
-    let note = Note { package: package.clone(), version: client.version(package)? };
+    let package = format!("{SOURCE_PACKAGE}{own}");
+    let version = client.version(&package)?;
+    let note = Note { package, version };
     let place = cache::sources(cache).join(format!("{}_{}", note.package, note.version));
     if Note::read(&place).as_ref() == Some(&note) {
         return Ok(place);

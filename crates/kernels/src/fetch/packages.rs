@@ -11,6 +11,7 @@ use schedlab_base::natural;
 const IMAGE: &str = "linux-image-";
 const BINARY: &str = "linux-binary-";
 const BASE: &str = "linux-base-";
+pub const SOURCE_PACKAGE: &str = "linux-source-";
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelPackages {
@@ -23,20 +24,30 @@ pub struct KernelPackages {
 }
 
 /// The newest kernel of a series ("6.1", "7", "6.12.57") among package names; small builds for VMs are preferred.
-pub fn newest(names: &[&str], series: &str) -> Option<KernelPackages> {
-    let releases = names.iter().filter_map(|n| release(n)).filter(|r| starts(series, r));
+pub fn newest<N: AsRef<str>>(names: &[N], series: &str) -> Option<KernelPackages> {
+    let releases = names.iter().filter_map(|n| release(n.as_ref())).filter(|r| starts(series, r));
     let newest = releases.max_by(|a, b| small(a).cmp(&small(b)).then_with(|| natural(a, b)))?;
-    let named = |prefix: &str| Some(format!("{prefix}{newest}")).filter(|n| names.contains(&n.as_str()));
+    let named =
+        |prefix: &str| Some(format!("{prefix}{newest}")).filter(|n| names.iter().any(|m| m.as_ref() == n));
     let image = named(BINARY).or_else(|| named(IMAGE))?;
     Some(KernelPackages { release: newest.to_owned(), image, config: named(BASE) })
 }
 
 /// The series among package names, oldest first, for an error.
-pub fn series(names: &[&str]) -> Vec<String> {
+pub fn series<N: AsRef<str>>(names: &[N]) -> Vec<String> {
     let of = |release: &str| release.split('.').take(2).collect::<Vec<_>>().join(".");
-    let mut all: Vec<String> = names.iter().filter_map(|n| release(n)).map(of).collect();
+    let mut all: Vec<String> = names.iter().filter_map(|n| release(n.as_ref())).map(of).collect();
     all.sort_by(|a, b| natural(a, b));
     all.dedup();
+    all
+}
+
+/// The series of which there are packages of sources, oldest first.
+pub fn sources(names: &[String]) -> Vec<String> {
+    let of = names.iter().filter_map(|n| n.strip_prefix(SOURCE_PACKAGE));
+    let mut all: Vec<String> =
+        of.filter(|s| s.bytes().all(|b| b.is_ascii_digit() || b == b'.')).map(str::to_owned).collect();
+    all.sort_by(|a, b| natural(a, b));
     all
 }
 

@@ -7,8 +7,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Suites that name a release without its codename.
-const RELEASE_WORDS: &[&str] = &["stable", "oldstable", "oldoldstable", "testing", "unstable", "sid"];
+/// Suites that name a release without its codename, newest first.
+const RELEASE_WORDS: &[&str] = &["sid", "unstable", "testing", "stable", "oldstable", "oldoldstable"];
+/// The first of them that is a past release.
+const PAST: &str = "oldstable";
 /// Endings of a release's suites: the plain one has none.
 const PARTS: &[&str] = &["", "-updates", "-security", "/updates", "-backports"];
 /// Options of the one-line form, and their names in stanzas.
@@ -126,33 +128,61 @@ fn is_plain(suite: &str, codename: &str) -> bool {
     suite == codename || RELEASE_WORDS.contains(&suite)
 }
 
-/// Stanzas for the machine's own suites, and for `more` suites from the sources of its plain release. Empty when the
-/// machine has no source of its own release.
-pub fn derive(sources: &[Source], codename: &str, more: &[String]) -> String {
+/// Suites of the releases before the machine's, newest first. `suite` is what the machine's release is now.
+pub fn older_than(suite: Option<&str>) -> &'static [&'static str] {
+    let place = |word: &str| RELEASE_WORDS.iter().position(|w| *w == word);
+    let from = suite.and_then(place).map(|own| own + 1).or_else(|| place(PAST)).unwrap_or(0);
+    &RELEASE_WORDS[from..]
+}
+
+/// What to ask for beside the machine's own suites.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct More {
+    /// Suites from the sources of its plain release.
+    pub suites: Vec<String>,
+    /// Older releases, from these sources, too.
+    pub older: Vec<String>,
+    /// Their suites of security updates, from the sources of its own ones.
+    pub older_security: Vec<String>,
+}
+
+/// Stanzas for the machine's own suites and more. Empty when the machine has no source of its own release.
+pub fn derive(sources: &[Source], codename: &str, more: &More) -> String {
     let mut text = String::new();
     let mut known: Vec<(String, String)> = Vec::new();
+    let mut add = |source: &Source, suite: &str, is_older: bool| {
+        for uri in &source.uris {
+            let pair = (uri.clone(), suite.to_owned());
+            if !known.contains(&pair) {
+                text += &written(source, uri, suite, is_older);
+                known.push(pair);
+            }
+        }
+    };
     for source in sources {
         let own: Vec<&String> = source.suites.iter().filter(|s| is_own(s, codename)).collect();
-        let plain = own.iter().any(|s| is_plain(s, codename));
-        let added = more.iter().filter(|_| plain);
-        for suite in own.into_iter().chain(added) {
-            for uri in &source.uris {
-                let pair = (uri.clone(), suite.clone());
-                if !known.contains(&pair) {
-                    text += &written(source, uri, suite);
-                    known.push(pair);
-                }
-            }
+        own.iter().for_each(|suite| add(source, suite, false));
+        if own.iter().any(|s| is_plain(s, codename)) {
+            more.suites.iter().for_each(|suite| add(source, suite, false));
+            more.older.iter().for_each(|suite| add(source, suite, true));
+        }
+        if own.iter().any(|s| s.ends_with("-security") || s.ends_with("/updates")) {
+            more.older_security.iter().for_each(|suite| add(source, suite, true));
         }
     }
     text
 }
 
-/// One stanza; it asks for packages only, not for descriptions, icons or sources.
-fn written(source: &Source, uri: &str, suite: &str) -> String {
+/// One stanza; it asks for packages only, not for descriptions, icons or sources. The lists of an older release may
+/// be final, and past their date.
+fn written(source: &Source, uri: &str, suite: &str, is_older: bool) -> String {
+    const UNTIL: &str = "Check-Valid-Until";
     let mut text = format!("Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nTargets: Packages\n");
-    for (key, value) in &source.options {
+    for (key, value) in source.options.iter().filter(|(key, _)| !is_older || key != UNTIL) {
         text += &format!("{key}: {value}\n");
+    }
+    if is_older {
+        text += &format!("{UNTIL}: no\n");
     }
     text + "\n"
 }
@@ -169,9 +199,39 @@ mod tests {
         Enabled: no\nTypes: deb\nURIs: http://off.example/\nSuites: bookworm\nComponents: main\n\n\
         Types: deb-src\nURIs: http://src.example/\nSuites: bookworm\nComponents: main\n";
 
+    fn suites(name: &str) -> More {
+        More { suites: vec![name.to_owned()], ..More::default() }
+    }
+
+    #[test]
+    fn older_releases_come_from_the_same_places_with_the_same_keys() {
+        let more = More {
+            older: vec!["oldoldstable".to_owned()],
+            older_security: vec!["bullseye-security".to_owned()],
+            ..More::default()
+        };
+        let text = derive(&stanzas(STANZAS), "bookworm", &more);
+        let plain = "Suites: oldoldstable\nComponents: main\nTargets: Packages\n\
+            Signed-By: \n -----BEGIN\n .\n AbC=\nCheck-Valid-Until: no\n\n";
+        assert!(text.contains(&format!("URIs: mirror+file:/etc/apt/mirrors/m.list\n{plain}")), "{text}");
+        let security = "Suites: bullseye-security\nComponents: main\nTargets: Packages\n\
+            Signed-By: /usr/share/keyrings/a.gpg\nCheck-Valid-Until: no\n\n";
+        assert!(text.contains(&format!("URIs: http://a.example/security\n{security}")), "{text}");
+        assert_eq!(text.matches("oldoldstable").count() + text.matches("bullseye").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_is_older_depends_on_the_release() {
+        assert_eq!(older_than(Some("testing")), ["stable", "oldstable", "oldoldstable"]);
+        assert_eq!(older_than(Some("stable")), ["oldstable", "oldoldstable"]);
+        assert_eq!(older_than(Some("oldstable")), ["oldoldstable"]);
+        assert_eq!(older_than(None), ["oldstable", "oldoldstable"]);
+        assert!(older_than(Some("oldoldstable")).is_empty());
+    }
+
     #[test]
     fn stanzas_keep_their_keys_and_take_other_suites() {
-        let text = derive(&stanzas(STANZAS), "bookworm", &["trixie-backports".into()]);
+        let text = derive(&stanzas(STANZAS), "bookworm", &suites("trixie-backports"));
         let expected = "Types: deb\nURIs: mirror+file:/etc/apt/mirrors/m.list\nSuites: bookworm\nComponents: main\n\
             Targets: Packages\nSigned-By: \n -----BEGIN\n .\n AbC=\n\n";
         assert!(text.starts_with(expected), "{text}");
@@ -190,7 +250,7 @@ mod tests {
             deb-src http://m.example/debian stable main\ndeb cdrom:[Disc]/ bookworm main\n\
             deb http://vendor.example/apt bookworm stable\ndeb http://pg.example/ bookworm-pgdg main\n";
         let all: Vec<Source> = lines.lines().filter_map(line).collect();
-        let text = derive(&all, "bookworm", &["stable-backports".into()]);
+        let text = derive(&all, "bookworm", &suites("stable-backports"));
         let expected = "Types: deb\nURIs: http://m.example/debian\nSuites: stable\nComponents: main\n\
             Targets: Packages\nSigned-By: /k/a.gpg /k/b.gpg\n\n";
         assert!(text.starts_with(expected), "{text}");
@@ -200,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_sources_derives_none() {
-        assert_eq!(derive(&[], "bookworm", &["x-backports".into()]), "");
+        assert_eq!(derive(&[], "bookworm", &suites("x-backports")), "");
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("sources.list.d")).unwrap();
         fs::write(folder.path().join("sources.list"), "deb http://m.example/d sid main\n").unwrap();

@@ -4,6 +4,7 @@
 //! [`Experiment`] that exists can be planned on any backend without further surprises from its file.
 
 mod around;
+pub(crate) mod blame;
 mod changes;
 mod command;
 mod dial;

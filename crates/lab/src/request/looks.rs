@@ -4,9 +4,9 @@ use super::{Compared, Lab, RunRequest, question};
 use crate::budget::{self, Budget};
 use crate::cell::{Cell, folders};
 use crate::exec::{Finished, Session};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, blame};
 use crate::plan::Plan;
-use schedlab_base::{Error, ErrorKind, Result, Warning, counted};
+use schedlab_base::{Backend, Error, ErrorKind, Result, Warning, counted};
 use schedlab_compare::comparison::folders_made_by_looks;
 use schedlab_compare::comparison::looks_warning::with_looks;
 use schedlab_compare::stats::Looks;
@@ -82,7 +82,10 @@ impl Lab<'_> {
             outlines: true,
         };
         let began = Instant::now();
-        let finished = session.work(plan);
+        let finished = session.work(plan).map_err(|e| match request.backend {
+            Backend::Code => blame::placed(experiment, e),
+            _ => e,
+        });
         if let (true, Ok(done), Ok(cache)) = (request.trial, &finished, cache::folder(None)) {
             let made = (done.records.len() - done.found) as u64;
             Speed::learn_runs(&cache, made, began.elapsed().as_millis() as u64 * request.jobs());

@@ -75,6 +75,7 @@ int img_boot(const struct img_machine *machine)
 	nr_cpu_ids = machine->nr_cpus;
 #endif
 	img_memory_init();
+	img_limits_init();
 	img_tasks_init();
 	for (cpu = 0; cpu < machine->nr_cpus; cpu++) {
 		img_percpu_init(cpu);

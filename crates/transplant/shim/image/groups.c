@@ -152,6 +152,31 @@ int img_group_read(int n, const char *name, char *text, int size)
 	return out.count < size ? out.count : 2 * size;
 }
 
+/* A group's queues were a table by CPU before they were per-CPU data. */
+#ifndef HAVE_TG_CFS_RQ
+#define tg_cfs_rq(tg, cpu) ((tg)->cfs_rq[cpu])
+#endif
+
+/* The kernel counts a CPU's throttling when that ends. */
+unsigned long long img_group_throttled(int n)
+{
+	unsigned long long sum = 0;
+#ifdef CONFIG_CFS_BANDWIDTH
+	struct task_group *tg = container_of(group_of(n)->css, struct task_group, css);
+	int cpu;
+
+	if (!n)
+		return 0;
+	for_each_possible_cpu(cpu) {
+		struct cfs_rq *queue = tg_cfs_rq(tg, cpu);
+
+		if (queue->throttled && queue->throttled_clock && queue->throttled_clock < img_now)
+			sum += img_now - queue->throttled_clock;
+	}
+#endif
+	return sum;
+}
+
 /* A set of one task for the controller's attach(). */
 struct cgroup_taskset {
 	struct task_struct *task;

@@ -117,6 +117,7 @@ void img_free(const void *at);
 void img_memory_init(void);
 /* shims.c */
 void img_rcu_run(void);
+void img_limits_init(void);
 /* reports.c */
 void img_fatal(const char *what) __attribute__((noreturn));
 /* verbs.c: behind each verb; behind those in which load may have been balanced. */

@@ -4,7 +4,9 @@
  */
 #include "host.h"
 #include "image.h"
+#if __has_include(<linux/panic.h>)
 #include <linux/panic.h>
+#endif
 
 /* Conditions of macros within macros are long. */
 #define LONGEST_CONDITION 200

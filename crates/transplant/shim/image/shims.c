@@ -10,11 +10,14 @@
 #include <linux/ratelimit.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
+#include <linux/security.h>
 #include <linux/srcu.h>
+#include <linux/sysctl.h>
 #include <linux/workqueue.h>
 #include "kernel/smpboot.h"
 
 /* init/main.c, mm/init-mm.c, kernel/printk */
+bool early_boot_irqs_disabled;
 enum system_states system_state;
 struct page *img_zero_page;
 struct mm_struct init_mm = { .mm_users = ATOMIC_INIT(2), .mm_count = ATOMIC_INIT(1) };
@@ -29,8 +32,6 @@ void __do_once_done(bool *done, struct static_key_true *key, unsigned long *flag
 {
 	*done = true;
 }
-/* Per CPU in trees that have it: a plain variable would be written at an offset, into other memory. */
-DEFINE_PER_CPU(unsigned long, net_rand_noise);
 static u64 draws;
 static u64 draw(void)
 {
@@ -58,6 +59,13 @@ void get_random_bytes(void *to, size_t size)
 		to += some;
 		size -= some;
 	}
+}
+/* What a processor's own generator would give. */
+size_t img_random_arch(void *to, size_t size) __asm__("get_random_bytes_arch");
+size_t img_random_arch(void *to, size_t size)
+{
+	get_random_bytes(to, size);
+	return size;
 }
 
 /* kernel/rcu: callbacks run behind the verb, when no CPU is inside. */
@@ -195,6 +203,62 @@ void rcu_cpu_starting(unsigned int cpu)
 }
 void rcu_momentary_eqs(void)
 {
+}
+
+/* security/commoncap.c, kernel/capability.c: who changes a task or writes a file here may. */
+int cap_task_setscheduler(struct task_struct *p)
+{
+	return 0;
+}
+#ifdef CONFIG_MULTIUSER
+bool capable(int capability)
+{
+	return true;
+}
+#endif
+
+/*
+ * fs/proc/proc_sysctl.c: limits that tables point at, by macros whose places differ from tree to tree. Later trees
+ * have them in kernel/sysctl.c, which is compiled.
+ */
+static int limits[16];
+extern const int sysctl_vals[] __attribute__((weak, alias("limits")));
+#define LIMIT(name, value) *(int *)(name) = value
+
+void img_limits_init(void)
+{
+	if (sysctl_vals != limits)
+		return;
+	LIMIT(SYSCTL_ZERO, 0);
+	LIMIT(SYSCTL_ONE, 1);
+	LIMIT(SYSCTL_INT_MAX, INT_MAX);
+#ifdef SYSCTL_NEG_ONE
+	LIMIT(SYSCTL_NEG_ONE, -1);
+#endif
+#ifdef SYSCTL_TWO
+	LIMIT(SYSCTL_TWO, 2);
+#endif
+#ifdef SYSCTL_THREE
+	LIMIT(SYSCTL_THREE, 3);
+#endif
+#ifdef SYSCTL_FOUR
+	LIMIT(SYSCTL_FOUR, 4);
+#endif
+#ifdef SYSCTL_ONE_HUNDRED
+	LIMIT(SYSCTL_ONE_HUNDRED, 100);
+#endif
+#ifdef SYSCTL_TWO_HUNDRED
+	LIMIT(SYSCTL_TWO_HUNDRED, 200);
+#endif
+#ifdef SYSCTL_ONE_THOUSAND
+	LIMIT(SYSCTL_ONE_THOUSAND, 1000);
+#endif
+#ifdef SYSCTL_THREE_THOUSAND
+	LIMIT(SYSCTL_THREE_THOUSAND, 3000);
+#endif
+#ifdef SYSCTL_MAXOLDUID
+	LIMIT(SYSCTL_MAXOLDUID, 65535);
+#endif
 }
 
 /* lib/kasprintf.c, mm/util.c */

@@ -128,11 +128,11 @@ static int forked(struct task_struct *p, int group, bool inherits)
 #elif defined(HAVE_POST_FORK_ARGS)
 	sched_post_fork(p, &args);
 #else
-	/* cgroup_post_fork() calls the controller. */
 	sched_post_fork(p);
+#endif
+	/* cgroup_post_fork() calls the controller, which makes the task's entity one of its group's. */
 	if (cpu_cgrp_subsys.fork)
 		cpu_cgrp_subsys.fork(p);
-#endif
 	return 0;
 }
 
@@ -149,6 +149,9 @@ static int attributes(struct task_struct *p, const struct img_attr *attr)
 		.sched_period = attr->period_ns,
 	};
 
+	/* Checks that tasks of all users must pass, such as of a deadline task's CPUs. */
+	if (dl_policy(attr->policy))
+		return sched_setattr(p, &to);
 	return sched_setattr_nocheck(p, &to);
 }
 
@@ -253,7 +256,12 @@ static void set_affinity(void *argument)
 {
 	struct affinity *of = argument;
 
-	of->result = set_cpus_allowed_ptr(of->task, &of->mask);
+	/* sched_setaffinity(): admission reckons with all CPUs of a deadline task. */
+	if (task_has_dl_policy(of->task) && dl_bandwidth_enabled() &&
+	    !cpumask_subset(task_rq(of->task)->rd->span, &of->mask))
+		of->result = -EBUSY;
+	else
+		of->result = set_cpus_allowed_ptr(of->task, &of->mask);
 }
 static struct affinity *affinity_of(int pid, const unsigned long *allowed)
 {

@@ -17,7 +17,7 @@ struct tunable {
 	void *data;
 	const struct file_operations *file;
 	const struct ctl_table *entry;
-	bool is_base;
+	bool is_unread;
 };
 static struct tunable tunables[MOST];
 static int tunable_count;
@@ -31,7 +31,6 @@ static struct tunable *tunable_new(const char *name)
 		img_fatal("there are more tunables than the image has room for");
 	new = &tunables[tunable_count++];
 	strscpy(new->name, name, sizeof(new->name));
-	new->is_base = in_bases;
 	return new;
 }
 
@@ -72,18 +71,19 @@ void debugfs_create_u64(const char *name, umode_t mode, struct dentry *parent, u
 {
 	debug_number(name, parent, value, NUMBER_U64);
 }
-void debugfs_create_bool(const char *name, umode_t mode, struct dentry *parent, bool *value)
+/* Some return a file in older trees, which nobody looks at. */
+#define RETURNED(function) __typeof__(function(NULL, 0, NULL, NULL))
+RETURNED(debugfs_create_bool) debugfs_create_bool(const char *name, umode_t mode, struct dentry *parent, bool *value)
 {
 	debug_number(name, parent, value, NUMBER_BOOL);
+	return (RETURNED(debugfs_create_bool))0;
 }
-
-void debugfs_create_ulong(const char *name, umode_t mode, struct dentry *parent, unsigned long *value)
+RETURNED(debugfs_create_ulong) debugfs_create_ulong(const char *name, umode_t mode, struct dentry *parent, ulong *value)
 {
 	debug_number(name, parent, value, NUMBER_U64);
+	return (RETURNED(debugfs_create_ulong))0;
 }
-void debugfs_create_str(const char *name, umode_t mode, struct dentry *parent, char **value)
-{
-}
+void debugfs_create_str(const char *name, umode_t mode, struct dentry *parent, char **value) { }
 /* Features have a table of their own. */
 static void debug_file(const char *name, umode_t mode, struct dentry *parent, const struct file_operations *ops)
 {
@@ -129,6 +129,7 @@ static void entries(const struct ctl_table *table, size_t number)
 		new = tunable_new(table->procname);
 		new->kind = SYSCTL;
 		new->entry = table;
+		new->is_unread = in_bases || !table->data;
 	}
 }
 #ifdef HAVE_SYSCTL_CONST
@@ -187,8 +188,6 @@ void img_tunables_init(void)
 	sysctl_init();
 #endif
 }
-/* fs/proc/proc_sysctl.c, later kernel/sysctl.c: limits that tables point at. */
-const int __weak sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
 
 /* What is latency_ns in debugfs was sched_latency_ns before (5.13). */
 static struct tunable *find(const char *name)
@@ -250,7 +249,6 @@ static void show(const struct file_operations *ops, char *value, int size)
 	struct file file = { };
 	struct seq_file *text;
 
-	*value = 0;
 	if (!ops->open || img_is_stub(ops->open) || ops->open(NULL, &file))
 		return;
 	text = file.private_data;
@@ -271,6 +269,7 @@ const char *img_tunable_name(int index, char *value, int size)
 
 	if (index < 0 || index >= tunable_count)
 		return NULL;
+	*value = 0;
 	switch (tunable->kind) {
 	case NUMBER_U32:
 		snprintf(value, size, "%u", *(u32 *)tunable->data);
@@ -285,9 +284,8 @@ const char *img_tunable_name(int index, char *value, int size)
 		show(tunable->file, value, size);
 		break;
 	case SYSCTL:
-		*value = 0;
-		/* What most of them point at is not in the image. */
-		if (tunable->is_base)
+		/* What the kernel's own tables and handlers point at is mostly not in the image. */
+		if (tunable->is_unread)
 			break;
 		length = size - 1;
 		if (tunable->entry->proc_handler((void *)tunable->entry, 0, value, &length, &at))

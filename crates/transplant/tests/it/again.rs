@@ -19,20 +19,22 @@ impl Listener for Quiet {
     fn step(&mut self, _: &Step) {}
 }
 
-/// The newest series of which the cache has a source package.
-fn series() -> Option<String> {
-    if let Ok(named) = std::env::var("SCHEDLAB_TEST_SERIES") {
-        return Some(named);
-    }
-    let cache = cache::folder(None).ok()?;
+/// The variable that names another series to test than 6.1.
+const SERIES: &str = "SCHEDLAB_TEST_SERIES";
+/// The oldest series that is tested.
+const OLDEST: &str = "5.10";
+
+/// Whether the cache has a source package of a series.
+fn is_at_hand(series: &str) -> bool {
+    let Ok(cache) = cache::folder(None) else { return false };
+    let name = format!("linux-source-{series}_");
     let names = cache::entries(&cache::sources(&cache));
-    let of = |p: &std::path::PathBuf| {
-        let name = p.file_name()?.to_str()?.strip_prefix("linux-source-")?.split('_').next()?.to_owned();
-        Some(name)
-    };
-    let mut all: Vec<String> = names.iter().filter_map(of).collect();
-    all.sort();
-    all.into_iter().find(|s| s == "6.1")
+    names.iter().any(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&name)))
+}
+
+/// The series to test, if there is one.
+fn series() -> Option<String> {
+    std::env::var(SERIES).ok().or_else(|| is_at_hand("6.1").then(|| "6.1".to_owned()))
 }
 
 pub fn series_or_default() -> String {
@@ -81,6 +83,20 @@ pub fn built(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<
     let recipe = CodeRecipe { source, patches, fragment, counts: false };
     let cache = cache::folder(None).unwrap();
     Some(code::build(&recipe, OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet))
+}
+
+#[test]
+fn the_oldest_series_passes_all_of_these_tests() {
+    if std::env::var_os(SERIES).is_some() || std::env::var_os(AGAIN).is_some() {
+        return;
+    }
+    if !is_at_hand(OLDEST) {
+        return skipped(format!(
+            "a source package of {OLDEST} in the cache (schedlab kernel build --code {OLDEST})"
+        ));
+    }
+    let said = Command::new(std::env::current_exe().unwrap()).env(SERIES, OLDEST).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
 }
 
 /// What a process printed, and how it ended.

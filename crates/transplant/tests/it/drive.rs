@@ -111,15 +111,13 @@ fn a_quota_and_shares_hold() {
         let mut runtimes = Vec::new();
         for group in groups {
             let tasks: Vec<i32> = (0..4)
-                .map(|_| {
-                    let pid = engine.start(&NewTask { group, ..Engine::fair("member", None) }, HOG, 0);
-                    if group == groups[2] {
-                        engine.image.group_move(pid, group).unwrap();
-                    }
-                    pid
-                })
+                .map(|_| engine.start(&NewTask { group, ..Engine::fair("member", None) }, HOG, 0))
                 .collect();
             runtimes.push(tasks);
+        }
+        engine.run(MS);
+        for pid in &runtimes[2] {
+            engine.image.group_move(*pid, groups[2]).unwrap();
         }
         engine.run(1000 * MS);
         let of = |tasks: &Vec<i32>, engine: &mut Engine| -> u64 {
@@ -132,6 +130,10 @@ fn a_quota_and_shares_hold() {
         let of = |name: &str| count(name).unwrap_or_else(|| panic!("{name} in {text}"));
         println!("= {} {} {}", of("nr_periods"), of("nr_throttled"), of("throttled_time"));
         assert_eq!(engine.image.group_read(groups[0], "cpu.none"), None);
+        // Within a period, its quota is used up: the file does not have this throttling yet.
+        engine.run(60 * MS);
+        let open = |group: i32| engine.image.group_throttled(group);
+        println!("= {} {} {}", open(groups[0]), open(groups[1]), open(0));
     });
     let Some(said) = said else { return };
     let [quota, double, single] = figures(&said[0])[..] else { panic!("{said:?}") };
@@ -140,6 +142,8 @@ fn a_quota_and_shares_hold() {
     let [periods, throttled, throttled_ns] = figures(&said[1])[..] else { panic!("{said:?}") };
     assert!((8..=11).contains(&periods) && throttled <= periods && throttled >= 8, "{said:?}");
     assert!(throttled_ns > 400 * MS, "{said:?}");
+    let [open, none, root] = figures(&said[2])[..] else { panic!("{said:?}") };
+    assert!((10 * MS..4 * 60 * MS).contains(&open) && none == 0 && root == 0, "{said:?}");
 }
 
 #[test]
@@ -158,13 +162,22 @@ fn classes_go_before_each_other() {
         );
         let deadline =
             Attr { runtime_ns: 2 * MS, deadline_ns: 10 * MS, period_ns: 10 * MS, ..Attr::default() };
-        let deadline = NewTask { attr: of(6, deadline), ..Engine::fair("deadline", None) };
+        let deadline = of(6, deadline);
+        let masked = NewTask { attr: deadline, ..Engine::fair("masked", Some(FIRST)) };
+        engine.image.enter(0);
+        assert_eq!(engine.image.task_new(&masked), Err(libc::EPERM), "admission reckons with all CPUs");
+        let deadline = NewTask { attr: deadline, ..Engine::fair("deadline", None) };
         let deadline = engine.start(&deadline, Program { run: MS, sleep: 9 * MS }, 0);
         engine.run(400 * MS);
         let ran: Vec<u64> =
             [fair, fifo, idle, deadline].iter().map(|p| engine.image.usage(*p).runtime_ns / 1000).collect();
         println!("= {} {} {} {}", ran[0], ran[1], ran[2], ran[3]);
         engine.image.enter(0);
+        let all = vec![u64::MAX; 16];
+        let mut first = vec![0; all.len()];
+        first[0] = 1;
+        assert_eq!(engine.image.set_affinity(deadline, &first), Err(libc::EBUSY));
+        assert_eq!(engine.image.set_affinity(deadline, &all), Ok(()));
         engine.image.set_attr(fair, &of(1, Attr { rt_priority: 1, ..Attr::default() })).unwrap();
         assert_eq!(engine.image.set_attr(fair, &of(77, Attr::default())), Err(libc::EINVAL));
     });

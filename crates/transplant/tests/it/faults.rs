@@ -34,11 +34,13 @@ const FAULTS: &str = "\
 \t\twhile (task_nice(current) == 7)
 \t\t\tint_sqrt(jiffies);
 \t\tbreak;
-\tcase 8:
-\t\tfor (int i = 0; i < 2; i++)
+\tcase 8: {
+\t\tint i;
+\t\tfor (i = 0; i < 2; i++)
 \t\t\tWARN_ON_ONCE(task_nice(current) == 8);
 \t\tWARN_ON(task_nice(current) > 7);
 \t\tbreak;
+\t}
 \tcase 9:
 \t\tBUG_ON(task_nice(current) == 9);
 \t\tbreak;
@@ -151,8 +153,10 @@ fn freed_memory_is_out_of_reach_where_that_is_asked_for() {
     let test = "faults::freed_memory_is_out_of_reach_where_that_is_asked_for";
     let Some(ended) = yields_as(test, 10, Asked::default(), |image| image.guard().unwrap()) else { return };
     assert_eq!(ended.code, Some(4), "{}", ended.err);
-    let words = ", in 100 bytes that were freed by yield at kernel/sched/";
-    assert!(ended.err.contains(words) && ended.err.contains("(from yield at kernel/sched/"), "{}", ended.err);
+    // Old trees ask a cache for a constant size, and the cache has bytes to spare.
+    let words = ["100", "128"].map(|n| format!(", in {n} bytes that were freed by yield at kernel/sched/"));
+    assert!(words.iter().any(|w| ended.err.contains(w)), "{}", ended.err);
+    assert!(ended.err.contains("(from yield at kernel/sched/"), "{}", ended.err);
 }
 
 #[test]
@@ -210,21 +214,26 @@ fn a_patch_brings_its_feature() {
 fn tables_are_the_trees() {
     let said = works("faults::tables_are_the_trees", Vec::new(), |mut image| {
         image.boot(machine(2, 4, 2)).unwrap();
-        let value =
-            |image: &Image, name: &str| image.tunables().into_iter().find(|(n, _)| n == name).map(|(_, v)| v);
+        // What is NAME in debugfs was sysctl sched_NAME before 5.13.
+        let is = |own: &str, name: &str| own == name || own.strip_prefix("sched_") == Some(name);
+        let value = |image: &Image, name: &str| {
+            image.tunables().into_iter().find(|(own, _)| is(own, name)).map(|(_, v)| v)
+        };
         image.set_tunable("migration_cost_ns", "123000").unwrap();
         println!("= {:?}", value(&image, "migration_cost_ns"));
         image.set_tunable("sched_rt_runtime_us", "900000").unwrap();
         println!("= {:?}", value(&image, "sched_rt_runtime_us"));
         println!("= {:?}", image.set_tunable("sched_rt_runtime_us", "-7"));
         println!("= {:?}", image.set_tunable("tunable_scaling", "0"));
+        println!("= {:?}", image.set_tunable("tunable_scaling", "3"));
         println!("= {:?}", value(&image, "tunable_scaling"));
         let text = image.schedstat();
         let count = |word: &str| text.lines().filter(|l| l.starts_with(word)).count();
         println!("= {} {} {}", count("version"), count("cpu"), count("domain"));
     });
     let Some(said) = said else { return };
-    let known = [r#"Some("123000")"#, r#"Some("900000")"#, "Err(22)", "Ok(())", r#"Some("0")"#, "1 16 48"];
+    let known =
+        [r#"Some("123000")"#, r#"Some("900000")"#, "Err(22)", "Ok(())", "Err(22)", r#"Some("0")"#, "1 16 48"];
     assert_eq!(said, known);
 }
 

@@ -51,7 +51,7 @@ static int __init mine_init(void)
 
 \tdebugfs_create_u32(\"deep\", 0644, folder, &mine_deep);
 \tdebugfs_create_u32(\"deeper\", 0644, debugfs_create_dir(\"cpu0\", folder), &mine_deeper);
-\tregister_sysctl_init(\"kernel\", mine_table);
+\tMINE_REGISTER(\"kernel\", mine_table);
 \treturn 0;
 }
 late_initcall(mine_init);
@@ -67,18 +67,20 @@ fn new_file(path: &str, text: &str) -> Vec<Patch> {
 fn mine() -> Vec<Patch> {
     // Tables of old trees end with an empty entry.
     let (table, end, kind) = match series_or_default().as_str() {
-        "6.1" => ("static struct ctl_table kern_table[] = {\n", "{ }", "struct ctl_table"),
+        "5.10" | "6.1" => ("static struct ctl_table kern_table[] = {\n", "{ }", "struct ctl_table"),
         "6.12" => ("static struct ctl_table kern_table[] = {\n", "", "const struct ctl_table"),
         _ => ("static const struct ctl_table sysctl_subsys_table[] = {\n", "", "const struct ctl_table"),
     };
+    let register = if series_or_default() == "5.10" { "register_sysctl" } else { "register_sysctl_init" };
+    let file = FILE.replace("MINE_END", end).replace("MINE_TABLE", kind).replace("MINE_REGISTER", register);
     let option =
         "\nconfig SCHED_MINE\n\tbool \"mine\"\n\tdefault y\n\nconfig SCHED_MINE_TOO\n\tbool \"too\"\n";
     let entry = "\t{\n\t\t.procname = \"sched_mine_base\",\n\t\t.data = &sched_mine_base,\n\
                  \t\t.maxlen = sizeof(int),\n\t\t.mode = 0644,\n\t\t.proc_handler = proc_dointvec,\n\t},\n";
     let parts = [
-        new_file("kernel/sched/mine.c", &FILE.replace("MINE_END", end).replace("MINE_TABLE", kind)),
+        new_file("kernel/sched/mine.c", &file),
         new_file("include/linux/nobodys.h", "#define NOBODYS 1\n"),
-        patch_behind(&["kernel/sched/Makefile"], "obj-y += core.o\n", "obj-$(CONFIG_SCHED_MINE) += mine.o\n"),
+        patch_behind(&["kernel/sched/Makefile"], "obj-y += core.o", "obj-$(CONFIG_SCHED_MINE) += mine.o\n"),
         patch_behind(&["init/Kconfig"], "source \"kernel/Kconfig.preempt\"\n", option),
         patch_behind(&["kernel/sysctl.c"], table, entry),
         patch_behind(
@@ -128,13 +130,15 @@ fn tunables_of_a_patch_are_set_wherever_it_registers_them() {
             );
         });
     let Some(said) = said else { return };
+    // Where all tables are one tree, the kernel's own are read like the others.
+    let base = if series_or_default() == "5.10" { "Ok(()) Some(\"8\")" } else { "Ok(()) Some(\"\")" };
     let known = [
         "Err(22) Ok(())",
         "Some(\"4\")",
         "Ok(()) Some(\"6\")",
         "None None",
         // The values of the kernel's own tables are not read: most of them are not in the image.
-        "Ok(()) Some(\"\")",
+        base,
     ];
     assert_eq!(said, known);
 }
