@@ -99,6 +99,7 @@ struct img_new_task {
 	unsigned int mm;		/* tasks of the same number share an address space; 0: a kernel thread */
 	int tgid;			/* 0: a thread group of its own */
 	unsigned int inherits;		/* 1: attr, allowed and group are current's, as fork() has it */
+	int session_of;			/* a task whose session it is born into; 0: its maker's */
 };
 
 /* What the engine writes before a verb. */

@@ -141,6 +141,7 @@ pub struct RawNewTask {
     pub mm: c_uint,
     pub tgid: c_int,
     pub inherits: c_uint,
+    pub session_of: c_int,
 }
 
 /// `struct img_usage`.

@@ -43,6 +43,8 @@ pub struct Accounts {
     pub newidle_ns: u64,
     pub periodic_ns: u64,
     pub datagrams_lost: u64,
+    /// Time for which CPUs were halted.
+    pub halted_ns: u64,
 }
 
 /// One machine.

@@ -3,7 +3,7 @@
 use crate::board::Board;
 use crate::cpu::{After, Call, Next};
 use crate::kernel::{NewTask, refused};
-use crate::task::{Declared, Life, Parked, UserOp};
+use crate::task::{Declared, Life, Parked, Task, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::{EventKind, MoveReason};
@@ -254,6 +254,7 @@ impl Board<'_> {
             slack_ns: t.slack_ns,
             mm: t.mm,
             inherits: parent.is_some(),
+            session_of: self.session_of(task, parent),
         };
         match self.kernel.task_new(&new) {
             Ok(pid) => {
@@ -271,6 +272,18 @@ impl Board<'_> {
         }
         self.tasks[task].ran_on = cpu;
         self.emit(cpu, EventKind::Forked { task, parent });
+    }
+}
+
+impl Board<'_> {
+    /// A task that is there already of the session in which a new one is born; 0: there is none, or no session.
+    fn session_of(&self, task: TaskId, parent: Option<TaskId>) -> i32 {
+        let own = &self.tasks[task].session;
+        if parent.is_some() || own.is_none() {
+            return 0;
+        }
+        let alive = |t: &&Task| t.session == *own && t.pid != 0 && t.life == Life::Alive;
+        self.tasks.iter().find(alive).map_or(0, |t| t.pid)
     }
 }
 

@@ -42,6 +42,18 @@ pub(crate) fn sampled_ns(chains: &Chains, names: &[&str]) -> u64 {
     within.map(|(_, times)| times * SAMPLE_PS / 1000).sum()
 }
 
+/// What CPUs do beside the image's code while they are not halted: user mode, and what the machine's file prices.
+const BESIDE: &str = "[beside the image]";
+
+/// Completes samples of the image's code to all of the time in which CPUs were not halted.
+pub(crate) fn complete(chains: &mut Chains, unhalted_ns: u64) {
+    let sampled: u64 = chains.values().sum();
+    let beside = (unhalted_ns * 1000 / SAMPLE_PS).saturating_sub(sampled);
+    if beside > 0 {
+        chains.insert(BESIDE.to_owned(), beside);
+    }
+}
+
 impl Counted {
     /// The function that has an address of the object.
     fn name_at(&self, at: u64) -> Option<&str> {

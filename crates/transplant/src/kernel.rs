@@ -58,6 +58,8 @@ pub struct NewTask<'a> {
     pub mm: u32,
     /// It has the attributes, CPUs and group of the entered CPU's current task.
     pub inherits: bool,
+    /// A task whose session it is born into; 0: the current task's.
+    pub session_of: i32,
 }
 
 /// How a run helps to find a fault of the kernel's code.
@@ -259,6 +261,7 @@ impl Kernel {
             mm: new.mm,
             tgid: 0,
             inherits: new.inherits,
+            session_of: new.session_of,
         })
     }
     pub fn set_attr(&mut self, pid: i32, attr: TaskAttr) -> std::result::Result<(), i32> {

@@ -69,6 +69,8 @@ pub struct NewTask<'a> {
     pub tgid: i32,
     /// Attributes, CPUs and group are those of the current task.
     pub inherits: bool,
+    /// A task whose session it is born into; 0: the current task's.
+    pub session_of: i32,
 }
 
 /// A booted image, or one that is to be booted.
@@ -385,6 +387,7 @@ impl Image {
             mm: task.mm,
             tgid: task.tgid,
             inherits: c_uint::from(task.inherits),
+            session_of: task.session_of,
         };
         // SAFETY: the name ends with a zero, and the mask has a bit for each CPU.
         checked(unsafe { (self.verbs.img_task_new)(&raw const raw) })

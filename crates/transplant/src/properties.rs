@@ -150,11 +150,30 @@ impl Board<'_> {
         if group != ROOT_GROUP {
             self.join_group(first, task, group);
         }
+        if self.tasks[task].session.is_some() && !self.has_company(task) {
+            self.begin_session(task);
+        }
         if attr != Attr::default() {
             self.set_attr(first, task, attr);
         }
         self.tasks[task].life = Life::Alive;
         self.take_outside_notes(first);
+    }
+
+    /// Whether another task of its session is there.
+    fn has_company(&self, task: TaskId) -> bool {
+        let session = &self.tasks[task].session;
+        let others = self.tasks.ids().filter(|other| *other != task);
+        others.map(|other| &self.tasks[other]).any(|t| t.session == *session && t.life == Life::Alive)
+    }
+
+    /// The task's session begins with it, as by setsid().
+    fn begin_session(&mut self, task: TaskId) {
+        let pid = self.tasks[task].pid;
+        if let Err(errno) = self.kernel.image().session_new(pid) {
+            let what = format!("task '{}' can't begin a session", self.tasks[task].name);
+            self.fail(refused(&what, errno));
+        }
     }
 
     /// A change from outside is made, as a writer on CPU 0 would make it.

@@ -8,6 +8,7 @@ use crate::kernel::{Debug, Kernel};
 use crate::task::{Life, Task, UserOp};
 use crate::turns;
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
+use schedlab_kernel::policy::group_of;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Attr, History, Level};
 use schedlab_machine::Machine;
@@ -43,6 +44,10 @@ pub enum Setting {
 }
 
 impl Setting {
+    /// Whether it has the kernel group tasks by session, so that a workload's tasks are in sessions.
+    fn asks_for_sessions(&self) -> bool {
+        matches!(self, Setting::Tunable(name, value) if name == "sched_autogroup_enabled" && value == "1")
+    }
     /// The preemption model that it sets (`sched/preempt` of debugfs); `None`: it sets something else.
     pub fn preempt(&self) -> Option<Preempt> {
         match self {
@@ -142,7 +147,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     board.accounts.measure_from = workload.warmup.0;
     board.level = level;
     board.nic = Nic::new(&workload, Place::Host, board.nr_cpus());
-    let starters = load(&mut board, workload)?;
+    let starters = load(&mut board, workload, settings.iter().any(Setting::asks_for_sessions))?;
     guests.into_iter().for_each(|guest| board.add_guest(guest));
     if background {
         load_background(&mut board, seed);
@@ -202,7 +207,7 @@ fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.
-fn load(board: &mut Board<'_>, workload: Built) -> Result<Vec<TaskId>> {
+fn load(board: &mut Board<'_>, workload: Built, in_sessions: bool) -> Result<Vec<TaskId>> {
     board.user.lay_out(workload.words, workload.slots);
     board.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     board.masks = workload.masks;
@@ -218,6 +223,11 @@ fn load(board: &mut Board<'_>, workload: Built) -> Result<Vec<TaskId>> {
         }
         // Threads share an address space; a process has its own.
         let mm = if workload.processes { id.0 + 2 } else { 1 };
+        // A benchmark, or a file, is a session, as a shell starts it; tasks in a group stay there.
+        let session =
+            (in_sessions && decl.group == ROOT_GROUP && !decl.background && here(&decl)).then(|| {
+                decl.part.checked_add(1).map_or_else(|| group_of(&decl.name).to_owned(), |n| n.to_string())
+            });
         let (counts, waits_at_end, group) = (decl.counts(), decl.waits_at_end, decl.group);
         let TaskDecl { name, program, attr, affinity, footprint_kb, timer_slack, background, .. } = decl;
         let task = declared(name, program, attr);
@@ -226,6 +236,7 @@ fn load(board: &mut Board<'_>, workload: Built) -> Result<Vec<TaskId>> {
             counts,
             waits_at_end,
             group,
+            session,
             allowed: affinity,
             footprint_kb,
             mm,
@@ -253,6 +264,7 @@ fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
         attr,
         allowed: None,
         group: ROOT_GROUP,
+        session: None,
         parked: None,
         own: None,
         slack_ns: 50_000,
@@ -499,6 +511,9 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
     report.wakeups = board.accounts.wakeups;
     report.chains = board.kernel.image().take_chains();
     if board.level.counts() {
+        let halted = board.halted_ns(ended.at);
+        let all_ns = (ended.at - board.accounts.counted_from) * board.nr_cpus() as u64;
+        charge::complete(&mut report.chains, all_ns.saturating_sub(halted));
         let sampled = |names: &[&str]| charge::sampled_ns(&report.chains, names);
         board.accounts.newidle_ns = sampled(&["newidle_balance", "sched_balance_newidle"]);
         board.accounts.periodic_ns =

@@ -78,6 +78,8 @@ pub struct Task {
     pub attr: Attr,
     pub allowed: Option<CpuSet>,
     pub group: GroupId,
+    /// Its session, if the kernel is asked to group tasks by session (autogroup).
+    pub session: Option<String>,
     /// A call that it has left in the middle.
     pub parked: Option<Box<Parked>>,
     /// Properties that it has yet to take on.

@@ -158,8 +158,24 @@ impl Board<'_> {
         task.refill_ns = task.refill_ns.max(move_refill_ns(costs, distance, task.warm_kb));
     }
 
+    /// How long a CPU halts up to `until`; one that polls executes.
+    fn halted_since(&self, cpu: CpuId, since: u64, until: u64) -> u64 {
+        let polls = self.cpus[cpu].ends != NEVER;
+        if polls { 0 } else { until.saturating_sub(since.max(self.accounts.counted_from)) }
+    }
+
+    /// The time for which CPUs were halted up to `until`.
+    pub fn halted_ns(&self, until: u64) -> u64 {
+        let still = self.cpus.ids().filter_map(|cpu| match self.cpus[cpu].activity {
+            Activity::Halted { at, .. } => Some(self.halted_since(cpu, at, until)),
+            Activity::User | Activity::Path { .. } => None,
+        });
+        self.accounts.halted_ns + still.sum::<u64>()
+    }
+
     /// The CPU leaves its halt, which began at `since`. Returns what that takes, ns.
     pub fn wakes_up(&mut self, cpu: CpuId, state: Option<u8>, since: u64) -> u64 {
+        self.accounts.halted_ns += self.halted_since(cpu, since, self.now);
         let state = state.map(|s| self.sunk_to(s, since));
         let state = state.and_then(|s| self.machine.idle_states.get(usize::from(s)));
         let exit_ns = state.map_or(0, |s| s.typical.0);

@@ -171,7 +171,11 @@ int img_task_new(const struct img_new_task *task)
 		return -EINVAL;
 	p->tgid = task->tgid ?: pid;
 	p->group_leader = task->tgid ? img_task_by_pid(task->tgid) : p;
+	/* A session's autogroup is given on from whoever forks. */
+	if (task->session_of)
+		img_current = img_task_by_pid(task->session_of);
 	p->signal = img_signals_of(p->tgid);
+	img_current = img_currents[img_cpu];
 	p->mm = p->active_mm = task->mm ? img_space_of(task->mm) : NULL;
 	named(p, task->name);
 	p->flags = task->mm ? PF_FORKNOEXEC : PF_KTHREAD;
