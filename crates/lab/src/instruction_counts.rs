@@ -1,7 +1,7 @@
 //! What scheduling costs: the instructions of the scheduler's functions, by operation.
 //!
-//! A deterministic guest counts the instructions of each function of `kernel/sched` ([`schedlab_guest::counter`]), and so does an image of the
-//! kernel's code at another level than free. Each
+//! A deterministic guest counts the instructions of each function of `kernel/sched` ([`schedlab_guest::counter`]), and
+//! so does an image of the kernel's code at another level than free. Each
 //! function belongs to one operation by its name, whether that operation called it or another one; those that several
 //! share (`update_curr`, `update_rq_clock`) and those of the tick are counted only in the sum. The instructions of an
 //! operation per call of its main function are its cost. Names are those of 6.1 to 7.x: 6.10 renamed most of balancing,

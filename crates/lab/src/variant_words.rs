@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 /// (`hz=1000`), one of these from a time in the run on (`NO_LAST_BUDDY@10s`), or an attribute of tasks (`policy=batch`,
 /// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`), or how long tasks stay cache hot by distance
 /// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`), or what its kernel is built
-/// with (`patch=first-idle`, a name or a file; `config=FRAGMENT`), how its code is charged (`level=counted`). Without a name, the whole text is the variant's
+/// with (`patch=first-idle`, a name or a file; `config=FRAGMENT`), how its code is charged (`level=counted`).
+/// Without a name, the whole text is the variant's
 /// name.
 ///
 /// # Errors

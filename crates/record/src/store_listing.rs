@@ -25,8 +25,8 @@ pub const EXPERIMENT_FILE: &str = "experiment.toml";
 pub const KERNEL_LOG_FILE: &str = "kernel.log";
 /// Instructions of the scheduler's functions, in the run's folder.
 pub const INSTRUCTIONS_FILE: &str = "instructions.csv";
-/// Samples of who calls whom in the scheduler's own code, in the run's folder: a line for each chain of calls, functions
-/// with ';' between them and the number of samples, as tools that draw flame graphs read it.
+/// Samples of who calls whom in the scheduler's own code, in the run's folder: a line for each chain of calls,
+/// functions with ';' between them and the number of samples, as tools that draw flame graphs read it.
 pub const CHAINS_FILE: &str = "stacks.folded";
 /// Every file that schedlab writes in a run's folder.
 const OURS: &[&str] =

@@ -129,8 +129,8 @@ const struct img_sample *img_samples(unsigned long long *number);	/* since img_c
 void img_forget_samples(void);
 
 /*
- * Verbs that may be left in the middle, after img_weave(): img_do() is the verb of that name, below, with its arguments.
- * The engine sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it may leave.
+ * Verbs that may be left in the middle, after img_weave(): img_do() is the verb of that name, below, with its
+ * arguments. The engine sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it may leave.
  */
 enum img_verb {
 	IMG_DO_IRQ_TIMER, IMG_DO_IRQ_RESCHED, IMG_DO_IRQ_CALL, IMG_DO_IDLE_ENTER, IMG_DO_IDLE_LEAVE, IMG_DO_SCHEDULE,
@@ -138,7 +138,7 @@ enum img_verb {
 	IMG_DO_WAKE, IMG_DO_TASK_START,
 };
 extern unsigned long long img_horizon_ps;
-void img_weave(int exact);	/* behind img_count(); 1: it may leave at each basic block, not only where a line is lost */
+void img_weave(int exact);	/* behind img_count(); 1: it may leave at each basic block, not only at a lost line */
 int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave);	/* the verb's result */
 void img_continue(void);
 

@@ -212,8 +212,8 @@ mod tests {
         code.extend((target as i64 - end as i64).to_le_bytes()[..4].iter());
     }
 
-    /// push rbx; BLOCK; lea rdi, [rbx+8]; ACCESS; mov rbx, [rbx+8]; test rbx, rbx; je to the second block; nop; jmp there;
-    /// int3 twice; the second BLOCK; pop rbx; ret.
+    /// push rbx; BLOCK; lea rdi, [rbx+8]; ACCESS; mov rbx, [rbx+8]; test rbx, rbx; je to the second block; nop; jmp
+    /// there; int3 twice; the second BLOCK; pop rbx; ret.
     fn sample() -> (Code, Vec<usize>) {
         let mut code = vec![0x53];
         call(&mut code, BLOCK_AT);

@@ -1,4 +1,5 @@
-//! What the kernel's code costs, charged while it runs: instructions, and cache lines of other CPUs (`shim/image/cost.c`).
+//! What the kernel's code costs, charged while it runs: instructions, and cache lines of other CPUs
+//! (`shim/image/cost.c`).
 
 use crate::abi::RawCosts;
 use crate::blocks::{Blocks, Place};
@@ -34,8 +35,8 @@ const SAMPLE_PS: u64 = 100_000_000;
 /// How often each chain of calls was sampled: function names with ';' between them, outermost first.
 pub type Chains = BTreeMap<String, u64>;
 
-/// The time in one of these functions, or in what they call, by samples. A part or a copy of a function (`name.part.0`) is
-/// of it.
+/// The time in one of these functions, or in what they call, by samples. A part or a copy of a function
+/// (`name.part.0`) is of it.
 pub(crate) fn sampled_ns(chains: &Chains, names: &[&str]) -> u64 {
     let is_named = |call: &str| names.contains(&call.split('.').next().unwrap_or(call));
     let within = chains.iter().filter(|(chain, _)| chain.split(';').any(is_named));
@@ -154,7 +155,8 @@ impl Image {
     /// What the code has cost since it was taken last; less than a ns is left for the next time.
     #[inline]
     pub fn take_charge_ns(&mut self) -> u64 {
-        // SAFETY: `img_charged_ps` is an aligned u64 of the image, which lives as long as the process; one thread uses it.
+        // SAFETY: `img_charged_ps` is an aligned u64 of the image, which lives as long as the process; one thread
+        // uses it.
         unsafe {
             let ns = *self.charged_ps / 1000;
             *self.charged_ps -= ns * 1000;
@@ -162,8 +164,8 @@ impl Image {
         }
     }
 
-    /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a line is
-    /// lost. After [`Image::count`].
+    /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a
+    /// line is lost. After [`Image::count`].
     pub fn weave(&mut self, exact: bool) {
         // SAFETY: the image is booted and counts.
         unsafe { (self.verbs.img_weave)(exact.into()) };

@@ -513,7 +513,9 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
     if board.level.counts() {
         let halted = board.halted_ns(ended.at);
         let all_ns = (ended.at - board.accounts.counted_from) * board.nr_cpus() as u64;
-        charge::complete(&mut report.chains, all_ns.saturating_sub(halted));
+        // A CPU's clock stands still until it has left its idle state.
+        let unhalted = all_ns.saturating_sub(halted + board.accounts.idle_exit_ns);
+        charge::complete(&mut report.chains, unhalted);
         let sampled = |names: &[&str]| charge::sampled_ns(&report.chains, names);
         board.accounts.newidle_ns = sampled(&["newidle_balance", "sched_balance_newidle"]);
         board.accounts.periodic_ns =

@@ -36,8 +36,8 @@ pub struct SimReport {
     pub missed: Option<Ns>,
     /// What each function of the scheduler's own code has executed; empty where that is not counted.
     pub functions: Counts,
-    /// Samples of the scheduler's own code by chain of calls, outermost function first with ';' between them; each stands
-    /// for 100 us. Empty where that is not counted.
+    /// Samples of the scheduler's own code by chain of calls, outermost function first with ';' between them; each
+    /// stands for 100 us. Empty where that is not counted.
     pub chains: BTreeMap<String, u64>,
     /// Whether `stop` ended it early.
     pub stopped: bool,

@@ -21,8 +21,8 @@ struct seen {
 	unsigned int passes[3], gained[3];
 };
 /*
- * What a CPU was when it was looked at last. Memory is never given back, so that the same domain has the same ones above
- * it. A look that finds nothing reads this, and the line of each domain's counters.
+ * What a CPU was when it was looked at last. Memory is never given back, so that the same domain has the same ones
+ * above it. A look that finds nothing reads this, and the line of each domain's counters.
  */
 struct looks {
 	struct sched_domain *lowest;

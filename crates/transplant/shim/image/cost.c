@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the kernel's code costs, by what the compiler says of it while it runs: a call at each basic block, and one before
- * each access to memory (CONFIG_SIM_COUNTED). Stands for a processor.
+ * What the kernel's code costs, by what the compiler says of it while it runs: a call at each basic block, and one
+ * before each access to memory (CONFIG_SIM_COUNTED). Stands for a processor.
  *
  * A block costs its instructions. A cache line costs where another CPU has written it since this one had it, or has a
  * copy that this one's write invalidates; whatever else is in the caches of the CPU that executes. Lines that are asked

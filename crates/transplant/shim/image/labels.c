@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Branches that are switched by writing the code: features, and whatever else is a static key. Stands for an architecture's
- * jump_label.c. kernel/jump_label.c is the tree's.
+ * Branches that are switched by writing the code: features, and whatever else is a static key. Stands for an
+ * architecture's jump_label.c. kernel/jump_label.c is the tree's.
  */
 #include "host.h"
 #include "image.h"
@@ -31,7 +31,7 @@ void arch_jump_label_transform(struct jump_entry *entry, enum jump_label_type ty
 	memcpy(at + 1, &way, sizeof(way));
 }
 
-/* Before one of these names trees had none, and wrote each branch at the start. */
+/* Old trees have each branch written at the start; it is as the compiler left it. */
 void arch_jump_label_transform_static(struct jump_entry *entry, enum jump_label_type type)
 {
 }

@@ -3,8 +3,8 @@
  * The clock, and one clock event device a CPU. Stands for kernel/time/timekeeping.c, an architecture's clock sources
  * and its timer.
  *
- * The clock is the engine's; what the code of the verb under way has cost comes on top. The device is told an instant, which becomes a note, and the engine calls
- * img_irq_timer() then.
+ * The clock is the engine's; what the code of the verb under way has cost comes on top. The device is told an instant,
+ * which becomes a note, and the engine calls img_irq_timer() then.
  */
 #include "image.h"
 #include <linux/clockchips.h>
