@@ -20,6 +20,7 @@ const ORDERED: &[&[&str]] = &[
     &["rq_lock_near_ns", "rq_lock_far_ns"],
     &["probe_hit_ns", "probe_miss_near_ns", "probe_miss_far_ns"],
     &["visit_hit_ns", "visit_miss_near_ns", "visit_miss_far_ns"],
+    &["line_near_ns", "line_far_ns"],
     &["refill_near_ns_per_kb", "refill_far_ns_per_kb"],
 ];
 
@@ -149,7 +150,10 @@ mod tests {
     #[test]
     fn every_cost_that_stands_for_itself_is_uncertain_and_tables_of_drivers_are_not() {
         let machine = Machine::load("fb-2x12-smt").unwrap();
-        let names: Vec<String> = machine.uncertain().into_iter().map(|s| s.name).collect();
+        let names: Vec<String> = machine.uncertain(true).into_iter().map(|s| s.name).collect();
+        let uncounted = machine.uncertain(false);
+        assert!(uncounted.iter().all(|s| !Costs::OF_COUNTED_CODE.contains(&s.name.as_str())));
+        assert_eq!(uncounted.len() + Costs::OF_COUNTED_CODE.len(), names.len());
         assert_eq!(names.len(), Costs::TABLE.iter().filter(|row| row.default > 0).count() + 1);
         assert_eq!(names.last().map(String::as_str), Some("idle.C6"));
         for name in ORDERED.iter().copied().flatten() {
@@ -162,16 +166,16 @@ mod tests {
         let mut machine = Machine::load("smp-2").unwrap();
         let note = crate::CostNote { name: "tick_ns".into(), range: None, source: "set".into() };
         machine.provenance.insert(0, note);
-        assert!(machine.draw(1).iter().all(|d| d.span.name != "tick_ns"));
+        assert!(machine.draw(1, false).iter().all(|d| d.span.name != "tick_ns"));
         let point = crate::CostNote { name: "fork_ns".into(), range: Some((7, 7)), source: "sure".into() };
         machine.provenance.insert(0, point);
-        assert!(machine.uncertain().iter().all(|s| s.name != "fork_ns"));
+        assert!(machine.uncertain(false).iter().all(|s| s.name != "fork_ns"));
     }
 
     #[test]
     fn what_is_part_of_another_cost_is_drawn_only_where_it_is_stated() {
         let named = |machine: &str| {
-            let spans = Machine::load(machine).unwrap().uncertain();
+            let spans = Machine::load(machine).unwrap().uncertain(false);
             spans.into_iter().map(|s| s.name).collect::<Vec<_>>()
         };
         let (plain, guest) = (named("smp-4"), named("icount-4"));
@@ -190,10 +194,10 @@ mod tests {
         let mut fewer = all.clone();
         let note = crate::CostNote { name: "syscall_ns".into(), range: None, source: "set".into() };
         fewer.provenance.insert(0, note);
-        let (mut a, b) = (all.draw(7), fewer.draw(7));
+        let (mut a, b) = (all.draw(7, false), fewer.draw(7, false));
         a.retain(|d| d.span.name != "syscall_ns");
         assert_eq!(a, b, "a figure more or less shifts no other's draw");
-        assert_ne!(value(&a, "tick_ns"), value(&all.draw(8), "tick_ns"));
+        assert_ne!(value(&a, "tick_ns"), value(&all.draw(8, false), "tick_ns"));
     }
 
     #[test]
@@ -210,7 +214,7 @@ mod tests {
     #[test]
     fn draws_make_a_machine_that_differs_in_nothing_else() {
         let machine = Machine::load("fb-2x12-smt").unwrap();
-        let drawn = machine.draw(3);
+        let drawn = machine.draw(3, false);
         let other = machine.with(&drawn).unwrap();
         assert_eq!(other.costs.tick_ns, value(&drawn, "tick_ns"));
         assert_eq!(other.idle_states[3].typical.0, value(&drawn, "idle.C6"));
@@ -225,7 +229,7 @@ mod tests {
         #[test]
         fn draws_stay_in_range_and_in_order(seed in any::<u64>()) {
             for name in ["fb-2x12-smt", "spr-2x56", "smp-2"] {
-                let drawn = Machine::load(name).unwrap().draw(seed);
+                let drawn = Machine::load(name).unwrap().draw(seed, false);
                 for d in &drawn {
                     prop_assert!((d.span.range.0..=d.span.range.1).contains(&d.value), "{d:?}");
                 }
