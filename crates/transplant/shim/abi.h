@@ -113,7 +113,7 @@ extern unsigned long long img_charged_ps;
 /* What code costs. Instructions are by byte of `text`: those of the basic block that begins there. */
 struct img_costs {
 	const unsigned short *instructions;
-	unsigned int *times;			/* how often each of them was executed; by byte, too */
+	unsigned long long *times;		/* how often each of them was executed; by byte, too */
 	const void *text;
 	unsigned int instruction_ps;
 	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */
@@ -141,6 +141,7 @@ extern unsigned long long img_horizon_ps;
 void img_weave(int exact);	/* behind img_count(); 1: it may leave at each basic block, not only at a lost line */
 int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave);	/* the verb's result */
 void img_continue(void);
+void img_finish(void);			/* all CPUs that have left a verb finish it; before what comes from outside */
 
 /* Set-up, once. 0 or a negative errno: EINVAL a machine that has no room, ENODEV an idle governor that is not there. */
 int img_abi(void);			/* IMG_ABI of the image */

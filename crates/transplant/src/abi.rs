@@ -165,7 +165,7 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct RawCosts {
     pub instructions: *const u16,
-    pub times: *mut u32,
+    pub times: *mut u64,
     pub text: *const c_void,
     pub instruction_ps: c_uint,
     pub line_near_ps: c_uint,

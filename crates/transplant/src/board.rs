@@ -387,6 +387,15 @@ impl<'s> Board<'s> {
         self.follow(cpu, After::Halt);
     }
 
+    /// CPUs that are in the middle of a verb finish it: what comes from outside acts on CPU 0, whatever that was doing.
+    pub fn finish_verbs(&mut self) {
+        if self.kernel.weaves() {
+            self.enter(CpuId(0));
+            self.kernel.image().finish();
+            self.take_notes(CpuId(0));
+        }
+    }
+
     /// Notes that something is due on another CPU.
     #[inline]
     pub fn touch(&mut self, cpu: CpuId) {

@@ -25,9 +25,11 @@ pub struct Prices {
 /// The tables of an image that counts.
 pub(crate) struct Counted {
     instructions: &'static [u16],
-    times: *mut u32,
+    times: *mut u64,
     functions: Vec<Place>,
+    /// The first byte of each function, in order.
     starts: Vec<(u64, String)>,
+    end: u64,
 }
 
 /// Cost of kernel code between two samples of who calls whom, ps.
@@ -43,6 +45,8 @@ pub(crate) fn sampled_ns(chains: &Chains, names: &[&str]) -> u64 {
     within.map(|(_, times)| times * SAMPLE_PS / 1000).sum()
 }
 
+/// Waiting for cache lines when the kernel's functions have returned.
+const VERB_END: &str = "[end of a verb]";
 /// What CPUs do beside the image's code while they are not halted: user mode, and what the machine's file prices.
 const BESIDE: &str = "[beside the image]";
 
@@ -58,6 +62,9 @@ pub(crate) fn complete(chains: &mut Chains, unhalted_ns: u64) {
 impl Counted {
     /// The function that has an address of the object.
     fn name_at(&self, at: u64) -> Option<&str> {
+        if at >= self.end {
+            return None;
+        }
         let behind = self.starts.partition_point(|(start, _)| *start <= at);
         Some(&self.starts.get(behind.checked_sub(1)?)?.1)
     }
@@ -94,12 +101,13 @@ impl Image {
         // The image keeps the pointer as long as the process lives.
         let kept: &'static [u16] = blocks.instructions.leak();
         let times = vec![0; kept.len()].leak().as_mut_ptr();
-        let Blocks { functions, starts, .. } = blocks;
-        self.counted = Some(Counted { instructions: kept, times, functions, starts });
+        let Blocks { from, functions, starts, .. } = blocks;
+        let end = from + kept.len() as u64;
+        self.counted = Some(Counted { instructions: kept, times, functions, starts, end });
         let raw = RawCosts {
             instructions: kept.as_ptr(),
             times,
-            text: (self.base + blocks.from as usize) as *const c_void,
+            text: (self.base + from as usize) as *const c_void,
             instruction_ps: prices.instruction_ps,
             line_near_ps: prices.line_near_ps,
             line_far_ps: prices.line_far_ps,
@@ -121,9 +129,9 @@ impl Image {
         let mut all = Counts::new();
         for Place { name, blocks } in functions {
             let count: &mut FunctionCount = all.entry(name.clone()).or_default();
-            count.calls += blocks.first().map_or(0, |at| u64::from(times[*at as usize]));
+            count.calls += blocks.first().map_or(0, |at| times[*at as usize]);
             for at in blocks.iter().map(|at| *at as usize) {
-                count.instructions += u64::from(times[at]) * u64::from(instructions[at]);
+                count.instructions += times[at] * u64::from(instructions[at]);
             }
         }
         times.fill(0);
@@ -146,6 +154,9 @@ impl Image {
                 calls.filter_map(|call| counted.name_at((*call as usize).checked_sub(self.base)? as u64));
             let mut names: Vec<&str> = names.filter(|name| !is_of_costs(name)).collect();
             names.reverse();
+            if names.is_empty() {
+                names.push(VERB_END);
+            }
             *all.entry(names.join(";")).or_default() += 1;
         }
         // SAFETY: the image is loaded.
@@ -175,6 +186,11 @@ impl Image {
     pub fn proceed(&mut self) {
         // SAFETY: a CPU is entered.
         unsafe { (self.verbs.img_continue)() };
+    }
+    /// All verbs that were left are finished, out of turn.
+    pub fn finish(&mut self) {
+        // SAFETY: a CPU is entered.
+        unsafe { (self.verbs.img_finish)() };
     }
     /// Verbs may leave once they have cost so much.
     #[inline]

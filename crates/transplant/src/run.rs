@@ -318,6 +318,7 @@ impl Outside {
     }
     /// Handles what is due.
     pub fn act(&mut self, board: &mut Board<'_>, ended: &mut Ended) -> Result<()> {
+        board.finish_verbs();
         if self.measure_from <= board.now {
             ended.before = Some(begin_measuring(board)?);
             self.measure_from = NEVER;
@@ -465,8 +466,6 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
     for task in board.tasks.ids() {
         board.tasks[task].before = (board.tasks[task].work_ns, runtime_ns(board, task));
     }
-    board.kernel.image().take_counts();
-    board.kernel.image().take_chains();
     board.begin_quotas();
     let accounts = std::mem::take(&mut board.accounts);
     board.accounts = Accounts {
@@ -481,7 +480,11 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
     let now = board.now;
     board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
     board.begin_measuring_guests();
-    counters(board)
+    let counted = counters(board);
+    // What this look has executed is not the run's.
+    board.kernel.image().take_counts();
+    board.kernel.image().take_chains();
+    counted
 }
 
 fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<SimReport> {
@@ -489,6 +492,9 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         // All tasks left, or the run was stopped, during the warm-up.
         ended.before = Some(begin_measuring(&mut board)?);
     }
+    board.finish_verbs();
+    let chains = board.kernel.image().take_chains();
+    let functions = board.kernel.image().take_counts();
     settle_accounts(&mut board);
     board.enter(CpuId(0));
     let mut report =
@@ -509,7 +515,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         });
     }
     report.wakeups = board.accounts.wakeups;
-    report.chains = board.kernel.image().take_chains();
+    (report.chains, report.functions) = (chains, functions);
     if board.level.counts() {
         let halted = board.halted_ns(ended.at);
         let all_ns = (ended.at - board.accounts.counted_from) * board.nr_cpus() as u64;
@@ -523,7 +529,6 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         let stats_ns = sampled(&["update_sd_lb_stats"]);
         report.found.counters.insert("balance.stats_time".to_owned(), stats_ns);
     }
-    report.functions = board.kernel.image().take_counts();
     // Tasks of other machines have their accounts there, by the same ids.
     board.close_guests(ended.at, &mut report)?;
     for mut peer in std::mem::take(&mut board.peers) {

@@ -37,6 +37,7 @@ verbs! {
     img_weave(c_int);
     img_do(c_int, c_ulonglong, c_ulonglong, c_int) -> c_int;
     img_continue();
+    img_finish();
     img_enter(c_int) -> *const RawView;
     img_clear();
     img_irq_device(*const c_int, c_uint);

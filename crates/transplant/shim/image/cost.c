@@ -126,6 +126,19 @@ void __sanitizer_cov_trace_pc(void)
 		may_leave();
 }
 
+/* A CPU leaves a verb, and takes it up again: what is missing is its own. */
+void img_missing_keep(struct img_missing *missing)
+{
+	missing->wait_ps = missing_until > img_charged_ps ? missing_until - img_charged_ps : 0;
+	missing->executed = executed - missing_since;
+	missing_until = 0;
+}
+void img_missing_restore(const struct img_missing *missing)
+{
+	missing_until = missing->wait_ps ? img_charged_ps + missing->wait_ps : 0;
+	missing_since = executed - missing->executed;
+}
+
 static noinline void comes(unsigned int ps)
 {
 	if (!missing_until)

@@ -39,6 +39,13 @@ struct img_task {
 #endif
 void *img_arena(unsigned long size);
 void img_drain(void);
+/* Lines that a CPU waits for, while others act. */
+struct img_missing {
+	u64 wait_ps;
+	unsigned long executed;
+};
+void img_missing_keep(struct img_missing *missing);
+void img_missing_restore(const struct img_missing *missing);
 extern bool img_exact;
 /* samples.c */
 void img_sample(void);

@@ -9,8 +9,8 @@
  *
  * Interrupts wait for the end of the verb. A lock is free for whoever looks first.
  *
- * Verbs that img_do() does not know never leave. Where such a verb needs a lock of a CPU that has left, that CPU
- * finishes its own verb first, out of turn.
+ * Verbs that img_do() does not know never leave. Where such a verb needs a lock of a CPU that has left, all that have
+ * left finish their verbs first, out of turn.
  */
 #include "image.h"
 
@@ -77,6 +77,7 @@ struct weave {
 	char *memory;
 	void *top;			/* where it was left */
 	struct img_context context;
+	struct img_missing missing;
 	unsigned long irqs;
 	bool left;			/* in the middle of a verb */
 	int verb;
@@ -131,6 +132,7 @@ void img_leave(u64 wait_ps)
 		return;
 	mine->context = img_context;
 	mine->irqs = img_irqs;
+	img_missing_keep(&mine->missing);
 	mine->left = true;
 	nr_left++;
 	img_weaving = false;
@@ -148,6 +150,7 @@ static void go_on(void)
 	nr_left--;
 	img_context = mine->context;
 	img_irqs = mine->irqs;
+	img_missing_restore(&mine->missing);
 	img_weaving = true;
 	img_swap(&engine_top, mine->top);
 }
@@ -162,22 +165,24 @@ void img_continue(void)
 
 bool img_anyone_left(void)
 {
-	return nr_left;
+	return nr_left || finishing;
 }
 
-/* A verb that can't leave waits for what others hold: they finish. */
-static void finish_others(void)
+/* All CPUs but one that are in the middle of a verb finish it, out of turn. */
+static void finish(int but)
 {
 	struct img_context context = img_context;
 	unsigned long irqs = img_irqs;
 	struct task_struct *curr = img_current;
 	void *top = engine_top;
 	bool weaving = img_weaving, was = finishing;
+	struct img_missing missing;
 	int cpu, mine = img_cpu;
 
+	img_missing_keep(&missing);
 	finishing = true;
 	for (cpu = 0; cpu < img_machine.nr_cpus; cpu++) {
-		if (cpu == mine || !weaves[cpu].left)
+		if (cpu == but || !weaves[cpu].left)
 			continue;
 		img_go(cpu);
 		go_on();
@@ -189,16 +194,23 @@ static void finish_others(void)
 	img_irqs = irqs;
 	img_weaving = weaving;
 	engine_top = top;
+	img_missing_restore(&missing);
+}
+
+void img_finish(void)
+{
+	finish(-1);
+	img_look(0);
 }
 
 static void wait(const char *alone)
 {
-	if (!img_anyone_left())
+	if (!nr_left)
 		img_fatal(alone);
 	if (img_weaving && !finishing)
 		img_leave(LOOK_AGAIN_PS);
 	else
-		finish_others();
+		finish(img_cpu);
 }
 #else
 bool img_anyone_left(void)
@@ -206,6 +218,9 @@ bool img_anyone_left(void)
 	return false;
 }
 void img_weave(int exact)
+{
+}
+void img_finish(void)
 {
 }
 int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
