@@ -57,6 +57,7 @@ static void list_task(struct task_struct *p, struct task_struct *parent)
 
 	p->real_parent = p->parent = is_leader ? parent : parent->real_parent;
 	list_add_tail(&p->thread_node, &p->signal->thread_head);
+	p->signal->nr_threads++;
 	if (!is_leader)
 		return;
 	list_add_tail(&p->sibling, &p->real_parent->children);
@@ -71,6 +72,7 @@ void img_unlist_task(struct task_struct *p)
 		child->real_parent = child->parent = &init_task;
 	list_splice_tail_init(&p->children, &init_task.children);
 	list_del_init(&p->thread_node);
+	p->signal->nr_threads--;
 	list_del_init(&p->sibling);
 	list_del_init(&p->tasks);
 }
@@ -113,6 +115,11 @@ static int forked(struct task_struct *p, int group, bool inherits)
 	img_current = caller;
 	if (failed)
 		return failed;
+#ifdef HAVE_SCHED_CACHE_FORK
+	/* copy_mm() */
+	if (p->mm)
+		sched_cache_fork(p);
+#endif
 #ifdef CONFIG_CGROUP_SCHED
 	args.cset = img_css_set(group);
 	rcu_assign_pointer(p->cgroups, args.cset);
@@ -176,7 +183,7 @@ int img_task_new(const struct img_new_task *task)
 		img_current = img_task_by_pid(task->session_of);
 	p->signal = img_signals_of(p->tgid);
 	img_current = img_currents[img_cpu];
-	p->mm = p->active_mm = task->mm ? img_space_of(task->mm) : NULL;
+	p->mm = p->active_mm = task->mm ? img_space_join(task->mm) : NULL;
 	named(p, task->name);
 	p->flags = task->mm ? PF_FORKNOEXEC : PF_KTHREAD;
 	p->timer_slack_ns = p->default_timer_slack_ns = task->slack_ns;
@@ -192,6 +199,11 @@ int img_task_new(const struct img_new_task *task)
 		failed = attributes(p, &task->attr);
 	if (failed) {
 		by_pid[pid] = NULL;
+#ifdef HAVE_SCHED_CACHE_FORK
+		sched_cache_fork_cleanup(p);
+#endif
+		if (p->mm)
+			img_space_leave(p->mm);
 		return failed;
 	}
 	list_task(p, inherits ? current : &init_task);
