@@ -71,10 +71,11 @@ struct task_struct *img_task_by_pid(int pid);
 int img_pid_new(struct task_struct *p);
 void img_tasks_init(void);
 void img_tasks_weigh(void);
-void img_unlist_task(struct task_struct *p);
 /* processes.c */
 void *img_grown(void *old, int from, int to);
 struct signal_struct *img_signals_of(int tgid);
+void img_list_task(struct task_struct *p, struct task_struct *parent);
+void img_unlist_task(struct task_struct *p);
 struct mm_struct *img_space_join(unsigned int number);
 void img_space_leave(struct mm_struct *mm);
 /* kthreads.c */

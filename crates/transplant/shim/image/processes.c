@@ -64,6 +64,38 @@ struct signal_struct *img_signals_of(int tgid)
 	return new;
 }
 
+/*
+ * What walks over processes, their threads and children finds those of the workload. The kernel's own tasks are on no
+ * list: they have no process.
+ */
+__cacheline_aligned DEFINE_RWLOCK(tasklist_lock);
+
+void img_list_task(struct task_struct *p, struct task_struct *parent)
+{
+	bool is_leader = p->group_leader == p;
+
+	p->real_parent = p->parent = is_leader ? parent : parent->real_parent;
+	list_add_tail(&p->thread_node, &p->signal->thread_head);
+	p->signal->nr_threads++;
+	if (!is_leader)
+		return;
+	list_add_tail(&p->sibling, &p->real_parent->children);
+	list_add_tail(&p->tasks, &init_task.tasks);
+}
+
+void img_unlist_task(struct task_struct *p)
+{
+	struct task_struct *child;
+
+	list_for_each_entry(child, &p->children, sibling)
+		child->real_parent = child->parent = &init_task;
+	list_splice_tail_init(&p->children, &init_task.children);
+	list_del_init(&p->thread_node);
+	p->signal->nr_threads--;
+	list_del_init(&p->sibling);
+	list_del_init(&p->tasks);
+}
+
 int img_session_new(int pid)
 {
 #ifdef CONFIG_SCHED_AUTOGROUP
