@@ -96,7 +96,7 @@ fn is_path(kernel: &str) -> bool {
 }
 
 /// Whether a variant's kernel means an image: a path, or a series without the v of profiles.
-fn means_image(kernel: &str) -> bool {
+pub fn means_image(kernel: &str) -> bool {
     is_path(kernel) || kernel.starts_with(|c: char| c.is_ascii_digit())
 }
 
@@ -105,12 +105,13 @@ pub fn is_real(kernel: &str) -> bool {
     means_image(kernel) && (is_path(kernel) || Kernel::profile(kernel).is_err())
 }
 
-/// Whether a variant can only run in a guest: no profile can simulate its kernel, or it has patches that the simulator
-/// does not know. The simulator knows a patch by its features: all that the variant switches are in the
+/// Whether our rules can't simulate a variant: no profile is of its kernel, or it has patches or tunables that the
+/// simulator does not know. The simulator knows a patch by its features: all that the variant switches are in the
 /// table.
 pub fn is_real_variant(variant: &Variant) -> bool {
     let known = !variant.features.is_empty() && patch_names::knows(variant);
-    is_real(&variant.kernel) || variant.scx.is_some() || (!variant.patch.is_empty() && !known)
+    let own = means_image(&variant.kernel) && !patch_names::knows_tunables(variant);
+    is_real(&variant.kernel) || own || variant.scx.is_some() || (!variant.patch.is_empty() && !known)
 }
 
 /// Whether a variant's kernel means an image and the profile of its series can simulate it.

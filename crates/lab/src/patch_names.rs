@@ -1,6 +1,7 @@
-//! Features and tunables of a patch's own: names that the tables do not have. What a kernel has of them is known when
+//! Features and tunables of a kernel's own: names that the tables do not have. What a kernel has of them is known when
 //! it is built, or runs.
 
+use crate::guests;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Variant, tunable};
@@ -12,13 +13,30 @@ pub fn is_known(name: &str) -> bool {
 
 /// Whether the tables have all features and tunables of a variant, from the start or later.
 pub fn knows(variant: &Variant) -> bool {
-    let later = variant.at.iter().flat_map(|c| c.tunables.keys());
-    variant.knows_its_features() && variant.tunables.keys().chain(later).all(|name| is_known(name))
+    variant.knows_its_features() && knows_tunables(variant)
 }
 
-/// Whether a variant's kernel may have tunables that the table does not have: it has patches, is a tree, or runs.
-pub fn may_have(variant: &Variant) -> bool {
+/// Whether the table has all tunables of a variant, from the start or later.
+pub fn knows_tunables(variant: &Variant) -> bool {
+    let later = variant.at.iter().flat_map(|c| c.tunables.keys());
+    variant.tunables.keys().chain(later).all(|name| is_known(name))
+}
+
+/// Whether a kernel's tunable is in a folder of debugfs: no name of the table is.
+pub fn is_in_folder(name: &str) -> bool {
+    name.contains('/')
+}
+
+/// Whether a variant's kernel may have any name that the tables do not have: it has patches, is a tree, or runs.
+fn is_open(variant: &Variant) -> bool {
     !variant.patch.is_empty() || variant.kernel.contains('/') || variant.kernel == RUNNING
+}
+
+/// Whether a variant has names that only its kernel knows. The kernel of a series may have tunables in folders; another
+/// name that the tables lack is taken for a mistake.
+pub fn has_own(variant: &Variant) -> bool {
+    let folders = !knows_tunables(variant) && check_tunables(variant).is_ok();
+    (is_open(variant) && !knows(variant)) || folders
 }
 
 /// A tunable's value as a user writes it. A name that the table does not have is a file of the kernel's own, below
@@ -42,10 +60,10 @@ pub fn read_tunable(name: &str, text: &str, open: bool) -> Result<u64> {
 pub fn check_tunables(variant: &Variant) -> Result<()> {
     let later = variant.at.iter().flat_map(|c| c.tunables.keys());
     let mut names = variant.tunables.keys().chain(later);
-    match names.find(|name| !is_known(name)) {
-        Some(name) if !may_have(variant) => tunable::read(name, "0").map(drop),
-        _ => Ok(()),
-    }
+    let folders = guests::means_image(&variant.kernel);
+    let may_have = |name: &str| is_open(variant) || (folders && is_in_folder(name));
+    let odd = names.find(|name| !is_known(name) && !may_have(name));
+    odd.map_or(Ok(()), |name| tunable::read(name, "0").map(drop))
 }
 
 #[cfg(test)]
@@ -65,15 +83,28 @@ mod tests {
 
     #[test]
     fn only_a_patched_kernel_a_tree_and_the_running_one_may_have_others() {
-        let mut variant = Variant::plain("6.1");
+        let mut variant = Variant::plain("v6.1");
         variant.tunables.insert("sched_bore".to_owned(), 0);
         assert!(check_tunables(&variant).unwrap_err().to_string().contains("sched_bore"));
         assert!(!knows(&variant));
         variant.patch.push("bore.patch".to_owned());
         check_tunables(&variant).unwrap();
+        let of = |kernel: &str| Variant { kernel: kernel.to_owned(), patch: Vec::new(), ..variant.clone() };
         for kernel in ["./linux", RUNNING] {
-            check_tunables(&Variant { kernel: kernel.to_owned(), patch: Vec::new(), ..variant.clone() })
-                .unwrap();
+            check_tunables(&of(kernel)).unwrap();
+            assert!(has_own(&of(kernel)));
         }
+    }
+
+    #[test]
+    fn the_kernel_of_a_series_may_have_tunables_in_folders() {
+        let mut variant = Variant::plain("7.3");
+        variant.tunables.insert("llc_balancing/enabled".to_owned(), 0);
+        check_tunables(&variant).unwrap();
+        assert!(has_own(&variant) && guests::is_real_variant(&variant), "our rules do not have it");
+        let simulated = Variant { kernel: "v7.3".to_owned(), ..variant.clone() };
+        assert!(check_tunables(&simulated).unwrap_err().to_string().contains("llc_balancing/enabled"));
+        variant.tunables.insert("nr_migrat".to_owned(), 0);
+        assert!(check_tunables(&variant).unwrap_err().to_string().contains("nr_migrat"), "a slip of the pen");
     }
 }

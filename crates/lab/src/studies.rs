@@ -13,7 +13,7 @@ macro_rules! study_files {
     };
 }
 
-study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "idle-cfs-rq-readings" "migration-cost" }
+study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "idle-cfs-rq-readings" "migration-cost" "cache-aware" }
 
 /// The name that stands for the published figures of all reports, beside the studies.
 pub const REPORTS: &str = "reports";

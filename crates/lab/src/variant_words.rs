@@ -176,7 +176,7 @@ fn no_tunable(text: &str) -> Error {
 fn checked(variant: Variant) -> Result<Variant> {
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
     // Features and tunables of a patch may be its own: its kernel is asked when it is built, or runs.
-    let own = patch_names::may_have(&variant) && !patch_names::knows(&variant);
+    let own = patch_names::has_own(&variant);
     if !own {
         variant.at.iter().try_for_each(Change::check).map_err(named)?;
     }

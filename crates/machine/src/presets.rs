@@ -16,7 +16,7 @@ macro_rules! preset_files {
 
 preset_files! {
     "spr-2x56" "spr-2x56-bare" "spr-2x56-d001" "fb-2x24-smt" "fb-2x12-smt" "fb-2x12-smt-0.1pct" "fb-2x12-smt-0.3pct" "fb-2x12-smt-1pct" "fb-2x24" "x5570-2x4-smt" "nodes-2x4" "nodes-4x4" "nodes-8x8-smt" "celeron-2" "p4-ht-2" "p3-8" "ia64-8" "smp-2"
-    "desktop-8-smt" "epyc-2x64-smt" "spr-2x4" "epyc-2x4" "juno-4-2" "hikey960-4-4"
+    "desktop-8-smt" "epyc-2x64-smt" "spr-2x4" "epyc-2x4" "spr-2x30-interleaved" "genoa-4x16-smt" "juno-4-2" "hikey960-4-4"
 }
 
 /// Costs, idle states and background of a machine of no make.
@@ -231,6 +231,8 @@ mod tests {
             ("epyc-2x64-smt", 256),
             ("spr-2x4", 16),
             ("epyc-2x4", 16),
+            ("spr-2x30-interleaved", 120),
+            ("genoa-4x16-smt", 128),
             ("juno-4-2", 6),
             ("hikey960-4-4", 8),
             ("nodes-2x4", 8),

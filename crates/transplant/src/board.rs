@@ -22,6 +22,7 @@ use schedlab_world::env::Intervals;
 use schedlab_world::net::{Nic, Peer};
 use schedlab_world::preempt::Point;
 use schedlab_world::words::UserMemory;
+use std::collections::BTreeMap;
 
 /// The kernel's clock when the machine has booted, ns.
 pub const BOOTED_AT: u64 = 10_000_000_000;
@@ -64,6 +65,8 @@ pub struct Board<'s> {
     pub tasks: Arena<TaskId, Task>,
     /// Tasks by pid.
     pub by_pid: Vec<Option<TaskId>>,
+    /// The leader of each process: the task that was its first one.
+    pub leaders: BTreeMap<(u32, Option<String>), i32>,
     /// The image's number of each task group.
     pub groups: Arena<GroupId, i32>,
     pub quotas: Quotas,
@@ -129,6 +132,7 @@ impl<'s> Board<'s> {
             cpus: cpus().map(|_| Cpu::halted()).collect(),
             tasks: Arena::new(),
             by_pid: Vec::new(),
+            leaders: BTreeMap::new(),
             groups: Arena::new(),
             quotas: Quotas::default(),
             masks: Vec::new(),

@@ -253,6 +253,7 @@ impl Board<'_> {
             allowed: if parent.is_some() { None } else { t.allowed.as_ref() },
             slack_ns: t.slack_ns,
             mm: t.mm,
+            tgid: self.leaders.get(&t.process()).copied().unwrap_or(0),
             inherits: parent.is_some(),
             session_of: self.session_of(task, parent),
         };
@@ -264,6 +265,9 @@ impl Board<'_> {
                 }
                 self.by_pid[at] = Some(task);
                 self.tasks[task].pid = pid;
+                if self.tasks[task].mm != 0 {
+                    self.leaders.entry(self.tasks[task].process()).or_insert(pid);
+                }
             }
             Err(errno) => {
                 let what = format!("the kernel makes no task '{}'", self.tasks[task].name);

@@ -56,6 +56,8 @@ pub struct NewTask<'a> {
     pub allowed: Option<&'a CpuSet>,
     pub slack_ns: u64,
     pub mm: u32,
+    /// The leader of its thread group; 0: itself.
+    pub tgid: i32,
     /// It has the attributes, CPUs and group of the entered CPU's current task.
     pub inherits: bool,
     /// A task whose session it is born into; 0: the current task's.
@@ -259,7 +261,7 @@ impl Kernel {
             slack_ns: new.slack_ns,
             group: 0,
             mm: new.mm,
-            tgid: 0,
+            tgid: new.tgid,
             inherits: new.inherits,
             session_of: new.session_of,
         })

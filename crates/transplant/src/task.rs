@@ -105,6 +105,13 @@ pub struct Task {
     pub before: (u64, u64),
 }
 
+impl Task {
+    /// What its thread group is known by: its address space and, since a process has one, its session.
+    pub fn process(&self) -> (u32, Option<String>) {
+        (self.mm, self.session.clone())
+    }
+}
+
 /// The number of a task that the kernel has for itself: stoppers first, then ksoftirqd, by CPU, behind all others.
 pub fn kthread_id(nr_tasks: usize, nr_cpus: usize, ksoftirqd: bool, cpu: CpuId) -> TaskId {
     TaskId::from(nr_tasks + usize::from(ksoftirqd) * nr_cpus + cpu.index())

@@ -195,7 +195,7 @@ impl<'t> Family<'t> {
 
     /// Checks a variant's changes, and puts them into the order of time.
     fn order(&self, variant: &mut Variant) -> Result<()> {
-        let known = variant.patch.is_empty() || patch_names::knows(variant);
+        let known = !patch_names::has_own(variant);
         for (change, table) in variant.at.iter().zip(&self.at).filter(|_| known) {
             let key = ["features", "group", "task"].into_iter().find(|key| table.get(key).is_some());
             change.check().map_err(|e| table.place(key.unwrap_or("time"), e))?;
@@ -220,6 +220,8 @@ impl<'t> Family<'t> {
 struct Open {
     features: bool,
     tunables: bool,
+    /// Tunables in folders of debugfs, which any real kernel may have.
+    folders: bool,
 }
 
 fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t>> {
@@ -240,9 +242,13 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
         None => Level::Free,
     };
     let scx = table.label("scx")?.map(|command| Scx { command: command.to_owned(), hash: None });
-    let open = Open { features: !patch.is_empty(), tunables: !patch.is_empty() || kernel.contains('/') };
+    let open = Open {
+        features: !patch.is_empty(),
+        tunables: !patch.is_empty() || kernel.contains('/'),
+        folders: guests::means_image(kernel),
+    };
     let mut dials = features(&table, "features", open.features, |v| &mut v.features)?;
-    dials.extend(tunables(&table, "", open.tunables, |v| &mut v.tunables)?);
+    dials.extend(tunables(&table, "", open, |v| &mut v.tunables)?);
     dials.extend(attributes(&table, "", EVERY_TASK)?);
     for (group, inner) in groups(&table)? {
         dials.extend(attributes(&inner, &format!("{group}."), group)?);
@@ -360,13 +366,15 @@ fn features<'t>(
 fn tunables<'t>(
     table: &Table<'t>,
     before: &str,
-    open: bool,
+    open: Open,
     of: impl Fn(&mut Variant) -> &mut std::collections::BTreeMap<String, u64> + Copy + 't,
 ) -> Result<Vec<Dial<'t>>> {
     let names = tunable::names();
-    let inner = if open { table.open_table("tunables")? } else { table.table("tunables", &names)? };
+    let any = open.tunables || open.folders;
+    let inner = if any { table.open_table("tunables")? } else { table.table("tunables", &names)? };
     let Some(inner) = inner else { return Ok(Vec::new()) };
     let dial = |key: &'t str| {
+        let open = open.tunables || patch_names::is_in_folder(key);
         let set = move |v: &mut Variant, text: &str| {
             of(v).insert(key.to_owned(), patch_names::read_tunable(key, text, open)?);
             Ok(())
@@ -496,7 +504,7 @@ fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: Open) -> Re
         vec![Dial { name: name.clone(), values: values(table, "time", time)?, set: Box::new(set) }];
     dials
         .extend(features(table, &format!("{name}.features"), open.features, move |v| &mut v.at[i].features)?);
-    dials.extend(tunables(table, &format!("{name}."), open.tunables, move |v| &mut v.at[i].tunables)?);
+    dials.extend(tunables(table, &format!("{name}."), open, move |v| &mut v.at[i].tunables)?);
     dials.extend(changes::of_at(table, &name, i, &mut all[i])?);
     Ok(dials)
 }

@@ -87,6 +87,9 @@ int img_boot(const struct img_machine *machine)
 	img_labels_init();
 	boot_cpu_init();
 	boot_cpu_hotplug_init();
+#ifdef HAVE_SMT_NUM_THREADS
+	cpu_smt_set_num_threads(img_threads_of_core(), img_threads_of_core());
+#endif
 	init_cpu_possible(&all);
 	init_cpu_present(cpu_possible_mask);
 	img_groups_init();

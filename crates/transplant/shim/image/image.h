@@ -64,6 +64,7 @@ void img_go(int cpu);
 void img_percpu_init(int cpu);
 /* topology.c */
 int img_topology_init(const struct img_machine *machine);
+unsigned int img_threads_of_core(void);
 /* hotplug.c */
 void img_bring_up(int cpu);
 /* time.c */
@@ -77,11 +78,13 @@ struct task_struct *img_task_by_pid(int pid);
 int img_pid_new(struct task_struct *p);
 void img_tasks_init(void);
 void img_tasks_weigh(void);
-void img_unlist_task(struct task_struct *p);
 /* processes.c */
 void *img_grown(void *old, int from, int to);
 struct signal_struct *img_signals_of(int tgid);
-struct mm_struct *img_space_of(unsigned int number);
+void img_list_task(struct task_struct *p, struct task_struct *parent);
+void img_unlist_task(struct task_struct *p);
+struct mm_struct *img_space_join(unsigned int number);
+void img_space_leave(struct mm_struct *mm);
 /* kthreads.c */
 int img_threads_create(unsigned int cpu);
 /* groups.c */

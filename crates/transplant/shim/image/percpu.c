@@ -40,13 +40,45 @@ void img_go(int cpu)
 	img_current = img_currents[cpu];
 }
 
+/*
+ * Allocations by the word of 8 bytes where they begin, counted from the first one behind the fixed data: their sizes in
+ * words and, for those that were freed, the next one of that size, plus 1. Large ones are not used again.
+ */
+#define LARGE 64
+static unsigned int words_of[ROOM / 8], next_freed[ROOM / 8], freed[LARGE];
+
+static unsigned long first_word(void)
+{
+	return ALIGN(fixed_size(), 8);
+}
+
+/* One that was freed, zeroed; or NULL. */
+static void *freed_before(unsigned int words)
+{
+	unsigned int found = words < LARGE ? freed[words] : 0;
+	char *at = __per_cpu_start + first_word() + 8UL * (found - 1);
+	int cpu;
+
+	if (!found)
+		return NULL;
+	freed[words] = next_freed[found - 1];
+	for_each_possible_cpu(cpu)
+		memset(at + __per_cpu_offset[cpu], 0, 8 * words);
+	return at;
+}
+
 static void *allocate(size_t size, size_t align)
 {
 	unsigned long at = ALIGN(fixed_size() + used, max_t(size_t, align, 8));
+	unsigned int words = DIV_ROUND_UP(size, 8);
+	void *again = align <= 8 ? freed_before(words) : NULL;
 
+	if (again)
+		return again;
 	used = at + size - fixed_size();
 	if (used > ROOM)
-		img_fatal("the memory of each CPU is full: there are too many task groups");
+		img_fatal("the memory of each CPU is full: there are too many task groups or processes");
+	words_of[(at - first_word()) / 8] = words;
 	return __per_cpu_start + at;
 }
 
@@ -65,4 +97,14 @@ void __percpu *__alloc_percpu(size_t size, size_t align)
 
 void free_percpu(void __percpu *at)
 {
+	unsigned long word = ((char __force *)at - __per_cpu_start - first_word()) / 8;
+	unsigned int words;
+
+	if (!at)
+		return;
+	words = words_of[word];
+	if (words >= LARGE)
+		return;
+	next_freed[word] = freed[words];
+	freed[words] = word + 1;
 }

@@ -58,7 +58,11 @@ void probe_sysctl_sz(void) { register_sysctl_sz("", NULL, 1); }
 /* PROBE(LOCK_SIGHAND_INLINE) */
 void probe_lock_sighand(void) { __lock_task_sighand(NULL, NULL); }
 /* PROBE(MM_ALLOC_SCHED) */
-int probe_mm_alloc_sched(struct mm_struct *mm) { return mm_alloc_sched(mm); }
+int probe_mm_alloc_sched(struct mm_struct *mm) { mm_destroy_sched(mm); return mm_alloc_sched(mm); }
+/* PROBE(SCHED_CACHE_FORK) */
+void probe_sched_cache_fork(struct task_struct *p) { sched_cache_fork(p); sched_cache_fork_cleanup(p); }
+/* PROBE(SMT_NUM_THREADS) */
+void probe_smt_num_threads(void) { cpu_smt_set_num_threads(2, 2); }
 /* PROBE(CACHEINFO_LLC) */
 void *probe_cacheinfo_llc(void) { return get_cpu_cacheinfo_llc(0); }
 /* PROBE(NUMA_NEAREST) */

@@ -29,12 +29,18 @@ struct sighand_struct *lock_task_sighand(struct task_struct *p, unsigned long *f
 	return p->sighand;
 }
 
-/* What mm_init() gives the scheduler. */
+/* What mm_init() gives the scheduler, and what __mmdrop() takes back. */
 static void space_init(struct mm_struct *mm)
 {
 #ifdef HAVE_MM_ALLOC_SCHED
 	if (mm_alloc_sched(mm))
 		img_fatal("an address space can't be made");
+#endif
+}
+static void space_exit(struct mm_struct *mm)
+{
+#ifdef HAVE_MM_ALLOC_SCHED
+	mm_destroy_sched(mm);
 #endif
 }
 
@@ -58,6 +64,38 @@ struct signal_struct *img_signals_of(int tgid)
 	return new;
 }
 
+/*
+ * What walks over processes, their threads and children finds those of the workload. The kernel's own tasks are on no
+ * list: they have no process.
+ */
+__cacheline_aligned DEFINE_RWLOCK(tasklist_lock);
+
+void img_list_task(struct task_struct *p, struct task_struct *parent)
+{
+	bool is_leader = p->group_leader == p;
+
+	p->real_parent = p->parent = is_leader ? parent : parent->real_parent;
+	list_add_tail(&p->thread_node, &p->signal->thread_head);
+	p->signal->nr_threads++;
+	if (!is_leader)
+		return;
+	list_add_tail(&p->sibling, &p->real_parent->children);
+	list_add_tail(&p->tasks, &init_task.tasks);
+}
+
+void img_unlist_task(struct task_struct *p)
+{
+	struct task_struct *child;
+
+	list_for_each_entry(child, &p->children, sibling)
+		child->real_parent = child->parent = &init_task;
+	list_splice_tail_init(&p->children, &init_task.children);
+	list_del_init(&p->thread_node);
+	p->signal->nr_threads--;
+	list_del_init(&p->sibling);
+	list_del_init(&p->tasks);
+}
+
 int img_session_new(int pid)
 {
 #ifdef CONFIG_SCHED_AUTOGROUP
@@ -69,13 +107,18 @@ int img_session_new(int pid)
 #endif
 }
 
-/* Address spaces by number. Their pages are nobody's; kernel/sched compares and counts them. */
-static struct mm_struct **spaces;
+/* An address space: how many tasks have it, and what the kernel knows of it, with bits by CPU behind it. */
+struct space {
+	unsigned int tasks;
+	struct mm_struct mm;
+};
+/* By number. Their pages are nobody's; kernel/sched compares and counts them. */
+static struct space **spaces;
 static unsigned int space_room;
 
-struct mm_struct *img_space_of(unsigned int number)
+static struct space *space_of(unsigned int number)
 {
-	struct mm_struct *mm;
+	struct space *space;
 
 	if (number >= space_room) {
 		unsigned int larger = max(2 * number, 1024U);
@@ -85,12 +128,29 @@ struct mm_struct *img_space_of(unsigned int number)
 	}
 	if (spaces[number])
 		return spaces[number];
-	/* Behind the structure are bits by CPU. */
-	mm = img_alloc(sizeof(*mm) + 4 * cpumask_size());
-	atomic_set(&mm->mm_users, 1 << 30);
-	atomic_set(&mm->mm_count, 1 << 30);
-	spin_lock_init(&mm->page_table_lock);
-	space_init(mm);
-	spaces[number] = mm;
-	return mm;
+	space = img_alloc(sizeof(*space) + 4 * cpumask_size());
+	atomic_set(&space->mm.mm_users, 1 << 30);
+	atomic_set(&space->mm.mm_count, 1 << 30);
+	spin_lock_init(&space->mm.page_table_lock);
+	spaces[number] = space;
+	return space;
+}
+
+/* One more task has this space. */
+struct mm_struct *img_space_join(unsigned int number)
+{
+	struct space *space = space_of(number);
+
+	if (!space->tasks++)
+		space_init(&space->mm);
+	return &space->mm;
+}
+
+/* A task that had it is gone, and runs no more. */
+void img_space_leave(struct mm_struct *mm)
+{
+	struct space *space = container_of(mm, struct space, mm);
+
+	if (!--space->tasks)
+		space_exit(mm);
 }

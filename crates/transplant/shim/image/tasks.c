@@ -45,36 +45,6 @@ void img_tasks_weigh(void)
 	pristine.se.load = init_task.se.load;
 }
 
-/*
- * What walks over processes, their threads and children finds those of the workload. The kernel's own tasks are on no
- * list: they have no process.
- */
-__cacheline_aligned DEFINE_RWLOCK(tasklist_lock);
-
-static void list_task(struct task_struct *p, struct task_struct *parent)
-{
-	bool is_leader = p->group_leader == p;
-
-	p->real_parent = p->parent = is_leader ? parent : parent->real_parent;
-	list_add_tail(&p->thread_node, &p->signal->thread_head);
-	if (!is_leader)
-		return;
-	list_add_tail(&p->sibling, &p->real_parent->children);
-	list_add_tail(&p->tasks, &init_task.tasks);
-}
-
-void img_unlist_task(struct task_struct *p)
-{
-	struct task_struct *child;
-
-	list_for_each_entry(child, &p->children, sibling)
-		child->real_parent = child->parent = &init_task;
-	list_splice_tail_init(&p->children, &init_task.children);
-	list_del_init(&p->thread_node);
-	list_del_init(&p->sibling);
-	list_del_init(&p->tasks);
-}
-
 static struct task_struct *copy_of(struct task_struct *from)
 {
 	struct img_task *new = img_alloc(sizeof(*new));
@@ -113,6 +83,11 @@ static int forked(struct task_struct *p, int group, bool inherits)
 	img_current = caller;
 	if (failed)
 		return failed;
+#ifdef HAVE_SCHED_CACHE_FORK
+	/* copy_mm() */
+	if (p->mm)
+		sched_cache_fork(p);
+#endif
 #ifdef CONFIG_CGROUP_SCHED
 	args.cset = img_css_set(group);
 	rcu_assign_pointer(p->cgroups, args.cset);
@@ -176,7 +151,7 @@ int img_task_new(const struct img_new_task *task)
 		img_current = img_task_by_pid(task->session_of);
 	p->signal = img_signals_of(p->tgid);
 	img_current = img_currents[img_cpu];
-	p->mm = p->active_mm = task->mm ? img_space_of(task->mm) : NULL;
+	p->mm = p->active_mm = task->mm ? img_space_join(task->mm) : NULL;
 	named(p, task->name);
 	p->flags = task->mm ? PF_FORKNOEXEC : PF_KTHREAD;
 	p->timer_slack_ns = p->default_timer_slack_ns = task->slack_ns;
@@ -192,9 +167,14 @@ int img_task_new(const struct img_new_task *task)
 		failed = attributes(p, &task->attr);
 	if (failed) {
 		by_pid[pid] = NULL;
+#ifdef HAVE_SCHED_CACHE_FORK
+		sched_cache_fork_cleanup(p);
+#endif
+		if (p->mm)
+			img_space_leave(p->mm);
 		return failed;
 	}
-	list_task(p, inherits ? current : &init_task);
+	img_list_task(p, inherits ? current : &init_task);
 	note = img_note(IMG_FORK, img_cpu);
 	note->pid = pid;
 	note->other = current->pid;

@@ -116,6 +116,16 @@ int img_topology_init(const struct img_machine *given)
 	return 0;
 }
 
+/* Of the core that has the most. */
+unsigned int img_threads_of_core(void)
+{
+	unsigned int cpu, most = 1;
+
+	for (cpu = 0; cpu < machine->nr_cpus; cpu++)
+		most = max(most, cpumask_weight(smt[cpu]));
+	return most;
+}
+
 int img_node(int cpu)
 {
 	return machine->node[cpu];

@@ -143,6 +143,11 @@ void img_exit(void)
 	if (img_task_of(p)->sleeper.task)
 		hrtimer_cancel(&img_task_of(p)->sleeper.timer);
 	p->flags |= PF_EXITING;
+#ifdef HAVE_SCHED_CACHE_FORK
+	/* exit_mm() */
+	if (p->mm)
+		sched_cache_exit_mm(p);
+#endif
 	sched_autogroup_exit_task(p);
 	img_unlist_task(p);
 	p->exit_state = EXIT_DEAD;
@@ -150,6 +155,8 @@ void img_exit(void)
 	set_special_state(TASK_DEAD);
 	p->flags |= PF_NOFREEZE;
 	schedule();
+	if (p->mm)
+		img_space_leave(p->mm);
 	img_settle_balanced();
 }
 

@@ -34,7 +34,12 @@ fn is_at_hand(series: &str) -> bool {
 
 /// The series to test, if there is one.
 fn series() -> Option<String> {
-    std::env::var(SERIES).ok().or_else(|| is_at_hand("6.1").then(|| "6.1".to_owned()))
+    std::env::var(SERIES).ok().or_else(|| in_cache("6.1"))
+}
+
+/// A series, if the cache has its source package.
+fn in_cache(series: &str) -> Option<String> {
+    is_at_hand(series).then(|| series.to_owned())
 }
 
 pub fn series_or_default() -> String {
@@ -75,8 +80,18 @@ pub fn image_with(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Op
 }
 
 pub fn built(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<Result<MadeImage>> {
-    let Some(series) = series() else {
-        skipped("a kernel's source package in the cache (schedlab kernel build 6.1)");
+    built_of("6.1", series(), patches, fragment)
+}
+
+/// Builds an image of a series; `None` where `found` is none.
+fn built_of(
+    wanted: &str,
+    found: Option<String>,
+    patches: Vec<Patch>,
+    fragment: Option<(String, String)>,
+) -> Option<Result<MadeImage>> {
+    let Some(series) = found else {
+        skipped(&format!("a kernel's source package in the cache (schedlab kernel build {wanted})"));
         return None;
     };
     let source = Source::parse(&series).unwrap();
@@ -112,6 +127,8 @@ pub struct Asked {
     pub patches: Vec<Patch>,
     /// Lines of configuration; none: the overlay's alone.
     pub config: &'static str,
+    /// The series that the test is about; none: that of all tests.
+    pub series: Option<&'static str>,
     pub variables: &'static [(&'static str, &'static str)],
 }
 
@@ -124,7 +141,10 @@ pub fn again_as(test: &str, asked: Asked, inside: impl FnOnce(Image)) -> Option<
         return None;
     }
     let fragment = (!asked.config.is_empty()).then(|| ("test".to_owned(), asked.config.to_owned()));
-    let made = image_with(asked.patches, fragment)?;
+    let made = match asked.series {
+        None => image_with(asked.patches, fragment)?,
+        Some(series) => built_of(series, in_cache(series), asked.patches, fragment)?.unwrap(),
+    };
     let said = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(AGAIN, made.image.object)

@@ -4,6 +4,7 @@
 
 mod again;
 mod boot;
+mod caches;
 mod configs;
 mod drive;
 mod engine;
