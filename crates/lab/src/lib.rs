@@ -84,6 +84,7 @@ pub mod profile;
 pub mod replay;
 pub mod request;
 pub mod rerun;
+pub mod rules;
 mod scx;
 mod simulated_events;
 pub mod stat;

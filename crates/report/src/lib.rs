@@ -36,6 +36,7 @@
 
 pub mod changes;
 pub mod csv;
+pub mod decisions;
 pub mod detail;
 pub mod features;
 mod heading;

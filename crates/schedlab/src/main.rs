@@ -44,6 +44,7 @@ mod timing;
 mod workloads;
 
 use schedlab_lab::exec::code;
+use schedlab_lab::rules;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -58,6 +59,9 @@ fn main() -> ExitCode {
     // A run on the kernel's own code is a process of its own.
     if std::env::args_os().nth(1).is_some_and(|word| word == code::COMMAND) {
         return output::conclude(code::child());
+    }
+    if std::env::args_os().nth(1).is_some_and(|word| word == rules::COMMAND) {
+        return output::conclude(rules::child::child());
     }
     fault::report_panics();
     std::panic::catch_unwind(cli::run).unwrap_or_else(|_| ExitCode::from(output::FAULT))

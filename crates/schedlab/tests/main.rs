@@ -7,6 +7,7 @@ mod code;
 mod code_again;
 mod code_bisect;
 mod code_levels;
+mod code_rules;
 mod commands;
 mod common;
 mod external;

@@ -203,6 +203,46 @@ const char *img_tunable_name(int index, char *value, int size);
 int img_schedstat(char *text, int size);	/* /proc/schedstat; length, or what it would need */
 int img_domains(int cpu, char *text, int size);	/* a line for each sched domain: name span flags groups imbalance_pct */
 
+/*
+ * One question to the fair class about a runqueue in a given state, on CPU 0, where nothing else may run. The state is
+ * gone afterwards.
+ */
+enum img_entity_flags {
+	IMG_E_CURRENT = 1,	/* it runs */
+	IMG_E_ABSENT = 2,	/* it is on no queue */
+	IMG_E_NEXT = 4, IMG_E_LAST = 8, IMG_E_SKIP = 16,	/* the queue's buddies */
+	IMG_E_OWN_SLICE = 32,	/* it has asked for its slice */
+	IMG_E_RELATIVE = 64,	/* its deadline is a distance */
+};
+struct img_entity {
+	long long vruntime, deadline, lag, protected_until;
+	unsigned long long slice_ns;
+	unsigned int policy;
+	int nice;
+	unsigned int flags;
+};
+enum img_function {
+	IMG_ASK_PICK,		/* who runs next */
+	IMG_ASK_PLACE,		/* where `about`, which is absent, starts */
+	IMG_ASK_PREEMPT,	/* whether `about`, which has just been queued, preempts the current one */
+};
+struct img_question {
+	unsigned int function;
+	unsigned int nr;
+	const struct img_entity *entities;	/* in the order in which they were queued */
+	long long min_vruntime;		/* of the queue; its reference point, where it has no such floor */
+	unsigned long long ran_ns;	/* for which the current one has run since it was charged */
+	unsigned int about;
+	unsigned int is_new, sync;	/* it is new; its waker is about to sleep */
+};
+struct img_answer {
+	int entity;			/* that is picked; -1: none */
+	int next;			/* the buddy then; -1: none */
+	unsigned int resched;		/* 1: the current one is to give way */
+	long long vruntime, deadline;	/* of `about` */
+};
+int img_ask(const struct img_question *question, struct img_answer *answer);	/* or ENOSYS: this tree can't be asked */
+
 /* For the loader. */
 struct img_stubs {
 	const void *start, *end;	/* pages that are to be inaccessible, one a name */
@@ -210,7 +250,8 @@ struct img_stubs {
 };
 void img_stubs(struct img_stubs *stubs);
 int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage,
-								   costs, sample; how many there are */
+								   costs, sample, entity, question, answer; how
+								   many there are */
 /* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
 const char *img_memory_at(const void *at, void **by);
 const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */

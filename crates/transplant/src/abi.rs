@@ -183,6 +183,65 @@ pub struct RawSample {
     pub calls: [*const c_void; CALLS],
 }
 
+/// `enum img_entity_flags`.
+pub mod entity {
+    pub const CURRENT: u32 = 1;
+    pub const ABSENT: u32 = 2;
+    pub const NEXT: u32 = 4;
+    pub const LAST: u32 = 8;
+    pub const SKIP: u32 = 16;
+    pub const OWN_SLICE: u32 = 32;
+    pub const RELATIVE: u32 = 64;
+}
+
+/// `struct img_entity`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskedEntity {
+    pub vruntime: i64,
+    pub deadline: i64,
+    pub lag: i64,
+    pub protected_until: i64,
+    pub slice_ns: u64,
+    pub policy: c_uint,
+    pub nice: c_int,
+    pub flags: c_uint,
+}
+
+/// `enum img_function`.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    Pick,
+    Place,
+    Preempt,
+}
+
+/// `struct img_question`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawQuestion {
+    pub function: c_uint,
+    pub nr: c_uint,
+    pub entities: *const AskedEntity,
+    pub min_vruntime: i64,
+    pub ran_ns: u64,
+    pub about: c_uint,
+    pub is_new: c_uint,
+    pub sync: c_uint,
+}
+
+/// `struct img_answer`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawAnswer {
+    pub entity: c_int,
+    pub next: c_int,
+    pub resched: c_uint,
+    pub vruntime: i64,
+    pub deadline: i64,
+}
+
 /// `struct img_stubs`.
 #[repr(C)]
 #[derive(Debug)]
@@ -193,7 +252,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 8] = [
+pub const SIZES: [usize; 11] = [
     size_of::<RawMachine>(),
     size_of::<Note>(),
     size_of::<RawView>(),
@@ -202,4 +261,7 @@ pub const SIZES: [usize; 8] = [
     size_of::<Usage>(),
     size_of::<RawCosts>(),
     size_of::<RawSample>(),
+    size_of::<AskedEntity>(),
+    size_of::<RawQuestion>(),
+    size_of::<RawAnswer>(),
 ];

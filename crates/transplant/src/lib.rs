@@ -15,6 +15,7 @@ pub mod load;
 mod nested;
 mod net;
 mod notes;
+pub mod oracle;
 mod properties;
 mod quotas;
 mod run;

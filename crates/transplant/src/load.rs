@@ -4,7 +4,8 @@
 //! `verbs`, `fault`, `symbols` and `watchdog` are unsafe. A fault within the image ends the process (`fault`).
 
 use crate::abi::{
-    ABI, Attr, Note, RawIdleState, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage, Verb,
+    ABI, Attr, Note, RawAnswer, RawIdleState, RawMachine, RawNewTask, RawQuestion, RawStubs, RawView, SIZES,
+    Usage, Verb,
 };
 use crate::charge::Counted;
 use crate::verbs::{Handle, Verbs};
@@ -426,6 +427,15 @@ impl Image {
         // SAFETY: the call fills the structure.
         unsafe { (self.verbs.img_usage)(pid, &raw mut usage) };
         usage
+    }
+    /// Asks the fair class about a runqueue in a given state. CPU 0 is entered and idle, and nothing else runs.
+    ///
+    /// # Errors
+    /// ENOSYS: this tree can't be asked; EINVAL: a state that has no room.
+    pub(crate) fn ask(&mut self, question: &RawQuestion) -> std::result::Result<RawAnswer, Errno> {
+        let mut answer = RawAnswer::default();
+        // SAFETY: the question's entities live through the call, and their number was taken from them.
+        checked(unsafe { (self.verbs.img_ask)(question, &raw mut answer) }).map(|_| answer)
     }
     /// Makes a task group.
     ///

@@ -32,6 +32,7 @@ overlay! {
     "image/lib.c"
     "image/memory.c"
     "image/notes.c"
+    "image/oracle.c"
     "image/percpu.c"
     "image/probes.c"
     "image/processes.c"

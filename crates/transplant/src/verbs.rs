@@ -1,6 +1,8 @@
 //! An image's shared object and its functions, by name.
 
-use crate::abi::{Attr, RawCosts, RawMachine, RawNewTask, RawSample, RawStubs, RawView, Usage};
+use crate::abi::{
+    Attr, RawAnswer, RawCosts, RawMachine, RawNewTask, RawQuestion, RawSample, RawStubs, RawView, Usage,
+};
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -50,6 +52,7 @@ verbs! {
     img_set_affinity(c_int, *const c_ulong) -> c_int;
     img_confine(c_int, *const c_ulong) -> c_int;
     img_usage(c_int, *mut Usage);
+    img_ask(*const RawQuestion, *mut RawAnswer) -> c_int;
     img_group_new(c_int) -> c_int;
     img_group_write(c_int, *const c_char, *const c_char) -> c_int;
     img_group_read(c_int, *const c_char, *mut c_char, c_int) -> c_int;

@@ -5,6 +5,7 @@
 //! that wrong schedulers pass, too. [`changes`] judges what a switched mechanism moves.
 
 pub mod changes;
+pub mod decisions;
 pub mod result;
 pub mod rows;
 pub mod rule;

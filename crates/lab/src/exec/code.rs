@@ -173,7 +173,7 @@ fn kind_of(code: u8) -> ErrorKind {
 
 /// The error of a process that ended without an answer: what the kernel's code has done is the user's patch, or a shim
 /// that is missing.
-fn ended(status: ExitStatus, words: &str) -> Error {
+pub(crate) fn ended(status: ExitStatus, words: &str) -> Error {
     if let (Some(text), Some(fault::EXIT_CODE)) = (words.strip_prefix("image: "), status.code()) {
         return Error::input(format!("the kernel's code failed: {text}"));
     }

@@ -43,4 +43,5 @@ pub mod trial;
 pub mod unpack;
 pub mod validate;
 mod validate_changes;
+mod validate_rules;
 pub mod work;

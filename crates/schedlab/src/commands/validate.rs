@@ -1,6 +1,6 @@
 //! `schedlab validate`: compares the simulator with real kernels, case by case.
 
-use super::validate_changes;
+use super::{validate_changes, validate_rules};
 use crate::cli::Entry;
 use crate::cluster::ClusterOptions;
 use crate::code_options::CodeOptions;
@@ -44,6 +44,18 @@ pub(super) struct ValidateArgs {
     /// simulation
     #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
     changes: bool,
+    /// Single decisions instead of runs: our rules and the kernel's own code are asked about the same drawn states
+    #[arg(long, conflicts_with_all = ["changes", "draw", "write", "backend", "files", "case", "list", "runs"])]
+    rules: bool,
+    /// Only this function of --rules; may be given more than once
+    #[arg(long, value_name = "NAME", requires = "rules")]
+    pub(super) function: Vec<String>,
+    /// Kernel of --rules, a series or the folder of a tree; may be given more than once [default: 6.1, 6.12 and 7.3]
+    #[arg(long, value_name = "KERNEL", requires = "rules")]
+    pub(super) kernel: Vec<String>,
+    /// States that --rules draws for each function and kernel
+    #[arg(long, value_name = "N", requires = "rules", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(super) draws: u64,
     /// What is judged: sim (our rules) or code (the kernel's own code, built of the case's kernel; cases in guests)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     judged: String,
@@ -55,9 +67,9 @@ pub(super) struct ValidateArgs {
     /// Draw N cases instead of those that ship: workload, machine, kernel and features by a seeded program
     #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u64).range(1..=MAX_DRAWN))]
     draw: Option<u64>,
-    /// Seed of --draw: the same seed draws the same cases
-    #[arg(long, value_name = "S", requires = "draw", default_value_t = 1)]
-    seed: u64,
+    /// Seed of --draw and --rules: the same seed draws the same cases
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// Write the drawn cases to this folder, a file each, and run none
     #[arg(long, value_name = "DIR", requires = "draw", conflicts_with = "list")]
     write: Option<PathBuf>,
@@ -93,6 +105,10 @@ impl ValidateArgs {
             Err(Error::unknown("format", form, FORMS.iter().copied()))
         }
     }
+    /// The seed of what is drawn.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
     /// What is judged.
     pub(super) fn judged(&self) -> Result<Backend> {
         let known = [Backend::Sim, Backend::Code];
@@ -101,7 +117,7 @@ impl ValidateArgs {
     }
     fn cases(&self) -> Result<Vec<Case>> {
         let all = match (self.draw, self.files.as_slice()) {
-            (Some(n), _) => draw::draw(self.seed, n).iter().map(Drawn::case).collect::<Result<_>>()?,
+            (Some(n), _) => draw::draw(self.seed(), n).iter().map(Drawn::case).collect::<Result<_>>()?,
             (None, []) => cases::all()?,
             (None, files) => files.iter().map(|f| case::load(f)).collect::<Result<_>>()?,
         };
@@ -127,6 +143,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let option = if args.changes { "--changes" } else { "--jobs" };
         let text = format!("{option} is for runs that are made here, and --engine slurm makes none here");
         return Err(Error::input(text).help("leave one of them out"));
+    }
+    if args.seed.is_some() && args.draw.is_none() && !args.rules {
+        return Err(Error::input("--seed is for what is drawn").help("add --draw N or --rules"));
+    }
+    if args.rules {
+        return validate_rules::run(&args, form);
     }
     if args.changes {
         return validate_changes::run(&args, form);

@@ -17,6 +17,7 @@ pub mod entity;
 pub mod granularity;
 pub mod group;
 mod invariants;
+pub mod oracle;
 pub(crate) mod rules;
 pub mod runqueue;
 pub mod state;

@@ -35,7 +35,8 @@ int img_sizes(unsigned int *sizes, int count)
 	static const unsigned int all[] = {
 		sizeof(struct img_machine), sizeof(struct img_note), sizeof(struct img_view),
 		sizeof(struct img_attr), sizeof(struct img_new_task), sizeof(struct img_usage),
-		sizeof(struct img_costs), sizeof(struct img_sample),
+		sizeof(struct img_costs), sizeof(struct img_sample), sizeof(struct img_entity),
+		sizeof(struct img_question), sizeof(struct img_answer),
 	};
 	int i;
 

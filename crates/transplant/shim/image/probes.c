@@ -85,3 +85,27 @@ int probe_sysctl_bases(void) { return sysctl_init_bases(); }
 int probe_sysctl_base_table(struct ctl_table *base) { return __register_sysctl_base(base->child); }
 /* PROBE(TG_CFS_RQ) */
 struct cfs_rq *probe_tg_cfs_rq(struct task_group *tg) { return tg_cfs_rq(tg, 0); }
+/* PROBE(PICK_TASK) */
+void *probe_pick_task(struct task_struct *p) { return p->sched_class->pick_task; }
+/* PROBE(PICK_TASK_RF) */
+void *probe_pick_task_rf(struct task_struct *p, struct rq *rq) { return p->sched_class->pick_task(rq, NULL); }
+/* PROBE(PUT_PREV_NEXT) */
+void probe_put_prev(struct task_struct *p, struct rq *rq) { p->sched_class->put_prev_task(rq, p, NULL); }
+/* PROBE(WAKEUP_PREEMPT) */
+void *probe_wakeup_preempt(struct task_struct *p) { return p->sched_class->wakeup_preempt; }
+/* PROBE(LAG) */
+long probe_lag(struct sched_entity *se) { return se->vlag; }
+/* PROBE(CUSTOM_SLICE) */
+int probe_custom_slice(struct sched_entity *se) { return se->custom_slice + se->rel_deadline; }
+/* PROBE(PROTECTED_UNTIL) */
+long probe_protected(struct sched_entity *se) { return se->vprot; }
+/* PROBE(FLAT_WEIGHT) */
+struct load_weight probe_flat_weight(struct sched_entity *se) { return se->h_load; }
+/* PROBE(ZERO_VRUNTIME) */
+long probe_zero_vruntime(struct cfs_rq *cfs_rq) { return cfs_rq->zero_vruntime; }
+/* PROBE(LAST_BUDDY) */
+void *probe_last(struct cfs_rq *cfs_rq) { return cfs_rq->last == cfs_rq->skip ? cfs_rq->last : NULL; }
+/* PROBE(FAIR_SERVER) */
+int probe_fair_server(struct rq *rq) { return rq->fair_server.dl_server; }
+/* PROBE(DONOR) */
+void *probe_donor(struct rq *rq) { return &rq->donor; }

@@ -8,7 +8,7 @@ use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::Feature;
+use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::SwitchReason;
 
 impl FairRules for Cfs {
@@ -52,7 +52,7 @@ impl FairRules for Cfs {
         sys.cfs_yield(task);
     }
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
-        sys.cfs_wakeup_preempt(cpu, curr, wakee.task)
+        sys.cfs_wakeup_preempt(cpu, curr, wakee)
     }
     fn place_new(sys: &mut System<'_>, entity: EntityId) {
         sys.cfs_place_new(entity);
@@ -218,12 +218,15 @@ impl System<'_> {
     }
 
     /// Whether a task just enqueued on `cpu` preempts `curr`; marks buddies as the kernel does.
-    fn cfs_wakeup_preempt(&mut self, cpu: CpuId, curr: TaskId, wakee: TaskId) -> bool {
+    fn cfs_wakeup_preempt(&mut self, cpu: CpuId, curr: TaskId, arrival: Arrival) -> bool {
+        let wakee = arrival.task;
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
         // Whether many compete is asked of the running task's queue.
         let many = u64::from(self.fair.queues[self.fair.entities[ce].cfs_rq].nr_running)
             >= self.fixed.gran.nr_latency;
-        if self.has(Feature::NextBuddy) && many {
+        // Neither a new task nor a SCHED_IDLE one is worth a promise.
+        let idle = self.tasks[wakee].attr.policy == Policy::Idle;
+        if self.has(Feature::NextBuddy) && many && arrival.how != Enqueue::New && !idle {
             self.set_next_buddy(we);
         }
         if self.cpus[cpu].need_resched.is_some() {

@@ -155,12 +155,17 @@ impl System<'_> {
         }
     }
 
-    /// `pick_eevdf`; `protect`: the current entity's protection counts.
+    /// The entity to run next; `protect`: the current entity's protection counts.
     fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
+        let buddies = protect || !self.fixed.history.short_buddies;
+        self.pick_among(queue, protect, buddies)
+    }
+
+    /// The same; `buddies`: the `next` buddy counts.
+    fn pick_among(&self, queue: CfsRqId, protect: bool, buddies: bool) -> Option<EntityId> {
         let line = self.line(queue);
         let q = &self.fair.queues[line];
         let history = &self.fixed.history;
-        let buddies = protect || !history.short_buddies;
         // The feature decides whether protection counts or, in later kernels, how long it lasts.
         let protect = protect && (self.has(Feature::RunToParity) || history.protects_shortest);
         let current = self.line_curr(line).and_then(|c| {
@@ -352,7 +357,8 @@ impl System<'_> {
         if short && preempt::ends_protection(self.short_wakee(queue, c, w)) {
             self.end_protection(c);
         }
-        self.pick_eligible(queue, true) == Some(w)
+        // A buddy comes first when the next task is picked, not where a wakee is judged.
+        self.pick_among(queue, true, false) == Some(w)
     }
 
     /// NEXT_BUDDY as of 6.19: a wakee becomes the buddy unless there is one with an earlier deadline. It then waits for

@@ -145,7 +145,7 @@ impl System<'_> {
     }
 
     /// Puts an entity into its queue's timeline.
-    pub(super) fn line_up(&mut self, entity: EntityId) {
+    pub(in crate::fair) fn line_up(&mut self, entity: EntityId) {
         let queue = self.line(self.fair.entities[entity].cfs_rq);
         let time = self.average(queue).time();
         let timeline = &mut self.fair.queues[queue].timeline;

@@ -1,0 +1,147 @@
+//! A state as small as it can be and still show a difference: fewer entities, fewer properties, rounder numbers.
+
+use schedlab_kernel::Policy;
+use schedlab_sim::fair::oracle::{Asked, Question, State};
+
+/// Units that times are rounded to, the coarsest first, ns.
+const UNITS_NS: [i64; 4] = [1_000_000, 100_000, 10_000, 1_000];
+/// States that are tried at most.
+const MOST_TRIES: usize = 2_000;
+
+/// The smallest state that `differs`, found by one simplification after another.
+pub fn shrink(state: State, question: Question, differs: &mut dyn FnMut(&State) -> bool) -> State {
+    let (mut best, mut tries) = (state, 0);
+    loop {
+        let better = simpler(&best, question).into_iter().find(|s| {
+            tries += 1;
+            tries <= MOST_TRIES && differs(s)
+        });
+        match better {
+            Some(s) => best = s,
+            None => return best,
+        }
+    }
+}
+
+/// States that are simpler by one step, the largest steps first.
+fn simpler(s: &State, question: Question) -> Vec<State> {
+    let mut all: Vec<State> = (0..s.entities.len()).filter_map(|i| without(s, i, question)).collect();
+    let mut change = |edit: &dyn Fn(&mut State)| {
+        let mut next = s.clone();
+        edit(&mut next);
+        if next != *s {
+            all.push(next);
+        }
+    };
+    change(&|s| s.next = None);
+    change(&|s| s.last = None);
+    change(&|s| s.skip = None);
+    change(&|s| s.ran_ns = 0);
+    change(&|s| s.is_new = false);
+    change(&|s| s.sync = false);
+    for i in 0..s.entities.len() {
+        let edits: [&dyn Fn(&mut Asked); 6] = [
+            &|e| e.policy = Policy::Other,
+            &|e| e.nice = 0,
+            &|e| e.slice_ns = 0,
+            &|e| e.lag = 0,
+            &|e| e.relative = false,
+            &|e| e.protected_until = e.vruntime,
+        ];
+        edits.iter().for_each(|edit| change(&|s| edit(&mut s.entities[i])));
+    }
+    let zero = s.min_vruntime;
+    change(&|s| shift(s, -zero));
+    for unit in UNITS_NS {
+        let round = |t: i64| t.div_euclid(unit) * unit;
+        change(&|s| s.ran_ns = round(s.ran_ns as i64) as u64);
+        for i in 0..s.entities.len() {
+            let edits: [&dyn Fn(&mut Asked); 4] = [
+                &|e| protection_follows(e, |e| e.vruntime = round(e.vruntime)),
+                // A deadline stays behind the vruntime.
+                &|e| {
+                    protection_follows(e, |e| {
+                        e.deadline = round(e.deadline).max(e.deadline.min(e.vruntime + 1));
+                    });
+                },
+                &|e| e.lag = round(e.lag),
+                &|e| protection_follows(e, |e| e.protected_until = round(e.protected_until)),
+            ];
+            edits.iter().for_each(|edit| change(&|s| edit(&mut s.entities[i])));
+        }
+    }
+    all
+}
+
+/// Changes an entity. Protection that ends with its deadline, or has not begun, stays so: some kernels know no other.
+fn protection_follows(e: &mut Asked, change: impl FnOnce(&mut Asked)) {
+    let (whole, none) = (e.protected_until == e.deadline, e.protected_until == e.vruntime);
+    change(e);
+    if whole {
+        e.protected_until = e.deadline;
+    } else if none {
+        e.protected_until = e.vruntime;
+    }
+}
+
+/// Moves all vruntimes.
+fn shift(s: &mut State, by: i64) {
+    s.min_vruntime += by;
+    for e in &mut s.entities {
+        e.vruntime += by;
+        e.protected_until += by;
+        e.deadline += if e.relative { 0 } else { by };
+    }
+}
+
+/// The state without an entity, if the question can do without it.
+fn without(s: &State, gone: usize, question: Question) -> Option<State> {
+    let asked = question != Question::Pick && s.about == gone;
+    let needed = question == Question::Preempt && s.current == Some(gone);
+    if asked || needed || s.entities.len() == 1 {
+        return None;
+    }
+    let moved = |at: usize| if at > gone { at - 1 } else { at };
+    let named = |at: Option<usize>| at.filter(|at| *at != gone).map(moved);
+    let mut next = s.clone();
+    next.entities.remove(gone);
+    (next.current, next.absent) = (named(s.current), named(s.absent));
+    (next.next, next.last, next.skip) = (named(s.next), named(s.last), named(s.skip));
+    next.about = moved(s.about).min(next.entities.len() - 1);
+    Some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::draw::{Facts, state};
+    use schedlab_base::Version;
+    use schedlab_base::random::Stream;
+    use schedlab_kernel::Kernel;
+    use schedlab_machine::Machine;
+
+    fn drawn(question: Question, seed: u64) -> State {
+        let machine = Machine::load("smp-2").unwrap();
+        let facts = Facts::of(&Kernel::of(Version::new(7, 3)), &machine);
+        state(Stream::new(seed), &facts, question)
+    }
+
+    #[test]
+    fn what_a_difference_does_not_need_goes() {
+        for seed in 0..50 {
+            let s = shrink(drawn(Question::Preempt, seed), Question::Preempt, &mut |_| true);
+            assert_eq!((s.entities.len(), s.min_vruntime, s.ran_ns), (2, 0, 0), "{s:?}");
+            assert!(s.current.is_some_and(|c| c != s.about), "{s:?}");
+            assert!(s.entities.iter().all(|e| e.nice == 0 && e.slice_ns == 0 && e.policy == Policy::Other));
+        }
+    }
+
+    #[test]
+    fn what_it_needs_stays() {
+        let two_idle = |s: &State| s.entities.iter().filter(|e| e.policy == Policy::Idle).count() >= 2;
+        let found = (0..500).map(|seed| drawn(Question::Pick, seed)).find(two_idle).unwrap();
+        let s = shrink(found, Question::Pick, &mut |s| two_idle(s));
+        assert_eq!(s.entities.len(), 2, "{s:?}");
+        assert!(two_idle(&s));
+    }
+}

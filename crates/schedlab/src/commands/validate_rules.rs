@@ -1,0 +1,43 @@
+//! `schedlab validate --rules`: whether our rules decide as a kernel's own code does, one decision at a time.
+
+use super::validate::ValidateArgs;
+use crate::listener::Shown;
+use crate::output;
+use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_compare::agreement::decisions::{DECISIONS_SCHEMA, Decisions};
+use schedlab_kernel::Variant;
+use schedlab_lab::{code, rules};
+use std::path::Path;
+
+/// Kernels that are asked without a choice.
+const KERNELS: [&str; 3] = ["6.1", "6.12", "7.3"];
+
+/// Asks, and prints the result in a form of `validate`.
+///
+/// # Errors
+/// For a source that can't be had, what the kernel's code does that no kernel may, and rows that agree too seldom.
+pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
+    rules::functions(&args.function)?;
+    let named: Vec<String> = match args.kernel.as_slice() {
+        [] => KERNELS.map(str::to_owned).to_vec(),
+        named => named.to_vec(),
+    };
+    let mut rows = Vec::new();
+    for kernel in &named {
+        let image = code::image_of(&Variant::plain(kernel), Path::new(""), &Shown::new(args.quiet))?;
+        rows.extend(rules::decide(&image, &args.function, args.draws, args.seed())?);
+    }
+    let found = Decisions::of(rows);
+    match form {
+        "json" => output::json_as(DECISIONS_SCHEMA, &found)?,
+        "markdown" => {
+            return Err(Error::input("--rules has no Markdown").help("take --format table, or --json"));
+        }
+        _ => output::result(|out| schedlab_report::decisions::text(&found, out))?,
+    }
+    if found.passed {
+        return Ok(());
+    }
+    let text = "our rules do not decide as the kernel's own code often enough: 99.9 % is asked of each row";
+    Err(Error::new(ErrorKind::CheckFailed, text))
+}
