@@ -91,7 +91,7 @@ fn built_of(
     fragment: Option<(String, String)>,
 ) -> Option<Result<MadeImage>> {
     let Some(series) = found else {
-        skipped(&format!("a kernel's source package in the cache (schedlab kernel build {wanted})"));
+        skipped(format!("a kernel's source package in the cache (schedlab kernel build {wanted})"));
         return None;
     };
     let source = Source::parse(&series).unwrap();
