@@ -130,7 +130,8 @@ void img_forget_samples(void);
 
 /*
  * Verbs that may be left in the middle, after img_weave(): img_do() is the verb of that name, below, with its
- * arguments. The engine sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it may leave.
+ * arguments. The engine sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it
+ * may leave.
  */
 enum img_verb {
 	IMG_DO_IRQ_TIMER, IMG_DO_IRQ_RESCHED, IMG_DO_IRQ_CALL, IMG_DO_IDLE_ENTER, IMG_DO_IDLE_LEAVE, IMG_DO_SCHEDULE,
@@ -241,7 +242,8 @@ struct img_answer {
 	unsigned int resched;		/* 1: the current one is to give way */
 	long long vruntime, deadline;	/* of `about` */
 };
-int img_ask(const struct img_question *question, struct img_answer *answer);	/* or ENOSYS: this tree can't be asked */
+/* ENOSYS: this tree can't be asked. */
+int img_ask(const struct img_question *question, struct img_answer *answer);
 
 /* For the loader. */
 struct img_stubs {
