@@ -8,21 +8,21 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The tree of 6.1 in the cache, and a folder of objects that an image left.
-fn source() -> Option<(PathBuf, PathBuf)> {
+/// The tree of 6.1 in the cache, and the folders of objects that images left.
+fn source() -> Option<(PathBuf, Vec<PathBuf>)> {
     let folders = std::fs::read_dir(cache::folder(None).ok()?.join("sources")).ok()?;
     let is_61 = |path: &PathBuf| path.to_string_lossy().contains("/linux-source-6.1_");
     let source = folders.flatten().map(|e| e.path()).find(is_61)?;
     let is_code = |path: &PathBuf| path.to_string_lossy().contains("/obj-code-");
-    let objects = std::fs::read_dir(&source).ok()?.flatten().map(|e| e.path()).find(is_code)?;
-    Some((source.join("tree"), objects))
+    let objects = std::fs::read_dir(&source).ok()?.flatten().map(|e| e.path()).filter(is_code);
+    Some((source.join("tree"), objects.collect()))
 }
 
 /// The files of the tree that an image is made of. A whole tree would take minutes.
-fn needed(tree: &Path, objects: &Path) -> BTreeSet<String> {
+fn needed(tree: &Path, objects: &[PathBuf]) -> BTreeSet<String> {
     let prefix = format!("{}/", tree.display());
     let mut all = BTreeSet::new();
-    let mut folders = vec![objects.to_owned()];
+    let mut folders = objects.to_vec();
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(&folder).unwrap().flatten().map(|e| e.path()) {
             if path.is_dir() {
@@ -71,7 +71,7 @@ fn files_below(tree: &Path, folder: &Path, found: &mut Vec<String>) {
 }
 
 /// Commits what the build needs in the lab's folder `linux`.
-fn repository(lab: &Lab, tree: &Path, objects: &Path) {
+fn repository(lab: &Lab, tree: &Path, objects: &[PathBuf]) {
     let linux = lab.path().join("linux");
     let mut files: Vec<String> = needed(tree, objects).into_iter().collect();
     files_below(tree, tree, &mut files);
