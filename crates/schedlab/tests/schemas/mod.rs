@@ -87,6 +87,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("probe-migration", &["live machine probe --migration --even-if-busy --json --quiet"]),
     ("bisection", &[]),
     ("changes", &[]),
+    ("decisions", &[]),
     ("fetched", &[]),
     ("trial", &[]),
 ];

@@ -3,6 +3,7 @@
 
 use schedlab_compare::agreement::NotRun;
 use schedlab_compare::agreement::changes::{ChangeOutcome, ChangeResult, Changes, Moves, MustMove};
+use schedlab_compare::agreement::decisions::{Cause, DecisionRow, Decisions};
 use schedlab_compare::predicted::{Predicted, Predictions};
 use schedlab_compare::trial::{Cost, Moved};
 use schedlab_kernels::diff::Added;
@@ -18,6 +19,7 @@ pub fn of(form: &str) -> Option<Vec<Value>> {
     match form {
         "bisection" => Some(vec![named(form, &bisection())]),
         "changes" => Some(vec![named(form, &changes())]),
+        "decisions" => Some(vec![named(form, &decisions())]),
         "fetched" => Some(vec![named(form, &json!({ "fetched": [fetched()] }))]),
         "trial" => Some([None, Some("y")].map(|value| trial(form, value)).to_vec()),
         _ => None,
@@ -29,6 +31,25 @@ fn named(form: &str, value: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(value).unwrap();
     value.as_object_mut().unwrap().insert("schema".to_owned(), format!("schedlab/{form}/1").into());
     value
+}
+
+fn decisions() -> Decisions {
+    let cause = Cause {
+        needs: "a buddy".to_owned(),
+        count: 1,
+        state: vec!["task 1".to_owned()],
+        by_code: "task 1".to_owned(),
+        by_rules: "task 2".to_owned(),
+    };
+    let row = DecisionRow {
+        function: "pick".to_owned(),
+        kernel: "v6.1.192".to_owned(),
+        draws: 100,
+        same: 98,
+        rounded: 1,
+        causes: vec![cause],
+    };
+    Decisions { rows: vec![row], passed: false }
 }
 
 fn bisection() -> Bisected {
