@@ -20,7 +20,6 @@ const ORDERED: &[&[&str]] = &[
     &["rq_lock_near_ns", "rq_lock_far_ns"],
     &["probe_hit_ns", "probe_miss_near_ns", "probe_miss_far_ns"],
     &["visit_hit_ns", "visit_miss_near_ns", "visit_miss_far_ns"],
-    &["line_near_ns", "line_far_ns"],
     &["refill_near_ns_per_kb", "refill_far_ns_per_kb"],
 ];
 

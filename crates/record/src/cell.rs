@@ -245,7 +245,10 @@ mod tests {
         *features = 73_975.into();
         let read = serde_json::from_value::<Record>(stored).unwrap();
         assert_eq!(read, made);
-        let key = serde_json::json!(CellKey::of(&read));
+        let mut key = serde_json::json!(CellKey::of(&read));
+        // Our rules know nothing of what counted code costs.
+        let costs = key["machine"]["costs"].as_object_mut().unwrap();
+        costs.retain(|name, _| !Costs::OF_COUNTED_CODE.contains(&name.as_str()));
         let canonical = serde_json::json!([made.model, key]).to_string();
         assert_eq!(cell_hash(&made), content_hash(canonical.as_bytes()));
     }
