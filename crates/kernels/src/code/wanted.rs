@@ -1,7 +1,7 @@
 //! Whether an image has what a fragment of configuration asks for, where its results would mean something else.
 //!
 //! kconfig drops an option silently whose dependencies are off. A fragment that is shared with guests may name drivers
-//! and the like, which an image has no use for; these are told, and are no error.
+//! and the like, which an image has no use for; these are reported, and are not errors.
 
 use crate::kconfig;
 use schedlab_base::{Error, Result};
@@ -80,11 +80,11 @@ mod tests {
         let config = "CONFIG_HZ=250\nCONFIG_A=y\nCONFIG_MOD=y\n# CONFIG_B is not set\n";
         let of = |text: &str| unmet(&("my.config".to_owned(), text.to_owned()), config);
         assert_eq!(of("CONFIG_A=y\nCONFIG_MOD=m\nCONFIG_B=n\n# CONFIG_NOWHERE is not set\n# a word\n"), None);
-        let told =
+        let said =
             of("CONFIG_HZ=100\nCONFIG_B=y\nCONFIG_NONE=m\nCONFIG_HZ=1000\n# CONFIG_A is not set\n").unwrap();
         let words =
             "my.config asks in vain for CONFIG_HZ=1000, CONFIG_B=y, CONFIG_NONE=m, CONFIG_A=n: the release";
-        assert!(told.starts_with(words), "{told}");
+        assert!(said.starts_with(words), "{said}");
         let many: String = (0..10).map(|n| format!("CONFIG_N{n}=y\n")).collect();
         assert!(of(&many).unwrap().contains("CONFIG_N7=y and 2 more: "));
     }

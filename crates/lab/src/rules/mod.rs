@@ -1,7 +1,7 @@
 //! Our rules held against a kernel's own code, one decision at a time (`schedlab validate --rules`).
 //!
 //! A state is drawn, written into an image and into a system of our rules, and one function of the fair class is asked
-//! on both sides. Neither side goes on from its answer, so a difference is of this decision alone. A difference is
+//! on both sides. Neither side continues from its answer, so a difference is of this decision alone. A difference is
 //! made as small as it can be ([`shrink`]) and counted by what its smallest state has ([`words`]).
 //!
 //! Each function is a row of [`FUNCTIONS`]. States are drawn in [`draw`]. A process holds one image, so that each tree

@@ -3,7 +3,7 @@
  * The clock, and one clock event device a CPU. Stands for kernel/time/timekeeping.c, an architecture's clock sources
  * and its timer.
  *
- * The clock is the engine's; what the code of the verb under way has cost comes on top. The device is told an instant,
+ * The clock is the engine's; what the code of the verb under way has cost comes on top. The device is given an instant,
  * which becomes a note, and the engine calls img_irq_timer() then.
  */
 #include "image.h"

@@ -141,8 +141,8 @@ void img_leave(u64 wait_ps)
 	img_swap(&mine->top, engine_top);
 }
 
-/* Whoever left on the entered CPU goes on, up to its end or where it leaves again. */
-static void go_on(void)
+/* The verb that the entered CPU has left continues, up to its end or where it leaves again. */
+static void resume_verb(void)
 {
 	struct weave *mine = &weaves[img_cpu];
 
@@ -158,7 +158,7 @@ static void go_on(void)
 void img_continue(void)
 {
 	if (weaves[img_cpu].left)
-		go_on();
+		resume_verb();
 	else
 		img_look(0);
 }
@@ -185,7 +185,7 @@ static void finish(int but)
 		if (cpu == but || !weaves[cpu].left)
 			continue;
 		img_go(cpu);
-		go_on();
+		resume_verb();
 	}
 	finishing = was;
 	img_go(mine);
