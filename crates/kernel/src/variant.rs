@@ -303,6 +303,14 @@ impl Variant {
             all.push(Warning::new("variant.slice", text));
         }
         all.extend(effect::of_cutoffs(&self.name, self.migration_cost.is_some(), &kernel));
+        if self.level.counts() {
+            let text = format!(
+                "variant '{}': level '{}' is of the kernel's own code (backend code); our rules have constant costs",
+                self.name,
+                self.level.word()
+            );
+            all.push(Warning::new("variant.level", text));
+        }
         if let Some(setting) = self.settings.keys().next() {
             let text = format!(
                 "variant '{}': settings ({setting}) are of live systems; simulated, they do nothing",
@@ -395,6 +403,15 @@ mod tests {
         let told = v.without_effect().unwrap();
         assert_eq!((told.len(), told[0].code.as_str()), (1, "variant.settings"));
         assert!(told[0].message.contains("autogroup"), "{}", told[0].message);
+    }
+
+    #[test]
+    fn a_level_does_nothing_in_the_simulator() {
+        let mut v = Variant::plain("v6.1");
+        v.level = Level::Woven;
+        let warnings = v.without_effect().unwrap();
+        assert_eq!((warnings.len(), warnings[0].code.as_str()), (1, "variant.level"));
+        assert!(warnings[0].message.contains("'woven'"), "{}", warnings[0].message);
     }
 
     #[test]

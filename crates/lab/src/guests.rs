@@ -6,7 +6,7 @@ use crate::{patch_names, scx, variant_checks};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{Kernel, Variant};
+use schedlab_kernel::{Kernel, Level, Variant};
 use schedlab_kernels::find_qemu;
 use schedlab_machine::Machine;
 use std::collections::BTreeMap;
@@ -282,7 +282,7 @@ pub fn simulated_as(variant: &Variant, name: String, series: String) -> Result<V
         return Err(Error::input("the simulator has no sched_ext"));
     }
     // Its patches stay: the simulated kernel then asks for their features, whatever its version.
-    let bare = Variant { config: None, settings: [].into(), ..variant.clone() };
+    let bare = Variant { config: None, settings: [].into(), level: Level::Free, ..variant.clone() };
     let twin = Variant { name, kernel: series, ..bare };
     Kernel::profile(&twin.kernel)?;
     variant_checks::attributes(&twin)?;

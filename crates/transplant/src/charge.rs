@@ -1,7 +1,7 @@
 //! What the kernel's code costs, charged while it runs: instructions, and cache lines of other CPUs
 //! (`shim/image/cost.c`).
 
-use crate::abi::RawCosts;
+use crate::abi::{RawCosts, RawSample};
 use crate::blocks::{Blocks, Place};
 use crate::load::{Image, checked};
 use schedlab_base::{Error, Result};
@@ -30,6 +30,8 @@ pub(crate) struct Counted {
     /// The first byte of each function, in order.
     starts: Vec<(u64, String)>,
     end: u64,
+    /// Samples that the image no longer keeps.
+    chains: Chains,
 }
 
 /// Cost of kernel code between two samples of who calls whom, ps.
@@ -68,12 +70,19 @@ impl Counted {
         let behind = self.starts.partition_point(|(start, _)| *start <= at);
         Some(&self.starts.get(behind.checked_sub(1)?)?.1)
     }
+    /// A sample's functions, the outermost first, of an image that was loaded at `base`.
+    fn chain(&self, sample: &RawSample, base: usize) -> String {
+        let calls = sample.calls.iter().take_while(|call| !call.is_null());
+        let names = calls.filter_map(|call| self.name_at((*call as usize).checked_sub(base)? as u64));
+        let mut names: Vec<&str> = names.filter(|name| !is_of_costs(name)).collect();
+        names.reverse();
+        if names.is_empty() { VERB_END.to_owned() } else { names.join(";") }
+    }
 }
 
 /// Functions by which the image counts and leaves its stacks, which no kernel has.
 fn is_of_costs(name: &str) -> bool {
     ["img_", "__tsan_", "__sanitizer_"].iter().any(|begins| name.starts_with(begins))
-        || ["miss", "comes", "begin", "run_verb", "first"].contains(&name)
 }
 
 impl Prices {
@@ -103,7 +112,7 @@ impl Image {
         let times = vec![0; kept.len()].leak().as_mut_ptr();
         let Blocks { from, functions, starts, .. } = blocks;
         let end = from + kept.len() as u64;
-        self.counted = Some(Counted { instructions: kept, times, functions, starts, end });
+        self.counted = Some(Counted { instructions: kept, times, functions, starts, end, chains: Chains::new() });
         let raw = RawCosts {
             instructions: kept.as_ptr(),
             times,
@@ -138,10 +147,9 @@ impl Image {
         all.retain(|_, count| count.instructions > 0);
         all
     }
-    /// Who called whom, since it was asked last: a sample each 100 us of what the code has cost.
-    pub fn take_chains(&mut self) -> Chains {
-        let mut all = Chains::new();
-        let Some(counted) = &self.counted else { return all };
+    /// Takes the samples of who called whom out of the image, which would keep them all.
+    pub fn gather_chains(&mut self) {
+        let Some(counted) = &mut self.counted else { return };
         let mut count = 0;
         // SAFETY: the call writes the number, and gives so many samples, which verbs alone change.
         let samples = unsafe {
@@ -149,19 +157,16 @@ impl Image {
             if count == 0 { &[] } else { std::slice::from_raw_parts(first, count as usize) }
         };
         for sample in samples {
-            let calls = sample.calls.iter().take_while(|call| !call.is_null());
-            let names =
-                calls.filter_map(|call| counted.name_at((*call as usize).checked_sub(self.base)? as u64));
-            let mut names: Vec<&str> = names.filter(|name| !is_of_costs(name)).collect();
-            names.reverse();
-            if names.is_empty() {
-                names.push(VERB_END);
-            }
-            *all.entry(names.join(";")).or_default() += 1;
+            let chain = counted.chain(sample, self.base);
+            *counted.chains.entry(chain).or_default() += 1;
         }
         // SAFETY: the image is loaded.
         unsafe { (self.verbs.img_forget_samples)() };
-        all
+    }
+    /// Who called whom, since it was asked last: a sample each 100 us of what the code has cost.
+    pub fn take_chains(&mut self) -> Chains {
+        self.gather_chains();
+        self.counted.as_mut().map(|counted| std::mem::take(&mut counted.chains)).unwrap_or_default()
     }
     /// What the code has cost since it was taken last; less than a ns is left for the next time.
     #[inline]

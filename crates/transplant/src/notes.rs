@@ -1,10 +1,10 @@
 //! What kernel code did, as the image noted it: events for the sink, interrupts that it asked for, and the price.
 //!
-//! The price is by verb, from the machine's costs: the code itself takes no time (level `free`). A wakeup costs the
-//! enqueue and the lock of a runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs
-//! that it looked at. The search for a CPU is not priced: its probes leave no trace. Where the code is charged by what
-//! it executes, these costs are 0 ([`schedlab_machine::Costs::beside_counted_code`]), and the image says what is due.
-//! Events of one verb have the time of its start.
+//! At level `free` the price is by verb, from the machine's costs. A wakeup costs the enqueue and the lock of a
+//! runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs that it looked at. The
+//! search for a CPU is not priced: its probes leave no trace. At the other levels these costs are 0
+//! ([`schedlab_machine::Costs::beside_counted_code`]), and the image says what its code has cost.
+//! An event has the time of its verb's start, and what the code had cost before it.
 
 use crate::abi::{Note, kind};
 use crate::board::Board;

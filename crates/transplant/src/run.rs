@@ -360,6 +360,7 @@ impl Clock<'_> {
             return Ok(true);
         }
         if board.steps.is_multiple_of(LOOK_EVERY) {
+            board.kernel.image().gather_chains();
             self.progress.inspect(|clock| clock.store(at, Relaxed));
             if self.stop.is_some_and(|s| s.load(Relaxed)) {
                 (ended.at, ended.stopped) = (at, true);

@@ -4,7 +4,7 @@
 use super::group::CellRuns;
 use super::{CountedWarning, seeds};
 use schedlab_base::{Backend, Warning};
-use schedlab_kernel::Variant;
+use schedlab_kernel::{Level, Variant};
 use schedlab_record::Record;
 
 /// The compared pairs of variants, with the loads in which they are equal.
@@ -43,9 +43,13 @@ impl Equal {
             let same = |p: &Pair| (&p.base, &p.variant, &p.backend) == (from, to, &backend);
             let known = self.pairs.iter().position(same).unwrap_or_else(|| {
                 let (base, variant) = (from.clone(), to.clone());
-                let asked = first.variant.clone();
+                let mut asked = first.variant.clone();
+                if first.backend == Backend::Code {
+                    // It has an effect there.
+                    asked.level = Level::default();
+                }
                 let unnamed = |v: &Variant| Variant { name: String::new(), ..v.clone() };
-                let one_variant = unnamed(&asked) == unnamed(base_variant);
+                let one_variant = unnamed(&first.variant) == unnamed(base_variant);
                 let one_kernel = first.resolved.is_some() && first.resolved == kernel;
                 let (in_loads, loads, seeds) = (Vec::new(), 0, 0);
                 self.pairs.push(Pair {

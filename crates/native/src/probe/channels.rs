@@ -94,12 +94,12 @@ impl Apart {
     }
 }
 
-fn fault(e: io::Error) -> Error {
+pub(super) fn fault(e: io::Error) -> Error {
     Error::machine(format!("can't use a channel of our own: {e}"))
 }
 
 /// The end to read from, and the end to write to.
-fn open(kind: ChannelKind) -> Result<[OwnedFd; 2]> {
+pub(super) fn open(kind: ChannelKind) -> Result<[OwnedFd; 2]> {
     pair(kind, &mut None).map_err(fault)
 }
 

@@ -6,6 +6,8 @@
 //! ahead. How many instructions lie between two visits decides that, so a visit here computes about as many as the
 //! kernel's (290 counted in 6.1, `visit_hit_ns` of `machines/icount.toml`). Only the extra time of changed lines is
 //! measured.
+//!
+//! What one such line costs by itself is measured where the address of each read depends on the last one.
 
 use super::batches::{Batches, KnownCosts};
 use super::peer::Peer;
@@ -31,6 +33,8 @@ const CURRENT: usize = 42;
 /// Rounds of four dependent instructions in a visit, beside its reads.
 const WORK: u64 = 66;
 const PASSES: usize = 404;
+/// From one runqueue of a chain to the next. Without a common divisor with their number, all are met.
+const CHAIN_STEP: usize = 67;
 
 #[repr(align(64))]
 #[derive(Default)]
@@ -44,12 +48,15 @@ fn busy(queue: usize) -> bool {
 /// Measures what a visit costs more where `there` has changed the runqueue, under the name that the distance of the two
 /// CPUs asks for. Threads of one core report nothing: they share the lines.
 pub(super) fn measure(known: &mut KnownCosts, here: CpuId, there: CpuId) -> Result<()> {
-    let name = match distance(here, there) {
-        Some(Distance::Llc) => "visit_miss_near_ns",
-        Some(Distance::Node | Distance::Remote) => "visit_miss_far_ns",
+    let (name, line) = match distance(here, there) {
+        Some(Distance::Llc) => ("visit_miss_near_ns", "line_near_ns"),
+        Some(Distance::Node | Distance::Remote) => ("visit_miss_far_ns", "line_far_ns"),
         _ => return Ok(()),
     };
-    let (changed, unchanged) = passes(there)?;
+    let (changed, unchanged) = passes(there, chain)?;
+    let how = "112 lines that another CPU has changed, each after the last one, beside unchanged ones";
+    known.add(changed.cost(line, unchanged.median(), how));
+    let (changed, unchanged) = passes(there, pass)?;
     let hit = known.costs.visit_hit_ns;
     let sums = changed.0.iter().map(|ns| ns + hit).collect();
     let how = "3 to 5 lines of each of 112 runqueues that another CPU has changed, beside unchanged ones";
@@ -65,7 +72,7 @@ fn distance(here: CpuId, there: CpuId) -> Option<Distance> {
 }
 
 /// Passes over changed and over unchanged runqueues, ns a visit.
-fn passes(there: CpuId) -> Result<(Batches, Batches)> {
+fn passes(there: CpuId, pass: fn(&[Line]) -> u64) -> Result<(Batches, Batches)> {
     let lines: Arc<Vec<Line>> = Arc::new((0..QUEUES * STRIDE).map(|_| Line::default()).collect());
     let theirs = lines.clone();
     let peer = Peer::start(there, Attr::default(), move |_, shared| {
@@ -125,6 +132,19 @@ fn pass(lines: &[Line]) -> u64 {
     (sys::monotonic_ns() - began) / QUEUES as u64
 }
 
+/// Reads one line of each runqueue, each after the last one, in an order that no prefetcher foresees; ns a line.
+fn chain(lines: &[Line]) -> u64 {
+    let began = sys::monotonic_ns();
+    let mut queue = 0;
+    for _ in 0..QUEUES {
+        // A round's number is below 2^63, which the compiler does not know.
+        let read = lines[queue * STRIDE + FAIR].0[0].load(Relaxed) >> 63;
+        queue = (queue + CHAIN_STEP + read as usize) % QUEUES;
+    }
+    std::hint::black_box(queue);
+    (sys::monotonic_ns() - began) / QUEUES as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +158,13 @@ mod tests {
         let changed = lines.iter().filter(|line| line.0[0].load(Relaxed) == 7).count();
         assert_eq!(changed, 4 * QUEUES, "four lines of each, beside that of the counts");
         assert!(pass(&lines) > 0);
+    }
+
+    #[test]
+    fn a_chain_meets_all_runqueues() {
+        let met: std::collections::BTreeSet<usize> = (0..QUEUES).map(|i| i * CHAIN_STEP % QUEUES).collect();
+        assert_eq!(met.len(), QUEUES);
+        let lines: Vec<Line> = (0..QUEUES * STRIDE).map(|_| Line::default()).collect();
+        assert!(chain(&lines) < 1_000_000);
     }
 }

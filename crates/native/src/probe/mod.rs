@@ -9,6 +9,7 @@
 mod batches;
 mod calls;
 mod channels;
+mod instructions;
 mod lines;
 pub mod migration;
 mod pairs;
@@ -65,6 +66,7 @@ pub fn measure(effort: Effort) -> Result<Probed> {
         if !ticks.0.is_empty() {
             known.add(ticks.cost("tick_ns", 0, "what a thread that reads the clock loses once a jiffy"));
         }
+        instructions::measure(&mut known)?;
         lines::measure(&mut known, here, there)?;
         pairs::measure(&mut known, here)?;
         channels::waits(&mut known, here)?;

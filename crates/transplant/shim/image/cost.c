@@ -139,7 +139,7 @@ void img_missing_restore(const struct img_missing *missing)
 	missing_since = executed - missing->executed;
 }
 
-static noinline void comes(unsigned int ps)
+static noinline void img_comes(unsigned int ps)
 {
 	if (!missing_until)
 		missing_since = executed;
@@ -159,13 +159,13 @@ static unsigned int way_ps(unsigned int from, unsigned int to)
 }
 
 /* The line was not in this CPU's caches as it has to be. A line that nobody wrote is in the last-level cache. */
-static noinline void miss(struct line *line, bool write)
+static noinline void img_miss(struct line *line, bool write)
 {
 	unsigned int cpu = img_cpu;
 	unsigned long i;
 
 	if (!has(line, cpu)) {
-		comes(line->writer ? way_ps(cpu, line->writer - 1) : costs.line_near_ps);
+		img_comes(line->writer ? way_ps(cpu, line->writer - 1) : costs.line_near_ps);
 	} else {
 		bool others = false, far = false;
 
@@ -178,7 +178,7 @@ static noinline void miss(struct line *line, bool write)
 			far |= (rest & ~near[cpu][i]) != 0;
 		}
 		if (others)
-			comes(far ? costs.line_far_ps : costs.line_near_ps);
+			img_comes(far ? costs.line_far_ps : costs.line_near_ps);
 	}
 	if (write) {
 		for (i = 0; i < words; i++)
@@ -213,7 +213,7 @@ static __always_inline void touch(const void *address, bool write)
 	/* What is read is what is there when the line comes. */
 	may_leave();
 	if (!is_here(line, write))
-		miss(line, write);
+		img_miss(line, write);
 }
 
 /* The two halves of an atomic operation, in which nobody comes between. It waits for what is missing before. */

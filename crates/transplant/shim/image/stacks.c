@@ -158,7 +158,7 @@ bool img_outside_waits(void)
 	return waiting;
 }
 
-static void first(void)
+static void img_first(void)
 {
 	struct img_stack *mine = img_context.running;
 
@@ -182,7 +182,7 @@ void img_on_stack(void (*call)(void *argument), void *argument)
 	mine->call = call;
 	mine->argument = argument;
 	img_context.running = mine;
-	img_swap(&img_context.cpu_top, img_frame(mine->memory, first));
+	img_swap(&img_context.cpu_top, img_frame(mine->memory, img_first));
 	came_back();
 }
 

@@ -3,8 +3,8 @@
  * What the current task does, and the view of its CPU. Stands for the ends of system calls, kernel/time/hrtimer.c's
  * nanosleep and kernel/exit.c.
  *
- * A verb does its part of kernel code to the end, which is mostly schedule(). What comes behind each of them in a
- * kernel is in img_settle().
+ * A verb does its part of kernel code to the end, which is mostly schedule(); where CPUs are woven it may be left
+ * before (weave.c). What comes behind each of them in a kernel is in img_settle().
  */
 #include "image.h"
 #include <linux/interrupt.h>

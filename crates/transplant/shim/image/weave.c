@@ -17,7 +17,7 @@
 unsigned long long img_horizon_ps = ~0ULL;
 bool img_weaving;
 
-static int run_verb(int verb, u64 a, u64 b)
+static int img_run_verb(int verb, u64 a, u64 b)
 {
 	switch (verb) {
 	case IMG_DO_WAKE:
@@ -88,11 +88,11 @@ static void *engine_top;		/* where the engine's stack was left */
 static bool woven, finishing;
 static unsigned int nr_left;
 
-static void begin(void)
+static void img_begin(void)
 {
 	struct weave *mine = &weaves[img_cpu];
 
-	run_verb(mine->verb, mine->a, mine->b);
+	img_run_verb(mine->verb, mine->a, mine->b);
 	img_weaving = false;
 	img_swap(&mine->top, engine_top);
 }
@@ -111,14 +111,14 @@ int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
 	struct weave *mine = &weaves[img_cpu];
 
 	if (!woven || !may_leave)
-		return run_verb(verb, a, b);
+		return img_run_verb(verb, a, b);
 	if (mine->left)
 		img_fatal("img_do(): the CPU is in the middle of another verb");
 	mine->verb = verb;
 	mine->a = a;
 	mine->b = b;
 	img_weaving = true;
-	img_swap(&engine_top, img_frame(mine->memory, begin));
+	img_swap(&engine_top, img_frame(mine->memory, img_begin));
 	return 0;
 }
 
@@ -225,7 +225,7 @@ void img_finish(void)
 }
 int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
 {
-	return run_verb(verb, a, b);
+	return img_run_verb(verb, a, b);
 }
 void img_continue(void)
 {

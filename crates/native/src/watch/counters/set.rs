@@ -116,6 +116,10 @@ impl Set {
     pub fn why(&self, name: &str) -> Option<&str> {
         self.missing.get(name).map(String::as_str)
     }
+    /// Whether some counters leave the kernel's part out, for lack of rights.
+    pub fn counts_user_only(&self) -> bool {
+        self.user_only
+    }
     /// Whether nothing can be counted.
     pub fn is_empty(&self) -> bool {
         self.opened.is_empty()

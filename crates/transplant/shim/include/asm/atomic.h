@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_ATOMIC_H
 #define _SIM_ATOMIC_H
-/* One host thread: atomics are plain arithmetic. */
+/*
+ * One host thread: atomics are plain arithmetic. Counted code pays for the line, and no CPU comes between the halves.
+ */
 #define ARCH_ATOMIC	/* trees before lib/atomic's rework want to hear that the names begin with arch_ */
 #include <linux/types.h>
 #include <asm/cmpxchg.h>

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_PREEMPT_H
 #define _SIM_PREEMPT_H
-/* Tasks have no kernel stack, so kernel code is not left in the middle: the agent looks at the flag after each verb. */
+/*
+ * A task does not give way within a verb: the engine looks at the flag after each of them. Where CPUs are woven a verb
+ * is left for other CPUs, never for another task of its own.
+ */
 #include <asm-generic/preempt.h>
 #undef __preempt_schedule
 #undef __preempt_schedule_notrace
