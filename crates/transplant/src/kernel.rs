@@ -131,9 +131,21 @@ fn mask(cpus: &CpuSet) -> Vec<std::ffi::c_ulong> {
     words
 }
 
-/// The machine's idle states, behind the loop of poll_state.c: governors expect it as the first one. A governor that
-/// may not halt at all leaves no choice: the CPU halts at once.
+/// Whether a machine has an idle driver. With one idle state, as in a guest that halts, there is nothing to choose; the
+/// idle loop then decides by itself whether the tick stops.
+pub(crate) fn has_idle_driver(machine: &Machine) -> bool {
+    match machine.idle_governor {
+        IdleGovernor::Halt => false,
+        IdleGovernor::Haltpoll | IdleGovernor::Menu => machine.idle_states.len() > 1,
+    }
+}
+
+/// The machine's idle states, behind the loop of poll_state.c: governors expect it as the first one. None without a
+/// driver.
 fn idle_states(machine: &Machine) -> Vec<IdleState> {
+    if !has_idle_driver(machine) {
+        return Vec::new();
+    }
     let of = |state: &schedlab_machine::IdleState| IdleState {
         name: state.name.clone(),
         exit_ns: state.exit.0.min(u32::MAX.into()) as u32,
@@ -142,12 +154,8 @@ fn idle_states(machine: &Machine) -> Vec<IdleState> {
     };
     let poll = IdleState { name: "POLL".to_owned(), polls: true, ..IdleState::default() };
     // The first state of a guest under haltpoll is that loop.
-    let states = match machine.idle_governor {
-        IdleGovernor::Halt => return Vec::new(),
-        IdleGovernor::Haltpoll => machine.idle_states.get(1..).unwrap_or_default(),
-        IdleGovernor::Menu => &machine.idle_states,
-    };
-    if states.is_empty() { Vec::new() } else { std::iter::once(poll).chain(states.iter().map(of)).collect() }
+    let behind_it = usize::from(machine.idle_governor == IdleGovernor::Haltpoll);
+    std::iter::once(poll).chain(machine.idle_states[behind_it..].iter().map(of)).collect()
 }
 
 fn topology(machine: &Machine, seed: u64) -> Topology {
@@ -362,6 +370,18 @@ fn is_shim(call: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_without_a_choice_of_idle_states_has_no_driver() {
+        let names = |machine: &str| -> Vec<String> {
+            let machine = Machine::load(machine).unwrap();
+            idle_states(&machine).into_iter().map(|state| state.name).collect()
+        };
+        assert!(names("icount-8-smt").is_empty(), "a guest that halts");
+        let server = names("spr-2x56");
+        assert_eq!(server.first().map(String::as_str), Some("POLL"));
+        assert_eq!(server.len(), 1 + Machine::load("spr-2x56").unwrap().idle_states.len());
+    }
 
     #[test]
     fn the_calls_of_a_message_are_the_kernels() {

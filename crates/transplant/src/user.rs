@@ -3,6 +3,7 @@
 
 use crate::board::Board;
 use crate::cpu::{Activity, Call, Halt, Next};
+use crate::kernel::has_idle_driver;
 use crate::task::{Task, UserOp};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_machine::IdleGovernor;
@@ -191,7 +192,8 @@ impl Board<'_> {
         self.emit(cpu, EventKind::IdleEnter { state: halt.state });
         let deepest = self.machine.idle_states.len().checked_sub(1).map(|s| s as u8);
         let state = match self.machine.idle_governor {
-            IdleGovernor::Menu => halt.state.checked_sub(1),
+            IdleGovernor::Menu if has_idle_driver(self.machine) => halt.state.checked_sub(1),
+            IdleGovernor::Menu => deepest,
             IdleGovernor::Haltpoll | IdleGovernor::Halt => deepest.filter(|s| *s > 0),
         };
         let polls = halt.polls_until.is_some();

@@ -61,7 +61,7 @@ void *img_arena(unsigned long size)
 	}
 	at = arena_end;
 	if (size > arena + ARENA - at)
-		img_fatal("the kernel's memory has outgrown the range of which lines are known");
+		img_fatal("the kernel has allocated 8 GB, whose lines are known: shorten the run, or use level free");
 	arena_end += size;
 	return at;
 }

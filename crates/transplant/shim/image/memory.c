@@ -124,10 +124,13 @@ static __always_inline void *allocated(unsigned long size, void *by)
 	next += size;
 	return at;
 }
-/* Stacks are apart: accesses to them cost nothing. */
+/* Stacks are apart: accesses to them cost nothing. What grows beyond its stack faults. */
 void *img_stack_memory(void)
 {
-	return img_map(IMG_STACK_SIZE);
+	char *at = img_map(PAGE_SIZE + IMG_STACK_SIZE);
+
+	protect(at, PAGE_SIZE);
+	return at + PAGE_SIZE;
 }
 void *img_alloc(unsigned long size)
 {
