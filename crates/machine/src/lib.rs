@@ -150,6 +150,17 @@ impl Machine {
         Ok(())
     }
 
+    /// The same machine on which no step takes time, of any kernel: its CPUs are left as they are, with their siblings
+    /// and their idle states.
+    ///
+    /// # Errors
+    /// Only through faults of the table of costs.
+    pub fn without_costs(&self) -> Result<Machine> {
+        let mut machine = self.clone();
+        Costs::times().try_for_each(|name| machine.set_cost(name, 0))?;
+        Ok(machine)
+    }
+
     /// Whether its costs are guessed. They are for this host, as long as it has not been probed: its topology is its
     /// own, its costs are those of a generic machine.
     pub fn is_guessed(&self) -> bool {

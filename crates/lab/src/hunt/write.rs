@@ -6,7 +6,7 @@ use crate::experiment::{Experiment, Load, SlurmOptions, write};
 use schedlab_base::{Ns, Result};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
 use schedlab_kernel::Variant;
-use schedlab_machine::Machine;
+use schedlab_machine::{Costs, Machine};
 use schedlab_workload::Spec;
 use std::fmt::Write;
 use std::path::Path;
@@ -123,6 +123,28 @@ pub fn experiment(specimen: &Specimen, space: &Space, about: &About<'_>) -> Stri
     let _ = writeln!(out, "[workload]\nrtapp = \"{file}\"\nruntime = \"{runtime}ns\"\n");
     let _ = write!(out, "{}\n{}", write::variant(baseline), write::variant(variant));
     out
+}
+
+/// The experiment of a specimen that one kernel runs by its own code and by our rules, on a machine without costs.
+pub fn same_on_both(
+    specimen: &Specimen,
+    space: &Space,
+    (name, about): (&str, &str),
+    runtime: Ns,
+    variant: &Variant,
+) -> String {
+    let base = &space.machines[specimen.machine].0;
+    let machine = format!("{base} without costs");
+    let mut out = format!("name = {}\nabout = {}\n", write::quoted(name), write::quoted(about));
+    let _ = writeln!(out, "runs = 1\nseed = {}", super::sides::SEED);
+    let _ = writeln!(out, "machine = {}\nbackground = false", write::quoted(&machine));
+    let metrics: Vec<String> = BESIDE.iter().map(|m| write::quoted(m)).collect();
+    let _ = writeln!(out, "metrics = [{}]\n", metrics.join(", "));
+    let _ = writeln!(out, "[[machine]]\nname = {}\nbase = {}", write::quoted(&machine), write::quoted(base));
+    let costs: Vec<String> = Costs::times().map(|cost| format!("{cost} = 0")).collect();
+    let _ = writeln!(out, "costs = {{ {} }}\n", costs.join(", "));
+    let _ = writeln!(out, "[workload]\nrtapp = \"{name}.json\"\nruntime = \"{}ns\"\n", runtime.0);
+    out + &write::variant(variant)
 }
 
 /// The experiment as a value: what is read from its text in `folder`, beside its rt-app file.

@@ -1,5 +1,6 @@
 //! `schedlab hunt`: searches simulated machines for the workloads under which a change loses most, and confirms them.
 
+use super::hunt_differences;
 use crate::cli::Entry;
 use crate::code_options::CodeOptions;
 use crate::guests::GuestOptions;
@@ -11,7 +12,7 @@ use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
-use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
+use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, Sides, hunt};
 use schedlab_lab::{Backend, RunRequest, builds, code, suite};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
@@ -50,6 +51,10 @@ struct HuntArgs {
     /// A scheduler that is wrong on purpose, to see that it is found
     #[arg(long, value_name = "FAULT")]
     wrong: Option<String>,
+    /// Search for workloads under which the kernel's own code and our rules part, on machines where no step takes time,
+    /// and show the events around the first difference
+    #[arg(long, conflicts_with_all = ["baseline", "wrong", "vm", "backend"])]
+    first_difference: bool,
     /// Folder for the workloads that are found; a workload of an earlier hunt is replaced
     #[arg(long, value_name = "DIR", default_value = "hunt")]
     out: PathBuf,
@@ -80,6 +85,14 @@ impl HuntArgs {
     fn backend(&self) -> Result<Backend> {
         let found = JUDGES.into_iter().find(|b| b.name() == self.backend);
         found.ok_or_else(|| Error::unknown("backend of a hunt", &self.backend, JUDGES.map(Backend::name)))
+    }
+    /// How long the search takes.
+    fn budget(&self) -> Result<Budget> {
+        if let Some(n) = self.evals {
+            return Ok(Budget::Evals(n));
+        }
+        let time = Ns::parse(&self.budget, "s").map_err(|e| e.context("--budget"))?;
+        Ok(Budget::Time(Duration::from_nanos(time.0)))
     }
     /// Where losses are confirmed.
     fn backends(&self) -> Result<Vec<Backend>> {
@@ -117,6 +130,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let args = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     args.guest.check(if args.vm { Backend::Vm } else { args.backend()? })?;
     args.code.check(args.backend()?)?;
+    if args.first_difference {
+        return first_differences(&args);
+    }
     let fault = args.wrong.as_deref().map(Fault::find).transpose()?;
     let (mut baseline, mut variant) = of_words(&args, fault)?;
     // The experiments stand in another folder than this one.
@@ -136,13 +152,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         _ => Judge::new(baseline, variant, fault, &machines, RUNTIME)?,
     };
-    let budget = match args.evals {
-        Some(n) => Budget::Evals(n),
-        None => {
-            let time = Ns::parse(&args.budget, "s").map_err(|e| e.context("--budget"))?;
-            Budget::Time(Duration::from_nanos(time.0))
-        }
-    };
+    let budget = args.budget()?;
     if args.vm {
         // Else a machine without QEMU, or a kernel that can't be built, would be reported after the search.
         let both = [judge.baseline.clone(), judge.variant.clone()];
@@ -187,6 +197,25 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::new(ErrorKind::CheckFailed, format!("interrupted: {kept}")));
     }
     Ok(())
+}
+
+/// The search for first differences.
+fn first_differences(args: &HuntArgs) -> Result<()> {
+    let mut variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
+    variant.patch.iter_mut().chain(&mut variant.config).chain([&mut variant.kernel]).for_each(whole_path);
+    let mut machines = args.machine.clone();
+    machines.iter_mut().for_each(whole_path);
+    let image = code::image_of(&variant, Path::new(""), &Shown::new(args.quiet))?;
+    let sides = Sides::of(variant, image, &machines, RUNTIME)?;
+    let asked = hunt_differences::Asked {
+        seed: args.seed,
+        budget: args.budget()?,
+        jobs: args.jobs.unwrap_or_else(common::cpus) as usize,
+        out: &args.out,
+        json: args.json,
+        quiet: args.quiet,
+    };
+    hunt_differences::run(&sides, &asked, interrupt::stop_flag()?)
 }
 
 /// Makes a word that names a file or a folder here the whole path of it.
