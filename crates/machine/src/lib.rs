@@ -33,7 +33,7 @@ pub use turns::{TurnRule, Turns};
 pub use uncertain::{Drawn, Span};
 pub use unfit::Unfit;
 
-use schedlab_base::{CpuId, Error, Result, Version};
+use schedlab_base::{CpuId, Error, Ns, Result, Version};
 use serde::{Deserialize, Serialize};
 
 /// Where a figure of a machine comes from.
@@ -150,14 +150,16 @@ impl Machine {
         Ok(())
     }
 
-    /// The same machine on which no step takes time, of any kernel: its CPUs are left as they are, with their siblings
-    /// and their idle states.
+    /// The same machine on which no step takes time, of any kernel, nor the way out of an idle state. Governors know the
+    /// states as they are.
     ///
     /// # Errors
     /// Only through faults of the table of costs.
     pub fn without_costs(&self) -> Result<Machine> {
         let mut machine = self.clone();
         Costs::times().try_for_each(|name| machine.set_cost(name, 0))?;
+        machine.idle_states.iter_mut().for_each(|state| state.typical = Ns::ZERO);
+        machine.kernels.retain(|kernel| !kernel.costs.is_empty() || kernel.newidle_ns.is_some());
         Ok(machine)
     }
 

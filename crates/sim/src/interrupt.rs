@@ -44,7 +44,12 @@ impl System<'_> {
         match self.cpus[cpu].hard.step {
             Step::Tick => {
                 self.scheduler_tick(cpu);
-                if self.fixed.history.timers_on_ticks { self.run_timers(cpu) } else { self.leave_hard(cpu) }
+                let history = &self.fixed.history;
+                if history.timers_on_ticks || history.tick_runs_timers {
+                    self.run_timers(cpu);
+                } else {
+                    self.leave_hard(cpu);
+                }
             }
             Step::Timer => {
                 self.hrtick(cpu);

@@ -151,6 +151,15 @@ impl Difference {
         let about = format!("found by schedlab hunt: at {at} the kernel's code has {code}, our rules have {rules}");
         write::same_on_both(&self.specimen, &sides.space, (name, &about), sides.runtime, &sides.code)
     }
+    /// The file of its machine: name and text.
+    ///
+    /// # Errors
+    /// A machine that can't be written.
+    pub fn machine(&self, sides: &Sides) -> Result<(String, String)> {
+        let (name, machine) = &sides.space.machines[self.specimen.machine];
+        let text = machine.text(&format!("{} without costs", machine.name), &format!("{name} where no step takes time"))?;
+        Ok((write::machine_file(&self.specimen, &sides.space), text))
+    }
     /// Its rt-app file.
     pub fn rtapp(&self, sides: &Sides) -> String {
         write::rtapp(&self.specimen, &sides.space)

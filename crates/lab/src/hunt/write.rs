@@ -6,7 +6,7 @@ use crate::experiment::{Experiment, Load, SlurmOptions, write};
 use schedlab_base::{Ns, Result};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
 use schedlab_kernel::Variant;
-use schedlab_machine::{Costs, Machine};
+use schedlab_machine::Machine;
 use schedlab_workload::Spec;
 use std::fmt::Write;
 use std::path::Path;
@@ -133,18 +133,19 @@ pub fn same_on_both(
     runtime: Ns,
     variant: &Variant,
 ) -> String {
-    let base = &space.machines[specimen.machine].0;
-    let machine = format!("{base} without costs");
+    let machine = machine_file(specimen, space);
     let mut out = format!("name = {}\nabout = {}\n", write::quoted(name), write::quoted(about));
     let _ = writeln!(out, "runs = 1\nseed = {}", super::sides::SEED);
     let _ = writeln!(out, "machine = {}\nbackground = false", write::quoted(&machine));
     let metrics: Vec<String> = BESIDE.iter().map(|m| write::quoted(m)).collect();
     let _ = writeln!(out, "metrics = [{}]\n", metrics.join(", "));
-    let _ = writeln!(out, "[[machine]]\nname = {}\nbase = {}", write::quoted(&machine), write::quoted(base));
-    let costs: Vec<String> = Costs::times().map(|cost| format!("{cost} = 0")).collect();
-    let _ = writeln!(out, "costs = {{ {} }}\n", costs.join(", "));
     let _ = writeln!(out, "[workload]\nrtapp = \"{name}.json\"\nruntime = \"{}ns\"\n", runtime.0);
     out + &write::variant(variant)
+}
+
+/// The file of a specimen's machine without costs, which stands beside its experiment.
+pub fn machine_file(specimen: &Specimen, space: &Space) -> String {
+    format!("{}-without-costs.toml", space.machines[specimen.machine].1.name)
 }
 
 /// The experiment as a value: what is read from its text in `folder`, beside its rt-app file.

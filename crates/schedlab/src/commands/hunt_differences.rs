@@ -49,11 +49,13 @@ pub(super) fn run(sides: &Sides, asked: &Asked<'_>, stop: &AtomicBool) -> Result
     let mut all = Vec::new();
     for (number, one) in found.found.iter().enumerate() {
         let name = format!("difference-{}", number + 1);
-        let write = |ending: &str, text: String| {
-            schedlab_base::temp::write_whole(&asked.out.join(format!("{name}.{ending}")), text.as_bytes())
+        let write = |file: &str, text: String| {
+            schedlab_base::temp::write_whole(&asked.out.join(file), text.as_bytes())
         };
-        write("json", one.rtapp(sides))?;
-        write("toml", one.experiment_text(&name, sides))?;
+        let (machine_file, machine) = one.machine(sides)?;
+        write(&machine_file, machine)?;
+        write(&format!("{name}.json"), one.rtapp(sides))?;
+        write(&format!("{name}.toml"), one.experiment_text(&name, sides))?;
         all.push(as_found(one, sides, asked.out.join(format!("{name}.toml"))));
     }
     if asked.json {
