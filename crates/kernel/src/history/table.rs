@@ -81,6 +81,9 @@ mechanisms! {
         migrated_is_cold: [since("3.18")], "migrate_task_rq_fair()", Memory("3.18 and 4.4 have it"),
             with "A task that has just been moved is not cache hot for a balancer."
             without "A task that has just been moved is as hot as its last turn makes it."
+        unrun_is_cold: [since("5.10")], "task_hot()", Source("5.10, 6.1.192, 6.12.117, 7.3.4; so it is since 2.6.23: profiles before 5.10 count from the run's start"),
+            with "A task that has not run yet is not cache hot, at the start of a run either."
+            without "A task that has not run yet has last run when the run began."
         picked_is_newest: [since("4.15")], "pick_next_task_fair(), detach_tasks()", Source("4.4 to 4.15; 4.15 is a commit's"),
             with "A task that is picked becomes the newest of the CPU's list, from which a balancer takes the oldest."
             without "The CPU's list keeps the order in which tasks came, and a balancer takes the newest."

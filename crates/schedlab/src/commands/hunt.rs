@@ -13,6 +13,7 @@ use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, Sides, hunt};
+use schedlab_lab::trial::Trial;
 use schedlab_lab::{Backend, RunRequest, builds, code, suite};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
@@ -25,14 +26,20 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// Simulated length of each run.
 const RUNTIME: Ns = Ns::ms(300);
+/// The base of a patch.
+const SOURCE: &str = "6.1";
 /// The backends by which workloads are judged.
 const JUDGES: [Backend; 2] = [Backend::Sim, Backend::Code];
 
 #[derive(Args)]
 struct HuntArgs {
-    /// The kernel with its changes, as for 'suite': v6.5+SIS_FIRST_IDLE, or 6.1+patch=first-idle+SIS_FIRST_IDLE
-    #[arg(value_name = "VARIANT")]
+    /// The kernel with its changes, as for 'suite': v6.5+SIS_FIRST_IDLE, or 6.1+patch=first-idle+SIS_FIRST_IDLE; or the
+    /// file of a patch, as for 'try', which is judged by the kernel's own code against its base
+    #[arg(value_name = "VARIANT|PATCH")]
     wanted: String,
+    /// The base of a patch that is a file: a series (6.1, 6.12, 7), a tarball, or a tree of your own [default: 6.1]
+    #[arg(long, value_name = "SERIES|TREE|TARBALL", conflicts_with_all = ["baseline", "wrong", "first_difference"])]
+    source: Option<String>,
     /// What it is compared with [default: the variant's kernel without its changes]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
@@ -59,9 +66,9 @@ struct HuntArgs {
     #[arg(long, value_name = "DIR", default_value = "hunt")]
     out: PathBuf,
     /// Where workloads are judged: sim (the simulator) or code (the scheduler's own code of kernels' sources: a
-    /// series, a tree, patches)
-    #[arg(long, value_name = "BACKEND", default_value = "sim")]
-    backend: String,
+    /// series, a tree, patches) [default: code for a patch that is a file, else sim]
+    #[arg(long, value_name = "BACKEND")]
+    backend: Option<String>,
     /// Confirm in guests, too: the variant's kernel is a series, with a patch if the kernel lacks the change
     #[arg(long)]
     vm: bool,
@@ -83,8 +90,15 @@ struct HuntArgs {
 impl HuntArgs {
     /// Where workloads are judged.
     fn backend(&self) -> Result<Backend> {
-        let found = JUDGES.into_iter().find(|b| b.name() == self.backend);
-        found.ok_or_else(|| Error::unknown("backend of a hunt", &self.backend, JUDGES.map(Backend::name)))
+        let Some(word) = &self.backend else {
+            return Ok(if self.is_patch() { Backend::Code } else { Backend::Sim });
+        };
+        let found = JUDGES.into_iter().find(|b| b.name() == word);
+        found.ok_or_else(|| Error::unknown("backend of a hunt", word, JUDGES.map(Backend::name)))
+    }
+    /// Whether a patch is hunted, and not a kernel with changes.
+    fn is_patch(&self) -> bool {
+        self.source.is_some() || Path::new(&self.wanted).is_file()
     }
     /// How long the search takes.
     fn budget(&self) -> Result<Budget> {
@@ -233,6 +247,12 @@ fn of_words(
     args: &HuntArgs,
     fault: Option<&Fault>,
 ) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
+    if args.is_patch() {
+        let (source, words) = (args.source.as_deref().unwrap_or(SOURCE), [args.wanted.clone()]);
+        let patches = builds::patches(&words, source, Path::new(""))?;
+        let trial = Trial::of(source, &words, patches, None, &[])?;
+        return Ok((trial.base, trial.patched));
+    }
     if fault.is_some() {
         let variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
         let baseline = args.baseline.as_deref().map(schedlab_lab::variant_words::in_short).transpose()?;
@@ -321,9 +341,13 @@ fn print(hunt: &Hunt, findings: &[HuntFinding], judge: &Judge, args: &HuntArgs) 
     output::result(|out| {
         let (variant, baseline) = (&judge.variant.name, &judge.baseline.name);
         let (evals, shrinks) = (hunt.evals, hunt.shrink_evals);
+        let by = match &judge.images {
+            Some([image, _]) => format!(", by the kernel's own code at level {}", image.setup.level.word()),
+            None => String::new(),
+        };
         writeln!(
             out,
-            "{variant}{wrong} against {baseline}: {}, {shrinks} more to shrink them",
+            "{variant}{wrong} against {baseline}{by}: {}, {shrinks} more to shrink them",
             schedlab_base::counted(evals, "workload")
         )?;
         if hunt.fragile > 0 {

@@ -13,6 +13,7 @@ use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, input};
 use schedlab_cluster::parcel::Protocol;
 use schedlab_compare::agreement::{CaseResult, NotRun, Validation};
+use schedlab_lab::levels::level_of;
 use schedlab_lab::Backends;
 use schedlab_lab::experiment::MAX_RUNS;
 use schedlab_lab::experiment::SlurmOptions;
@@ -251,7 +252,7 @@ fn plan(args: &ValidateArgs, case: &Case) -> Result<Sides> {
             "a control has a fault of the simulator's, which the kernel's own code can't have",
         )),
         Backend::Code => {
-            let level = args.code.level()?.unwrap_or_default();
+            let level = args.code.level()?.unwrap_or(level_of("validate"));
             sides.by_code(case, level, &Shown::new(args.quiet))
         }
         _ => Ok(sides),
