@@ -544,8 +544,8 @@ mechanisms! {
             with "Timers are run by the tick, after its own work; a sleep ends at a tick."
             without "Timers have interrupts of their own (high-resolution timers)."
         tick_runs_timers: [since("5.10")], "hrtimer_interrupt(), __hrtimer_run_queues()", Source("5.10, 6.1.192, 6.12.117, 7.3.4; so it is since timers have slack (2.6.28): profiles before 5.10 run them apart"),
-            with "A tick's interrupt also runs the timers whose slack has begun."
-            without "A timer that has slack waits for an interrupt of its own, also where a tick comes in between."
+            with "A tick's interrupt also runs the timers whose slack has begun, and timers that are due behind it wait for it."
+            without "A timer that has slack waits for an interrupt of its own or of another timer, also where a tick comes in between."
         short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Source("4.15 has it not, 5.4 has it; 4.17 is from memory"),
             with "An idle CPU that is expected back within a tick keeps it."
             without "An idle CPU always stops its tick."
