@@ -55,7 +55,11 @@ mod tests {
         let (free, turns) = (machine("smp-8"), machine("icount-8-smt"));
         if cfg!(target_arch = "x86_64") {
             assert_eq!(level_on("try", &[&free]), Level::Woven);
-            assert_eq!(level_on("try", &[&free, &turns]), Level::Counted, "one level for all: they are compared");
+            assert_eq!(
+                level_on("try", &[&free, &turns]),
+                Level::Counted,
+                "one level for all: they are compared"
+            );
         }
         assert_eq!(level_on("hunt", &[&turns]), Level::Free);
     }

@@ -54,7 +54,8 @@ fn a_patch_is_hunted_swept_and_put_to_the_suite_without_a_guest() {
     lab.ok(&["run", file, "--backend", "code", "--runs", "1", "-q", "--out", "hunt/runs"]);
     lab.write("sweep.toml", SWEEP);
     let swept = lab.json(&["run", "sweep.toml", "--backend", "code", "--json", "-q"]);
-    let patched = |cell: &&serde_json::Value| cell["variant"].as_str().is_some_and(|v| v.starts_with("patched"));
+    let patched =
+        |cell: &&serde_json::Value| cell["variant"].as_str().is_some_and(|v| v.starts_with("patched"));
     assert_eq!(swept["cells"].as_array().unwrap().iter().filter(patched).count(), 2, "{swept:.500}");
     let suite = ["suite", "6.1:patch=slow.patch", "--backend", "code", "--machine", "smp-2", "--quick"];
     lab.ok(&[&suite[..], &["--load", "pipe", "-q"]].concat());

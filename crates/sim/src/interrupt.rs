@@ -77,14 +77,14 @@ impl System<'_> {
 
     /// Runs the timers of `cpu` that are due, then makes their wakeups.
     fn run_timers(&mut self, cpu: CpuId) {
-        while let Some(timer) = self.next_due(cpu) {
+        while let Some(timer) = self.next_timer(cpu) {
             self.expire(cpu, timer.fires);
         }
         self.next_wakeup(cpu, Context::Hard);
     }
 
     /// The next timer that this interrupt of `cpu` runs. What ends a slice (HRTICK) and the tick are timers, too.
-    fn next_due(&mut self, cpu: CpuId) -> Option<Timer> {
+    fn next_timer(&mut self, cpu: CpuId) -> Option<Timer> {
         let (now, c) = (self.now, &mut self.cpus[cpu]);
         let later = |at: u64| if at > now { at } else { NEVER };
         let ahead = if self.fixed.history.tick_runs_timers {

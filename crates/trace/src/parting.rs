@@ -168,9 +168,7 @@ fn done(events: &[Event], tasks: usize) -> Vec<(Deed, &'static str)> {
         }
     }
     let switched = switches.into_iter().filter(|(_, (before, after, _))| before != after);
-    deeds.extend(
-        switched.map(|(cpu, (before, after, why))| (Deed::Switched { cpu, before, after }, why)),
-    );
+    deeds.extend(switched.map(|(cpu, (before, after, why))| (Deed::Switched { cpu, before, after }, why)));
     deeds.sort_unstable_by_key(|(deed, _)| *deed);
     deeds
 }

@@ -86,7 +86,8 @@ impl<'a> CommitRuns<'a> {
         let config = if by_code { shim::OVERLAY.hash() } else { schedlab_kernels::GUEST_CONFIG.to_owned() };
         let (fragment, compiler) = (&self.question.fragment, &self.compiler);
         let kind = if counts { "\ncounts" } else { "" };
-        let key = content_hash(format!("{}\n{fragment:?}\n{config}\n{compiler}{kind}", commit.hash).as_bytes());
+        let key =
+            content_hash(format!("{}\n{fragment:?}\n{config}\n{compiler}{kind}", commit.hash).as_bytes());
         let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));
         if let Ok(path) = std::fs::read_to_string(&note).map(PathBuf::from)
             && path.is_file()

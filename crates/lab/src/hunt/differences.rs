@@ -148,7 +148,8 @@ impl Difference {
     pub fn experiment_text(&self, name: &str, sides: &Sides) -> String {
         let [code, rules] = &self.kinds;
         let at = self.parted.parting.at;
-        let about = format!("found by schedlab hunt: at {at} the kernel's code has {code}, our rules have {rules}");
+        let about =
+            format!("found by schedlab hunt: at {at} the kernel's code has {code}, our rules have {rules}");
         write::same_on_both(&self.specimen, &sides.space, (name, &about), sides.runtime, &sides.code)
     }
     /// The file of its machine: name and text.
@@ -157,7 +158,8 @@ impl Difference {
     /// A machine that can't be written.
     pub fn machine(&self, sides: &Sides) -> Result<(String, String)> {
         let (name, machine) = &sides.space.machines[self.specimen.machine];
-        let text = machine.text(&format!("{} without costs", machine.name), &format!("{name} where no step takes time"))?;
+        let text = machine
+            .text(&format!("{} without costs", machine.name), &format!("{name} where no step takes time"))?;
         Ok((write::machine_file(&self.specimen, &sides.space), text))
     }
     /// Its rt-app file.

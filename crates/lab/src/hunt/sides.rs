@@ -69,8 +69,10 @@ impl Sides {
     /// A variant that our rules do not know, and an unknown machine.
     pub fn of(code: Variant, image: CodeImage, machines: &[String], runtime: Ns) -> Result<Sides> {
         if !code.level.is_free() {
-            return Err(Error::input("first differences are looked for at level free, where code takes no time")
-                .help("leave out --level"));
+            return Err(Error::input(
+                "first differences are looked for at level free, where code takes no time",
+            )
+            .help("leave out --level"));
         }
         let series = Version::new(image.version.major, image.version.minor).to_string();
         let rules = guests::simulated_as(&code, "our rules".to_owned(), series)?;

@@ -8,11 +8,11 @@ use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, Error, Result, counted};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
-use schedlab_lab::levels::level_of;
 use schedlab_lab::bisect::{
     Bisected, CommitQuestion, CommitRuns, Measure, MeasuredCommit, Repository, Side, bisect,
 };
 use schedlab_lab::experiment::Part;
+use schedlab_lab::levels::level_of;
 use schedlab_lab::{RunRequest, builds, trial};
 use schedlab_report::number;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         request: RunRequest {
             part: args.part(),
             guest: args.keep.guest.setup()?,
-            level: Some(args.code.level()?.unwrap_or(level_of("bisect"))).filter(|_| backend == Backend::Code),
+            level: Some(args.code.level()?.unwrap_or(level_of("bisect")))
+                .filter(|_| backend == Backend::Code),
             out: args.keep.out.clone(),
             ..RunRequest::trial(backend)
         },
@@ -147,7 +148,10 @@ fn print(out: &mut dyn std::io::Write, found: &Bisected, args: &BisectArgs) -> s
     let on = Path::new(&args.machine).display();
     let level = match args.code.level() {
         _ if args.backend != Backend::Code.name() => String::new(),
-        level => format!(", by the scheduler's code at level {}", level.ok().flatten().unwrap_or(level_of("bisect")).word()),
+        level => format!(
+            ", by the scheduler's code at level {}",
+            level.ok().flatten().unwrap_or(level_of("bisect")).word()
+        ),
     };
     writeln!(out, "{} of {} on {on}{level}: {good} before, {bad} after\n", args.metric, args.load)?;
     found.steps.iter().try_for_each(|step| writeln!(out, "  {}", words(step)))?;

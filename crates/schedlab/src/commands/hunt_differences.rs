@@ -161,7 +161,11 @@ fn print(
         counted(found.drawn, "workload")
     )?;
     for one in all {
-        writeln!(out, "\n{} of {parted}: the code has {}, our rules have {}", one.workloads, one.code, one.rules)?;
+        writeln!(
+            out,
+            "\n{} of {parted}: the code has {}, our rules have {}",
+            one.workloads, one.code, one.rules
+        )?;
         let whole = if one.shrunk_to_the_end { "" } else { ", not shrunk to the end" };
         let tasks = counted(u64::from(one.tasks), "task");
         writeln!(out, "  on {}, {tasks}, of {} at first{whole}:", one.machine, one.tasks_before)?;
