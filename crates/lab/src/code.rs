@@ -55,6 +55,15 @@ impl CodeImage {
     pub fn open(object: &Path) -> Result<CodeImage> {
         CodeImage::of(&code::open(object.parent().unwrap_or(Path::new(".")))?, None)
     }
+    /// The image in the cache with that shared object, which counts, and beside it the one that does not.
+    ///
+    /// # Errors
+    /// When a folder is not an image's.
+    pub fn counted(object: &Path, plain: &Path, level: Level) -> Result<CodeImage> {
+        let open = |object: &Path| code::open(object.parent().unwrap_or(Path::new(".")));
+        let image = CodeImage::of(&open(object)?, Some(&open(plain)?))?;
+        Ok(CodeImage { setup: CodeSetup { level, ..image.setup }, ..image })
+    }
     /// The image that made a stored run, from the cache.
     ///
     /// # Errors

@@ -28,12 +28,21 @@ impl CodeEvents {
     /// # Errors
     /// Those of the run, and findings that are not the record's.
     pub fn of(cell: &Cell, record: &Record, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
+        let Some((events, made)) = CodeEvents::made(cell, record.seed, stop)? else { return Ok(None) };
+        check_same(&record.found, &made.found)?;
+        Ok(Some(events))
+    }
+
+    /// Makes a run; its events and its record. `None`: `stop` ended it.
+    ///
+    /// # Errors
+    /// Those of the run.
+    pub fn made(cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<(CodeEvents, Record)>> {
         let folder = TempFolder::create(&std::env::temp_dir(), PREFIX, 0o700)?;
         let keep_events_in = Some(folder.path.clone());
         let options = RunOptions { keep_events_in, keep_details: true, ..RunOptions::default() };
-        let Some(made) = code::run(cell, record.seed, &options, stop)? else { return Ok(None) };
-        check_same(&record.found, &made.record.found)?;
-        Ok(made.events.map(|file| CodeEvents { file, _folder: folder }))
+        let Some(made) = code::run(cell, seed, &options, stop)? else { return Ok(None) };
+        Ok(made.events.map(|file| (CodeEvents { file, _folder: folder }, made.record)))
     }
 
     /// Gives the events to a sink; the run's end, or `None` where `stop` ended that.

@@ -72,6 +72,7 @@ pub mod here;
 pub mod hunt;
 pub mod instruction_counts;
 pub mod knee;
+pub mod levels;
 pub mod listener;
 pub mod machines;
 pub mod memory_estimate;

@@ -24,8 +24,10 @@ use serde::Serialize;
 use std::path::Path;
 
 const LOADS: &str = include_str!("../../../suite/try.toml");
-/// The machines: flat, and two nodes with two threads a core.
-pub const MACHINES: &[&str] = &["smp-8", "icount-8-smt"];
+/// The machines: flat, and two nodes with two threads a core. In guests the latter's CPUs take turns, which woven code
+/// can't.
+const MACHINES: &[&str] = &["smp-8", "icount-8-smt"];
+const MACHINES_OF_CODE: &[&str] = &["smp-8", "x5570-2x4-smt"];
 /// Runs of each load and variant.
 pub const RUNS: u64 = 6;
 /// What is used for more runs unless the user says otherwise: half as many as at the first look. A number of runs, and
@@ -40,6 +42,11 @@ pub fn backend(name: &str) -> Result<Backend> {
     let built = [Backend::Vm, Backend::Code];
     let found = built.into_iter().find(|b| b.name() == name);
     found.ok_or_else(|| Error::unknown("backend for built kernels", name, built.map(Backend::name)))
+}
+
+/// The machines of a trial on a backend, unless others are named.
+pub fn machines(backend: Backend) -> &'static [&'static str] {
+    if backend == Backend::Code { MACHINES_OF_CODE } else { MACHINES }
 }
 
 /// What is tried.
@@ -103,13 +110,11 @@ impl Trial {
         };
         Ok(Trial { patches, features, counters: counters.into_iter().map(|c| c.0).collect(), base, patched })
     }
-    /// The experiment; paths in the variants are relative to the current folder.
+    /// The experiment on these machines; paths in the variants are relative to the current folder.
     ///
     /// # Errors
     /// For an unknown machine.
     pub fn experiment(&self, machines: &[String], host_cpus: u64) -> Result<Experiment> {
-        let usual: Vec<String> = MACHINES.iter().map(|m| (*m).to_owned()).collect();
-        let machines = if machines.is_empty() { &usual } else { machines };
         let template = Template {
             loads: LOADS,
             runs: Some(RUNS),
@@ -274,7 +279,8 @@ mod tests {
 
     #[test]
     fn its_experiment_has_both_variants_on_both_machines() {
-        let experiment = trial(WITH_FEATURE, &[]).unwrap().experiment(&[], 2).unwrap();
+        let usual: Vec<String> = machines(Backend::Vm).iter().map(|name| (*name).to_owned()).collect();
+        let experiment = trial(WITH_FEATURE, &[]).unwrap().experiment(&usual, 2).unwrap();
         assert_eq!((experiment.variants.len(), experiment.machines.len()), (2, 2));
         assert_eq!((experiment.baseline.as_str(), experiment.runs), ("off", RUNS));
         assert!(experiment.loads.len() >= 2 * 8);

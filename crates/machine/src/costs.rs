@@ -265,6 +265,12 @@ impl Costs {
         "fork_visit_ns",
     ];
 
+    /// The names of the costs that are times, of a step or of an amount of memory.
+    pub fn times() -> impl Iterator<Item = &'static str> {
+        let is_time = |name: &&str| ["_ns", "_ps", "_ns_per_kb"].iter().any(|unit| name.ends_with(unit));
+        Costs::TABLE.iter().map(|row| row.name).filter(is_time)
+    }
+
     /// The costs that are left where the scheduler's code is charged by what it executes: programs, system calls,
     /// hardware, and the code of an architecture.
     pub fn beside_counted_code(&self) -> Costs {

@@ -33,7 +33,7 @@ pub use turns::{TurnRule, Turns};
 pub use uncertain::{Drawn, Span};
 pub use unfit::Unfit;
 
-use schedlab_base::{CpuId, Error, Result, Version};
+use schedlab_base::{CpuId, Error, Ns, Result, Version};
 use serde::{Deserialize, Serialize};
 
 /// Where a figure of a machine comes from.
@@ -148,6 +148,19 @@ impl Machine {
         self.kernels.iter_mut().for_each(|k| k.costs.retain(|(n, _)| n != name));
         self.states(name);
         Ok(())
+    }
+
+    /// The same machine on which no step takes time, of any kernel, nor the way out of an idle state. Governors know the
+    /// states as they are.
+    ///
+    /// # Errors
+    /// Only through faults of the table of costs.
+    pub fn without_costs(&self) -> Result<Machine> {
+        let mut machine = self.clone();
+        Costs::times().try_for_each(|name| machine.set_cost(name, 0))?;
+        machine.idle_states.iter_mut().for_each(|state| state.typical = Ns::ZERO);
+        machine.kernels.retain(|kernel| !kernel.costs.is_empty() || kernel.newidle_ns.is_some());
+        Ok(machine)
     }
 
     /// Whether its costs are guessed. They are for this host, as long as it has not been probed: its topology is its

@@ -1,5 +1,6 @@
 //! The commands, and the way from the words of the command line to one of them.
 
+use crate::code_options::with_level;
 use crate::{colour, commands, common, fault, output};
 use clap::{Arg, ArgMatches, ColorChoice, Command};
 use schedlab_base::Result;
@@ -143,7 +144,7 @@ pub fn command() -> Command {
                 .default_value("auto")
                 .help("Colours for verdicts: auto (on a terminal, unless NO_COLOR is set), always or never"),
         )
-        .subcommands(commands().map(|c| (c.command)()))
+        .subcommands(commands().map(|c| with_level((c.command)())))
 }
 
 /// Parses the command line and runs the command.

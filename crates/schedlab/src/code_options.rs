@@ -1,15 +1,16 @@
 //! Options of the code backend: how the time of the kernel's own code is charged.
 
-use clap::Args;
+use clap::{Args, Command};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::{Level, Variant};
 use schedlab_lab::Backend;
+use schedlab_lab::levels::LEVELS;
 
 /// How the kernel's own code is charged.
 #[derive(Args, Default)]
 pub struct CodeOptions {
     /// How the time of the kernel's own code is charged: free (constants by verb), counted (what it executes), woven
-    /// (CPUs also act while another one is in kernel code), exact (a check of woven) [default: free]
+    /// (CPUs also act while another one is in kernel code), exact (a check of woven)
     #[arg(
         long,
         global = true,
@@ -17,6 +18,19 @@ pub struct CodeOptions {
         value_name = "LEVEL"
     )]
     level: Option<String>,
+}
+
+/// A command whose help of `--level` names the level that it has by itself.
+pub fn with_level(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let Some(own) = LEVELS.iter().find(|one| one.command == name) else { return command };
+    if !command.get_arguments().any(|arg| arg.get_id() == "level") {
+        return command;
+    }
+    command.mut_arg("level", |arg| {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        arg.help(format!("{help} [default: {}, for {name} asks {}]", own.level.word(), own.asks))
+    })
 }
 
 impl CodeOptions {

@@ -6,6 +6,7 @@ mod cluster;
 mod code;
 mod code_again;
 mod code_bisect;
+mod code_hunt;
 mod code_levels;
 mod code_rules;
 mod commands;

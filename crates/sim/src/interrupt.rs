@@ -5,7 +5,7 @@ use crate::costs::enqueue_on_ns;
 use crate::frame::{Frame, Step, Sys};
 use crate::system::{Context, System};
 use crate::task::TaskState;
-use crate::timer::Fires;
+use crate::timer::{Fires, Timer};
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
 use schedlab_world::engine::NEVER;
@@ -44,7 +44,12 @@ impl System<'_> {
         match self.cpus[cpu].hard.step {
             Step::Tick => {
                 self.scheduler_tick(cpu);
-                if self.fixed.history.timers_on_ticks { self.run_timers(cpu) } else { self.leave_hard(cpu) }
+                let history = &self.fixed.history;
+                if history.timers_on_ticks || history.tick_runs_timers {
+                    self.run_timers(cpu);
+                } else {
+                    self.leave_hard(cpu);
+                }
             }
             Step::Timer => {
                 self.hrtick(cpu);
@@ -72,10 +77,22 @@ impl System<'_> {
 
     /// Runs the timers of `cpu` that are due, then makes their wakeups.
     fn run_timers(&mut self, cpu: CpuId) {
-        while let Some(timer) = self.cpus[cpu].timers.expire(self.now) {
+        while let Some(timer) = self.next_timer(cpu) {
             self.expire(cpu, timer.fires);
         }
         self.next_wakeup(cpu, Context::Hard);
+    }
+
+    /// The next timer that this interrupt of `cpu` runs. What ends a slice (HRTICK) and the tick are timers, too.
+    fn next_timer(&mut self, cpu: CpuId) -> Option<Timer> {
+        let (now, c) = (self.now, &mut self.cpus[cpu]);
+        let later = |at: u64| if at > now { at } else { NEVER };
+        let ahead = if self.fixed.history.tick_runs_timers {
+            later(c.tick_at).min(later(c.hrtick_at))
+        } else {
+            NEVER
+        };
+        c.timers.expire_before(now, ahead)
     }
 
     /// A timer of `cpu` has fired.

@@ -1,7 +1,8 @@
 //! hrtimers of one CPU: a sleep belongs to the CPU it was started on, as in the kernel.
 //!
 //! Ordered by hard expiry (soft expiry plus slack). An interrupt is programmed for the earliest hard expiry; when it
-//! comes, timers are run from the front until one's soft expiry is still ahead. Times are ns.
+//! comes, timers are run from the front until one's soft expiry is still ahead. Ticks are timers without slack in the
+//! same order (`tick_runs_timers`). Times are ns.
 //!
 //! Before 2.6.21 ticks run timers (`timers_on_ticks`): [`at_tick`] is the tick of one.
 
@@ -85,9 +86,10 @@ impl TimerQueue {
     fn look(&mut self) {
         self.due = self.pending.peek().map_or(NEVER, |t| t.hard);
     }
-    /// Takes the next timer that may fire at `now`.
-    pub fn expire(&mut self, now: u64) -> Option<Timer> {
-        let fires = self.pending.peek().is_some_and(|t| t.soft <= now);
+    /// Takes the next timer that may fire at `now`. Another timer of the CPU, such as its tick, is due at `ahead`: those
+    /// that stand behind it wait for it.
+    pub fn expire_before(&mut self, now: u64, ahead: u64) -> Option<Timer> {
+        let fires = self.pending.peek().is_some_and(|t| t.soft <= now && (t.hard <= now || t.hard < ahead));
         let timer = fires.then(|| self.pending.pop()).flatten();
         self.look();
         timer
@@ -122,9 +124,24 @@ mod tests {
         q.start(wakes(2), 140, 50);
         q.start(wakes(3), 151, 50);
         assert_eq!(q.due(), 150, "an alone timer fires at the end of its slack");
-        let fired: Vec<Fires> = std::iter::from_fn(|| q.expire(150)).map(|t| t.fires).collect();
+        let fired: Vec<Fires> = std::iter::from_fn(|| q.expire_before(150, NEVER)).map(|t| t.fires).collect();
         assert_eq!(fired, [wakes(1), wakes(2)], "the second's soft expiry had passed; the third's not");
         assert_eq!(q.due(), 201);
+    }
+
+    #[test]
+    fn a_timer_behind_the_tick_waits_for_it() {
+        let mut q = TimerQueue::default();
+        q.start(wakes(1), 3_927, 50);
+        q.start(wakes(2), 3_965, 50);
+        let fired = |timer: Option<Timer>| timer.map(|t| t.fires);
+        assert_eq!(fired(q.expire_before(3_977, 4_000)), Some(wakes(1)));
+        assert_eq!(
+            fired(q.expire_before(3_977, 4_000)),
+            None,
+            "its slack has begun, and the tick is due first"
+        );
+        assert_eq!(fired(q.expire_before(4_000, 8_000)), Some(wakes(2)), "the tick runs it");
     }
 
     #[test]
@@ -145,7 +162,7 @@ mod tests {
         q.cancel(51);
         let mut want: Vec<u32> = (0..100).filter(|t| *t != 50).collect();
         want.sort_by_key(|t| t * 37 % 10 + t % 3);
-        let fired: Vec<Fires> = std::iter::from_fn(|| q.expire(20)).map(|t| t.fires).collect();
+        let fired: Vec<Fires> = std::iter::from_fn(|| q.expire_before(20, NEVER)).map(|t| t.fires).collect();
         assert_eq!(fired, want.into_iter().map(wakes).collect::<Vec<_>>());
     }
 
@@ -154,6 +171,6 @@ mod tests {
         let mut q = TimerQueue::default();
         let n = q.start(wakes(1), 100, 0);
         q.cancel(n);
-        assert_eq!((q.due(), q.expire(200)), (NEVER, None));
+        assert_eq!((q.due(), q.expire_before(200, NEVER)), (NEVER, None));
     }
 }

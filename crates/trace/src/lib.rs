@@ -9,6 +9,7 @@ pub mod counter;
 pub mod ctf;
 pub mod event;
 pub mod kept;
+pub mod parting;
 pub mod perfetto;
 pub mod points;
 pub mod reason;

@@ -177,6 +177,7 @@ void img_resume(void);			/* a call that was left in the middle continues */
 /* Tasks; the entered CPU is the caller's. */
 int img_task_new(const struct img_new_task *task);	/* pid, or a negative errno; not yet woken */
 void img_task_start(int pid);		/* wake_up_new_task() */
+void img_task_slept(int pid);		/* a queued fair task of ordinary policy sleeps, and wakes up on its CPU */
 int img_wake(int pid, int sync);	/* 1: it was asleep */
 int img_set_attr(int pid, const struct img_attr *attr);
 int img_set_affinity(int pid, const unsigned long *allowed);	/* the caller may sleep in the middle: IMG_V_PARKED */

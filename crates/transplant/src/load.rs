@@ -471,6 +471,11 @@ impl Image {
         // SAFETY: as in `group_new`.
         checked(unsafe { (self.verbs.img_group_move)(pid, group) }).map(drop)
     }
+    /// A fair task that is queued and has not run yet sleeps, and wakes up on its CPU.
+    pub fn task_slept(&mut self, pid: i32) {
+        // SAFETY: as for every verb.
+        unsafe { (self.verbs.img_task_slept)(pid) }
+    }
     /// Gives a task's thread group a session: an autogroup of its own, if these are on.
     ///
     /// # Errors

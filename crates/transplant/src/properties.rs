@@ -156,6 +156,10 @@ impl Board<'_> {
         if attr != Attr::default() {
             self.set_attr(first, task, attr);
         }
+        if (group != ROOT_GROUP || attr != Attr::default()) && attr.policy.is_fair() && self.fault.is_none() {
+            // It sleeps until the start. The wakeup gives it a place by its own attributes.
+            self.kernel.image().task_slept(pid);
+        }
         self.tasks[task].life = Life::Alive;
         self.take_outside_notes(first);
     }

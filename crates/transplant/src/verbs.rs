@@ -59,6 +59,7 @@ verbs! {
     img_group_throttled(c_int) -> u64;
     img_group_move(c_int, c_int) -> c_int;
     img_session_new(c_int) -> c_int;
+    img_task_slept(c_int);
     img_feature(*const c_char, c_int) -> c_int;
     img_feature_name(c_int, *mut c_int) -> *const c_char;
     img_tunable(*const c_char, *const c_char) -> c_int;

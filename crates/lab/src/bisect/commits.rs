@@ -79,12 +79,15 @@ impl<'a> CommitRuns<'a> {
         let compiler = schedlab_kernels::compiler()?;
         Ok(CommitRuns { repository, question, listener, report, checkout, cache, compiler, _lock: lock })
     }
-    /// The kernel of a commit, from the cache or built now. A note in the cache maps the commit to its build.
-    fn image(&self, commit: &Commit) -> Result<PathBuf> {
+    /// The kernel of a commit, from the cache or built now; `counts`: the image of its code that counts what it executes.
+    /// A note in the cache maps the commit to its build.
+    fn image(&self, commit: &Commit, counts: bool) -> Result<PathBuf> {
         let by_code = self.by_code();
         let config = if by_code { shim::OVERLAY.hash() } else { schedlab_kernels::GUEST_CONFIG.to_owned() };
         let (fragment, compiler) = (&self.question.fragment, &self.compiler);
-        let key = content_hash(format!("{}\n{fragment:?}\n{config}\n{compiler}", commit.hash).as_bytes());
+        let kind = if counts { "\ncounts" } else { "" };
+        let key =
+            content_hash(format!("{}\n{fragment:?}\n{config}\n{compiler}{kind}", commit.hash).as_bytes());
         let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));
         if let Ok(path) = std::fs::read_to_string(&note).map(PathBuf::from)
             && path.is_file()
@@ -99,7 +102,7 @@ impl<'a> CommitRuns<'a> {
         let source = Source::parse(&self.checkout.to_string_lossy())?;
         let (patches, fragment) = (Vec::new(), fragment.clone());
         let path = if by_code {
-            let recipe = CodeRecipe { source, patches, fragment, counts: false };
+            let recipe = CodeRecipe { source, patches, fragment, counts };
             code::build(&recipe, &self.cache, self.listener)?.image.object
         } else {
             let recipe = Recipe { source, patches, fragment };
@@ -115,21 +118,30 @@ impl CommitRuns<'_> {
         self.question.request.backend == Backend::Code
     }
     /// The variant of an experiment of one commit with its image, for the kernel's own code; nothing for guests.
-    fn driven(&self, experiment: &Experiment, object: &Path) -> Result<Vec<Driven>> {
-        let variants = experiment.variants.iter().filter(|_| self.by_code());
-        let one = |v: &Variant| {
-            Ok(Driven { variant: v.clone(), image: CodeImage::open(object)?, of: Some(v.name.clone()) })
+    fn driven(&self, commit: &Commit, experiment: &Experiment, object: &Path) -> Result<Vec<Driven>> {
+        if !self.by_code() {
+            return Ok(Vec::new());
+        }
+        let level = self.question.request.level.unwrap_or_default();
+        let image = match level.counts() {
+            true => CodeImage::counted(&self.image(commit, true)?, object, level)?,
+            false => CodeImage::open(object)?,
         };
-        variants.map(one).collect()
+        let one = |v: &Variant| Driven {
+            variant: Variant { level, ..v.clone() },
+            image: image.clone(),
+            of: Some(v.name.clone()),
+        };
+        Ok(experiment.variants.iter().map(one).collect())
     }
 }
 
 impl Meter for CommitRuns<'_> {
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
-        let image = self.image(commit)?;
+        let image = self.image(commit, false)?;
         let CommitQuestion { machine, metric, request, options, .. } = &self.question;
         let experiment = trial::alone(&commit.hash[..12], &image, machine, here::cpus())?;
-        let driven = self.driven(&experiment, &image)?;
+        let driven = self.driven(commit, &experiment, &image)?;
         let wanted = Options { runs: Some(runs), ..request.wanted };
         // Guests at rest are kept as long as their executor: those of this commit end with its runs.
         let backends = Backends::new(options.clone());

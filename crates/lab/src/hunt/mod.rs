@@ -10,19 +10,23 @@
 //! cuts the same sequence of batches elsewhere.
 
 mod change;
+pub mod differences;
 pub mod faults;
 mod judge;
 pub mod score;
 mod search;
 mod shrink;
+pub mod sides;
 pub mod space;
 pub mod specimen;
 mod survive;
 pub mod write;
 
+pub use differences::{Difference, Differences, differences};
 pub use faults::Fault;
 pub use judge::Judge;
 pub use score::{Class, Loss};
+pub use sides::Sides;
 pub use space::Space;
 
 use crate::experiment::Experiment;

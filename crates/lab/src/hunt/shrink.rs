@@ -7,6 +7,7 @@
 
 use super::judge::{Judge, judged};
 use super::score::{Class, Loss, score};
+use super::space::Space;
 use super::specimen::{Cpus, Policy, Rest, Specimen};
 use schedlab_base::Result;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 /// The part of the first loss that each step keeps.
 const KEPT: f64 = 0.8;
 /// Neighbours that are evaluated together; a constant, so that the steps don't depend on the number of threads.
-const AT_ONCE: usize = 4;
+pub const AT_ONCE: usize = 4;
 
 /// A specimen that was shrunk.
 pub struct Shrunk {
@@ -40,7 +41,7 @@ pub fn shrunk(
     let least = KEPT * loss.units;
     let mut best = Shrunk { specimen: first.clone(), loss: loss.clone(), evals: 0, whole: false };
     'step: loop {
-        let all = simpler(&best.specimen, judge);
+        let all = simpler(&best.specimen, &judge.space);
         // Neighbours are tried a few at a time, so that CPUs have work; the first in the order is taken.
         for some in all.chunks(AT_ONCE) {
             if over() {
@@ -121,7 +122,7 @@ fn round(us: u32) -> u32 {
 }
 
 /// Simpler neighbours, in the order in which they are tried.
-fn simpler(of: &Specimen, judge: &Judge) -> Vec<Specimen> {
+pub fn simpler(of: &Specimen, space: &Space) -> Vec<Specimen> {
     let mut all: Vec<Specimen> = Vec::new();
     if of.kinds.len() > 1 {
         all.extend((0..of.kinds.len()).map(|gone| of.without(gone)));
@@ -164,7 +165,7 @@ fn simpler(of: &Specimen, judge: &Judge) -> Vec<Specimen> {
             all.push(changed);
         }
     }
-    let all = all.into_iter().map(|s| s.mended(&judge.space)).filter(|s| size(s) < size(of));
+    let all = all.into_iter().map(|s| s.mended(space)).filter(|s| size(s) < size(of));
     let mut once: Vec<Specimen> = Vec::new();
     for specimen in all {
         if !once.contains(&specimen) {

@@ -125,6 +125,29 @@ pub fn experiment(specimen: &Specimen, space: &Space, about: &About<'_>) -> Stri
     out
 }
 
+/// The experiment of a specimen that one kernel runs by its own code and by our rules, on a machine without costs.
+pub fn same_on_both(
+    specimen: &Specimen,
+    space: &Space,
+    (name, about): (&str, &str),
+    runtime: Ns,
+    variant: &Variant,
+) -> String {
+    let machine = machine_file(specimen, space);
+    let mut out = format!("name = {}\nabout = {}\n", write::quoted(name), write::quoted(about));
+    let _ = writeln!(out, "runs = 1\nseed = {}", super::sides::SEED);
+    let _ = writeln!(out, "machine = {}\nbackground = false", write::quoted(&machine));
+    let metrics: Vec<String> = BESIDE.iter().map(|m| write::quoted(m)).collect();
+    let _ = writeln!(out, "metrics = [{}]\n", metrics.join(", "));
+    let _ = writeln!(out, "[workload]\nrtapp = \"{name}.json\"\nruntime = \"{}ns\"\n", runtime.0);
+    out + &write::variant(variant)
+}
+
+/// The file of a specimen's machine without costs, which stands beside its experiment.
+pub fn machine_file(specimen: &Specimen, space: &Space) -> String {
+    format!("{}-without-costs.toml", space.machines[specimen.machine].1.name)
+}
+
 /// The experiment as a value: what is read from its text in `folder`, beside its rt-app file.
 ///
 /// # Errors

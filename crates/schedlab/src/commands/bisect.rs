@@ -2,6 +2,7 @@
 
 use super::trial::TrialOptions;
 use crate::cli::Entry;
+use crate::code_options::CodeOptions;
 use crate::listener::Shown;
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -11,6 +12,7 @@ use schedlab_lab::bisect::{
     Bisected, CommitQuestion, CommitRuns, Measure, MeasuredCommit, Repository, Side, bisect,
 };
 use schedlab_lab::experiment::Part;
+use schedlab_lab::levels::level_of;
 use schedlab_lab::{RunRequest, builds, trial};
 use schedlab_report::number;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,8 @@ struct BisectArgs {
     #[arg(long, value_name = "FRAGMENT")]
     config: Option<String>,
     #[command(flatten)]
+    code: CodeOptions,
+    #[command(flatten)]
     keep: TrialOptions,
 }
 
@@ -72,6 +76,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let backend = trial::backend(&args.backend)?;
     args.keep.guest.check(backend)?;
+    args.code.check(backend)?;
     common::machine(&args.machine, None).map_err(|e| e.context("--machine"))?;
     let repository = Repository(&args.linux);
     let (good, bad) = (
@@ -92,6 +97,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         request: RunRequest {
             part: args.part(),
             guest: args.keep.guest.setup()?,
+            level: Some(args.code.level()?.unwrap_or(level_of("bisect")))
+                .filter(|_| backend == Backend::Code),
             out: args.keep.out.clone(),
             ..RunRequest::trial(backend)
         },
@@ -139,7 +146,14 @@ fn in_one_line(why: &str) -> String {
 fn print(out: &mut dyn std::io::Write, found: &Bisected, args: &BisectArgs) -> std::io::Result<()> {
     let (good, bad) = (number::three(found.good), number::three(found.bad));
     let on = Path::new(&args.machine).display();
-    writeln!(out, "{} of {} on {on}: {good} before, {bad} after\n", args.metric, args.load)?;
+    let level = match args.code.level() {
+        _ if args.backend != Backend::Code.name() => String::new(),
+        level => format!(
+            ", by the scheduler's code at level {}",
+            level.ok().flatten().unwrap_or(level_of("bisect")).word()
+        ),
+    };
+    writeln!(out, "{} of {} on {on}{level}: {good} before, {bad} after\n", args.metric, args.load)?;
     found.steps.iter().try_for_each(|step| writeln!(out, "  {}", words(step)))?;
     match found.first.as_slice() {
         [one] => writeln!(out, "\nThe first new commit is {}", one.words()),

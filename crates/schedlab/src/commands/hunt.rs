@@ -1,5 +1,6 @@
 //! `schedlab hunt`: searches simulated machines for the workloads under which a change loses most, and confirms them.
 
+use super::hunt_differences;
 use crate::cli::Entry;
 use crate::code_options::CodeOptions;
 use crate::guests::GuestOptions;
@@ -11,7 +12,8 @@ use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
-use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
+use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, Sides, hunt};
+use schedlab_lab::trial::Trial;
 use schedlab_lab::{Backend, RunRequest, builds, code, suite};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
@@ -24,14 +26,20 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// Simulated length of each run.
 const RUNTIME: Ns = Ns::ms(300);
+/// The base of a patch.
+const SOURCE: &str = "6.1";
 /// The backends by which workloads are judged.
 const JUDGES: [Backend; 2] = [Backend::Sim, Backend::Code];
 
 #[derive(Args)]
 struct HuntArgs {
-    /// The kernel with its changes, as for 'suite': v6.5+SIS_FIRST_IDLE, or 6.1+patch=first-idle+SIS_FIRST_IDLE
-    #[arg(value_name = "VARIANT")]
+    /// The kernel with its changes, as for 'suite': v6.5+SIS_FIRST_IDLE, or 6.1+patch=first-idle+SIS_FIRST_IDLE; or the
+    /// file of a patch, as for 'try', which is judged by the kernel's own code against its base
+    #[arg(value_name = "VARIANT|PATCH")]
     wanted: String,
+    /// The base of a patch that is a file: a series (6.1, 6.12, 7), a tarball, or a tree of your own [default: 6.1]
+    #[arg(long, value_name = "SERIES|TREE|TARBALL", conflicts_with_all = ["baseline", "wrong", "first_difference"])]
+    source: Option<String>,
     /// What it is compared with [default: the variant's kernel without its changes]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
@@ -50,13 +58,17 @@ struct HuntArgs {
     /// A scheduler that is wrong on purpose, to see that it is found
     #[arg(long, value_name = "FAULT")]
     wrong: Option<String>,
+    /// Search for workloads under which the kernel's own code and our rules part, on machines where no step takes time,
+    /// and show the events around the first difference
+    #[arg(long, conflicts_with_all = ["baseline", "wrong", "vm", "backend"])]
+    first_difference: bool,
     /// Folder for the workloads that are found; a workload of an earlier hunt is replaced
     #[arg(long, value_name = "DIR", default_value = "hunt")]
     out: PathBuf,
     /// Where workloads are judged: sim (the simulator) or code (the scheduler's own code of kernels' sources: a
-    /// series, a tree, patches)
-    #[arg(long, value_name = "BACKEND", default_value = "sim")]
-    backend: String,
+    /// series, a tree, patches) [default: code for a patch that is a file, else sim]
+    #[arg(long, value_name = "BACKEND")]
+    backend: Option<String>,
     /// Confirm in guests, too: the variant's kernel is a series, with a patch if the kernel lacks the change
     #[arg(long)]
     vm: bool,
@@ -78,8 +90,23 @@ struct HuntArgs {
 impl HuntArgs {
     /// Where workloads are judged.
     fn backend(&self) -> Result<Backend> {
-        let found = JUDGES.into_iter().find(|b| b.name() == self.backend);
-        found.ok_or_else(|| Error::unknown("backend of a hunt", &self.backend, JUDGES.map(Backend::name)))
+        let Some(word) = &self.backend else {
+            return Ok(if self.is_patch() { Backend::Code } else { Backend::Sim });
+        };
+        let found = JUDGES.into_iter().find(|b| b.name() == word);
+        found.ok_or_else(|| Error::unknown("backend of a hunt", word, JUDGES.map(Backend::name)))
+    }
+    /// Whether a patch is hunted, and not a kernel with changes.
+    fn is_patch(&self) -> bool {
+        self.source.is_some() || Path::new(&self.wanted).is_file()
+    }
+    /// How long the search takes.
+    fn budget(&self) -> Result<Budget> {
+        if let Some(n) = self.evals {
+            return Ok(Budget::Evals(n));
+        }
+        let time = Ns::parse(&self.budget, "s").map_err(|e| e.context("--budget"))?;
+        Ok(Budget::Time(Duration::from_nanos(time.0)))
     }
     /// Where losses are confirmed.
     fn backends(&self) -> Result<Vec<Backend>> {
@@ -117,6 +144,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let args = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     args.guest.check(if args.vm { Backend::Vm } else { args.backend()? })?;
     args.code.check(args.backend()?)?;
+    if args.first_difference {
+        return first_differences(&args);
+    }
     let fault = args.wrong.as_deref().map(Fault::find).transpose()?;
     let (mut baseline, mut variant) = of_words(&args, fault)?;
     // The experiments stand in another folder than this one.
@@ -136,13 +166,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         _ => Judge::new(baseline, variant, fault, &machines, RUNTIME)?,
     };
-    let budget = match args.evals {
-        Some(n) => Budget::Evals(n),
-        None => {
-            let time = Ns::parse(&args.budget, "s").map_err(|e| e.context("--budget"))?;
-            Budget::Time(Duration::from_nanos(time.0))
-        }
-    };
+    let budget = args.budget()?;
     if args.vm {
         // Else a machine without QEMU, or a kernel that can't be built, would be reported after the search.
         let both = [judge.baseline.clone(), judge.variant.clone()];
@@ -189,6 +213,25 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
+/// The search for first differences.
+fn first_differences(args: &HuntArgs) -> Result<()> {
+    let mut variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
+    variant.patch.iter_mut().chain(&mut variant.config).chain([&mut variant.kernel]).for_each(whole_path);
+    let mut machines = args.machine.clone();
+    machines.iter_mut().for_each(whole_path);
+    let image = code::image_of(&variant, Path::new(""), &Shown::new(args.quiet))?;
+    let sides = Sides::of(variant, image, &machines, RUNTIME)?;
+    let asked = hunt_differences::Asked {
+        seed: args.seed,
+        budget: args.budget()?,
+        jobs: args.jobs.unwrap_or_else(common::cpus) as usize,
+        out: &args.out,
+        json: args.json,
+        quiet: args.quiet,
+    };
+    hunt_differences::run(&sides, &asked, interrupt::stop_flag()?)
+}
+
 /// Makes a word that names a file or a folder here the whole path of it.
 fn whole_path(word: &mut String) {
     let path = Path::new(word.as_str());
@@ -204,6 +247,12 @@ fn of_words(
     args: &HuntArgs,
     fault: Option<&Fault>,
 ) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
+    if args.is_patch() {
+        let (source, words) = (args.source.as_deref().unwrap_or(SOURCE), [args.wanted.clone()]);
+        let patches = builds::patches(&words, source, Path::new(""))?;
+        let trial = Trial::of(source, &words, patches, None, &[])?;
+        return Ok((trial.base, trial.patched));
+    }
     if fault.is_some() {
         let variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
         let baseline = args.baseline.as_deref().map(schedlab_lab::variant_words::in_short).transpose()?;
@@ -292,9 +341,13 @@ fn print(hunt: &Hunt, findings: &[HuntFinding], judge: &Judge, args: &HuntArgs) 
     output::result(|out| {
         let (variant, baseline) = (&judge.variant.name, &judge.baseline.name);
         let (evals, shrinks) = (hunt.evals, hunt.shrink_evals);
+        let by = match &judge.images {
+            Some([image, _]) => format!(", by the kernel's own code at level {}", image.setup.level.word()),
+            None => String::new(),
+        };
         writeln!(
             out,
-            "{variant}{wrong} against {baseline}: {}, {shrinks} more to shrink them",
+            "{variant}{wrong} against {baseline}{by}: {}, {shrinks} more to shrink them",
             schedlab_base::counted(evals, "workload")
         )?;
         if hunt.fragile > 0 {

@@ -11,6 +11,7 @@ pub mod explain;
 mod explain_again;
 mod heard;
 pub mod hunt;
+mod hunt_differences;
 pub mod import;
 pub mod jobs;
 pub mod kernel;

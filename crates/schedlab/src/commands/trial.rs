@@ -14,8 +14,10 @@ use schedlab_compare::predicted::predicted;
 use schedlab_kernels::Setting;
 use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
+use schedlab_lab::levels::level_on;
 use schedlab_lab::trial::{self, Trial, Tried};
 use schedlab_lab::{Backend, Options, RunRequest, builds};
+use schedlab_machine::Machine;
 use schedlab_record::{Observe, Store};
 use schedlab_report::trial::{Page, page};
 use std::path::{Path, PathBuf};
@@ -57,7 +59,7 @@ struct TryArgs {
     /// any size and in seconds a run)
     #[arg(long, value_name = "BACKEND", default_value = "vm")]
     backend: String,
-    /// Machine; may be given more than once [default: smp-8 and icount-8-smt]
+    /// Machine; may be given more than once [default: smp-8 and icount-8-smt; on backend code smp-8 and x5570-2x4-smt]
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
     /// Only this load, or the loads of this workload; may be given more than once
@@ -113,8 +115,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
     for name in &args.machine {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
-    let experiment = trial.experiment(&args.machine, common::cpus())?;
     let backend = trial::backend(&args.backend)?;
+    let usual = || trial::machines(backend).iter().map(|name| (*name).to_owned()).collect();
+    let machines = if args.machine.is_empty() { usual() } else { args.machine.clone() };
+    let experiment = trial.experiment(&machines, common::cpus())?;
+    let on: Vec<&Machine> = experiment.machines.iter().collect();
+    let level = args.code.level()?.unwrap_or_else(|| level_on("try", &on));
     args.keep.guest.check(backend)?;
     args.code.check(backend)?;
     match backend {
@@ -130,7 +136,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         wanted: Options { runs: args.runs, seed: args.seed, observe: Observe::Accounts, uncertainty: false },
         jobs: args.jobs,
         guest: args.keep.guest.setup()?,
-        level: args.code.level()?,
+        level: (backend == Backend::Code).then_some(level),
         out: args.keep.out.clone(),
         budget: args.budget(),
         ..RunRequest::trial(backend)
@@ -149,7 +155,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
     let source = made.comparison.cells.iter().find(|c| c.backend == backend).map(|c| c.kernel.clone());
-    let source = source.unwrap_or_else(|| args.source.clone());
+    let mut source = source.unwrap_or_else(|| args.source.clone());
+    if backend == Backend::Code {
+        source += &format!(" at level {}", level.word());
+    }
     if args.keep.json {
         let tried = Tried {
             source: &source,

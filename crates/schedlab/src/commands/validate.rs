@@ -16,6 +16,7 @@ use schedlab_compare::agreement::{CaseResult, NotRun, Validation};
 use schedlab_lab::Backends;
 use schedlab_lab::experiment::MAX_RUNS;
 use schedlab_lab::experiment::SlurmOptions;
+use schedlab_lab::levels::level_of;
 use schedlab_lab::validate::case::{self, CASE_FILE, Case, Real};
 use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::validate::sides::{self, Sides};
@@ -251,7 +252,7 @@ fn plan(args: &ValidateArgs, case: &Case) -> Result<Sides> {
             "a control has a fault of the simulator's, which the kernel's own code can't have",
         )),
         Backend::Code => {
-            let level = args.code.level()?.unwrap_or_default();
+            let level = args.code.level()?.unwrap_or(level_of("validate"));
             sides.by_code(case, level, &Shown::new(args.quiet))
         }
         _ => Ok(sides),

@@ -89,6 +89,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("changes", &[]),
     ("decisions", &[]),
     ("fetched", &[]),
+    ("first-differences", &[]),
     ("trial", &[]),
 ];
 

@@ -188,6 +188,27 @@ void img_task_start(int pid)
 	img_settle();
 }
 
+/* As in schedule() and try_to_wake_up(), by somebody else: the task itself has not run yet. */
+void img_task_slept(int pid)
+{
+	struct task_struct *p = img_task_by_pid(pid);
+	struct rq_flags flags;
+	struct rq *rq = task_rq_lock(p, &flags);
+
+	update_rq_clock(rq);
+#ifdef DEQUEUE_DELAYED
+	if (dequeue_task(rq, p, DEQUEUE_SLEEP | DEQUEUE_NOCLOCK))
+		enqueue_task(rq, p, ENQUEUE_WAKEUP | ENQUEUE_NOCLOCK);
+	else
+		enqueue_task(rq, p, ENQUEUE_DELAYED | ENQUEUE_NOCLOCK);
+#else
+	deactivate_task(rq, p, DEQUEUE_SLEEP | DEQUEUE_NOCLOCK);
+	activate_task(rq, p, ENQUEUE_WAKEUP | ENQUEUE_NOCLOCK);
+#endif
+	task_rq_unlock(rq, p, &flags);
+	img_settle();
+}
+
 /* A kernel thread of a CPU, or with -1 of all. It is not woken. */
 struct task_struct *img_kthread_new(const char *name, int cpu)
 {

@@ -53,7 +53,11 @@ impl System<'_> {
             running: t.on_cpu,
             sched_idle: t.attr.policy == Policy::Idle,
             buddy: q.next == Some(t.entity) || q.last == Some(t.entity),
-            ran_ago_ns: self.now - e.exec_start,
+            ran_ago_ns: match e.exec_start {
+                // It has not run since it came. The machine was up for long before the run began.
+                0 if self.fixed.history.unrun_is_cold => u64::MAX,
+                start => self.now - start,
+            },
             load,
         }
     }

@@ -156,7 +156,11 @@ impl System<'_> {
         while let Some(at) = level {
             let e = &self.fair.entities[at];
             let load = self.fair.queues[e.cfs_rq].load_weight + if e.on_rq { 0 } else { e.weight };
-            part = slice::share(part, e.weight, load);
+            part = if self.fixed.history.slice_by_inverse {
+                slice::share_by_inverse(part, e.weight, load)
+            } else {
+                slice::share(part, e.weight, load)
+            };
             level = e.parent;
         }
         slice::floor(part, &self.fixed.gran, &self.fixed.kernel)

@@ -12,6 +12,7 @@
 //! Not modelled: the interrupt that arms it on another CPU.
 
 use crate::fair::entity::Entity;
+use crate::fair::group::shares::FINE;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
@@ -23,11 +24,15 @@ const NEAR_NS: u64 = 5_000;
 /// The shortest time for which it is armed, ns.
 const SHORTEST_NS: u64 = 10_000;
 
-/// Time until the entity's slice ends, ns.
-fn left_ns(e: &Entity) -> u64 {
+/// Time until the entity's slice ends, ns; `down`: rounded down, as in 7.3.
+fn left_ns(e: &Entity, down: bool) -> u64 {
     let virt = (e.deadline - e.vruntime).max(0) as u128;
-    let real = (virt * u128::from(e.line_weight)).div_ceil(u128::from(NICE_0_WEIGHT)) as u64;
-    real.max(SHORTEST_NS)
+    let real = if down {
+        virt * u128::from(e.line_fine) / u128::from(NICE_0_WEIGHT * FINE)
+    } else {
+        (virt * u128::from(e.line_weight)).div_ceil(u128::from(NICE_0_WEIGHT))
+    };
+    (real as u64).max(SHORTEST_NS)
 }
 
 impl System<'_> {
@@ -85,7 +90,7 @@ impl System<'_> {
         };
         let waited_for = self.has(Feature::Hrtick) && e.on_rq && self.nr_on_line(self.root(cpu)) > 1;
         // Its progress was last accounted at `exec_start`.
-        waited_for.then(|| e.exec_start + left_ns(e))
+        waited_for.then(|| e.exec_start + left_ns(e, self.fixed.history.hrtick_stays))
     }
 }
 
@@ -98,10 +103,11 @@ mod tests {
     fn it_ends_with_the_slice_whatever_is_protected() {
         let mut e = Entity::of_task(TaskId(0), 1024, CfsRqId(0));
         (e.vruntime, e.vprot, e.deadline) = (0, 1_000_000, 2_000_000);
-        assert_eq!(left_ns(&e), 2_000_000);
-        e.line_weight = 2049;
-        assert_eq!(left_ns(&e), 4_001_954, "rounded up: the slice must be over by then");
+        assert_eq!(left_ns(&e, false), 2_000_000);
+        e.set_line_weight(2049 * FINE);
+        assert_eq!(left_ns(&e, false), 4_001_954, "rounded up: the slice must be over by then");
+        assert_eq!(left_ns(&e, true), 4_001_953, "7.3 rounds down");
         e.deadline = 5;
-        assert_eq!(left_ns(&e), SHORTEST_NS);
+        assert_eq!(left_ns(&e, true), SHORTEST_NS);
     }
 }

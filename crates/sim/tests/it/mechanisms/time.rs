@@ -4,7 +4,7 @@ use crate::support::{Load, forever, hog, kernel, machine, once, program, run, ru
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::{IdleGovernor, IdleState, Machine};
-use schedlab_trace::{EventKind, SwitchReason};
+use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 use schedlab_workload::Op;
 
 const US: u64 = 1_000;
@@ -361,4 +361,42 @@ fn an_interrupt_ends_the_way_into_idle() {
     };
     let (slow, quick) = (sleeps(5 * MS), sleeps(0));
     assert!(slow > quick * 9 / 10 && quick > 150, "{slow} of {quick} wakeups");
+}
+
+/// How often a sleeper wakes up at the very instant of a tick, beside a hog. Its sleeps are of 783 us with their slack.
+fn wakes_at_a_tick(version: &str) -> usize {
+    let mut load = Load::lasting_ms(500);
+    load.task("hog", None, hog());
+    load.task("sleeper", None, forever(vec![sleep_us(733)]));
+    let m = polling("smp-1").without_costs().unwrap();
+    let at_a_tick = |e: &schedlab_trace::Event| match e.kind {
+        EventKind::Enqueued { new: false, .. } => e.at.0.is_multiple_of(4 * MS).then_some(()),
+        _ => None,
+    };
+    run(&m, version, load).events(at_a_tick).len()
+}
+
+#[test]
+fn a_tick_runs_timers_whose_slack_has_begun() {
+    assert!(wakes_at_a_tick("v6.1") > 2, "by the tick's interrupt");
+    assert_eq!(wakes_at_a_tick("v4.5"), 0, "by interrupts of their own, 783 us after each other");
+}
+
+/// Whether a CPU that goes idle after 200 us takes a task that has not run since the run began.
+fn takes_a_task_that_has_not_run(version: &str) -> bool {
+    let mut load = Load::lasting_ms(1);
+    load.task("hog", None, hog());
+    load.task("short", None, once(vec![run_us(200), sleep_us(1_000_000)]));
+    load.task("waits", None, hog());
+    let m = polling("smp-2").without_costs().unwrap();
+    let taken = |e: &schedlab_trace::Event| {
+        matches!(e.kind, EventKind::Migrate { why: MoveReason::Newidle, .. }).then_some(())
+    };
+    !run(&m, version, load).events(taken).is_empty()
+}
+
+#[test]
+fn a_task_that_has_not_run_yet_is_cold_at_the_start_of_a_run() {
+    assert!(takes_a_task_that_has_not_run("v6.1"));
+    assert!(!takes_a_task_that_has_not_run("v5.4"), "it counts from the run's start there");
 }

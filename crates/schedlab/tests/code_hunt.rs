@@ -1,0 +1,83 @@
+//! Searches by the kernel's own code: where a patch loses, and where our rules part from a kernel.
+
+use crate::code::has_source;
+use crate::common::Lab;
+
+/// A patch of 6.1 under which wakeups preempt nobody.
+const PATCH: &str = "--- a/kernel/sched/fair.c
++++ b/kernel/sched/fair.c
+@@ -7727,7 +7727,7 @@
+ \t\treturn;
+ 
+ \tupdate_curr(cfs_rq_of(se));
+-\tif (wakeup_preempt_entity(se, pse) == 1) {
++\tif (0 && wakeup_preempt_entity(se, pse) == 1) {
+ \t\t/*
+ \t\t * Bias pick_next to pick the sched entity that is
+ \t\t * triggering this preemption.
+";
+
+/// A sweep in which a variant has the patch.
+const SWEEP: &str = "name = \"sweep\"
+runs = 2
+machine = \"smp-2\"
+baseline = \"base\"
+metrics = [\"switches.involuntary\"]
+[workload]
+name = \"schbench\"
+runtime = \"200ms\"
+[[variant]]
+name = \"base\"
+kernel = \"6.1\"
+[[variant]]
+name = \"patched\"
+kernel = \"6.1\"
+patch = [\"slow.patch\"]
+tunables = { wakeup_granularity_ns = { sweep = [1000000, 2000000] } }
+";
+
+#[test]
+fn a_patch_is_hunted_swept_and_put_to_the_suite_without_a_guest() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("slow.patch", PATCH);
+    let words = ["hunt", "slow.patch", "--machine", "smp-2", "--evals", "6", "--seed", "5"];
+    let found = lab.json(&[&words[..], &["--json", "-q"]].concat());
+    let all = found["found"].as_array().unwrap();
+    assert!(!all.is_empty(), "wakeups that preempt nobody are late: {found:.300}");
+    for one in all {
+        assert_eq!(one["confirmed"][0]["backend"], "code", "{one}");
+    }
+    let file = all[0]["experiment"].as_str().unwrap();
+    lab.ok(&["run", file, "--backend", "code", "--runs", "1", "-q", "--out", "hunt/runs"]);
+    lab.write("sweep.toml", SWEEP);
+    let swept = lab.json(&["run", "sweep.toml", "--backend", "code", "--json", "-q"]);
+    let patched =
+        |cell: &&serde_json::Value| cell["variant"].as_str().is_some_and(|v| v.starts_with("patched"));
+    assert_eq!(swept["cells"].as_array().unwrap().iter().filter(patched).count(), 2, "{swept:.500}");
+    let suite = ["suite", "6.1:patch=slow.patch", "--backend", "code", "--machine", "smp-2", "--quick"];
+    lab.ok(&[&suite[..], &["--load", "pipe", "-q"]].concat());
+}
+
+#[test]
+fn the_first_difference_between_a_kernel_and_our_rules_is_shrunk_and_can_be_run_again() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let words = ["hunt", "6.1", "--first-difference", "--machine", "smp-2", "--evals", "8"];
+    let found = lab.json(&[&words[..], &["--json", "-q"]].concat());
+    let (same, ordered) = (found["same"].as_u64().unwrap(), found["ordered"].as_u64().unwrap());
+    let all = found["found"].as_array().unwrap();
+    let parted: u64 = all.iter().map(|one| one["workloads"].as_u64().unwrap()).sum();
+    assert_eq!(same + ordered + parted, 8, "each workload has one outcome: {found:.500}");
+    assert!(same > 0, "some workloads are the same to the nanosecond: {found:.500}");
+    for one in all {
+        let file = one["experiment"].as_str().unwrap();
+        lab.ok(&["run", file, "--backend", "code", "-q", "--out", "again"]);
+    }
+    let (_, said) = lab.run(&["hunt", "6.1", "--first-difference", "--backend", "code"], 2);
+    assert!(said.contains("cannot be used with"), "{said}");
+}
