@@ -302,7 +302,8 @@ mod tests {
         assert_eq!(told("v6.12", &["GENTLE_FAIR_SLEEPERS", "LAST_BUDDY", "START_DEBIT"]).len(), 3);
         assert_eq!(told("v6.5", &["PLACE_LAG", "RUN_TO_PARITY", "HRTICK"]).len(), 3);
         assert_eq!(told("v6.12", &["HRTICK", "NEXT_BUDDY"]), [""; 0]);
-        assert_eq!(told("v6.12", &["PICK_BUDDY"]).len(), 1, "it came later");
+        assert_eq!(told("v6.12", &["NO_PICK_BUDDY"]), [""; 0], "its stable series has it");
+        assert_eq!(told("v6.6", &["PICK_BUDDY"]).len(), 1, "it came later");
         assert_eq!(told("v6.18", &["NO_DELAY_DEQUEUE", "DELAY_ZERO"]).len(), 1);
     }
 

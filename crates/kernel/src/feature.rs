@@ -214,8 +214,8 @@ features! {
     PreemptShort, "PREEMPT_SHORT", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
         "a waking task with a shorter slice may break the protection of RUN_TO_PARITY";
-    PickBuddy, "PICK_BUDDY", with("pick-buddy"), with("pick-buddy"), "", SCHED,
-        "6.11 has it not, 6.14 and 6.12.117 have it; profile v6.12 leaves it out",
+    PickBuddy, "PICK_BUDDY", newer((6, 14, 0)), newer((6, 14, 0)), "", SCHED,
+        "6.11 has it not, 6.14 has it, and 6.12.117 by backport",
         "an eligible buddy is picked before earlier deadlines";
     DelayDequeue, "DELAY_DEQUEUE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
@@ -281,6 +281,7 @@ pub const BACKPORTED: &[(Feature, Version, bool)] = &[
     (Feature::NiRandom, Version::new(6, 1), true),
     (Feature::RtPushIpi, Version::new(6, 1), false),
     (Feature::RtPushIpi, Version::new(6, 12), false),
+    (Feature::PickBuddy, Version::new(6, 12), true),
 ];
 
 impl FeatureSet {

@@ -174,6 +174,21 @@ pub fn image_of(variant: &Variant, folder: &Path, listener: &dyn Listener) -> Re
     image(variant, folder, listener).map_err(|e| e.context(format!("variant '{}'", variant.name)))
 }
 
+/// The fragment of an image whose fair class can be asked about whole machines.
+const ASKED: &str = "CONFIG_SIM_ASKED=y";
+
+/// Builds the image of a kernel whose fair class can be asked about whole machines, or finds it in the cache.
+///
+/// # Errors
+/// As [`image_of`].
+pub fn asked_image_of(kernel: &str, listener: &dyn Listener) -> Result<CodeImage> {
+    let recipe = builds::recipe(&Variant::plain(kernel), None, Path::new(""))?;
+    let fragment = Some(("what --rules needs".to_owned(), format!("{ASKED}\n")));
+    let (source, patches) = (recipe.source, recipe.patches);
+    let recipe = code::CodeRecipe { source, patches, fragment, counts: false };
+    CodeImage::of(&build(&recipe, &cache::folder(None)?, listener)?.image, None)
+}
+
 fn image(variant: &Variant, folder: &Path, listener: &dyn Listener) -> Result<CodeImage> {
     if variant.scx.is_some() {
         return Err(Error::input("backend 'code' runs no sched_ext scheduler")

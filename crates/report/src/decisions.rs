@@ -36,7 +36,8 @@ fn cause(row: &DecisionRow, cause: &Cause, out: &mut dyn Write) -> io::Result<()
         writeln!(out, "  {line}")?;
     }
     writeln!(out, "  the kernel's code: {}", cause.by_code)?;
-    writeln!(out, "  our rules:         {}", cause.by_rules)
+    let why = if cause.why.is_empty() { String::new() } else { format!(" ({})", cause.why) };
+    writeln!(out, "  our rules:         {}{why}", cause.by_rules)
 }
 
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod tests {
             state: vec!["0: waits".into()],
             by_code: "runs 0".into(),
             by_rules: "runs 1".into(),
+            why: "Eligible".into(),
         };
         let row = DecisionRow {
             function: "pick".into(),
@@ -64,6 +66,7 @@ mod tests {
         text(&Decisions::of(vec![row]), &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains("99.700 %") && out.contains("        3\n"), "{out}");
+        assert!(out.contains("our rules:         runs 1 (Eligible)\n"), "{out}");
         assert!(out.contains("pick, v6.12.117, 3 times: a buddy\n  0: waits\n"), "{out}");
     }
 }

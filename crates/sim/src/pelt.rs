@@ -187,7 +187,7 @@ impl Pelt {
     }
 
     /// Sums that belong to the averages at this point of the period.
-    fn sums_from_averages(&mut self) {
+    pub(crate) fn sums_from_averages(&mut self) {
         let divider = self.divider();
         self.load_sum = self.load_avg * divider;
         self.runnable_sum = self.runnable_avg * divider;

@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 4		/* raised with every change of this file */
+#define IMG_ABI 5		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -246,6 +246,74 @@ struct img_answer {
 /* ENOSYS: this tree can't be asked. */
 int img_ask(const struct img_question *question, struct img_answer *answer);
 
+/*
+ * One question to the fair class about a machine in a given state, where nothing else may run. The state is gone
+ * afterwards. Averages are those of `struct sched_avg`, all of this instant.
+ */
+struct img_averages {
+	unsigned long long load, runnable, util, util_est;
+};
+struct img_fleet_cpu {
+	struct img_averages avg;	/* of its queue */
+	unsigned long long avg_idle;
+	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache; those of the cache's first CPU count */
+	unsigned int wakeup_pending;
+};
+enum img_fleet_task_flags {
+	IMG_F_RUNS = 1,		/* it is its CPU's current task */
+	IMG_F_ABSENT = 2,	/* it is on no queue */
+	IMG_F_NEXT = 4,		/* its queue's next buddy */
+};
+struct img_fleet_task {
+	struct img_averages avg;
+	unsigned long long ran_ago_ns;	/* since its time was last accounted */
+	unsigned long long allowed;	/* bits by CPU */
+	long long vruntime;
+	unsigned int cpu, flags, policy;
+	int nice;
+	unsigned int flips;		/* wakee_flips */
+	unsigned int recent_cpu;	/* recent_used_cpu */
+};
+struct img_fleet_level {		/* a domain of `cpu`, the lowest first */
+	unsigned long long newidle_cost;
+	unsigned int failed;		/* nr_balance_failed */
+	unsigned int imbalanced;	/* of the group that has `cpu` */
+};
+enum img_fleet_function {
+	IMG_ASK_SELECT,		/* where `about`, which is absent, goes when `cpu` wakes it */
+	IMG_ASK_BUSIEST,	/* which group `cpu` pulls from in a domain, how much of what */
+	IMG_ASK_DETACH,		/* which tasks leave `src` for `cpu` */
+	IMG_ASK_NEWIDLE,	/* which domains `cpu`, whose current task has left, searches, and which tasks come */
+	IMG_ASK_SHARES,		/* the weight of a group's entity on `cpu` */
+};
+struct img_fleet {
+	unsigned int function;
+	unsigned int nr_cpus, nr_tasks, nr_levels;
+	const struct img_fleet_cpu *cpus;
+	const struct img_fleet_task *tasks;	/* in the order in which they were queued */
+	const struct img_fleet_level *levels;
+	unsigned int cpu, src, level, about;
+	unsigned int idle;			/* 0 idle, 1 busy, 2 newly idle */
+	unsigned int sync, overload;
+	unsigned int migration;			/* enum migration_type */
+	long long imbalance;
+	unsigned long long shares, group_load, group_runnable;	/* of the group */
+	unsigned long long load_weight, load_avg, contribution;	/* of its queue on `cpu` */
+};
+#define IMG_FLEET_TASKS 64
+struct img_fleet_answer {
+	int cpu;			/* that is chosen */
+	int group;			/* its first CPU; -1: none */
+	unsigned int migration;
+	unsigned int levels;		/* bits of the domains that were searched */
+	unsigned int nr_moved;
+	unsigned char moved[IMG_FLEET_TASKS];	/* tasks, in the order in which they left */
+	long long imbalance;
+	unsigned long long weight;
+};
+/* ENOSYS: this image can't be asked, EINVAL: not in this state. */
+int img_ask_fleet(const struct img_fleet *fleet, struct img_fleet_answer *answer);
+
 /* For the loader. */
 struct img_stubs {
 	const void *start, *end;	/* pages that are to be inaccessible, one a name */
@@ -253,8 +321,9 @@ struct img_stubs {
 };
 void img_stubs(struct img_stubs *stubs);
 int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage,
-								   costs, sample, entity, question, answer; how
-								   many there are */
+								   costs, sample, entity, question, answer,
+								   fleet_cpu, fleet_task, fleet_level, fleet,
+								   fleet_answer; how many there are */
 /* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
 const char *img_memory_at(const void *at, void **by);
 const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 4;
+pub const ABI: c_int = 5;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 
@@ -242,6 +242,131 @@ pub struct RawAnswer {
     pub deadline: i64,
 }
 
+/// `struct img_averages`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Averages {
+    pub load: u64,
+    pub runnable: u64,
+    pub util: u64,
+    pub util_est: u64,
+}
+
+/// `struct img_fleet_cpu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskedCpu {
+    pub avg: Averages,
+    pub avg_idle_ns: u64,
+    pub nr_idle_scan: c_uint,
+    pub has_idle_cores: c_uint,
+    pub wakeup_pending: c_uint,
+}
+
+/// `enum img_fleet_task_flags`.
+pub mod fleet_task {
+    pub const RUNS: u32 = 1;
+    pub const ABSENT: u32 = 2;
+    pub const NEXT: u32 = 4;
+}
+
+/// `struct img_fleet_task`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskedTask {
+    pub avg: Averages,
+    pub ran_ago_ns: u64,
+    /// Bits by CPU.
+    pub allowed: u64,
+    pub vruntime: i64,
+    pub cpu: c_uint,
+    pub flags: c_uint,
+    pub policy: c_uint,
+    pub nice: c_int,
+    pub flips: c_uint,
+    pub recent_cpu: c_uint,
+}
+
+/// `struct img_fleet_level`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskedLevel {
+    pub newidle_cost_ns: u64,
+    pub failed: c_uint,
+    pub imbalanced: c_uint,
+}
+
+/// `enum img_fleet_function`.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AskedFleet {
+    Select,
+    Busiest,
+    Detach,
+    Newidle,
+    Shares,
+}
+
+/// `struct img_fleet`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawFleet {
+    pub function: c_uint,
+    pub nr_cpus: c_uint,
+    pub nr_tasks: c_uint,
+    pub nr_levels: c_uint,
+    pub cpus: *const AskedCpu,
+    pub tasks: *const AskedTask,
+    pub levels: *const AskedLevel,
+    pub cpu: c_uint,
+    pub src: c_uint,
+    pub level: c_uint,
+    pub about: c_uint,
+    pub idle: c_uint,
+    pub sync: c_uint,
+    pub overload: c_uint,
+    pub migration: c_uint,
+    pub imbalance: i64,
+    pub shares: u64,
+    pub group_load: u64,
+    pub group_runnable: u64,
+    pub load_weight: u64,
+    pub load_avg: u64,
+    pub contribution: u64,
+}
+
+/// Tasks of a machine that is asked about (`IMG_FLEET_TASKS`).
+pub const FLEET_TASKS: usize = 64;
+
+/// `struct img_fleet_answer`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FleetAnswer {
+    pub cpu: c_int,
+    pub group: c_int,
+    pub migration: c_uint,
+    pub levels: c_uint,
+    pub nr_moved: c_uint,
+    pub moved: [u8; FLEET_TASKS],
+    pub imbalance: i64,
+    pub weight: u64,
+}
+
+impl Default for FleetAnswer {
+    fn default() -> FleetAnswer {
+        FleetAnswer {
+            cpu: -1,
+            group: -1,
+            migration: 0,
+            levels: 0,
+            nr_moved: 0,
+            moved: [0; FLEET_TASKS],
+            imbalance: 0,
+            weight: 0,
+        }
+    }
+}
+
 /// `struct img_stubs`.
 #[repr(C)]
 #[derive(Debug)]
@@ -252,7 +377,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 11] = [
+pub const SIZES: [usize; 16] = [
     size_of::<RawMachine>(),
     size_of::<Note>(),
     size_of::<RawView>(),
@@ -264,4 +389,9 @@ pub const SIZES: [usize; 11] = [
     size_of::<AskedEntity>(),
     size_of::<RawQuestion>(),
     size_of::<RawAnswer>(),
+    size_of::<AskedCpu>(),
+    size_of::<AskedTask>(),
+    size_of::<AskedLevel>(),
+    size_of::<RawFleet>(),
+    size_of::<FleetAnswer>(),
 ];

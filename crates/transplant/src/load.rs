@@ -4,8 +4,8 @@
 //! `verbs`, `fault`, `symbols` and `watchdog` are unsafe. A fault within the image ends the process (`fault`).
 
 use crate::abi::{
-    ABI, Attr, Note, RawAnswer, RawIdleState, RawMachine, RawNewTask, RawQuestion, RawStubs, RawView, SIZES,
-    Usage, Verb,
+    ABI, Attr, FleetAnswer, Note, RawAnswer, RawFleet, RawIdleState, RawMachine, RawNewTask, RawQuestion,
+    RawStubs, RawView, SIZES, Usage, Verb,
 };
 use crate::charge::Counted;
 use crate::verbs::{Handle, Verbs};
@@ -436,6 +436,15 @@ impl Image {
         let mut answer = RawAnswer::default();
         // SAFETY: the question's entities live through the call, and their number was taken from them.
         checked(unsafe { (self.verbs.img_ask)(question, &raw mut answer) }).map(|_| answer)
+    }
+    /// Asks one function of the fair class about a machine in a given state.
+    ///
+    /// # Errors
+    /// ENOSYS: this image can't be asked; EINVAL: a state that the machine can't have.
+    pub(crate) fn ask_fleet(&mut self, fleet: &RawFleet) -> std::result::Result<FleetAnswer, Errno> {
+        let mut answer = FleetAnswer::default();
+        // SAFETY: the fleet's arrays live through the call, and their lengths were taken from them.
+        checked(unsafe { (self.verbs.img_ask_fleet)(fleet, &raw mut answer) }).map(|_| answer)
     }
     /// Makes a task group.
     ///

@@ -8,7 +8,7 @@ use schedlab_base::{CpuId, Error, Result};
 /// Entities for which an image has room.
 pub const MAX_ENTITIES: usize = 16;
 /// When all questions are asked, ns of the kernel's clock.
-const NOW: u64 = 10_000_000_000;
+pub(crate) const NOW: u64 = 10_000_000_000;
 
 /// A question; the values are those of `struct img_question`.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Kernel {
         };
         self.image().ask(&raw).map_err(|errno| match errno {
             libc::ENOSYS => Error::input("this tree can't be asked for single decisions")
-                .help("kernels since 5.14 can: their fair class has pick_task()"),
+                .help("its fair class has neither pick_task() nor pick_next_task_fair()"),
             _ => Error::internal(format!("the image refuses a state (error {errno})")),
         })
     }

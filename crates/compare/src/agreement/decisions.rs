@@ -32,6 +32,8 @@ pub struct Cause {
     pub state: Vec<String>,
     pub by_code: String,
     pub by_rules: String,
+    /// The reason that our rules give; empty where they give none.
+    pub why: String,
 }
 
 /// All rows.

@@ -151,7 +151,7 @@ mechanisms! {
         yield_forfeits: [between("6.12", "6.13"), since("6.18")], "yield_task_fair()", Source("6.17 has it not, 6.12.117 and 7.0 have it; 6.12.0 is said to move the deadline alone, and 6.18 to be the first"),
             with "sched_yield moves an eligible task to its deadline; its next deadline is a slice later."
             without "sched_yield moves the task's deadline a slice on, and leaves the task where it is."
-        pick_buddy: [since("6.14")], "pick_next_entity()", Source("6.11 has it not, 6.14 and 6.12.117 have it; profile v6.12 leaves it out"),
+        pick_buddy: [between("6.12", "6.13"), since("6.14")], "pick_next_entity()", Source("6.11 has it not, 6.14 has it, and 6.12.117 by backport"),
             with "The feature PICK_BUDDY decides whether the `next` buddy is picked."
             without "The feature NEXT_BUDDY decides whether the `next` buddy is picked, and which task becomes it."
         protects_shortest: [since("6.17")], "set_protect_slice(), update_curr()", Source("6.14 has it not, 6.17 has it"),
@@ -245,6 +245,9 @@ mechanisms! {
         attached_load_unlisted in "per-entity-load": [between("4.8", "5.13")], "propagate_entity_cfs_rq(), update_blocked_averages()", Memory("6.1.192 has it not; the releases are the mending commit's (0258bdfaff5b)"),
             with "A sleeping task that joins a group adds its load to a cfs_rq that may be on no list of those to be aged; if the task then wakes up elsewhere, the group counts that load for ever, and its entities get too small a part of its shares."
             without "A cfs_rq that a load is attached to is on the list, and loads that leave it are forgotten."
+        root_load_divided: [since("5.10")], "task_h_load()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; earlier releases were not read"),
+            with "A task of the root group weighs its part of the queue's load of this tick, so mostly one less than its own."
+            without "A task of the root group weighs its own load."
         group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("4.4 to 4.15; 4.10 is from memory"),
             with "A group's entity follows at once when a task's load comes to the group or leaves it."
             without "A group's entity follows only as its own average does."
@@ -453,7 +456,7 @@ mechanisms! {
         kicks_for_next_balance in "spare-capacity": [since("5.16")], "nohz_balancer_kick(), nohz_balance_enter_idle()", Source("5.15 has it not, 5.19 has it; 5.16 is from memory"),
             with "After a CPU has stopped its tick, a busy tick asks when balancing for tickless CPUs is due next, also before it is."
             without "That time is found out only when tickless CPUs are served."
-        util_shrinks in "spare-capacity": [between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("6.1.192, 6.12.117; 6.8 from a commit"),
+        util_shrinks in "spare-capacity": [between("5.10", "5.11"), between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("5.10.262 and 6.1.192 by backport, 6.12.117; 6.8 from a commit"),
             with "A task's utilisation is judged the more mildly, the more passes have failed."
             without "A task whose utilisation is more than what should move stays."
         capacity_before_types in "misfit-by-target": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest()", Source("6.1.192 has it by backport, and 6.12.110 by its log; 7.2 is taken from the same months' commits"),
@@ -477,9 +480,15 @@ mechanisms! {
         smt_balance in "spare-capacity": [since("6.6")], "smt_balance(), calculate_imbalance()", Source("6.5 has it not, 6.8 has it; 6.6 is from memory"),
             with "To an idle CPU a core with two tasks is a type of its own: busier than one that is full, and it gives one task."
             without "A core with two tasks is full, or has room, like any other group."
-        siblings_by_cores in "spare-capacity": [since("6.6")], "sibling_imbalance()", Source("6.1.192 has it not; it is commit 7ff1693236f5's of July 2023"),
-            with "With SD_PREFER_SIBLING, groups of unlike numbers of cores get tasks in proportion to their cores."
-            without "With SD_PREFER_SIBLING, groups get equally many tasks, however many cores each has."
+        siblings_by_cores in "spare-capacity": [since("6.6")], "sibling_imbalance()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; it is commit 7ff1693236f5's of July 2023"),
+            with "With SD_PREFER_SIBLING, groups of unlike numbers of cores get tasks in proportion to their cores, and a busy CPU takes none for that."
+            without "With SD_PREFER_SIBLING, groups get equally many tasks, however many cores each has, and a busy CPU takes part."
+        newidle_gives_up in "spare-capacity": [since("6.0")], "should_we_balance()", Source("5.10.262 has it not, 6.1.192 has it; 6.0 is from memory"),
+            with "A newidle pass gives up, and those above it, once work has come or is on its way."
+            without "A newidle pass is made whatever has come."
+        emptied_unwalked in "spare-capacity": [since("5.12")], "detach_tasks()", Source("5.10.262 has it not, 6.1.192 has it; 5.12 is from memory"),
+            with "A queue that others have emptied to one task before it is locked is not walked."
+            without "It is walked: a busy CPU takes the task that is left, and a pinned one counts as pinned."
         misfit_wants_faster in "misfit": [since("6.10")], "update_misfit_status(), set_task_max_allowed_capacity()", Source("6.1.192 has it not; it is a commit's of 2024; 6.10 is from memory"),
             with "A task on one of the fastest CPUs that it may use is not a misfit."
             without "A task too large for its CPU is a misfit on the fastest CPU, too."

@@ -31,6 +31,9 @@ pub(super) const OPTIONS: [&str; 11] = [
     "stubs.o",
 ];
 
+/// An object of the overlay's, and the one of the tree in whose place it stands, because it includes its source.
+const INSTEAD: (&str, &str) = ("arch/sim/image/fleet.o", "kernel/sched/fair.o");
+
 pub(super) struct Linked {
     pub object: PathBuf,
     /// The functions of `kernel/sched`, as [`functions::table`] has them.
@@ -46,25 +49,38 @@ pub(super) struct Linked {
 /// # Errors
 /// When the compiler or the linker refuses.
 pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
-    let archives: Vec<String> = objects::archives().collect();
+    let members = members(make)?;
     let files = objects::of(overlay, make.tree)?;
     let script = script(make)?;
-    let symbols = run(make, "nm", ["-g"].into_iter().chain(names(&archives)).chain(names(&files)))?;
+    let symbols = run(make, "nm", ["-g"].into_iter().chain(names(&members)).chain(names(&files)))?;
     let host: BTreeSet<&str> = host_names(overlay.text("image/host.h")?).collect();
     let own = OWN.into_iter().chain(script_symbols(&script));
     let stubs = undefined(&symbols, &host, &own.collect());
     temp::write_whole(&make.objects.join("image.lds"), script.as_bytes())?;
     temp::write_whole(&make.objects.join("stubs.S"), assembly(&stubs).as_bytes())?;
     run(make, "gcc", ["-c", "stubs.S", "-o", "stubs.o"])?;
-    let whole = ["-Wl,--whole-archive"].into_iter().chain(names(&archives)).chain(["-Wl,--no-whole-archive"]);
-    run(make, "gcc", OPTIONS.into_iter().chain(whole).chain(names(&files)))?;
-    let members = archives.iter().map(|archive| run(make, "ar", ["t", archive.as_str()]));
-    let members = members.collect::<Result<Vec<String>>>()?;
-    let parts = members.iter().flat_map(|list| list.lines()).map(str::to_owned).chain(files).collect();
-    let own = run(make, "nm", ["--defined-only"].into_iter().chain(names(&archives)))?;
+    run(make, "gcc", OPTIONS.into_iter().chain(names(&members)).chain(names(&files)))?;
+    let own = run(make, "nm", ["--defined-only"].into_iter().chain(names(&members)))?;
     let all = run(make, "nm", ["-S", "--defined-only", "image.so"])?;
     let functions = functions::table(&own, &all);
+    let parts = members.into_iter().chain(files).collect();
     Ok(Linked { object: make.objects.join("image.so"), functions, stubs, parts })
+}
+
+/// The objects of the folders.
+fn members(make: &Make<'_>) -> Result<Vec<String>> {
+    let lists = objects::archives().map(|archive| run(make, "ar", ["t", archive.as_str()]));
+    let lists = lists.collect::<Result<Vec<String>>>()?;
+    Ok(without_replaced(lists.iter().flat_map(|list| list.lines())))
+}
+
+/// Objects without the one that another one of them replaces.
+fn without_replaced<'a>(objects: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut all: Vec<String> = objects.map(str::to_owned).collect();
+    if all.iter().any(|object| object == INSTEAD.0) {
+        all.retain(|object| object != INSTEAD.1);
+    }
+    all
 }
 
 fn names(of: &[String]) -> impl Iterator<Item = &str> {
@@ -164,6 +180,14 @@ mod tests {
             text.contains("\nmemdup: .skip 4096\n") && text.contains(".asciz \"memdup\"\n.byte 0\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_object_that_includes_another_ones_source_replaces_it() {
+        let all = ["kernel/sched/core.o", "kernel/sched/fair.o", "arch/sim/image/lib.o"];
+        assert_eq!(without_replaced(all.into_iter()), all);
+        let asked = without_replaced(all.into_iter().chain([INSTEAD.0]));
+        assert_eq!(asked, ["kernel/sched/core.o", "arch/sim/image/lib.o", "arch/sim/image/fleet.o"]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! A process that holds one image and answers for all functions.
+//! A process that holds one image on one machine, and answers for functions.
 
-use super::draw::{self, Facts};
-use super::judge::{Verdict, judge};
-use super::{Function, code, functions, shrink, words};
+use super::fleet::{self, Fleet};
+use super::queue::{self, Queue};
+use super::subject::{Subject, Verdict, shrink};
+use super::{Asks, Function, functions};
 use crate::code::CodeImage;
 use crate::exec::code::ended;
 use schedlab_base::random::Stream;
@@ -10,7 +11,7 @@ use schedlab_base::{Error, Result, Version};
 use schedlab_compare::agreement::decisions::{Cause, DecisionRow};
 use schedlab_kernel::{Feature, Kernel as Rules};
 use schedlab_machine::Machine;
-use schedlab_sim::fair::oracle::{self, State};
+use schedlab_sim::fair::oracle::fleet::timeless;
 use schedlab_transplant::{Debug, Kernel as Code};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,8 +21,6 @@ use std::process::{Command, Stdio};
 
 /// The first argument of such a process.
 pub const COMMAND: &str = "__rules";
-/// The machine of all states: its CPUs decide how long slices are.
-const MACHINE: &str = "smp-2";
 /// Differences of a function that are made small; further ones are only counted.
 const MOST_SHRUNK: u64 = 300;
 /// Causes that are kept.
@@ -29,7 +28,7 @@ const MOST_CAUSES: usize = 12;
 /// Sets of features, in turn: the first one is the tree's own.
 const SETS: u64 = 16;
 /// Features that the functions ask for. Those that a tree lacks are left alone.
-const SWITCHED: [&str; 12] = [
+const SWITCHED: [&str; 22] = [
     "NEXT_BUDDY",
     "LAST_BUDDY",
     "PICK_BUDDY",
@@ -42,25 +41,74 @@ const SWITCHED: [&str; 12] = [
     "GENTLE_FAIR_SLEEPERS",
     "START_DEBIT",
     "DELAY_ZERO",
+    "SIS_UTIL",
+    "WA_IDLE",
+    "WA_WEIGHT",
+    "WA_BIAS",
+    "LB_MIN",
+    "CACHE_HOT_BUDDY",
+    "UTIL_EST",
+    "SIS_CURRENT",
+    "SIS_NODE",
+    "ATTACH_AGE_LOAD",
 ];
+/// Features that would make an answer depend on what is not in a state: a dice, a timer.
+const OFF: [&str; 2] = ["NI_RANDOM", "HRTICK"];
 
 /// What a process is asked for.
 #[derive(Serialize, Deserialize)]
 struct Job {
     object: PathBuf,
+    machine: String,
     version: Version,
     functions: Vec<String>,
     draws: u64,
     seed: u64,
 }
 
-/// The rows of an image, made in a process of its own.
+/// The rows of an image, made in processes of their own, one for each machine. A function's draws are shared by its
+/// machines.
 ///
 /// # Errors
 /// What the kernel's code does that no kernel may, and a tree that can't be asked.
 pub fn decide(image: &CodeImage, names: &[String], draws: u64, seed: u64) -> Result<Vec<DecisionRow>> {
-    let job =
-        Job { object: image.object.clone(), version: image.version, functions: names.to_vec(), draws, seed };
+    let asked = functions(names)?;
+    let mut machines: Vec<&str> = asked.iter().flat_map(|f| f.asks.machines()).copied().collect();
+    machines.sort_unstable();
+    machines.dedup();
+    let mut found = Vec::new();
+    for machine in machines {
+        let on = asked.iter().filter(|f| f.asks.machines().contains(&machine));
+        let functions = on.map(|f| f.name.to_owned()).collect();
+        let (object, machine) = (image.object.clone(), machine.to_owned());
+        found.extend(process(&Job { object, machine, version: image.version, functions, draws, seed })?);
+    }
+    let row = |f: &&Function| {
+        let rows = found.iter().filter(|row| row.function == f.name);
+        rows.cloned().reduce(together).ok_or_else(|| Error::internal("a process left a function out"))
+    };
+    asked.iter().map(row).collect()
+}
+
+/// Two rows of a function as one.
+fn together(mut a: DecisionRow, b: DecisionRow) -> DecisionRow {
+    (a.draws, a.same, a.rounded) = (a.draws + b.draws, a.same + b.same, a.rounded + b.rounded);
+    for cause in b.causes {
+        match a.causes.iter_mut().find(|own| own.needs == cause.needs) {
+            Some(own) => own.count += cause.count,
+            None => a.causes.push(cause),
+        }
+    }
+    most_frequent(&mut a.causes);
+    a
+}
+
+fn most_frequent(causes: &mut Vec<Cause>) {
+    causes.sort_by_key(|c| std::cmp::Reverse(c.count));
+    causes.truncate(MOST_CAUSES);
+}
+
+fn process(job: &Job) -> Result<Vec<DecisionRow>> {
     let failed = |what: &str, e: &dyn std::fmt::Display| Error::machine(format!("the process {what}: {e}"));
     let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;
     let mut child = Command::new(own)
@@ -70,7 +118,7 @@ pub fn decide(image: &CodeImage, names: &[String], draws: u64, seed: u64) -> Res
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| failed("can't be started", &e))?;
-    let text = serde_json::to_vec(&job).map_err(|e| Error::internal(e.to_string()))?;
+    let text = serde_json::to_vec(job).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A process that ended before it read has a reason, which it says.
         let _ = stdin.write_all(&text);
@@ -93,39 +141,41 @@ pub fn child() -> Result<()> {
     std::io::stdin().read_to_end(&mut text).map_err(|e| Error::io(stdin, "read", &e))?;
     let job: Job =
         serde_json::from_slice(&text).map_err(|e| Error::internal(format!("not a question: {e}")))?;
-    let machine = Machine::load(MACHINE)?;
+    let machine = Machine::load(&job.machine)?;
     let mut debug = Debug { guard: false, loaded: &mut || {} };
     let code = Code::boot(&job.object, &machine, job.seed, 1_000_000_000, &mut debug)?;
-    let mut both = Both::of(code, machine, job.version)?;
-    let rows = functions(&job.functions)?.into_iter().map(|f| both.row(f, &job));
+    let mut both = Both::of(code, &machine, job.version)?;
+    let rows = functions(&job.functions)?.into_iter().map(|f| both.row_of(f, &job));
     let rows = rows.collect::<Result<Vec<_>>>()?;
     let text = serde_json::to_vec(&rows).map_err(|e| Error::internal(e.to_string()))?;
     std::io::stdout().write_all(&text).map_err(|e| Error::io(stdout, "write", &e))
 }
 
 /// Both sides, with the same features.
-struct Both {
+struct Both<'a> {
     code: Code,
     rules: Rules,
-    machine: Machine,
-    facts: Facts,
+    machine: &'a Machine,
     /// The tree's own features, as it was booted.
     defaults: Vec<(String, bool)>,
     /// Those that are switched now.
     switched: Vec<(String, bool)>,
 }
 
-impl Both {
-    fn of(mut code: Code, machine: Machine, version: Version) -> Result<Both> {
+impl<'a> Both<'a> {
+    fn of(mut code: Code, machine: &'a Machine, version: Version) -> Result<Both<'a>> {
         let mut rules = Rules::of(version);
-        let defaults = code.features();
-        for (name, on) in &defaults {
+        let mut defaults = code.features();
+        for (name, on) in &mut defaults {
+            if OFF.contains(&name.as_str()) {
+                *on = false;
+                code.set_feature(name, false)?;
+            }
             if let Ok(feature) = Feature::parse(name) {
                 rules.features.switch(feature, *on);
             }
         }
-        let facts = Facts::of(&rules, &machine);
-        Ok(Both { code, rules, machine, facts, defaults, switched: Vec::new() })
+        Ok(Both { code, rules, machine, defaults, switched: Vec::new() })
     }
 
     /// Switches the features of a set on both sides, and those of the last one back.
@@ -146,52 +196,72 @@ impl Both {
         Ok(())
     }
 
-    fn row(&mut self, function: &Function, job: &Job) -> Result<DecisionRow> {
+    fn row_of(&mut self, function: &Function, job: &Job) -> Result<DecisionRow> {
+        let machine = self.machine;
+        match function.asks {
+            Asks::Queue(question) => {
+                let facts = queue::draw::Facts::of(&self.rules, machine);
+                self.row(function, job, |rules| Queue { machine, rules, facts: facts.clone(), question })
+            }
+            Asks::Fleet(question) => {
+                let facts = fleet::draw::Facts::of(&self.rules, machine);
+                let timeless = timeless(&machine.under(job.version));
+                self.row(function, job, |rules| Fleet { machine: &timeless, rules, facts: &facts, question })
+            }
+        }
+    }
+
+    fn row<S: Subject>(
+        &mut self,
+        function: &Function,
+        job: &Job,
+        subject: impl Fn(Rules) -> S,
+    ) -> Result<DecisionRow> {
         let stream = Stream::new(job.seed).purpose(function.name);
+        let machines = function.asks.machines();
+        // The draws of this machine are each n-th.
+        let own = machines.iter().position(|m| *m == job.machine).unwrap_or(0) as u64;
+        let draws: Vec<u64> = (own..job.draws).step_by(machines.len()).collect();
         let mut row = DecisionRow {
             function: function.name.to_owned(),
             kernel: job.version.to_string(),
-            draws: job.draws,
+            draws: draws.len() as u64,
             same: 0,
             rounded: 0,
             causes: Vec::new(),
         };
         let (mut causes, mut differences) = (BTreeMap::<String, Cause>::new(), 0);
-        for i in 0..job.draws {
+        let (mut set, mut of) = (None, subject(self.rules));
+        for i in draws {
             // Half of the draws have the tree's own features.
-            if i == 0 || 2 * i >= job.draws && i % (job.draws.div_ceil(2 * SETS)) == 0 {
-                self.switch(stream, if 2 * i < job.draws { 0 } else { i })?;
+            let next = (2 * i).saturating_sub(job.draws) / job.draws.div_ceil(SETS);
+            let next = if 2 * i < job.draws { 0 } else { next + 1 };
+            if set != Some(next) {
+                self.switch(stream, next)?;
+                (set, of) = (Some(next), subject(self.rules));
             }
-            let state = draw::state(stream.number(i), &self.facts, function.question);
-            match self.judged(&state, function)? {
+            let state = of.draw(stream.number(i));
+            match judged(&of, &mut self.code, &state)? {
                 Verdict::Same => row.same += 1,
                 Verdict::Rounded => row.rounded += 1,
                 Verdict::Differs => {
                     differences += 1;
                     if differences <= MOST_SHRUNK {
-                        let cause = self.cause(state, function)?;
+                        let cause = self.cause(&of, state)?;
                         causes.entry(cause.needs.clone()).or_insert(cause).count += 1;
                     }
                 }
             }
         }
         row.causes = causes.into_values().collect();
-        row.causes.sort_by_key(|c| std::cmp::Reverse(c.count));
-        row.causes.truncate(MOST_CAUSES);
+        most_frequent(&mut row.causes);
         Ok(row)
     }
 
-    fn judged(&mut self, s: &State, function: &Function) -> Result<Verdict> {
-        let Both { code, rules, machine, facts, .. } = self;
-        let by_code = code::answer(code, facts, s, function.question)?;
-        let mut ours = |s: &State| oracle::answer(machine, rules, s, function.question);
-        let by_rules = ours(s);
-        Ok(judge(s, facts, by_code, by_rules, &mut ours))
-    }
-
-    fn cause(&mut self, state: State, function: &Function) -> Result<Cause> {
+    fn cause<S: Subject>(&mut self, of: &S, state: S::State) -> Result<Cause> {
         let mut failed = None;
-        let small = shrink::shrink(state, function.question, &mut |s| match self.judged(s, function) {
+        let code = &mut self.code;
+        let small = shrink(of, state, &mut |s| match judged(of, code, s) {
             Ok(verdict) => verdict == Verdict::Differs,
             Err(e) => {
                 failed = Some(e);
@@ -199,14 +269,30 @@ impl Both {
             }
         });
         failed.map_or(Ok(()), Err)?;
-        let by_code = code::answer(&mut self.code, &self.facts, &small, function.question)?;
-        let by_rules = oracle::answer(&self.machine, &self.rules, &small, function.question);
+        let by_code = of.by_code(code, &small)?;
+        let (by_rules, why) = of.by_rules(&small);
+        let features =
+            || self.switched.iter().map(|(name, on)| format!("{}{name}", if *on { "" } else { "NO_" }));
+        let mut needs = of.needs(&small);
+        needs.extend(Some(why.clone()).filter(|why| !why.is_empty()));
+        needs.extend(features());
+        let mut state = of.state_in_words(&small);
+        if !self.switched.is_empty() {
+            state.push(features().collect::<Vec<_>>().join(", "));
+        }
         Ok(Cause {
-            needs: words::needs(&small, &self.switched),
+            needs: needs.join(", "),
             count: 0,
-            state: words::state(&small, self.facts.deadlines, &self.switched),
-            by_code: words::answer(by_code),
-            by_rules: words::answer(by_rules),
+            state,
+            by_code: of.answer_in_words(&by_code),
+            by_rules: of.answer_in_words(&by_rules),
+            why,
         })
     }
+}
+
+fn judged<S: Subject>(of: &S, code: &mut Code, s: &S::State) -> Result<Verdict> {
+    let by_code = of.by_code(code, s)?;
+    let (by_rules, _) = of.by_rules(s);
+    Ok(of.judge(s, &by_code, &by_rules))
 }

@@ -2,22 +2,23 @@
 //!
 //! A state is drawn, written into an image and into a system of our rules, and one function of the fair class is asked
 //! on both sides. Neither side continues from its answer, so a difference is of this decision alone. A difference is
-//! made as small as it can be ([`shrink`]) and counted by what its smallest state has ([`words`]).
+//! made as small as it can be ([`subject::shrink`]) and counted by what its smallest state has.
 //!
-//! Each function is a row of [`FUNCTIONS`]. States are drawn in [`draw`]. A process holds one image, so that each tree
-//! has a process of its own ([`child`]).
+//! Each function is a row of [`FUNCTIONS`]. Its states are those of a runqueue ([`queue`]) or of a whole machine
+//! ([`fleet`]); what both have in common is a [`subject`]. A process holds one image and one machine, so that each tree
+//! has processes of its own ([`child`]).
 
 pub mod child;
-mod code;
-mod draw;
-mod judge;
-mod shrink;
-mod words;
+mod dice;
+mod fleet;
+mod queue;
+mod subject;
 
 pub use child::{COMMAND, decide};
 
 use schedlab_base::{Error, Result};
 use schedlab_sim::fair::oracle::Question;
+use schedlab_sim::fair::oracle::fleet::Question as FleetQuestion;
 
 /// A function of the fair class that can be asked.
 #[derive(Debug)]
@@ -25,18 +26,46 @@ pub struct Function {
     pub name: &'static str,
     /// The kernel's functions that answer.
     pub kernel: &'static str,
-    pub question: Question,
+    asks: Asks,
+}
+
+/// What a function is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Queue(Question),
+    Fleet(FleetQuestion),
+}
+
+impl Asks {
+    /// The machines on which states are drawn, in turn.
+    fn machines(self) -> &'static [&'static str] {
+        match self {
+            // Its CPUs decide how long slices are.
+            Asks::Queue(_) => &["smp-2"],
+            Asks::Fleet(FleetQuestion::Shares) => &["smp-8"],
+            // Two nodes of four cores with two threads; eight cores of one cache.
+            Asks::Fleet(_) => &["spr-2x4", "smp-8"],
+        }
+    }
+}
+
+const fn of_queue(name: &'static str, kernel: &'static str, question: Question) -> Function {
+    Function { name, kernel, asks: Asks::Queue(question) }
+}
+const fn of_fleet(name: &'static str, kernel: &'static str, question: FleetQuestion) -> Function {
+    Function { name, kernel, asks: Asks::Fleet(question) }
 }
 
 /// All of them.
 pub const FUNCTIONS: &[Function] = &[
-    Function { name: "pick", kernel: "pick_next_entity(), pick_eevdf()", question: Question::Pick },
-    Function { name: "placement", kernel: "place_entity()", question: Question::Place },
-    Function {
-        name: "preemption",
-        kernel: "check_preempt_wakeup(), wakeup_preempt_fair()",
-        question: Question::Preempt,
-    },
+    of_queue("pick", "pick_next_entity(), pick_eevdf()", Question::Pick),
+    of_queue("placement", "place_entity()", Question::Place),
+    of_queue("preemption", "check_preempt_wakeup(), wakeup_preempt_fair()", Question::Preempt),
+    of_fleet("select", "select_task_rq_fair()", FleetQuestion::Select),
+    of_fleet("busiest", "find_busiest_group(), sched_balance_find_src_group()", FleetQuestion::Busiest),
+    of_fleet("detach", "detach_tasks()", FleetQuestion::Detach),
+    of_fleet("newidle", "newidle_balance(), sched_balance_newidle()", FleetQuestion::Newidle),
+    of_fleet("shares", "update_cfs_group()", FleetQuestion::Shares),
 ];
 
 /// The functions of these names; all without a name.

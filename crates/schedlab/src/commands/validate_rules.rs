@@ -5,9 +5,7 @@ use crate::listener::Shown;
 use crate::output;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_compare::agreement::decisions::{DECISIONS_SCHEMA, Decisions};
-use schedlab_kernel::Variant;
 use schedlab_lab::{code, rules};
-use std::path::Path;
 
 /// Kernels that are asked without a choice.
 const KERNELS: [&str; 3] = ["6.1", "6.12", "7.3"];
@@ -24,7 +22,7 @@ pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
     };
     let mut rows = Vec::new();
     for kernel in &named {
-        let image = code::image_of(&Variant::plain(kernel), Path::new(""), &Shown::new(args.quiet))?;
+        let image = code::asked_image_of(kernel, &Shown::new(args.quiet))?;
         rows.extend(rules::decide(&image, &args.function, args.draws, args.seed())?);
     }
     let found = Decisions::of(rows);

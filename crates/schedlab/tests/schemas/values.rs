@@ -40,6 +40,7 @@ fn decisions() -> Decisions {
         state: vec!["task 1".to_owned()],
         by_code: "task 1".to_owned(),
         by_rules: "task 2".to_owned(),
+        why: "Eligible".to_owned(),
     };
     let row = DecisionRow {
         function: "pick".to_owned(),

@@ -284,7 +284,8 @@ impl System<'_> {
     #[inline]
     pub fn cfs_util(&self, cpu: CpuId) -> u64 {
         let q = &self.fair.queues[self.root(cpu)];
-        cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu])
+        let estimates = if self.has(Feature::UtilEst) { q.util_est } else { 0 };
+        cpu_util(q.avg.util_avg, estimates, self.fixed.cpu_capacity[cpu])
     }
 
     /// The same without a task that runs there (`cpu_util_without`).

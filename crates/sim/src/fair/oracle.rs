@@ -2,7 +2,9 @@
 //! puts the same questions to a kernel's own code.
 //!
 //! The state is written into a [`System`] of its own, so that drivers are asked and not only the pure rules. Groups,
-//! quotas and delayed entities are not part of a state yet.
+//! quotas and delayed entities are not part of a state yet. [`fleet`] asks about whole machines.
+
+pub mod fleet;
 
 use super::entity::EntityId;
 use super::granularity::Granularity;

@@ -103,7 +103,7 @@ impl System<'_> {
     }
 
     /// Waits until the wakee is off its old CPU, then chooses the target. `None`: the task needs no wakeup.
-    fn settle(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
+    pub(super) fn settle(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
         match task.state {
             TaskState::Sleeping if task.on_cpu => {
@@ -182,7 +182,7 @@ impl System<'_> {
     }
 
     /// Continues probing; returns when the step ends.
-    fn probe_on(&mut self, cpu: CpuId, w: &mut Waking) -> u64 {
+    pub(super) fn probe_on(&mut self, cpu: CpuId, w: &mut Waking) -> u64 {
         let costs = &self.fixed.machine.costs;
         let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];
         let task = &self.tasks[w.task];

@@ -12,6 +12,7 @@
 
 pub mod absent_group;
 pub mod affine;
+mod asked;
 pub mod capacity_scan;
 pub mod core_scan;
 mod drive;

@@ -12,7 +12,10 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
+/* Not in every tree can it be included twice. */
+#ifndef IMG_HAS_FAIR
 #include "kernel/sched/sched.h"
+#endif
 #pragma GCC visibility push(default)
 #include "../abi.h"
 #pragma GCC visibility pop

@@ -9,8 +9,13 @@
  */
 #include "image.h"
 
-#ifdef HAVE_PICK_TASK
+#if defined(HAVE_PICK_TASK) || defined(HAVE_PICK_NEXT_FAIR)
 #define MOST 16
+#ifdef WF_TTWU
+#define WOKEN WF_TTWU
+#else
+#define WOKEN 0
+#endif
 
 static struct task_struct *tasks[MOST];
 static struct task_struct *tasks_at_rest[MOST];
@@ -183,8 +188,11 @@ static void ask(struct rq *rq, const struct img_question *q, struct img_answer *
 	case IMG_ASK_PICK:
 #ifdef HAVE_PICK_TASK_RF
 		picked = p->sched_class->pick_task(rq, NULL);
-#else
+#elif defined(HAVE_PICK_TASK)
 		picked = p->sched_class->pick_task(rq);
+#else
+		/* It also switches the queue to the task, which is taken back. A queue of none would be balanced. */
+		picked = pick_next_task_fair(rq, is_idle_task(rq->curr) ? NULL : rq->curr, NULL);
 #endif
 		a->entity = picked ? number_of(&picked->se) : -1;
 		break;
@@ -197,9 +205,9 @@ static void ask(struct rq *rq, const struct img_question *q, struct img_answer *
 		break;
 	case IMG_ASK_PREEMPT:
 #ifdef HAVE_WAKEUP_PREEMPT
-		p->sched_class->wakeup_preempt(rq, p, q->is_new ? WF_FORK : WF_TTWU | (q->sync ? WF_SYNC : 0));
+		p->sched_class->wakeup_preempt(rq, p, q->is_new ? WF_FORK : WOKEN | (q->sync ? WF_SYNC : 0));
 #else
-		p->sched_class->check_preempt_curr(rq, p, q->is_new ? WF_FORK : WF_TTWU | (q->sync ? WF_SYNC : 0));
+		p->sched_class->check_preempt_curr(rq, p, q->is_new ? WF_FORK : WOKEN | (q->sync ? WF_SYNC : 0));
 #endif
 		break;
 	}
@@ -238,6 +246,13 @@ int img_ask(const struct img_question *q, struct img_answer *a)
 }
 #else
 int img_ask(const struct img_question *q, struct img_answer *a)
+{
+	return -ENOSYS;
+}
+#endif
+
+#ifndef CONFIG_SIM_ASKED
+int img_ask_fleet(const struct img_fleet *f, struct img_fleet_answer *a)
 {
 	return -ENOSYS;
 }

@@ -109,3 +109,17 @@ void *probe_last(struct cfs_rq *cfs_rq) { return cfs_rq->last == cfs_rq->skip ? 
 int probe_fair_server(struct rq *rq) { return rq->fair_server.dl_server; }
 /* PROBE(DONOR) */
 void *probe_donor(struct rq *rq) { return &rq->donor; }
+/* PROBE(RD_OVERLOADED) */
+int probe_overloaded(struct root_domain *rd) { return rd->overloaded; }
+/* PROBE(NR_IDLE_SCAN) */
+int probe_nr_idle_scan(struct sched_domain_shared *shared) { return shared->nr_idle_scan; }
+/* PROBE(SELECT_BY_FLAGS) */
+int probe_select(struct task_struct *p) { return p->sched_class->select_task_rq(p, 0, 0); }
+/* PROBE(TTWU_PENDING) */
+unsigned int probe_ttwu_pending(struct rq *rq) { return rq->ttwu_pending; }
+/* PROBE(TG_RUNNABLE) */
+long probe_tg_runnable(struct task_group *tg) { return atomic_long_read(&tg->runnable_avg); }
+/* PROBE(WAKE_AVG_IDLE) */
+u64 probe_wake_avg_idle(struct rq *rq) { return rq->wake_avg_idle; }
+/* PROBE(PICK_NEXT_FAIR) */
+void *probe_pick_next_fair(struct rq *rq) { return pick_next_task_fair(rq, NULL, NULL); }

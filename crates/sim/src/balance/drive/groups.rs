@@ -21,9 +21,9 @@ use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceReason, BalanceTrigger};
 
 impl System<'_> {
-    /// A newidle pass gives up at once if work has come. Returns whether the pass may continue.
+    /// A newidle pass gives up at once if work has come (6.0). Returns whether the pass may continue.
     pub(super) fn newidle_turn(&mut self, p: &mut Pass, at: u64) -> bool {
-        if p.trigger != BalanceTrigger::Newidle {
+        if p.trigger != BalanceTrigger::Newidle || !self.fixed.history.newidle_gives_up {
             return true;
         }
         let pending = !self.cpus[p.dst].wake_list.is_empty();

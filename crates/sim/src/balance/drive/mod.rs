@@ -1,5 +1,6 @@
 //! Balancing taken through time: each step reads the state of its own instant, and has its cost.
 
+mod asked;
 mod counts;
 mod groups;
 mod hints;

@@ -156,10 +156,11 @@ impl OtherCpus<'_, '_> {
     fn sample(&self, cpu: CpuId) -> CpuSample {
         let q = &self.queues[CfsRqId(cpu.0)];
         let apart = self.fixed.history.delayed_set_apart;
+        let estimates = if self.fixed.kernel.features.has(Feature::UtilEst) { q.util_est } else { 0 };
         CpuSample {
             cpu,
             load: q.avg.load_avg,
-            util: cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu]),
+            util: cpu_util(q.avg.util_avg, estimates, self.fixed.cpu_capacity[cpu]),
             runnable: q.avg.runnable_avg,
             nr_running: self.rqs.nr_running(cpu),
             h_nr_running: if apart { q.h_nr_running } else { q.h_nr_queued },
@@ -202,6 +203,7 @@ impl Fixed<'_> {
             later: SpareLater {
                 cores_last_when_full: self.history.cores_last_when_full,
                 smt_balance: self.history.smt_balance,
+                siblings_by_cores: self.history.siblings_by_cores,
             },
             imb_numa_nr: domain.imb_numa_nr,
             asym: Asymmetry::default(),

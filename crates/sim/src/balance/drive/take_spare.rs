@@ -27,6 +27,7 @@ impl System<'_> {
             active: false,
             util_shrinks: history.util_shrinks,
             walks_past_pinned: history.walks_past_pinned,
+            emptied_unwalked: history.emptied_unwalked,
         }
     }
 

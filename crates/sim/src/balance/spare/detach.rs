@@ -25,6 +25,8 @@ pub struct DetachRules {
     pub util_shrinks: bool,
     /// A walk over only pinned tasks continues past `nr_migrate` (6.1 to 6.9 as released).
     pub walks_past_pinned: bool,
+    /// A queue that others have emptied before it is locked is not walked (5.12).
+    pub emptied_unwalked: bool,
 }
 
 /// One task of the source queue.
@@ -69,7 +71,7 @@ impl Detach {
 
     /// The next action; `src_nr_running` is the source's length now.
     pub fn step(&mut self, rules: &DetachRules, src_nr_running: u32, list_empty: bool) -> WalkStep {
-        if std::mem::take(&mut self.entering) && src_nr_running <= 1 {
+        if std::mem::take(&mut self.entering) && rules.emptied_unwalked && src_nr_running <= 1 {
             // Other CPUs have emptied the queue. No task was tested, so none counts as pinned.
             self.walk.all_pinned = false;
             return WalkStep::Stop(Stop::Emptied);

@@ -11,6 +11,7 @@ const RULES: DetachRules = DetachRules {
     active: false,
     util_shrinks: false,
     walks_past_pinned: true,
+    emptied_unwalked: true,
 };
 const COLD: SizedTask = SizedTask { facts: testing::COLD, util: 300, fits_source: false };
 const PINNED: SizedTask = SizedTask { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
@@ -224,4 +225,15 @@ fn a_walk_over_pinned_tasks_ends_at_nr_migrate_but_for_6_1_to_6_9() {
         looked_at
     };
     assert_eq!((looked_at(false), looked_at(true)), (4, 20));
+}
+
+#[test]
+fn before_5_12_a_busy_cpu_takes_the_last_task_of_an_emptied_queue() {
+    let first = |emptied_unwalked, pass| {
+        let mut d = walk(Tasks, 5, 3);
+        d.step(&DetachRules { emptied_unwalked, ..with(|r| r.pass = pass) }, 1, false)
+    };
+    assert_eq!(first(false, PassKind::Busy), WalkStep::Offer);
+    assert_eq!(first(true, PassKind::Busy), WalkStep::Stop(Stop::Emptied));
+    assert_eq!(first(false, PassKind::Idle), WalkStep::Stop(Stop::LastTask));
 }

@@ -120,8 +120,8 @@ fn even_out(f: &ImbalanceFacts) -> Amount {
     tasks(difference / 2, how)
 }
 
-/// How many tasks the busiest group has too many of; half of them are to move. Groups of unlike numbers of cores have
-/// their due by cores, by passes of idle CPUs (`sibling_imbalance`, 6.6).
+/// How many tasks the busiest group has too many of; half of them are to move. Since 6.6 a busy CPU takes none of them,
+/// and groups of unlike numbers of cores have their due by cores (`sibling_imbalance`).
 pub fn sibling_imbalance(
     domain: &DomainFacts,
     pass: PassKind,
@@ -129,10 +129,10 @@ pub fn sibling_imbalance(
     busiest: &GroupStats,
 ) -> u32 {
     let (here, there) = (local.sum_nr_running, busiest.sum_nr_running);
-    let Some(cores) = domain.cores else { return there.saturating_sub(here) };
-    if pass == PassKind::Busy {
+    if domain.later.siblings_by_cores && pass == PassKind::Busy {
         return 0;
     }
+    let Some(cores) = domain.cores else { return there.saturating_sub(here) };
     let all = cores.local + cores.busiest;
     let crossed = (cores.local * there).saturating_sub(cores.busiest * here);
     match (2 * crossed + all) / all {

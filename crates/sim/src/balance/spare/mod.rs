@@ -75,4 +75,6 @@ pub struct SpareLater {
     pub cores_last_when_full: bool,
     /// A core with two tasks has a type of its own (6.6).
     pub smt_balance: bool,
+    /// A busy CPU takes no task to even out sibling groups (6.6).
+    pub siblings_by_cores: bool,
 }

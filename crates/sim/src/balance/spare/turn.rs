@@ -14,7 +14,7 @@ pub enum AlreadyArrived {
     Wakeup,
 }
 
-/// Whether a newidle pass may begin over one domain.
+/// Whether a newidle pass may begin over one domain (6.0).
 ///
 /// # Errors
 /// With the work that has come; then no CPU balances.

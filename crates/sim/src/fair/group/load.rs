@@ -124,11 +124,11 @@ impl System<'_> {
         self.fair.queues[queue].avg.exchange(&old, &new);
     }
 
-    /// A task's load as its CPU's root cfs_rq sees it (`task_h_load`). Without groups it is the task's own.
+    /// A task's load as its CPU's root cfs_rq sees it (`task_h_load`).
     pub fn task_h_load(&mut self, task: TaskId) -> u64 {
         let e = self.entity(task);
         let (queue, own) = (e.cfs_rq, if self.tracks_load() { e.avg.load_avg } else { e.weight });
-        if e.parent.is_none() {
+        if e.parent.is_none() && !self.fixed.history.root_load_divided {
             return own;
         }
         let h_load = self.h_load(queue);

@@ -5,26 +5,8 @@ use schedlab_sim::fair::oracle::{Asked, Question, State};
 
 /// Units that times are rounded to, the coarsest first, ns.
 const UNITS_NS: [i64; 4] = [1_000_000, 100_000, 10_000, 1_000];
-/// States that are tried at most.
-const MOST_TRIES: usize = 2_000;
-
-/// The smallest state that `differs`, found by one simplification after another.
-pub fn shrink(state: State, question: Question, differs: &mut dyn FnMut(&State) -> bool) -> State {
-    let (mut best, mut tries) = (state, 0);
-    loop {
-        let better = simpler(&best, question).into_iter().find(|s| {
-            tries += 1;
-            tries <= MOST_TRIES && differs(s)
-        });
-        match better {
-            Some(s) => best = s,
-            None => return best,
-        }
-    }
-}
-
 /// States that are simpler by one step, the largest steps first.
-fn simpler(s: &State, question: Question) -> Vec<State> {
+pub fn simpler(s: &State, question: Question) -> Vec<State> {
     let mut all: Vec<State> = (0..s.entities.len()).filter_map(|i| without(s, i, question)).collect();
     let mut change = |edit: &dyn Fn(&mut State)| {
         let mut next = s.clone();
@@ -114,22 +96,25 @@ fn without(s: &State, gone: usize, question: Question) -> Option<State> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::draw::{Facts, state};
+    use crate::rules::queue::Queue;
+    use crate::rules::queue::draw::Facts;
+    use crate::rules::subject::{Subject, shrink};
     use schedlab_base::Version;
     use schedlab_base::random::Stream;
     use schedlab_kernel::Kernel;
     use schedlab_machine::Machine;
 
-    fn drawn(question: Question, seed: u64) -> State {
-        let machine = Machine::load("smp-2").unwrap();
-        let facts = Facts::of(&Kernel::of(Version::new(7, 3)), &machine);
-        state(Stream::new(seed), &facts, question)
+    fn of(machine: &Machine, question: Question) -> Queue<'_> {
+        let rules = Kernel::of(Version::new(7, 3));
+        Queue { machine, rules, facts: Facts::of(&rules, machine), question }
     }
 
     #[test]
     fn what_a_difference_does_not_need_goes() {
+        let machine = Machine::load("smp-2").unwrap();
+        let of = of(&machine, Question::Preempt);
         for seed in 0..50 {
-            let s = shrink(drawn(Question::Preempt, seed), Question::Preempt, &mut |_| true);
+            let s = shrink(&of, of.draw(Stream::new(seed)), &mut |_| true);
             assert_eq!((s.entities.len(), s.min_vruntime, s.ran_ns), (2, 0, 0), "{s:?}");
             assert!(s.current.is_some_and(|c| c != s.about), "{s:?}");
             assert!(s.entities.iter().all(|e| e.nice == 0 && e.slice_ns == 0 && e.policy == Policy::Other));
@@ -139,8 +124,10 @@ mod tests {
     #[test]
     fn what_it_needs_stays() {
         let two_idle = |s: &State| s.entities.iter().filter(|e| e.policy == Policy::Idle).count() >= 2;
-        let found = (0..500).map(|seed| drawn(Question::Pick, seed)).find(two_idle).unwrap();
-        let s = shrink(found, Question::Pick, &mut |s| two_idle(s));
+        let machine = Machine::load("smp-2").unwrap();
+        let of = of(&machine, Question::Pick);
+        let found = (0..500).map(|seed| of.draw(Stream::new(seed))).find(two_idle).unwrap();
+        let s = shrink(&of, found, &mut |s| two_idle(s));
         assert_eq!(s.entities.len(), 2, "{s:?}");
         assert!(two_idle(&s));
     }

@@ -5,14 +5,13 @@ use schedlab_kernel::Policy;
 use schedlab_sim::fair::oracle::{Answer, Asked, State};
 
 /// A state, a line for each entity and one for the queue.
-pub fn state(s: &State, deadlines: bool, features: &[(String, bool)]) -> Vec<String> {
+pub fn state(s: &State, deadlines: bool) -> Vec<String> {
     let mut lines: Vec<String> =
         s.entities.iter().enumerate().map(|(i, e)| entity(s, i, e, deadlines)).collect();
     let mut queue = vec![format!("queue at {}", time(s.min_vruntime))];
     if s.ran_ns > 0 && s.current.is_some() {
         queue.push(format!("the running one is to be charged {}", Ns(s.ran_ns)));
     }
-    queue.extend(features.iter().map(|(name, on)| format!("{}{name}", if *on { "" } else { "NO_" })));
     lines.push(queue.join(", "));
     lines
 }
@@ -58,7 +57,7 @@ fn time(ns: i64) -> String {
 }
 
 /// What a smallest state must have: its cause, as far as parts of a state say it.
-pub fn needs(s: &State, features: &[(String, bool)]) -> String {
+pub fn needs(s: &State) -> Vec<String> {
     let mut all = vec![format!("{} entities", s.entities.len())];
     let mut part = |has: bool, what: &str| {
         if has {
@@ -80,8 +79,7 @@ pub fn needs(s: &State, features: &[(String, bool)]) -> String {
     part(s.current.is_some_and(|c| s.entities[c].protected_until > s.entities[c].vruntime), "protection");
     part(s.is_new, "a new task");
     part(s.sync, "a synchronous wakeup");
-    all.extend(features.iter().map(|(name, on)| format!("{}{name}", if *on { "" } else { "NO_" })));
-    all.join(", ")
+    all
 }
 
 pub fn answer(a: Answer) -> String {

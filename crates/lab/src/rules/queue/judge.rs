@@ -2,20 +2,13 @@
 //! a multiplication, which is less exact than our division.
 
 use super::draw::Facts;
+use crate::rules::subject::Verdict;
 use schedlab_sim::fair::oracle::{Answer, State};
 
 /// Part of a distance by which the kernel's division by a weight may be off: one in so many.
 const ROUNDS_ONE_IN: i64 = 200_000;
 /// And so many ns for each division, of which an answer takes several.
 const ROUNDS_NS: i64 = 8;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Same,
-    /// The difference is as small as rounding.
-    Rounded,
-    Differs,
-}
 
 /// Compares the answers about a state. `ours` answers by our rules, and is asked about states nearby.
 pub fn judge(

@@ -1,5 +1,6 @@
 //! States that are drawn at random: queues near those that occur, with ties, buddies, policies and slices of their own.
 
+use crate::rules::dice::Dice;
 use schedlab_base::random::Stream;
 use schedlab_kernel::{Kernel, Policy};
 use schedlab_machine::Machine;
@@ -49,31 +50,9 @@ impl Facts {
     }
 }
 
-/// Draws that follow each other.
-struct Dice {
-    stream: Stream,
-    next: u64,
-}
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.next += 1;
-        self.stream.below(self.next, n)
-    }
-    fn percent(&mut self, chance: u64) -> bool {
-        self.below(100) < chance
-    }
-    fn between(&mut self, from: i64, to: i64) -> i64 {
-        from + self.below((to - from + 1) as u64) as i64
-    }
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
-
 /// The state of this stream.
 pub fn state(stream: Stream, facts: &Facts, question: Question) -> State {
-    let dice = &mut Dice { stream, next: 0 };
+    let dice = &mut Dice::new(stream);
     let least = if question == Question::Preempt { 2 } else { 1 };
     let nr = (least + dice.below(4) + dice.below(4)) as usize;
     let min_vruntime = dice.between(0, 5_000_000_000);

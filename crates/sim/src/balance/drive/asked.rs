@@ -1,0 +1,62 @@
+//! Single questions to the balancer that looks at spare capacity (5.5 and later). The state is that of one instant.
+
+use crate::balance::spare::imbalance::Amount;
+use crate::balance::state::{Groups, Pass, PassStage};
+use crate::frame::Step;
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_trace::BalanceTrigger;
+
+impl System<'_> {
+    /// The group that a pass would pull from, by its first CPU, with the amount.
+    pub(crate) fn ask_busiest(
+        &mut self,
+        dst: CpuId,
+        level: usize,
+        trigger: BalanceTrigger,
+    ) -> Option<(CpuId, Amount)> {
+        let mut pass = Pass::begin(dst, level, trigger, self.now);
+        pass.stage = PassStage::Groups(Groups::new());
+        let mut at = self.now;
+        self.read_spare_groups(dst, &mut pass, &mut at);
+        let PassStage::Queues(found) = pass.stage else { return None };
+        let first = self.fixed.domains.groups[found.group as usize].cpus.iter().min().copied();
+        first.map(|cpu| (cpu, found.amount))
+    }
+
+    /// Marks a group as one in which affinity hinders balance, or takes the mark away.
+    pub(crate) fn mark_imbalanced(&mut self, group: u32, is: bool) {
+        self.balance.imbalanced[group as usize] = is;
+    }
+
+    /// Moves the tasks that a pass would take from a queue.
+    pub(crate) fn ask_detach(
+        &mut self,
+        dst: CpuId,
+        level: usize,
+        trigger: BalanceTrigger,
+        src: CpuId,
+        amount: Amount,
+    ) {
+        let mut pass = Pass::begin(dst, level, trigger, self.now);
+        pass.src = Some(src);
+        pass.stage = PassStage::Take { src, amount };
+        let mut at = self.now;
+        self.take_tasks(dst, &mut pass, src, amount, &mut at);
+    }
+
+    /// Makes the newidle passes of a CPU whose current task has left. Returns the levels that were searched.
+    pub(crate) fn ask_newidle(&mut self, cpu: CpuId) -> Vec<usize> {
+        let all = 0..self.cpus[cpu].levels.len();
+        let passes = |sys: &mut System<'_>, level: usize| {
+            let pass = Pass::begin(cpu, level, BalanceTrigger::Newidle, sys.now);
+            sys.lb(&pass).lb_count
+        };
+        let before: Vec<_> = all.clone().map(|level| passes(self, level)).collect();
+        self.begin_newidle(cpu);
+        while self.cpus[cpu].task.step == Step::Newidle {
+            self.newidle_step(cpu);
+        }
+        all.filter(|level| passes(self, *level) > before[*level]).collect()
+    }
+}

@@ -1,0 +1,28 @@
+//! A single question: where a task goes that a CPU wakes. The state is that of one instant.
+
+use super::state::{WakeStage, Waking};
+use crate::system::{Context, System};
+use schedlab_base::{CpuId, TaskId};
+use schedlab_trace::AffineReason;
+
+/// The answer.
+pub(crate) struct Chosen {
+    pub cpu: CpuId,
+    /// The answer of `wake_affine`, if it was asked.
+    pub affine: Option<AffineReason>,
+}
+
+impl System<'_> {
+    /// The CPU that a sleeping task goes to. No other CPU acts meanwhile.
+    pub(crate) fn ask_select(&mut self, by: CpuId, task: TaskId, sync: bool) -> Chosen {
+        self.cpus[by].sync_wakes = sync;
+        let mut w = Waking { task, began_ns: self.now, ..Waking::default() };
+        self.settle(by, Context::Task, &mut w);
+        while matches!(w.stage, WakeStage::Prelude(_) | WakeStage::Search(_)) {
+            self.probe_on(by, &mut w);
+        }
+        let affine = &self.accounts.stats.affine;
+        let affine = AffineReason::ALL.iter().copied().find(|why| affine[*why as usize] > 0);
+        Chosen { cpu: w.chosen, affine }
+    }
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+
+/* What fleet.c and fleet_state.c share: the state of a machine about which the fair class is asked. */
+#ifndef IMG_FLEET_H
+#define IMG_FLEET_H
+#include "image.h"
+
+#ifndef HAVE_TG_CFS_RQ
+#define tg_cfs_rq(tg, cpu) ((tg)->cfs_rq[cpu])
+#define tg_se(tg, cpu) ((tg)->se[cpu])
+#endif
+
+extern struct task_struct *img_fleet_tasks[IMG_FLEET_TASKS];
+extern struct task_group *img_fleet_group;
+int img_fleet_prepare(void);		/* once, at rest */
+void img_fleet_keep(void *at, unsigned long size);	/* a state may change it */
+void img_fleet_build(const struct img_fleet *fleet);
+void img_fleet_rest(unsigned int nr_tasks);
+struct sched_domain *img_fleet_domain(const struct img_fleet *fleet, unsigned int level);
+#endif
