@@ -34,7 +34,8 @@ pub fn level_of(command: &str) -> Level {
     LEVELS.iter().find(|one| one.command == command).map(|one| one.level).unwrap_or_default()
 }
 
-/// A command's level on a machine and this host: CPUs that take turns are not woven, and code is charged on x86-64 alone.
+/// A command's level on machines and this host: CPUs that take turns are not woven, and code is charged on x86-64
+/// alone.
 pub fn level_on(command: &str, machines: &[&Machine]) -> Level {
     let level = level_of(command);
     if !cfg!(target_arch = "x86_64") {
