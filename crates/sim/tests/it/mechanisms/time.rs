@@ -370,7 +370,7 @@ fn wakes_at_a_tick(version: &str) -> usize {
     load.task("sleeper", None, forever(vec![sleep_us(733)]));
     let m = polling("smp-1").without_costs().unwrap();
     let at_a_tick = |e: &schedlab_trace::Event| match e.kind {
-        EventKind::Enqueued { new: false, .. } => (e.at.0 % (4 * MS) == 0).then_some(()),
+        EventKind::Enqueued { new: false, .. } => e.at.0.is_multiple_of(4 * MS).then_some(()),
         _ => None,
     };
     run(&m, version, load).events(at_a_tick).len()
