@@ -19,9 +19,9 @@ const fn of(command: &'static str, level: Level, asks: &'static str) -> LevelOf 
 
 /// The commands that run the kernel's own code.
 pub const LEVELS: &[LevelOf] = &[
-    of("run", Level::Free, "what the experiment asks: where its variants or [code] name a level, theirs"),
+    of("run", Level::Free, "what is decided, unless its variants or [code] name a level"),
     of("bench", Level::Free, "how a workload is scheduled"),
-    of("study", Level::Free, "what a document predicts: where its variants or [code] name a level, theirs"),
+    of("study", Level::Free, "what is decided, unless its variants or [code] name a level"),
     of("suite", Level::Free, "what a change decides otherwise, over many loads"),
     of("try", Level::Woven, "what a patch changes and what it costs, its own code included"),
     of("hunt", Level::Free, "what is decided, in thousands of runs"),
@@ -34,7 +34,8 @@ pub fn level_of(command: &str) -> Level {
     LEVELS.iter().find(|one| one.command == command).map(|one| one.level).unwrap_or_default()
 }
 
-/// A command's level on a machine and this host: CPUs that take turns are not woven, and code is charged on x86-64 alone.
+/// A command's level on machines and this host: CPUs that take turns are not woven, and code is charged on x86-64
+/// alone.
 pub fn level_on(command: &str, machines: &[&Machine]) -> Level {
     let level = level_of(command);
     if !cfg!(target_arch = "x86_64") {

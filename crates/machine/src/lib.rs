@@ -150,8 +150,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The same machine on which no step takes time, of any kernel, nor the way out of an idle state. Governors know the
-    /// states as they are.
+    /// The same machine on which no step takes time, of any kernel, nor the way out of an idle state. Governors know
+    /// the states as they are.
     ///
     /// # Errors
     /// Only through faults of the table of costs.

@@ -29,7 +29,7 @@ pub fn with_level(command: Command) -> Command {
     }
     command.mut_arg("level", |arg| {
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        arg.help(format!("{help} [default: {}, for {name} asks {}]", own.level.word(), own.asks))
+        arg.help(format!("{help} [default: {}; {name} asks {}]", own.level.word(), own.asks))
     })
 }
 

@@ -86,8 +86,8 @@ impl TimerQueue {
     fn look(&mut self) {
         self.due = self.pending.peek().map_or(NEVER, |t| t.hard);
     }
-    /// Takes the next timer that may fire at `now`. Another timer of the CPU, such as its tick, is due at `ahead`: those
-    /// that stand behind it wait for it.
+    /// Takes the next timer that may fire at `now`. Another timer of the CPU, such as its tick, is due at `ahead`:
+    /// those that stand behind it wait for it.
     pub fn expire_before(&mut self, now: u64, ahead: u64) -> Option<Timer> {
         let fires = self.pending.peek().is_some_and(|t| t.soft <= now && (t.hard <= now || t.hard < ahead));
         let timer = fires.then(|| self.pending.pop()).flatten();

@@ -1,9 +1,9 @@
 //! Where two runs of the same programs part: the first instant at which the scheduler did not do the same in both.
 //!
-//! What is compared is who runs on which CPU, who is woken where, and who moves. CPUs that act at one instant do so in an
-//! order that no clock gives, so all that happens at an instant is a set: of each CPU's switches the first task and the
-//! last one count, since what ran in between took no time. A kernel's own threads are as idle: only a kernel's code has
-//! them.
+//! What is compared is who runs on which CPU, who is woken where, and who moves. CPUs that act at one instant do so in
+//! an order that no clock gives, so all that happens at an instant is a set: of each CPU's switches the first task and
+//! the last one count, since what ran in between took no time. A kernel's own threads are as idle: only a kernel's code
+//! has them.
 
 use crate::{Event, EventKind};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -173,8 +173,8 @@ fn done(events: &[Event], tasks: usize) -> Vec<(Deed, &'static str)> {
     deeds
 }
 
-/// The part of a run's events, in the order of their times, that lies around an instant: all of the instant, and at most
-/// `before` in front of it.
+/// The part of a run's events, in the order of their times, that lies around an instant: all of the instant, and at
+/// most `before` in front of it.
 pub fn around(events: &[Event], at: Ns, before: usize) -> Vec<Event> {
     let events = in_order(events);
     let first = events.partition_point(|e| e.at < at);

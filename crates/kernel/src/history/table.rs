@@ -81,12 +81,12 @@ mechanisms! {
         migrated_is_cold: [since("3.18")], "migrate_task_rq_fair()", Memory("3.18 and 4.4 have it"),
             with "A task that has just been moved is not cache hot for a balancer."
             without "A task that has just been moved is as hot as its last turn makes it."
-        unrun_is_cold: [since("5.10")], "task_hot()", Source("5.10, 6.1.192, 6.12.117, 7.3.4; so it is since 2.6.23: profiles before 5.10 count from the run's start"),
-            with "A task that has not run yet is not cache hot, at the start of a run either."
-            without "A task that has not run yet has last run when the run began."
         picked_is_newest: [since("4.15")], "pick_next_task_fair(), detach_tasks()", Source("4.4 to 4.15; 4.15 is a commit's"),
             with "A task that is picked becomes the newest of the CPU's list, from which a balancer takes the oldest."
             without "The CPU's list keeps the order in which tasks came, and a balancer takes the newest."
+        unrun_is_cold: [since("5.10")], "task_hot()", Source("5.10, 6.1.192, 6.12.117, 7.3.4; so it is since 2.6.23: profiles before 5.10 count from the run's start"),
+            with "A task that has not run yet is not cache hot, at the start of a run either."
+            without "A task that has not run yet has last run when the run began."
         eevdf: [since("6.6")], "pick_eevdf()", Source("6.1 to 6.6"),
             with "EEVDF: of the entities that have not had more than their share, the earliest virtual deadline runs."
             without "CFS: the smallest vruntime runs, sleepers are credited, the tick ends slices."
@@ -128,9 +128,6 @@ mechanisms! {
         relative_before_min: [since("2.6.39")], "dequeue_entity()", Memory(""),
             with "A moved task's vruntime is made relative to min_vruntime before min_vruntime moves on without the task."
             without "min_vruntime moves on first, so the moved task is ahead of its next queue by as much."
-        slice_by_inverse: [since("5.10")], "__calc_delta(), __update_inv_weight()", Source("5.10, 6.1.192; older releases divide so, too: profiles before 5.10 keep the exact quotient"),
-            with "A task's share of the period is counted with the queue's inverse weight of 32 bits, rounded down: three equal tasks get 3,999,999 ns of 12 ms, which a tick at 4 ms ends."
-            without "A task's share of the period is the exact quotient."
         stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory("4.4 has it"),
             with "A task that is picked again at once continues its slice."
             without "A task that is picked again at once starts a slice anew."
@@ -143,6 +140,9 @@ mechanisms! {
         idle_credit_small: [since("5.4")], "place_entity()", Source("4.15 has it not, 5.4 has it"),
             with "A SCHED_IDLE task that wakes is credited min_granularity at most."
             without "A SCHED_IDLE task that wakes is credited as any other."
+        slice_by_inverse: [since("5.10")], "__calc_delta(), __update_inv_weight()", Source("5.10, 6.1.192; older releases divide so, too: profiles before 5.10 keep the exact quotient"),
+            with "A task's share of the period is counted with the queue's inverse weight of 32 bits, rounded down: three equal tasks get 3,999,999 ns of 12 ms, which a tick at 4 ms ends."
+            without "A task's share of the period is the exact quotient."
     }
     Eevdf {
         custom_slices: [since("6.12")], "sched_setattr(), update_deadline()", Source("6.11 to 6.12.117"),
@@ -552,12 +552,12 @@ mechanisms! {
         timers_on_ticks: [until("2.6.21")], "run_timer_softirq(), hrtimer_run_queues()", Memory(""),
             with "Timers are run by the tick, after its own work; a sleep ends at a tick."
             without "Timers have interrupts of their own (high-resolution timers)."
-        tick_runs_timers: [since("5.10")], "hrtimer_interrupt(), __hrtimer_run_queues()", Source("5.10, 6.1.192, 6.12.117, 7.3.4; so it is since timers have slack (2.6.28): profiles before 5.10 run them apart"),
-            with "A tick's interrupt also runs the timers whose slack has begun, and timers that are due behind it wait for it."
-            without "A timer that has slack waits for an interrupt of its own or of another timer, also where a tick comes in between."
         short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Source("4.15 has it not, 5.4 has it; 4.17 is from memory"),
             with "An idle CPU that is expected back within a tick keeps it."
             without "An idle CPU always stops its tick."
+        tick_runs_timers: [since("5.10")], "hrtimer_interrupt(), __hrtimer_run_queues()", Source("5.10, 6.1.192, 6.12.117, 7.3.4; so it is since timers have slack (2.6.28): profiles before 5.10 run them apart"),
+            with "A tick's interrupt also runs the timers whose slack has begun, and timers that are due behind it wait for it."
+            without "A timer that has slack waits for an interrupt of its own or of another timer, also where a tick comes in between."
         first_halt_keeps_tick: [between("6.1", "6.2"), between("6.6", "6.7"), between("6.12", "6.13"), since("6.18")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 6.12.117 and 7.0 have it, 6.5, 6.8, 6.11, 6.14 and 6.17 have it not; stable 6.6 and 6.18 are assumed to have it"),
             with "Without a choice of idle states the first halt keeps the tick, and the next one stops it."
             without "Without a choice of idle states short-nap-keeps-tick decides alone."

@@ -79,8 +79,8 @@ impl<'a> CommitRuns<'a> {
         let compiler = schedlab_kernels::compiler()?;
         Ok(CommitRuns { repository, question, listener, report, checkout, cache, compiler, _lock: lock })
     }
-    /// The kernel of a commit, from the cache or built now; `counts`: the image of its code that counts what it executes.
-    /// A note in the cache maps the commit to its build.
+    /// The kernel of a commit, from the cache or built now; `counts`: the image of its code that counts what it
+    /// executes. A note in the cache maps the commit to its build.
     fn image(&self, commit: &Commit, counts: bool) -> Result<PathBuf> {
         let by_code = self.by_code();
         let config = if by_code { shim::OVERLAY.hash() } else { schedlab_kernels::GUEST_CONFIG.to_owned() };

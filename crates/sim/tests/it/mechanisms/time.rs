@@ -386,9 +386,11 @@ fn a_tick_runs_timers_whose_slack_has_begun() {
 fn takes_a_task_that_has_not_run(version: &str) -> bool {
     let mut load = Load::lasting_ms(1);
     load.task("hog", None, hog());
-    load.task("short", None, once(vec![run_us(200), sleep_us(1_000_000)]));
+    for short in 1..8 {
+        load.task(&format!("short-{short}"), None, once(vec![run_us(200), sleep_us(1_000_000)]));
+    }
     load.task("waits", None, hog());
-    let m = polling("smp-2").without_costs().unwrap();
+    let m = machine("smp-8").without_costs().unwrap();
     let taken = |e: &schedlab_trace::Event| {
         matches!(e.kind, EventKind::Migrate { why: MoveReason::Newidle, .. }).then_some(())
     };
