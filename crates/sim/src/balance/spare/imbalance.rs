@@ -350,7 +350,8 @@ mod tests {
     #[test]
     fn groups_of_unlike_numbers_of_cores_get_tasks_by_cores_since_6_6() {
         let by = |cores, pass, here: u32, there: u32| {
-            let domain = DomainFacts { cores, ..LLC };
+            let later = crate::balance::spare::SpareLater { siblings_by_cores: true, ..LLC.later };
+            let domain = DomainFacts { cores, later, ..LLC };
             let (local, busiest) = (group(HasSpare, 4, here), group(FullyBusy, 2, there));
             sibling_imbalance(&domain, pass, &local, &busiest)
         };

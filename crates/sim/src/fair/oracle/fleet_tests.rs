@@ -83,11 +83,10 @@ fn estimates_do_not_count_where_the_feature_is_off() {
         avg: Averages { util_est, ..Averages::default() },
         ..task(7, Place::Waits, 0)
     };
-    let s = state(vec![est(768), est(512), task(6, Place::Runs, 0)], BalanceTrigger::Busy);
+    let s = state(vec![est(768), est(192)], BalanceTrigger::Busy);
     let of = |off: &[Feature]| ask((6, 1), off, &s, Question::Busiest);
-    assert_ne!(of(&[]), of(&[Feature::UtilEst]));
-    let plain = state(vec![est(0), est(0), task(6, Place::Runs, 0)], BalanceTrigger::Busy);
-    assert_eq!(of(&[Feature::UtilEst]), ask((6, 1), &[], &plain, Question::Busiest));
+    assert_eq!(of(&[]), Answer::Group(Some((CpuId(7), MigrationType::Task, 1))));
+    assert_eq!(of(&[Feature::UtilEst]), Answer::Group(None));
 }
 
 #[test]
