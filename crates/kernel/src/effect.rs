@@ -90,7 +90,8 @@ const NEEDS: &[Need] = &[
     released(Feature::PreemptShort),
     released(Feature::DelayDequeue),
     released(Feature::DelayZero).and(Feature::DelayDequeue),
-    released(Feature::PickBuddy),
+    // 6.12's stable series asks for it, too. 6.13, which does not, is not a profile.
+    with(Feature::PickBuddy, "custom-slices"),
     // CFS kernels know it too; only EEVDF's is simulated.
     with(Feature::Hrtick, "eevdf"),
     before(Feature::LbBias, SPARE),

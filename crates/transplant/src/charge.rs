@@ -112,7 +112,8 @@ impl Image {
         let times = vec![0; kept.len()].leak().as_mut_ptr();
         let Blocks { from, functions, starts, .. } = blocks;
         let end = from + kept.len() as u64;
-        self.counted = Some(Counted { instructions: kept, times, functions, starts, end, chains: Chains::new() });
+        self.counted =
+            Some(Counted { instructions: kept, times, functions, starts, end, chains: Chains::new() });
         let raw = RawCosts {
             instructions: kept.as_ptr(),
             times,

@@ -1,5 +1,5 @@
-//! Single questions to the fair class of an image about a whole machine (`shim/image/fleet.c`): CPUs with their queues in
-//! a given state, one function.
+//! Single questions to the fair class of an image about a whole machine (`shim/image/fleet.c`): CPUs with their queues
+//! in a given state, one function.
 
 use crate::abi::RawFleet;
 pub use crate::abi::{AskedCpu, AskedFleet, AskedLevel, AskedTask, Averages, FleetAnswer, fleet_task};

@@ -291,6 +291,15 @@ mod tests {
     use super::*;
     use crate::PROFILES;
 
+    /// What `validate --rules` has shown of 5.10.262 and 6.12.117.
+    #[test]
+    fn stable_series_have_what_their_trees_have() {
+        let of = |major, minor| History::of(Version::new(major, minor));
+        assert!(of(5, 10).util_shrinks && !of(5, 15).util_shrinks && of(6, 1).util_shrinks);
+        assert!(of(6, 12).pick_buddy && !of(6, 13).pick_buddy);
+        assert!(!of(5, 10).idle_credit_small && of(6, 1).idle_credit_small);
+    }
+
     #[test]
     fn a_word_finds_the_mechanisms_that_speak_of_it() {
         let names = |words: &str| search(words).iter().map(|m| m.name).collect::<Vec<_>>();

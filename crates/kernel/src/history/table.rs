@@ -137,7 +137,7 @@ mechanisms! {
         dequeued_curr_ignored: [since("4.9")], "update_min_vruntime()", Source("4.4 to 4.15; 4.9 is from memory"),
             with "min_vruntime leaves the running entity out once it is dequeued."
             without "min_vruntime counts the running entity even while it is being dequeued."
-        idle_credit_small: [since("5.4")], "place_entity()", Source("4.15 has it not, 5.4 has it"),
+        idle_credit_small: [since("5.16")], "place_entity()", Source("5.10.262 has it not, 6.1.192 has it; 5.16 is from memory"),
             with "A SCHED_IDLE task that wakes is credited min_granularity at most."
             without "A SCHED_IDLE task that wakes is credited as any other."
         slice_by_inverse: [since("5.10")], "__calc_delta(), __update_inv_weight()", Source("5.10, 6.1.192; older releases divide so, too: profiles before 5.10 keep the exact quotient"),
@@ -245,9 +245,6 @@ mechanisms! {
         attached_load_unlisted in "per-entity-load": [between("4.8", "5.13")], "propagate_entity_cfs_rq(), update_blocked_averages()", Memory("6.1.192 has it not; the releases are the mending commit's (0258bdfaff5b)"),
             with "A sleeping task that joins a group adds its load to a cfs_rq that may be on no list of those to be aged; if the task then wakes up elsewhere, the group counts that load for ever, and its entities get too small a part of its shares."
             without "A cfs_rq that a load is attached to is on the list, and loads that leave it are forgotten."
-        root_load_divided: [since("5.10")], "task_h_load()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; earlier releases were not read"),
-            with "A task of the root group weighs its part of the queue's load of this tick, so mostly one less than its own."
-            without "A task of the root group weighs its own load."
         group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("4.4 to 4.15; 4.10 is from memory"),
             with "A group's entity follows at once when a task's load comes to the group or leaves it."
             without "A group's entity follows only as its own average does."
@@ -266,6 +263,9 @@ mechanisms! {
         pelt_scales_time in "per-entity-load": [since("5.1")], "update_rq_clock_pelt(), update_idle_rq_clock_pelt()", Memory("6.1.192 has it"),
             with "Load averages count the time of a CPU by its capacity, and catch up when it goes idle."
             without "Utilisation counts the time of a CPU by its capacity; load does not."
+        root_load_divided: [since("5.10")], "task_h_load()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; earlier releases were not read"),
+            with "A task of the root group weighs its part of the queue's load of this tick, so mostly one less than its own."
+            without "A task of the root group weighs its own load."
         woken_load_catches_up in "per-entity-load": [since("6.0")], "migrate_se_pelt_lag()", Source("6.1.192; the release is from memory"),
             with "A task that wakes up away from an idle CPU is aged up to now, however long ago its queue there was updated."
             without "A task that wakes up on another CPU is as old as the last update of its queue, and so has more load than its sleep has left it."
@@ -441,9 +441,18 @@ mechanisms! {
         sched_idle_balances: [since("5.6")], "rebalance_domains(), dequeue_task_fair()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A CPU that runs SCHED_IDLE tasks only balances at an idle CPU's intervals, and at the next tick after its last other task has left."
             without "A CPU that runs SCHED_IDLE tasks balances at a busy CPU's intervals."
+        numa_pair_stays in "spare-capacity": [between("5.6", "5.11")], "adjust_numa_imbalance()", Source("5.10.262 has it, 6.1.192 has it not; the releases are from memory"),
+            with "Between nodes nothing is evened out while the busiest group has two tasks at most."
+            without "Between nodes an imbalance of two is tolerated up to some number of tasks, which is 0 before 5.18."
         busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Source("5.4 to 5.10"),
             with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
             without "A busy CPU's interval is the domain's times busy_factor."
+        util_shrinks in "spare-capacity": [between("5.10", "5.11"), between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("5.10.262 and 6.1.192 by backport, 6.12.117; 6.8 from a commit"),
+            with "A task's utilisation is judged the more mildly, the more passes have failed."
+            without "A task whose utilisation is more than what should move stays."
+        emptied_unwalked in "spare-capacity": [since("5.12")], "detach_tasks()", Source("5.10.262 has it not, 6.1.192 has it; 5.12 is from memory"),
+            with "A queue that others have emptied to one task before it is locked is not walked."
+            without "It is walked: a busy CPU takes the task that is left, and a pinned one counts as pinned."
         kthreads_set_apart: [since("5.13")], "can_migrate_task(), kthread_is_per_cpu()", Source("5.11 has it not, 5.14 has it; 5.13 is from memory"),
             with "A kernel thread of one CPU is no sign that affinity is in a balancer's way."
             without "A kernel thread of one CPU counts as a pinned task."
@@ -456,9 +465,9 @@ mechanisms! {
         kicks_for_next_balance in "spare-capacity": [since("5.16")], "nohz_balancer_kick(), nohz_balance_enter_idle()", Source("5.15 has it not, 5.19 has it; 5.16 is from memory"),
             with "After a CPU has stopped its tick, a busy tick asks when balancing for tickless CPUs is due next, also before it is."
             without "That time is found out only when tickless CPUs are served."
-        util_shrinks in "spare-capacity": [between("5.10", "5.11"), between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("5.10.262 and 6.1.192 by backport, 6.12.117; 6.8 from a commit"),
-            with "A task's utilisation is judged the more mildly, the more passes have failed."
-            without "A task whose utilisation is more than what should move stays."
+        newidle_gives_up in "spare-capacity": [since("6.0")], "should_we_balance()", Source("5.10.262 has it not, 6.1.192 has it; 6.0 is from memory"),
+            with "A newidle pass gives up, and those above it, once work has come or is on its way."
+            without "A newidle pass is made whatever has come."
         capacity_before_types in "misfit-by-target": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest()", Source("6.1.192 has it by backport, and 6.12.110 by its log; 7.2 is taken from the same months' commits"),
             with "A group whose tasks have each a faster CPU than the balancing one is left alone, whatever was found before."
             without "Such a group is left alone only if one of its type or a higher one was found before, or if it has room."
@@ -483,12 +492,6 @@ mechanisms! {
         siblings_by_cores in "spare-capacity": [since("6.6")], "sibling_imbalance()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; it is commit 7ff1693236f5's of July 2023"),
             with "With SD_PREFER_SIBLING, groups of unlike numbers of cores get tasks in proportion to their cores, and a busy CPU takes none for that."
             without "With SD_PREFER_SIBLING, groups get equally many tasks, however many cores each has, and a busy CPU takes part."
-        newidle_gives_up in "spare-capacity": [since("6.0")], "should_we_balance()", Source("5.10.262 has it not, 6.1.192 has it; 6.0 is from memory"),
-            with "A newidle pass gives up, and those above it, once work has come or is on its way."
-            without "A newidle pass is made whatever has come."
-        emptied_unwalked in "spare-capacity": [since("5.12")], "detach_tasks()", Source("5.10.262 has it not, 6.1.192 has it; 5.12 is from memory"),
-            with "A queue that others have emptied to one task before it is locked is not walked."
-            without "It is walked: a busy CPU takes the task that is left, and a pinned one counts as pinned."
         misfit_wants_faster in "misfit": [since("6.10")], "update_misfit_status(), set_task_max_allowed_capacity()", Source("6.1.192 has it not; it is a commit's of 2024; 6.10 is from memory"),
             with "A task on one of the fastest CPUs that it may use is not a misfit."
             without "A task too large for its CPU is a misfit on the fastest CPU, too."

@@ -42,7 +42,12 @@ pub const MC: DomainFacts = DomainFacts {
     groups_are_cores: true,
     share_llc: true,
     numa: false,
-    later: SpareLater { cores_last_when_full: true, smt_balance: true, siblings_by_cores: false },
+    later: SpareLater {
+        cores_last_when_full: true,
+        smt_balance: true,
+        siblings_by_cores: false,
+        numa_pair_stays: false,
+    },
     imb_numa_nr: 0,
     asym: Asymmetry::NONE,
     cores: None,

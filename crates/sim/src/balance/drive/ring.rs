@@ -204,6 +204,7 @@ impl Fixed<'_> {
                 cores_last_when_full: self.history.cores_last_when_full,
                 smt_balance: self.history.smt_balance,
                 siblings_by_cores: self.history.siblings_by_cores,
+                numa_pair_stays: self.history.numa_pair_stays,
             },
             imb_numa_nr: domain.imb_numa_nr,
             asym: Asymmetry::default(),

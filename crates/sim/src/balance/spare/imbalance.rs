@@ -12,6 +12,8 @@ use crate::balance::era::PassKind;
 /// A difference in tasks (before it is halved) that one pair of communicating tasks makes; not worth leaving a node
 /// for.
 const NUMA_IMBALANCE_MIN: u64 = 2;
+/// So many tasks stay on their node in some kernels.
+const NUMA_PAIR: u32 = 2;
 
 /// The unit of an amount (`enum migration_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -114,6 +116,10 @@ fn even_out(f: &ImbalanceFacts) -> Amount {
         (local.idle_cpus.saturating_sub(busiest.idle_cpus), AmountRule::EvenIdle)
     };
     let difference = u64::from(difference);
+    let pair = f.domain.later.numa_pair_stays && busiest.sum_nr_running <= NUMA_PAIR;
+    if f.domain.numa && pair {
+        return tasks(0, AmountRule::NumaTolerated);
+    }
     if f.domain.numa && tolerates(difference, local.sum_nr_running + 1, f.domain.imb_numa_nr) {
         return tasks(0, AmountRule::NumaTolerated);
     }
@@ -279,6 +285,29 @@ mod tests {
     }
 
     #[test]
+    fn before_5_11_two_tasks_stay_on_their_node_and_three_do_not() {
+        let later = |numa_pair_stays| crate::balance::spare::SpareLater { numa_pair_stays, ..NODES.later };
+        let at = |pair, nr| {
+            let nodes = DomainFacts { later: later(pair), imb_numa_nr: 0, ..NODES };
+            amount(nodes, group(HasSpare, 8, 0), group(HasSpare, 8, nr)).1
+        };
+        assert_eq!([at(true, 2), at(false, 2), at(true, 3)], [0, 1, 1]);
+    }
+
+    #[test]
+    fn since_6_6_a_busy_cpu_takes_no_task_to_even_out_siblings_of_equal_size() {
+        let at = |siblings_by_cores, pass| {
+            let later = crate::balance::spare::SpareLater { siblings_by_cores, ..MC.later };
+            let domain = DomainFacts { later, prefer_sibling: true, ..LLC };
+            sibling_imbalance(&domain, pass, &group(HasSpare, 2, 0), &group(FullyBusy, 2, 2))
+        };
+        assert_eq!(
+            [at(true, PassKind::Busy), at(true, PassKind::Idle), at(false, PassKind::Busy)],
+            [0, 2, 2]
+        );
+    }
+
+    #[test]
     fn overloaded_groups_level_to_the_average() {
         // 12 and 28 tasks of 512 on 4 CPUs each: averages 1536 and 3584 around 2560.
         let got = amount(LLC, group(Overloaded, 4, 12), group(Overloaded, 4, 28));
@@ -321,7 +350,8 @@ mod tests {
     #[test]
     fn groups_of_unlike_numbers_of_cores_get_tasks_by_cores_since_6_6() {
         let by = |cores, pass, here: u32, there: u32| {
-            let domain = DomainFacts { cores, ..LLC };
+            let later = crate::balance::spare::SpareLater { siblings_by_cores: true, ..LLC.later };
+            let domain = DomainFacts { cores, later, ..LLC };
             let (local, busiest) = (group(HasSpare, 4, here), group(FullyBusy, 2, there));
             sibling_imbalance(&domain, pass, &local, &busiest)
         };

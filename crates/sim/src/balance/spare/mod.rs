@@ -77,4 +77,6 @@ pub struct SpareLater {
     pub smt_balance: bool,
     /// A busy CPU takes no task to even out sibling groups (6.6).
     pub siblings_by_cores: bool,
+    /// Two tasks stay on their node (5.6 to 5.10).
+    pub numa_pair_stays: bool,
 }

@@ -124,7 +124,7 @@ mod tests {
                 groups_are_cores,
                 share_llc: true,
                 numa: false,
-                later: SpareLater { cores_last_when_full, smt_balance: true, siblings_by_cores: true },
+                later: SpareLater { cores_last_when_full, smt_balance: true, ..SpareLater::default() },
                 imb_numa_nr: 0,
                 asym: Default::default(),
                 cores: None,

@@ -415,3 +415,7 @@ fn pelt(to: &Averages, now: u64) -> Pelt {
     avg.sums_from_averages();
     avg
 }
+
+#[cfg(test)]
+#[path = "fleet_tests.rs"]
+mod tests;
