@@ -15,9 +15,13 @@ fn our_rules_decide_as_the_kernels_own_code() {
     let found: serde_json::Value = serde_json::from_str(&out).unwrap();
     let rows = found["rows"].as_array().unwrap();
     let names: Vec<_> = rows.iter().map(|r| r["function"].as_str().unwrap()).collect();
-    assert_eq!(names, ["pick", "placement", "preemption"]);
+    let all = ["pick", "placement", "preemption", "select", "busiest", "detach", "newidle", "shares"];
+    assert_eq!(names, all);
     for row in rows {
-        assert_eq!((&row["draws"], &row["causes"]), (&500.into(), &serde_json::json!([])), "{row}");
+        assert_eq!(row["draws"], 500, "{row}");
+        // Our rules end a newidle pass whose busiest queue has nothing but pinned tasks (docs/fidelity.md).
+        let most = if row["function"] == "newidle" { 1 } else { 0 };
+        assert!(row["causes"].as_array().unwrap().len() <= most, "{row}");
     }
 }
 

@@ -431,6 +431,9 @@ fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outs
 /// The kernel's own counters.
 fn counters(board: &mut Board<'_>) -> Result<Schedstat> {
     let text = board.kernel.image().schedstat();
+    if text.is_empty() {
+        return Err(Error::internal("the image has no /proc/schedstat: the tree's initcalls have not run"));
+    }
     schedstat::parse(Path::new("the image's /proc/schedstat"), text.as_bytes())
 }
 

@@ -450,7 +450,7 @@ mechanisms! {
         util_shrinks in "spare-capacity": [between("5.10", "5.11"), between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("5.10.262 and 6.1.192 by backport, 6.12.117; 6.8 from a commit"),
             with "A task's utilisation is judged the more mildly, the more passes have failed."
             without "A task whose utilisation is more than what should move stays."
-        emptied_unwalked in "spare-capacity": [since("5.12")], "detach_tasks()", Source("5.10.262 has it not, 6.1.192 has it; 5.12 is from memory"),
+        emptied_unwalked in "spare-capacity": [since("5.13")], "detach_tasks()", Source("5.10.262 has it not, 6.1.192 has it; 5.13 is from memory"),
             with "A queue that others have emptied to one task before it is locked is not walked."
             without "It is walked: a busy CPU takes the task that is left, and a pinned one counts as pinned."
         kthreads_set_apart: [since("5.13")], "can_migrate_task(), kthread_is_per_cpu()", Source("5.11 has it not, 5.14 has it; 5.13 is from memory"),

@@ -78,6 +78,12 @@ impl Sides {
         let rules = guests::simulated_as(&code, "our rules".to_owned(), series)?;
         let mut space = Space::under(machines, [image.version, image.version])?;
         for (_, machine) in &mut space.machines {
+            if machine.turns.is_some() {
+                let text = format!("{}: its CPUs take turns, which take time", machine.name);
+                return Err(
+                    Error::input(text).help("first differences need a machine without turns, as smp-8")
+                );
+            }
             *machine = Arc::new(machine.without_costs()?);
         }
         Ok(Sides { code, rules, image, space, runtime })

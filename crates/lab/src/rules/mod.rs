@@ -68,7 +68,7 @@ pub const FUNCTIONS: &[Function] = &[
     of_fleet("shares", "update_cfs_group()", FleetQuestion::Shares),
 ];
 
-/// The functions of these names; all without a name.
+/// The functions of these names, each once; all without a name.
 ///
 /// # Errors
 /// For an unknown name.
@@ -80,5 +80,6 @@ pub fn functions(names: &[String]) -> Result<Vec<&'static Function>> {
         let found = FUNCTIONS.iter().find(|f| f.name == *name);
         found.ok_or_else(|| Error::unknown("function", name, FUNCTIONS.iter().map(|f| f.name)))
     };
-    names.iter().map(find).collect()
+    let first = |(at, name): &(usize, &String)| !names[..*at].contains(*name);
+    names.iter().enumerate().filter(first).map(|(_, name)| find(name)).collect()
 }

@@ -25,7 +25,9 @@ pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
         return Ok(());
     }
     let [from, to] = open(ChannelKind::Pipe)?;
-    set.enable()?;
+    if set.enable().is_err() {
+        return Ok(());
+    }
     let (mut all, mut before) = (Vec::new(), set.read());
     for _ in 0..BATCHES {
         for _ in 0..CALLS {

@@ -142,6 +142,10 @@ struct HuntFinding {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if args.first_difference && args.code.level()?.is_some_and(|level| !level.is_free()) {
+        return Err(Error::input("--first-difference is at level free, where code takes no time")
+            .help("leave out --level"));
+    }
     args.guest.check(if args.vm { Backend::Vm } else { args.backend()? })?;
     args.code.check(args.backend()?)?;
     if args.first_difference {
@@ -216,6 +220,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
 /// The search for first differences.
 fn first_differences(args: &HuntArgs) -> Result<()> {
     let mut variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
+    if !variant.level.is_free() {
+        return Err(Error::input("--first-difference is at level free, where code takes no time")
+            .help("leave out +level=... of the kernel"));
+    }
     variant.patch.iter_mut().chain(&mut variant.config).chain([&mut variant.kernel]).for_each(whole_path);
     let mut machines = args.machine.clone();
     machines.iter_mut().for_each(whole_path);

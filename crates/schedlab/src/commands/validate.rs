@@ -46,7 +46,7 @@ pub(super) struct ValidateArgs {
     #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
     changes: bool,
     /// Single decisions instead of runs: our rules and the kernel's own code are asked about the same drawn states
-    #[arg(long, conflicts_with_all = ["changes", "draw", "write", "backend", "files", "case", "list", "runs"])]
+    #[arg(long, conflicts_with_all = ["changes", "draw", "write", "backend", "files", "case", "list", "runs", "judged", "level"])]
     rules: bool,
     /// Only this function of --rules; may be given more than once
     #[arg(long, value_name = "NAME", requires = "rules")]

@@ -154,6 +154,8 @@ int img_ask_fleet(const struct img_fleet *f, struct img_fleet_answer *a)
 	if (!prepared)
 		img_fleet_keep(&nohz, sizeof(nohz));
 	prepared = true;
+	if (!img_fleet_domain(f, f->level))
+		return -EINVAL;
 	*a = (struct img_fleet_answer){ .cpu = -1, .group = -1 };
 	img_fleet_build(f);
 	asks[f->function](f, a);

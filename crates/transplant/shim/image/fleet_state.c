@@ -40,6 +40,7 @@ static void keep_cpu(int cpu)
 	struct sched_group *sg;
 
 	img_fleet_keep(cpu_rq(cpu), sizeof(struct rq));
+	img_fleet_keep(cpu_rq(cpu)->idle, sizeof(struct task_struct));
 	img_fleet_keep(tg_cfs_rq(img_fleet_group, cpu), sizeof(struct cfs_rq));
 	img_fleet_keep(tg_se(img_fleet_group, cpu), sizeof(struct sched_entity));
 	for_each_domain(cpu, sd) {
