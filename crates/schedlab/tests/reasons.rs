@@ -82,7 +82,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
     (
         "slice --tasks 18 --wakers 1 --rate 2000 --wake-work 100us -r 150ms --machine \
-         desktop-8-smt --kernel v7.3 --seed 8",
+         desktop-8-smt --kernel v7.3 --seed 9",
         &["balance.ineligible"],
     ),
     (

@@ -124,7 +124,7 @@ fn studies_have_pages_and_an_index() {
 /// Two loads that sort by their numbers, of which only the second can tell the variants apart.
 const TWO_LOADS: &str = r#"
 name = "two"
-machine = "smp-2"
+machine = "smp-4"
 runs = 6
 metrics = ["schbench.latency.p50", "switches.involuntary"]
 [workload]
