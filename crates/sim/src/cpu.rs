@@ -53,6 +53,8 @@ pub struct Cpu {
     pub lazy: bool,
     /// SCHED_SOFTIRQ raised.
     pub softirq: bool,
+    /// Whether the tick that raised it found the CPU idle (`rq->idle_balance`); `None` once the softirq has begun.
+    pub ticked_idle: Option<bool>,
     /// Requests of other CPUs to serve tickless CPUs. Since 5.5 its IPI moves them into `nohz_serves`; before, they
     /// remain until all are served.
     pub nohz_asked: NohzFlags,
@@ -140,6 +142,7 @@ impl Cpu {
             ipi_at: NEVER,
             wake_list: Vec::with_capacity(8),
             softirq: false,
+            ticked_idle: None,
             waking: [Waking::default(), Waking::default()],
             to_wake: [Vec::with_capacity(8), Vec::with_capacity(8)],
             sync_wakes: false,

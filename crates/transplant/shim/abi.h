@@ -256,7 +256,7 @@ struct img_averages {
 struct img_fleet_cpu {
 	struct img_averages avg;	/* of its queue */
 	unsigned long long avg_idle;
-	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache; those of the cache's first CPU count */
+	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache; its first CPU's count */
 	unsigned int wakeup_pending;
 };
 enum img_fleet_task_flags {

@@ -2,7 +2,7 @@
 /*
  * The state of a machine about which fleet.c asks: built, and taken back. Stands for nothing in the kernel.
  *
- * The class itself puts the tasks of a state on their queues; then averages and hints get the state's values. Afterwards
+ * The class itself puts a state's tasks on their queues; then averages and hints get the state's values. Afterwards
  * runqueues, domains, groups and tasks get the bytes back that they had before. Nothing else may run meanwhile.
  */
 #include "fleet.h"

@@ -23,7 +23,7 @@ impl System<'_> {
         if self.fixed.history.o1 {
             return self.o1_rebalance_tick(cpu);
         }
-        let now = self.jiffies();
+        let (now, idle) = (self.jiffies(), self.idle_at_tick(cpu));
         let c = &mut self.cpus[cpu];
         if c.levels.is_empty() {
             return;
@@ -31,7 +31,8 @@ impl System<'_> {
         if now >= c.next_balance {
             c.softirq = true;
         }
-        if !self.idle_at_tick(cpu) {
+        c.ticked_idle = c.softirq.then_some(idle);
+        if !idle {
             self.leave_nohz(cpu);
         }
         if self.looks_at_spare() {

@@ -35,7 +35,9 @@ impl System<'_> {
 
     /// The softirq starts: the CPU's own domains, and the domains of tickless CPUs if it was asked and is still idle.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
-        let (idle, spare) = (self.idle_at_tick(cpu), self.looks_at_spare());
+        // A timer of the same interrupt may have brought a task since.
+        let idle = self.cpus[cpu].ticked_idle.take().unwrap_or_else(|| self.idle_at_tick(cpu));
+        let spare = self.looks_at_spare();
         let (now, hz) = (self.jiffies(), self.fixed.kernel.tunables.hz);
         let c = &mut self.cpus[cpu];
         let flags = if spare { std::mem::take(&mut c.nohz_serves) } else { c.nohz_asked };
