@@ -11,7 +11,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.active.reduced_capacity", "balance.kick.reduced_capacity"],
     ),
     (
-        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 119",
+        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 110",
         &[
             "affine.neither",
             "affine.prev_idle",
@@ -86,7 +86,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.ineligible"],
     ),
     (
-        "nanosleep --tasks 16 -r 100ms --machine desktop-8-smt --kernel v7.3 --seed 1",
+        "nanosleep --tasks 16 -r 100ms --machine desktop-8-smt --kernel v7.3 --seed 3",
         &["balance.kick.averages_only"],
     ),
     (

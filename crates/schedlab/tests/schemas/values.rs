@@ -20,6 +20,7 @@ pub fn of(form: &str) -> Option<Vec<Value>> {
         "bisection" => Some(vec![named(form, &bisection())]),
         "changes" => Some(vec![named(form, &changes())]),
         "decisions" => Some(vec![named(form, &decisions())]),
+        "first-differences" => Some(vec![named(form, &first_differences())]),
         "fetched" => Some(vec![named(form, &json!({ "fetched": [fetched()] }))]),
         "trial" => Some([None, Some("y")].map(|value| trial(form, value)).to_vec()),
         _ => None,
@@ -31,6 +32,19 @@ fn named(form: &str, value: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(value).unwrap();
     value.as_object_mut().unwrap().insert("schema".to_owned(), format!("schedlab/{form}/1").into());
     value
+}
+
+/// As the command makes it, which needs a kernel's source.
+fn first_differences() -> Value {
+    let difference = json!({
+        "code": "move (newidle)", "rules": "nothing", "workloads": 3, "machine": "smp-8", "tasks": 2, "tasks_before": 9,
+        "shrunk_to_the_end": true, "at_ns": 4_000_000, "workload": ["a task"], "events_of_code": ["an event"],
+        "events_of_rules": ["an event"], "experiment": "hunt/difference-1.toml",
+    });
+    json!({
+        "kernel": "6.1", "seed": 1, "workloads": 8, "same": 3, "ordered": 2, "found": [difference],
+        "interrupted": false,
+    })
 }
 
 fn decisions() -> Decisions {
