@@ -66,6 +66,13 @@ mod tests {
     }
 
     #[test]
+    fn commands_whose_variants_name_levels_have_the_level_of_a_variant_that_names_none() {
+        for command in ["run", "bench", "study", "suite", "hunt"] {
+            assert_eq!(level_of(command), Level::default(), "{command} takes its variants' levels");
+        }
+    }
+
+    #[test]
     fn the_docs_have_the_table() {
         let rows: Vec<String> = LEVELS
             .iter()

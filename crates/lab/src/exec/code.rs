@@ -1,15 +1,13 @@
-//! Runs on the kernel's own code. An image has global state, so each run is a process of its own: this executable,
-//! which starts itself again with [`COMMAND`], gets the run on its input and gives it back on its output.
+//! Runs on the kernel's own code, each in a process of its own ([`image_process`]).
 
 use super::options::RunOptions;
-use super::{Made, sim};
+use super::{Made, image_process, sim};
 use crate::cell::Cell;
 use crate::code::settings;
 use crate::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
-use schedlab_native::signal_name;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_record::{ENGINE, Record};
 use schedlab_sim::{Guests, Links};
@@ -17,17 +15,11 @@ use schedlab_transplant::{Setting, Setup, fault};
 use schedlab_world::nested::Guest;
 use schedlab_world::net::Peer;
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 /// The first argument of a process that makes one run.
 pub const COMMAND: &str = "__code";
-/// How often a run's process is looked at.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// What the process is asked for.
 #[derive(Serialize, Deserialize)]
@@ -54,35 +46,13 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
     let RunOptions { keep_events_in, keep_details, .. } = options.clone();
     let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
     let job = Job { cell: packed, seed, keep_events_in, keep_details, debug };
-    let failed =
-        |what: &str, e: &dyn std::fmt::Display| Error::machine(format!("a run's process {what}: {e}"));
-    let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;
-    let mut child = Command::new(own)
-        .arg(COMMAND)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // A terminal's Ctrl-C is for this process, which ends the other one.
-        .process_group(0)
-        .spawn()
-        .map_err(|e| failed("can't be started", &e))?;
-    if job.debug.gdb {
-        eprintln!("{}", gdb_words(cell, child.id()));
-    }
-    let text = serde_json::to_vec(&job).map_err(|e| Error::internal(e.to_string()))?;
-    let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    if let Some(mut stdin) = child.stdin.take() {
-        // A process that ended before it read has a reason, which it says.
-        let _ = stdin.write_all(&text);
-    }
-    let Some(status) = wait(&mut child, stop).map_err(|e| failed("can't be waited for", &e))? else {
-        return Ok(None);
+    let begun = |process| {
+        if job.debug.gdb {
+            eprintln!("{}", gdb_words(cell, process));
+        }
     };
-    let (said, words) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
-    if !status.success() {
-        return Err(ended(status, String::from_utf8_lossy(&words).trim()));
-    }
-    match serde_json::from_slice(&said).map_err(|e| failed("gave no record", &e))? {
+    let Some(answer) = image_process::answer(COMMAND, &job, stop, begun)? else { return Ok(None) };
+    match answer {
         Answer::Made { record, events, files } => {
             let known = |name: &str| [INSTRUCTIONS_FILE, CHAINS_FILE].into_iter().find(|file| *file == name);
             let files = files.into_iter().filter_map(|(name, text)| Some((known(&name)?, text.into_bytes())));
@@ -135,34 +105,6 @@ fn gdb_words(cell: &Cell, process: u32) -> String {
     )
 }
 
-/// Reads a stream to its end beside the process that writes it.
-fn reader<R: Read + Send + 'static>(stream: Option<R>) -> std::thread::JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            let _ = stream.read_to_end(&mut bytes);
-        }
-        bytes
-    })
-}
-
-/// Waits for a process. `None`: `stop` ended it.
-fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
-    let mut pause = Duration::from_micros(200);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if stop.load(Ordering::Relaxed) {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(pause);
-        pause = (2 * pause).min(LOOK);
-    }
-}
-
 /// The kinds of errors by their exit codes, as answers have them.
 const KINDS: [(u8, ErrorKind); 4] =
     [(1, ErrorKind::CheckFailed), (2, ErrorKind::Input), (3, ErrorKind::Machine), (4, ErrorKind::Internal)];
@@ -171,41 +113,12 @@ fn kind_of(code: u8) -> ErrorKind {
     KINDS.iter().find(|(of, _)| *of == code).map_or(ErrorKind::Internal, |(_, kind)| *kind)
 }
 
-/// The error of a process that ended without an answer: what the kernel's code has done is the user's patch, or a shim
-/// that is missing.
-pub(crate) fn ended(status: ExitStatus, words: &str) -> Error {
-    if let (Some(text), Some(fault::EXIT_CODE)) = (words.strip_prefix("image: "), status.code()) {
-        return Error::input(format!("the kernel's code failed: {text}"));
-    }
-    let said = if words.is_empty() { String::new() } else { format!("\n  it said: {words}") };
-    match status.signal().map(|signal| (signal, signal_name(signal))) {
-        Some((signal, name @ "SIGKILL")) => Error::machine(format!(
-            "a run's process was killed by signal {signal} ({name}){said}"
-        ))
-        .help(
-            "the kernel does so when memory runs out: see dmesg, and make fewer runs side by side (--jobs)",
-        ),
-        Some((signal, name)) => {
-            Error::internal(format!("a run's process died of signal {signal} ({name}){said}"))
-        }
-        None => {
-            let code = status.code().unwrap_or(-1);
-            Error::internal(format!(
-                "a run's process ended with exit code {code} and without an answer{said}"
-            ))
-        }
-    }
-}
-
 /// Makes the run that is asked for on standard input, in this process, and writes the answer to standard output.
 ///
 /// # Errors
 /// Those of the run.
 pub fn child() -> Result<()> {
-    schedlab_native::die_with_parent();
-    let mut text = Vec::new();
-    std::io::stdin().read_to_end(&mut text).map_err(|e| Error::io(Path::new("-"), "read", &e))?;
-    let job: Job = serde_json::from_slice(&text).map_err(|e| Error::internal(format!("not a run: {e}")))?;
+    let job: Job = image_process::asked()?;
     let Job { keep_events_in, keep_details, debug, .. } = job;
     let options = RunOptions { keep_events_in, keep_details, ..RunOptions::default() };
     let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, debug));
@@ -221,8 +134,7 @@ pub fn child() -> Result<()> {
             Answer::Failed { code, message: e.message().to_owned(), remedy: e.remedy().map(str::to_owned) }
         }
     };
-    let text = serde_json::to_vec(&answer).map_err(|e| Error::internal(e.to_string()))?;
-    std::io::stdout().write_all(&text).map_err(|e| Error::io(Path::new("-"), "write", &e))
+    image_process::reply(&answer)
 }
 
 /// A file of a run; what is kept of a run's process is text.
@@ -278,26 +190,4 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
 fn changes(at: &[Change], warmup: Ns) -> Result<Vec<(Ns, Vec<Setting>)>> {
     let of = |c: &Change| Ok((warmup.plus(c.time), settings(&c.features, &c.tunables)?));
     at.iter().filter(|c| c.is_of_kernel()).map(of).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_signal_that_ended_a_run_is_named_with_the_last_words() {
-        let of = |raw, words| ended(ExitStatus::from_raw(raw), words);
-        let (killed, crashed) = (of(9, "").to_string(), of(11, "stack overflow").to_string());
-        assert!(killed.contains("signal 9 (SIGKILL)") && killed.contains("memory"), "{killed}");
-        assert!(
-            crashed.contains("signal 11 (SIGSEGV)") && crashed.contains("it said: stack overflow"),
-            "{crashed}"
-        );
-        assert!(of(101 << 8, "panicked").to_string().contains("exit code 101"));
-        let fault = of(fault::EXIT_CODE << 8, "image: BUG at fair.c:1");
-        assert_eq!(
-            (fault.kind(), fault.message()),
-            (ErrorKind::Input, "the kernel's code failed: BUG at fair.c:1")
-        );
-    }
 }

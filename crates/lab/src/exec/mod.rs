@@ -8,6 +8,7 @@
 mod backends;
 pub mod code;
 mod host;
+pub(crate) mod image_process;
 mod keep;
 mod live;
 mod options;

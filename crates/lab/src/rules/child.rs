@@ -5,7 +5,7 @@ use super::queue::{self, Queue};
 use super::subject::{Subject, Verdict, shrink};
 use super::{Asks, Function, functions};
 use crate::code::CodeImage;
-use crate::exec::code::ended;
+use crate::exec::image_process;
 use schedlab_base::random::Stream;
 use schedlab_base::{Error, Result, Version};
 use schedlab_compare::agreement::decisions::{Cause, DecisionRow};
@@ -15,9 +15,8 @@ use schedlab_sim::fair::oracle::fleet::timeless;
 use schedlab_transplant::{Debug, Kernel as Code};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 /// The first argument of such a process.
 pub const COMMAND: &str = "__rules";
@@ -67,11 +66,16 @@ struct Job {
 }
 
 /// The rows of an image, made in processes of their own, one for each machine. A function's draws are shared by its
-/// machines.
+/// machines. `None`: `stop` ended it.
 ///
 /// # Errors
 /// What the kernel's code does that no kernel may, and a tree that can't be asked.
-pub fn decide(image: &CodeImage, names: &[String], draws: u64, seed: u64) -> Result<Vec<DecisionRow>> {
+pub fn decide(
+    image: &CodeImage,
+    names: &[String],
+    (draws, seed): (u64, u64),
+    stop: &AtomicBool,
+) -> Result<Option<Vec<DecisionRow>>> {
     let asked = functions(names)?;
     let mut machines: Vec<&str> = asked.iter().flat_map(|f| f.asks.machines()).copied().collect();
     machines.sort_unstable();
@@ -81,13 +85,16 @@ pub fn decide(image: &CodeImage, names: &[String], draws: u64, seed: u64) -> Res
         let on = asked.iter().filter(|f| f.asks.machines().contains(&machine));
         let functions = on.map(|f| f.name.to_owned()).collect();
         let (object, machine) = (image.object.clone(), machine.to_owned());
-        found.extend(process(&Job { object, machine, version: image.version, functions, draws, seed })?);
+        let job = Job { object, machine, version: image.version, functions, draws, seed };
+        let rows = image_process::answer::<Vec<DecisionRow>>(COMMAND, &job, stop, |_| ())?;
+        let Some(rows) = rows else { return Ok(None) };
+        found.extend(rows);
     }
     let row = |f: &&Function| {
         let rows = found.iter().filter(|row| row.function == f.name);
         rows.cloned().reduce(together).ok_or_else(|| Error::internal("a process left a function out"))
     };
-    asked.iter().map(row).collect()
+    asked.iter().map(row).collect::<Result<_>>().map(Some)
 }
 
 /// Two rows of a function as one.
@@ -108,47 +115,19 @@ fn most_frequent(causes: &mut Vec<Cause>) {
     causes.truncate(MOST_CAUSES);
 }
 
-fn process(job: &Job) -> Result<Vec<DecisionRow>> {
-    let failed = |what: &str, e: &dyn std::fmt::Display| Error::machine(format!("the process {what}: {e}"));
-    let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;
-    let mut child = Command::new(own)
-        .arg(COMMAND)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| failed("can't be started", &e))?;
-    let text = serde_json::to_vec(job).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A process that ended before it read has a reason, which it says.
-        let _ = stdin.write_all(&text);
-    }
-    let done = child.wait_with_output().map_err(|e| failed("can't be waited for", &e))?;
-    if !done.status.success() {
-        return Err(ended(done.status, String::from_utf8_lossy(&done.stderr).trim()));
-    }
-    serde_json::from_slice(&done.stdout).map_err(|e| failed("gave no answer", &e))
-}
-
 /// Answers what is asked for on standard input.
 ///
 /// # Errors
 /// As [`decide`].
 pub fn child() -> Result<()> {
-    schedlab_native::die_with_parent();
-    let (stdin, stdout) = (std::path::Path::new("-"), std::path::Path::new("-"));
-    let mut text = Vec::new();
-    std::io::stdin().read_to_end(&mut text).map_err(|e| Error::io(stdin, "read", &e))?;
-    let job: Job =
-        serde_json::from_slice(&text).map_err(|e| Error::internal(format!("not a question: {e}")))?;
+    let job: Job = image_process::asked()?;
     let machine = Machine::load(&job.machine)?;
     let mut debug = Debug { guard: false, loaded: &mut || {} };
     let code = Code::boot(&job.object, &machine, job.seed, 1_000_000_000, &mut debug)?;
     let mut both = Both::of(code, &machine, job.version)?;
     let rows = functions(&job.functions)?.into_iter().map(|f| both.row_of(f, &job));
     let rows = rows.collect::<Result<Vec<_>>>()?;
-    let text = serde_json::to_vec(&rows).map_err(|e| Error::internal(e.to_string()))?;
-    std::io::stdout().write_all(&text).map_err(|e| Error::io(stdout, "write", &e))
+    image_process::reply(&rows)
 }
 
 /// Both sides, with the same features.

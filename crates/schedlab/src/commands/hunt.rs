@@ -219,6 +219,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
 
 /// The search for first differences.
 fn first_differences(args: &HuntArgs) -> Result<()> {
+    is_there(&args.wanted)?;
+    if args.is_patch() {
+        let help = format!("name the kernel, too: 6.1+patch={}", args.wanted);
+        return Err(Error::input("--first-difference takes a kernel, and not a patch alone").help(help));
+    }
     let mut variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
     if !variant.level.is_free() {
         return Err(Error::input("--first-difference is at level free, where code takes no time")
@@ -250,12 +255,29 @@ fn whole_path(word: &mut String) {
     }
 }
 
+/// Refuses the name of a patch's file where there is no file.
+fn is_there(word: &str) -> Result<()> {
+    let named = [".patch", ".diff", ".mbox"].iter().any(|end| word.ends_with(end));
+    if named && !word.contains([':', '+']) && !Path::new(word).exists() {
+        return Err(
+            Error::input(format!("there is no file '{word}'")).help("a patch of yours is named by its path")
+        );
+    }
+    Ok(())
+}
+
 /// Baseline and variant. A fault needs no other change.
 fn of_words(
     args: &HuntArgs,
     fault: Option<&Fault>,
 ) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
+    is_there(&args.wanted)?;
     if args.is_patch() {
+        if args.backend()? == Backend::Sim {
+            return Err(
+                Error::input("the simulator does not run a patch's code").help("leave out --backend sim")
+            );
+        }
         let (source, words) = (args.source.as_deref().unwrap_or(SOURCE), [args.wanted.clone()]);
         let patches = builds::patches(&words, source, Path::new(""))?;
         let trial = Trial::of(source, &words, patches, None, &[])?;

@@ -2,7 +2,7 @@
 
 use super::validate::ValidateArgs;
 use crate::listener::Shown;
-use crate::output;
+use crate::{interrupt, output};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_compare::agreement::decisions::{DECISIONS_SCHEMA, Decisions};
 use schedlab_lab::{code, rules};
@@ -20,10 +20,13 @@ pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
         [] => KERNELS.map(str::to_owned).to_vec(),
         named => named.to_vec(),
     };
-    let mut rows = Vec::new();
+    let (mut rows, stop) = (Vec::new(), interrupt::stop_flag()?);
     for kernel in &named {
         let image = code::asked_image_of(kernel, &Shown::new(args.quiet))?;
-        rows.extend(rules::decide(&image, &args.function, args.draws, args.seed())?);
+        let found = rules::decide(&image, &args.function, (args.draws, args.seed()), stop)?;
+        rows.extend(
+            found.ok_or_else(|| Error::new(ErrorKind::CheckFailed, "interrupted: nothing is judged"))?,
+        );
     }
     let found = Decisions::of(rows);
     match form {
