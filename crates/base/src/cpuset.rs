@@ -40,6 +40,10 @@ impl CpuSet {
             self.bits.pop();
         }
     }
+    /// Removes all CPUs, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bits.clear();
+    }
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.bits.get(cpu.index() / 64).is_some_and(|w| w >> (cpu.index() % 64) & 1 == 1)

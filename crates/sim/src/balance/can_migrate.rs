@@ -4,6 +4,7 @@
 //! `average/detach.rs` and `spare/detach.rs`. Times are ns. Not modelled: NUMA locality.
 
 use super::era::{Balancer, PassKind};
+use schedlab_base::CpuId;
 
 /// Tasks looked at between two releases of the queue's lock (`sched_nr_migrate_break`).
 pub const BREAK: u32 = 32;
@@ -40,8 +41,8 @@ pub struct TaskFacts {
     pub allowed: bool,
     /// Its group has no quota left, here or on the destination (`throttled_lb_pair`).
     pub throttled: bool,
-    /// Whether it may run on another CPU of the destination's group (4.5 tries that one next).
-    pub allowed_nearby: bool,
+    /// If not: the first other CPU of the destination's group on which it may (4.5 tries that one next).
+    pub allowed_nearby: Option<CpuId>,
     /// It sleeps, and is queued still (DELAY_DEQUEUE).
     pub delayed: bool,
     /// It has had more than its share on its queue (EEVDF).

@@ -16,7 +16,7 @@ use super::spare;
 use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::GroupLoop;
 use crate::o1::busiest::{GroupsSeen, Pull, Sums};
-use schedlab_base::{Arena, CpuId};
+use schedlab_base::{Arena, CpuId, CpuSet};
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Domain, Domains};
 use schedlab_trace::BalanceTrigger;
@@ -121,6 +121,8 @@ impl NohzState {
 pub struct BalanceState {
     /// Some runqueue of the root domain had two runnable tasks (`rd->overload`).
     pub overload: bool,
+    /// CPUs that a pass of this CPU searches no more: affinity keeps all tasks of these (`load_balance_mask`).
+    pub(super) left_out: Arena<CpuId, CpuSet>,
     /// The load of a running task that is too large for its CPU, by CPU (`misfit_task_load`).
     pub(super) misfit: Arena<CpuId, u64>,
     /// `sgc->imbalance` of every group.
@@ -139,6 +141,7 @@ impl BalanceState {
         let sharable = if features.has(Feature::IlbShare) { groups } else { 0 };
         BalanceState {
             overload: false,
+            left_out: Arena::filled(CpuSet::new(), cpus),
             misfit: Arena::filled(0, cpus),
             imbalanced: vec![false; groups],
             shared,
@@ -179,8 +182,10 @@ pub(crate) enum PassStage {
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     pub(crate) stage: PassStage,
-    /// The CPU that tasks would move to.
+    /// The CPU that is balanced.
     pub dst: CpuId,
+    /// The CPU that tasks would move to: another one of its group if affinity keeps them from `dst` (`env->dst_cpu`).
+    pub(super) gainer: CpuId,
     /// Its domain.
     pub level: usize,
     pub trigger: BalanceTrigger,
@@ -189,6 +194,10 @@ pub struct Pass {
     pub(crate) moved: u16,
     /// Groups read, the local one not counted (`lb_sg_scan`).
     pub(crate) groups_read: u16,
+    /// It searches again without `left_out` (`LBF_ALL_PINNED` stands).
+    pub(super) again: bool,
+    /// Affinity has kept some task of a queue that was walked (`LBF_SOME_PINNED`).
+    pub(super) some_pinned: bool,
     /// The source's tasks were walked.
     pub(super) walked: bool,
     /// A task too large for its CPU is to move (4.20 to 5.4).
@@ -206,12 +215,15 @@ impl Default for Pass {
         Pass {
             stage: PassStage::Idle,
             dst: CpuId(0),
+            gainer: CpuId(0),
             level: 0,
             trigger: BalanceTrigger::Busy,
             began_ns: 0,
             visited: 0,
             moved: 0,
             groups_read: 0,
+            again: false,
+            some_pinned: false,
             walked: false,
             misfit: false,
             src: None,
@@ -225,7 +237,7 @@ impl Pass {
     /// A pass that begins with the election.
     pub fn begin(dst: CpuId, level: usize, trigger: BalanceTrigger, now: u64) -> Pass {
         let stage = PassStage::Elect { at: 0, election: Election::default() };
-        Pass { stage, dst, level, trigger, began_ns: now, ..Pass::default() }
+        Pass { stage, dst, gainer: dst, level, trigger, began_ns: now, ..Pass::default() }
     }
     /// Whether a pass is in progress.
     pub fn running(&self) -> bool {

@@ -24,7 +24,7 @@ pub const RULES: MigrateRules = MigrateRules {
 pub const COLD: TaskFacts = TaskFacts {
     throttled: false,
     allowed: true,
-    allowed_nearby: false,
+    allowed_nearby: None,
     delayed: false,
     ineligible: false,
     per_cpu_kthread: false,

@@ -3,6 +3,7 @@
 
 use super::can_migrate::{BREAK, MigrateRules, Movable, Offer, Refusal, Stop};
 use super::era::PassKind;
+use schedlab_base::CpuId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalkProgress {
@@ -19,7 +20,8 @@ pub struct WalkProgress {
     pub all_pinned: bool,
     /// Some task could not run on the destination.
     pub some_pinned: bool,
-    nearby: bool,
+    /// The first CPU found on which a task may run instead (`new_dst_cpu`).
+    nearby: Option<CpuId>,
 }
 
 /// Affinity of the tasks that a walk over a source has seen.
@@ -42,19 +44,19 @@ impl WalkProgress {
             moved: 0,
             all_pinned: true,
             some_pinned: false,
-            nearby: false,
+            nearby: None,
         }
     }
 
-    /// Starts over for another destination of the same group, when [`WalkProgress::nearby`] holds.
+    /// Starts over for another destination of the same group, which [`WalkProgress::nearby`] has named.
     pub fn redirect(&mut self) {
-        (self.looked_at, self.next_break, self.nearby) = (0, BREAK, false);
+        (self.looked_at, self.next_break, self.nearby) = (0, BREAK, None);
     }
 
-    /// Some task could run on another CPU of the destination's group, and more is still wanted (since 4.5, not
+    /// Another CPU of the destination's group on which some task could run, if more is still wanted (since 4.5, not
     /// newidle).
-    pub fn nearby(&self) -> bool {
-        self.nearby && self.left > 0
+    pub fn nearby(&self) -> Option<CpuId> {
+        self.nearby.filter(|_| self.left > 0)
     }
 
     /// Affinity of the tasks seen.
@@ -67,11 +69,12 @@ impl WalkProgress {
         (self.left <= 0).then_some(if self.moved == 0 { Stop::NothingWanted } else { Stop::Enough })
     }
 
-    /// Notes what a judgement says of affinity. `nearby`: the task may run on another CPU of the destination's group.
-    pub(super) fn note_affinity(&mut self, judged: Result<Movable, Refusal>, nearby: bool) {
+    /// Notes what a judgement says of affinity. `nearby`: another CPU of the destination's group on
+    /// which the task may run.
+    pub(super) fn note_affinity(&mut self, judged: Result<Movable, Refusal>, nearby: Option<CpuId>) {
         if judged == Err(Refusal::NotAllowed) {
             self.some_pinned = true;
-            self.nearby |= nearby;
+            self.nearby = self.nearby.or(nearby);
         } else if !judged.is_err_and(Refusal::comes_before_affinity) {
             self.all_pinned = false;
         }

@@ -54,8 +54,8 @@ impl Detach {
             return Offer::Refuse(Refusal::TooHeavy { hot: false });
         }
         let judged = can_migrate(rules, task);
-        let nearby =
-            rules.balancer >= Balancer::V4_5 && rules.pass != PassKind::Newidle && task.allowed_nearby;
+        let retries = rules.balancer >= Balancer::V4_5 && rules.pass != PassKind::Newidle;
+        let nearby = task.allowed_nearby.filter(|_| retries);
         self.walk.note_affinity(judged, nearby);
         match judged {
             Err(why) => Offer::Refuse(why),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::balance::testing::{self, COLD};
+use schedlab_base::CpuId;
 
 const RULES: MigrateRules = MigrateRules { preemptible: true, ..testing::RULES };
 const OLD: MigrateRules = MigrateRules { balancer: Balancer::V3_4, ..RULES };
@@ -144,11 +145,11 @@ fn heavy_tasks_count_as_pinned_in_3_4() {
 
 #[test]
 fn a_pinned_task_may_go_next_door_in_4_5() {
-    let next_door = TaskFacts { allowed: false, allowed_nearby: true, ..COLD };
+    let next_door = TaskFacts { allowed: false, allowed_nearby: Some(CpuId(5)), ..COLD };
     let after = |rules: MigrateRules, task: TaskFacts| {
         let mut d = Detach::new(1024, 32, 3);
         d.offer(&rules, &task);
-        d.walk.nearby()
+        d.walk.nearby().is_some()
     };
     assert!(after(RULES, next_door));
     assert!(!after(OLD, next_door), "not yet in 3.4");
@@ -156,16 +157,16 @@ fn a_pinned_task_may_go_next_door_in_4_5() {
         !after(MigrateRules { pass: PassKind::Newidle, ..RULES }, next_door),
         "newidle serves itself only"
     );
-    assert!(!after(RULES, TaskFacts { allowed_nearby: false, ..next_door }));
+    assert!(!after(RULES, TaskFacts { allowed_nearby: None, ..next_door }));
     let mut d = Detach::new(1024, 32, 3);
     d.step(&RULES, 3, false);
     d.offer(&RULES, &next_door);
     d.walk.redirect();
-    assert!(!d.walk.nearby() && d.walk.left == 1024 && d.walk.some_pinned);
+    assert!(d.walk.nearby().is_none() && d.walk.left == 1024 && d.walk.some_pinned);
     assert_eq!(d.step(&RULES, 3, false), WalkStep::Offer);
     d.offer(&RULES, &COLD);
     d.offer(&RULES, &next_door);
-    assert!(!d.walk.nearby(), "nothing is wanted any more");
+    assert!(d.walk.nearby().is_none(), "nothing is wanted any more");
 }
 
 #[test]

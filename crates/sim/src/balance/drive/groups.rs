@@ -79,8 +79,8 @@ impl System<'_> {
         facts: &DomainFacts,
         at: &mut u64,
     ) -> AfterReading {
-        let Pass { stage, dst, level, trigger, visited, groups_read, .. } = p;
-        let (dst, level, trigger) = (*dst, *level, *trigger);
+        let Pass { stage, dst, level, trigger, visited, groups_read, again, .. } = p;
+        let (dst, level, trigger, again) = (*dst, *level, *trigger, *again);
         let PassStage::Groups(g) = stage else { return AfterReading::Complete };
         let groups = &self.fixed.domains.of_cpu[dst][level].groups;
         let (nr_groups, Some(index)) = (groups.len(), groups.get(g.group).copied()) else {
@@ -94,7 +94,7 @@ impl System<'_> {
             stats
         } else {
             let misfits = facts.asym.marked && !local;
-            let Some(sums) = self.sum_group(by, g, index, misfits, visited, at) else {
+            let Some(sums) = self.sum_group((by, again), g, index, misfits, visited, at) else {
                 return AfterReading::Pause;
             };
             let to_idle = facts.gives_to_idle(PassKind::from(trigger)) && !local;
@@ -127,11 +127,11 @@ impl System<'_> {
         }
     }
 
-    /// Sums over the CPUs of the loop's present group; `None` if time must pass before the next of them.
+    /// Sums over the CPUs of the loop's present group but those that a pass `again` leaves out; `None` if time must pass before the next of them.
     #[inline]
     fn sum_group(
         &mut self,
-        by: CpuId,
+        (by, again): (CpuId, bool),
         g: &mut Groups,
         index: u32,
         misfits: bool,
@@ -140,21 +140,26 @@ impl System<'_> {
     ) -> Option<Tally> {
         let (from, nr) = (g.read, self.fixed.domains.groups[index as usize].cpus.len());
         let batch = self.fixed.at_once();
-        let (mut read, mut tally) = (from, if from == 0 { Tally::default() } else { g.tally });
+        let (mut read, mut left_out, mut tally) =
+            (from, 0, if from == 0 { Tally::default() } else { g.tally });
         while read < nr {
             let cpu = self.fixed.domains.groups[index as usize].cpus[read];
+            read += 1;
+            if again && self.balance.left_out[by].contains(cpu) {
+                left_out += 1;
+                continue;
+            }
             *at += self.visit_ns(by, cpu);
             let sample = self.sight().sample(cpu);
             tally.add(&sample);
             if misfits {
                 tally.add_misfit(&sample);
             }
-            read += 1;
             if read - from >= batch && read < nr && *at >= self.stepping.horizon {
                 break;
             }
         }
-        *visited = visited.saturating_add((read - from) as u16);
+        *visited = visited.saturating_add((read - from - left_out) as u16);
         if read < nr {
             (g.read, g.tally) = (read, tally);
             return None;
@@ -231,6 +236,10 @@ impl System<'_> {
         let nr = self.fixed.domains.groups[q.group as usize].cpus.len();
         while q.read < nr {
             let cpu = self.fixed.domains.groups[q.group as usize].cpus[q.read];
+            q.read += 1;
+            if p.again && self.balance.left_out[by].contains(cpu) {
+                continue;
+            }
             *at += self.visit_ns(by, cpu);
             let capacity = self.capacity_of(cpu);
             q.queue.add(&QueueSample {
@@ -243,7 +252,6 @@ impl System<'_> {
                 capacity_orig: self.fixed.cpu_capacity[cpu],
                 misfit: self.balance.misfit[cpu],
             });
-            q.read += 1;
             if q.read < nr && *at >= self.stepping.horizon {
                 p.stage = PassStage::Queues(q);
                 return;

@@ -3,7 +3,7 @@
 //! Statistics are gathered CPU by CPU in ring order and each visit takes its time. So a pass does not see a snapshot: a
 //! queue that was long may be short when the pass looks for it again. Simulated time advances after each group (tunable
 //! `probe_batch`; 1 for after each CPU). A pass runs in task context (newidle, interrupts off) or in softirq context.
-//! Mirrors 3.4 and 4.5. Not modelled: the search for another queue after one whose tasks were all pinned.
+//! Mirrors 3.4 and 4.5. Not modelled before 5.5: the search for another queue after one whose tasks were all pinned.
 
 use crate::balance::average::active::parent_flag;
 use crate::balance::average::busiest::{Decision, DomainStats, Pull};
@@ -133,7 +133,7 @@ impl System<'_> {
     /// SD_SERIALIZE since 6.19: the pass takes the machine-wide lock, or ends as balanced if another pass has it.
     fn lock_domain(&mut self, p: &mut Pass, at: u64) -> bool {
         let serialize = self.fixed.domains.of_cpu[p.dst][p.level].params.serialize;
-        if !serialize || !self.fixed.history.serializes_passes {
+        if !serialize || !self.fixed.history.serializes_passes || p.serial {
             return true;
         }
         let free = self.balance.nohz.serial.is_none();
@@ -296,7 +296,8 @@ impl System<'_> {
 
     /// The pass is over: the domain is balanced.
     pub(crate) fn end_balanced(&mut self, p: &mut Pass, at: u64, why: BalanceReason) {
-        self.end_pass(p, at, PassOutcome::Balanced { all_pinned: false }, why);
+        // A pass that searched again ends as one whose tasks were all pinned.
+        self.end_pass(p, at, PassOutcome::Balanced { all_pinned: p.again }, why);
     }
 
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.

@@ -104,11 +104,11 @@ impl Sight<'_, '_> {
 
     /// Reads groups behind the local one.
     pub(super) fn read_ring(&mut self, by: CpuId, pass: &mut Pass, at: &mut u64) -> AfterReading {
-        let Pass { stage, dst, level, trigger, visited, groups_read, .. } = pass;
+        let Pass { stage, dst, level, trigger, visited, groups_read, again, .. } = pass;
         let PassStage::Groups(Groups { group, read: 0, seen: Some((seen, scan)), .. }) = stage else {
             return AfterReading::Group;
         };
-        if !scan.is_complete() {
+        if *again || !scan.is_complete() {
             return AfterReading::Group;
         }
         let (state, fixed) = (self.state, self.state.fixed);

@@ -26,7 +26,7 @@ impl System<'_> {
             preemptible: Preempt::is_built_in(&self.fixed.kernel),
             migration_cost_ns: cutoff_ns.unwrap_or(self.fixed.kernel.tunables.migration_cost_ns),
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
-            dst_has_tasks: self.rqs.nr_running(p.dst) > 0,
+            dst_has_tasks: self.rqs.nr_running(p.gainer) > 0,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
             delayed_stay: false,
@@ -36,17 +36,21 @@ impl System<'_> {
     }
 
     /// The facts about a task for the detaching rules. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
-    pub fn task_facts(&mut self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
+    pub(super) fn task_facts(&mut self, by: CpuId, task: TaskId, p: &Pass) -> TaskFacts {
+        let dst = p.gainer;
         let load = self.task_h_load(task);
         let t = &self.tasks[task];
         let e = &self.fair.entities[t.entity];
         let q = &self.fair.queues[e.cfs_rq];
-        let domain = &self.fixed.domains.of_cpu[dst][level];
+        let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
+        let allowed = t.may_run_on(dst);
+        let searched = |cpu: CpuId| !p.again || !self.balance.left_out[by].contains(cpu);
+        let nearby = || local.cpus.iter().copied().filter(|c| t.may_run_on(*c) && searched(*c)).min();
         TaskFacts {
-            allowed: t.may_run_on(dst),
+            allowed,
             throttled: self.fair.any_quota && self.stays_for_quota(t.group, t.cpu, dst),
-            allowed_nearby: local.cpus.iter().any(|c| t.may_run_on(*c)),
+            allowed_nearby: if allowed { None } else { nearby() },
             delayed: e.delayed,
             ineligible: self.fixed.history.ineligible_stay && self.is_ineligible(task),
             per_cpu_kthread: t.background && t.allowed.as_ref().is_some_and(|a| a.len() == 1),
@@ -84,7 +88,7 @@ impl System<'_> {
                     WalkStep::Offer => {}
                 }
                 let Some(task) = next else { break };
-                let facts = self.task_facts(task, p.dst, p.level);
+                let facts = self.task_facts(by, task, p);
                 match walk.offer(&rules, &facts) {
                     Offer::Take { hot, then } => {
                         self.gain(by, p, task, hot);
@@ -143,7 +147,7 @@ impl System<'_> {
 
     /// Moves a task to the destination, and counts it.
     pub(crate) fn gain(&mut self, by: CpuId, p: &mut Pass, task: TaskId, hot: bool) {
-        self.move_queued_task(by, task, p.dst, move_reason(p.trigger));
+        self.move_queued_task(by, task, p.gainer, move_reason(p.trigger));
         p.moved += 1;
         let lb = self.lb(p);
         lb.lb_gained += 1;
@@ -180,7 +184,7 @@ impl System<'_> {
             src_h_nr_running,
             src_capacity: self.capacity_of(src),
             src_capacity_orig: self.fixed.cpu_capacity[src],
-            dst_capacity: self.capacity_of(p.dst),
+            dst_capacity: self.capacity_of(p.gainer),
         }
     }
 }

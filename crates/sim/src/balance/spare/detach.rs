@@ -106,7 +106,7 @@ impl Detach {
     /// Judges the task at the end of the list.
     pub fn offer(&mut self, rules: &DetachRules, task: &SizedTask) -> Offer {
         let judged = can_migrate(rules, &task.facts);
-        let nearby = rules.common.pass != PassKind::Newidle && task.facts.allowed_nearby;
+        let nearby = task.facts.allowed_nearby.filter(|_| rules.common.pass != PassKind::Newidle);
         self.walk.note_affinity(judged, nearby);
         let hot = match judged {
             Err(why) => return Offer::Refuse(why),
@@ -140,7 +140,7 @@ impl Detach {
         }
     }
 
-    /// Starts over for another destination of the same group, when [`WalkProgress::nearby`] holds.
+    /// Starts over for another destination of the same group, which [`WalkProgress::nearby`] has named.
     pub fn redirect(&mut self) {
         self.walk.redirect();
         self.entering = true;

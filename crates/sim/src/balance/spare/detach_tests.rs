@@ -4,6 +4,7 @@ use super::*;
 use crate::balance::spare::imbalance::AmountRule;
 use crate::balance::testing;
 use MigrationType::{Load, Task as Tasks, Util};
+use schedlab_base::CpuId;
 
 const RULES: DetachRules = DetachRules {
     common: testing::RULES,
@@ -157,20 +158,20 @@ fn a_break_lets_others_empty_the_queue() {
 
 #[test]
 fn pinned_tasks_are_remembered_and_may_go_next_door() {
-    let next_door = SizedTask { facts: TaskFacts { allowed_nearby: true, ..PINNED.facts }, ..COLD };
+    let next_door = SizedTask { facts: TaskFacts { allowed_nearby: Some(CpuId(5)), ..PINNED.facts }, ..COLD };
     let after = |rules: DetachRules, task: SizedTask| {
         let mut d = walk(Tasks, 1, 3);
         d.offer(&rules, &task);
         (d.walk.some_pinned, d.walk.nearby())
     };
-    assert_eq!(after(RULES, next_door), (true, true));
-    assert_eq!(after(RULES, PINNED), (true, false));
-    assert_eq!(after(RULES, COLD), (false, false));
-    assert_eq!(after(with(|r| r.pass = PassKind::Newidle), next_door), (true, false));
+    assert_eq!(after(RULES, next_door), (true, Some(CpuId(5))));
+    assert_eq!(after(RULES, PINNED), (true, None));
+    assert_eq!(after(RULES, COLD), (false, None));
+    assert_eq!(after(with(|r| r.pass = PassKind::Newidle), next_door), (true, None));
     let mut d = walk(Tasks, 1, 3);
     d.offer(&RULES, &next_door);
     d.redirect();
-    assert!(!d.walk.nearby() && d.walk.some_pinned && d.walk.all_pinned);
+    assert!(d.walk.nearby().is_none() && d.walk.some_pinned && d.walk.all_pinned);
     assert_eq!(d.step(&RULES, 1, false), WalkStep::Stop(Stop::Emptied), "the lock is taken anew");
 }
 

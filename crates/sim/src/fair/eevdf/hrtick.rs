@@ -1,11 +1,12 @@
 //! HRTICK: a timer at the end of the running task's slice, so that it need not wait for a tick.
 //!
-//! The timer is armed while more than one entity is queued, for the time when the running task reaches its deadline at
-//! its present weight (`hrtick_start_fair` as read in 7.3.4; protection that ends earlier has to wait for a tick or a
-//! wakeup). It fires in the timer interrupt and always asks for a switch.
+//! The timer is armed while more than one entity is queued (`hrtick_start_fair`; protection that ends earlier has to
+//! wait for a tick or a wakeup). It fires in the timer interrupt and always asks for a switch.
 //!
-//! - Before 7.3 it is armed anew when an entity comes or goes, and at every switch.
-//! - In 7.3.4 it stays as it is when possible. An entity that comes arms it only if it is off, and one that goes leaves
+//! - Before 7.3 (read in 6.12.117) it is armed for the slice less what the task has run since its pick, at every pick,
+//!   and anew when an entity comes or goes. If the task has run for longer by then, it is to give way at once.
+//! - In 7.3.4 it is armed for the time when the task reaches its deadline at its present weight, and stays as it is when
+//!   possible. An entity that comes arms it only if it is off, and one that goes leaves
 //!   it on. A picked task with others waiting moves it only if its slice ends more than 5 us from the armed time.
 //!   Idling cancels it.
 //!
@@ -17,6 +18,7 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
+use schedlab_trace::SwitchReason;
 use schedlab_world::engine::NEVER;
 
 /// A slice may end this far from the armed time without moving the timer, ns.
@@ -24,36 +26,57 @@ const NEAR_NS: u64 = 5_000;
 /// The shortest time for which it is armed, ns.
 const SHORTEST_NS: u64 = 10_000;
 
-/// Time until the entity's slice ends, ns; `down`: rounded down, as in 7.3.
-fn left_ns(e: &Entity, down: bool) -> u64 {
+/// Time until an entity reaches its deadline, ns (7.3).
+fn until_deadline_ns(e: &Entity) -> u64 {
     let virt = (e.deadline - e.vruntime).max(0) as u128;
-    let real = if down {
-        virt * u128::from(e.line_fine) / u128::from(NICE_0_WEIGHT * FINE)
-    } else {
-        (virt * u128::from(e.line_weight)).div_ceil(u128::from(NICE_0_WEIGHT))
-    };
+    let real = virt * u128::from(e.line_fine) / u128::from(NICE_0_WEIGHT * FINE);
     (real as u64).max(SHORTEST_NS)
+}
+
+/// Time until an entity has run for its slice since it was picked, ns; `None` if it has run for longer (before 7.3).
+fn left_of_slice_ns(e: &Entity) -> Option<u64> {
+    e.slice_ns.checked_sub(e.ran_since_pick()).map(|left| left.max(SHORTEST_NS))
 }
 
 impl System<'_> {
     /// An entity has joined the queue of `cpu`, has left it, or stays after it was about to leave (`hrtick_update`).
     pub(super) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
         let stays = self.fixed.history.hrtick_stays;
-        if !stays || joined && self.cpus[cpu].hrtick_at == NEVER {
-            self.hrtick_follow(cpu);
+        if !self.has(Feature::Hrtick) || stays && !(joined && self.cpus[cpu].hrtick_at == NEVER) {
+            return;
+        }
+        match self.slice_end(cpu) {
+            None => {}
+            Some(SliceEnd::At(at)) if at == self.cpus[cpu].hrtick_at => {}
+            Some(SliceEnd::At(at)) => {
+                self.cpus[cpu].hrtick_at = at;
+                if cpu != self.stepping.acting {
+                    self.touch(cpu);
+                }
+            }
+            Some(SliceEnd::Over) => {
+                self.resched(self.stepping.acting, cpu, SwitchReason::TickSlice);
+            }
         }
     }
 
     /// `next` was picked on `cpu` after `prev` (`set_next_task_fair`, `hrtick_schedule_exit`).
     pub(super) fn hrtick_picked(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>) {
-        if !self.fixed.history.hrtick_stays {
-            return self.hrtick_follow(cpu);
-        }
         let armed = self.cpus[cpu].hrtick_at;
+        let end = match self.slice_end(cpu) {
+            Some(SliceEnd::At(at)) => Some(at),
+            // A request for a switch is lost in the middle of one.
+            Some(SliceEnd::Over) | None => None,
+        };
+        if !self.fixed.history.hrtick_stays {
+            // `schedule()` cancels the timer first.
+            self.cpus[cpu].hrtick_at = end.unwrap_or(NEVER);
+            return;
+        }
         let at = match next {
             None => NEVER,
             Some(_) if next == prev => return,
-            Some(_) => match self.slice_end(cpu) {
+            Some(_) => match end {
                 Some(at) if armed == NEVER || at.abs_diff(armed) > NEAR_NS => at,
                 _ => return,
             },
@@ -62,23 +85,8 @@ impl System<'_> {
         self.cpus[cpu].hrtick_moved = at != NEVER;
     }
 
-    /// Arms the timer for the running task of `cpu`, or cancels it.
-    fn hrtick_follow(&mut self, cpu: CpuId) {
-        let armed = self.cpus[cpu].hrtick_at;
-        if armed == NEVER && !self.has(Feature::Hrtick) {
-            return;
-        }
-        let at = self.slice_end(cpu).unwrap_or(NEVER);
-        if at != armed {
-            self.cpus[cpu].hrtick_at = at;
-            if cpu != self.stepping.acting {
-                self.touch(cpu);
-            }
-        }
-    }
-
-    /// When the running task's slice ends; `None` if no other entity waits for that.
-    fn slice_end(&self, cpu: CpuId) -> Option<u64> {
+    /// The end of the running task's slice; `None` if no other entity waits for that.
+    fn slice_end(&self, cpu: CpuId) -> Option<SliceEnd> {
         let mut queue = self.root(cpu);
         let e = loop {
             // The queue's current entity, not the CPU's current task: in `schedule()` that is still the previous one.
@@ -89,9 +97,22 @@ impl System<'_> {
             }
         };
         let waited_for = self.has(Feature::Hrtick) && e.on_rq && self.nr_on_line(self.root(cpu)) > 1;
+        let left_ns = || match self.fixed.history.hrtick_stays {
+            true => Some(until_deadline_ns(e)),
+            false => left_of_slice_ns(e),
+        };
         // Its progress was last accounted at `exec_start`.
-        waited_for.then(|| e.exec_start + left_ns(e, self.fixed.history.hrtick_stays))
+        let end = || left_ns().map_or(SliceEnd::Over, |ns| SliceEnd::At(e.exec_start + ns));
+        waited_for.then(end)
     }
+}
+
+/// The end of a running task's slice.
+enum SliceEnd {
+    /// At this time, ns.
+    At(u64),
+    /// It is over.
+    Over,
 }
 
 #[cfg(test)]
@@ -103,11 +124,21 @@ mod tests {
     fn it_ends_with_the_slice_whatever_is_protected() {
         let mut e = Entity::of_task(TaskId(0), 1024, CfsRqId(0));
         (e.vruntime, e.vprot, e.deadline) = (0, 1_000_000, 2_000_000);
-        assert_eq!(left_ns(&e, false), 2_000_000);
+        assert_eq!(until_deadline_ns(&e), 2_000_000);
         e.set_line_weight(2049 * FINE);
-        assert_eq!(left_ns(&e, false), 4_001_954, "rounded up: the slice must be over by then");
-        assert_eq!(left_ns(&e, true), 4_001_953, "7.3 rounds down");
+        assert_eq!(until_deadline_ns(&e), 4_001_953, "rounded down");
         e.deadline = 5;
-        assert_eq!(left_ns(&e, true), SHORTEST_NS);
+        assert_eq!(until_deadline_ns(&e), SHORTEST_NS);
+    }
+
+    #[test]
+    fn before_7_3_weight_does_not_count_and_a_slice_may_be_over() {
+        let mut e = Entity::of_task(TaskId(0), 2048, CfsRqId(0));
+        (e.deadline, e.slice_ns, e.prev_sum_exec, e.sum_exec) = (2_000_000, 3_000_000, 5_000_000, 6_000_000);
+        assert_eq!(left_of_slice_ns(&e), Some(2_000_000));
+        e.sum_exec = 8_000_000;
+        assert_eq!(left_of_slice_ns(&e), Some(SHORTEST_NS));
+        e.sum_exec += 1;
+        assert_eq!(left_of_slice_ns(&e), None);
     }
 }
