@@ -201,8 +201,8 @@ fn image(variant: &Variant, folder: &Path, listener: &dyn Listener) -> Result<Co
             .help("name a series (6.1) or the folder of a tree; backend 'vm' boots the image"));
     }
     let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
-    let fragment = if names_preempt(variant) { Some(dynamic(recipe.fragment)) } else { recipe.fragment };
-    let plain = code::CodeRecipe { source: recipe.source, patches: recipe.patches, fragment, counts: false };
+    let (source, patches, fragment) = (recipe.source, recipe.patches, recipe.fragment);
+    let plain = code::CodeRecipe { source, patches, fragment, counts: false };
     let cache = cache::folder(None)?;
     let found = build(&plain, &cache, listener)?.image;
     if !variant.level.counts() {
@@ -229,22 +229,6 @@ pub fn build(recipe: &code::CodeRecipe, cache: &Path, listener: &dyn Listener) -
 
 /// The tunable that is the kernel's preemption model.
 const PREEMPT: &str = "preempt";
-/// The option of kernels in which the model can be set.
-const DYNAMIC: &str = "CONFIG_PREEMPT_DYNAMIC=y";
-
-/// Whether a variant sets its kernel's preemption model, from the start or in mid-run.
-fn names_preempt(variant: &Variant) -> bool {
-    let all = std::iter::once(&variant.tunables).chain(variant.at.iter().map(|change| &change.tunables));
-    all.into_iter().any(|tunables| tunables.contains_key(PREEMPT))
-}
-
-/// A fragment with the option beside what it names.
-fn dynamic(fragment: Option<(String, String)>) -> (String, String) {
-    match fragment {
-        Some((name, text)) => (format!("{name} and {DYNAMIC}"), format!("{text}\n{DYNAMIC}\n")),
-        None => (DYNAMIC.to_owned(), format!("{DYNAMIC}\n")),
-    }
-}
 
 /// A tunable of ours under the tree's name, and the number of our units in one of the tree's.
 const TUNABLES: &[(&str, &str, u64)] = &[
@@ -307,13 +291,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preemption_model_is_set_in_debugfs_by_its_word_and_needs_an_option() {
+    fn a_preemption_model_is_set_in_debugfs_by_its_word() {
         let tunables = BTreeMap::from([("preempt".to_owned(), 2), ("rt_period_ns".to_owned(), 5_000_000)]);
         let set = |name: &str, value: &str| Setting::Tunable(name.to_owned(), value.to_owned());
         let all = settings(&[], &tunables).unwrap();
         assert_eq!(all, [set("preempt", "full"), set("sched_rt_period_us", "5000")]);
-        let (name, text) = dynamic(Some(("a.config".to_owned(), "CONFIG_HZ=100".to_owned())));
-        assert_eq!(name, "a.config and CONFIG_PREEMPT_DYNAMIC=y");
-        assert_eq!(text, "CONFIG_HZ=100\nCONFIG_PREEMPT_DYNAMIC=y\n");
     }
 }

@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 5		/* raised with every change of this file */
+#define IMG_ABI 6		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -154,6 +154,7 @@ void img_clear(void);			/* forgets the notes */
 /* Interrupts, on the entered CPU. */
 void img_irq_timer(int user);		/* user: it interrupted user mode */
 void img_irq_resched(void);
+void img_irq_idle_tick(void);		/* the CPU is idle: its domains are balanced if they are due */
 void img_irq_call(void);
 void img_irq_device(const int *pids, unsigned int nr);	/* a device's handler wakes these tasks */
 

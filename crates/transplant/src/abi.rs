@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 5;
+pub const ABI: c_int = 6;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 

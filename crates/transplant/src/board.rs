@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 
 /// The kernel's clock when the machine has booted, ns.
 pub const BOOTED_AT: u64 = 10_000_000_000;
-/// How long it rests before the run, ns: idle CPUs stop their ticks, and what the boot has left is done.
-pub const REST_NS: u64 = 1_000_000_000;
+/// How long it rests before the run, ns, at least: idle CPUs stop their ticks, and what the boot has left is done.
+const REST_NS: u64 = 1_000_000_000;
 
 /// What is counted and recorded, and since when.
 #[derive(Default)]
@@ -104,6 +104,18 @@ pub struct Board<'s> {
     /// What ends the run.
     pub fault: Option<Error>,
     pub sink: &'s mut dyn Sink,
+}
+
+/// When the domains of a machine that has just booted are due, ns: a domain begins with an interval of as many ms as it
+/// has CPUs.
+pub fn first_due_ns(nr_cpus: usize) -> u64 {
+    (nr_cpus as u64 + 10) * 1_000_000
+}
+
+/// How long a machine rests, ns. A pass at [`first_due_ns`] that finds nothing to move doubles the intervals; they have
+/// passed once more at the end.
+pub fn rest_ns(nr_cpus: usize) -> u64 {
+    REST_NS.max(4 * first_due_ns(nr_cpus))
 }
 
 impl<'s> Board<'s> {

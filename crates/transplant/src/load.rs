@@ -357,6 +357,12 @@ impl Image {
         // SAFETY: a CPU is entered.
         unsafe { (self.verbs.img_single_task)() != 0 }
     }
+    /// A tick of a CPU that is idle: its domains are balanced if they are due.
+    pub fn irq_idle_tick(&mut self) {
+        assert!(self.cpus > 0, "the image is not booted");
+        // SAFETY: a CPU is entered.
+        unsafe { (self.verbs.img_irq_idle_tick)() };
+    }
     /// A device's interrupt wakes these tasks.
     pub fn irq_device(&mut self, pids: &[i32]) {
         assert!(self.cpus > 0, "the image is not booted");

@@ -1,7 +1,7 @@
 //! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
 
 use crate::blocks::Blocks;
-use crate::board::{Accounts, BOOTED_AT, Board, REST_NS};
+use crate::board::{Accounts, BOOTED_AT, Board, first_due_ns, rest_ns};
 use crate::charge::{self, Prices};
 use crate::cpu::{Current, Next};
 use crate::kernel::{Debug, Kernel};
@@ -175,8 +175,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
 }
 
 /// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
-/// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Nobody watches, and
-/// time begins anew afterwards.
+/// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Once its domains are
+/// due, each balances them with nothing to move, as it has on a machine that was up for long: intervals are long,
+/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Nobody watches, and time begins anew afterwards.
 fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     for cpu in board.cpus.ids() {
         board.enter(cpu);
@@ -189,9 +190,17 @@ fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     let (alive, intervals) = (board.alive, std::mem::take(&mut board.accounts.intervals));
     board.alive = 1;
     let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
-    drive(board, seed, &Clock { end: REST_NS, stop: None, progress: None }, nothing)?;
-    board.cpus.ids().for_each(|cpu| board.cpus[cpu].shift(REST_NS));
-    (board.now, board.epoch, board.alive, board.steps) = (0, board.epoch + REST_NS, alive, 0);
+    let (due, end) = (first_due_ns(board.nr_cpus()), rest_ns(board.nr_cpus()));
+    drive(board, seed, &Clock { end: due, stop: None, progress: None }, nothing)?;
+    board.now = due;
+    for cpu in board.cpus.ids() {
+        board.enter(cpu);
+        board.kernel.image().irq_idle_tick();
+        board.settle_after(cpu);
+    }
+    drive(board, seed, &Clock { end, stop: None, progress: None }, nothing)?;
+    board.cpus.ids().for_each(|cpu| board.cpus[cpu].shift(end));
+    (board.now, board.epoch, board.alive, board.steps) = (0, board.epoch + end, alive, 0);
     let measure_from = board.accounts.measure_from;
     board.accounts = Accounts { intervals, measure_from, ..Accounts::default() };
     board.watched = true;
@@ -294,7 +303,7 @@ fn load_background(board: &mut Board<'_>, seed: u64) {
         for home in homes {
             let cpu = CpuId::from(home);
             let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
-            let program = Arrivals::new(source, stream.number(home as u64)).asleep(REST_NS);
+            let program = Arrivals::new(source, stream.number(home as u64)).asleep(rest_ns(n));
             let task = declared(name, Box::new(program), Attr::nice(source.nice));
             let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
             let id = board.tasks.push(Task { allowed, ran_on: cpu, ..task });

@@ -43,6 +43,7 @@ verbs! {
     img_finish();
     img_enter(c_int) -> *const RawView;
     img_clear();
+    img_irq_idle_tick();
     img_irq_device(*const c_int, c_uint);
     img_prepare_sleep(c_int);
     img_timed_out(c_int) -> c_int;

@@ -2,7 +2,8 @@
 //! the same programs, so their events are the same until a rule of ours, or the engine, is not the kernel's.
 //!
 //! CPUs that act at one instant act in an order that no kernel states. A difference that comes of it is none: the code,
-//! run with other orders, then agrees with our rules for longer than under the seed of our run.
+//! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on both
+//! sides: each has dice of its own.
 
 use super::space::Space;
 use super::specimen::Specimen;
@@ -12,7 +13,7 @@ use crate::code_events::CodeEvents;
 use crate::exec::sim::{Prepared, names};
 use crate::guests;
 use schedlab_base::{Error, Ns, Result, Version};
-use schedlab_kernel::Variant;
+use schedlab_kernel::{Feature, Variant};
 use schedlab_sim::{Setup, simulate};
 use schedlab_trace::Event;
 use schedlab_trace::Keep;
@@ -67,7 +68,7 @@ impl Sides {
     ///
     /// # Errors
     /// A variant that our rules do not know, and an unknown machine.
-    pub fn of(code: Variant, image: CodeImage, machines: &[String], runtime: Ns) -> Result<Sides> {
+    pub fn of(mut code: Variant, image: CodeImage, machines: &[String], runtime: Ns) -> Result<Sides> {
         if !code.level.is_free() {
             return Err(Error::input(
                 "first differences are looked for at level free, where code takes no time",
@@ -75,7 +76,12 @@ impl Sides {
             .help("leave out --level"));
         }
         let series = Version::new(image.version.major, image.version.minor).to_string();
-        let rules = guests::simulated_as(&code, "our rules".to_owned(), series)?;
+        let mut rules = guests::simulated_as(&code, "our rules".to_owned(), series)?;
+        if rules.resolve()?.features.has(Feature::NiRandom) {
+            for variant in [&mut code, &mut rules] {
+                variant.features.push(format!("NO_{}", Feature::NiRandom.name()));
+            }
+        }
         let mut space = Space::under(machines, [image.version, image.version])?;
         for (_, machine) in &mut space.machines {
             if machine.turns.is_some() {

@@ -51,6 +51,21 @@ void img_irq_timer(int user)
 	img_settle_balanced();
 }
 
+/* A tick that an idle CPU has kept, as others stop it. */
+void img_irq_idle_tick(void)
+{
+	img_irqs = 0;
+	irq_enter();
+#ifdef HAVE_SCHED_TICK_RENAMED
+	sched_tick();
+#else
+	scheduler_tick();
+#endif
+	irq_exit();
+	leave(0);
+	img_settle_balanced();
+}
+
 void img_irq_resched(void)
 {
 	img_irqs = 0;

@@ -45,6 +45,8 @@ void *probe_cgroup_fork(void) { return sched_cgroup_fork; }
 void probe_post_fork(struct task_struct *p) { sched_post_fork(p, NULL); }
 /* PROBE(SYSCTL_INIT) */
 int probe_sysctl_init(void) { return sysctl_init(); }
+/* PROBE(SCHED_TICK_RENAMED) */
+void probe_sched_tick(void) { sched_tick(); }
 /* PROBE(TIMERS_INIT) */
 void probe_timers_init(void) { timers_init(); }
 /* PROBE(SET_NR_CPU_IDS) */

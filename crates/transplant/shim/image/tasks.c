@@ -135,6 +135,20 @@ static void named(struct task_struct *p, const char *name)
 	strscpy(p->comm, name, sizeof(p->comm));
 }
 
+/*
+ * As if whoever forks had them. A task that was not woken yet has no part in the averages of a runqueue, from which a
+ * new weight would take its load.
+ */
+static int born_with(struct task_struct *p, const struct img_attr *attr)
+{
+	int failed;
+
+	memset(&p->se.avg, 0, sizeof(p->se.avg));
+	failed = attributes(p, attr);
+	init_entity_runnable_average(&p->se);
+	return failed;
+}
+
 int img_task_new(const struct img_new_task *task)
 {
 	bool inherits = task->inherits && !is_idle_task(current);
@@ -164,7 +178,7 @@ int img_task_new(const struct img_new_task *task)
 	}
 	failed = forked(p, task->group, inherits);
 	if (!failed && !inherits)
-		failed = attributes(p, &task->attr);
+		failed = born_with(p, &task->attr);
 	if (failed) {
 		by_pid[pid] = NULL;
 #ifdef HAVE_SCHED_CACHE_FORK
@@ -185,27 +199,6 @@ int img_task_new(const struct img_new_task *task)
 void img_task_start(int pid)
 {
 	wake_up_new_task(img_task_by_pid(pid));
-	img_settle();
-}
-
-/* As in schedule() and try_to_wake_up(), by somebody else: the task itself has not run yet. */
-void img_task_slept(int pid)
-{
-	struct task_struct *p = img_task_by_pid(pid);
-	struct rq_flags flags;
-	struct rq *rq = task_rq_lock(p, &flags);
-
-	update_rq_clock(rq);
-#ifdef DEQUEUE_DELAYED
-	if (dequeue_task(rq, p, DEQUEUE_SLEEP | DEQUEUE_NOCLOCK))
-		enqueue_task(rq, p, ENQUEUE_WAKEUP | ENQUEUE_NOCLOCK);
-	else
-		enqueue_task(rq, p, ENQUEUE_DELAYED | ENQUEUE_NOCLOCK);
-#else
-	deactivate_task(rq, p, DEQUEUE_SLEEP | DEQUEUE_NOCLOCK);
-	activate_task(rq, p, ENQUEUE_WAKEUP | ENQUEUE_NOCLOCK);
-#endif
-	task_rq_unlock(rq, p, &flags);
 	img_settle();
 }
 

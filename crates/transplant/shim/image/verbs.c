@@ -202,3 +202,24 @@ int img_wake(int pid, int sync)
 	img_settle();
 	return woken;
 }
+
+/* As in schedule() and try_to_wake_up(), by somebody else: the task itself has not run yet. */
+void img_task_slept(int pid)
+{
+	struct task_struct *p = img_task_by_pid(pid);
+	struct rq_flags flags;
+	struct rq *rq = task_rq_lock(p, &flags);
+
+	update_rq_clock(rq);
+#ifdef DEQUEUE_DELAYED
+	if (dequeue_task(rq, p, DEQUEUE_SLEEP | DEQUEUE_NOCLOCK))
+		enqueue_task(rq, p, ENQUEUE_WAKEUP | ENQUEUE_NOCLOCK);
+	else
+		enqueue_task(rq, p, ENQUEUE_DELAYED | ENQUEUE_NOCLOCK);
+#else
+	deactivate_task(rq, p, DEQUEUE_SLEEP | DEQUEUE_NOCLOCK);
+	activate_task(rq, p, ENQUEUE_WAKEUP | ENQUEUE_NOCLOCK);
+#endif
+	task_rq_unlock(rq, p, &flags);
+	img_settle();
+}

@@ -342,3 +342,30 @@ fn the_time_stamp_of_schedstat_is_the_time_also_where_all_cpus_sleep() {
     let Some(said) = said else { return };
     assert!((499..=501).contains(&figures(&said[0])[0]), "2 s are 500 ticks of 4 ms: {said:?}");
 }
+
+#[test]
+fn a_task_with_a_nice_value_takes_nothing_from_the_load_of_its_makers_cpu() {
+    let test = "drive::a_task_with_a_nice_value_takes_nothing_from_the_load_of_its_makers_cpu";
+    let said = works(test, Vec::new(), |image| {
+        let mut engine = Engine::new(image, machine(1, 2, 1));
+        let nice = |nice: i32| Attr { nice, ..Attr::default() };
+        for cpu in 0..2u64 {
+            let mask = [1 << cpu];
+            let hog = NewTask { attr: nice(5 * cpu as i32), ..Engine::fair("hog", Some(&mask)) };
+            for _ in 0..4 {
+                engine.start(&hog, HOG, cpu as usize);
+            }
+        }
+        engine.run(500 * MS);
+        engine.image.enter(0);
+        for _ in 0..8 {
+            engine.image.task_new(&NewTask { attr: nice(10), ..Engine::fair("unborn", None) }).unwrap();
+        }
+        let pid = engine.start(&Engine::fair("next", None), HOG, 0);
+        engine.run(MS / 100);
+        let born = engine.notes.iter().find(|n| n.kind == kind::WAKEUP && n.pid == pid);
+        println!("= {:?}", born.map(|n| n.cpu));
+    });
+    let Some(said) = said else { return };
+    assert_eq!(said, ["Some(1)"], "CPU 0 has three times the load of CPU 1");
+}
