@@ -283,7 +283,26 @@ fn quotas_are_counted() {
 }
 
 #[test]
-fn a_preemption_model_builds_an_image_that_has_it() {
+fn a_wakeup_is_searched_for_before_the_first_tick_as_on_a_machine_that_was_up_for_long() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let load = r#"{"global": {"duration": 3}, "tasks": {"t": {"instance": 8, "cpus": [4, 5, 6, 7], "loop": -1,
+                   "run": 20, "sleep": 1000}}}"#;
+    std::fs::write(lab.0.path().join("load.json"), load).unwrap();
+    let text = "name = \"rest\"\nmachine = \"smp-8\"\nruns = 1\nmetrics = [\"woken.llc\"]\n[workload]\n\
+                rtapp = \"load.json\"\nruntime = \"3500us\"\n[[variant]]\nkernel = \"6.1\"\n";
+    std::fs::write(lab.0.path().join("rest.toml"), text).unwrap();
+    let (code, out, said) = run(&lab, &["run", "rest.toml", "--json", "--quiet"]);
+    assert_eq!(code, 0, "{said}");
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let elsewhere = found["cells"][0]["metrics"]["woken.llc"]["mean"].as_f64().unwrap();
+    assert!(elsewhere > 0.0, "SIS_UTIL scans a cache that was idle: {found:.600}");
+}
+
+#[test]
+fn a_preemption_model_is_set_in_the_image() {
     if !has_source() {
         return;
     }
