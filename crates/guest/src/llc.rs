@@ -1,9 +1,9 @@
 //! Balancing by last-level caches (SCHED_CACHE, 7.2; read in 7.2.12 and 7.3.4), which no profile models.
 //!
 //! A kernel built with it moves the threads of a program to one last-level cache if the machine has several. A
-//! simulation of that machine does not, so a guest of several caches boots with it off. A variant that names the tunable
-//! [`TUNABLE`] gets what it says before its run begins. On a machine with one cache the kernel leaves it off by itself,
-//! and such a guest is left alone.
+//! simulation of that machine does not, so a guest of several caches boots with it off. A variant that names the
+//! tunable [`TUNABLE`] gets what it says before its run begins. On a machine with one cache the kernel leaves it off by
+//! itself, and such a guest is left alone.
 
 use schedlab_base::{Version, Warning};
 use schedlab_kernel::Variant;

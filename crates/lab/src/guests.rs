@@ -315,8 +315,8 @@ pub fn twin(cell: &Cell) -> Result<Cell> {
     Cell::simulated(&machine, simulated(&hosted)?, cell.spec.clone(), cell.load.clone())
 }
 
-/// A variant for the kernel's own code beside a guest's cell: balancing by last-level caches is off where the guest boots
-/// with it off, unless the variant says what it is.
+/// A variant for the kernel's own code beside a guest's cell: balancing by last-level caches is off where the guest
+/// boots with it off, unless the variant says what it is.
 pub fn as_in(cell: &Cell, mut variant: Variant) -> Variant {
     let off = cell.guest.as_ref().is_some_and(|guest| guest.setup(&cell.machine).llc_balancing_off);
     if off {
