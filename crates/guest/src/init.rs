@@ -2,9 +2,9 @@
 //!
 //! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
 //! loopback on where the run has TCP or UDP, and switches balancing by caches off where its machine has several. If the
-//! run has groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It has the
-//! kernel make its workers ([`crate::warm`]), lets it come to rest and makes the run by the same code as a live run on
-//! the host. In a deterministic guest it is stopped at rest, and reads the job when it continues ([`crate::wake`]).
+//! run has groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It has
+//! the kernel make its workers ([`crate::warm`]), lets it come to rest and makes the run by the same code as a live run
+//! on the host. In a deterministic guest it is stopped at rest, and reads the job when it continues ([`crate::wake`]).
 //! Then it sends the reply through the second serial port and switches the machine off. Init reaps no orphans: the
 //! agent reaps those of its run, and then the machine ends.
 
