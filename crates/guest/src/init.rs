@@ -1,10 +1,10 @@
 //! The guest's side: process 1, from the initramfs to the reply and the power-off.
 //!
 //! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
-//! loopback on where the run has TCP or UDP, and switches balancing by caches off where the job says so. If the run has
-//! groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It has the
-//! kernel make its workers ([`crate::warm`]), lets it come to rest and makes the run by the same code as a live run on
-//! the host. In a deterministic guest it is stopped at rest, and reads the job when it continues ([`crate::wake`]).
+//! loopback on where the run has TCP or UDP, and switches balancing by caches off where its machine has several. If the
+//! run has groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It has
+//! the kernel make its workers ([`crate::warm`]), lets it come to rest and makes the run by the same code as a live run
+//! on the host. In a deterministic guest it is stopped at rest, and reads the job when it continues ([`crate::wake`]).
 //! Then it sends the reply through the second serial port and switches the machine off. Init reaps no orphans: the
 //! agent reaps those of its run, and then the machine ends.
 
@@ -114,9 +114,7 @@ fn work(events: &mut Vec<u8>) -> Result<Answer> {
     let text = fs::read(BOOT_PATH).map_err(|e| Error::io(Path::new(BOOT_PATH), "read", &e))?;
     let boot: Boot = serde_json::from_slice(&text)
         .map_err(|e| Error::internal(format!("what the guest is started for can't be read: {e}")))?;
-    if boot.llc_balancing_off {
-        warnings.extend(llc::switch_off());
-    }
+    let switched_off = boot.llc_balancing_off.then(llc::switch_off).flatten();
     let job = match boot.job {
         Some(job) => {
             warnings.extend(prepare(&job)?);
@@ -133,6 +131,7 @@ fn work(events: &mut Vec<u8>) -> Result<Answer> {
             job
         }
     };
+    warnings.extend(switched_off.filter(|_| !llc::is_chosen(&job.request.variant)));
     let mut outcome = made(job, events)?;
     outcome.found.warnings.append(&mut warnings);
     Ok(Answer { outcome, topology: Machine::load("host")?.topology })

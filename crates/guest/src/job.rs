@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Boot {
     /// How long init lets the kernel come to rest after boot, in the guest's time.
     pub settle: Ns,
-    /// Whether balancing by last-level caches is switched off.
+    /// Whether balancing by last-level caches is switched off. A job's variant may switch it on again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub llc_balancing_off: bool,
     /// The job. `None`: the guest is stopped at rest, and the guests that continue from there read one each.

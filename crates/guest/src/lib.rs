@@ -27,6 +27,7 @@ mod watch;
 
 pub use init::{init_main, is_init};
 pub use limits::LIMIT_VARIABLE;
+pub use llc::TUNABLE as LLC_TUNABLE;
 pub use rest::AtRest;
 pub use run::{Visit, run};
 pub use schedlab_kernels::{Image, Mode, Qemu, find_qemu};

@@ -1,10 +1,12 @@
 //! Balancing by last-level caches (SCHED_CACHE, 7.2; read in 7.2.12 and 7.3.4), which no profile models.
 //!
 //! A kernel built with it moves the threads of a program to one last-level cache if the machine has several. A
-//! simulation of that machine does not, so a guest of several caches runs with it off. On a machine with one cache the
-//! kernel leaves it off by itself, and such a guest is left alone.
+//! simulation of that machine does not, so a guest of several caches boots with it off. A variant that names the
+//! tunable [`TUNABLE`] gets what it says before its run begins. On a machine with one cache the kernel leaves it off by
+//! itself, and such a guest is left alone.
 
 use schedlab_base::{Version, Warning};
+use schedlab_kernel::Variant;
 use schedlab_machine::Topology;
 use std::fs;
 use std::path::Path;
@@ -12,13 +14,21 @@ use std::path::Path;
 /// The first kernel that may have it.
 const SINCE: Version = Version::new(7, 2);
 
+/// The kernel's switch as a tunable: a file of `sched` in debugfs.
+pub const TUNABLE: &str = "llc_balancing/enabled";
+
 /// The kernel's switch, in debugfs; kernels built without SCHED_CACHE have no such file.
 const SWITCH: &str = "/sys/kernel/debug/sched/llc_balancing/enabled";
 
-/// Whether a guest with that kernel and those CPUs is to run without it.
+/// Whether a guest with that kernel and those CPUs boots with it off.
 pub fn is_switched_off(release: &str, topology: &Topology) -> bool {
     let may_have_it = Version::parse(release).is_ok_and(|version| version >= SINCE);
     may_have_it && topology.cpus.iter().any(|cpu| cpu.llc != topology.cpus[0].llc)
+}
+
+/// Whether a variant says from the start whether it is on.
+pub fn is_chosen(variant: &Variant) -> bool {
+    variant.tunables.contains_key(TUNABLE)
 }
 
 /// Switches it off, in the guest. Returns a warning about it; `None` if the kernel is built without it.
@@ -39,6 +49,7 @@ pub fn switch_off() -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_kernel::Change;
     use schedlab_machine::Machine;
 
     #[test]
@@ -49,5 +60,15 @@ mod tests {
         assert!(of("7.3.4+deb13-cloud-amd64", "nodes-2x4"));
         assert!(!of("7.3.4+deb13-cloud-amd64", "smp-8"));
         assert!(!of("6.12.117", "nodes-2x4") && !of("7.1.5", "nodes-2x4"));
+    }
+
+    #[test]
+    fn a_variant_that_switches_it_in_the_middle_of_a_run_begins_with_it_off() {
+        let mut variant = Variant::plain("7.3");
+        let tunables = [(TUNABLE.to_owned(), 1)];
+        variant.at = vec![Change { tunables: tunables.clone().into(), ..Change::default() }];
+        assert!(!is_chosen(&variant));
+        variant.tunables.extend(tunables);
+        assert!(is_chosen(&variant));
     }
 }

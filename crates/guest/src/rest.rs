@@ -133,7 +133,7 @@ fn boot(
         Some(Rested::Saved(log)) => Ok(Some(Rest { memory, state, log })),
         Some(Rested::Replied(left)) => {
             debug_assert_eq!(guest.mode, Mode::Deterministic);
-            run::outcome(guest, machine, &left)?;
+            run::outcome(guest, machine, &request.variant, &left)?;
             Err(run::named(Error::internal("its init has replied without a job"), guest, machine))
         }
     }

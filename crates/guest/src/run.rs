@@ -8,7 +8,7 @@ use crate::qemu::{self, Files, Way};
 use crate::rest::{AtRest, Rest};
 use crate::wake::{self, SETTLE};
 use crate::watch::{self, Left, Outputs};
-use crate::{Guest, Mode, initramfs, shape, symptoms};
+use crate::{Guest, Mode, initramfs, llc, shape, symptoms};
 use schedlab_base::temp::TempFolder;
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::Variant;
@@ -135,7 +135,7 @@ fn whole(
     let command = qemu::command(guest, machine, request.seed, files, Way::Whole)?;
     let watched = watch::watch(command, place.outputs(false), guest.accelerator, limits, stop);
     let Some(left) = watched.map_err(|e| named(e, guest, machine))? else { return Ok(None) };
-    let (outcome, events) = outcome(guest, machine, &left)?;
+    let (outcome, events) = outcome(guest, machine, &request.variant, &left)?;
     Ok(Some(Visit { outcome, log: left.log, counts: Counts::new(), events }))
 }
 
@@ -169,7 +169,7 @@ fn from_rest(
     let watched = watch::watch_from_rest(command, place.outputs(true), &state, limits, stop);
     let Some(left) = watched.map_err(|e| named(e, guest, machine))? else { return Ok(None) };
     let left = Left { log: format!("{}{}", rest.log, left.log), ..left };
-    let (outcome, events) = outcome(guest, machine, &left)?;
+    let (outcome, events) = outcome(guest, machine, &request.variant, &left)?;
     let counts = counter.map_or_else(Counts::new, |c| c.read(&counts));
     Ok(Some(Visit { outcome, log: left.log, counts, events }))
 }
@@ -248,7 +248,12 @@ fn of_kernel(e: Error) -> Error {
 }
 
 /// The outcome of a run, and the file of its events.
-pub(crate) fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<(Outcome, Vec<u8>)> {
+pub(crate) fn outcome(
+    guest: &Guest,
+    machine: &Machine,
+    variant: &Variant,
+    left: &Left,
+) -> Result<(Outcome, Vec<u8>)> {
     let unreadable = |e: String| Error::internal(format!("the guest's reply can't be read: {e}"));
     let payload =
         miniz_oxide::inflate::decompress_to_vec_zlib(&left.reply).map_err(|e| unreadable(e.to_string()))?;
@@ -265,19 +270,20 @@ pub(crate) fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<(
         );
         return Err(named(e, guest, machine));
     }
-    outcome.found.environment.extend(guest_facts(guest, machine));
+    outcome.found.environment.extend(guest_facts(guest, machine, variant));
     outcome.found.warnings.extend(warnings(guest, &left.log));
     Ok((outcome, events.to_vec()))
 }
 
 /// Facts about the guest for the record; none of them differs between equal runs.
-fn guest_facts(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
+fn guest_facts(guest: &Guest, machine: &Machine, variant: &Variant) -> BTreeMap<String, String> {
     let (setup, cpus) = (guest.setup(machine), machine.topology.nr_cpus());
+    let llc_off = setup.llc_balancing_off && !llc::is_chosen(variant);
     let facts = [
         ("vm.accelerator", setup.accelerator),
         ("vm.boot_options", setup.boot_options.join(" ")),
         ("vm.image", setup.image),
-        ("vm.llc_balancing", if setup.llc_balancing_off { "off".to_owned() } else { String::new() }),
+        ("vm.llc_balancing", if llc_off { "off".to_owned() } else { String::new() }),
         ("vm.memory_mb", setup.memory_mb.to_string()),
         ("vm.mode", setup.mode.to_string()),
         ("vm.qemu", setup.qemu),

@@ -163,7 +163,8 @@ pub fn beside_guest(
     };
     let machine = Arc::new(guests::twin_machine(&cell.machine, guest.mode)?);
     let image = image_of(variant, folder, listener)?;
-    Cell::of_code(&machine, image, variant.clone(), cell.spec.clone(), cell.load.clone())
+    let variant = guests::as_in(cell, variant.clone());
+    Cell::of_code(&machine, image, variant, cell.spec.clone(), cell.load.clone())
 }
 
 /// Builds the image of a variant, or finds it in the cache. Paths are relative to `folder`.

@@ -4,7 +4,7 @@
 use crate::cell::Cell;
 use crate::{patch_names, scx, variant_checks};
 use schedlab_base::{Error, Result, Version, Warning};
-use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
+use schedlab_guest::{Accelerator, Guest, Image, LLC_TUNABLE, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Level, Variant};
 use schedlab_kernels::find_qemu;
@@ -315,6 +315,16 @@ pub fn twin(cell: &Cell) -> Result<Cell> {
     Cell::simulated(&machine, simulated(&hosted)?, cell.spec.clone(), cell.load.clone())
 }
 
+/// A variant for the kernel's own code beside a guest's cell: balancing by last-level caches is off where the guest
+/// boots with it off, unless the variant says what it is.
+pub fn as_in(cell: &Cell, mut variant: Variant) -> Variant {
+    let off = cell.guest.as_ref().is_some_and(|guest| guest.setup(&cell.machine).llc_balancing_off);
+    if off {
+        variant.tunables.entry(LLC_TUNABLE.to_owned()).or_insert(0);
+    }
+    variant
+}
+
 /// The default mode: deterministic if QEMU can do it.
 pub fn usual_mode(qemu: &Qemu) -> Mode {
     [Mode::Deterministic].into_iter().find(|m| qemu.can(*m).is_ok()).unwrap_or(Mode::RealTime)
@@ -339,6 +349,7 @@ pub fn caveat(guest: &Guest) -> Option<Warning> {
 mod tests {
     use super::*;
     use schedlab_kernel::MigrationCost;
+    use schedlab_workload::{Params, Spec};
 
     /// A guest's image whose file need not exist.
     fn image(release: &str) -> Image {
@@ -458,6 +469,22 @@ mod tests {
         let twin = twin_machine(&machine, Mode::Deterministic).unwrap();
         assert_eq!((&twin.name, &twin.topology), (&machine.name, &machine.topology));
         assert!(twin.turns.is_some() && twin.costs != machine.costs);
+    }
+
+    #[test]
+    fn the_code_beside_a_guest_balances_by_caches_only_where_the_guest_does() {
+        let machine = |name: &str| Arc::new(Machine::load(name).unwrap());
+        let of = |name: &str, release: &str, given: Option<u64>| {
+            let mut variant = Variant::plain("7.3");
+            variant.tunables.extend(given.map(|value| (LLC_TUNABLE.to_owned(), value)));
+            let spec = Spec::bench("slice", &Params::default()).unwrap();
+            let guest = guests(&[]).guest(image(release));
+            let cell = Cell::in_guest(&machine(name), guest, variant.clone(), spec, "default".to_owned());
+            as_in(&cell.unwrap(), variant).tunables.get(LLC_TUNABLE).copied()
+        };
+        assert_eq!(of("icount-2x1x4", "7.3.4", None), Some(0));
+        assert_eq!(of("icount-2x1x4", "7.3.4", Some(1)), Some(1));
+        assert_eq!((of("icount-8", "7.3.4", None), of("icount-2x1x4", "6.1.192", None)), (None, None));
     }
 
     #[test]

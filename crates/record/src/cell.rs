@@ -37,8 +37,8 @@ pub struct GuestSetup {
     /// Each run continues from one saved state of the guest, whatever ran before. Absent: each run boots its own guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_rest: bool,
-    /// Balancing by last-level caches (SCHED_CACHE, 7.2) is off because the machine has several. Absent means false, so
-    /// other cells keep their folders' names.
+    /// The guest boots with balancing by last-level caches (SCHED_CACHE, 7.2) off because the machine has several; a
+    /// variant may switch it on. Absent means false, so other cells keep their folders' names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub llc_balancing_off: bool,
 }

@@ -213,6 +213,29 @@ mod tests {
     }
 
     #[test]
+    fn those_of_caches_say_whether_the_kernel_balances_by_them() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/caches");
+        let files = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path());
+        let files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+        assert!(files.len() >= 7);
+        for file in files {
+            let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+            assert_eq!(Some(case.name.as_str()), file.file_stem().and_then(|s| s.to_str()));
+            assert_eq!(case.tolerance, usual(case.real), "{}", case.name);
+            let on = u64::from(case.name.ends_with("-on"));
+            assert_eq!(case.tunables.get("llc_balancing/enabled"), Some(&on), "{}", case.name);
+            let machine = Machine::load(&case.machine).unwrap();
+            assert!(machine.topology.cpus.iter().any(|c| c.llc > 0), "{}", case.name);
+            let is_thread = !case.workload(4).unwrap().build(1).unwrap().processes;
+            assert!(
+                is_thread && case.control.is_none(),
+                "{}: a process of one thread is left alone",
+                case.name
+            );
+        }
+    }
+
+    #[test]
     fn none_is_kinder_to_itself_than_the_others() {
         for case in all().unwrap() {
             assert_eq!(case.tolerance, usual(case.real), "{}", case.name);

@@ -233,7 +233,7 @@ pub const VARIANT: Section = Section {
         key(
             "tunables",
             "{ hz = 1000 }",
-            "numbers of the kernel; with --backend code those of its patches, too (code.md)",
+            "numbers of the kernel; with --backend code and in real kernels those of its own, too (code.md, live.md)",
         ),
         key("policy", r#""batch""#, "of all tasks of the workload"),
         key("nice", "5", "of all tasks of the workload"),

@@ -5,6 +5,7 @@
 //! computer that runs the case.
 
 use crate::experiment::{Around, MAX_RUNS, number, only_workload, strings};
+use crate::patch_names;
 use schedlab_base::{Backend, Error, Result, Version, input};
 use schedlab_compare::agreement::rows::{CLASSES, Tolerances};
 use schedlab_guest::Mode;
@@ -147,8 +148,8 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
         simulated: kernel.required("simulated", kernel.string("simulated")?)?.to_owned(),
         image: image(&kernel, real)?,
         features: features(&kernel)?,
-        tunables: tunables(&kernel, "tunables")?,
-        built: tunables(&kernel, "built")?,
+        tunables: tunables(&kernel, "tunables", matches!(real, Real::Vm(_)))?,
+        built: tunables(&kernel, "built", false)?,
         runs: within(&top, "runs", DEFAULT_RUNS, 1..=MAX_RUNS)?,
         seed: within(&top, "seed", 1, 0..=u64::MAX >> 1)?,
         tolerance: tolerance(&top, real)?,
@@ -210,9 +211,13 @@ fn features(table: &Table<'_>) -> Result<Vec<String>> {
     strings(table, "features")?.into_iter().map(toggle).collect()
 }
 
-fn tunables(table: &Table<'_>, key: &str) -> Result<BTreeMap<String, u64>> {
+/// Tunables by name. With `folders` names in folders of debugfs are read, too, which the kernel of a guest may have.
+fn tunables(table: &Table<'_>, key: &str, folders: bool) -> Result<BTreeMap<String, u64>> {
+    let Some(inner) = table.open_table(key)? else { return Ok(BTreeMap::new()) };
     let names: Vec<&str> = TUNABLES.iter().map(|row| row.name).collect();
-    let Some(inner) = table.table(key, &names)? else { return Ok(BTreeMap::new()) };
+    let in_folder = inner.keys().filter(|name| folders && patch_names::is_in_folder(name));
+    let known: Vec<&str> = names.into_iter().chain(in_folder).collect();
+    inner.only(&format!("key in [{key}]"), &known, |_| None)?;
     let value =
         |name: &str| -> Result<_> { Ok((name.to_owned(), inner.required(name, inner.number(name)?)?)) };
     inner.keys().map(value).collect()
@@ -260,7 +265,7 @@ fn control(top: &Table<'_>) -> Result<Option<Control>> {
         machine: owned("machine")?,
         simulated: owned("simulated")?,
         features: features(&table)?,
-        tunables: tunables(&table, "tunables")?,
+        tunables: tunables(&table, "tunables", false)?,
     };
     if let Some(name) = &control.simulated {
         Kernel::profile(name).map_err(|e| table.place("simulated", e))?;
@@ -311,6 +316,8 @@ impl Case {
     pub fn variant_simulated(&self, profile: &str, known: impl FnOnce(&mut Variant)) -> Variant {
         let kernel = self.control.as_ref().and_then(|c| c.simulated.as_deref()).unwrap_or(profile);
         let mut variant = self.variant(kernel);
+        // Our rules don't have these, whatever their value.
+        variant.tunables.retain(|name, _| !patch_names::is_in_folder(name));
         let features = std::mem::take(&mut variant.features);
         let tunables = std::mem::replace(&mut variant.tunables, self.built.clone());
         known(&mut variant);

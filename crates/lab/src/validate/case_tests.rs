@@ -119,6 +119,23 @@ fn what_a_case_changes_stands_above_what_is_known_and_that_above_what_is_built()
 }
 
 #[test]
+fn only_a_guests_kernel_has_tunables_in_folders_and_our_rules_have_none_of_them() {
+    let asked =
+        "features = [\"NO_RUN_TO_PARITY\"]\ntunables = { \"llc_balancing/enabled\" = 1, nr_migrate = 8 }";
+    let text = CASE.replace("features = [\"NO_RUN_TO_PARITY\"]", asked);
+    assert!(read(&text).unwrap_err().to_string().contains("'llc_balancing/enabled'"));
+    let guest = text.replace("\"host\"\nmachine = \"host\"", "\"vm\"\nmachine = \"8cpu\"");
+    let guest = guest.replace("[kernel]", "[kernel]\nimage = \"6.18\"");
+    let case = read(&guest).unwrap();
+    assert_eq!(case.variant_real().tunables.len(), 2);
+    let simulated = case.variant_simulated("v6.18", |_| {});
+    assert_eq!(simulated.tunables.keys().collect::<Vec<_>>(), ["hz", "nr_migrate"]);
+    assert!(
+        read(&guest.replace("nr_migrate", "nr_migrat")).unwrap_err().to_string().contains("'nr_migrate'")
+    );
+}
+
+#[test]
 fn a_control_says_what_is_wrong_about_it() {
     let with = |text: &str| read(&format!("{CASE}\n[control]\n{text}"));
     let case = with("why = \"slow\"\nsimulated = \"v6.1\"\ntunables = { hz = 100 }").unwrap();

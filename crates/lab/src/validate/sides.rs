@@ -5,8 +5,9 @@ use super::running::Running;
 use crate::cell::Cell;
 use crate::code;
 use crate::experiment::MAX_RUNS;
-use crate::guests::{DEFAULT_MEMORY_MB, twin_machine};
+use crate::guests::{self, DEFAULT_MEMORY_MB, twin_machine};
 use crate::listener::Listener;
+use crate::patch_names;
 use crate::plan::{Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode};
@@ -62,10 +63,13 @@ impl Sides {
         let Some(cell) = self.simulated.cells.first() else { return Ok(self) };
         let (features, tunables) = (case.features.clone(), case.tunables.clone());
         let variant = Variant { features, tunables, level, ..Variant::plain(&case.image) };
+        let variant = self.real.cells.first().map_or(variant.clone(), |real| guests::as_in(real, variant));
         let folder = case.file.parent().unwrap_or(Path::new("."));
         let image = code::image_of(&variant, folder, listener)?;
         let code = Cell::of_code(&cell.machine, image, variant, cell.spec.clone(), cell.load.clone())?;
-        self.code = Some(Plan { cells: vec![code], ..self.simulated.clone() });
+        // What our rules lack is not of the code's runs.
+        let (runs, warnings) = (self.simulated.runs.clone(), Vec::new());
+        self.code = Some(Plan { cells: vec![code], runs, warnings });
         Ok(self)
     }
     /// The same, with the measured costs on the simulated host; another machine keeps its costs.
@@ -200,6 +204,11 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
         let text = "the running kernel was started with sched_vcpu_pack, which no kernel of kernel.org knows: VCPU_PACK is \
                     simulated, as far as what it does has been seen";
         warnings.push(Warning::new("validate.vcpu_pack", text.to_owned()));
+    }
+    if let Some(name) = case.tunables.keys().find(|name| patch_names::is_in_folder(name)) {
+        let text =
+            format!("our rules do not have {name}: the simulation is without it (--judged code has it)");
+        warnings.push(Warning::new("validate.tunables", text));
     }
     let cell = Cell::simulated(&machine, variant, real.spec.clone(), LOAD.to_owned())?;
     Ok((cell, warnings))

@@ -2,7 +2,7 @@
 //!
 //! A variant's tunables mean the same as in the simulator: CFS's granularities and EEVDF's base slice are stated before
 //! the kernel multiplies them for its CPUs. The kernel's files hold the product, so they are multiplied here. Settings
-//! are written unchanged.
+//! are written unchanged. A tunable that the table does not have is a file of the running kernel's own.
 
 use super::expand::{expand, place_of, refused};
 use super::files::Files;
@@ -15,6 +15,8 @@ use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::{Tunables, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
 /// Tunables whose file holds the product with the CPU factor.
 const SCALED: &[&str] = &["base_slice_ns", "sched_latency_ns", "min_granularity_ns", "wakeup_granularity_ns"];
@@ -114,12 +116,37 @@ fn step(
     Ok(writes)
 }
 
+/// The folders of files that are tunables of the kernel's own.
+const FOLDERS: [&str; 2] = ["/sys/kernel/debug/sched", "/proc/sys/kernel"];
+
+/// The file of a tunable that the table does not have, as a setting.
+fn file_of(files: &dyn Files, name: &str) -> Result<String> {
+    let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_/".contains(&c);
+    let unknown = || Error::unknown("tunable", name, TUNABLES.iter().map(|t| t.name));
+    if name.starts_with('/') || !name.bytes().all(good) {
+        return Err(unknown());
+    }
+    let paths = FOLDERS.map(|folder| files.place(&format!("{folder}/{name}")));
+    let text = |path: &&PathBuf| files.read(path);
+    // A file that only root can see may be there or not.
+    let hidden = |path: &&PathBuf| text(path).is_err_and(|e| e.kind() != ErrorKind::NotFound);
+    let found = paths.iter().find(|path| text(path).is_ok()).or_else(|| paths.iter().find(hidden));
+    match found {
+        Some(path) => Ok(format!("{FILE_PREFIX}{}", path.display())),
+        None if name.contains('/') => {
+            let text =
+                format!("this kernel has no tunable '{name}': no such file in {}", FOLDERS.join(" and "));
+            Err(Error::machine(text))
+        }
+        None => Err(unknown()),
+    }
+}
+
 /// Turns a tunable of the simulator into the live kernel's setting.
 fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, String)> {
-    let known = TUNABLES
-        .iter()
-        .find(|t| t.name == name)
-        .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|t| t.name)))?;
+    let Some(known) = TUNABLES.iter().find(|t| t.name == name) else {
+        return Ok((file_of(files, name)?, value.to_string()));
+    };
     if !(known.range.0..=known.range.1).contains(&value) {
         return Err(Error::input(format!("{name} = {value} is out of range"))
             .help(format!("it takes {}", known.takes())));

@@ -129,6 +129,28 @@ fn a_variants_slice_is_multiplied_for_the_cpus_and_a_setting_is_not() {
 }
 
 #[test]
+fn a_tunable_of_the_kernels_own_is_its_file() {
+    let kernel = modern();
+    let file = "/sys/kernel/debug/sched/llc_balancing/enabled";
+    let plan = |name: &str| {
+        let mut v = Variant::plain("running");
+        v.tunables.insert(name.to_owned(), 0);
+        Plan::on(&kernel, &v).map(|plan| plan.writes)
+    };
+    let none = plan("llc_balancing/enabled").unwrap_err().to_string();
+    assert!(none.contains("this kernel has no tunable 'llc_balancing/enabled'"), "{none}");
+    kernel.files.borrow_mut().insert(file.into(), "1\n".into());
+    kernel.files.borrow_mut().insert("/proc/sys/kernel/sched_bore".into(), "1\n".into());
+    let writes = plan("llc_balancing/enabled").unwrap();
+    assert_eq!((writes.len(), writes[0].path.to_str(), writes[0].value.as_str()), (1, Some(file), "0"));
+    assert_eq!(plan("sched_bore").unwrap()[0].path.to_str(), Some("/proc/sys/kernel/sched_bore"));
+    for odd in ["sched_brew", "/proc/sys/kernel/sched_bore", "../sched/features"] {
+        let e = plan(odd).unwrap_err().to_string();
+        assert!(e.contains("unknown tunable") || e.contains("no tunable"), "{odd}: {e}");
+    }
+}
+
+#[test]
 fn changes_within_a_run_have_their_times() {
     let mut v = Variant::plain("running");
     v.features = vec!["NEXT_BUDDY".into()];
