@@ -186,7 +186,7 @@ impl<'a> Both<'a> {
                 self.row(function, job, |rules| Queue { machine, rules, facts: facts.clone(), question })
             }
             Asks::Fleet(question) => {
-                let facts = fleet::draw::Facts::of(&self.rules, machine);
+                let facts = fleet::facts::Facts::of(&self.rules, machine);
                 let timeless = timeless(&machine.under(job.version))?;
                 self.row(function, job, |rules| Fleet { machine: &timeless, rules, facts: &facts, question })
             }

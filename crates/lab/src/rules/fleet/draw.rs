@@ -1,11 +1,11 @@
 //! States that are drawn at random: machines near those that occur, from idle to overloaded, with ties, masks and stale
 //! hints.
 
+use super::facts::Facts;
 use crate::rules::dice::Dice;
+use schedlab_base::CpuId;
 use schedlab_base::random::Stream;
-use schedlab_base::{Arena, CpuId};
-use schedlab_kernel::{Attr, History, Kernel, Policy};
-use schedlab_machine::{Domain, Domains, Machine};
+use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::{BalanceTrigger, MigrationType};
 use schedlab_world::decision::{
     AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedLevel, AskedPlace, AskedTask, FleetQuestion,
@@ -18,39 +18,6 @@ const TIMES_NS: [u64; 6] = [0, 10_000, 100_000, 500_000, 1_000_000, 20_000_000];
 /// Vruntimes lie around 0, which is where queues begin.
 const MOST_VRUNTIME: i64 = 3_000_000;
 const ALL_IDLE_NS: u64 = 1_000_000;
-
-/// What states of a kernel and a machine have.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    pub nr_cpus: usize,
-    pub domains: Arena<CpuId, Vec<Domain>>,
-    /// CPUs of each CPU's cache, as bits.
-    caches: Vec<u64>,
-    threads: bool,
-    history: History,
-}
-
-impl Facts {
-    pub fn of(kernel: &Kernel, machine: &Machine) -> Facts {
-        let cpus = &machine.topology.cpus;
-        let cache = |llc: u32| (0..cpus.len()).filter(|c| cpus[*c].llc == llc).map(|c| 1 << c).sum();
-        Facts {
-            nr_cpus: cpus.len(),
-            domains: Domains::build(&machine.topology, kernel.version).of_cpu,
-            caches: cpus.iter().map(|c| cache(c.llc)).collect(),
-            threads: cpus.iter().any(|c| c.thread > 0),
-            history: History::of(kernel.version),
-        }
-    }
-    /// The mask of all CPUs.
-    pub fn all(&self) -> u64 {
-        u64::MAX >> (64 - self.nr_cpus)
-    }
-    /// CPUs that share a cache.
-    pub fn cache(&self, cpu: CpuId) -> u64 {
-        self.caches[cpu.index()]
-    }
-}
 
 /// The state of this stream.
 pub fn state(stream: Stream, facts: &Facts, question: FleetQuestion) -> AskedFleet {
@@ -285,6 +252,8 @@ fn group(dice: &mut Dice) -> AskedGroup {
 mod tests {
     use super::*;
     use schedlab_base::Version;
+    use schedlab_kernel::Kernel;
+    use schedlab_machine::Machine;
 
     #[test]
     fn states_are_such_that_they_can_be_asked_about() {

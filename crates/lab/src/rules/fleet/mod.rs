@@ -1,11 +1,12 @@
 //! Questions about a whole machine.
 
-pub mod draw;
+mod draw;
+pub mod facts;
 mod shrink;
 mod words;
 
 use super::subject::{Subject, Verdict};
-use draw::Facts;
+use facts::Facts;
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
 use schedlab_kernel::Kernel as Rules;

@@ -1,6 +1,7 @@
 //! A machine's state as small as it can be and still show a difference: fewer tasks, fewer properties, rounder numbers.
 
-use super::draw::{Facts, of_tasks};
+use super::draw::of_tasks;
+use super::facts::Facts;
 use schedlab_base::CpuId;
 use schedlab_kernel::Policy;
 use schedlab_world::decision::{
@@ -142,7 +143,7 @@ fn group(s: &AskedFleet) -> Vec<AskedFleet> {
 #[cfg(test)]
 mod tests {
     use crate::rules::fleet::Fleet;
-    use crate::rules::fleet::draw::Facts;
+    use crate::rules::fleet::facts::Facts;
     use crate::rules::subject::{Subject, shrink};
     use schedlab_base::Version;
     use schedlab_base::random::Stream;

@@ -1,6 +1,7 @@
 //! Machines' states and answers in words.
 
-use super::draw::{Facts, of_tasks};
+use super::draw::of_tasks;
+use super::facts::Facts;
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::Policy;
 use schedlab_world::decision::{
