@@ -10,7 +10,7 @@ use crate::cell::Cell;
 use crate::code::CodeImage;
 use crate::code_events::CodeEvents;
 use crate::exec::sim::{Prepared, names};
-use crate::guests;
+use crate::{builds, guests};
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::Variant;
 use schedlab_sim::{Setup, simulate};
@@ -63,21 +63,28 @@ pub struct Parted {
 }
 
 impl Sides {
-    /// The sides of a kernel.
+    /// The sides of a kernel, with its image. That is built last: a wrong word is reported at once.
     ///
     /// # Errors
-    /// A variant that our rules do not know, and an unknown machine.
-    pub fn of(code: Variant, image: CodeImage, machines: &[String], runtime: Ns) -> Result<Sides> {
+    /// A variant that our rules do not know, an unknown machine, and an image that can't be had.
+    pub fn of(
+        code: Variant,
+        image: &dyn Fn(&Variant) -> Result<CodeImage>,
+        machines: &[String],
+        runtime: Ns,
+    ) -> Result<Sides> {
         if !code.level.is_free() {
             return Err(Error::input(
                 "first differences are looked for at level free, where code takes no time",
             )
             .help("leave out --level"));
         }
-        let series = Version::new(image.version.major, image.version.minor).to_string();
-        let rules = guests::simulated_as(&code, "our rules".to_owned(), series)?;
-        let mut space = Space::under(machines, [image.version, image.version])?;
-        for (_, machine) in &mut space.machines {
+        let rules = |series: String| guests::simulated_as(&code, "our rules".to_owned(), series);
+        if let Some(series) = builds::known_series(&code.kernel) {
+            rules(series)?;
+        }
+        let mut machines = Space::machines(machines)?;
+        for (_, machine) in &mut machines {
             if machine.turns.is_some() {
                 let text = format!("{}: its CPUs take turns, which take time", machine.name);
                 return Err(
@@ -86,6 +93,9 @@ impl Sides {
             }
             *machine = Arc::new(machine.without_costs()?);
         }
+        let image = image(&code)?;
+        let rules = rules(Version::new(image.version.major, image.version.minor).to_string())?;
+        let space = Space { machines, groups: Space::groups([image.version; 2]) };
         Ok(Sides { code, rules, image, space, runtime })
     }
 

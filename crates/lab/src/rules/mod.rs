@@ -16,7 +16,7 @@ mod subject;
 
 pub use child::{COMMAND, decide};
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, each_once};
 use schedlab_world::decision::{FleetQuestion, QueueQuestion};
 
 /// A function of the fair class that can be asked.
@@ -79,6 +79,5 @@ pub fn functions(names: &[String]) -> Result<Vec<&'static Function>> {
         let found = FUNCTIONS.iter().find(|f| f.name == *name);
         found.ok_or_else(|| Error::unknown("function", name, FUNCTIONS.iter().map(|f| f.name)))
     };
-    let first = |(at, name): &(usize, &String)| !names[..*at].contains(*name);
-    names.iter().enumerate().filter(first).map(|(_, name)| find(name)).collect()
+    each_once(names).iter().map(find).collect()
 }
