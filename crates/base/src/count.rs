@@ -7,6 +7,17 @@ pub fn counted(n: impl Count, what: &str) -> String {
     format!("{n} {}", things(n, what))
 }
 
+/// Each of the things once, where it is first.
+pub fn each_once<T: PartialEq + Clone>(all: &[T]) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
+    for one in all {
+        if !found.contains(one) {
+            found.push(one.clone());
+        }
+    }
+    found
+}
+
 /// The word for `n` things.
 pub fn things(n: impl Count, what: &str) -> String {
     if n.is_one() {

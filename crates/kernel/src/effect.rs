@@ -27,6 +27,12 @@ const fn with(feature: Feature, mechanism: &str) -> Need {
     Need { feature, asked: history::span(mechanism), other: None }
 }
 
+/// A feature that versions ask for from the first that has a mechanism to the last. Releases between its spans, which
+/// have no profile, count as such versions.
+const fn with_some(feature: Feature, mechanism: &str) -> Need {
+    Need { feature, asked: history::hull(mechanism), other: None }
+}
+
 /// A feature that versions ask for until a mechanism comes.
 const fn before(feature: Feature, mechanism: &str) -> Need {
     Need { feature, asked: Span::until(history::came(mechanism)), other: None }
@@ -90,8 +96,7 @@ const NEEDS: &[Need] = &[
     released(Feature::PreemptShort),
     released(Feature::DelayDequeue),
     released(Feature::DelayZero).and(Feature::DelayDequeue),
-    // 6.12's stable series asks for it, too. 6.13, which does not, is not a profile.
-    with(Feature::PickBuddy, "custom-slices"),
+    with_some(Feature::PickBuddy, "pick-buddy"),
     // CFS kernels know it too; only EEVDF's is simulated.
     with(Feature::Hrtick, "eevdf"),
     before(Feature::LbBias, SPARE),

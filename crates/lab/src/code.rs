@@ -132,18 +132,33 @@ pub fn driven(
         };
         return real.iter().map(one).collect();
     }
-    guests::without_patches(&real)?;
+    driven_by_named(&real, named, listener)
+}
+
+/// Kernels that the command line names, each under the variants of its series.
+fn driven_by_named(real: &[&Variant], named: &[String], listener: &dyn Listener) -> Result<Vec<Driven>> {
+    guests::without_patches(real)?;
     // A word of the command line is relative to the current folder.
-    let image = |word: &String| {
-        image_of(&Variant::plain(word), Path::new(""), listener).map_err(|e| e.context("--kernel"))
-    };
-    let images = named.iter().map(|word| {
-        let image = image(word)?;
-        Ok((word.clone(), image.version, image))
+    let image =
+        |variant: &Variant| image_of(variant, Path::new(""), listener).map_err(|e| e.context("--kernel"));
+    let plain = named.iter().map(|word| {
+        let image = image(&Variant::plain(word))?;
+        Ok((word.clone(), image.version, (word.clone(), image)))
     });
-    let images = images.collect::<Result<Vec<_>>>()?;
-    let given = guests::on_given(&images, &real).into_iter();
-    Ok(given.map(|(variant, image, of)| Driven { variant, image, of }).collect())
+    let plain = plain.collect::<Result<Vec<_>>>()?;
+    // Of a kernel without variants of its own: the level that all variants have.
+    let common = real.first().map(|v| v.level).filter(|level| real.iter().all(|v| v.level == *level));
+    let given = guests::on_given(&plain, real).into_iter().map(|(variant, (word, plain), of)| {
+        let level = if of.is_some() { variant.level } else { common.unwrap_or_default() };
+        let variant = Variant { level, ..variant };
+        let image = if level.counts() {
+            image(&Variant { kernel: word, config: None, ..variant.clone() })?
+        } else {
+            plain
+        };
+        Ok(Driven { variant, image, of })
+    });
+    given.collect()
 }
 
 /// The cell of the kernel's own code that is like a guest's: the variant's image on the machine that is simulated

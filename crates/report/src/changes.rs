@@ -6,6 +6,7 @@ use crate::markdown::plain;
 use crate::number::change;
 use crate::predictions::{self, figures, interval};
 use crate::text::{WIDTH, wrap};
+use crate::validation::own_code;
 use schedlab_compare::agreement::changes::{ChangeOutcome, ChangeResult, Changes, Moves, MustMove};
 use schedlab_compare::predicted::{MOVED_PCT, TOLERANCE_PCT};
 use std::io::{self, Write};
@@ -42,7 +43,8 @@ fn case_text(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn sides(case: &ChangeResult) -> String {
-    format!("from {} to {}, {} of each", case.from, case.to, schedlab_base::counted(case.runs, "run"))
+    let judged = case.level.map_or_else(String::new, |level| format!(", {}", own_code(level)));
+    format!("from {} to {}, {} of each{judged}", case.from, case.to, schedlab_base::counted(case.runs, "run"))
 }
 
 fn reason(row: &MustMove) -> String {
@@ -174,6 +176,7 @@ mod tests {
             about: "Groups that newidle passes read.".to_owned(),
             from: "off".to_owned(),
             to: "on".to_owned(),
+            level: None,
             runs: 10,
             moves: vec![
                 row("newidle groups per scan", None, Moves::NotKnown),

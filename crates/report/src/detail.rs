@@ -8,7 +8,7 @@ use crate::text::{sources, warnings, wrap};
 use crate::{Exporter, groups, legend, published, row, uncertainty};
 use schedlab_base::Backend;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, how};
 use schedlab_compare::stats::Verdict;
 use schedlab_record::Better;
 use schedlab_record::Published;
@@ -47,7 +47,7 @@ fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs =
         if fewest == most { schedlab_base::counted(most, "run") } else { format!("{fewest} to {most} runs") };
-    let how = if cell.backend == Backend::Host { "measured (host)".to_owned() } else { cell.how() };
+    let how = if cell.backend == Backend::Host { "measured (host)".to_owned() } else { how(group) };
     let text = format!("{how}, kernel {}, {runs} each", kernels(group));
     write!(out, "{}", wrap("  ", &text))?;
     let params = parameters(&cell.workload, &cell.params);

@@ -8,7 +8,7 @@ use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
 use crate::{groups, row};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps, how};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
@@ -52,7 +52,7 @@ impl<'a> Suite<'a> {
         };
         let missing = gaps.iter().filter(|gap| gap.cell.same_group(first)).map(Test::Gap);
         let tests: Vec<Test<'a>> = group.iter().flat_map(of_cell).chain(missing).collect();
-        let name = format!("{} {} on {}, {}", first.workload, first.load, first.machine, first.how());
+        let name = format!("{} {} on {}, {}", first.workload, first.load, first.machine, how(group));
         (!tests.is_empty()).then_some(Suite { name, tests })
     }
 

@@ -109,6 +109,7 @@ fn point(k: &Knees, variant: &str, load: String, tried: &TriedLoad) -> Cell {
     Cell {
         backend: k.backend.clone(),
         mode: None,
+        level: None,
         machine: k.machine.clone(),
         kernel: String::new(),
         workload: k.workload.clone(),

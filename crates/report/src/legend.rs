@@ -1,7 +1,9 @@
 //! The legend of marks and flags, in the words that all text forms share.
 
+use schedlab_base::{each_once, things};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::ASTRAY;
+use schedlab_kernel::Level;
 
 /// The meaning of the marks.
 pub fn marks(c: &Comparison) -> String {
@@ -63,4 +65,12 @@ pub fn flag(c: &Comparison) -> String {
     format!(
         " {ASTRAY} the ratio of the means lies outside the interval of the change: a few wild runs move a mean."
     )
+}
+
+/// The levels at which the kernel's own code was charged, for forms that do not name backends.
+pub fn levels(c: &Comparison) -> Option<String> {
+    let levels: Vec<&str> = c.cells.iter().filter_map(|cell| cell.level).map(Level::word).collect();
+    let levels = each_once(&levels);
+    let (what, words) = (things(levels.len(), "level"), levels.join(", "));
+    (!levels.is_empty()).then(|| format!("The kernel's own code is charged at {what} {words}."))
 }

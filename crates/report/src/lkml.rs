@@ -10,7 +10,7 @@ use crate::text::{warnings, wrap};
 use crate::uncertainty::summary;
 use crate::{Exporter, groups, heading, legend, row, short};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, ComparisonRow, Measured};
+use schedlab_compare::comparison::{self, Cell, ComparisonRow, Measured};
 use schedlab_record::Better;
 use std::io::{self, Write};
 
@@ -77,7 +77,7 @@ impl Cut {
 }
 
 fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &ComparisonRow) -> Title {
-    let (machine, how) = (heading::place(c, group), cell.how());
+    let (machine, how) = (heading::place(c, group), comparison::how([base, cell]));
     let place = format!(
         "{machine}, {how} {}, {} each",
         heading::kernels([base, cell]),

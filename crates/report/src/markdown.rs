@@ -30,6 +30,9 @@ impl Exporter for Markdown {
         if !c.comparisons.is_empty() {
             writeln!(out, "\n{}", words(c))?;
         }
+        if let Some(text) = legend::levels(c) {
+            writeln!(out, "\n{text}")?;
+        }
         if !c.warnings.is_empty() {
             writeln!(out)?;
         }

@@ -6,7 +6,7 @@
 use crate::text::{WIDTH, warnings};
 use crate::{Exporter, groups, heading, published, row, short};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, CellStat};
+use schedlab_compare::comparison::{Cell, CellStat, how};
 use std::io::{self, Write};
 
 pub struct Normal;
@@ -21,7 +21,7 @@ impl Exporter for Normal {
                 base.workload,
                 base.load,
                 heading::place(c, group),
-                base.backend
+                if base.level.is_some() { how(group) } else { base.backend.to_string() }
             )?;
             for metric in c.metrics.iter().filter(|m| mean(base, m).is_some()) {
                 writeln!(out, "  {}", short(metric, &base.workload))?;

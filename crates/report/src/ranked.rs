@@ -53,13 +53,14 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
     }
     warnings(c, out)?;
     let flag = legend::flag(c);
+    let levels = legend::levels(c).map_or_else(String::new, |text| format!(" {text}"));
     write!(
         out,
         "{}",
         wrap(
             "",
             &format!(
-                "Change: typical, trimmed, over runs, with its 95% interval.{flag}{} {}{}",
+                "Change: typical, trimmed, over runs, with its 95% interval.{flag}{} {}{}{levels}",
                 own_rows_legend(c),
                 legend::words(c),
                 legend::looks(c)

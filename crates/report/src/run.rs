@@ -6,7 +6,6 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::{Backend, Origin, Warning};
-use schedlab_kernel::Level;
 use schedlab_record::metric::{of_group, of_program};
 use schedlab_record::{Better, Interval, METRICS, Observe, Record, Stat, Value, evaluate};
 use schedlab_workload::spec;
@@ -60,7 +59,7 @@ pub struct Run {
     /// How closely a live run was watched: "accounts", "stays", "counters" or "events".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched: Option<&'static str>,
-    /// How the kernel's own code was charged, if it ran and was not free.
+    /// How the kernel's own code was charged, if it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<&'static str>,
     /// Measured time.
@@ -97,12 +96,7 @@ impl Run {
             params: schedlab_compare::comparison::params_of_run(record),
             seed: record.seed,
             watched: record.watched().map(Observe::name),
-            level: record
-                .code
-                .as_ref()
-                .map(|code| code.level)
-                .filter(|level| level.counts())
-                .map(Level::word),
+            level: record.code.as_ref().map(|code| code.level.word()),
             duration_ns: record.found.duration.0,
             metrics,
             intervals: record.found.intervals.clone(),
@@ -132,11 +126,10 @@ impl Run {
 
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let how = match self.backend.made_by() {
-            Some(Backend::Code) if self.level.is_some() => {
+            Some(Backend::Code) => {
                 &format!("run by the kernel's own code (level {})", self.level.unwrap_or_default())
             }
             Some(Backend::Sim) => "simulated",
-            Some(Backend::Code) => "run by the kernel's own code",
             Some(Backend::Host | Backend::Vm) | None => "measured live",
         };
         let kernel = if self.kernel == self.variant || self.backend != Backend::Sim {

@@ -8,6 +8,7 @@ use crate::text::{WIDTH, wrap};
 use schedlab_compare::agreement::{
     Agreement, AgreementShare, CaseResult, CaseSide, Discriminating, JudgedMetric, Validation,
 };
+use schedlab_kernel::Level;
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
@@ -83,15 +84,21 @@ fn decided(case: &CaseResult) -> Vec<&str> {
     case.metrics.iter().filter(same).map(|m| &*m.metric).collect()
 }
 
+/// What is judged in place of our rules.
+pub(crate) fn own_code(level: Level) -> String {
+    format!("the kernel's own code (level {})", level.word())
+}
+
 /// Both sides in a line.
 fn sides(case: &CaseResult) -> String {
     let (Some(simulated), Some(real)) = (&case.simulated, &case.real) else { return "no run".to_owned() };
     let changed = real.variant.as_ref().map_or_else(String::new, |v| format!(" with {v}"));
     let same = simulated.machine == real.machine;
     let elsewhere = if same { String::new() } else { format!(" on {}", simulated.machine) };
+    let by = simulated.level.map_or_else(String::new, |level| format!("{} of ", own_code(level)));
     let runs = if simulated.runs == real.runs { String::new() } else { format!("{} and ", simulated.runs) };
     format!(
-        "{} on {} ({}), {}{elsewhere} against {}{changed}, {runs}{}",
+        "{} on {} ({}), {by}{}{elsewhere} against {}{changed}, {runs}{}",
         case.workload,
         real.machine,
         real.backend,

@@ -39,7 +39,7 @@ fn judged(
 
 fn side(backend: Backend, kernel: &str, variant: &str) -> Option<CaseSide> {
     let (backend, kernel, variant) = (backend.into(), kernel.to_owned(), Some(variant.to_owned()));
-    Some(CaseSide { backend, machine: "icount-8-smt".to_owned(), kernel, variant, runs: 3 })
+    Some(CaseSide { backend, level: None, machine: "icount-8-smt".to_owned(), kernel, variant, runs: 3 })
 }
 
 fn validation() -> Validation {
@@ -119,6 +119,17 @@ fn check(name: &str, made: impl Fn(&mut dyn std::io::Write) -> std::io::Result<(
         std::fs::write(&file, &text).unwrap();
     }
     assert_eq!(text, std::fs::read_to_string(&file).unwrap(), "{file}");
+}
+
+#[test]
+fn the_kernels_own_code_is_named_with_its_level() {
+    let Validation { mut cases, .. } = validation();
+    let level = Some(schedlab_kernel::Level::Counted);
+    cases[0].simulated = cases[0].simulated.take().map(|side| CaseSide { level, ..side });
+    let mut out = Vec::new();
+    schedlab_report::validation::text(&Validation::of(cases, Vec::new()), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("the kernel's own code (level counted) of v6.1 against"), "{text}");
 }
 
 #[test]

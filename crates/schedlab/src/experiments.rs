@@ -9,7 +9,7 @@ use crate::listener::Shown;
 use crate::output;
 use crate::timing::Timed;
 use clap::Args;
-use schedlab_base::{Error, Result, counted};
+use schedlab_base::{Error, Result, counted, each_once};
 use schedlab_cluster::parcel::{Contents, Parcel, Protocol};
 use schedlab_cluster::slurm;
 use schedlab_compare::Comparison;
@@ -175,7 +175,7 @@ impl ExperimentOptions {
                 observe: self.observe()?,
                 uncertainty: self.uncertainty,
             },
-            kernel: self.kernel.clone(),
+            kernel: each_once(&self.kernel),
             guest: self.guest.setup()?,
             level: self.code.level()?,
             jobs: self.jobs,

@@ -321,14 +321,18 @@ fn a_run_under_guard_is_the_same_run() {
     }
     let words =
         ["hogs", "--tasks", "4", "--runtime", "50ms", "--machine", "smp-2", "--kernel", "6.1", "--json"];
-    let of = |debug: &str| {
+    let at = |level: &str, debug: &str| {
         let lab = Lab::new();
-        let mut command = lab.command(&[&["bench"], &words[..], &["--quiet", "--backend", "code"]].concat());
+        let code = ["--quiet", "--backend", "code", "--level", level];
+        let mut command = lab.command(&[&["bench"], &words[..], &code].concat());
         let output = command.env("SCHEDLAB_CODE_DEBUG", debug).output().unwrap();
         (output.status.code(), texts(&output))
     };
+    let of = |debug: &str| at("free", debug);
     let (plain, guarded) = (of(""), of("guard"));
     assert_eq!(plain, guarded);
     let (code, (_, said)) = of("gard");
     assert!(code == Some(2) && said.contains("SCHEDLAB_CODE_DEBUG") && said.contains("'guard'"), "{said}");
+    let (code, (_, said)) = at("counted", "guard");
+    assert!(code == Some(2) && said.contains("guard is for level free"), "one cell has one price: {said}");
 }

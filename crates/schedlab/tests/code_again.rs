@@ -118,37 +118,6 @@ fn a_schedule_is_replayed_by_the_kernels_own_code() {
 }
 
 #[test]
-fn a_hunt_judges_workloads_by_the_kernels_own_code() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    let words = [
-        "hunt",
-        "6.1+NO_WAKEUP_PREEMPTION",
-        "--backend",
-        "code",
-        "--machine",
-        "smp-2",
-        "--evals",
-        "6",
-        "--seed",
-        "5",
-    ];
-    let found = lab.json(&[&words[..], &["--json", "-q"]].concat());
-    assert_eq!(found["evals"], 6, "{found:.300}");
-    let all = found["found"].as_array().unwrap();
-    assert!(!all.is_empty(), "wakeups that preempt nobody are late: {found:.300}");
-    for one in all {
-        assert_eq!(one["confirmed"][0]["backend"], "code", "{one}");
-    }
-    let file = all[0]["experiment"].as_str().unwrap();
-    lab.ok(&["run", file, "--backend", "code", "--runs", "1", "-q", "--out", "hunt/runs"]);
-    let (_, said) = lab.run(&["hunt", "6.1+NO_WAKEUP_PREEMPTION", "--backend", "host"], 2);
-    assert!(said.contains("unknown backend of a hunt 'host'"), "{said}");
-}
-
-#[test]
 fn kernels_named_on_the_command_line_run_the_variants_of_their_series() {
     if !has_source() {
         return;
@@ -158,6 +127,8 @@ fn kernels_named_on_the_command_line_run_the_variants_of_their_series() {
     let words = [
         "run",
         "two.toml",
+        "--kernel",
+        "6.1",
         "--kernel",
         "6.1",
         "--backend",
@@ -173,7 +144,7 @@ fn kernels_named_on_the_command_line_run_the_variants_of_their_series() {
     let cells = made["cells"].as_array().unwrap().iter();
     let cells: Vec<(&str, &str)> =
         cells.filter_map(|c| Some((c["variant"].as_str()?, c["backend"].as_str()?))).collect();
-    assert_eq!(cells, [("v6.1", "code"), ("v6.1", "sim")]);
+    assert_eq!(cells, [("v6.1", "code"), ("v6.1", "sim")], "a kernel that is named twice runs once");
     let (_, said) = lab.run(&["run", "two.toml", "--kernel", "6.1"], 2);
     assert!(said.contains("--backend vm or --backend code"), "{said}");
     let (_, said) = lab.run(&["run", "two.toml", "--backend", "code", "--guest-mode", "real-time"], 2);

@@ -4,6 +4,21 @@ use crate::code::has_source;
 use crate::common::{Lab, texts};
 use serde_json::Value;
 
+/// Two variants of one kernel.
+const TWO: &str = "name = \"two\"
+machine = \"smp-2\"
+[workload]
+name = \"hackbench\"
+groups = 1
+loops = 20
+[[variant]]
+kernel = \"v6.1\"
+[[variant]]
+name = \"calm\"
+kernel = \"v6.1\"
+features = [\"NO_WAKEUP_PREEMPTION\"]
+";
+
 const LEVELS: [&str; 4] = ["free", "counted", "woven", "exact"];
 
 fn bench(level: &str, words: &[&str]) -> Value {
@@ -28,7 +43,7 @@ fn every_level_runs_and_gives_the_same_bytes_every_time() {
     let all = LEVELS.map(|level| bench(level, &words));
     for (level, run) in LEVELS.iter().zip(&all) {
         assert_eq!(*run, bench(level, &words), "{level}");
-        assert_eq!(run["level"].as_str(), Some(*level).filter(|l| *l != "free"), "{level}");
+        assert_eq!(run["level"], **level, "also the default is said");
         // 2 groups of 20 senders, each with 20 messages to 20 receivers: all of them are sent under every level.
         assert!(figure(run, "switches.voluntary") > 500.0, "{level}: {run:.300}");
     }
@@ -57,6 +72,41 @@ fn instructions_of_the_schedulers_functions_are_counted_and_charged() {
     assert_ne!(figure(&free_again, "wakeup_delay.mean"), figure(&counted, "wakeup_delay.mean"));
     let free = bench("free", &words);
     assert!(free["metrics"].get("instructions.scheduler").is_none(), "free counts nothing");
+}
+
+#[test]
+fn every_form_says_the_level() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("mine.toml", TWO);
+    let words = ["run", "mine.toml", "--kernel", "6.1", "--backend", "code", "--runs", "2", "-q"];
+    for form in ["table", "detail", "lkml", "markdown", "normal", "ranked"] {
+        let out = lab.ok(&[&words[..], &["--format", form]].concat());
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = ["own code (level free)", "charged at level free"].iter().any(|said| out.contains(said));
+        assert!(said, "{form}: {out}");
+    }
+    let woven = lab.json(&[&words[..], &["--level", "woven", "--json"]].concat());
+    let levels: Vec<&Value> = woven["cells"].as_array().unwrap().iter().map(|cell| &cell["level"]).collect();
+    let (woven, none) = (&Value::from("woven"), &Value::Null);
+    assert_eq!(levels, [woven, woven, none, none], "the simulations beside them have none");
+    let one = [
+        "bench",
+        "pipe",
+        "--loops",
+        "100",
+        "--machine",
+        "smp-2",
+        "--kernel",
+        "6.1",
+        "--backend",
+        "code",
+        "-q",
+    ];
+    let run = lab.ok(&one);
+    assert!(run.contains("own code (level free)"), "{run}");
 }
 
 #[test]

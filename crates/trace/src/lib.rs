@@ -20,8 +20,8 @@ pub use cast::{Actor, Cast};
 pub use counter::{Counter, CounterKind, Counters};
 pub use event::{Event, EventKind};
 pub use reason::{
-    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,
-    SkipReason, SwitchReason,
+    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MigrationType, MoveReason,
+    PlaceReason, SkipReason, SwitchReason,
 };
 pub use window::{Window, Within};
 

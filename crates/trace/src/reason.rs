@@ -102,6 +102,16 @@ reasons! {
 }
 
 reasons! {
+    /// What a balance pass moves: the unit of its imbalance (`enum migration_type`, in the kernel's order).
+    MigrationType {
+        Load = "load", "load averages";
+        Util = "util", "utilisation";
+        Task = "task", "a number of tasks";
+        Misfit = "misfit", "a task too large for its CPU (4.20 and later)";
+    }
+}
+
+reasons! {
     /// How a balance pass over one domain ended: it took tasks, or why it took none.
     BalanceReason {
         Moved = "moved", "it took tasks";

@@ -197,7 +197,7 @@ pub mod entity {
 /// `struct img_entity`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskedEntity {
+pub struct RawEntity {
     pub vruntime: i64,
     pub deadline: i64,
     pub lag: i64,
@@ -208,22 +208,13 @@ pub struct AskedEntity {
     pub flags: c_uint,
 }
 
-/// `enum img_function`.
-#[repr(u32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
-    Pick,
-    Place,
-    Preempt,
-}
-
 /// `struct img_question`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct RawQuestion {
     pub function: c_uint,
     pub nr: c_uint,
-    pub entities: *const AskedEntity,
+    pub entities: *const RawEntity,
     pub min_vruntime: i64,
     pub ran_ns: u64,
     pub about: c_uint,
@@ -245,7 +236,7 @@ pub struct RawAnswer {
 /// `struct img_averages`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Averages {
+pub struct RawAverages {
     pub load: u64,
     pub runnable: u64,
     pub util: u64,
@@ -255,8 +246,8 @@ pub struct Averages {
 /// `struct img_fleet_cpu`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskedCpu {
-    pub avg: Averages,
+pub struct RawFleetCpu {
+    pub avg: RawAverages,
     pub avg_idle_ns: u64,
     pub nr_idle_scan: c_uint,
     pub has_idle_cores: c_uint,
@@ -273,8 +264,8 @@ pub mod fleet_task {
 /// `struct img_fleet_task`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskedTask {
-    pub avg: Averages,
+pub struct RawFleetTask {
+    pub avg: RawAverages,
     pub ran_ago_ns: u64,
     /// Bits by CPU.
     pub allowed: u64,
@@ -290,21 +281,10 @@ pub struct AskedTask {
 /// `struct img_fleet_level`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskedLevel {
+pub struct RawFleetLevel {
     pub newidle_cost_ns: u64,
     pub failed: c_uint,
     pub imbalanced: c_uint,
-}
-
-/// `enum img_fleet_function`.
-#[repr(u32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AskedFleet {
-    Select,
-    Busiest,
-    Detach,
-    Newidle,
-    Shares,
 }
 
 /// `struct img_fleet`.
@@ -315,9 +295,9 @@ pub struct RawFleet {
     pub nr_cpus: c_uint,
     pub nr_tasks: c_uint,
     pub nr_levels: c_uint,
-    pub cpus: *const AskedCpu,
-    pub tasks: *const AskedTask,
-    pub levels: *const AskedLevel,
+    pub cpus: *const RawFleetCpu,
+    pub tasks: *const RawFleetTask,
+    pub levels: *const RawFleetLevel,
     pub cpu: c_uint,
     pub src: c_uint,
     pub level: c_uint,
@@ -341,7 +321,7 @@ pub const FLEET_TASKS: usize = 64;
 /// `struct img_fleet_answer`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FleetAnswer {
+pub struct RawFleetAnswer {
     pub cpu: c_int,
     pub group: c_int,
     pub migration: c_uint,
@@ -352,9 +332,9 @@ pub struct FleetAnswer {
     pub weight: u64,
 }
 
-impl Default for FleetAnswer {
-    fn default() -> FleetAnswer {
-        FleetAnswer {
+impl Default for RawFleetAnswer {
+    fn default() -> RawFleetAnswer {
+        RawFleetAnswer {
             cpu: -1,
             group: -1,
             migration: 0,
@@ -386,12 +366,12 @@ pub const SIZES: [usize; 16] = [
     size_of::<Usage>(),
     size_of::<RawCosts>(),
     size_of::<RawSample>(),
-    size_of::<AskedEntity>(),
+    size_of::<RawEntity>(),
     size_of::<RawQuestion>(),
     size_of::<RawAnswer>(),
-    size_of::<AskedCpu>(),
-    size_of::<AskedTask>(),
-    size_of::<AskedLevel>(),
+    size_of::<RawFleetCpu>(),
+    size_of::<RawFleetTask>(),
+    size_of::<RawFleetLevel>(),
     size_of::<RawFleet>(),
-    size_of::<FleetAnswer>(),
+    size_of::<RawFleetAnswer>(),
 ];

@@ -66,16 +66,8 @@ impl Board<'_> {
             }
             return self.begin_open(cpu, Next::Call(Call::Lock), POLL_NS);
         }
-        let mut held_ns = t.held_ns;
-        if self.channels.kind(t.port) == ChannelKind::Pipe {
-            t.part = self.channels.fits(t);
-            self.tasks[curr].user = UserOp::Transfer(t);
-            held_ns += self.channels.copy_ns(&self.machine.costs, cpu, t);
-        }
-        if t.part == 0 {
-            // A task that finds nothing to copy releases the lock at once.
-            self.channels.locks[t.buffer()].release(curr);
-        }
+        let held_ns = self.channels.held_ns(&self.machine.costs, cpu, curr, &mut t);
+        self.tasks[curr].user = UserOp::Transfer(t);
         self.begin_open(cpu, Next::Call(Call::Copied), held_ns);
     }
 
@@ -133,18 +125,13 @@ impl Board<'_> {
 
     /// The call looks for ends with something to read, or the program gets the next of those that it had found.
     pub fn poll(&mut self, cpu: CpuId, curr: TaskId, set: SetId) {
-        if self.channels.sets[set.index()].found.is_empty() {
-            self.channels.find(set);
-        }
-        let own = &mut self.channels.sets[set.index()];
-        if let Some(end) = own.found.pop_front() {
-            self.tasks[curr].user = UserOp::Ask;
-            self.tasks[curr].outcome = Outcome::Ready(end);
-            return self.settle_now(cpu);
-        }
-        own.sleeper = Some(curr);
-        self.tasks[curr].user = UserOp::Poll(set);
-        self.block(cpu);
+        let Some(end) = self.channels.next_found(set, curr) else {
+            self.tasks[curr].user = UserOp::Poll(set);
+            return self.block(cpu);
+        };
+        self.tasks[curr].user = UserOp::Ask;
+        self.tasks[curr].outcome = Outcome::Ready(end);
+        self.settle_now(cpu);
     }
 
     /// The current task wants a lock of user space.

@@ -101,18 +101,22 @@ pub fn refused(what: &str, errno: i32) -> Error {
     Error::input(format!("{what}: {why}")).help(remedy)
 }
 
-/// A task's attributes in the kernel's words (SCHED_* of `uapi/linux/sched.h`).
-pub fn attr_of(attr: TaskAttr) -> Attr {
-    let policy = match attr.policy {
+/// A policy's number (SCHED_* of `uapi/linux/sched.h`).
+pub(crate) fn policy_number(policy: Policy) -> u32 {
+    match policy {
         Policy::Other => 0,
         Policy::Fifo => 1,
         Policy::Rr => 2,
         Policy::Batch => 3,
         Policy::Idle => 5,
         Policy::Deadline => 6,
-    };
+    }
+}
+
+/// A task's attributes in the kernel's words.
+pub fn attr_of(attr: TaskAttr) -> Attr {
     Attr {
-        policy,
+        policy: policy_number(attr.policy),
         nice: attr.nice.into(),
         rt_priority: attr.rt_priority.into(),
         runtime_ns: attr.slice.ns(),

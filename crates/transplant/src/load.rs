@@ -4,7 +4,7 @@
 //! `verbs`, `fault`, `symbols` and `watchdog` are unsafe. A fault within the image ends the process (`fault`).
 
 use crate::abi::{
-    ABI, Attr, FleetAnswer, Note, RawAnswer, RawFleet, RawIdleState, RawMachine, RawNewTask, RawQuestion,
+    ABI, Attr, Note, RawAnswer, RawFleet, RawFleetAnswer, RawIdleState, RawMachine, RawNewTask, RawQuestion,
     RawStubs, RawView, SIZES, Usage, Verb,
 };
 use crate::charge::Counted;
@@ -447,8 +447,8 @@ impl Image {
     ///
     /// # Errors
     /// ENOSYS: this image can't be asked; EINVAL: a state that the machine can't have.
-    pub(crate) fn ask_fleet(&mut self, fleet: &RawFleet) -> std::result::Result<FleetAnswer, Errno> {
-        let mut answer = FleetAnswer::default();
+    pub(crate) fn ask_fleet(&mut self, fleet: &RawFleet) -> std::result::Result<RawFleetAnswer, Errno> {
+        let mut answer = RawFleetAnswer::default();
         // SAFETY: the fleet's arrays live through the call, and their lengths were taken from them.
         checked(unsafe { (self.verbs.img_ask_fleet)(fleet, &raw mut answer) }).map(|_| answer)
     }

@@ -1,7 +1,7 @@
 //! An image's shared object and its functions, by name.
 
 use crate::abi::{
-    Attr, FleetAnswer, RawAnswer, RawCosts, RawFleet, RawMachine, RawNewTask, RawQuestion, RawSample,
+    Attr, RawAnswer, RawCosts, RawFleet, RawFleetAnswer, RawMachine, RawNewTask, RawQuestion, RawSample,
     RawStubs, RawView, Usage,
 };
 use schedlab_base::{Error, Result};
@@ -55,7 +55,7 @@ verbs! {
     img_confine(c_int, *const c_ulong) -> c_int;
     img_usage(c_int, *mut Usage);
     img_ask(*const RawQuestion, *mut RawAnswer) -> c_int;
-    img_ask_fleet(*const RawFleet, *mut FleetAnswer) -> c_int;
+    img_ask_fleet(*const RawFleet, *mut RawFleetAnswer) -> c_int;
     img_group_new(c_int) -> c_int;
     img_group_write(c_int, *const c_char, *const c_char) -> c_int;
     img_group_read(c_int, *const c_char, *mut c_char, c_int) -> c_int;

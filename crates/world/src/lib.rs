@@ -3,7 +3,7 @@
 //! Two crates simulate kernels: `sim` by our rules, `transplant` by the kernel's own code. Programs, pipes, sockets,
 //! words of user space and private caches are not the scheduler's, and there is one model of each, here. Everything is
 //! state with pure rules. Nothing here takes time and nothing knows a runqueue: the drivers of both crates take these
-//! rules through time.
+//! rules through time. Both answer questions about single decisions, whose states are here, too ([`decision`]).
 //!
 //! Terms:
 //!
@@ -20,6 +20,7 @@ pub mod arrivals;
 pub mod cache_by_core;
 pub mod cache_by_level;
 pub mod channel;
+pub mod decision;
 pub mod engine;
 pub mod env;
 pub mod masks;

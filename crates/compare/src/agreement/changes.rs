@@ -4,6 +4,7 @@ use super::result::NotRun;
 use super::rows::MetricRow;
 use crate::predicted::{LoadOnMachine, MOVED_PCT, MeanMove, Predictions, predicted};
 use schedlab_base::Warning;
+use schedlab_kernel::Level;
 use schedlab_record::{MODEL, Record};
 use serde::Serialize;
 
@@ -150,6 +151,9 @@ pub struct ChangeResult {
     pub from: String,
     /// The variant after it.
     pub to: String,
+    /// How the kernel's own code was charged, if it is judged; `None`: our rules are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
     /// Real runs of each load under each variant; the fewest where they differ.
     pub runs: usize,
     /// The rows that must move, load by load.
@@ -186,6 +190,7 @@ impl ChangeResult {
             about: case.about.to_owned(),
             from: case.from.to_owned(),
             to: case.to.to_owned(),
+            level: records.iter().find_map(|record| record.code.as_ref()).map(|code| code.level),
             runs: places.iter().map(LoadOnMachine::runs).min().unwrap_or(0),
             predicted: predicted(records, case.from, case.to),
             outcome: ChangeOutcome::of(&moves),

@@ -5,6 +5,7 @@ use super::rule::{Agreement, JudgedMetric};
 use super::traits::{self, MachineCounts, TraitAgreement};
 use super::wrong::{self, Discriminating, WrongRuns, WrongSchedulerResult};
 use schedlab_base::{Origin, Warning};
+use schedlab_kernel::Level;
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -82,6 +83,9 @@ impl Outcome {
 pub struct CaseSide {
     /// The backend that made its runs.
     pub backend: Origin,
+    /// How the kernel's own code was charged; `None` on other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name: profile or release.
@@ -97,6 +101,7 @@ impl CaseSide {
         let first = records.first()?;
         Some(CaseSide {
             backend: first.backend.clone(),
+            level: first.code.as_ref().map(|code| code.level),
             machine: first.machine.name.clone(),
             kernel: first.kernel.clone(),
             variant: (!first.variant.is_plain()).then(|| first.variant.name.clone()),

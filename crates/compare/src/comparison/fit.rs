@@ -75,6 +75,7 @@ mod tests {
         Cell {
             backend: Backend::Sim.into(),
             mode: None,
+            level: None,
             machine: "smp-4".into(),
             kernel: "v4.5".into(),
             workload: "schbench".into(),

@@ -29,7 +29,7 @@ pub use gaps::{Gap, gaps};
 pub use looks_warning::{warning as made_by_looks, warning_of as folders_made_by_looks};
 pub use model::{
     ASTRAY, BaselineFit, BaselineIs, COMPARISON_SCHEMA, Cell, CellStat, Comparison, ComparisonRow,
-    CountedWarning, DrawnEffect, Look, Measured, place,
+    CountedWarning, DrawnEffect, Look, Measured, how, place,
 };
 pub use order::{Named, of_one_source};
 use params::params_in_words;
@@ -375,6 +375,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
     Cell {
         backend: r.backend.clone(),
         mode: group::mode(r),
+        level: r.code.as_ref().map(|code| code.level),
         machine: r.machine.name.clone(),
         kernel: r.kernel.clone(),
         workload: r.workload.clone(),

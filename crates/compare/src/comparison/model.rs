@@ -3,7 +3,8 @@
 use super::CellComputer;
 use crate::stats::{Looks, Verdict};
 use crate::uncertainty::Sway;
-use schedlab_base::{Backend, GuestMode, Origin, Warning};
+use schedlab_base::{Backend, GuestMode, Origin, Warning, each_once, things};
+use schedlab_kernel::Level;
 use schedlab_record::Published;
 use schedlab_record::{Better, Observe};
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,9 @@ pub struct Cell {
     /// What a guest's time counts; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<GuestMode>,
+    /// How the kernel's own code was charged; `None` on other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name.
@@ -162,12 +166,31 @@ pub fn place(group: &[Cell], base: usize) -> String {
     }
 }
 
+/// How the runs of a group's cells were made, in words: the first cell's backend and mode, and all levels at which the
+/// kernel's own code was charged.
+pub fn how<'a>(group: impl IntoIterator<Item = &'a Cell>) -> String {
+    let mut cells = group.into_iter();
+    let Some(first) = cells.next() else { return String::new() };
+    let levels: Vec<Level> = first.level.into_iter().chain(cells.filter_map(|cell| cell.level)).collect();
+    first.made(&each_once(&levels))
+}
+
 impl Cell {
-    /// The backend and mode of its runs, in words.
+    /// The backend, mode and level of its runs, in words.
     pub fn how(&self) -> String {
+        self.made(self.level.as_slice())
+    }
+    fn made(&self, levels: &[Level]) -> String {
         match (&self.backend, &self.mode) {
             (Origin::Made(Backend::Sim), _) => "simulated".to_owned(),
-            (Origin::Made(Backend::Code), _) => "run by the kernel's own code".to_owned(),
+            (Origin::Made(Backend::Code), _) => {
+                let words: Vec<&str> = levels.iter().map(|level| level.word()).collect();
+                format!(
+                    "run by the kernel's own code ({} {})",
+                    things(levels.len(), "level"),
+                    words.join(", ")
+                )
+            }
             (Origin::Made(Backend::Host), _) => "measured".to_owned(),
             (Origin::Made(Backend::Vm), Some(mode)) => format!("in {mode} guests"),
             (other, _) => format!("measured ({other})"),
@@ -330,5 +353,26 @@ impl ComparisonRow {
     /// [`ASTRAY`] or nothing.
     pub fn flag(&self) -> &'static str {
         if self.astray { ASTRAY } else { "" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_the_kernels_own_code_have_their_levels() {
+        let cell = |backend: &str, level: Option<&str>| -> Cell {
+            serde_json::from_value(serde_json::json!({
+                "backend": backend, "machine": "m", "kernel": "6.1.192", "workload": "w", "load": "l", "params": {},
+                "variant": "v", "runs": 1, "seeds": [1], "metrics": {}, "level": level,
+            }))
+            .unwrap()
+        };
+        let (free, woven) = (cell("code", Some("free")), cell("code", Some("woven")));
+        assert_eq!(free.how(), "run by the kernel's own code (level free)");
+        assert_eq!(how([&free, &free]), free.how());
+        assert_eq!(how([&woven, &free, &woven]), "run by the kernel's own code (levels woven, free)");
+        assert_eq!((how([&cell("sim", None)]).as_str(), how([]).as_str()), ("simulated", ""));
     }
 }

@@ -204,11 +204,22 @@ const fn any(spans: &[Span], version: Version) -> bool {
 
 /// The releases that have a mechanism of one span, for tables of this crate. A wrong name does not compile.
 pub(crate) const fn span(name: &str) -> Span {
+    let spans = spans(name);
+    assert!(spans.len() == 1, "the mechanism has several spans");
+    spans[0]
+}
+
+/// The releases from the first that has a mechanism to the last, with those between its spans.
+pub(crate) const fn hull(name: &str) -> Span {
+    let spans = spans(name);
+    Span { since: spans[0].since, until: spans[spans.len() - 1].until }
+}
+
+const fn spans(name: &str) -> &'static [Span] {
     let mut at = 0;
     while at < HISTORY.len() {
         if same(HISTORY[at].name.as_bytes(), name.as_bytes()) {
-            assert!(HISTORY[at].spans.len() == 1, "the mechanism has several spans");
-            return HISTORY[at].spans[0];
+            return HISTORY[at].spans;
         }
         at += 1;
     }

@@ -8,7 +8,7 @@ mod make;
 
 pub use make::{Estimate, build, build_all, foretell, options, ready};
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, Version};
 use schedlab_kernel::Variant;
 use schedlab_kernels::diff::Patch;
 use schedlab_kernels::{Built, Recipe, Source, diff};
@@ -116,6 +116,18 @@ fn series_of(tree: &Path) -> Option<String> {
     Some(format!("{}.{}", part("VERSION")?, part("PATCHLEVEL")?))
 }
 
+/// The series of a source that may not be there yet, "6.1", where its tree or its word says it.
+pub fn known_series(word: &str) -> Option<String> {
+    match Source::parse(word).ok()? {
+        Source::Tree(tree) => series_of(&tree),
+        Source::Series(series) => {
+            let version = Version::parse(&series).ok().filter(|_| series.contains('.'))?;
+            Some(format!("{}.{}", version.major, version.minor))
+        }
+        Source::Tarball(_) => None,
+    }
+}
+
 /// Checks that the features a variant switches are in the table, or are its patches'.
 ///
 /// # Errors
@@ -191,5 +203,8 @@ mod tests {
         let found = patches(&["first-idle".to_owned()], &kernel, Path::new("/")).unwrap();
         assert!(found[0].name.contains("6.1"), "{}", found[0].name);
         assert_eq!(series_of(Path::new("/nowhere")), None);
+        let known = |word: &str| known_series(word).unwrap_or_default();
+        assert_eq!([known(&kernel), known("6.1"), known("v6.12.3")], ["", "6.1", "6.12"], "no whole tree");
+        assert_eq!(known("7"), "", "its newest release is not known before it is fetched");
     }
 }

@@ -45,6 +45,10 @@ enum Answer {
 pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
     let RunOptions { keep_events_in, keep_details, .. } = options.clone();
     let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
+    if debug.guard && cell.code.as_ref().is_some_and(|code| code.setup.level.counts()) {
+        let text = format!("{DEBUG_VARIABLE}=guard moves memory, on which the price of counted code depends");
+        return Err(Error::input(text).help("guard is for level free: --level free"));
+    }
     let job = Job { cell: packed, seed, keep_events_in, keep_details, debug };
     let begun = |process| {
         if job.debug.gdb {

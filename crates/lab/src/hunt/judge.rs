@@ -49,19 +49,22 @@ impl Judge {
         let space = Space::of(machines, [&baseline, &variant])?;
         Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect(), images: None })
     }
-    /// A judge by the kernel's own code: these images of baseline and variant.
+    /// A judge by the kernel's own code, with the images of baseline and variant. These are built last: a wrong word is
+    /// reported at once.
     ///
     /// # Errors
-    /// For an unknown machine.
+    /// For an unknown machine, and an image that can't be had.
     pub fn by_code(
         [baseline, variant]: [Variant; 2],
-        images: [CodeImage; 2],
+        image: &dyn Fn(&Variant) -> Result<CodeImage>,
         fault: Option<&'static Fault>,
         machines: &[String],
         runtime: Ns,
     ) -> Result<Judge> {
-        let space = Space::under(machines, images.each_ref().map(|image| image.version))?;
-        let (seeds, images) = ((1..=SEEDS).collect(), Some(images));
+        let machines = Space::machines(machines)?;
+        let images = [image(&baseline)?, image(&variant)?];
+        let groups = Space::groups(images.each_ref().map(|image| image.version));
+        let (space, seeds, images) = (Space { machines, groups }, (1..=SEEDS).collect(), Some(images));
         Ok(Judge { baseline, variant, fault, space, runtime, seeds, images })
     }
     /// The cells of a specimen: baseline and variant.

@@ -11,7 +11,7 @@ use crate::cell::Cell;
 use crate::code::CodeImage;
 use crate::code_events::CodeEvents;
 use crate::exec::sim::{Prepared, names};
-use crate::guests;
+use crate::{builds, guests};
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::{Feature, Variant};
 use schedlab_sim::{Setup, simulate};
@@ -64,26 +64,28 @@ pub struct Parted {
 }
 
 impl Sides {
-    /// The sides of a kernel.
+    /// The sides of a kernel, with its image. That is built last: a wrong word is reported at once.
     ///
     /// # Errors
-    /// A variant that our rules do not know, and an unknown machine.
-    pub fn of(mut code: Variant, image: CodeImage, machines: &[String], runtime: Ns) -> Result<Sides> {
+    /// A variant that our rules do not know, an unknown machine, and an image that can't be had.
+    pub fn of(
+        mut code: Variant,
+        image: &dyn Fn(&Variant) -> Result<CodeImage>,
+        machines: &[String],
+        runtime: Ns,
+    ) -> Result<Sides> {
         if !code.level.is_free() {
             return Err(Error::input(
                 "first differences are looked for at level free, where code takes no time",
             )
             .help("leave out --level"));
         }
-        let series = Version::new(image.version.major, image.version.minor).to_string();
-        let mut rules = guests::simulated_as(&code, "our rules".to_owned(), series)?;
-        if rules.resolve()?.features.has(Feature::NiRandom) {
-            for variant in [&mut code, &mut rules] {
-                variant.features.push(format!("NO_{}", Feature::NiRandom.name()));
-            }
+        let ours = |code: &Variant, series| guests::simulated_as(code, "our rules".to_owned(), series);
+        if let Some(series) = builds::known_series(&code.kernel) {
+            ours(&code, series)?;
         }
-        let mut space = Space::under(machines, [image.version, image.version])?;
-        for (_, machine) in &mut space.machines {
+        let mut machines = Space::machines(machines)?;
+        for (_, machine) in &mut machines {
             if machine.turns.is_some() {
                 let text = format!("{}: its CPUs take turns, which take time", machine.name);
                 return Err(
@@ -92,6 +94,14 @@ impl Sides {
             }
             *machine = Arc::new(machine.without_costs()?);
         }
+        let image = image(&code)?;
+        let mut rules = ours(&code, Version::new(image.version.major, image.version.minor).to_string())?;
+        if rules.resolve()?.features.has(Feature::NiRandom) {
+            for variant in [&mut code, &mut rules] {
+                variant.features.push(format!("NO_{}", Feature::NiRandom.name()));
+            }
+        }
+        let space = Space { machines, groups: Space::groups([image.version; 2]) };
         Ok(Sides { code, rules, image, space, runtime })
     }
 

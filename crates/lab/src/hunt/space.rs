@@ -1,6 +1,6 @@
 //! The space that is searched: machines from small to large, and whether tasks may be in groups.
 
-use schedlab_base::{Result, Version};
+use schedlab_base::{Result, Version, each_once};
 use schedlab_kernel::{History, Variant};
 use schedlab_machine::Machine;
 use std::sync::Arc;
@@ -32,18 +32,28 @@ impl Space {
     /// # Errors
     /// An unknown machine.
     pub fn under(machines: &[String], releases: [Version; 2]) -> Result<Space> {
+        Ok(Space { machines: Space::machines(machines)?, groups: Space::groups(releases) })
+    }
+    /// The machines of a space.
+    ///
+    /// # Errors
+    /// An unknown machine.
+    pub(super) fn machines(names: &[String]) -> Result<Vec<(String, Arc<Machine>)>> {
         let usual: Vec<String> = MACHINES.iter().map(|m| (*m).to_owned()).collect();
-        let names = if machines.is_empty() { &usual } else { machines };
-        let load = |name: &String| {
-            let mut machine = Machine::load(name).map_err(|e| e.context("--machine"))?;
+        let names = if names.is_empty() { usual } else { each_once(names) };
+        let load = |name: String| {
+            let mut machine = Machine::load(&name).map_err(|e| e.context("--machine"))?;
             machine.background.clear();
             machine.background_from = None;
-            Ok((name.clone(), Arc::new(machine)))
+            Ok((name, Arc::new(machine)))
         };
-        let mut machines = names.iter().map(load).collect::<Result<Vec<_>>>()?;
+        let mut machines = names.into_iter().map(load).collect::<Result<Vec<_>>>()?;
         machines.sort_by_key(|(_, machine)| machine.topology.nr_cpus());
-        let groups = releases.iter().all(|release| History::of(*release).task_groups);
-        Ok(Space { machines, groups })
+        Ok(machines)
+    }
+    /// Whether kernels of these releases all have task groups.
+    pub(super) fn groups(releases: [Version; 2]) -> bool {
+        releases.iter().all(|release| History::of(*release).task_groups)
     }
     /// CPUs of a machine.
     pub fn cpus(&self, machine: usize) -> u32 {

@@ -2,6 +2,7 @@
 
 use super::specimen::{Dice, Policy, Rest, TaskKind};
 use super::*;
+use crate::code::CodeImage;
 use crate::exec::{Backends, Executor};
 use proptest::prelude::*;
 use schedlab_base::Ns;
@@ -41,6 +42,22 @@ fn a_stopped_hunt_says_so() {
     let pool = 1;
     let hunt = hunt(&judge, 1, Budget::Evals(50), pool, &|_, _| {}, &stop).unwrap();
     assert!(hunt.interrupted && hunt.found.is_empty() && hunt.evals == 0);
+}
+
+#[test]
+fn a_wrong_word_is_reported_before_an_image_is_built() {
+    let image = |_: &Variant| -> Result<CodeImage> { panic!("it is built") };
+    let sides = |features: &[&str], machine: &str| {
+        let features = features.iter().map(|f| (*f).to_owned()).collect();
+        let code = Variant { features, ..Variant::plain("6.1") };
+        Sides::of(code, &image, &[machine.to_owned()], Ns::ms(100)).unwrap_err().to_string()
+    };
+    assert!(sides(&[], "smp-none").contains("smp-none"));
+    assert!(sides(&[], "icount-8-smt").contains("take turns"));
+    assert!(sides(&["NO_SUCH_FEATURE"], "smp-2").contains("SUCH_FEATURE"), "our rules do not know it");
+    let both = [Variant::plain("6.1"), first_idle()];
+    let judge = Judge::by_code(both, &image, None, &["smp-none".to_owned()], Ns::ms(100));
+    assert!(judge.unwrap_err().to_string().contains("smp-none"));
 }
 
 #[test]

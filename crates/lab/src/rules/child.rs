@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 pub const COMMAND: &str = "__rules";
 /// Differences of a function that are made small; further ones are only counted.
 const MOST_SHRUNK: u64 = 300;
-/// Causes that are kept.
+/// Causes of a row that are kept, of all its machines.
 const MOST_CAUSES: usize = 12;
 /// Sets of features, in turn: the first one is the tree's own.
 const SETS: u64 = 16;
@@ -92,12 +92,15 @@ pub fn decide(
     }
     let row = |f: &&Function| {
         let rows = found.iter().filter(|row| row.function == f.name);
-        rows.cloned().reduce(together).ok_or_else(|| Error::internal("a process left a function out"))
+        let row = rows.cloned().reduce(together);
+        let mut row = row.ok_or_else(|| Error::internal("a process left a function out"))?;
+        row.causes.truncate(MOST_CAUSES);
+        Ok(row)
     };
     asked.iter().map(row).collect::<Result<_>>().map(Some)
 }
 
-/// Two rows of a function as one.
+/// Two rows of a function as one. Both have all their causes.
 fn together(mut a: DecisionRow, b: DecisionRow) -> DecisionRow {
     (a.draws, a.same, a.rounded) = (a.draws + b.draws, a.same + b.same, a.rounded + b.rounded);
     for cause in b.causes {
@@ -106,13 +109,13 @@ fn together(mut a: DecisionRow, b: DecisionRow) -> DecisionRow {
             None => a.causes.push(cause),
         }
     }
-    most_frequent(&mut a.causes);
+    by_count(&mut a.causes);
     a
 }
 
-fn most_frequent(causes: &mut Vec<Cause>) {
+/// The most frequent first.
+fn by_count(causes: &mut [Cause]) {
     causes.sort_by_key(|c| std::cmp::Reverse(c.count));
-    causes.truncate(MOST_CAUSES);
 }
 
 /// Answers what is asked for on standard input.
@@ -183,8 +186,8 @@ impl<'a> Both<'a> {
                 self.row(function, job, |rules| Queue { machine, rules, facts: facts.clone(), question })
             }
             Asks::Fleet(question) => {
-                let facts = fleet::draw::Facts::of(&self.rules, machine);
-                let timeless = timeless(&machine.under(job.version));
+                let facts = fleet::facts::Facts::of(&self.rules, machine);
+                let timeless = timeless(&machine.under(job.version))?;
                 self.row(function, job, |rules| Fleet { machine: &timeless, rules, facts: &facts, question })
             }
         }
@@ -233,7 +236,7 @@ impl<'a> Both<'a> {
             }
         }
         row.causes = causes.into_values().collect();
-        most_frequent(&mut row.causes);
+        by_count(&mut row.causes);
         Ok(row)
     }
 

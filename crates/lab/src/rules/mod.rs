@@ -16,9 +16,8 @@ mod subject;
 
 pub use child::{COMMAND, decide};
 
-use schedlab_base::{Error, Result};
-use schedlab_sim::fair::oracle::Question;
-use schedlab_sim::fair::oracle::fleet::Question as FleetQuestion;
+use schedlab_base::{Error, Result, each_once};
+use schedlab_world::decision::{FleetQuestion, QueueQuestion};
 
 /// A function of the fair class that can be asked.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub struct Function {
 /// What a function is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
-    Queue(Question),
+    Queue(QueueQuestion),
     Fleet(FleetQuestion),
 }
 
@@ -49,7 +48,7 @@ impl Asks {
     }
 }
 
-const fn of_queue(name: &'static str, kernel: &'static str, question: Question) -> Function {
+const fn of_queue(name: &'static str, kernel: &'static str, question: QueueQuestion) -> Function {
     Function { name, kernel, asks: Asks::Queue(question) }
 }
 const fn of_fleet(name: &'static str, kernel: &'static str, question: FleetQuestion) -> Function {
@@ -58,9 +57,9 @@ const fn of_fleet(name: &'static str, kernel: &'static str, question: FleetQuest
 
 /// All of them.
 pub const FUNCTIONS: &[Function] = &[
-    of_queue("pick", "pick_next_entity(), pick_eevdf()", Question::Pick),
-    of_queue("placement", "place_entity()", Question::Place),
-    of_queue("preemption", "check_preempt_wakeup(), wakeup_preempt_fair()", Question::Preempt),
+    of_queue("pick", "pick_next_entity(), pick_eevdf()", QueueQuestion::Pick),
+    of_queue("placement", "place_entity()", QueueQuestion::Place),
+    of_queue("preemption", "check_preempt_wakeup(), wakeup_preempt_fair()", QueueQuestion::Preempt),
     of_fleet("select", "select_task_rq_fair()", FleetQuestion::Select),
     of_fleet("busiest", "find_busiest_group(), sched_balance_find_src_group()", FleetQuestion::Busiest),
     of_fleet("detach", "detach_tasks()", FleetQuestion::Detach),
@@ -80,6 +79,5 @@ pub fn functions(names: &[String]) -> Result<Vec<&'static Function>> {
         let found = FUNCTIONS.iter().find(|f| f.name == *name);
         found.ok_or_else(|| Error::unknown("function", name, FUNCTIONS.iter().map(|f| f.name)))
     };
-    let first = |(at, name): &(usize, &String)| !names[..*at].contains(*name);
-    names.iter().enumerate().filter(first).map(|(_, name)| find(name)).collect()
+    each_once(names).iter().map(find).collect()
 }

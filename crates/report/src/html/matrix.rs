@@ -9,7 +9,7 @@ use crate::number::{change, percent, signed, spread, value};
 use crate::table::matrix::{baseline, metrics};
 use crate::{published, row, short};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
+use schedlab_compare::comparison::{self, Cell, CellStat, ComparisonRow};
 use std::fmt::Write;
 
 pub fn section(report: &HtmlReport<'_>) -> String {
@@ -85,7 +85,11 @@ fn how(group: &LoadGroup<'_>) -> String {
     let params = if params.is_empty() { String::new() } else { format!("; {}", params.join(" ")) };
     let word = if one { "run" } else { "runs" };
     let kernels = kernels(group.cells);
-    format!("{} {kernels}, {} {word} of each variant{params}", first.how(), runs.join(" or "))
+    format!(
+        "{} {kernels}, {} {word} of each variant{params}",
+        comparison::how(group.cells),
+        runs.join(" or ")
+    )
 }
 
 /// As [`LoadGroup::name`], with the computers of live runs if there were several.

@@ -21,6 +21,7 @@ fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
     Cell {
         backend: Backend::Sim.into(),
         mode: None,
+        level: None,
         machine: "smp-2".into(),
         kernel: "v4.5".into(),
         workload: "schbench".into(),

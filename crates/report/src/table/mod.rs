@@ -17,7 +17,7 @@ use crate::{Exporter, groups, uncertainty};
 use matrix::MatrixLayout;
 use schedlab_base::counted;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{BaselineFit, Cell};
+use schedlab_compare::comparison::{BaselineFit, Cell, how};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
@@ -96,7 +96,7 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
         (a, b) if a == b => counted(a, "run"),
         (a, b) => format!("{a} to {b} runs"),
     };
-    let how = cell.how() + if cell.mode.is_some() { " of" } else { "" };
+    let how = how(group) + if cell.mode.is_some() { " of" } else { "" };
     let what = format!("{} {} on {}", cell.workload, cell.load, place(c, group));
     let text = format!("{what}, {how} {}, {runs}", kernels(group));
     let own = parameters(&cell.workload, &split(c, cell, false)).join(" ");

@@ -8,8 +8,7 @@ use crate::text::{warnings_but, wrap};
 use crate::{Exporter, groups};
 use schedlab_base::counted;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::DEFAULT_RUNS;
-use schedlab_compare::comparison::{Cell, FEW_RUNS};
+use schedlab_compare::comparison::{Cell, DEFAULT_RUNS, FEW_RUNS, how};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
@@ -53,7 +52,7 @@ impl Exporter for Short {
         let many = c.cells.iter().any(|cell| cell.how() != c.cells[0].how());
         for group in groups(c) {
             let Some(first) = group.first() else { continue };
-            let how = if many { format!(", {}", first.how()) } else { String::new() };
+            let how = if many { format!(", {}", how(group)) } else { String::new() };
             let of = format!("{} {} on {}{how}", first.workload, first.load, place(c, group));
             write!(out, "{}", wrap("", &format!("{of}: {}", numbers(c, group))))?;
             if let Some(fit) = c.fit(first) {

@@ -12,6 +12,7 @@ mod explain_again;
 mod heard;
 pub mod hunt;
 mod hunt_differences;
+mod hunt_findings;
 pub mod import;
 pub mod jobs;
 pub mod kernel;

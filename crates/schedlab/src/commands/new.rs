@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::names::{self, NameList};
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, each_once};
 use schedlab_kernel::DEFAULT_PROFILE;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::experiment::draft::{self, Draft, Subject};
@@ -198,13 +198,7 @@ fn drafted(file: &str, path: &Path, args: &NewArgs) -> Result<Draft> {
 
 /// Each word once, or the default.
 fn once(given: &[String], usual: &str) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for word in given {
-        if !all.contains(word) {
-            all.push(word.clone());
-        }
-    }
-    if all.is_empty() { vec![usual.to_owned()] } else { all }
+    if given.is_empty() { vec![usual.to_owned()] } else { each_once(given) }
 }
 
 /// A file's path as the experiment has to write it, since its files are relative to its own folder.

@@ -105,7 +105,8 @@ fn judge_change(args: &ValidateArgs, case: &ChangeCase) -> Result<ChangeResult> 
 fn by_code(args: &ValidateArgs, case: &ChangeCase, plan: &Plan) -> Result<Vec<Record>> {
     let shown = Shown::new(args.quiet);
     let folder = case.experiment.file.parent().unwrap_or(Path::new("."));
-    let variants = case.experiment.clone().in_guests().variants;
+    let variants = case.experiment.clone().in_guests().variants.into_iter();
+    let variants = variants.map(|variant| args.code.of(variant)).collect::<Result<Vec<_>>>()?;
     let in_guests = |at: &usize| plan.cells[*at].backend == Backend::Vm;
     let guests: Vec<usize> = (0..plan.cells.len()).filter(in_guests).collect();
     let cell = |at: &usize| code::beside_guest(&plan.cells[*at], &variants, folder, &shown);

@@ -3,7 +3,7 @@
 use super::validate::ValidateArgs;
 use crate::listener::Shown;
 use crate::{interrupt, output};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result, each_once};
 use schedlab_compare::agreement::decisions::{DECISIONS_SCHEMA, Decisions};
 use schedlab_lab::{code, rules};
 
@@ -18,7 +18,7 @@ pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
     rules::functions(&args.function)?;
     let named: Vec<String> = match args.kernel.as_slice() {
         [] => KERNELS.map(str::to_owned).to_vec(),
-        named => named.to_vec(),
+        named => each_once(named),
     };
     let (mut rows, stop) = (Vec::new(), interrupt::stop_flag()?);
     for kernel in &named {

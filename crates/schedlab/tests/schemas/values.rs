@@ -111,6 +111,7 @@ fn changes() -> Changes {
         about: "groups that newidle passes read".to_owned(),
         from: "off".to_owned(),
         to: "on".to_owned(),
+        level: None,
         runs: 10,
         moves: vec![row(true), row(false)],
         predicted: predictions(),

@@ -75,16 +75,8 @@ impl System<'_> {
             }
             return self.begin(cpu, Step::Syscall(Sys::Lock), POLL_NS);
         }
-        let mut held_ns = t.held_ns;
-        if self.channels.kind(t.port) == ChannelKind::Pipe {
-            t.part = self.channels.fits(t);
-            self.tasks[curr].user = UserOp::Transfer(t);
-            held_ns += self.channels.copy_ns(&self.fixed.machine.costs, cpu, t);
-        }
-        if t.part == 0 {
-            // A task that finds nothing to copy releases the lock at once.
-            self.channels.locks[t.buffer()].release(curr);
-        }
+        let held_ns = self.channels.held_ns(&self.fixed.machine.costs, cpu, curr, &mut t);
+        self.tasks[curr].user = UserOp::Transfer(t);
         self.begin(cpu, Step::Syscall(Sys::Transfer), held_ns);
     }
 

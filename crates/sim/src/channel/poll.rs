@@ -17,18 +17,13 @@ impl System<'_> {
 
     /// The call looks for ends, or the program gets the next of those that it had found.
     pub fn sys_poll(&mut self, cpu: CpuId, curr: TaskId, set: SetId) {
-        if self.channels.sets[set.index()].found.is_empty() {
-            self.channels.find(set);
-        }
-        let own = &mut self.channels.sets[set.index()];
-        if let Some(end) = own.found.pop_front() {
-            self.tasks[curr].user = UserOp::Ask;
-            self.tasks[curr].outcome = Outcome::Ready(end);
-            return self.return_to_user(cpu);
-        }
-        own.sleeper = Some(curr);
-        self.tasks[curr].user = UserOp::Poll(set);
-        self.block(cpu, curr);
+        let Some(end) = self.channels.next_found(set, curr) else {
+            self.tasks[curr].user = UserOp::Poll(set);
+            return self.block(cpu, curr);
+        };
+        self.tasks[curr].user = UserOp::Ask;
+        self.tasks[curr].outcome = Outcome::Ready(end);
+        self.return_to_user(cpu);
     }
 
     /// The task was woken: it looks again, in the same call.

@@ -29,6 +29,20 @@ impl Channels {
         let has_news = |end: &&PortId| !self.buffers[end.index()].is_empty();
         self.sets.iter().find_map(|set| Some((set.sleeper?, *set.came.iter().find(has_news)?)))
     }
+    /// The next end with something to read, of those that the set has found or finds now. `None`: the task sleeps from
+    /// now on.
+    #[inline]
+    pub fn next_found(&mut self, set: SetId, task: TaskId) -> Option<PortId> {
+        if self.sets[set.index()].found.is_empty() {
+            self.find(set);
+        }
+        let own = &mut self.sets[set.index()];
+        let end = own.found.pop_front();
+        if end.is_none() {
+            own.sleeper = Some(task);
+        }
+        end
+    }
     /// Finds the ends with something to read.
     #[inline]
     pub fn find(&mut self, set: SetId) {

@@ -10,7 +10,7 @@
 
 use super::buffer;
 use super::state::{ChannelMemory, Channels, Transfer};
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, TaskId};
 use schedlab_machine::Costs;
 use schedlab_workload::{ChannelKind, PortId};
 
@@ -53,6 +53,20 @@ impl Channels {
         }
     }
 
+    /// How long a task that has got its buffer's lock holds it. In a pipe the transfer learns here how much is copied.
+    /// A task that finds nothing to copy releases the lock at once.
+    #[inline]
+    pub fn held_ns(&mut self, costs: &Costs, cpu: CpuId, task: TaskId, t: &mut Transfer) -> u64 {
+        let mut held_ns = t.held_ns;
+        if self.kind(t.port) == ChannelKind::Pipe {
+            t.part = self.fits(*t);
+            held_ns += self.copy_ns(costs, cpu, *t);
+        }
+        if t.part == 0 {
+            self.locks[t.buffer()].release(task);
+        }
+        held_ns
+    }
     /// The copy of a transfer's part.
     #[inline]
     pub fn copy_ns(&self, costs: &Costs, cpu: CpuId, t: Transfer) -> u64 {

@@ -1,16 +1,15 @@
 //! States that are drawn at random: machines near those that occur, from idle to overloaded, with ties, masks and stale
 //! hints.
 
+use super::facts::Facts;
 use crate::rules::dice::Dice;
+use schedlab_base::CpuId;
 use schedlab_base::random::Stream;
-use schedlab_base::{Arena, CpuId};
-use schedlab_kernel::{Attr, History, Kernel, Policy};
-use schedlab_machine::{Domain, Domains, Machine};
-use schedlab_sim::balance::spare::imbalance::MigrationType;
-use schedlab_sim::fair::oracle::fleet::{
-    AskedCpu, AskedGroup, AskedLevel, AskedTask, Averages, Place, Question, State,
+use schedlab_kernel::{Attr, Policy};
+use schedlab_trace::{BalanceTrigger, MigrationType};
+use schedlab_world::decision::{
+    AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedLevel, AskedPlace, AskedTask, FleetQuestion,
 };
-use schedlab_trace::BalanceTrigger;
 
 /// Tasks of a state at most.
 const MOST_TASKS: usize = 60;
@@ -20,45 +19,12 @@ const TIMES_NS: [u64; 6] = [0, 10_000, 100_000, 500_000, 1_000_000, 20_000_000];
 const MOST_VRUNTIME: i64 = 3_000_000;
 const ALL_IDLE_NS: u64 = 1_000_000;
 
-/// What states of a kernel and a machine have.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    pub nr_cpus: usize,
-    pub domains: Arena<CpuId, Vec<Domain>>,
-    /// CPUs of each CPU's cache, as bits.
-    caches: Vec<u64>,
-    threads: bool,
-    history: History,
-}
-
-impl Facts {
-    pub fn of(kernel: &Kernel, machine: &Machine) -> Facts {
-        let cpus = &machine.topology.cpus;
-        let cache = |llc: u32| (0..cpus.len()).filter(|c| cpus[*c].llc == llc).map(|c| 1 << c).sum();
-        Facts {
-            nr_cpus: cpus.len(),
-            domains: Domains::build(&machine.topology, kernel.version).of_cpu,
-            caches: cpus.iter().map(|c| cache(c.llc)).collect(),
-            threads: cpus.iter().any(|c| c.thread > 0),
-            history: History::of(kernel.version),
-        }
-    }
-    /// The mask of all CPUs.
-    pub fn all(&self) -> u64 {
-        u64::MAX >> (64 - self.nr_cpus)
-    }
-    /// CPUs that share a cache.
-    pub fn cache(&self, cpu: CpuId) -> u64 {
-        self.caches[cpu.index()]
-    }
-}
-
 /// The state of this stream.
-pub fn state(stream: Stream, facts: &Facts, question: Question) -> State {
+pub fn state(stream: Stream, facts: &Facts, question: FleetQuestion) -> AskedFleet {
     let dice = &mut Dice::new(stream);
     let cpu = CpuId(dice.below(facts.nr_cpus as u64) as u32);
     let levels = facts.domains[cpu].len();
-    let mut s = State {
+    let mut s = AskedFleet {
         cpus: vec![AskedCpu::default(); facts.nr_cpus],
         tasks: Vec::new(),
         levels: (0..levels).map(|_| level(dice)).collect(),
@@ -74,23 +40,23 @@ pub fn state(stream: Stream, facts: &Facts, question: Question) -> State {
         imbalance: 0,
     };
     match question {
-        Question::Select => woken(dice, facts, &mut s),
-        Question::Busiest => {
+        FleetQuestion::Select => woken(dice, facts, &mut s),
+        FleetQuestion::Busiest => {
             s.trigger = dice.one_of(&[BalanceTrigger::Idle, BalanceTrigger::Busy, BalanceTrigger::Newidle]);
             load(dice, facts, &mut s);
         }
-        Question::Detach => detached(dice, facts, &mut s),
-        Question::Newidle => {
+        FleetQuestion::Detach => detached(dice, facts, &mut s),
+        FleetQuestion::Newidle => {
             s.trigger = BalanceTrigger::Newidle;
             load(dice, facts, &mut s);
             // A push of a running task would reach beyond the state.
             s.levels.iter_mut().for_each(|l| l.failed = 0);
         }
-        Question::Shares => s.group = group(dice),
+        FleetQuestion::Shares => s.group = group(dice),
     }
     s.cpus.iter_mut().enumerate().for_each(|(i, c)| hints(dice, facts, CpuId::from(i), c));
     sums(dice, &mut s);
-    if matches!(question, Question::Select | Question::Newidle) {
+    if matches!(question, FleetQuestion::Select | FleetQuestion::Newidle) {
         pending(dice, &mut s, question);
     }
     s
@@ -116,9 +82,9 @@ fn near(dice: &mut Dice) -> u64 {
 }
 
 /// A task to wake and its waker.
-fn woken(dice: &mut Dice, facts: &Facts, s: &mut State) {
+fn woken(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     let prev = if dice.percent(20) { s.cpu } else { CpuId(dice.below(facts.nr_cpus as u64) as u32) };
-    let mut about = task(dice, facts, prev, Place::Absent);
+    let mut about = task(dice, facts, prev, AskedPlace::Absent);
     about.recent = CpuId(dice.below(facts.nr_cpus as u64) as u32);
     // An only CPU is not asked for.
     if about.allowed.count_ones() < 2 {
@@ -126,27 +92,27 @@ fn woken(dice: &mut Dice, facts: &Facts, s: &mut State) {
     }
     s.tasks.push(about);
     load(dice, facts, s);
-    s.sync = s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == Place::Runs) && dice.percent(30);
+    s.sync = s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == AskedPlace::Runs) && dice.percent(30);
 }
 
 /// A queue, an imbalance, and who may leave.
-fn detached(dice: &mut Dice, facts: &Facts, s: &mut State) {
+fn detached(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     let span = &facts.domains[s.cpu][s.level].cpus;
     let others: Vec<CpuId> = span.iter().copied().filter(|c| *c != s.cpu).collect();
     s.src = dice.one_of(&others);
     s.trigger = dice.one_of(&[BalanceTrigger::Idle, BalanceTrigger::Busy, BalanceTrigger::Newidle]);
     let nr = if dice.percent(5) { 30 + dice.below(20) } else { 2 + dice.below(5) + dice.below(5) };
     for i in 0..nr {
-        let place = if i == 0 && dice.percent(90) { Place::Runs } else { Place::Waits };
+        let place = if i == 0 && dice.percent(90) { AskedPlace::Runs } else { AskedPlace::Waits };
         let mut t = task(dice, facts, s.src, place);
-        t.next = place == Place::Waits && dice.percent(10);
+        t.next = place == AskedPlace::Waits && dice.percent(10);
         s.tasks.push(t);
     }
     if let Some(last) = s.tasks.iter().rposition(|t| t.next) {
         s.tasks.iter_mut().enumerate().for_each(|(i, t)| t.next = i == last);
     }
     if s.trigger == BalanceTrigger::Busy {
-        let running = task(dice, facts, s.cpu, Place::Runs);
+        let running = task(dice, facts, s.cpu, AskedPlace::Runs);
         s.tasks.push(running);
     }
     s.migration = dice.one_of(&[MigrationType::Load, MigrationType::Util, MigrationType::Task]);
@@ -158,7 +124,7 @@ fn detached(dice: &mut Dice, facts: &Facts, s: &mut State) {
 }
 
 /// Queues of all CPUs: idle, half busy, busy or overloaded, with exceptions.
-fn load(dice: &mut Dice, facts: &Facts, s: &mut State) {
+fn load(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     let style = dice.below(4);
     for cpu in (0..facts.nr_cpus).map(CpuId::from) {
         let mut nr = match (style, dice.below(4)) {
@@ -178,7 +144,7 @@ fn load(dice: &mut Dice, facts: &Facts, s: &mut State) {
                 // `Select` leaves the trigger at idle, too: its CPU may do anything.
                 BalanceTrigger::Idle if s.tasks.is_empty() => 0,
                 BalanceTrigger::Newidle => {
-                    let leaves = task(dice, facts, cpu, Place::Leaves);
+                    let leaves = task(dice, facts, cpu, AskedPlace::Leaves);
                     s.tasks.push(leaves);
                     0
                 }
@@ -187,7 +153,7 @@ fn load(dice: &mut Dice, facts: &Facts, s: &mut State) {
             waits_only = false;
         }
         for i in 0..nr {
-            let place = if i == 0 && !waits_only { Place::Runs } else { Place::Waits };
+            let place = if i == 0 && !waits_only { AskedPlace::Runs } else { AskedPlace::Waits };
             if s.tasks.len() < MOST_TASKS {
                 let t = task(dice, facts, cpu, place);
                 s.tasks.push(t);
@@ -196,7 +162,7 @@ fn load(dice: &mut Dice, facts: &Facts, s: &mut State) {
     }
 }
 
-fn task(dice: &mut Dice, facts: &Facts, cpu: CpuId, place: Place) -> AskedTask {
+fn task(dice: &mut Dice, facts: &Facts, cpu: CpuId, place: AskedPlace) -> AskedTask {
     let policy = dice.one_of(&[&[Policy::Other; 8][..], &[Policy::Batch, Policy::Idle]].concat());
     let nice = if policy == Policy::Idle || dice.percent(60) { 0 } else { dice.between(-20, 19) as i8 };
     let own = 1 << cpu.0;
@@ -212,7 +178,7 @@ fn task(dice: &mut Dice, facts: &Facts, cpu: CpuId, place: Place) -> AskedTask {
     AskedTask {
         place,
         cpu,
-        avg: Averages {
+        avg: AskedAverages {
             load: weight * runnable / 1024,
             runnable,
             util,
@@ -237,7 +203,7 @@ fn hints(dice: &mut Dice, facts: &Facts, cpu: CpuId, c: &mut AskedCpu) {
 }
 
 /// A queue's averages are those of its tasks, and of some that have left.
-fn sums(dice: &mut Dice, s: &mut State) {
+fn sums(dice: &mut Dice, s: &mut AskedFleet) {
     for (i, c) in s.cpus.iter_mut().enumerate() {
         c.avg = of_tasks(&s.tasks, CpuId::from(i));
         if dice.percent(40) {
@@ -249,13 +215,13 @@ fn sums(dice: &mut Dice, s: &mut State) {
 }
 
 /// The sum of the averages of a CPU's tasks. Estimates are only of those on the queue.
-pub fn of_tasks(tasks: &[AskedTask], cpu: CpuId) -> Averages {
-    let mut all = Averages::default();
+pub fn of_tasks(tasks: &[AskedTask], cpu: CpuId) -> AskedAverages {
+    let mut all = AskedAverages::default();
     for t in tasks.iter().filter(|t| t.cpu == cpu) {
         all.load += t.avg.load;
         all.runnable += t.avg.runnable;
         all.util += t.avg.util;
-        if matches!(t.place, Place::Runs | Place::Waits) {
+        if matches!(t.place, AskedPlace::Runs | AskedPlace::Waits) {
             all.util_est += t.avg.util_est;
         }
     }
@@ -263,11 +229,11 @@ pub fn of_tasks(tasks: &[AskedTask], cpu: CpuId) -> Averages {
 }
 
 /// Wakeups that are on their way to idle CPUs.
-fn pending(dice: &mut Dice, s: &mut State, question: Question) {
+fn pending(dice: &mut Dice, s: &mut AskedFleet, question: FleetQuestion) {
     for i in 0..s.cpus.len() {
         let cpu = CpuId::from(i);
-        let on = |t: &AskedTask| t.cpu == cpu && t.place != Place::Absent;
-        let leaves = question == Question::Newidle && cpu == s.cpu;
+        let on = |t: &AskedTask| t.cpu == cpu && t.place != AskedPlace::Absent;
+        let leaves = question == FleetQuestion::Newidle && cpu == s.cpu;
         let may = leaves || !s.tasks.iter().any(on);
         s.cpus[i].wakeup_pending = may && dice.percent(4);
     }
@@ -286,24 +252,29 @@ fn group(dice: &mut Dice) -> AskedGroup {
 mod tests {
     use super::*;
     use schedlab_base::Version;
+    use schedlab_kernel::Kernel;
+    use schedlab_machine::Machine;
 
     #[test]
     fn states_are_such_that_they_can_be_asked_about() {
         let machine = Machine::load("spr-2x4").unwrap();
         for version in [Version::new(5, 10), Version::new(6, 1), Version::new(7, 3)] {
             let facts = Facts::of(&Kernel::of(version), &machine);
-            for question in [Question::Select, Question::Busiest, Question::Detach, Question::Newidle] {
+            for question in
+                [FleetQuestion::Select, FleetQuestion::Busiest, FleetQuestion::Detach, FleetQuestion::Newidle]
+            {
                 for s in (0..300).map(|i| state(Stream::new(1).number(i), &facts, question)) {
                     assert!(s.tasks.len() <= 64 && s.level < s.levels.len(), "{s:?}");
                     assert!(s.tasks.iter().all(|t| t.allowed >> t.cpu.0 & 1 == 1), "{s:?}");
-                    let runs =
-                        |c: CpuId| s.tasks.iter().filter(|t| t.cpu == c && t.place == Place::Runs).count();
+                    let runs = |c: CpuId| {
+                        s.tasks.iter().filter(|t| t.cpu == c && t.place == AskedPlace::Runs).count()
+                    };
                     assert!((0..16).all(|c| runs(CpuId(c)) <= 1), "{s:?}");
                     match question {
-                        Question::Select => assert_eq!(s.tasks[s.about].place, Place::Absent),
-                        Question::Detach => assert!(s.src != s.cpu),
-                        Question::Newidle => {
-                            assert!(s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == Place::Leaves));
+                        FleetQuestion::Select => assert_eq!(s.tasks[s.about].place, AskedPlace::Absent),
+                        FleetQuestion::Detach => assert!(s.src != s.cpu),
+                        FleetQuestion::Newidle => {
+                            assert!(s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == AskedPlace::Leaves));
                         }
                         _ => {}
                     }

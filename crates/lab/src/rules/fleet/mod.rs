@@ -1,18 +1,19 @@
 //! Questions about a whole machine.
 
-mod code;
-pub mod draw;
+mod draw;
+pub mod facts;
 mod shrink;
 mod words;
 
 use super::subject::{Subject, Verdict};
-use draw::Facts;
+use facts::Facts;
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
 use schedlab_kernel::Kernel as Rules;
 use schedlab_machine::Machine;
-use schedlab_sim::fair::oracle::fleet::{self, Answer, Question, State};
+use schedlab_sim::fair::oracle::fleet;
 use schedlab_transplant::Kernel as Code;
+use schedlab_world::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 
 /// A question about a machine.
 pub struct Fleet<'a> {
@@ -20,35 +21,35 @@ pub struct Fleet<'a> {
     pub machine: &'a Machine,
     pub rules: Rules,
     pub facts: &'a Facts,
-    pub question: Question,
+    pub question: FleetQuestion,
 }
 
 impl Subject for Fleet<'_> {
-    type State = State;
-    type Answer = Answer;
+    type State = AskedFleet;
+    type Answer = FleetAnswer;
 
-    fn draw(&self, stream: Stream) -> State {
+    fn draw(&self, stream: Stream) -> AskedFleet {
         draw::state(stream, self.facts, self.question)
     }
-    fn by_code(&self, code: &mut Code, s: &State) -> Result<Answer> {
-        code::answer(code, s, self.question)
+    fn by_code(&self, code: &mut Code, s: &AskedFleet) -> Result<FleetAnswer> {
+        code.ask_fleet(s, self.question)
     }
-    fn by_rules(&self, s: &State) -> (Answer, String) {
+    fn by_rules(&self, s: &AskedFleet) -> (FleetAnswer, String) {
         fleet::answer(self.machine, &self.rules, s, self.question)
     }
-    fn judge(&self, _: &State, code: &Answer, rules: &Answer) -> Verdict {
+    fn judge(&self, _: &AskedFleet, code: &FleetAnswer, rules: &FleetAnswer) -> Verdict {
         if code == rules { Verdict::Same } else { Verdict::Differs }
     }
-    fn simpler(&self, s: &State) -> Vec<State> {
+    fn simpler(&self, s: &AskedFleet) -> Vec<AskedFleet> {
         shrink::simpler(s, self.facts, self.question)
     }
-    fn needs(&self, s: &State) -> Vec<String> {
+    fn needs(&self, s: &AskedFleet) -> Vec<String> {
         words::needs(s, self.facts, self.question)
     }
-    fn state_in_words(&self, s: &State) -> Vec<String> {
+    fn state_in_words(&self, s: &AskedFleet) -> Vec<String> {
         words::state(s, self.facts, self.question)
     }
-    fn answer_in_words(&self, a: &Answer) -> String {
+    fn answer_in_words(&self, a: &FleetAnswer) -> String {
         words::answer(a)
     }
 }

@@ -1,9 +1,12 @@
 //! A machine's state as small as it can be and still show a difference: fewer tasks, fewer properties, rounder numbers.
 
-use super::draw::{Facts, of_tasks};
+use super::draw::of_tasks;
+use super::facts::Facts;
 use schedlab_base::CpuId;
 use schedlab_kernel::Policy;
-use schedlab_sim::fair::oracle::fleet::{AskedCpu, AskedGroup, AskedTask, Averages, Place, Question, State};
+use schedlab_world::decision::{
+    AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedPlace, AskedTask, FleetQuestion,
+};
 
 /// Units that averages are rounded to, the coarsest first.
 const UNITS: [u64; 3] = [1024, 256, 64];
@@ -12,20 +15,21 @@ const LONG_NS: u64 = 20_000_000;
 const LONG_IDLE_NS: u64 = 1_000_000;
 
 /// States that are simpler by one step, the largest steps first.
-pub fn simpler(s: &State, facts: &Facts, question: Question) -> Vec<State> {
+pub fn simpler(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<AskedFleet> {
     let mut all = Vec::new();
-    let mut change = |edit: &dyn Fn(&mut State)| {
+    let mut change = |edit: &dyn Fn(&mut AskedFleet)| {
         let mut next = s.clone();
         edit(&mut next);
         if next != *s {
             all.push(next);
         }
     };
-    if question == Question::Shares {
+    if question == FleetQuestion::Shares {
         return group(s);
     }
-    let kept =
-        |t: &AskedTask, i: usize| question == Question::Select && i == s.about || t.place == Place::Leaves;
+    let kept = |t: &AskedTask, i: usize| {
+        question == FleetQuestion::Select && i == s.about || t.place == AskedPlace::Leaves
+    };
     for cpu in (0..facts.nr_cpus).map(CpuId::from) {
         change(&|s| drop_tasks(s, &|t, i| t.cpu == cpu && !kept(t, i)));
     }
@@ -61,7 +65,7 @@ pub fn simpler(s: &State, facts: &Facts, question: Question) -> Vec<State> {
         ];
         edits.iter().for_each(|edit| change(&|s| edit(&mut s.tasks[i])));
         change(&|s| s.tasks[i].recent = s.tasks[i].cpu);
-        let parts: [&dyn Fn(&mut Averages) -> &mut u64; 4] =
+        let parts: [&dyn Fn(&mut AskedAverages) -> &mut u64; 4] =
             [&|a| &mut a.load, &|a| &mut a.runnable, &|a| &mut a.util, &|a| &mut a.util_est];
         for part in parts {
             change(&|s| set_average(s, i, part, 0));
@@ -73,26 +77,26 @@ pub fn simpler(s: &State, facts: &Facts, question: Question) -> Vec<State> {
             }
         }
     }
-    if question == Question::Detach && s.imbalance > 1 {
+    if question == FleetQuestion::Detach && s.imbalance > 1 {
         change(&|s| s.imbalance = 1);
         change(&|s| s.imbalance /= 2);
     }
     // A queue of one task is not walked.
-    let queued = |s: &State| s.tasks.iter().filter(|t| t.cpu == s.src).count();
-    all.retain(|s| question != Question::Detach || queued(s) >= 2);
+    let queued = |s: &AskedFleet| s.tasks.iter().filter(|t| t.cpu == s.src).count();
+    all.retain(|s| question != FleetQuestion::Detach || queued(s) >= 2);
     all
 }
 
 /// Another average of a task, which its queue's follows.
-fn set_average(s: &mut State, i: usize, part: &dyn Fn(&mut Averages) -> &mut u64, to: u64) {
+fn set_average(s: &mut AskedFleet, i: usize, part: &dyn Fn(&mut AskedAverages) -> &mut u64, to: u64) {
     let cpu = s.tasks[i].cpu;
     let before = of_tasks(&s.tasks, cpu);
     *part(&mut s.tasks[i].avg) = to;
     follow(s, cpu, &before);
 }
 
-fn drop_tasks(s: &mut State, gone: &dyn Fn(&AskedTask, usize) -> bool) {
-    let before: Vec<Averages> = (0..s.cpus.len()).map(|c| of_tasks(&s.tasks, CpuId::from(c))).collect();
+fn drop_tasks(s: &mut AskedFleet, gone: &dyn Fn(&AskedTask, usize) -> bool) {
+    let before: Vec<AskedAverages> = (0..s.cpus.len()).map(|c| of_tasks(&s.tasks, CpuId::from(c))).collect();
     let goes: Vec<bool> = s.tasks.iter().enumerate().map(|(i, t)| gone(t, i)).collect();
     s.about -= goes[..s.about.min(goes.len())].iter().filter(|goes| **goes).count();
     let mut at = 0;
@@ -104,11 +108,11 @@ fn drop_tasks(s: &mut State, gone: &dyn Fn(&AskedTask, usize) -> bool) {
         follow(s, CpuId::from(c), before);
     }
     // Who wakes synchronously runs.
-    s.sync &= s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == Place::Runs);
+    s.sync &= s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == AskedPlace::Runs);
 }
 
 /// The averages of a CPU's tasks have changed from these.
-fn follow(s: &mut State, cpu: CpuId, before: &Averages) {
+fn follow(s: &mut AskedFleet, cpu: CpuId, before: &AskedAverages) {
     let after = of_tasks(&s.tasks, cpu);
     let avg = &mut s.cpus[cpu.index()].avg;
     let moved = |of: u64, before: u64, after: u64| (of + after).saturating_sub(before);
@@ -119,7 +123,7 @@ fn follow(s: &mut State, cpu: CpuId, before: &Averages) {
 }
 
 /// The same for a group.
-fn group(s: &State) -> Vec<State> {
+fn group(s: &AskedFleet) -> Vec<AskedFleet> {
     let edits: [&dyn Fn(&mut AskedGroup); 6] = [
         &|g| g.shares = 1024,
         &|g| g.queue_weight = 1024,
@@ -139,31 +143,32 @@ fn group(s: &State) -> Vec<State> {
 #[cfg(test)]
 mod tests {
     use crate::rules::fleet::Fleet;
-    use crate::rules::fleet::draw::Facts;
+    use crate::rules::fleet::facts::Facts;
     use crate::rules::subject::{Subject, shrink};
     use schedlab_base::Version;
     use schedlab_base::random::Stream;
     use schedlab_kernel::Kernel;
     use schedlab_machine::Machine;
-    use schedlab_sim::balance::spare::imbalance::MigrationType;
-    use schedlab_sim::fair::oracle::fleet::{Question, State, timeless};
+    use schedlab_sim::fair::oracle::fleet::timeless;
+    use schedlab_trace::MigrationType;
+    use schedlab_world::decision::{AskedFleet, FleetQuestion};
 
     /// The smallest state in which kernels of two versions decide otherwise, and how many of 300 states do.
-    fn difference(question: Question, a: Version, b: Version) -> (Option<State>, usize) {
+    fn difference(question: FleetQuestion, a: Version, b: Version) -> (Option<AskedFleet>, usize) {
         let machine = Machine::load("spr-2x4").unwrap();
-        let (machine, facts) = (timeless(&machine), Facts::of(&Kernel::of(a), &machine));
+        let (machine, facts) = (timeless(&machine).unwrap(), Facts::of(&Kernel::of(a), &machine));
         let of = |v| Fleet { machine: &machine, rules: Kernel::of(v), facts: &facts, question };
         let (a, b) = (of(a), of(b));
-        let mut differs = |s: &State| a.by_rules(s).0 != b.by_rules(s).0;
+        let mut differs = |s: &AskedFleet| a.by_rules(s).0 != b.by_rules(s).0;
         let all = (0..300).map(|i| a.draw(Stream::new(7).number(i)));
-        let found: Vec<State> = all.filter(|s| differs(s)).collect();
+        let found: Vec<AskedFleet> = all.filter(|s| differs(s)).collect();
         (found.first().map(|s| shrink(&a, s.clone(), &mut differs)), found.len())
     }
 
     /// The control: 5.15 does not judge utilisation more mildly after failed passes, as 6.1.192 does.
     #[test]
     fn a_wrong_rule_is_found_and_its_smallest_state_is_what_it_is_about() {
-        let (small, times) = difference(Question::Detach, Version::new(6, 1), Version::new(5, 15));
+        let (small, times) = difference(FleetQuestion::Detach, Version::new(6, 1), Version::new(5, 15));
         let s = small.expect("some state shows it");
         assert!((2..200).contains(&times), "{times}");
         assert_eq!(s.migration, MigrationType::Util);

@@ -1,13 +1,16 @@
 //! Machines' states and answers in words.
 
-use super::draw::{Facts, of_tasks};
+use super::draw::of_tasks;
+use super::facts::Facts;
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::Policy;
-use schedlab_sim::fair::oracle::fleet::{Answer, AskedTask, Averages, Place, Question, State};
+use schedlab_world::decision::{
+    AskedAverages, AskedFleet, AskedPlace, AskedTask, FleetAnswer, FleetQuestion,
+};
 
 /// A state: a line for what is asked, one for each task, and one for each CPU that has more than its tasks.
-pub fn state(s: &State, facts: &Facts, question: Question) -> Vec<String> {
-    if question == Question::Shares {
+pub fn state(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<String> {
+    if question == FleetQuestion::Shares {
         let g = &s.group;
         return vec![format!(
             "shares {}, {} CPUs; the group's load {}, runnable {}; its queue: weight {}, load {}, contribution {}",
@@ -20,7 +23,7 @@ pub fn state(s: &State, facts: &Facts, question: Question) -> Vec<String> {
     lines
 }
 
-fn asked(s: &State, facts: &Facts, question: Question) -> String {
+fn asked(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> String {
     let cpu = s.cpu;
     let domain = |level: usize| {
         let d = &facts.domains[cpu][level];
@@ -30,10 +33,10 @@ fn asked(s: &State, facts: &Facts, question: Question) -> String {
     let trigger = format!("{:?}", s.trigger).to_lowercase();
     let failed = if l.failed > 0 { format!(", {} failed passes", l.failed) } else { String::new() };
     match question {
-        Question::Select => {
+        FleetQuestion::Select => {
             format!("{cpu} wakes task {}{}", s.about, if s.sync { ", and will sleep" } else { "" })
         }
-        Question::Detach => format!(
+        FleetQuestion::Detach => format!(
             "{} leaves {} for {cpu}, {trigger}, in {}: {} of {:?}{failed}",
             "what",
             s.src,
@@ -41,7 +44,7 @@ fn asked(s: &State, facts: &Facts, question: Question) -> String {
             s.imbalance,
             s.migration
         ),
-        Question::Newidle => {
+        FleetQuestion::Newidle => {
             let costs = s.levels.iter().map(|l| Ns(l.newidle_cost_ns).to_string());
             let costs = costs.collect::<Vec<_>>().join(", ");
             let overload = if s.overload { "" } else { ", no overload" };
@@ -54,7 +57,7 @@ fn asked(s: &State, facts: &Facts, question: Question) -> String {
     }
 }
 
-fn task(s: &State, facts: &Facts, i: usize, t: &AskedTask, question: Question) -> String {
+fn task(s: &AskedFleet, facts: &Facts, i: usize, t: &AskedTask, question: FleetQuestion) -> String {
     let mut words = vec![averages(&t.avg)];
     if t.policy != Policy::Other {
         words.push(format!("{:?}", t.policy).to_uppercase());
@@ -72,7 +75,7 @@ fn task(s: &State, facts: &Facts, i: usize, t: &AskedTask, question: Question) -
         words.push("next buddy".to_owned());
     }
     match question {
-        Question::Select => {
+        FleetQuestion::Select => {
             if t.flips > 0 {
                 words.push(format!("{} flips", t.flips));
             }
@@ -80,23 +83,23 @@ fn task(s: &State, facts: &Facts, i: usize, t: &AskedTask, question: Question) -
                 words.push(format!("recent {}", t.recent));
             }
         }
-        Question::Detach | Question::Newidle => words.push(format!("ran {} ago", Ns(t.ran_ago_ns))),
+        FleetQuestion::Detach | FleetQuestion::Newidle => words.push(format!("ran {} ago", Ns(t.ran_ago_ns))),
         _ => {}
     }
     let place = match t.place {
-        Place::Runs => "runs on",
-        Place::Waits => "waits on",
-        Place::Absent => "slept on",
-        Place::Leaves => "leaves",
+        AskedPlace::Runs => "runs on",
+        AskedPlace::Waits => "waits on",
+        AskedPlace::Absent => "slept on",
+        AskedPlace::Leaves => "leaves",
     };
     format!("{i} {place} {}: {}", t.cpu, words.join(", "))
 }
 
-fn averages(a: &Averages) -> String {
+fn averages(a: &AskedAverages) -> String {
     format!("load {} runnable {} util {} est {}", a.load, a.runnable, a.util, a.util_est)
 }
 
-fn cpu(s: &State, facts: &Facts, cpu: CpuId, question: Question) -> Option<String> {
+fn cpu(s: &AskedFleet, facts: &Facts, cpu: CpuId, question: FleetQuestion) -> Option<String> {
     let c = &s.cpus[cpu.index()];
     let mut words = Vec::new();
     if c.avg != of_tasks(&s.tasks, cpu) {
@@ -106,7 +109,7 @@ fn cpu(s: &State, facts: &Facts, cpu: CpuId, question: Question) -> Option<Strin
         words.push("a wakeup is on its way".to_owned());
     }
     let first = facts.cache(cpu).trailing_zeros() == cpu.0;
-    if question == Question::Select && first {
+    if question == FleetQuestion::Select && first {
         let cores = if c.has_idle_cores { "idle cores" } else { "no idle core" };
         words.push(format!("its cache: {cores}, {} probes", c.nr_idle_scan));
     }
@@ -114,16 +117,16 @@ fn cpu(s: &State, facts: &Facts, cpu: CpuId, question: Question) -> Option<Strin
 }
 
 /// What a smallest state must have.
-pub fn needs(s: &State, facts: &Facts, question: Question) -> Vec<String> {
+pub fn needs(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<String> {
     let mut all = Vec::new();
-    if question == Question::Shares {
+    if question == FleetQuestion::Shares {
         return vec![format!("shares {}", s.group.shares)];
     }
-    if matches!(question, Question::Busiest | Question::Detach) {
+    if matches!(question, FleetQuestion::Busiest | FleetQuestion::Detach) {
         all.push(facts.domains[s.cpu][s.level].name.to_owned());
         all.push(format!("{:?}", s.trigger).to_lowercase());
     }
-    if question == Question::Detach {
+    if question == FleetQuestion::Detach {
         all.push(format!("{:?}", s.migration).to_lowercase());
     }
     let mut part = |has: bool, what: &str| {
@@ -144,21 +147,21 @@ pub fn needs(s: &State, facts: &Facts, question: Question) -> Vec<String> {
     all
 }
 
-pub fn answer(a: &Answer) -> String {
+pub fn answer(a: &FleetAnswer) -> String {
     let list = |all: &[usize]| match all {
         [] => "none".to_owned(),
         all => all.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
     };
     match a {
-        Answer::At(cpu) => format!("{cpu}"),
-        Answer::Group(None) => "no group".to_owned(),
-        Answer::Group(Some((cpu, migration, amount))) => {
+        FleetAnswer::At(cpu) => format!("{cpu}"),
+        FleetAnswer::Group(None) => "no group".to_owned(),
+        FleetAnswer::Group(Some((cpu, migration, amount))) => {
             format!("the group of {cpu}: {amount} of {}", format!("{migration:?}").to_lowercase())
         }
-        Answer::Moved(tasks) => format!("tasks {}", list(tasks)),
-        Answer::Searched { levels, came } => {
+        FleetAnswer::Moved(tasks) => format!("tasks {}", list(tasks)),
+        FleetAnswer::Searched { levels, came } => {
             format!("levels searched: {}; tasks that came: {}", list(levels), list(came))
         }
-        Answer::Weight(weight) => format!("weight {weight}"),
+        FleetAnswer::Weight(weight) => format!("weight {weight}"),
     }
 }

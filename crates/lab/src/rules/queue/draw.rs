@@ -4,7 +4,8 @@ use crate::rules::dice::Dice;
 use schedlab_base::random::Stream;
 use schedlab_kernel::{Kernel, Policy};
 use schedlab_machine::Machine;
-use schedlab_sim::fair::oracle::{self, Asked, Question, State};
+use schedlab_sim::fair::oracle::queue;
+use schedlab_world::decision::{AskedEntity, AskedQueue, QueueQuestion};
 
 /// Distances between vruntimes, ns: from ties to a long wait.
 const SPREADS_NS: [u64; 5] = [1, 1_000, 300_000, 3_000_000, 30_000_000];
@@ -28,37 +29,37 @@ impl Facts {
     pub fn of(kernel: &Kernel, machine: &Machine) -> Facts {
         let history = schedlab_kernel::History::of(kernel.version);
         Facts {
-            deadlines: oracle::has_deadlines(kernel),
+            deadlines: queue::has_deadlines(kernel),
             own_slices: history.custom_slices,
             protects_until: history.protects_shortest,
-            base_slice_ns: oracle::base_slice_ns(kernel, machine),
+            base_slice_ns: queue::base_slice_ns(kernel, machine),
             kernel: *kernel,
         }
     }
     /// An entity's weight.
-    pub fn weight(&self, e: &Asked) -> u64 {
+    pub fn weight(&self, e: &AskedEntity) -> u64 {
         let attr = schedlab_kernel::Attr { policy: e.policy, nice: e.nice, ..Default::default() };
         attr.weight(&schedlab_kernel::History::of(self.kernel.version))
     }
     /// Real time in virtual time of an entity.
-    pub fn virtual_ns(&self, ns: u64, e: &Asked) -> i64 {
+    pub fn virtual_ns(&self, ns: u64, e: &AskedEntity) -> i64 {
         (u128::from(ns) * u128::from(NICE_0) / u128::from(self.weight(e))) as i64
     }
     /// An entity's slice, ns.
-    pub fn slice_ns(&self, e: &Asked) -> u64 {
+    pub fn slice_ns(&self, e: &AskedEntity) -> u64 {
         if e.slice_ns > 0 { e.slice_ns.into() } else { self.base_slice_ns }
     }
 }
 
 /// The state of this stream.
-pub fn state(stream: Stream, facts: &Facts, question: Question) -> State {
+pub fn state(stream: Stream, facts: &Facts, question: QueueQuestion) -> AskedQueue {
     let dice = &mut Dice::new(stream);
-    let least = if question == Question::Preempt { 2 } else { 1 };
+    let least = if question == QueueQuestion::Preempt { 2 } else { 1 };
     let nr = (least + dice.below(4) + dice.below(4)) as usize;
     let min_vruntime = dice.between(0, 5_000_000_000);
     let spread = dice.one_of(&SPREADS_NS) as i64;
-    let entities: Vec<Asked> = (0..nr).map(|_| entity(dice, facts, min_vruntime, spread)).collect();
-    let mut s = State {
+    let entities: Vec<AskedEntity> = (0..nr).map(|_| entity(dice, facts, min_vruntime, spread)).collect();
+    let mut s = AskedQueue {
         entities,
         current: None,
         absent: None,
@@ -71,13 +72,13 @@ pub fn state(stream: Stream, facts: &Facts, question: Question) -> State {
         is_new: dice.percent(20),
         sync: dice.percent(20),
     };
-    s.absent = (question == Question::Place).then_some(s.about);
-    let others: Vec<usize> = (0..nr).filter(|i| question == Question::Pick || *i != s.about).collect();
-    let runs = question == Question::Preempt || dice.percent(75);
+    s.absent = (question == QueueQuestion::Place).then_some(s.about);
+    let others: Vec<usize> = (0..nr).filter(|i| question == QueueQuestion::Pick || *i != s.about).collect();
+    let runs = question == QueueQuestion::Preempt || dice.percent(75);
     s.current = (runs && !others.is_empty()).then(|| dice.one_of(&others));
     buddies(dice, facts, &mut s);
-    s.is_new &= question == Question::Preempt || question == Question::Place && facts.deadlines;
-    s.sync &= question == Question::Preempt && !s.is_new;
+    s.is_new &= question == QueueQuestion::Preempt || question == QueueQuestion::Place && facts.deadlines;
+    s.sync &= question == QueueQuestion::Preempt && !s.is_new;
     for (i, e) in s.entities.iter_mut().enumerate() {
         if Some(i) != s.absent {
             (e.lag, e.relative) = (0, false);
@@ -88,14 +89,22 @@ pub fn state(stream: Stream, facts: &Facts, question: Question) -> State {
     s
 }
 
-fn entity(dice: &mut Dice, facts: &Facts, min_vruntime: i64, spread: i64) -> Asked {
+fn entity(dice: &mut Dice, facts: &Facts, min_vruntime: i64, spread: i64) -> AskedEntity {
     let policy = dice.one_of(&[&[Policy::Other; 8][..], &[Policy::Batch, Policy::Idle]].concat());
     let nice = if policy == Policy::Idle || dice.percent(50) { 0 } else { dice.between(-20, 19) as i8 };
     let own = facts.own_slices && dice.percent(30);
     let slice_ns = if own { dice.one_of(&SLICES_NS) } else { 0 };
     let vruntime = min_vruntime + dice.between(-spread, spread);
-    let mut e =
-        Asked { vruntime, deadline: 0, lag: 0, protected_until: 0, slice_ns, policy, nice, relative: false };
+    let mut e = AskedEntity {
+        vruntime,
+        deadline: 0,
+        lag: 0,
+        protected_until: 0,
+        slice_ns,
+        policy,
+        nice,
+        relative: false,
+    };
     if facts.deadlines {
         let slice = facts.virtual_ns(facts.slice_ns(&e), &e).max(1);
         e.deadline = vruntime + dice.between(1, slice);
@@ -111,7 +120,7 @@ fn entity(dice: &mut Dice, facts: &Facts, min_vruntime: i64, spread: i64) -> Ask
 }
 
 /// A buddy waits and is not SCHED_IDLE; who yielded may still run.
-fn buddies(dice: &mut Dice, facts: &Facts, s: &mut State) {
+fn buddies(dice: &mut Dice, facts: &Facts, s: &mut AskedQueue) {
     let waits =
         |i: &usize| Some(*i) != s.current && Some(*i) != s.absent && s.entities[*i].policy != Policy::Idle;
     let waiting: Vec<usize> = (0..s.entities.len()).filter(waits).collect();
@@ -136,13 +145,13 @@ mod tests {
         let machine = Machine::load("smp-2").unwrap();
         for version in [Version::new(6, 1), Version::new(6, 12), Version::new(7, 3)] {
             let facts = Facts::of(&Kernel::of(version), &machine);
-            for question in [Question::Pick, Question::Place, Question::Preempt] {
+            for question in [QueueQuestion::Pick, QueueQuestion::Place, QueueQuestion::Preempt] {
                 let drawn = (0..500).map(|i| state(Stream::new(1).number(i), &facts, question));
                 for s in drawn {
                     assert!(s.entities.len() <= 9 && s.about < s.entities.len(), "{s:?}");
                     assert!(s.next.is_none_or(|n| Some(n) != s.current && Some(n) != s.absent), "{s:?}");
-                    assert_eq!(s.absent.is_some(), question == Question::Place);
-                    if question == Question::Preempt {
+                    assert_eq!(s.absent.is_some(), question == QueueQuestion::Place);
+                    if question == QueueQuestion::Preempt {
                         assert!(s.current.is_some_and(|c| c != s.about), "{s:?}");
                     }
                 }

@@ -3,7 +3,7 @@
 
 use super::draw::Facts;
 use crate::rules::subject::Verdict;
-use schedlab_sim::fair::oracle::{Answer, State};
+use schedlab_world::decision::{AskedEntity, AskedQueue, QueueAnswer};
 
 /// Part of a distance by which the kernel's division by a weight may be off: one in so many.
 const ROUNDS_ONE_IN: i64 = 200_000;
@@ -12,11 +12,11 @@ const ROUNDS_NS: i64 = 8;
 
 /// Compares the answers about a state. `ours` answers by our rules, and is asked about states nearby.
 pub fn judge(
-    s: &State,
+    s: &AskedQueue,
     facts: &Facts,
-    code: Answer,
-    rules: Answer,
-    ours: &mut dyn FnMut(&State) -> Answer,
+    code: QueueAnswer,
+    rules: QueueAnswer,
+    ours: &mut dyn FnMut(&AskedQueue) -> QueueAnswer,
 ) -> Verdict {
     if code == rules {
         return Verdict::Same;
@@ -24,8 +24,8 @@ pub fn judge(
     let tolerance = tolerance(s, facts);
     let near = match (code, rules) {
         (
-            Answer::Placed { vruntime, deadline },
-            Answer::Placed { vruntime: our_vruntime, deadline: our_deadline },
+            QueueAnswer::Placed { vruntime, deadline },
+            QueueAnswer::Placed { vruntime: our_vruntime, deadline: our_deadline },
         ) => (vruntime - our_vruntime).abs() <= tolerance && (deadline - our_deadline).abs() <= tolerance,
         _ => nearby(s, tolerance).iter().any(|s| ours(s) == code),
     };
@@ -33,8 +33,8 @@ pub fn judge(
 }
 
 /// The ns that rounding may make in this state.
-fn tolerance(s: &State, facts: &Facts) -> i64 {
-    let of = |e: &schedlab_sim::fair::oracle::Asked| {
+fn tolerance(s: &AskedQueue, facts: &Facts) -> i64 {
+    let of = |e: &AskedEntity| {
         let charged = facts.virtual_ns(s.ran_ns, e);
         let sliced = facts.virtual_ns(facts.slice_ns(e).max(10_000_000), e);
         charged.max(sliced).max(e.lag.abs())
@@ -44,7 +44,7 @@ fn tolerance(s: &State, facts: &Facts) -> i64 {
 }
 
 /// States whose current entity, or the one that is judged, is a little elsewhere.
-fn nearby(s: &State, tolerance: i64) -> Vec<State> {
+fn nearby(s: &AskedQueue, tolerance: i64) -> Vec<AskedQueue> {
     let steps = [1, 2, tolerance / 4, tolerance].into_iter().flat_map(|step| [step, -step]);
     let moved = |by: i64| {
         let of = |at: usize| {

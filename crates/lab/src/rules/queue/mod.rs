@@ -1,6 +1,5 @@
 //! Questions about one runqueue.
 
-mod code;
 pub mod draw;
 mod judge;
 mod shrink;
@@ -12,43 +11,44 @@ use schedlab_base::Result;
 use schedlab_base::random::Stream;
 use schedlab_kernel::Kernel as Rules;
 use schedlab_machine::Machine;
-use schedlab_sim::fair::oracle::{self, Answer, Question, State};
+use schedlab_sim::fair::oracle::queue;
 use schedlab_transplant::Kernel as Code;
+use schedlab_world::decision::{AskedQueue, QueueAnswer, QueueQuestion};
 
 /// A question about a runqueue.
 pub struct Queue<'a> {
     pub machine: &'a Machine,
     pub rules: Rules,
     pub facts: Facts,
-    pub question: Question,
+    pub question: QueueQuestion,
 }
 
 impl Subject for Queue<'_> {
-    type State = State;
-    type Answer = Answer;
+    type State = AskedQueue;
+    type Answer = QueueAnswer;
 
-    fn draw(&self, stream: Stream) -> State {
+    fn draw(&self, stream: Stream) -> AskedQueue {
         draw::state(stream, &self.facts, self.question)
     }
-    fn by_code(&self, code: &mut Code, s: &State) -> Result<Answer> {
-        code::answer(code, &self.facts, s, self.question)
+    fn by_code(&self, code: &mut Code, s: &AskedQueue) -> Result<QueueAnswer> {
+        code.ask(s, self.question, self.facts.base_slice_ns)
     }
-    fn by_rules(&self, s: &State) -> (Answer, String) {
-        (oracle::answer(self.machine, &self.rules, s, self.question), String::new())
+    fn by_rules(&self, s: &AskedQueue) -> (QueueAnswer, String) {
+        (queue::answer(self.machine, &self.rules, s, self.question), String::new())
     }
-    fn judge(&self, s: &State, code: &Answer, rules: &Answer) -> Verdict {
+    fn judge(&self, s: &AskedQueue, code: &QueueAnswer, rules: &QueueAnswer) -> Verdict {
         judge::judge(s, &self.facts, *code, *rules, &mut |s| self.by_rules(s).0)
     }
-    fn simpler(&self, s: &State) -> Vec<State> {
+    fn simpler(&self, s: &AskedQueue) -> Vec<AskedQueue> {
         shrink::simpler(s, self.question)
     }
-    fn needs(&self, s: &State) -> Vec<String> {
+    fn needs(&self, s: &AskedQueue) -> Vec<String> {
         words::needs(s)
     }
-    fn state_in_words(&self, s: &State) -> Vec<String> {
+    fn state_in_words(&self, s: &AskedQueue) -> Vec<String> {
         words::state(s, self.facts.deadlines)
     }
-    fn answer_in_words(&self, a: &Answer) -> String {
+    fn answer_in_words(&self, a: &QueueAnswer) -> String {
         words::answer(*a)
     }
 }

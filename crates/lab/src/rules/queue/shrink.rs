@@ -1,14 +1,14 @@
 //! A state as small as it can be and still show a difference: fewer entities, fewer properties, rounder numbers.
 
 use schedlab_kernel::Policy;
-use schedlab_sim::fair::oracle::{Asked, Question, State};
+use schedlab_world::decision::{AskedEntity, AskedQueue, QueueQuestion};
 
 /// Units that times are rounded to, the coarsest first, ns.
 const UNITS_NS: [i64; 4] = [1_000_000, 100_000, 10_000, 1_000];
 /// States that are simpler by one step, the largest steps first.
-pub fn simpler(s: &State, question: Question) -> Vec<State> {
-    let mut all: Vec<State> = (0..s.entities.len()).filter_map(|i| without(s, i, question)).collect();
-    let mut change = |edit: &dyn Fn(&mut State)| {
+pub fn simpler(s: &AskedQueue, question: QueueQuestion) -> Vec<AskedQueue> {
+    let mut all: Vec<AskedQueue> = (0..s.entities.len()).filter_map(|i| without(s, i, question)).collect();
+    let mut change = |edit: &dyn Fn(&mut AskedQueue)| {
         let mut next = s.clone();
         edit(&mut next);
         if next != *s {
@@ -22,7 +22,7 @@ pub fn simpler(s: &State, question: Question) -> Vec<State> {
     change(&|s| s.is_new = false);
     change(&|s| s.sync = false);
     for i in 0..s.entities.len() {
-        let edits: [&dyn Fn(&mut Asked); 6] = [
+        let edits: [&dyn Fn(&mut AskedEntity); 6] = [
             &|e| e.policy = Policy::Other,
             &|e| e.nice = 0,
             &|e| e.slice_ns = 0,
@@ -38,7 +38,7 @@ pub fn simpler(s: &State, question: Question) -> Vec<State> {
         let round = |t: i64| t.div_euclid(unit) * unit;
         change(&|s| s.ran_ns = round(s.ran_ns as i64) as u64);
         for i in 0..s.entities.len() {
-            let edits: [&dyn Fn(&mut Asked); 4] = [
+            let edits: [&dyn Fn(&mut AskedEntity); 4] = [
                 &|e| protection_follows(e, |e| e.vruntime = round(e.vruntime)),
                 // A deadline stays behind the vruntime.
                 &|e| {
@@ -56,7 +56,7 @@ pub fn simpler(s: &State, question: Question) -> Vec<State> {
 }
 
 /// Changes an entity. Protection that ends with its deadline, or has not begun, stays so: some kernels know no other.
-fn protection_follows(e: &mut Asked, change: impl FnOnce(&mut Asked)) {
+fn protection_follows(e: &mut AskedEntity, change: impl FnOnce(&mut AskedEntity)) {
     let (whole, none) = (e.protected_until == e.deadline, e.protected_until == e.vruntime);
     change(e);
     if whole {
@@ -67,7 +67,7 @@ fn protection_follows(e: &mut Asked, change: impl FnOnce(&mut Asked)) {
 }
 
 /// Moves all vruntimes.
-fn shift(s: &mut State, by: i64) {
+fn shift(s: &mut AskedQueue, by: i64) {
     s.min_vruntime += by;
     for e in &mut s.entities {
         e.vruntime += by;
@@ -77,9 +77,9 @@ fn shift(s: &mut State, by: i64) {
 }
 
 /// The state without an entity, if the question can do without it.
-fn without(s: &State, gone: usize, question: Question) -> Option<State> {
-    let asked = question != Question::Pick && s.about == gone;
-    let needed = question == Question::Preempt && s.current == Some(gone);
+fn without(s: &AskedQueue, gone: usize, question: QueueQuestion) -> Option<AskedQueue> {
+    let asked = question != QueueQuestion::Pick && s.about == gone;
+    let needed = question == QueueQuestion::Preempt && s.current == Some(gone);
     if asked || needed || s.entities.len() == 1 {
         return None;
     }
@@ -104,7 +104,7 @@ mod tests {
     use schedlab_kernel::Kernel;
     use schedlab_machine::Machine;
 
-    fn of(machine: &Machine, question: Question) -> Queue<'_> {
+    fn of(machine: &Machine, question: QueueQuestion) -> Queue<'_> {
         let rules = Kernel::of(Version::new(7, 3));
         Queue { machine, rules, facts: Facts::of(&rules, machine), question }
     }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_a_difference_does_not_need_goes() {
         let machine = Machine::load("smp-2").unwrap();
-        let of = of(&machine, Question::Preempt);
+        let of = of(&machine, QueueQuestion::Preempt);
         for seed in 0..50 {
             let s = shrink(&of, of.draw(Stream::new(seed)), &mut |_| true);
             assert_eq!((s.entities.len(), s.min_vruntime, s.ran_ns), (2, 0, 0), "{s:?}");
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn what_it_needs_stays() {
-        let two_idle = |s: &State| s.entities.iter().filter(|e| e.policy == Policy::Idle).count() >= 2;
+        let two_idle = |s: &AskedQueue| s.entities.iter().filter(|e| e.policy == Policy::Idle).count() >= 2;
         let machine = Machine::load("smp-2").unwrap();
-        let of = of(&machine, Question::Pick);
+        let of = of(&machine, QueueQuestion::Pick);
         let found = (0..500).map(|seed| of.draw(Stream::new(seed))).find(two_idle).unwrap();
         let s = shrink(&of, found, &mut |s| two_idle(s));
         assert_eq!(s.entities.len(), 2, "{s:?}");

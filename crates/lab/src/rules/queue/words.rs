@@ -2,10 +2,10 @@
 
 use schedlab_base::Ns;
 use schedlab_kernel::Policy;
-use schedlab_sim::fair::oracle::{Answer, Asked, State};
+use schedlab_world::decision::{AskedEntity, AskedQueue, QueueAnswer};
 
 /// A state, a line for each entity and one for the queue.
-pub fn state(s: &State, deadlines: bool) -> Vec<String> {
+pub fn state(s: &AskedQueue, deadlines: bool) -> Vec<String> {
     let mut lines: Vec<String> =
         s.entities.iter().enumerate().map(|(i, e)| entity(s, i, e, deadlines)).collect();
     let mut queue = vec![format!("queue at {}", time(s.min_vruntime))];
@@ -16,7 +16,7 @@ pub fn state(s: &State, deadlines: bool) -> Vec<String> {
     lines
 }
 
-fn entity(s: &State, i: usize, e: &Asked, deadlines: bool) -> String {
+fn entity(s: &AskedQueue, i: usize, e: &AskedEntity, deadlines: bool) -> String {
     let mut words = vec![format!("vruntime {}", time(e.vruntime))];
     if deadlines {
         let what = if e.relative { "deadline in" } else { "deadline" };
@@ -57,14 +57,14 @@ fn time(ns: i64) -> String {
 }
 
 /// What a smallest state must have: its cause, as far as parts of a state say it.
-pub fn needs(s: &State) -> Vec<String> {
+pub fn needs(s: &AskedQueue) -> Vec<String> {
     let mut all = vec![format!("{} entities", s.entities.len())];
     let mut part = |has: bool, what: &str| {
         if has {
             all.push(what.to_owned());
         }
     };
-    let any = |test: fn(&Asked) -> bool| s.entities.iter().any(test);
+    let any = |test: fn(&AskedEntity) -> bool| s.entities.iter().any(test);
     part(s.current.is_some(), "one runs");
     part(s.current.is_some() && s.ran_ns > 0, "a charge");
     part(s.next.is_some(), "a next buddy");
@@ -82,16 +82,16 @@ pub fn needs(s: &State) -> Vec<String> {
     all
 }
 
-pub fn answer(a: Answer) -> String {
+pub fn answer(a: QueueAnswer) -> String {
     let buddy =
         |next: Option<usize>| next.map_or("no buddy".to_owned(), |n| format!("{n} is the next buddy"));
     match a {
-        Answer::Picked(Some(i)) => format!("runs {i}"),
-        Answer::Picked(None) => "runs none".to_owned(),
-        Answer::Placed { vruntime, deadline } => {
+        QueueAnswer::Picked(Some(i)) => format!("runs {i}"),
+        QueueAnswer::Picked(None) => "runs none".to_owned(),
+        QueueAnswer::Placed { vruntime, deadline } => {
             format!("vruntime {vruntime} ns, deadline {deadline} ns")
         }
-        Answer::Judged { preempts, next } => {
+        QueueAnswer::Judged { preempts, next } => {
             format!("{}, {}", if preempts { "preempts" } else { "waits" }, buddy(next))
         }
     }

@@ -8,24 +8,13 @@ use super::classify::SpareType;
 use super::stats::GroupStats;
 use crate::balance::capacity::SCALE;
 use crate::balance::era::PassKind;
+pub use schedlab_trace::MigrationType;
 
 /// A difference in tasks (before it is halved) that one pair of communicating tasks makes; not worth leaving a node
 /// for.
 const NUMA_IMBALANCE_MIN: u64 = 2;
 /// So many tasks stay on their node in some kernels.
 const NUMA_PAIR: u32 = 2;
-
-/// The unit of an amount (`enum migration_type`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum MigrationType {
-    /// Load averages.
-    Load,
-    /// Utilisation.
-    Util,
-    Task,
-    /// A task too large for its CPU (4.20).
-    Misfit,
-}
 
 /// The facts that the amount depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

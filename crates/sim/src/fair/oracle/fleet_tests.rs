@@ -2,15 +2,17 @@
 
 use super::*;
 use schedlab_base::Version;
-use schedlab_kernel::Feature;
+use schedlab_kernel::{Feature, Policy};
+use schedlab_trace::{BalanceTrigger, MigrationType};
+use schedlab_world::decision::{AskedAverages, AskedCpu, AskedGroup, AskedLevel, AskedPlace, AskedTask};
 
 const CPUS: usize = 8;
 
-fn task(cpu: u32, place: Place, load: u64) -> AskedTask {
+fn task(cpu: u32, place: AskedPlace, load: u64) -> AskedTask {
     AskedTask {
         place,
         cpu: CpuId(cpu),
-        avg: Averages { load, ..Averages::default() },
+        avg: AskedAverages { load, ..AskedAverages::default() },
         ran_ago_ns: 20_000_000,
         allowed: 0xff,
         policy: Policy::Other,
@@ -23,7 +25,7 @@ fn task(cpu: u32, place: Place, load: u64) -> AskedTask {
 }
 
 /// Queues have what their tasks have.
-fn state(tasks: Vec<AskedTask>, trigger: BalanceTrigger) -> State {
+fn state(tasks: Vec<AskedTask>, trigger: BalanceTrigger) -> AskedFleet {
     let mut cpus = vec![AskedCpu { avg_idle_ns: 1_000_000, nr_idle_scan: 8, ..AskedCpu::default() }; CPUS];
     for t in &tasks {
         let avg = &mut cpus[t.cpu.index()].avg;
@@ -31,7 +33,7 @@ fn state(tasks: Vec<AskedTask>, trigger: BalanceTrigger) -> State {
         avg.util += t.avg.util;
         avg.util_est += t.avg.util_est;
     }
-    State {
+    AskedFleet {
         cpus,
         tasks,
         levels: vec![AskedLevel::default()],
@@ -48,8 +50,8 @@ fn state(tasks: Vec<AskedTask>, trigger: BalanceTrigger) -> State {
     }
 }
 
-fn ask(version: (u16, u16), off: &[Feature], s: &State, question: Question) -> Answer {
-    let machine = timeless(&Machine::load("smp-8").unwrap());
+fn ask(version: (u16, u16), off: &[Feature], s: &AskedFleet, question: FleetQuestion) -> FleetAnswer {
+    let machine = timeless(&Machine::load("smp-8").unwrap()).unwrap();
     let mut kernel = Kernel::of(Version::new(version.0, version.1));
     off.iter().for_each(|f| kernel.features.switch(*f, false));
     answer(&machine, &kernel, s, question).0
@@ -57,43 +59,50 @@ fn ask(version: (u16, u16), off: &[Feature], s: &State, question: Question) -> A
 
 #[test]
 fn before_6_0_a_newidle_pass_does_not_give_up_because_a_wakeup_is_on_its_way() {
-    let tasks = vec![task(1, Place::Runs, 0), task(1, Place::Waits, 0), task(6, Place::Leaves, 0)];
+    let tasks =
+        vec![task(1, AskedPlace::Runs, 0), task(1, AskedPlace::Waits, 0), task(6, AskedPlace::Leaves, 0)];
     let mut s = state(tasks, BalanceTrigger::Newidle);
     s.cpus[6].wakeup_pending = true;
-    let came = |version| ask(version, &[], &s, Question::Newidle);
-    assert_eq!(came((5, 10)), Answer::Searched { levels: vec![0], came: vec![1] });
-    assert_eq!(came((6, 1)), Answer::Searched { levels: vec![], came: vec![] });
+    let came = |version| ask(version, &[], &s, FleetQuestion::Newidle);
+    assert_eq!(came((5, 10)), FleetAnswer::Searched { levels: vec![0], came: vec![1] });
+    assert_eq!(came((6, 1)), FleetAnswer::Searched { levels: vec![], came: vec![] });
 }
 
 #[test]
 fn the_load_of_a_root_task_is_its_part_of_the_queue_at_the_first_look() {
     // The second task is 53 of the 53 that are left of 2101: taken for 2062, it is more than the 1033 to move.
-    let tasks = vec![task(7, Place::Waits, 2048), task(7, Place::Waits, 53), task(6, Place::Runs, 0)];
+    let tasks =
+        vec![task(7, AskedPlace::Waits, 2048), task(7, AskedPlace::Waits, 53), task(6, AskedPlace::Runs, 0)];
     let mut s = state(tasks, BalanceTrigger::Busy);
     s.imbalance = 3081;
     for version in [(5, 10), (6, 1), (6, 12), (7, 3)] {
-        assert_eq!(ask(version, &[], &s, Question::Detach), Answer::Moved(vec![0]), "{version:?}");
+        assert_eq!(ask(version, &[], &s, FleetQuestion::Detach), FleetAnswer::Moved(vec![0]), "{version:?}");
     }
-    assert_eq!(ask((5, 5), &[], &s, Question::Detach), Answer::Moved(vec![0, 1]));
+    assert_eq!(ask((5, 5), &[], &s, FleetQuestion::Detach), FleetAnswer::Moved(vec![0, 1]));
 }
 
 #[test]
 fn estimates_do_not_count_where_the_feature_is_off() {
     let est = |util_est| AskedTask {
-        avg: Averages { util_est, ..Averages::default() },
-        ..task(7, Place::Waits, 0)
+        avg: AskedAverages { util_est, ..AskedAverages::default() },
+        ..task(7, AskedPlace::Waits, 0)
     };
     let s = state(vec![est(768), est(192)], BalanceTrigger::Busy);
-    let of = |off: &[Feature]| ask((6, 1), off, &s, Question::Busiest);
-    assert_eq!(of(&[]), Answer::Group(Some((CpuId(7), MigrationType::Task, 1))));
-    assert_eq!(of(&[Feature::UtilEst]), Answer::Group(None));
+    let of = |off: &[Feature]| ask((6, 1), off, &s, FleetQuestion::Busiest);
+    assert_eq!(of(&[]), FleetAnswer::Group(Some((CpuId(7), MigrationType::Task, 1))));
+    assert_eq!(of(&[Feature::UtilEst]), FleetAnswer::Group(None));
 }
 
 #[test]
 fn what_is_written_is_what_is_asked_about() {
-    let mut s = state(vec![task(3, Place::Absent, 0), task(3, Place::Runs, 1024)], BalanceTrigger::Idle);
+    let mut s =
+        state(vec![task(3, AskedPlace::Absent, 0), task(3, AskedPlace::Runs, 1024)], BalanceTrigger::Idle);
     s.cpu = CpuId(5);
-    assert_eq!(ask((6, 1), &[], &s, Question::Select), Answer::At(CpuId(5)), "the idle waker's");
+    assert_eq!(ask((6, 1), &[], &s, FleetQuestion::Select), FleetAnswer::At(CpuId(5)), "the idle waker's");
     s.tasks[0].allowed = 0b1010;
-    assert_eq!(ask((6, 1), &[], &s, Question::Select), Answer::At(CpuId(1)), "the only idle one it may use");
+    assert_eq!(
+        ask((6, 1), &[], &s, FleetQuestion::Select),
+        FleetAnswer::At(CpuId(1)),
+        "the only idle one it may use"
+    );
 }

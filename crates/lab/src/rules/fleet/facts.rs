@@ -1,0 +1,38 @@
+//! What all states of a kernel and a machine have in common.
+
+use schedlab_base::{Arena, CpuId};
+use schedlab_kernel::{History, Kernel};
+use schedlab_machine::{Domain, Domains, Machine};
+
+/// What states of a kernel and a machine have.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub nr_cpus: usize,
+    pub domains: Arena<CpuId, Vec<Domain>>,
+    /// CPUs of each CPU's cache, as bits.
+    caches: Vec<u64>,
+    pub threads: bool,
+    pub history: History,
+}
+
+impl Facts {
+    pub fn of(kernel: &Kernel, machine: &Machine) -> Facts {
+        let cpus = &machine.topology.cpus;
+        let cache = |llc: u32| (0..cpus.len()).filter(|c| cpus[*c].llc == llc).map(|c| 1 << c).sum();
+        Facts {
+            nr_cpus: cpus.len(),
+            domains: Domains::build(&machine.topology, kernel.version).of_cpu,
+            caches: cpus.iter().map(|c| cache(c.llc)).collect(),
+            threads: cpus.iter().any(|c| c.thread > 0),
+            history: History::of(kernel.version),
+        }
+    }
+    /// The mask of all CPUs.
+    pub fn all(&self) -> u64 {
+        u64::MAX >> (64 - self.nr_cpus)
+    }
+    /// CPUs that share a cache.
+    pub fn cache(&self, cpu: CpuId) -> u64 {
+        self.caches[cpu.index()]
+    }
+}

@@ -1,0 +1,135 @@
+//! A whole machine: its CPUs, their tasks and averages, and what wakeups and the balancer are asked about them.
+
+use schedlab_base::CpuId;
+use schedlab_kernel::Policy;
+use schedlab_trace::{BalanceTrigger, MigrationType};
+
+/// Averages of a queue or a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AskedAverages {
+    pub load: u64,
+    pub runnable: u64,
+    pub util: u64,
+    pub util_est: u64,
+}
+
+/// A CPU of a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AskedCpu {
+    /// Of its queue.
+    pub avg: AskedAverages,
+    pub avg_idle_ns: u64,
+    /// Hints of its cache; those of the cache's first CPU count.
+    pub nr_idle_scan: u32,
+    pub has_idle_cores: bool,
+    /// A wakeup is on its way to it.
+    pub wakeup_pending: bool,
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AskedPlace {
+    /// It is its CPU's current task.
+    Runs,
+    Waits,
+    /// It sleeps.
+    Absent,
+    /// It is its CPU's current task, and has left its queue.
+    Leaves,
+}
+
+/// A task of a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AskedTask {
+    pub place: AskedPlace,
+    /// The CPU on whose queue it is, or was last.
+    pub cpu: CpuId,
+    pub avg: AskedAverages,
+    /// Time since its time was last accounted.
+    pub ran_ago_ns: u64,
+    /// Bits by CPU.
+    pub allowed: u64,
+    pub policy: Policy,
+    pub nice: i8,
+    /// How often it has woken another task than the last time.
+    pub flips: u32,
+    pub recent: CpuId,
+    /// Its queue's next buddy.
+    pub next: bool,
+    /// Virtual ns; queues begin at 0.
+    pub vruntime: i64,
+}
+
+/// A domain of the CPU that is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AskedLevel {
+    pub newidle_cost_ns: u64,
+    pub failed: u32,
+    /// The group that has the CPU is marked as one that affinity hinders.
+    pub imbalanced: bool,
+}
+
+/// A group, and its queue of the CPU that is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AskedGroup {
+    pub shares: u64,
+    pub load: u64,
+    pub runnable: u64,
+    pub queue_weight: u64,
+    pub queue_load: u64,
+    pub contribution: u64,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FleetQuestion {
+    /// Where `about` goes when it is woken by the CPU.
+    Select,
+    /// From which group the CPU pulls in a domain.
+    Busiest,
+    /// Which tasks leave `src` for the CPU.
+    Detach,
+    /// Which domains the CPU searches before it goes idle, and what comes.
+    Newidle,
+    /// The weight of a group's entity.
+    Shares,
+}
+
+/// A machine's state, and what is asked about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AskedFleet {
+    /// All of the machine's.
+    pub cpus: Vec<AskedCpu>,
+    /// In the order in which they were queued.
+    pub tasks: Vec<AskedTask>,
+    /// Domains of `cpu`, the lowest first.
+    pub levels: Vec<AskedLevel>,
+    pub group: AskedGroup,
+    /// That wakes, or that tasks are to come to.
+    pub cpu: CpuId,
+    pub src: CpuId,
+    pub level: usize,
+    /// The task that is woken.
+    pub about: usize,
+    pub trigger: BalanceTrigger,
+    pub sync: bool,
+    pub overload: bool,
+    pub migration: MigrationType,
+    pub imbalance: u64,
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FleetAnswer {
+    At(CpuId),
+    /// The group by its first CPU, and what is to move.
+    Group(Option<(CpuId, MigrationType, u64)>),
+    /// Tasks, in the order in which they left.
+    Moved(Vec<usize>),
+    /// The levels that were searched, and the tasks that came.
+    Searched {
+        levels: Vec<usize>,
+        came: Vec<usize>,
+    },
+    Weight(u64),
+}
