@@ -5,7 +5,7 @@ use crate::cpu::{After, Call, Next};
 use crate::kernel::{NewTask, refused};
 use crate::task::{Declared, Life, Parked, Task, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_kernel::{Attr, Policy};
+use schedlab_kernel::Attr;
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::{Outcome, SetId, Usage};
 use schedlab_world::engine::NEVER;
@@ -245,11 +245,11 @@ impl Board<'_> {
     /// A task of the workload is made in the image, as a child of the entered CPU's current task.
     pub fn make_task(&mut self, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
         let t = &self.tasks[task];
-        // No kernel makes a task of policy deadline: it takes that on by sched_setattr().
-        let own = if t.attr.policy == Policy::Deadline { Attr::default() } else { t.attr };
+        // The machine's own tasks have had their attributes since the boot. Others set themselves up.
+        let first = if t.background { t.attr } else { Attr::default() };
         let new = NewTask {
             name: &t.name,
-            attr: parent.map_or(own, |p| self.tasks[p].attr),
+            attr: parent.map_or(first, |p| self.tasks[p].attr),
             allowed: if parent.is_some() { None } else { t.allowed.as_ref() },
             slack_ns: t.slack_ns,
             mm: t.mm,

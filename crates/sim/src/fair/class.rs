@@ -212,8 +212,11 @@ impl<R: FairRules> SchedClass for Fair<R> {
     }
 
     fn prio_changed(sys: &mut System<'_>, task: TaskId) {
-        let weight = sys.tasks[task].attr.weight(&sys.fixed.history);
-        Fair::<R>::reweight(sys, sys.tasks[task].entity, weight * FINE);
+        let (entity, weight) = (sys.tasks[task].entity, sys.tasks[task].attr.weight(&sys.fixed.history));
+        if sys.fair.entities[entity].on_rq {
+            R::requeue(sys, entity);
+        }
+        Fair::<R>::reweight(sys, entity, weight * FINE);
     }
 }
 

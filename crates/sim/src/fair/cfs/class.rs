@@ -54,6 +54,9 @@ impl FairRules for Cfs {
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
         sys.cfs_wakeup_preempt(cpu, curr, wakee)
     }
+    fn requeue(sys: &mut System<'_>, entity: EntityId) {
+        sys.cfs_requeue(entity);
+    }
     fn place_new(sys: &mut System<'_>, entity: EntityId) {
         sys.cfs_place_new(entity);
     }

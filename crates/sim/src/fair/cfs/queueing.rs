@@ -109,6 +109,30 @@ impl System<'_> {
         self.return_quota(queue);
     }
 
+    /// An entity leaves its queue and comes back to it at once. If it held min_vruntime back, it is behind by the amount
+    /// that min_vruntime moves without it.
+    pub(super) fn cfs_requeue(&mut self, entity: EntityId) {
+        let queue = self.fair.entities[entity].cfs_rq;
+        Cfs::update_curr(self, queue);
+        self.clear_buddies(entity);
+        if !self.fixed.history.relative_before_min {
+            return;
+        }
+        let q = &mut self.fair.queues[queue];
+        let others = q.curr.filter(|c| *c != entity).map(|c| &self.fair.entities[c]);
+        let curr = others.filter(|e| e.on_rq).map(|e| e.vruntime);
+        let e = &mut self.fair.entities[entity];
+        let (before, runs) = (q.min_vruntime, q.curr == Some(entity));
+        if !runs {
+            q.remove(entity, e.vruntime);
+        }
+        q.update_min_vruntime(curr);
+        e.vruntime += q.min_vruntime - before;
+        if !runs {
+            q.insert(entity, e.vruntime);
+        }
+    }
+
     /// Makes an entity's vruntime its distance from the `min_vruntime` of the queue it leaves.
     pub(super) fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
         let e = &mut self.fair.entities[entity];

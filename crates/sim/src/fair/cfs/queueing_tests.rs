@@ -2,6 +2,7 @@ use crate::class::{Dequeue, Enqueue};
 use crate::system::System;
 use crate::upkeep_tests::{born, with_system};
 use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::Attr;
 
 #[test]
 fn a_moved_task_takes_no_credit_for_holding_min_vruntime_back() {
@@ -26,6 +27,22 @@ fn a_moved_task_takes_no_credit_for_holding_min_vruntime_back() {
     }
     let (found, gap) = relative("v2.6.30");
     assert_eq!(found, -gap, "before 2.6.39 the task is ahead of its next queue by the gap");
+}
+
+#[test]
+fn new_attributes_put_a_task_that_held_min_vruntime_back_behind_by_as_much() {
+    with_system("v6.1", |sys| {
+        let cpu = CpuId(0);
+        let [late, early] = [(); 2].map(|()| born(sys, cpu));
+        let at = |sys: &System<'_>, t: TaskId| sys.entity(t).vruntime;
+        let (first, second, queue) = (at(sys, early), at(sys, late), sys.root(cpu));
+        sys.fair.queues[queue].min_vruntime = first;
+        sys.set_attr(cpu, early, Attr { nice: 5, ..Attr::default() });
+        assert_eq!((at(sys, early), sys.fair.queues[queue].min_vruntime), (second, second));
+        sys.set_attr(cpu, late, Attr { nice: 5, ..Attr::default() });
+        assert_eq!(at(sys, late), second, "the other one holds min_vruntime now");
+        assert_eq!(sys.fair.queues[queue].leftmost().map(|(e, _)| e), Some(sys.tasks[early].entity));
+    });
 }
 
 #[test]

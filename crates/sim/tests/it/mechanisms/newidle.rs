@@ -53,17 +53,25 @@ fn storm(machine: &Machine, seed: u64) -> Built {
     bench("nanosleep", &[("tasks", machine.topology.nr_cpus() as u64)], seed)
 }
 
-/// A load with tasks that always wait on CPU 0, so that `rd->overload` is set, and a napper on each of some other CPUs
+/// A load with a task that always waits on CPU 0, so that `rd->overload` is set, and a napper on each of some other CPUs
 /// that runs and sleeps for `run` and `sleep` us (plus the default timer slack).
 fn crowded_zero(nappers: impl IntoIterator<Item = u64>, run: u64, sleep: u64) -> Built {
     let mut load = Load::lasting_ms(1);
-    for _ in 0..3 {
-        load.task("hog", Some("0"), hog());
-    }
+    load.crowd_zero();
     for cpu in nappers {
         let ops = vec![run_us(run), sleep_us(sleep + cpu % 5)];
         load.task("napper", Some(&cpu.to_string()), forever(ops));
     }
+    load.built()
+}
+
+/// A load in which wakeups on CPU 0 set `rd->overload` again and again, whatever passes find, and a napper on CPU 1. No
+/// task may leave its CPU.
+fn restless_zero(run: u64, sleep: u64) -> Built {
+    let mut load = Load::lasting_ms(1);
+    load.task("hog", Some("0"), hog());
+    load.task("restless", Some("0"), forever(vec![run_us(1), sleep_us(1)]));
+    load.task("napper", Some("1"), forever(vec![run_us(run), sleep_us(sleep)]));
     load.built()
 }
 
@@ -340,9 +348,7 @@ fn shared_state_above_the_cache_cuts_those_passes_short_too() {
     let scanned = |words: &str| {
         let text = format!("v6.5 SD_NR_GROUPS LB_SG_SCAN ILB_SNAPSHOT ILB_FAST {words}");
         let mut load = Load::lasting_ms(1);
-        for _ in 0..3 {
-            load.task("hog", Some("0"), hog());
-        }
+        load.crowd_zero();
         for cpu in 1..64 {
             load.task("napper", Some(&cpu.to_string()), forever(vec![run_us(40), sleep_us(60 + cpu % 7)]));
         }
@@ -414,7 +420,7 @@ fn cpus_that_balance_at_once_slow_each_other_down() {
 fn a_task_that_sleeps_is_not_charged_for_the_newidle_balance_that_follows() {
     // A look that pulls nothing is charged to no task; a look that pulls is charged for the pull itself.
     for words in ["v6.5", "v6.1 NO_NI_RANDOM", "v7.3 NO_NI_RANDOM"] {
-        let seen = go(&machine("smp-8"), kernel(words), PLAIN, crowded_zero(1..2, 20, 100), 50);
+        let seen = go(&machine("smp-8"), kernel(words), PLAIN, restless_zero(20, 100), 50);
         let looks: u64 = seen.passes(0).iter().filter(|p| p.0 == BalanceTrigger::Newidle).map(|p| p.3).sum();
         let at = seen.report.tasks.iter().position(|t| t.name == "napper").expect("a napper");
         let (mut since, mut on_cpu) = (0, 0);
@@ -436,9 +442,9 @@ fn a_task_that_sleeps_is_not_charged_for_the_newidle_balance_that_follows() {
 
 #[test]
 fn dice_leave_a_cpu_that_never_finds_anything_in_peace() {
-    // No task on CPU 0 may leave it, so no pass can pull.
+    // No task may leave its CPU, so no pass can pull.
     let passes = |words: &str| {
-        let seen = go(&machine("smp-8"), kernel(words), PLAIN, crowded_zero(1..2, 20, 30), 400);
+        let seen = go(&machine("smp-8"), kernel(words), PLAIN, restless_zero(20, 30), 400);
         let passes = seen.passes(0);
         passes.iter().filter(|p| p.0 == BalanceTrigger::Newidle && p.1 == CpuId(1)).count()
     };

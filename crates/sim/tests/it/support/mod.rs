@@ -82,6 +82,14 @@ impl Load {
         task
     }
     /// The finished workload.
+    /// A task that nearly always runs on CPU 0, and may run anywhere, and one that may not and waits for it. So
+    /// `rd->overload` is set, and a pass that looks at CPU 0 moves nothing. It does not search again: not all are pinned.
+    pub fn crowd_zero(&mut self) {
+        let runs = self.task("runs", None, hog());
+        self.attr(runs, Attr { nice: -20, ..Attr::default() });
+        let waits = self.task("waits", Some("0"), hog());
+        self.attr(waits, Attr { nice: 19, ..Attr::default() });
+    }
     pub fn built(self) -> Built {
         self.builder.finish().expect("a task starts by itself")
     }
