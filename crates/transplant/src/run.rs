@@ -177,7 +177,8 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
 /// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
 /// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Once its domains are
 /// due, each balances them with nothing to move, as it has on a machine that was up for long: intervals are long,
-/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Nobody watches, and time begins anew afterwards.
+/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Nobody watches, and time begins anew
+/// afterwards.
 fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     for cpu in board.cpus.ids() {
         board.enter(cpu);

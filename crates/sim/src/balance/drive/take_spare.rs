@@ -95,8 +95,8 @@ impl System<'_> {
         left_out.insert(cpu);
     }
 
-    /// Walks the source's tasks, once more for each other CPU of the destination's group that affinity may leave to them
-    /// (`LBF_DST_PINNED`). `in_vain` gets the refusal nearest to a move, and the reason why the walk ended.
+    /// Walks the source's tasks, and again for each other CPU of the destination's group to which affinity may let them
+    /// go (`LBF_DST_PINNED`). `in_vain` gets the refusal nearest to a move, and the reason why the walk ended.
     fn walk_source(
         &mut self,
         by: CpuId,

@@ -109,8 +109,8 @@ impl System<'_> {
         self.return_quota(queue);
     }
 
-    /// An entity leaves its queue and comes back to it at once. If it held min_vruntime back, it is behind by the amount
-    /// that min_vruntime moves without it.
+    /// An entity leaves its queue and comes back to it at once. If it held min_vruntime back, it is behind by the
+    /// amount that min_vruntime moves without it.
     pub(super) fn cfs_requeue(&mut self, entity: EntityId) {
         let queue = self.fair.entities[entity].cfs_rq;
         Cfs::update_curr(self, queue);

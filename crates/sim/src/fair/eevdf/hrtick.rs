@@ -5,8 +5,8 @@
 //!
 //! - Before 7.3 (read in 6.12.117) it is armed for the slice less what the task has run since its pick, at every pick,
 //!   and anew when an entity comes or goes. If the task has run for longer by then, it is to give way at once.
-//! - In 7.3.4 it is armed for the time when the task reaches its deadline at its present weight, and stays as it is when
-//!   possible. An entity that comes arms it only if it is off, and one that goes leaves
+//! - In 7.3.4 it is armed for the time when the task reaches its deadline at its present weight, and stays as it is
+//!   when possible. An entity that comes arms it only if it is off, and one that goes leaves
 //!   it on. A picked task with others waiting moves it only if its slice ends more than 5 us from the armed time.
 //!   Idling cancels it.
 //!

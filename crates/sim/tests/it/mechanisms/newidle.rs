@@ -53,8 +53,8 @@ fn storm(machine: &Machine, seed: u64) -> Built {
     bench("nanosleep", &[("tasks", machine.topology.nr_cpus() as u64)], seed)
 }
 
-/// A load with a task that always waits on CPU 0, so that `rd->overload` is set, and a napper on each of some other CPUs
-/// that runs and sleeps for `run` and `sleep` us (plus the default timer slack).
+/// A load with a task that always waits on CPU 0, so that `rd->overload` is set, and a napper on each of some other
+/// CPUs that runs and sleeps for `run` and `sleep` us (plus the default timer slack).
 fn crowded_zero(nappers: impl IntoIterator<Item = u64>, run: u64, sleep: u64) -> Built {
     let mut load = Load::lasting_ms(1);
     load.crowd_zero();

@@ -83,7 +83,8 @@ impl Load {
     }
     /// The finished workload.
     /// A task that nearly always runs on CPU 0, and may run anywhere, and one that may not and waits for it. So
-    /// `rd->overload` is set, and a pass that looks at CPU 0 moves nothing. It does not search again: not all are pinned.
+    /// `rd->overload` is set, and a pass that looks at CPU 0 moves nothing. As not all are pinned, it does not search
+    /// again.
     pub fn crowd_zero(&mut self) {
         let runs = self.task("runs", None, hog());
         self.attr(runs, Attr { nice: -20, ..Attr::default() });
