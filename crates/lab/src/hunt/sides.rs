@@ -2,8 +2,8 @@
 //! the same programs, so their events are the same until a rule of ours, or the engine, is not the kernel's.
 //!
 //! CPUs that act at one instant act in an order that no kernel states. A difference that comes of it is none: the code,
-//! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on both
-//! sides: each has dice of its own.
+//! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on
+//! both sides: each has dice of its own.
 
 use super::space::Space;
 use super::specimen::Specimen;

@@ -127,7 +127,8 @@ impl System<'_> {
         }
     }
 
-    /// Sums over the CPUs of the loop's present group but those that a pass `again` leaves out; `None` if time must pass before the next of them.
+    /// Sums over the CPUs of the loop's present group but those that a pass `again` leaves out; `None` if time must
+    /// pass before the next of them.
     #[inline]
     fn sum_group(
         &mut self,
