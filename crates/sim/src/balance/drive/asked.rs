@@ -1,5 +1,6 @@
 //! Single questions to the balancer that looks at spare capacity (5.5 and later). The state is that of one instant.
 
+use crate::balance::spare::detach::Detach;
 use crate::balance::spare::imbalance::Amount;
 use crate::balance::state::{Groups, Pass, PassStage};
 use crate::frame::Step;
@@ -29,7 +30,7 @@ impl System<'_> {
         self.balance.imbalanced[group as usize] = is;
     }
 
-    /// Moves the tasks that a pass would take from a queue.
+    /// Moves the tasks that a pass would take from a queue for this CPU (`detach_tasks`).
     pub(crate) fn ask_detach(
         &mut self,
         dst: CpuId,
@@ -40,9 +41,11 @@ impl System<'_> {
     ) {
         let mut pass = Pass::begin(dst, level, trigger, self.now);
         pass.src = Some(src);
-        pass.stage = PassStage::Take { src, amount };
-        let mut at = self.now;
-        self.take_tasks(dst, &mut pass, src, amount, &mut at);
+        let nr = self.rqs.nr_running(src);
+        if nr > 1 {
+            let mut walk = Detach::new(amount, self.fixed.kernel.tunables.nr_migrate, nr);
+            self.walk_for(dst, &mut pass, src, amount, &mut walk, &mut (None, None));
+        }
     }
 
     /// Makes the newidle passes of a CPU whose current task has left. Returns the levels that were searched.

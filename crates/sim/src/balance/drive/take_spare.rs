@@ -119,7 +119,7 @@ impl System<'_> {
     }
 
     /// Walks the source's tasks for one destination.
-    fn walk_for(
+    pub(super) fn walk_for(
         &mut self,
         by: CpuId,
         p: &mut Pass,
