@@ -121,7 +121,8 @@ impl NohzState {
 pub struct BalanceState {
     /// Some runqueue of the root domain had two runnable tasks (`rd->overload`).
     pub overload: bool,
-    /// CPUs that a pass of this CPU searches no more: affinity keeps all tasks of these (`load_balance_mask`).
+    /// CPUs that a pass of this CPU looks at no more: affinity keeps all of their tasks, or keeps tasks from them
+    /// (`load_balance_mask`).
     pub(super) left_out: Arena<CpuId, CpuSet>,
     /// The load of a running task that is too large for its CPU, by CPU (`misfit_task_load`).
     pub(super) misfit: Arena<CpuId, u64>,
