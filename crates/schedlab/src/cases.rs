@@ -76,6 +76,13 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Instant;
 
+    /// The files of a folder of cases.
+    fn files_in(folder: &str) -> Vec<std::path::PathBuf> {
+        let folder = format!("{}/../../cases/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let files = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path());
+        files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect()
+    }
+
     #[test]
     fn every_case_is_compiled_in_and_reads_under_its_own_name() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases");
@@ -201,9 +208,7 @@ mod tests {
 
     #[test]
     fn those_of_starts_read_and_have_the_usual_tolerances() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/starts");
-        let files = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path());
-        let files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+        let files = files_in("starts");
         assert!(files.len() >= 6);
         for file in files {
             let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
@@ -214,9 +219,7 @@ mod tests {
 
     #[test]
     fn those_of_caches_say_whether_the_kernel_balances_by_them() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/caches");
-        let files = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path());
-        let files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+        let files = files_in("caches");
         assert!(files.len() >= 7);
         for file in files {
             let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
