@@ -94,7 +94,7 @@ pub const WATCHING: u32 = 10;
 
 /// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. What the
 /// code itself does is its image's.
-pub const ENGINE: u32 = 4;
+pub const ENGINE: u32 = 5;
 
 /// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
 /// its code.

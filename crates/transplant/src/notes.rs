@@ -4,7 +4,7 @@
 //! runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs that it looked at. The
 //! search for a CPU is not priced: its probes leave no trace. At the other levels these costs are 0
 //! ([`schedlab_machine::Costs::beside_counted_code`]), and the image says what its code has cost.
-//! An event has the time of its verb's start, and what the code had cost before it.
+//! An event has the time of its verb's start; where CPUs are woven also what the code had cost before it.
 
 use crate::abi::{Note, kind};
 use crate::board::Board;
@@ -30,16 +30,26 @@ impl Board<'_> {
         spent_ns + self.kernel.image().take_charge_ns()
     }
 
-    /// Gives an event to the sink. Returns what recording it takes, ns.
+    /// Gives an event of this instant to the sink. Returns what recording it takes, ns.
     pub fn emit(&mut self, cpu: CpuId, kind: EventKind) -> u64 {
+        self.emit_at(self.now, cpu, kind)
+    }
+    fn emit_at(&mut self, at: u64, cpu: CpuId, kind: EventKind) -> u64 {
         if self.watched {
-            self.sink.event(&Event { at: Ns(self.now), cpu, kind });
+            self.sink.event(&Event { at: Ns(at), cpu, kind });
         }
         self.machine.costs.trace_event_ns
     }
 
+    /// The time of an event in the verb under way. A woven verb lets others act before an event whose time has passed
+    /// the horizon, so no event of theirs is earlier. Elsewhere others have not acted yet, and it has the verb's time.
+    fn time_of(&self, note: Note) -> u64 {
+        let in_order = self.now.saturating_add(note.after_ns).min(self.horizon.max(self.now));
+        if self.kernel.weaves() { in_order } else { self.now }
+    }
+
     fn take_note(&mut self, by: CpuId, note: Note, spent_ns: u64) -> u64 {
-        let on = CpuId(note.cpu);
+        let (on, at) = (CpuId(note.cpu), self.time_of(note));
         let costs = &self.machine.costs;
         match note.kind {
             kind::TIMER => {
@@ -53,7 +63,7 @@ impl Board<'_> {
             }
             kind::IPI_RESCHED => self.send(by, on, Interrupt::Resched, spent_ns),
             kind::IPI_CALL => self.send(by, on, Interrupt::Call, spent_ns),
-            kind::SWITCH => self.switched(on, note),
+            kind::SWITCH => self.switched(on, at, note),
             kind::WAKING => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
                 if let Some(own) = self.tasks.get_mut(task.index()) {
@@ -61,7 +71,7 @@ impl Board<'_> {
                 }
                 let waker = if note.flags & 1 == 0 { self.any_task(note.other) } else { None };
                 self.accounts.wakeups += 1;
-                self.emit(by, EventKind::Waking { task, waker })
+                self.emit_at(at, by, EventKind::Waking { task, waker })
             }
             kind::WAKEUP => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
@@ -77,11 +87,11 @@ impl Board<'_> {
                 let made_on =
                     self.tasks.get(task.index()).map(|t| t.ran_on).filter(|from| is_new && *from != on);
                 if let Some(from) = made_on {
-                    self.emit(on, EventKind::Migrate { task, from, why: MoveReason::Fork });
+                    self.emit_at(at, on, EventKind::Migrate { task, from, why: MoveReason::Fork });
                 }
                 let nr_running = u16::try_from(note.value).unwrap_or(u16::MAX);
                 let event = EventKind::Enqueued { task, nr_running, new: is_new };
-                enqueue_ns + lock_ns + self.emit(on, event)
+                enqueue_ns + lock_ns + self.emit_at(at, on, event)
             }
             kind::MIGRATE => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
@@ -91,7 +101,7 @@ impl Board<'_> {
                     Some(t) => self.why_moved(by, on, t),
                     None => MoveReason::Moved,
                 };
-                self.emit(on, EventKind::Migrate { task, from: CpuId(note.value as u32), why })
+                self.emit_at(at, on, EventKind::Migrate { task, from: CpuId(note.value as u32), why })
             }
             kind::BALANCE => {
                 let looked_ns = note.at * (costs.update_blocked_ns + note.other as u64 * costs.visit_hit_ns);
@@ -174,7 +184,7 @@ impl Board<'_> {
     }
 
     /// `sched_switch`: the CPU has another current task.
-    fn switched(&mut self, cpu: CpuId, note: Note) -> u64 {
+    fn switched(&mut self, cpu: CpuId, at: u64, note: Note) -> u64 {
         let (prev, next) = (self.any_task(note.pid), self.any_task(note.other));
         let why = match (note.value, note.flags & 1 != 0) {
             _ if prev.is_none() => SwitchReason::FromIdle,
@@ -182,10 +192,9 @@ impl Board<'_> {
             (state, _) if state & EXITED_STATES != 0 => SwitchReason::Exited,
             _ => SwitchReason::Blocked,
         };
-        let event_ns = self.emit(cpu, EventKind::Switch { prev, next, why });
-        let now = self.now;
+        let event_ns = self.emit_at(at, cpu, EventKind::Switch { prev, next, why });
         let c = &mut self.cpus[cpu];
-        let stayed_ns = now - std::mem::replace(&mut c.since, now);
+        let stayed_ns = at - std::mem::replace(&mut c.since, at);
         if c.current != Current::Idle {
             c.busy_ns += stayed_ns;
         }

@@ -412,6 +412,10 @@ fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outs
             let text = format!("the run stands still at {}: its CPUs act and no time passes", Ns(at));
             return Err(Error::input(text));
         }
+        if board.kernel.weaves() {
+            // Only CPUs' verbs are woven: what else acts does so at its instant.
+            board.horizon = if slot < n { WinnerTree::time(tree.take(slot)).min(clock.end) } else { at };
+        }
         if slot == n {
             board.now = at;
             outside.act(board, &mut ended)?;
@@ -422,9 +426,6 @@ fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outs
             tree.arm(slot, board.peers[number].next_event());
         } else {
             board.steps += 1;
-            if board.kernel.weaves() {
-                board.horizon = WinnerTree::time(tree.take(slot));
-            }
             board.step(CpuId::from(slot), at);
             tree.arm(slot, board.next_event(CpuId::from(slot)));
         }

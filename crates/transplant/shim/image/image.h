@@ -42,6 +42,7 @@ struct img_task {
 #endif
 void *img_arena(unsigned long size);
 void img_drain(void);
+void img_may_leave(void);
 /* Lines that a CPU waits for, while others act. */
 struct img_missing {
 	u64 wait_ps;

@@ -77,10 +77,17 @@ void img_say(const char *text, int is_warning)
 	note->at = is_warning ? (unsigned long)calls() : 0;
 }
 
+/* An event, before which others act whose time has come: all events are seen in the order of their times. */
+static struct img_note *img_event(int kind, unsigned int cpu)
+{
+	img_may_leave();
+	return img_note(kind, cpu);
+}
+
 /* prev_state as the tracepoint prints it: bits of TASK_REPORT, 0 for a task that stays runnable. */
 static void switched(bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	struct img_note *note = img_note(IMG_SWITCH, img_cpu);
+	struct img_note *note = img_event(IMG_SWITCH, img_cpu);
 
 	note->pid = prev->pid;
 	note->other = next->pid;
@@ -100,7 +107,7 @@ static void on_switch(void *data, bool preempt, struct task_struct *prev, struct
 
 static void on_waking(void *data, struct task_struct *p)
 {
-	struct img_note *note = img_note(IMG_WAKING, task_cpu(p));
+	struct img_note *note = img_event(IMG_WAKING, task_cpu(p));
 	bool interrupt = !in_task();
 
 	note->pid = p->pid;
@@ -110,7 +117,7 @@ static void on_waking(void *data, struct task_struct *p)
 
 static void queued(struct task_struct *p, int is_new)
 {
-	struct img_note *note = img_note(IMG_WAKEUP, task_cpu(p));
+	struct img_note *note = img_event(IMG_WAKEUP, task_cpu(p));
 
 	note->pid = p->pid;
 	note->flags = is_new;
@@ -127,7 +134,7 @@ static void on_wakeup_new(void *data, struct task_struct *p)
 
 static void on_migrate(void *data, struct task_struct *p, int cpu)
 {
-	struct img_note *note = img_note(IMG_MIGRATE, cpu);
+	struct img_note *note = img_event(IMG_MIGRATE, cpu);
 
 	note->pid = p->pid;
 	note->value = task_cpu(p);

@@ -3,9 +3,9 @@
  * Verbs that other CPUs may interrupt. Stands for CPUs that execute side by side.
  *
  * Each CPU has a stack of its own for verbs. Kernel code leaves it for the engine's where another CPU may have acted
- * meanwhile: where it waits for a cache line that it lost, where it waits for a lock or in a loop, or at every basic
- * block. It leaves only when its time has passed the horizon, which is the next event of another CPU. The engine calls
- * img_continue() when the CPU is the earliest again.
+ * meanwhile: where it waits for a cache line that it lost, where it waits for a lock or in a loop, before an event of
+ * the scheduler, or at every basic block. It leaves only when its time has passed the horizon, which is the next event
+ * of another CPU. The engine calls img_continue() when the CPU is the earliest again.
  *
  * Interrupts wait for the end of the verb. A lock is free for whoever looks first.
  *
