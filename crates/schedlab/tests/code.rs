@@ -283,6 +283,23 @@ fn quotas_are_counted() {
 }
 
 #[test]
+fn a_child_is_in_its_makers_group() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let text = "name = \"children\"\nmachine = \"smp-4\"\nruns = 1\nmetrics = [\"group./g.nr_throttled\"]\n\
+                [workload]\nname = \"schbench\"\nmessage_threads = 1\nthreads = 4\nruntime = \"1s\"\n[[group]]\n\
+                path = \"/g\"\ntasks = [\"*\"]\nquota = \"20ms\"\nperiod = \"100ms\"\n[[variant]]\nkernel = \"6.1\"\n";
+    std::fs::write(lab.0.path().join("children.toml"), text).unwrap();
+    let (code, out, said) = run(&lab, &["run", "children.toml", "--json", "--quiet"]);
+    assert_eq!(code, 0, "{said}");
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let throttled = found["cells"][0]["metrics"]["group./g.nr_throttled"]["mean"].as_f64().unwrap();
+    assert!(throttled >= 8.0, "the message thread makes workers that want four CPUs: {found:.600}");
+}
+
+#[test]
 fn a_wakeup_is_searched_for_before_the_first_tick_as_on_a_machine_that_was_up_for_long() {
     if !has_source() {
         return;

@@ -54,6 +54,20 @@ fn every_level_runs_and_gives_the_same_bytes_every_time() {
 }
 
 #[test]
+fn an_event_of_woven_code_has_its_time_within_the_verb() {
+    if !has_source() {
+        return;
+    }
+    let words = ["nanosleep", "--tasks", "8", "--runtime", "20ms", "--machine", "spr-2x4"];
+    let [exact, woven, counted] = ["exact", "woven", "counted"].map(|level| bench(level, &words));
+    for name in ["wakeup_delay.p50", "slice.mean", "cpu_time"] {
+        let apart = |run| (figure(run, name) / figure(&exact, name) - 1.0).abs();
+        assert!(apart(&woven) < 0.03, "{name}: {} and {}", figure(&woven, name), figure(&exact, name));
+        assert!(apart(&counted) > 0.05, "{name}: events of counted code have the time of their verb");
+    }
+}
+
+#[test]
 fn instructions_of_the_schedulers_functions_are_counted_and_charged() {
     if !has_source() {
         return;

@@ -253,6 +253,8 @@ impl Board<'_> {
             allowed: if parent.is_some() { None } else { t.allowed.as_ref() },
             slack_ns: t.slack_ns,
             mm: t.mm,
+            // A child begins in its maker's group. Others join theirs when they set themselves up.
+            group: parent.map_or(0, |p| self.groups[self.tasks[p].group]),
             tgid: self.leaders.get(&t.process()).copied().unwrap_or(0),
             inherits: parent.is_some(),
             session_of: self.session_of(task, parent),

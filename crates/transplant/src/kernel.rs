@@ -56,6 +56,8 @@ pub struct NewTask<'a> {
     pub allowed: Option<&'a CpuSet>,
     pub slack_ns: u64,
     pub mm: u32,
+    /// The image's number of its group; 0: the root group.
+    pub group: i32,
     /// The leader of its thread group; 0: itself.
     pub tgid: i32,
     /// It has the attributes, CPUs and group of the entered CPU's current task.
@@ -271,7 +273,7 @@ impl Kernel {
             attr: attr_of(new.attr),
             allowed: allowed.as_deref(),
             slack_ns: new.slack_ns,
-            group: 0,
+            group: new.group,
             mm: new.mm,
             tgid: new.tgid,
             inherits: new.inherits,
