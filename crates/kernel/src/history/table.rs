@@ -129,8 +129,8 @@ mechanisms! {
             with "A moved task's vruntime is made relative to min_vruntime before min_vruntime moves on without the task."
             without "min_vruntime moves on first, so the moved task is ahead of its next queue by as much."
         stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory("4.4 has it"),
-            with "A task that is picked again at once continues its slice."
-            without "A task that is picked again at once starts a slice anew."
+            with "A task or group that is picked again at once continues its slice, and keeps its buddy marks."
+            without "A task or group that is picked again at once starts a slice anew, without buddy marks."
         relative_after_charge: [since("4.7")], "enqueue_entity()", Source("4.4 to 4.15; 4.7 is from memory"),
             with "A task that comes from another queue is placed by min_vruntime as it is once the running task is charged."
             without "A task that comes from another queue is placed by min_vruntime as it was before the running task is charged."

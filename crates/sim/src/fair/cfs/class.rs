@@ -87,30 +87,52 @@ impl Ordered for Cfs {
     }
 }
 
-/// The `prev_sum_exec` of a task's entities, from the task's own upwards; deeper trees keep the lowest levels.
-struct PrevExecs {
-    of: [(EntityId, u64); 8],
+/// What a pick by `put` and `set` forgets of the entities of the task that ran before, from the task's own upwards;
+/// deeper trees keep the lowest levels. The kernel neither puts back nor sets those that it picks again: that task, or
+/// a group that has the next task, too (`pick_next_task_fair`).
+struct Before {
+    of: [(EntityId, Kept); 8],
     levels: usize,
 }
 
-impl PrevExecs {
-    fn of(sys: &System<'_>, task: TaskId) -> PrevExecs {
-        let mut turns = PrevExecs { of: [(EntityId(0), 0); 8], levels: 0 };
+/// Of an entity that is picked again: its turn continues, and buddy marks stay.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    prev_sum_exec: u64,
+    is_next: bool,
+    is_last: bool,
+    is_skip: bool,
+}
+
+impl Before {
+    fn of(sys: &System<'_>, task: TaskId) -> Before {
+        let mut before = Before { of: [(EntityId(0), Kept::default()); 8], levels: 0 };
         let mut level = Some(sys.tasks[task].entity);
-        while let Some(entity) = level.filter(|_| turns.levels < turns.of.len()) {
-            turns.of[turns.levels] = (entity, sys.fair.entities[entity].prev_sum_exec);
-            turns.levels += 1;
-            level = sys.fair.entities[entity].parent;
+        while let Some(entity) = level.filter(|_| before.levels < before.of.len()) {
+            let e = &sys.fair.entities[entity];
+            let q = &sys.fair.queues[e.cfs_rq];
+            let [is_next, is_last, is_skip] = [q.next, q.last, q.skip].map(|buddy| buddy == Some(entity));
+            before.of[before.levels] =
+                (entity, Kept { prev_sum_exec: e.prev_sum_exec, is_next, is_last, is_skip });
+            before.levels += 1;
+            level = e.parent;
         }
-        turns
+        before
     }
-    /// An entity that was picked again continues its turn: the time since the first pick counts on.
-    fn go_on(&self, sys: &mut System<'_>) {
-        for (entity, before) in &self.of[..self.levels] {
-            let queue = sys.fair.entities[*entity].cfs_rq;
-            if sys.fair.queues[queue].curr == Some(*entity) {
-                sys.fair.entities[*entity].prev_sum_exec = *before;
+    fn keep(&self, sys: &mut System<'_>) {
+        for (entity, kept) in &self.of[..self.levels] {
+            let q = &mut sys.fair.queues[sys.fair.entities[*entity].cfs_rq];
+            if q.curr != Some(*entity) {
+                continue;
             }
+            for (was, buddy) in
+                [(kept.is_next, &mut q.next), (kept.is_last, &mut q.last), (kept.is_skip, &mut q.skip)]
+            {
+                if was {
+                    *buddy = Some(*entity);
+                }
+            }
+            sys.fair.entities[*entity].prev_sum_exec = kept.prev_sum_exec;
         }
     }
 }
@@ -122,7 +144,7 @@ impl System<'_> {
         cpu: CpuId,
         prev: Option<TaskId>,
     ) -> Option<TaskId> {
-        let since = prev.map(|p| PrevExecs::of(self, p));
+        let before = prev.map(|p| Before::of(self, p));
         if let Some(p) = prev {
             Fair::<R>::put_prev(self, p);
         }
@@ -139,8 +161,8 @@ impl System<'_> {
             }
         };
         self.note_picked(cpu, next);
-        if let Some(since) = since.filter(|_| self.fixed.history.stay_is_no_pick) {
-            since.go_on(self);
+        if let Some(before) = before.filter(|_| self.fixed.history.stay_is_no_pick) {
+            before.keep(self);
         }
         Some(next)
     }

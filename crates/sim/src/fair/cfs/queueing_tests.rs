@@ -125,3 +125,22 @@ fn before_2_6_28_min_vruntime_stays_while_the_only_task_runs() {
         });
     }
 }
+
+#[test]
+fn since_3_15_a_buddy_that_is_picked_again_keeps_its_mark() {
+    let stays = |version: &str| {
+        let mut stays = false;
+        with_system(version, |sys| {
+            let cpu = CpuId(0);
+            let _both = [(); 2].map(|()| born(sys, cpu));
+            let runner = sys.pick_next_task(cpu, None).expect("one of two");
+            let (entity, queue) = (sys.tasks[runner].entity, sys.root(cpu));
+            sys.cpus[cpu].curr = Some(runner);
+            sys.fair.queues[queue].next = Some(entity);
+            assert_eq!(sys.pick_next_task(cpu, Some(runner)), Some(runner));
+            stays = sys.fair.queues[queue].next == Some(entity);
+        });
+        stays
+    };
+    assert_eq!(["v3.4", "v6.1"].map(stays), [false, true]);
+}
