@@ -262,20 +262,24 @@ fn a_series_on_standard_input_is_tried() {
     assert!(words.contains("(mail 4) changes kernel/fork.c, which the image does not compile"), "{out}");
 }
 
+/// The result of an experiment.
+fn found(lab: &Lab, text: &str) -> serde_json::Value {
+    std::fs::write(lab.0.path().join("it.toml"), text).unwrap();
+    let (code, out, said) = run(lab, &["run", "it.toml", "--json", "--quiet"]);
+    assert_eq!(code, 0, "{said}");
+    serde_json::from_str(&out).unwrap()
+}
+
 #[test]
 fn quotas_are_counted() {
     if !has_source() {
         return;
     }
-    let lab = Lab::new();
     let text = "name = \"quota\"\nmachine = \"smp-4\"\nruns = 1\nmetrics = [\"group./g.nr_periods\", \
                 \"group./g.nr_throttled\", \"group./g.throttled_time\"]\n[workload]\nname = \"hogs\"\ntasks = 2\n\
                 runtime = \"1s\"\n[[group]]\npath = \"/g\"\ntasks = [\"*\"]\nquota = \"50ms\"\nperiod = \"100ms\"\n\
                 [[variant]]\nkernel = \"6.1\"\n";
-    std::fs::write(lab.0.path().join("quota.toml"), text).unwrap();
-    let (code, out, said) = run(&lab, &["run", "quota.toml", "--json", "--quiet"]);
-    assert_eq!(code, 0, "{said}");
-    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let found = found(&Lab::new(), text);
     let mean =
         |name: &str| found["cells"][0]["metrics"][format!("group./g.{name}")]["mean"].as_f64().unwrap();
     assert!((9.0..=11.0).contains(&mean("nr_periods")) && mean("nr_throttled") >= 8.0, "{found:.600}");
@@ -287,14 +291,10 @@ fn a_child_is_in_its_makers_group() {
     if !has_source() {
         return;
     }
-    let lab = Lab::new();
     let text = "name = \"children\"\nmachine = \"smp-4\"\nruns = 1\nmetrics = [\"group./g.nr_throttled\"]\n\
                 [workload]\nname = \"schbench\"\nmessage_threads = 1\nthreads = 4\nruntime = \"1s\"\n[[group]]\n\
                 path = \"/g\"\ntasks = [\"*\"]\nquota = \"20ms\"\nperiod = \"100ms\"\n[[variant]]\nkernel = \"6.1\"\n";
-    std::fs::write(lab.0.path().join("children.toml"), text).unwrap();
-    let (code, out, said) = run(&lab, &["run", "children.toml", "--json", "--quiet"]);
-    assert_eq!(code, 0, "{said}");
-    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let found = found(&Lab::new(), text);
     let throttled = found["cells"][0]["metrics"]["group./g.nr_throttled"]["mean"].as_f64().unwrap();
     assert!(throttled >= 8.0, "the message thread makes workers that want four CPUs: {found:.600}");
 }
@@ -310,10 +310,7 @@ fn a_wakeup_is_searched_for_before_the_first_tick_as_on_a_machine_that_was_up_fo
     std::fs::write(lab.0.path().join("load.json"), load).unwrap();
     let text = "name = \"rest\"\nmachine = \"smp-8\"\nruns = 1\nmetrics = [\"woken.llc\"]\n[workload]\n\
                 rtapp = \"load.json\"\nruntime = \"3500us\"\n[[variant]]\nkernel = \"6.1\"\n";
-    std::fs::write(lab.0.path().join("rest.toml"), text).unwrap();
-    let (code, out, said) = run(&lab, &["run", "rest.toml", "--json", "--quiet"]);
-    assert_eq!(code, 0, "{said}");
-    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let found = found(&lab, text);
     let elsewhere = found["cells"][0]["metrics"]["woken.llc"]["mean"].as_f64().unwrap();
     assert!(elsewhere > 0.0, "SIS_UTIL scans a cache that was idle: {found:.600}");
 }
