@@ -60,7 +60,7 @@ pub struct NewTask<'a> {
     pub group: i32,
     /// The leader of its thread group; 0: itself.
     pub tgid: i32,
-    /// It has the attributes, CPUs and group of the entered CPU's current task.
+    /// It has the attributes and CPUs of the entered CPU's current task.
     pub inherits: bool,
     /// A task whose session it is born into; 0: the current task's.
     pub session_of: i32,

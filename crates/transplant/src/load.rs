@@ -68,7 +68,7 @@ pub struct NewTask<'a> {
     pub mm: u32,
     /// 0: a thread group of its own.
     pub tgid: i32,
-    /// Attributes, CPUs and group are those of the current task.
+    /// Attributes and CPUs are those of the current task.
     pub inherits: bool,
     /// A task whose session it is born into; 0: the current task's.
     pub session_of: i32,

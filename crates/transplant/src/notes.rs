@@ -4,7 +4,7 @@
 //! runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs that it looked at. The
 //! search for a CPU is not priced: its probes leave no trace. At the other levels these costs are 0
 //! ([`schedlab_machine::Costs::beside_counted_code`]), and the image says what its code has cost.
-//! An event has the time of its verb's start; where CPUs are woven also what the code had cost before it.
+//! An event has the time of its verb's start. Where CPUs are woven, what the code had cost before it is added.
 
 use crate::abi::{Note, kind};
 use crate::board::Board;

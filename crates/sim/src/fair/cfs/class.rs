@@ -87,53 +87,28 @@ impl Ordered for Cfs {
     }
 }
 
-/// What a pick by `put` and `set` forgets of the entities of the task that ran before, from the task's own upwards;
-/// deeper trees keep the lowest levels. The kernel neither puts back nor sets those that it picks again: that task, or
-/// a group that has the next task, too (`pick_next_task_fair`).
+/// The entities of the task that ran before, from the task's own upwards, each with its `prev_sum_exec`; deeper trees
+/// keep the lowest levels. The kernel neither puts back nor sets those that it picks again, which are that task or a
+/// group that the next task is in, too: their turn continues, and their buddy marks stay (`pick_next_task_fair`).
 struct Before {
-    of: [(EntityId, Kept); 8],
+    of: [(EntityId, u64); 8],
     levels: usize,
-}
-
-/// Of an entity that is picked again: its turn continues, and buddy marks stay.
-#[derive(Clone, Copy, Default)]
-struct Kept {
-    prev_sum_exec: u64,
-    is_next: bool,
-    is_last: bool,
-    is_skip: bool,
 }
 
 impl Before {
     fn of(sys: &System<'_>, task: TaskId) -> Before {
-        let mut before = Before { of: [(EntityId(0), Kept::default()); 8], levels: 0 };
+        let mut before = Before { of: [(EntityId(0), 0); 8], levels: 0 };
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level.filter(|_| before.levels < before.of.len()) {
-            let e = &sys.fair.entities[entity];
-            let q = &sys.fair.queues[e.cfs_rq];
-            let [is_next, is_last, is_skip] = [q.next, q.last, q.skip].map(|buddy| buddy == Some(entity));
-            before.of[before.levels] =
-                (entity, Kept { prev_sum_exec: e.prev_sum_exec, is_next, is_last, is_skip });
+            before.of[before.levels] = (entity, sys.fair.entities[entity].prev_sum_exec);
             before.levels += 1;
-            level = e.parent;
+            level = sys.fair.entities[entity].parent;
         }
         before
     }
-    fn keep(&self, sys: &mut System<'_>) {
-        for (entity, kept) in &self.of[..self.levels] {
-            let q = &mut sys.fair.queues[sys.fair.entities[*entity].cfs_rq];
-            if q.curr != Some(*entity) {
-                continue;
-            }
-            for (was, buddy) in
-                [(kept.is_next, &mut q.next), (kept.is_last, &mut q.last), (kept.is_skip, &mut q.skip)]
-            {
-                if was {
-                    *buddy = Some(*entity);
-                }
-            }
-            sys.fair.entities[*entity].prev_sum_exec = kept.prev_sum_exec;
-        }
+    /// The `prev_sum_exec` of an entity that is picked again.
+    fn prev_sum_exec(&self, entity: EntityId) -> Option<u64> {
+        self.of[..self.levels].iter().find(|(e, _)| *e == entity).map(|(_, exec)| *exec)
     }
 }
 
@@ -144,7 +119,7 @@ impl System<'_> {
         cpu: CpuId,
         prev: Option<TaskId>,
     ) -> Option<TaskId> {
-        let before = prev.map(|p| Before::of(self, p));
+        let before = prev.filter(|_| self.fixed.history.stay_is_no_pick).map(|p| Before::of(self, p));
         if let Some(p) = prev {
             Fair::<R>::put_prev(self, p);
         }
@@ -152,7 +127,13 @@ impl System<'_> {
         let next = loop {
             let (left, _) = self.fair.queues[queue].leftmost()?;
             let entity = R::pick_entity(self, queue, left);
-            self.cfs_set_next(entity);
+            match before.as_ref().and_then(|before| before.prev_sum_exec(entity)) {
+                Some(exec) => {
+                    self.cfs_take(entity);
+                    self.fair.entities[entity].prev_sum_exec = exec;
+                }
+                None => self.cfs_set_next(entity),
+            }
             let e = &self.fair.entities[entity];
             match (e.my_q, e.task) {
                 (Some(below), _) => queue = below,
@@ -161,18 +142,19 @@ impl System<'_> {
             }
         };
         self.note_picked(cpu, next);
-        if let Some(before) = before.filter(|_| self.fixed.history.stay_is_no_pick) {
-            before.keep(self);
-        }
         Some(next)
     }
 
     fn cfs_set_next(&mut self, entity: EntityId) {
+        self.fair.queues[self.fair.entities[entity].cfs_rq].clear_buddies(entity);
+        self.cfs_take(entity);
+    }
+
+    /// An entity leaves its queue's tree and is current.
+    fn cfs_take(&mut self, entity: EntityId) {
         let e = &self.fair.entities[entity];
         let queue = e.cfs_rq;
-        let q = &mut self.fair.queues[queue];
-        q.clear_buddies(entity);
-        q.remove(entity, e.vruntime);
+        self.fair.queues[queue].remove(entity, e.vruntime);
         self.follow_tree(queue);
         self.make_current(entity);
     }

@@ -81,7 +81,6 @@ impl Load {
         self.builder.edit(task).attr = attr;
         task
     }
-    /// The finished workload.
     /// A task that nearly always runs on CPU 0, and may run anywhere, and one that may not and waits for it. So
     /// `rd->overload` is set, and a pass that looks at CPU 0 moves nothing. As not all are pinned, it does not search
     /// again.
@@ -91,6 +90,7 @@ impl Load {
         let waits = self.task("waits", Some("0"), hog());
         self.attr(waits, Attr { nice: 19, ..Attr::default() });
     }
+    /// The finished workload.
     pub fn built(self) -> Built {
         self.builder.finish().expect("a task starts by itself")
     }
