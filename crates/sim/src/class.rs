@@ -102,8 +102,8 @@ pub(crate) trait SchedClass {
     fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId);
     /// A task has ended and left its queue (`task_dead`).
     fn task_dead(sys: &mut System<'_>, task: TaskId);
-    /// The task's attributes have changed, the class has not (`reweight_task`, `prio_changed`).
-    fn prio_changed(sys: &mut System<'_>, task: TaskId);
+    /// The task's attributes have changed from `old`, the class has not (`reweight_task`, `prio_changed`).
+    fn prio_changed(sys: &mut System<'_>, task: TaskId, old: Attr);
     /// The CPUs that a task may use have changed.
     fn set_cpus_allowed(_sys: &mut System<'_>, _task: TaskId) {}
     /// The shares of a task group have changed.
@@ -250,9 +250,9 @@ impl System<'_> {
         }
         Ok(())
     }
-    /// The attributes of a task have changed.
-    pub fn prio_changed(&mut self, task: TaskId) {
-        of_class!(self.class(task), prio_changed(self, task));
+    /// The attributes of a task have changed from `old`.
+    pub fn prio_changed(&mut self, task: TaskId, old: Attr) {
+        of_class!(self.class(task), prio_changed(self, task, old));
     }
     /// The CPUs that a task may use have changed.
     pub fn set_cpus_allowed(&mut self, task: TaskId) {
@@ -279,8 +279,9 @@ impl System<'_> {
         if old == new {
             // A clock that a wakeup has kept until the next `schedule()` has moved on by now.
             let begun = self.begin_enqueue(cpu, self.now);
+            let before = self.tasks[task].attr;
             self.change_attr(cpu, task, attr);
-            self.prio_changed(task);
+            self.prio_changed(task, before);
             return self.end_enqueue(cpu, begun);
         }
         self.changed(cpu, task, |sys| {

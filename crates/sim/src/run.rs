@@ -198,8 +198,9 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
 pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
     let queue = sys.group_queue(new.group, new.cpu);
-    let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), queue);
-    let entity = sys.fair.entities.push(Entity { parent: sys.owner_of(new.group, new.cpu), ..e });
+    let mut e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), queue, &sys.fixed.history);
+    e.parent = sys.owner_of(new.group, new.cpu);
+    let entity = sys.fair.entities.push(e);
     sys.parked.push(Parked::default());
     sys.tasks.push(Task {
         name: new.name,

@@ -181,7 +181,7 @@ mod tests {
                 let task = starter(sys, Attr::nice(19), ROOT_GROUP);
                 let queue = CfsRqId(CPU.0);
                 assert_eq!(
-                    (sys.entity(task).avg.load_avg, sys.fair.queues[queue].load_weight),
+                    (sys.entity(task).avg.load_avg, sys.fair.queues[queue].load_weight()),
                     (load, 15),
                     "{version}"
                 );

@@ -120,10 +120,10 @@ fn a_new_weight_is_a_new_load_at_once_since_4_15() {
     for (version, after) in [("v4.5", 1024), ("v6.5", 335)] {
         with_system(version, |sys| {
             let task = born(sys, CpuId(1));
-            sys.tasks[task].attr = Attr::nice(5);
-            sys.prio_changed(task);
+            let old = std::mem::replace(&mut sys.tasks[task].attr, Attr::nice(5));
+            sys.prio_changed(task, old);
             assert_eq!(
-                (sys.load_now(CpuId(1)), sys.fair.queues[CfsRqId(1)].load_weight),
+                (sys.load_now(CpuId(1)), sys.fair.queues[CfsRqId(1)].load_weight()),
                 (after, 335),
                 "{version}"
             );
@@ -137,10 +137,10 @@ fn a_new_weight_of_a_sleeping_task_is_its_queues_load_at_once_too() {
         with_system(version, |sys| {
             let (task, queue) = (born(sys, CpuId(1)), CfsRqId(1));
             sys.deactivate_task(task, Dequeue::Sleep);
-            sys.tasks[task].attr = Attr::nice(5);
-            sys.prio_changed(task);
+            let old = std::mem::replace(&mut sys.tasks[task].attr, Attr::nice(5));
+            sys.prio_changed(task, old);
             let q = &sys.fair.queues[queue];
-            assert_eq!((q.avg.load_avg, q.load_weight), (after, 0), "{version}");
+            assert_eq!((q.avg.load_avg, q.load_weight()), (after, 0), "{version}");
         });
     }
 }

@@ -24,8 +24,10 @@ use schedlab_world::preempt::Point;
 use schedlab_world::words::UserMemory;
 use std::collections::BTreeMap;
 
-/// The kernel's clock when the machine has booted, ns.
-pub const BOOTED_AT: u64 = 10_000_000_000;
+/// The kernel's clock when the run begins, ns: a tick at any HZ, and the beginning of a period of load averages (2^20
+/// ns), as time 0 is by our rules. Else the averages of both would differ by a part of a period.
+const BEGINS_AT: u64 = 81_920_000_000;
+const _: () = assert!(BEGINS_AT.is_multiple_of(1 << 20) && BEGINS_AT.is_multiple_of(10_000_000));
 /// How long it rests before the run, ns, at least: idle CPUs stop their ticks, and what the boot has left is done.
 const REST_NS: u64 = 1_000_000_000;
 
@@ -113,9 +115,14 @@ pub fn first_due_ns(nr_cpus: usize) -> u64 {
 }
 
 /// How long a machine rests, ns. A pass at [`first_due_ns`] that finds nothing to move doubles the intervals; they have
-/// passed once more at the end.
+/// passed half-way, and once more at the end.
 pub fn rest_ns(nr_cpus: usize) -> u64 {
     REST_NS.max(4 * first_due_ns(nr_cpus))
+}
+
+/// The kernel's clock when the machine has booted, ns.
+pub fn booted_at_ns(nr_cpus: usize) -> u64 {
+    BEGINS_AT - rest_ns(nr_cpus)
 }
 
 impl<'s> Board<'s> {
@@ -135,7 +142,7 @@ impl<'s> Board<'s> {
         };
         Board {
             now: 0,
-            epoch: BOOTED_AT,
+            epoch: booted_at_ns(n),
             watched: false,
             machine,
             kernel,

@@ -1,7 +1,7 @@
 //! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
 
 use crate::blocks::Blocks;
-use crate::board::{Accounts, BOOTED_AT, Board, first_due_ns, rest_ns};
+use crate::board::{Accounts, Board, booted_at_ns, first_due_ns, rest_ns};
 use crate::charge::{self, Prices};
 use crate::cpu::{Current, Next};
 use crate::kernel::{Debug, Kernel};
@@ -131,7 +131,8 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         }
         None => machine,
     };
-    let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT, &mut debug)?;
+    let mut kernel =
+        Kernel::boot(object, machine, seed, booted_at_ns(machine.topology.nr_cpus()), &mut debug)?;
     settings.iter().try_for_each(|s| set(&mut kernel, s))?;
     let preempt = settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(preempt);
     if let Some(plain) = plain {
@@ -177,8 +178,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
 /// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
 /// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Once its domains are
 /// due, each balances them with nothing to move, as it has on a machine that was up for long: intervals are long,
-/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Nobody watches, and time begins anew
-/// afterwards.
+/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Each balances once more half-way: what the boot
+/// has left in the averages of its queues, by which new tasks are judged, has decayed by then. Nobody watches, and time
+/// begins anew afterwards.
 fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     for cpu in board.cpus.ids() {
         board.enter(cpu);
@@ -192,12 +194,14 @@ fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     board.alive = 1;
     let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
     let (due, end) = (first_due_ns(board.nr_cpus()), rest_ns(board.nr_cpus()));
-    drive(board, seed, &Clock { end: due, stop: None, progress: None }, nothing)?;
-    board.now = due;
-    for cpu in board.cpus.ids() {
-        board.enter(cpu);
-        board.kernel.image().irq_idle_tick();
-        board.settle_after(cpu);
+    for at in [due, end / 2] {
+        drive(board, seed, &Clock { end: at, stop: None, progress: None }, nothing)?;
+        board.now = at;
+        for cpu in board.cpus.ids() {
+            board.enter(cpu);
+            board.kernel.image().irq_idle_tick();
+            board.settle_after(cpu);
+        }
     }
     drive(board, seed, &Clock { end, stop: None, progress: None }, nothing)?;
     board.cpus.ids().for_each(|cpu| board.cpus[cpu].shift(end));

@@ -137,9 +137,12 @@ mechanisms! {
         dequeued_curr_ignored: [since("4.9")], "update_min_vruntime()", Source("4.4 to 4.15; 4.9 is from memory"),
             with "min_vruntime leaves the running entity out once it is dequeued."
             without "min_vruntime counts the running entity even while it is being dequeued."
-        slice_by_inverse: [since("5.10")], "__calc_delta(), __update_inv_weight()", Source("5.10, 6.1.192; older releases divide so, too: profiles before 5.10 keep the exact quotient"),
-            with "A task's share of the period is counted with the queue's inverse weight of 32 bits, rounded down: three equal tasks get 3,999,999 ns of 12 ms, which a tick at 4 ms ends."
-            without "A task's share of the period is the exact quotient."
+        same_prio_stays in "relative-before-min": [since("5.10")], "__sched_setscheduler(), DEQUEUE_MOVE", Source("5.10.262, 6.1.192; the release is that of the oldest source read"),
+            with "A queued task that gets another policy and keeps its nice value keeps its place."
+            without "A queued task that gets another policy falls behind by what min_vruntime moves without it."
+        delta_by_inverse: [between("5.10", "7.3")], "__calc_delta(), __update_inv_weight()", Source("5.10.262, 6.1.192 and 6.12.117 have it, 7.3.4 has it not; older releases have it, too: profiles before 5.10 keep the quotient"),
+            with "Virtual time, and before 6.6 a task's share of the period, is counted with the inverse of a whole weight in 32 bits, rounded down: three equal tasks get 3,999,999 ns of 12 ms, which a tick at 4 ms ends."
+            without "Virtual time is the quotient by a weight 1024 times as fine; a task's share of the period is the quotient, too."
         idle_credit_small: [since("5.16")], "place_entity()", Source("5.10.262 has it not, 6.1.192 has it; 5.16 is from memory"),
             with "A SCHED_IDLE task that wakes is credited min_granularity at most."
             without "A SCHED_IDLE task that wakes is credited as any other."

@@ -2,7 +2,7 @@
 
 use super::fleet::{self, Fleet};
 use super::queue::{self, Queue};
-use super::subject::{Subject, Verdict, shrink};
+use super::subject::{Subject, shrink};
 use super::{Asks, Function, functions};
 use crate::code::CodeImage;
 use crate::exec::image_process;
@@ -102,7 +102,7 @@ pub fn decide(
 
 /// Two rows of a function as one. Both have all their causes.
 fn together(mut a: DecisionRow, b: DecisionRow) -> DecisionRow {
-    (a.draws, a.same, a.rounded) = (a.draws + b.draws, a.same + b.same, a.rounded + b.rounded);
+    (a.draws, a.same) = (a.draws + b.draws, a.same + b.same);
     for cause in b.causes {
         match a.causes.iter_mut().find(|own| own.needs == cause.needs) {
             Some(own) => own.count += cause.count,
@@ -209,7 +209,6 @@ impl<'a> Both<'a> {
             kernel: job.version.to_string(),
             draws: draws.len() as u64,
             same: 0,
-            rounded: 0,
             causes: Vec::new(),
         };
         let (mut causes, mut differences) = (BTreeMap::<String, Cause>::new(), 0);
@@ -223,16 +222,14 @@ impl<'a> Both<'a> {
                 (set, of) = (Some(next), subject(self.rules));
             }
             let state = of.draw(stream.number(i));
-            match judged(&of, &mut self.code, &state)? {
-                Verdict::Same => row.same += 1,
-                Verdict::Rounded => row.rounded += 1,
-                Verdict::Differs => {
-                    differences += 1;
-                    if differences <= MOST_SHRUNK {
-                        let cause = self.cause(&of, state)?;
-                        causes.entry(cause.needs.clone()).or_insert(cause).count += 1;
-                    }
-                }
+            if !differs(&of, &mut self.code, &state)? {
+                row.same += 1;
+                continue;
+            }
+            differences += 1;
+            if differences <= MOST_SHRUNK {
+                let cause = self.cause(&of, state)?;
+                causes.entry(cause.needs.clone()).or_insert(cause).count += 1;
             }
         }
         row.causes = causes.into_values().collect();
@@ -243,12 +240,11 @@ impl<'a> Both<'a> {
     fn cause<S: Subject>(&mut self, of: &S, state: S::State) -> Result<Cause> {
         let mut failed = None;
         let code = &mut self.code;
-        let small = shrink(of, state, &mut |s| match judged(of, code, s) {
-            Ok(verdict) => verdict == Verdict::Differs,
-            Err(e) => {
+        let small = shrink(of, state, &mut |s| {
+            differs(of, code, s).unwrap_or_else(|e| {
                 failed = Some(e);
                 false
-            }
+            })
         });
         failed.map_or(Ok(()), Err)?;
         let by_code = of.by_code(code, &small)?;
@@ -273,8 +269,6 @@ impl<'a> Both<'a> {
     }
 }
 
-fn judged<S: Subject>(of: &S, code: &mut Code, s: &S::State) -> Result<Verdict> {
-    let by_code = of.by_code(code, s)?;
-    let (by_rules, _) = of.by_rules(s);
-    Ok(of.judge(s, &by_code, &by_rules))
+fn differs<S: Subject>(of: &S, code: &mut Code, s: &S::State) -> Result<bool> {
+    Ok(of.by_code(code, s)? != of.by_rules(s).0)
 }

@@ -4,15 +4,6 @@ use schedlab_base::Result;
 use schedlab_base::random::Stream;
 use schedlab_transplant::Kernel as Code;
 
-/// How two answers compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Same,
-    /// The difference is as small as rounding.
-    Rounded,
-    Differs,
-}
-
 /// One function, with all that its states depend on.
 pub trait Subject {
     type State: Clone + PartialEq;
@@ -27,7 +18,6 @@ pub trait Subject {
     fn by_code(&self, code: &mut Code, s: &Self::State) -> Result<Self::Answer>;
     /// The answer of our rules, and why; empty where they give no reason.
     fn by_rules(&self, s: &Self::State) -> (Self::Answer, String);
-    fn judge(&self, s: &Self::State, code: &Self::Answer, rules: &Self::Answer) -> Verdict;
     /// States that are simpler by one step, the largest steps first.
     fn simpler(&self, s: &Self::State) -> Vec<Self::State>;
     /// What a smallest state must have: its cause, as far as parts of a state say it.

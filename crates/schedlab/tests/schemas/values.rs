@@ -61,7 +61,6 @@ fn decisions() -> Decisions {
         kernel: "v6.1.192".to_owned(),
         draws: 100,
         same: 98,
-        rounded: 1,
         causes: vec![cause],
     };
     Decisions { rows: vec![row], passed: false }

@@ -63,9 +63,9 @@ impl System<'_> {
         let share = self.util_share(self.fair.queues[queue].cpu);
         let q = &mut self.fair.queues[queue];
         let share = if q.curr.is_some() { share } else { 0 };
-        let ended = q.avg.update_by(now, q.load_weight, u64::from(q.h_nr_running), share);
+        let ended = q.avg.update_by(now, q.load_weight(), u64::from(q.h_nr_running), share);
         if sums {
-            q.runnable.update_by(now, q.load_weight, u64::from(q.h_nr_running), share);
+            q.runnable.update_by(now, q.load_weight(), u64::from(q.h_nr_running), share);
         }
         if ended || gone {
             self.contribute(queue);
@@ -115,7 +115,7 @@ impl System<'_> {
             return self.fixed.history.attached_load_unlisted;
         }
         let q = &self.fair.queues[queue];
-        self.fair.group_rqs[queue].listed = q.load_weight > 0 || q.avg.load_sum > 0 || q.avg.util_sum > 0;
+        self.fair.group_rqs[queue].listed = q.load_fine > 0 || q.avg.load_sum > 0 || q.avg.util_sum > 0;
         false
     }
 
@@ -222,14 +222,14 @@ impl System<'_> {
         let keeps = self.is_divided(entity).then(|| self.fair.entities[entity].line_fine);
         let e = &mut self.fair.entities[entity];
         let q = &mut self.fair.queues[e.cfs_rq];
-        let (before, old) = (e.avg, e.weight);
+        let (before, old, old_fine) = (e.avg, e.weight, e.fine_weight);
         e.set_weight(fine);
         if let Some(fine) = keeps {
             e.set_line_weight(fine);
         }
         let weight = e.weight;
         if on_rq {
-            q.load_weight = q.load_weight - old + weight;
+            q.load_fine = q.load_fine - old_fine + e.fine_weight;
         }
         if !at_once {
             return;

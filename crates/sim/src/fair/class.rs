@@ -12,6 +12,7 @@ use super::runqueue::{CfsRq, CfsRqId};
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
 use schedlab_base::{CpuId, GroupId, TaskId};
+use schedlab_kernel::Attr;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
 use std::marker::PhantomData;
@@ -81,7 +82,7 @@ impl<R: FairRules> SchedClass for Fair<R> {
             let queue = sys.fair.entities[entity].cfs_rq;
             if leaves {
                 let left = R::dequeue_entity(sys, entity, why);
-                leaves = left && sys.fair.queues[queue].load_weight == 0;
+                leaves = left && sys.fair.queues[queue].load_fine == 0;
                 if left && !leaves && asked != Dequeue::Move && !sys.is_below_throttled(queue) {
                     R::note_group_stays(sys, queue);
                 }
@@ -211,10 +212,11 @@ impl<R: FairRules> SchedClass for Fair<R> {
         invariants::walk::<R>(sys, cpu)
     }
 
-    fn prio_changed(sys: &mut System<'_>, task: TaskId) {
-        let (entity, weight) = (sys.tasks[task].entity, sys.tasks[task].attr.weight(&sys.fixed.history));
+    fn prio_changed(sys: &mut System<'_>, task: TaskId, old: Attr) {
+        let (entity, attr) = (sys.tasks[task].entity, sys.tasks[task].attr);
+        let weight = attr.weight(&sys.fixed.history);
         if sys.fair.entities[entity].on_rq {
-            R::requeue(sys, entity);
+            R::requeue(sys, entity, attr.nice != old.nice);
         }
         Fair::<R>::reweight(sys, entity, weight * FINE);
     }
@@ -298,7 +300,7 @@ impl System<'_> {
     #[inline]
     pub(super) fn weight_unit(&self, queue: CfsRqId, joins: u64) -> u64 {
         if self.fixed.history.vruntime_by_share {
-            self.fair.queues[queue].load_weight + joins
+            self.fair.queues[queue].load_weight() + joins
         } else {
             NICE_0_WEIGHT
         }

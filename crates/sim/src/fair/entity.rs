@@ -2,13 +2,18 @@
 
 use super::group::shares::FINE;
 use super::runqueue::CfsRqId;
+use super::slope::{Bearer, Slope, whole};
 use crate::pelt::Pelt;
 use crate::util_est::UtilEst;
 use schedlab_base::{Id, TaskId};
-use schedlab_kernel::policy::NICE_0_WEIGHT;
+use schedlab_kernel::History;
 
-/// The least weight of a group's entity (`scale_load_down`).
-const LEAST_WEIGHT: u64 = 2;
+/// The weight of a group's entity until its shares are divided, 1024 times as fine.
+const LEAST_WEIGHT: u64 = 2 * FINE;
+
+/// Where a group's entities begin, virtual ns: far behind a queue whose CPU has run for long, as all have at time 0.
+/// Profiles before 5.10 keep 0, so that a group's first task has less than a sleeper's credit there.
+const GROUP_VRUNTIME: i64 = -1_000_000_000;
 
 /// An entity's place in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,6 +43,10 @@ pub struct Entity {
     pub line_weight: u64,
     /// The same 1024 times as fine.
     pub line_fine: u64,
+    /// The virtual time of `line_fine`.
+    pub slope: Slope,
+    /// Whether it is by the weight's inverse.
+    by_inverse: bool,
     /// Whether it is on its cfs_rq (queued or running).
     pub on_rq: bool,
     /// Start of the running time that is not yet accounted, ns.
@@ -74,13 +83,15 @@ pub struct Entity {
 
 impl Entity {
     /// A task's entity on a queue.
-    pub fn of_task(task: TaskId, weight: u64, cfs_rq: CfsRqId) -> Entity {
-        Entity {
+    pub fn of_task(task: TaskId, weight: u64, cfs_rq: CfsRqId, history: &History) -> Entity {
+        let mut e = Entity {
             vruntime: 0,
             weight,
             fine_weight: weight * FINE,
             line_weight: weight,
             line_fine: weight * FINE,
+            slope: Slope::exact(weight * FINE),
+            by_inverse: history.delta_by_inverse,
             on_rq: false,
             exec_start: 0,
             sum_exec: 0,
@@ -97,23 +108,31 @@ impl Entity {
             task: Some(task),
             avg: Pelt::default(),
             est: UtilEst::default(),
-        }
+        };
+        e.set_weight(weight * FINE);
+        e
     }
     /// A group's entity on the queue `on`, for the group's queue `below`; `parent` is the entity one level up.
-    pub fn of_group(below: CfsRqId, on: CfsRqId, parent: Option<EntityId>) -> Entity {
-        let of_task = Entity::of_task(TaskId(0), LEAST_WEIGHT, on);
-        Entity { my_q: Some(below), parent, task: None, ..of_task }
+    pub fn of_group(below: CfsRqId, on: CfsRqId, parent: Option<EntityId>, history: &History) -> Entity {
+        let of_task = Entity::of_task(TaskId(0), 0, on, history);
+        let vruntime = if history.same_prio_stays { GROUP_VRUNTIME } else { 0 };
+        let mut e = Entity { vruntime, my_q: Some(below), parent, task: None, ..of_task };
+        e.set_weight(LEAST_WEIGHT);
+        e
     }
     /// Gives it another weight.
     pub fn set_weight(&mut self, fine: u64) {
         self.fine_weight = fine;
-        self.weight = (fine / FINE).max(if self.my_q.is_some() { LEAST_WEIGHT } else { 0 });
+        self.weight = whole(fine);
         (self.line_fine, self.line_weight) = (self.fine_weight, self.weight);
+        let bearer = if self.my_q.is_some() { Bearer::Group } else { Bearer::Task };
+        self.slope = if self.by_inverse { Slope::by_inverse(fine, bearer) } else { Slope::exact(fine) };
     }
     /// Gives it another weight on its timeline.
     pub fn set_line_weight(&mut self, fine: u64) {
         self.line_fine = fine;
-        self.line_weight = (fine / FINE).max(LEAST_WEIGHT);
+        self.line_weight = whole(fine);
+        self.slope = Slope::exact(fine);
     }
     /// Charges it up to `clock`; returns the time since its last charge, ns. Interrupts are charged to the interrupted
     /// task, as by 2.6.30's only clock and by later kernels without IRQ_TIME_ACCOUNTING.
@@ -121,12 +140,7 @@ impl Entity {
     pub fn charge(&mut self, clock: u64, unit: u64) -> u64 {
         let delta = self.charge_time(clock);
         if delta > 0 {
-            let virtual_ns = match self.my_q {
-                None if self.line_fine == self.fine_weight => virtual_time_in(delta, self.weight, unit),
-                None => virtual_time_in(delta, self.line_fine, unit * FINE),
-                Some(_) => virtual_time_in(delta, self.fine_weight, unit * FINE),
-            };
-            self.vruntime += virtual_ns as i64;
+            self.vruntime += self.slope.virtual_ns_in(delta, unit) as i64;
         }
         delta
     }
@@ -147,30 +161,21 @@ impl Entity {
     }
 }
 
-/// Real time as this weight's virtual time: `delta * 1024 / weight`.
-#[inline]
-pub fn virtual_time(delta_ns: u64, weight: u64) -> u64 {
-    virtual_time_in(delta_ns, weight, NICE_0_WEIGHT)
-}
-
-/// Real time as this weight's virtual time: `delta * unit / weight`. `unit` is the weight that ages with the clock.
-#[inline]
-pub fn virtual_time_in(delta_ns: u64, weight: u64, unit: u64) -> u64 {
-    if weight == unit {
-        delta_ns
-    } else {
-        (u128::from(delta_ns) * u128::from(unit) / u128::from(weight)) as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::virtual_time;
+    use super::*;
+    use schedlab_base::Version;
 
     #[test]
-    fn a_heavier_entity_ages_slower() {
-        assert_eq!(virtual_time(1_000_000, 1024), 1_000_000);
-        assert_eq!(virtual_time(1_000_000, 2048), 500_000);
-        assert_eq!(virtual_time(1_000_000, 15), 68_266_666);
+    fn virtual_time_is_by_the_inverse_of_the_weight_from_5_10_to_7_2() {
+        for (version, vruntime) in [
+            (Version::new(4, 19), 93_090_909),
+            (Version::new(6, 1), 93_090_908),
+            (Version::new(7, 3), 93_090_909),
+        ] {
+            let mut e = Entity::of_task(TaskId(0), 110, CfsRqId(0), &History::of(version));
+            e.charge(10_000_000, 1024);
+            assert_eq!(e.vruntime, vruntime, "{version}");
+        }
     }
 }

@@ -16,9 +16,9 @@ pub(super) fn walk<R: FairRules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32
         }
         let nr = queued.len() as u32 + u32::from(curr.is_some());
         let weight: u64 =
-            queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.fair.entities[e].weight).sum();
-        if (nr, weight) != (q.nr_running, q.load_weight) {
-            let (n, w) = (q.nr_running, q.load_weight);
+            queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.fair.entities[e].fine_weight).sum();
+        if (nr, weight) != (q.nr_running, q.load_fine) {
+            let (n, w) = (q.nr_running, q.load_fine);
             return Err(format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"));
         }
         let of = |e: EntityId| match (sys.fair.entities[e].my_q, sys.fair.entities[e].delayed) {

@@ -20,6 +20,7 @@ mod invariants;
 pub mod oracle;
 pub(crate) mod rules;
 pub mod runqueue;
+pub(crate) mod slope;
 pub mod state;
 
 pub(crate) use cfs::Cfs;

@@ -1,11 +1,12 @@
 //! A cfs_rq: entities in vruntime order, the current one kept outside, min_vruntime, buddies (kernels 3.4 to 6.5).
 //!
 //! The order is a vector sorted by descending (vruntime, arrival), so that the leftmost entity is the last element:
-//! picking pops. Invariants: sorted; `nr_running` and `load_weight` count queued entities and the current one while it
+//! picking pops. Invariants: sorted; `nr_running` and `load_fine` count queued entities and the current one while it
 //! is `on_rq`; `min_vruntime` never falls.
 
 use super::eevdf::timeline::Timeline;
 use super::entity::EntityId;
+use super::slope::whole;
 use crate::pelt::Pelt;
 use schedlab_base::{CpuId, Id};
 use std::mem::offset_of;
@@ -61,8 +62,8 @@ pub struct CfsRq {
     /// SCHED_IDLE tasks on the queue and below, and tasks of idle groups below (`h_nr_idle`, earlier
     /// `idle_h_nr_running`).
     pub h_nr_idle: u32,
-    /// Sum of the weights of entities on the queue.
-    pub load_weight: u64,
+    /// Sum of the weights of entities on the queue, 1024 times as fine (`load.weight`).
+    pub load_fine: u64,
     /// Buddy to run next.
     pub next: Option<EntityId>,
     /// Buddy that was preempted last.
@@ -91,7 +92,7 @@ impl CfsRq {
             h_nr_queued: 0,
             h_nr_running: 0,
             h_nr_idle: 0,
-            load_weight: 0,
+            load_fine: 0,
             next: None,
             last: None,
             skip: None,
@@ -103,6 +104,12 @@ impl CfsRq {
             order: Vec::with_capacity(16),
             arrivals: 0,
         }
+    }
+
+    /// The sum of its weights, 1024 at nice 0.
+    #[inline]
+    pub fn load_weight(&self) -> u64 {
+        whole(self.load_fine)
     }
 
     /// Puts an entity in order.

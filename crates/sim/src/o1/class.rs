@@ -13,7 +13,7 @@ use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
 use crate::task::{Class, TaskState, UserOp};
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::Policy;
+use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::SwitchReason;
 use schedlab_workload::ChannelKind;
 
@@ -196,7 +196,7 @@ impl SchedClass for O1 {
         of_parent.avg_ns = after_exit(of_parent.avg_ns, own.avg_ns);
     }
 
-    fn prio_changed(sys: &mut System<'_>, task: TaskId) {
+    fn prio_changed(sys: &mut System<'_>, task: TaskId, _old: Attr) {
         let cpu = sys.tasks[task].cpu;
         let (static_prio, scale) = (sys.o1_static_prio(task), sys.o1_scale());
         let expired = sys.o1_remove(cpu, task);

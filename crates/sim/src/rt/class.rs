@@ -5,7 +5,7 @@ use crate::class::{Arrival, Dequeue, Enqueue, SchedClass, Select};
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::Policy;
+use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::SwitchReason;
 
 impl SchedClass for Rt {
@@ -145,7 +145,7 @@ impl SchedClass for Rt {
     fn task_dead(_sys: &mut System<'_>, _task: TaskId) {}
 
     /// If the running task has become less important than a waiting one, here or elsewhere, it gives way.
-    fn prio_changed(sys: &mut System<'_>, task: TaskId) {
+    fn prio_changed(sys: &mut System<'_>, task: TaskId, _old: Attr) {
         let cpu = sys.tasks[task].cpu;
         let (old, new) = (sys.rt.rqs[cpu].array.remove(task), Rank::of(sys.tasks[task].attr));
         sys.rt.rqs[cpu].array.insert(new, task, old < new);

@@ -19,6 +19,20 @@ extern void softirq_init(void);
 extern void hrtimers_init(void);
 extern void call_function_init(void);
 
+/*
+ * CFS: the CPUs have run for a second. Else a group would be new where it is on a machine that was up for long far
+ * behind: its entities begin at 0, and a queue that was never used at -2^20 ns.
+ */
+static void queues_were_used(void)
+{
+#ifdef HAVE_LAST_BUDDY
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		cpu_rq(cpu)->cfs.min_vruntime = NSEC_PER_SEC;
+#endif
+}
+
 static void initcalls(initcall_t *from, initcall_t *to)
 {
 	for (; from < to; from++)
@@ -97,6 +111,7 @@ int img_boot(const struct img_machine *machine)
 	init_cpu_present(cpu_possible_mask);
 	img_groups_init();
 	sched_init();
+	queues_were_used();
 	img_tasks_weigh();
 	tick_init();
 	timers();

@@ -5,7 +5,7 @@ pub mod facts;
 mod shrink;
 mod words;
 
-use super::subject::{Subject, Verdict};
+use super::subject::Subject;
 use facts::Facts;
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
@@ -36,9 +36,6 @@ impl Subject for Fleet<'_> {
     }
     fn by_rules(&self, s: &AskedFleet) -> (FleetAnswer, String) {
         fleet::answer(self.machine, &self.rules, s, self.question)
-    }
-    fn judge(&self, _: &AskedFleet, code: &FleetAnswer, rules: &FleetAnswer) -> Verdict {
-        if code == rules { Verdict::Same } else { Verdict::Differs }
     }
     fn simpler(&self, s: &AskedFleet) -> Vec<AskedFleet> {
         shrink::simpler(s, self.facts, self.question)

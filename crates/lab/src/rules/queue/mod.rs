@@ -1,11 +1,10 @@
 //! Questions about one runqueue.
 
 pub mod draw;
-mod judge;
 mod shrink;
 mod words;
 
-use super::subject::{Subject, Verdict};
+use super::subject::Subject;
 use draw::Facts;
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
@@ -35,9 +34,6 @@ impl Subject for Queue<'_> {
     }
     fn by_rules(&self, s: &AskedQueue) -> (QueueAnswer, String) {
         (queue::answer(self.machine, &self.rules, s, self.question), String::new())
-    }
-    fn judge(&self, s: &AskedQueue, code: &QueueAnswer, rules: &QueueAnswer) -> Verdict {
-        judge::judge(s, &self.facts, *code, *rules, &mut |s| self.by_rules(s).0)
     }
     fn simpler(&self, s: &AskedQueue) -> Vec<AskedQueue> {
         shrink::simpler(s, self.question)

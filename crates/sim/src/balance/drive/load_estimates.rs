@@ -28,7 +28,7 @@ impl System<'_> {
             () if history.o1 => self.o1_load(cpu),
             () if history.runnable_load => q.runnable.load_avg,
             () if history.per_entity_load => q.avg.load_avg,
-            () => q.load_weight,
+            () => q.load_weight(),
         }
     }
     /// Low estimate of a CPU's load, for a source.

@@ -54,8 +54,8 @@ impl FairRules for Cfs {
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
         sys.cfs_wakeup_preempt(cpu, curr, wakee)
     }
-    fn requeue(sys: &mut System<'_>, entity: EntityId) {
-        sys.cfs_requeue(entity);
+    fn requeue(sys: &mut System<'_>, entity: EntityId, moves: bool) {
+        sys.cfs_requeue(entity, moves);
     }
     fn place_new(sys: &mut System<'_>, entity: EntityId) {
         sys.cfs_place_new(entity);
@@ -161,7 +161,7 @@ impl System<'_> {
 
     pub(in crate::fair) fn candidate(&self, entity: EntityId) -> pick::Candidate {
         let e = &self.fair.entities[entity];
-        pick::Candidate { entity, vruntime: e.vruntime, weight: e.weight }
+        pick::Candidate { entity, vruntime: e.vruntime, slope: e.slope }
     }
 
     /// `pick_next_entity`: the leftmost, unless a buddy is near enough.
@@ -252,8 +252,8 @@ impl System<'_> {
         let queue = self.fair.entities[w].cfs_rq;
         Cfs::update_curr(self, queue);
         let (cv, wv) = (self.fair.entities[c].vruntime, self.fair.entities[w].vruntime);
-        let weight = self.fair.entities[w].weight;
-        if preempt::behind(cv, wv, weight, self.fixed.gran.wakeup_ns) != preempt::Behind::Yes {
+        let slope = self.fair.entities[w].slope;
+        if preempt::behind(cv, wv, slope, self.fixed.gran.wakeup_ns) != preempt::Behind::Yes {
             return false;
         }
         self.set_next_buddy(w);

@@ -2,13 +2,14 @@
 
 use super::preempt::{Behind, behind};
 use crate::fair::entity::EntityId;
+use crate::fair::slope::Slope;
 
 /// The facts about an entity that picking uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     pub entity: EntityId,
     pub vruntime: i64,
-    pub weight: u64,
+    pub slope: Slope,
 }
 
 /// The candidates of a pick; absent buddies are `None`.
@@ -31,7 +32,7 @@ pub struct PickFacts {
 /// The entity to run: `next` before `last` before leftmost, a buddy only while it is within the wakeup granularity.
 pub fn pick(f: PickFacts) -> EntityId {
     let near = |c: &Candidate, left: Candidate| {
-        behind(c.vruntime, left.vruntime, left.weight, f.wakeup_granularity_ns) != Behind::Yes
+        behind(c.vruntime, left.vruntime, left.slope, f.wakeup_granularity_ns) != Behind::Yes
     };
     let mut chosen = f.left;
     if f.skip == Some(f.left.entity)
@@ -45,9 +46,10 @@ pub fn pick(f: PickFacts) -> EntityId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fair::group::shares::FINE;
 
     fn at(e: u32, vruntime: i64) -> Candidate {
-        Candidate { entity: EntityId(e), vruntime, weight: 1024 }
+        Candidate { entity: EntityId(e), vruntime, slope: Slope::exact(1024 * FINE) }
     }
 
     fn facts() -> PickFacts {

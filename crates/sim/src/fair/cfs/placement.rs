@@ -4,7 +4,7 @@
 //! without) to the left of min_vruntime. It never starts to the left of its own vruntime, so credit is capped and never
 //! accumulates. Before 2.6.39 NEW_FAIR_SLEEPERS may be switched off: the sleeper then starts at min_vruntime.
 
-use crate::fair::entity::virtual_time_in;
+use crate::fair::slope::Slope;
 
 /// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +17,9 @@ pub struct PlacementFacts {
     pub latency_ns: u64,
     /// Sleepers get a credit (NEW_FAIR_SLEEPERS, before 2.6.39).
     pub credited: bool,
-    /// The weight whose virtual time counts the credit (NORMALIZED_SLEEPER, before 2.6.35); `None` for real time.
-    pub normalized: Option<(u64, u64)>,
+    /// The weight whose virtual time counts the credit, and its unit (NORMALIZED_SLEEPER, before 2.6.35); `None` for
+    /// real time.
+    pub normalized: Option<(Slope, u64)>,
     /// GENTLE_FAIR_SLEEPERS.
     pub gentle: bool,
     /// The entity is idle-policy: its credit is `min_granularity_ns` (6.1), else `None`.
@@ -31,7 +32,7 @@ pub fn wakeup(f: PlacementFacts) -> i64 {
         return f.own_vruntime.max(f.min_vruntime);
     }
     let whole = f.idle_threshold_ns.unwrap_or(f.latency_ns);
-    let whole = f.normalized.map_or(whole, |(weight, unit)| virtual_time_in(whole, weight, unit));
+    let whole = f.normalized.map_or(whole, |(slope, unit)| slope.virtual_ns_in(whole, unit));
     let credit = if f.gentle { whole / 2 } else { whole };
     f.own_vruntime.max(f.min_vruntime - credit as i64)
 }
@@ -44,6 +45,7 @@ pub fn initial(f: PlacementFacts, vslice_ns: u64, start_debit: bool) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fair::group::shares::FINE;
 
     const MS: i64 = 1_000_000;
     const F: PlacementFacts = PlacementFacts {
@@ -76,7 +78,13 @@ mod tests {
 
     #[test]
     fn a_normalized_credit_is_smaller_for_the_heavy() {
-        let of = |weight| wakeup(PlacementFacts { gentle: false, normalized: Some((weight, 1024)), ..F });
+        let of = |weight: u64| {
+            wakeup(PlacementFacts {
+                gentle: false,
+                normalized: Some((Slope::exact(weight * FINE), 1024)),
+                ..F
+            })
+        };
         assert_eq!([of(1024), of(2048), of(512)], [76 * MS, 88 * MS, 52 * MS]);
     }
 

@@ -3,7 +3,7 @@
 //! The granularity is scaled by the *wakee's* weight, so a heavy wakee (or group) preempts sooner. Only the wakee's
 //! policy matters: making the running task SCHED_BATCH does not protect it.
 
-use crate::fair::entity::virtual_time;
+use crate::fair::slope::Slope;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
 /// The outcome of a comparison.
@@ -19,13 +19,8 @@ pub enum Behind {
 
 /// Compares `curr` with `wakee`: yes iff `curr - wakee` exceeds the granularity in the wakee's virtual time.
 #[inline]
-pub fn behind(
-    curr_vruntime: i64,
-    wakee_vruntime: i64,
-    wakee_weight: u64,
-    wakeup_granularity_ns: u64,
-) -> Behind {
-    by_distance(curr_vruntime, wakee_vruntime, virtual_time(wakeup_granularity_ns, wakee_weight))
+pub fn behind(curr_vruntime: i64, wakee_vruntime: i64, wakee: Slope, wakeup_granularity_ns: u64) -> Behind {
+    by_distance(curr_vruntime, wakee_vruntime, wakee.virtual_ns(wakeup_granularity_ns))
 }
 
 /// The same against a granularity in virtual ns.
@@ -66,21 +61,26 @@ pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet) -> ByPolicy 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fair::group::shares::FINE;
     use schedlab_base::Version;
 
     const GRAN: u64 = 4_000_000;
 
+    fn of(weight: u64) -> Slope {
+        Slope::exact(weight * FINE)
+    }
+
     #[test]
     fn the_granularity_must_be_exceeded() {
-        assert_eq!(behind(4_000_000, 0, 1024, GRAN), Behind::Close);
-        assert_eq!(behind(4_000_001, 0, 1024, GRAN), Behind::Yes);
-        assert_eq!(behind(0, 0, 1024, GRAN), Behind::No);
+        assert_eq!(behind(4_000_000, 0, of(1024), GRAN), Behind::Close);
+        assert_eq!(behind(4_000_001, 0, of(1024), GRAN), Behind::Yes);
+        assert_eq!(behind(0, 0, of(1024), GRAN), Behind::No);
     }
 
     #[test]
     fn the_wakees_weight_scales_it() {
-        assert_eq!(behind(2_000_001, 0, 2048, GRAN), Behind::Yes, "a heavy wakee preempts sooner");
-        assert_eq!(behind(4_000_001, 0, 512, GRAN), Behind::Close);
+        assert_eq!(behind(2_000_001, 0, of(2048), GRAN), Behind::Yes, "a heavy wakee preempts sooner");
+        assert_eq!(behind(4_000_001, 0, of(512), GRAN), Behind::Close);
     }
 
     #[test]

@@ -5,9 +5,10 @@
 use super::{Cfs, Ordered, placement, slice};
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::Fair;
-use crate::fair::entity::{EntityId, virtual_time_in};
+use crate::fair::entity::EntityId;
 use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
+use crate::fair::slope::{share_by_inverse, whole};
 use crate::system::System;
 use schedlab_kernel::Feature;
 
@@ -37,7 +38,7 @@ impl System<'_> {
                 latency_ns: self.fixed.gran.latency_ns,
                 credited: self.has(Feature::NewFairSleepers) || self.fixed.history.credits_sleepers,
                 normalized: (R::NORMALIZES && self.has(Feature::NormalizedSleeper) && !idle)
-                    .then(|| (e.weight, self.weight_unit(queue, e.weight))),
+                    .then(|| (e.slope, self.weight_unit(queue, e.weight))),
                 gentle: self.has(Feature::GentleFairSleepers),
                 idle_threshold_ns: (idle && self.fixed.history.idle_credit_small)
                     .then_some(self.fixed.gran.min_ns),
@@ -48,7 +49,7 @@ impl System<'_> {
         let e = &mut self.fair.entities[entity];
         e.on_rq = true;
         let q = &mut self.fair.queues[queue];
-        q.load_weight += e.weight;
+        q.load_fine += e.fine_weight;
         q.nr_running += 1;
         if sums {
             q.runnable.add(&e.avg);
@@ -91,7 +92,7 @@ impl System<'_> {
             q.remove(entity, e.vruntime);
         }
         e.on_rq = false;
-        q.load_weight -= e.weight;
+        q.load_fine -= e.fine_weight;
         q.nr_running -= 1;
         let curr = q.curr.map(|c| (self.fair.entities[c].on_rq, self.fair.entities[c].vruntime));
         let counted = curr
@@ -110,12 +111,13 @@ impl System<'_> {
     }
 
     /// An entity leaves its queue and comes back to it at once. If it held min_vruntime back, it is behind by the
-    /// amount that min_vruntime moves without it.
-    pub(super) fn cfs_requeue(&mut self, entity: EntityId) {
+    /// amount that min_vruntime moves without it. min_vruntime does not move if the priority stays the same (5.10).
+    pub(super) fn cfs_requeue(&mut self, entity: EntityId, moves: bool) {
         let queue = self.fair.entities[entity].cfs_rq;
         Cfs::update_curr(self, queue);
         self.clear_buddies(entity);
-        if !self.fixed.history.relative_before_min {
+        let history = &self.fixed.history;
+        if !history.relative_before_min || history.same_prio_stays && !moves {
             return;
         }
         let q = &mut self.fair.queues[queue];
@@ -159,8 +161,8 @@ impl System<'_> {
             gentle: false,
             idle_threshold_ns: None,
         };
-        let weight = self.fair.entities[entity].weight;
-        let vslice = virtual_time_in(self.slice_ns(entity), weight, self.weight_unit(queue, weight));
+        let e = &self.fair.entities[entity];
+        let vslice = e.slope.virtual_ns_in(self.slice_ns(entity), self.weight_unit(queue, e.weight));
         self.fair.entities[entity].vruntime =
             placement::initial(facts, vslice, self.has(Feature::StartDebit));
     }
@@ -179,9 +181,10 @@ impl System<'_> {
         let mut level = Some(entity);
         while let Some(at) = level {
             let e = &self.fair.entities[at];
-            let load = self.fair.queues[e.cfs_rq].load_weight + if e.on_rq { 0 } else { e.weight };
-            part = if self.fixed.history.slice_by_inverse {
-                slice::share_by_inverse(part, e.weight, load)
+            let joins = if e.on_rq { 0 } else { e.fine_weight };
+            let load = whole(self.fair.queues[e.cfs_rq].load_fine + joins);
+            part = if self.fixed.history.delta_by_inverse {
+                share_by_inverse(part, e.weight, load)
             } else {
                 slice::share(part, e.weight, load)
             };

@@ -1,8 +1,10 @@
 use crate::class::{Dequeue, Enqueue};
+use crate::run::{NewTask, add};
 use crate::system::System;
-use crate::upkeep_tests::{born, with_system};
-use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::Attr;
+use crate::upkeep_tests::{born, new_hog, with_system};
+use schedlab_base::{CpuId, GroupId, TaskId};
+use schedlab_kernel::{Attr, Policy};
+use schedlab_workload::{GroupDecl, ROOT_GROUP};
 
 #[test]
 fn a_moved_task_takes_no_credit_for_holding_min_vruntime_back() {
@@ -42,6 +44,36 @@ fn new_attributes_put_a_task_that_held_min_vruntime_back_behind_by_as_much() {
         sys.set_attr(cpu, late, Attr { nice: 5, ..Attr::default() });
         assert_eq!(at(sys, late), second, "the other one holds min_vruntime now");
         assert_eq!(sys.fair.queues[queue].leftmost().map(|(e, _)| e), Some(sys.tasks[early].entity));
+    });
+}
+
+#[test]
+fn another_policy_at_the_same_nice_value_leaves_a_task_where_it_is() {
+    for (version, moves) in [("v4.15", true), ("v5.10", false), ("v6.1", false)] {
+        with_system(version, |sys| {
+            let cpu = CpuId(0);
+            let [late, early] = [(); 2].map(|()| born(sys, cpu));
+            let (first, queue) = (sys.entity(early).vruntime, sys.root(cpu));
+            assert!(sys.entity(late).vruntime > first);
+            sys.fair.queues[queue].min_vruntime = first;
+            sys.set_attr(cpu, early, Attr { policy: Policy::Batch, ..Attr::default() });
+            assert_eq!(sys.entity(early).vruntime > first, moves, "{version}");
+        });
+    }
+}
+
+#[test]
+fn a_groups_first_task_has_all_of_a_sleepers_credit() {
+    with_system("v6.1", |sys| {
+        let group =
+            GroupDecl { path: "/a".into(), parent: Some(ROOT_GROUP), shares: 1024, ..GroupDecl::root() };
+        sys.declare_groups(&[GroupDecl::root(), group]);
+        let cpu = CpuId(0);
+        let task = add(sys, NewTask { group: GroupId(1), ..new_hog() });
+        sys.new_task(cpu, task, cpu);
+        let owner = sys.entity(task).parent.expect("the group's entity");
+        let behind = sys.fair.queues[sys.root(cpu)].min_vruntime - sys.fair.entities[owner].vruntime;
+        assert_eq!(behind as u64, sys.fixed.gran.latency_ns / 2);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::fair::cfs::pick::Candidate;
 use crate::fair::cfs::preempt::{Behind, by_distance};
-use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::entity::EntityId;
 
 /// The candidates of a pick.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +22,8 @@ pub struct PickFacts {
 /// 2.6.30: a buddy, if it is no further to the right of the leftmost than the granularity.
 pub fn pick(f: &PickFacts) -> EntityId {
     let near = |buddy: &Candidate| {
-        let weight = if f.asym { f.left.weight } else { buddy.weight };
-        let granularity = virtual_time(f.wakeup_granularity_ns, weight);
+        let slope = if f.asym { f.left.slope } else { buddy.slope };
+        let granularity = slope.virtual_ns(f.wakeup_granularity_ns);
         by_distance(buddy.vruntime, f.left.vruntime, granularity) != Behind::Yes
     };
     f.next.filter(near).or_else(|| f.last.filter(near)).unwrap_or(f.left).entity
@@ -38,9 +38,11 @@ pub fn pair_goes_on(pair_ran_ns: u64, slice_of_next_ns: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fair::group::shares::FINE;
+    use crate::fair::slope::Slope;
 
     fn at(e: u32, vruntime: i64) -> Candidate {
-        Candidate { entity: EntityId(e), vruntime, weight: 1024 }
+        Candidate { entity: EntityId(e), vruntime, slope: Slope::exact(1024 * FINE) }
     }
 
     fn facts() -> PickFacts {
@@ -59,7 +61,7 @@ mod tests {
 
     #[test]
     fn asym_gran_chooses_the_weight_that_counts() {
-        let heavy_left = Candidate { weight: 2048, ..at(1, 0) };
+        let heavy_left = Candidate { slope: Slope::exact(2048 * FINE), ..at(1, 0) };
         let f = PickFacts { left: heavy_left, last: Some(at(3, 60)), ..facts() };
         assert_eq!(pick(&f), EntityId(1), "100 ns are 50 of its own");
         assert_eq!(pick(&PickFacts { asym: false, ..f }), EntityId(3));

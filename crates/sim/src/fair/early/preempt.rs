@@ -7,7 +7,8 @@
 //! wakes others soon preempts soon.
 
 use crate::fair::cfs::preempt::ByPolicy;
-use crate::fair::entity::virtual_time_in;
+use crate::fair::group::shares::FINE;
+use crate::fair::slope::Slope;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
@@ -74,7 +75,7 @@ pub fn granularity(f: &PreemptFacts) -> u64 {
         (true, false) => f.wakee_weight,
         (false, _) => f.curr_weight,
     };
-    virtual_time_in(real, weight, f.unit)
+    Slope::exact(weight * FINE).virtual_ns_in(real, f.unit)
 }
 
 #[cfg(test)]

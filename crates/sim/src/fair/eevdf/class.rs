@@ -10,7 +10,7 @@ use super::queueing::LeaveReason;
 use super::{Eevdf, invariants};
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::Fair;
-use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::entity::EntityId;
 use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
@@ -237,7 +237,7 @@ impl System<'_> {
         protect::ProtectFacts {
             vruntime: e.vruntime,
             deadline: e.deadline,
-            weight: e.line_weight,
+            slope: e.slope,
             slice_ns: e.slice_ns,
             bound_ns: self.fixed.history.protects_shortest.then(bound),
             // Without RUN_TO_PARITY the base slice is the bound, not the shorter slice of a waiting task.
@@ -296,7 +296,7 @@ impl System<'_> {
         if forfeits {
             e.vruntime = e.deadline;
         }
-        e.deadline += virtual_time(e.slice_ns, e.line_weight) as i64;
+        e.deadline += e.slope.virtual_ns(e.slice_ns) as i64;
     }
 
     /// Whether a task just enqueued on `cpu` preempts `curr`.
@@ -405,7 +405,7 @@ impl System<'_> {
         let time = self.fixed.history.short_buddies.then(|| self.average(queue).time());
         let e = &mut self.fair.entities[c];
         let from = time.map_or(e.vruntime, |time| time.min(e.vruntime));
-        e.vprot = protect::shortened(e.vprot, from, e.line_weight, bound);
+        e.vprot = protect::shortened(e.vprot, from, e.slope, bound);
     }
 
     fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> ShortWakee {

@@ -81,11 +81,11 @@ impl System<'_> {
         while let Some(at) = level {
             let e = &self.fair.entities[at];
             let whole = if e.parent.is_some() {
-                self.fair.queues[e.cfs_rq].load_weight.max(1)
+                self.fair.queues[e.cfs_rq].load_fine.max(1)
             } else {
-                NICE_0_WEIGHT
+                NICE_0_WEIGHT * FINE
             };
-            fine = (fine * u128::from(e.fine_weight) / u128::from(whole * FINE)).max(u128::from(LEAST));
+            fine = (fine * u128::from(e.fine_weight) / u128::from(whole)).max(u128::from(LEAST));
             level = e.parent;
         }
         fine as u64
@@ -178,6 +178,26 @@ mod tests {
         with_system("v6.18", |sys| {
             let tasks = four(sys);
             assert_eq!(weights(sys, &tasks), [1024; 4], "in its group a task has its own weight");
+        });
+    }
+
+    #[test]
+    fn deadlines_are_by_fractions_of_a_weight() {
+        with_system("v7.3", |sys| {
+            let tasks = four(sys);
+            let e = sys.entity(tasks[2]);
+            assert_eq!((e.line_weight, e.line_fine), (682, 699_050));
+            let slice = u128::from(e.slice_ns) * (1 << 20) / 699_050;
+            assert_eq!((e.deadline - e.vruntime) as u128, slice);
+        });
+    }
+
+    #[test]
+    fn a_queue_contributes_to_its_group_at_once_and_then_once_a_millisecond() {
+        with_system("v7.3", |sys| {
+            four(sys);
+            let queue = sys.group_queue(GroupId(1), CpuId(0));
+            assert_eq!((sys.fair.groups[GroupId(1)].load, sys.fair.queues[queue].avg.load_avg), (1024, 4096));
         });
     }
 

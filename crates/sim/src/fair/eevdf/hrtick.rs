@@ -10,7 +10,8 @@
 //!   it on. A picked task with others waiting moves it only if its slice ends more than 5 us from the armed time.
 //!   Idling cancels it.
 //!
-//! Not modelled: the interrupt that arms it on another CPU.
+//! Another CPU's timer is armed by an interrupt (`hrtick_csd`). The CPU heeds a lazy request for a switch as that
+//! interrupt ends. Not modelled: the time of the sender.
 
 use crate::fair::entity::Entity;
 use crate::fair::group::shares::FINE;
@@ -51,7 +52,7 @@ impl System<'_> {
             Some(SliceEnd::At(at)) => {
                 self.cpus[cpu].hrtick_at = at;
                 if cpu != self.stepping.acting {
-                    self.touch(cpu);
+                    self.kick(self.stepping.acting, cpu);
                 }
             }
             Some(SliceEnd::Over) => {
@@ -119,10 +120,16 @@ enum SliceEnd {
 mod tests {
     use super::*;
     use crate::fair::runqueue::CfsRqId;
+    use schedlab_base::Version;
+    use schedlab_kernel::History;
+
+    fn of_weight(weight: u64) -> Entity {
+        Entity::of_task(TaskId(0), weight, CfsRqId(0), &History::of(Version::new(7, 3)))
+    }
 
     #[test]
     fn it_ends_with_the_slice_whatever_is_protected() {
-        let mut e = Entity::of_task(TaskId(0), 1024, CfsRqId(0));
+        let mut e = of_weight(1024);
         (e.vruntime, e.vprot, e.deadline) = (0, 1_000_000, 2_000_000);
         assert_eq!(until_deadline_ns(&e), 2_000_000);
         e.set_line_weight(2049 * FINE);
@@ -133,7 +140,7 @@ mod tests {
 
     #[test]
     fn before_7_3_weight_does_not_count_and_a_slice_may_be_over() {
-        let mut e = Entity::of_task(TaskId(0), 2048, CfsRqId(0));
+        let mut e = of_weight(2048);
         (e.deadline, e.slice_ns, e.prev_sum_exec, e.sum_exec) = (2_000_000, 3_000_000, 5_000_000, 6_000_000);
         assert_eq!(left_of_slice_ns(&e), Some(2_000_000));
         e.sum_exec = 8_000_000;

@@ -1,7 +1,5 @@
 //! Lag: the difference from its share that an entity takes along when it leaves a queue (`update_entity_lag`).
 
-use crate::fair::entity::virtual_time;
-
 /// The facts that limit an entity's lag.
 #[derive(Clone, Copy, Debug)]
 pub struct LagLimit {
@@ -14,14 +12,13 @@ pub struct LagLimit {
 }
 
 impl LagLimit {
-    /// The largest lag, in virtual time of an entity of `weight`: two slices or a tick, whichever is more. Since 7.0:
-    /// the queue's longest slice and a tick.
-    pub fn of_weight(self, weight: u64) -> i64 {
-        let real = match self.longest_ns {
+    /// The largest lag, ns of the entity's time: two slices or a tick, whichever is more. Since 7.0: the queue's longest
+    /// slice and a tick.
+    pub fn real_ns(self) -> u64 {
+        match self.longest_ns {
             Some(longest) => longest + self.tick_ns,
             None => (2 * self.slice_ns).max(self.tick_ns),
-        };
-        virtual_time(real, weight) as i64
+        }
     }
 }
 
@@ -44,10 +41,9 @@ mod tests {
     #[test]
     fn the_limit_is_the_kernels_own() {
         let old = LagLimit { slice_ns: 1_400_000, longest_ns: None, tick_ns: 4 * MS };
-        assert_eq!(old.of_weight(1024), 4_000_000, "a tick is more than two slices");
-        assert_eq!(LagLimit { tick_ns: MS, ..old }.of_weight(1024), 2_800_000);
-        assert_eq!(old.of_weight(512), 8_000_000, "in the entity's own virtual time");
-        assert_eq!(LagLimit { longest_ns: Some(3 * MS), ..old }.of_weight(1024), 7_000_000);
+        assert_eq!(old.real_ns(), 4_000_000, "a tick is more than two slices");
+        assert_eq!(LagLimit { tick_ns: MS, ..old }.real_ns(), 2_800_000);
+        assert_eq!(LagLimit { longest_ns: Some(3 * MS), ..old }.real_ns(), 7_000_000);
     }
 
     #[test]

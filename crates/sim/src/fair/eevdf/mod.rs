@@ -17,9 +17,7 @@
 //! - Lag: limited to two slices or a tick before 7.0, to the queue's longest slice and a tick since (read in 6.12.107
 //!   and 7.3 sources). The limit of 6.18.0 is unverified, and stable releases backport such fixes.
 //! - Tasks ask for slices of their own since 6.12.
-//!
-//! Not modelled: 7.x's flat picking, which weighs a task by the product of its groups' shares. Without groups that is
-//! the task's own weight, and nothing builds groups yet.
+//! - Groups: since 7.3 tasks of all groups are on one timeline (`flat`).
 
 mod average;
 mod class;

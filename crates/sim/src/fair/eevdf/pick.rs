@@ -46,12 +46,13 @@ mod tests {
     use super::*;
     use crate::fair::entity::Entity;
     use crate::fair::runqueue::CfsRqId;
-    use schedlab_base::TaskId;
+    use schedlab_base::{TaskId, Version};
+    use schedlab_kernel::History;
 
     fn queue(entities: &[(u32, i64, i64)]) -> Timeline {
-        let mut t = Timeline::default();
+        let (mut t, history) = (Timeline::default(), History::of(Version::new(6, 6)));
         for (id, vruntime, deadline) in entities {
-            let mut e = Entity::of_task(TaskId(*id), 1024, CfsRqId(0));
+            let mut e = Entity::of_task(TaskId(*id), 1024, CfsRqId(0), &history);
             (e.vruntime, e.deadline, e.slice_ns) = (*vruntime, *deadline, 10);
             t.insert(Node::of(EntityId(*id), &e));
         }

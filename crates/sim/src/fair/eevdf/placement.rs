@@ -5,7 +5,6 @@
 //! unchanged.
 
 use super::average::Average;
-use crate::fair::entity::virtual_time;
 
 /// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +15,8 @@ pub struct PlacementFacts {
     pub weight: u64,
     /// Its lag when it left its queue, virtual ns; 0 without PLACE_LAG.
     pub lag: i64,
-    /// Its slice, ns.
-    pub slice_ns: u64,
+    /// Its slice, virtual ns.
+    pub slice: i64,
     /// The distance to its deadline when it left (PLACE_REL_DEADLINE), virtual ns.
     pub to_deadline: Option<i64>,
     /// It is new and PLACE_DEADLINE_INITIAL is on: its first slice is half a slice.
@@ -35,8 +34,7 @@ pub fn place(f: PlacementFacts) -> (i64, i64) {
         }
     };
     let vruntime = time - lag;
-    let slice = virtual_time(f.slice_ns, f.weight) as i64;
-    let away = f.to_deadline.unwrap_or(if f.initial { slice / 2 } else { slice });
+    let away = f.to_deadline.unwrap_or(if f.initial { f.slice / 2 } else { f.slice });
     (vruntime, vruntime + away)
 }
 
@@ -49,7 +47,7 @@ mod tests {
         average: Average { zero: 100_000, keys: 0, weights: 2048 },
         weight: 1024,
         lag: 0,
-        slice_ns: 3_000,
+        slice: 3_000,
         to_deadline: None,
         initial: false,
     };
@@ -62,7 +60,11 @@ mod tests {
             (100_000, 101_500),
             "a new one: half a slice"
         );
-        assert_eq!(place(PlacementFacts { weight: 512, ..F }), (100_000, 106_000), "light: a later deadline");
+        assert_eq!(
+            place(PlacementFacts { slice: 6_000, ..F }),
+            (100_000, 106_000),
+            "light: a later deadline"
+        );
         assert_eq!(place(PlacementFacts { to_deadline: Some(700), initial: true, ..F }), (100_000, 100_700));
     }
 

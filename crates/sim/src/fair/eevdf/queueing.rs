@@ -11,7 +11,7 @@ use super::protect;
 use super::timeline::Node;
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::Fair;
-use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::entity::EntityId;
 use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
@@ -85,7 +85,8 @@ impl System<'_> {
             e.slice_ns.max(q.timeline.longest_slice_ns().unwrap_or(0)).max(curr.unwrap_or(0))
         };
         let longest_ns = self.fixed.history.lag_by_longest.then(longest);
-        LagLimit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.line_weight)
+        let limit = LagLimit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns };
+        e.slope.virtual_ns(limit.real_ns()) as i64
     }
 
     /// An entity's lag on its queue, as it would be kept.
@@ -106,7 +107,7 @@ impl System<'_> {
         let used_up = e.vruntime >= e.deadline;
         if used_up {
             e.slice_ns = slice;
-            e.deadline = e.vruntime + virtual_time(slice, e.line_weight) as i64;
+            e.deadline = e.vruntime + e.slope.virtual_ns(slice) as i64;
         }
         if self.nr_on_line(queue) == 1 {
             return;
@@ -138,8 +139,9 @@ impl System<'_> {
         let e = &mut self.fair.entities[entity];
         let to_deadline = (std::mem::take(&mut e.rel_deadline) && relative).then_some(e.deadline);
         let lag = if keeps_lag { e.vlag } else { 0 };
+        let slice = e.slope.virtual_ns(slice_ns) as i64;
         let facts =
-            placement::PlacementFacts { average, weight: e.line_weight, lag, slice_ns, to_deadline, initial };
+            placement::PlacementFacts { average, weight: e.line_weight, lag, slice, to_deadline, initial };
         (e.vruntime, e.deadline) = placement::place(facts);
         e.slice_ns = slice_ns;
     }
@@ -165,7 +167,7 @@ impl System<'_> {
         let e = &mut self.fair.entities[entity];
         e.on_rq = true;
         let q = &mut self.fair.queues[queue];
-        q.load_weight += e.weight;
+        q.load_fine += e.fine_weight;
         q.nr_running += 1;
         if q.curr != Some(entity) && !self.is_flat() {
             self.line_up(entity);
@@ -221,7 +223,7 @@ impl System<'_> {
         let queue = e.cfs_rq;
         e.on_rq = false;
         let q = &mut self.fair.queues[queue];
-        q.load_weight -= e.weight;
+        q.load_fine -= e.fine_weight;
         q.nr_running -= 1;
         self.return_quota(queue);
     }

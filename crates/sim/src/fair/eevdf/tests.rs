@@ -121,6 +121,21 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since()
 }
 
 #[test]
+fn another_cpus_slice_timer_is_armed_by_an_interrupt() {
+    queued("v7.3", &[0, 0], |sys, _| {
+        let never = schedlab_world::engine::NEVER;
+        (sys.stepping.acting, sys.cpus[CPU].ipi_at) = (CPU, never);
+        sys.hrtick_update(CPU, true);
+        assert_eq!((sys.cpus[CPU].hrtick_at, sys.cpus[CPU].ipi_at), (SLICE as u64, never));
+        sys.cpus[CPU].hrtick_at = never;
+        sys.stepping.acting = CpuId(1 - CPU.0);
+        sys.hrtick_update(CPU, true);
+        assert_eq!(sys.cpus[CPU].hrtick_at, SLICE as u64);
+        assert!(sys.cpus[CPU].ipi_at < never, "a lazy request is heeded as it ends");
+    });
+}
+
+#[test]
 fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
     queued("v7.3", &[0, 0], |sys, tasks| {
         let (curr, other) = (Some(tasks[0]), Some(tasks[1]));
@@ -154,8 +169,9 @@ fn before_7_0_new_attributes_protect_anew() {
         queued(version, &[300_000, 0], |sys, tasks| {
             let e = entity(sys, tasks[0]);
             sys.fair.entities[e].vprot = 300_000;
+            let old = sys.tasks[tasks[0]].attr;
             sys.tasks[tasks[0]].attr.slice = Ns::ms(3).into();
-            sys.prio_changed(tasks[0]);
+            sys.prio_changed(tasks[0], old);
             let e = &sys.fair.entities[e];
             assert_eq!(e.vruntime < e.vprot, protected, "{version}: {e:?}");
             assert_eq!(

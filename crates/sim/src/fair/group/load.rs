@@ -22,7 +22,7 @@ impl System<'_> {
         let (group, q) = (&self.fair.groups[self.group_of(below)], &self.fair.queues[below]);
         let facts = SharesFacts {
             shares: group.shares,
-            load_weight: q.load_weight,
+            load_weight: q.load_weight(),
             load_avg: q.avg.load_avg,
             contribution: self.fair.group_rqs[below].contribution,
             group_load: group.load,
@@ -50,13 +50,14 @@ impl System<'_> {
         let runnable = self.fair.queues[queue].avg.runnable_avg;
         let counts = self.fixed.history.shares_by_concurrency;
         let own = &mut self.fair.group_rqs[queue];
-        let soon = self.fixed.history.contributes_each_ms && now - own.renewed_ns < RENEWED_EVERY_NS;
+        let soon = self.fixed.history.contributes_each_ms
+            && own.renewed_ns.is_some_and(|then| now - then < RENEWED_EVERY_NS);
         let near = |now: u64, then: u64| now.abs_diff(then) <= then / 64;
         let same_number = !counts || near(runnable, own.runnable_contribution);
         if soon || near(load, own.contribution) && same_number {
             return;
         }
-        own.renewed_ns = now;
+        own.renewed_ns = Some(now);
         let before = std::mem::replace(&mut own.contribution, load);
         let number = std::mem::replace(&mut own.runnable_contribution, runnable);
         self.renew(group, before, load);
@@ -70,7 +71,7 @@ impl System<'_> {
         if group == ROOT_GROUP {
             return;
         }
-        let (now, load) = (self.now, self.fair.queues[queue].load_weight);
+        let (now, load) = (self.now, self.fair.queues[queue].load_weight());
         let own = &mut self.fair.group_rqs[queue];
         let before = own.contribution;
         own.contribution = own.window.update(now, load, before, push);
@@ -115,7 +116,7 @@ impl System<'_> {
             above.propagates = true;
             above.runnable_sum += came;
         }
-        let (group, load_weight) = (self.fair.queues[below].avg, self.fair.queues[below].load_weight);
+        let (group, load_weight) = (self.fair.queues[below].avg, self.fair.queues[below].load_weight());
         let (queue, weight) = (e.cfs_rq, e.weight);
         let old = self.fair.entities[entity].avg;
         let mut new = old;
@@ -157,7 +158,7 @@ impl System<'_> {
 
     fn queue_load(&self, queue: CfsRqId) -> u64 {
         let q = &self.fair.queues[queue];
-        if self.tracks_load() { q.avg.load_avg } else { q.load_weight }
+        if self.tracks_load() { q.avg.load_avg } else { q.load_weight() }
     }
     fn entity_load(&self, entity: EntityId) -> u64 {
         let e = &self.fair.entities[entity];
@@ -175,7 +176,7 @@ impl System<'_> {
             let Some(below) = e.my_q else { break };
             let group = &self.fair.groups[self.group_of(below)];
             let load = self.queue_load(below) as i64;
-            let runnable = self.fair.queues[below].load_weight as i64;
+            let runnable = self.fair.queues[below].load_weight() as i64;
             let own = self.fair.group_rqs[below].contribution as i64;
             let whole = to_group + group.load as i64 - own + runnable;
             let part = load + change;

@@ -82,7 +82,7 @@ pub struct GroupRq {
     /// The same of its average number of runnable tasks (`tg_runnable_avg_contrib`, 7.3).
     pub runnable_contribution: u64,
     /// When the contribution was last renewed, ns.
-    pub renewed_ns: u64,
+    pub renewed_ns: Option<u64>,
     /// Its load as the root sees it (`h_load`), and the tick it was computed in, plus one.
     pub h_load: u64,
     /// See `h_load`; 0: never.

@@ -89,7 +89,7 @@ impl<R: FairRules> Fair<R> {
             if leaves {
                 R::dequeue_throttled(sys, entity);
                 Fair::<R>::update_group(sys, entity);
-                leaves = sys.fair.queues[above].load_weight == 0;
+                leaves = sys.fair.queues[above].load_fine == 0;
             } else {
                 sys.update_load(entity);
             }
@@ -117,7 +117,7 @@ impl<R: FairRules> Fair<R> {
         sys.thaw_below(queue);
         let (mut level, mut comes, mut below) = (sys.fair.queues[queue].owner, true, queue);
         let mut tasks = sys.tasks_of(queue);
-        if sys.fair.queues[queue].load_weight == 0 {
+        if sys.fair.queues[queue].load_fine == 0 {
             return;
         }
         let counted = loop {

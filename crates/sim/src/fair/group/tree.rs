@@ -35,7 +35,8 @@ impl System<'_> {
                 let entity = EntityId(self.fair.entities.len() as u32);
                 let queue = self.group_queue(id, cpu);
                 let above = self.owner_of(parent, cpu);
-                self.fair.entities.push(Entity::of_group(queue, self.group_queue(parent, cpu), above));
+                let on = self.group_queue(parent, cpu);
+                self.fair.entities.push(Entity::of_group(queue, on, above, &self.fixed.history));
                 self.fair.queues.push(CfsRq::new(cpu, Some(entity)));
                 self.fair.group_rqs.push(GroupRq { limited, ..GroupRq::default() });
                 self.fair.floors.push(i64::MIN);

@@ -3,6 +3,7 @@
 use crate::balance::newidle_gate::DomainCost;
 use crate::class::Dequeue;
 use crate::fair::EntityId;
+use crate::fair::group::shares::FINE;
 use crate::pelt::Pelt;
 use crate::system::System;
 use crate::task::TaskState;
@@ -31,7 +32,7 @@ impl System<'_> {
         let queue = self.group_queue(id, cpu);
         self.fair.group_rqs[queue].contribution = group.contribution;
         let q = &mut self.fair.queues[queue];
-        (q.load_weight, q.avg.load_avg) = (group.queue_weight, group.queue_load);
+        (q.load_fine, q.avg.load_avg) = (group.queue_weight * FINE, group.queue_load);
         id
     }
 
