@@ -42,8 +42,8 @@ pub(crate) trait FairRules {
     fn place_new(sys: &mut System<'_>, entity: EntityId);
     /// An entity that is on no queue is about to get another one.
     fn leave_for_good(sys: &mut System<'_>, entity: EntityId);
-    /// A queued or running task gets attributes by a system call, which takes it off its queue and puts it back; `moves`:
-    /// its priority changes (DEQUEUE_MOVE).
+    /// A queued or running task gets attributes by a system call, which takes it off its queue and puts it back.
+    /// `moves`: its priority changes (DEQUEUE_MOVE).
     fn requeue(_sys: &mut System<'_>, _entity: EntityId, _moves: bool) {}
     /// Prepares a change of an entity's weight to `fine`, 1024 times as fine (`reweight_entity`).
     fn before_reweight(_sys: &mut System<'_>, _entity: EntityId, _fine: u64) {}

@@ -12,8 +12,8 @@ pub struct LagLimit {
 }
 
 impl LagLimit {
-    /// The largest lag, ns of the entity's time: two slices or a tick, whichever is more. Since 7.0: the queue's longest
-    /// slice and a tick.
+    /// The largest lag, ns of the entity's time: two slices or a tick, whichever is more. Since 7.0: the queue's
+    /// longest slice and a tick.
     pub fn real_ns(self) -> u64 {
         match self.longest_ns {
             Some(longest) => longest + self.tick_ns,
