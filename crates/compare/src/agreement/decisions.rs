@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Schema of the JSON form.
-pub const DECISIONS_SCHEMA: &str = "schedlab/decisions/1";
+pub const DECISIONS_SCHEMA: &str = "schedlab/decisions/2";
 /// The least part of a row's decisions that has to agree, in parts of a thousand.
 pub const LEAST_PERMILLE: u64 = 999;
 

@@ -351,7 +351,7 @@ fn schemas_are_those_of_the_commands() {
 
 /// Holds outputs of a form against its file; `complete` says that there is one of each command.
 fn check(name: &str, outputs: &[Value], complete: bool) {
-    let form = format!("schedlab/{name}/1");
+    let form = values::numbered(name);
     assert!(outputs.iter().all(|o| o["schema"] == form.as_str()), "{form}");
     let file = folder().join(format!("{name}.json"));
     let body = outputs.iter().map(|o| of("", o)).reduce(both).map(opened);

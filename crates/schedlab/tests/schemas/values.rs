@@ -28,9 +28,15 @@ pub fn of(form: &str) -> Option<Vec<Value>> {
 }
 
 /// A value as `output::json_as` prints it.
+/// A form's name with its number, which is a new one whenever a key goes.
+pub fn numbered(form: &str) -> String {
+    let number = if form == "decisions" { 2 } else { 1 };
+    format!("schedlab/{form}/{number}")
+}
+
 fn named(form: &str, value: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(value).unwrap();
-    value.as_object_mut().unwrap().insert("schema".to_owned(), format!("schedlab/{form}/1").into());
+    value.as_object_mut().unwrap().insert("schema".to_owned(), numbered(form).into());
     value
 }
 
