@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(
             place(PlacementFacts { slice: 6_000, ..F }),
             (100_000, 106_000),
-            "light: a later deadline"
+            "a longer slice: a later deadline"
         );
         assert_eq!(place(PlacementFacts { to_deadline: Some(700), initial: true, ..F }), (100_000, 100_700));
     }
