@@ -11,7 +11,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.active.reduced_capacity", "balance.kick.reduced_capacity"],
     ),
     (
-        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 110",
+        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 2",
         &[
             "affine.neither",
             "affine.prev_idle",

@@ -5,7 +5,7 @@
 
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
-use crate::task::TaskState;
+use crate::task::{QueueState, TaskState};
 use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
@@ -56,11 +56,24 @@ impl System<'_> {
             self.tasks[task].may_run_on(to),
             "{task:?} moves from its queue to {to}, which it may not use"
         );
+        let was = self.detach_task(task, to, why);
+        self.attach_task(by, task, was);
+    }
+
+    /// Takes a task off its queue for another CPU (`detach_task`). Returns how it was there, for
+    /// [`Self::attach_task`].
+    pub(crate) fn detach_task(&mut self, task: TaskId, to: CpuId, why: MoveReason) -> QueueState {
         let from = self.tasks[task].cpu;
         self.update_rq_clock(from);
         let was = self.take_off(task);
         self.migrate_task(task, to);
         self.emit(to, EventKind::Migrate { task, from, why });
+        was
+    }
+
+    /// Puts a detached task on the queue of its new CPU (`attach_task`).
+    pub(crate) fn attach_task(&mut self, by: CpuId, task: TaskId, was: QueueState) {
+        let to = self.tasks[task].cpu;
         let begun = self.begin_enqueue(to, self.now);
         if was == QueueState::Delayed {
             self.put_on_delayed(to, task);
@@ -112,17 +125,6 @@ impl System<'_> {
         self.deactivate_task(task, Dequeue::Move);
         if runs { QueueState::Runs } else { QueueState::Waits }
     }
-}
-
-/// How a task was on its queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum QueueState {
-    /// It was not.
-    No,
-    /// It sleeps, and works off its lag there.
-    Delayed,
-    Waits,
-    Runs,
 }
 
 #[cfg(test)]

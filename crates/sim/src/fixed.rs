@@ -9,7 +9,9 @@ use crate::balance::shared::DomainShared;
 use crate::booted;
 use crate::cache_by_level::by_domain;
 use crate::fair::granularity::Granularity;
+use crate::pelt::SumRule;
 use crate::task::Class;
+use crate::util_est::EstimateRule;
 use schedlab_base::{Arena, CpuId, CpuSet, Stream};
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Machine, Topology};
@@ -25,6 +27,10 @@ pub struct Fixed<'s> {
     pub kernel: Kernel,
     /// The version's mechanisms.
     pub history: History,
+    /// How its queues' sums of load fit their averages.
+    pub sum_rule: SumRule,
+    /// How its estimates of utilisation follow.
+    pub estimate_rule: EstimateRule,
     pub fair: Class,
     /// The balancer of kernels that weigh groups by average load.
     pub balancer: Balancer,
@@ -89,6 +95,8 @@ impl<'s> Fixed<'s> {
             group_cores: domains.groups.iter().map(|g| group_cores(g, &siblings)).collect(),
             group_cpus: GroupCpus::new(&domains.groups),
             cutoffs: by_domain(&kernel, topology, &domains),
+            sum_rule: SumRule::of(&history),
+            estimate_rule: EstimateRule::of(&history),
             fair: Class::fair(&history),
             balancer: Balancer::of(&history),
             gates: Gates::of(&history),

@@ -189,3 +189,14 @@ impl Task {
         self.allowed.as_ref().is_none_or(|a| a.contains(cpu))
     }
 }
+
+/// How a task was on its queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueState {
+    /// It was not.
+    No,
+    /// It sleeps, and works off its lag there.
+    Delayed,
+    Waits,
+    Runs,
+}

@@ -1,16 +1,51 @@
 //! Utilisation estimated at dequeue (`util_est`, 4.17+): the task's utilisation when it last went to sleep.
 //!
 //! PELT forgets a task's demand while it sleeps and learns it anew when it wakes; the estimate bridges that. Unit: 1024
-//! is one CPU. A runqueue sums the estimates of its runnable tasks. Mirrors 6.5 fair.c, with the immediate rise
-//! (UTIL_EST_FASTUP) of 5.5 and later; nothing here reads the estimates of earlier kernels.
+//! is one CPU. A runqueue sums the estimates of its runnable tasks. Mirrors fair.c of 6.1, 6.12 and 7.3, with the
+//! immediate rise (UTIL_EST_FASTUP) of 5.5 and later; nothing here reads the estimates of earlier kernels.
+
+use schedlab_kernel::History;
 
 /// A smaller difference, about 1 % of a CPU, counts as none.
 const MARGIN: u64 = 1024 / 100;
 
+/// How the estimate follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EstimateRule {
+    /// The last sleep's utilisation stands beside the average, and the larger of the two counts (4.17).
+    WithLast,
+    /// The average alone; a task that also waited, and so ran less than it would have, does not lower it (6.8).
+    Alone,
+    /// The same, whatever the capacity of the CPU (7.3).
+    AloneOnAnyCpu,
+}
+
+impl EstimateRule {
+    /// That of a kernel.
+    pub fn of(history: &History) -> EstimateRule {
+        match (history.util_est_alone, history.util_est_on_any_cpu) {
+            (false, _) => EstimateRule::WithLast,
+            (true, false) => EstimateRule::Alone,
+            (true, true) => EstimateRule::AloneOnAnyCpu,
+        }
+    }
+}
+
+/// What a task has been that goes to sleep.
+#[derive(Clone, Copy, Debug)]
+pub struct SleepFacts {
+    /// Its utilisation.
+    pub util_avg: u64,
+    /// Its average as a runnable task.
+    pub runnable_avg: u64,
+    /// Capacity of its CPU.
+    pub capacity: u64,
+}
+
 /// The estimate of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UtilEst {
-    /// Utilisation when it last went to sleep.
+    /// Utilisation when it last went to sleep; 0 where the average stands alone.
     pub enqueued: u64,
     /// Average of that over its sleeps: it rises at once, and falls by a quarter of the way.
     pub ewma: u64,
@@ -19,27 +54,29 @@ pub struct UtilEst {
 }
 
 impl UtilEst {
-    /// The task goes to sleep with this `util_avg`, on a CPU of this capacity.
+    /// The task goes to sleep (`util_est_update`).
     ///
-    /// Near the average only `enqueued` changes, and only by more than the margin. Above the CPU's capacity the average
-    /// is not lowered: the figure says more about the CPU than about the task. Of several sleeps within one PELT period
-    /// the first counts.
-    pub fn sleep(&mut self, util_avg: u64, capacity: u64) {
+    /// A fall by less than the margin counts as none. Above the CPU's capacity the average is not lowered: the figure
+    /// says more about the CPU than about the task. Of several sleeps within one PELT period the first counts.
+    pub fn sleep(&mut self, rule: EstimateRule, facts: SleepFacts) {
+        let util_avg = facts.util_avg;
         if self.unchanged {
             return;
         }
+        let with_last = rule == EstimateRule::WithLast;
         let ewma = match () {
-            () if self.ewma < util_avg => util_avg,
+            () if self.ewma < util_avg || (self.ewma == util_avg && !with_last) => util_avg,
             () if self.ewma - util_avg < MARGIN => {
-                if self.enqueued.abs_diff(util_avg) < MARGIN {
+                if with_last && self.enqueued.abs_diff(util_avg) < MARGIN {
                     return;
                 }
                 self.ewma
             }
-            () if util_avg > capacity => return,
+            () if util_avg > facts.capacity && rule != EstimateRule::AloneOnAnyCpu => return,
+            () if !with_last && util_avg + MARGIN < facts.runnable_avg => self.ewma,
             () => (self.ewma * 3 + util_avg) / 4,
         };
-        *self = UtilEst { enqueued: util_avg, ewma, unchanged: true };
+        *self = UtilEst { enqueued: if with_last { util_avg } else { 0 }, ewma, unchanged: true };
     }
     /// The runqueue's count for the task while it is runnable.
     pub fn estimate(&self) -> u64 {
@@ -66,7 +103,7 @@ mod tests {
     }
     /// `enqueued` and `ewma` after a sleep.
     fn after(mut e: UtilEst, util_avg: u64, capacity: u64) -> (u64, u64) {
-        e.sleep(util_avg, capacity);
+        e.sleep(EstimateRule::WithLast, SleepFacts { util_avg, runnable_avg: 1024, capacity });
         (e.enqueued, e.ewma)
     }
 
@@ -90,14 +127,31 @@ mod tests {
 
     #[test]
     fn many_sleeps_within_a_period_count_once() {
-        let mut e = est(400, 400);
-        e.sleep(200, 1024);
+        let (mut e, rule) = (est(400, 400), EstimateRule::WithLast);
+        let facts = SleepFacts { util_avg: 200, runnable_avg: 200, capacity: 1024 };
+        e.sleep(rule, facts);
         assert!(e.unchanged);
-        e.sleep(200, 1024);
+        e.sleep(rule, facts);
         assert_eq!((e.enqueued, e.ewma), (200, 350));
         e.unchanged = false;
-        e.sleep(200, 1024);
+        e.sleep(rule, facts);
         assert_eq!((e.enqueued, e.ewma), (200, 312));
+    }
+
+    #[test]
+    fn the_average_alone_is_not_lowered_by_a_task_that_waited() {
+        let after = |rule, util_avg, runnable_avg| {
+            let mut e = est(0, 400);
+            e.sleep(rule, SleepFacts { util_avg, runnable_avg, capacity: 150 });
+            (e.enqueued, e.ewma, e.unchanged)
+        };
+        use EstimateRule::{Alone, AloneOnAnyCpu};
+        assert_eq!(after(Alone, 500, 900), (0, 500, true), "up at once");
+        assert_eq!(after(Alone, 391, 391), (0, 400, true), "within the margin");
+        assert_eq!(after(Alone, 100, 110), (0, 325, true));
+        assert_eq!(after(Alone, 100, 111), (0, 400, true), "it waited");
+        assert_eq!(after(Alone, 160, 160), (0, 400, false), "above the capacity");
+        assert_eq!(after(AloneOnAnyCpu, 160, 160), (0, 340, true));
     }
 
     #[test]

@@ -266,15 +266,39 @@ mechanisms! {
         pelt_scales_time in "per-entity-load": [since("5.1")], "update_rq_clock_pelt(), update_idle_rq_clock_pelt()", Memory("6.1.192 has it"),
             with "Load averages count the time of a CPU by its capacity, and catch up when it goes idle."
             without "Utilisation counts the time of a CPU by its capacity; load does not."
+        contributes_when_asked in "per-entity-load": [since("5.10")], "update_load_avg(), UPDATE_TG", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; so it is since 4.3: profiles before 5.10 contribute at every update"),
+            with "A CPU renews its contribution to a group's load when entities come, go and begin a turn, and at the tick, but not at the end of a turn, nor for a task whose dequeue is delayed."
+            without "A CPU renews its contribution to a group's load at every update of the averages."
+        load_sum_unweighted in "per-entity-load": [since("5.10")], "enqueue_load_avg(), attach_entity_load_avg()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; so it is since 4.15: profiles before 5.10 keep the weight in the sum"),
+            with "The sum behind an entity's load leaves its weight out; a queue adds it times the weight, without what the division by the weight cut off."
+            without "The sum behind an entity's load has its weight in it."
+        sums_from_averages in "per-entity-load": [between("5.10", "5.17")], "detach_entity_load_avg(), update_cfs_rq_load_avg()", Source("5.10.262 has it, 6.1.192 has it not; 5.17 is from memory; profiles before 5.10 have the rule of 5.17"),
+            with "When an entity leaves a queue, or a group's entity changes, most of the queue's sums follow from the averages at this point of the period."
+            without "When an entity leaves a queue, or a group's entity changes, the queue's sums lose or gain the entity's, and are no less than the averages at the start of a period."
         root_load_divided: [since("5.10")], "task_h_load()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; earlier releases were not read"),
             with "A task of the root group weighs its part of the queue's load of this tick, so mostly one less than its own."
             without "A task of the root group weighs its own load."
+        sums_bound_in_32_bits in "per-entity-load": [between("5.17", "7.3")], "dequeue_load_avg(), update_cfs_rq_load_avg()", Source("5.10.262 has it not, 6.1.192 and 6.12.117 have it, 7.3.4 has it not; 5.17 is from memory"),
+            with "A queue's sums are bound by its averages in 32 bits: a load of more than about 90000, two tasks of nice -20 or one and another, loses its upper bits when an entity leaves."
+            without "A queue's sums are bound by its averages in 64 bits."
         woken_load_catches_up in "per-entity-load": [since("6.0")], "migrate_se_pelt_lag()", Source("6.1.192; the release is from memory"),
             with "A task that wakes up away from an idle CPU is aged up to now, however long ago its queue there was updated."
             without "A task that wakes up on another CPU is as old as the last update of its queue, and so has more load than its sleep has left it."
         contributes_each_ms in "per-entity-load": [since("6.7")], "update_tg_load_avg()", Source("6.5 has it not, 6.8 has it; 6.7 is from memory"),
             with "A CPU renews its contribution to a group's load at most once a millisecond."
             without "A CPU renews its contribution to a group's load whenever it has changed by more than 1/64."
+        util_est_alone in "per-entity-load": [since("6.8")], "util_est_update()", Source("6.1.192 has it not, 6.12.117 has it; 6.8 is from memory"),
+            with "A task's estimated utilisation is the average of its sleeps, and a task that also waited does not lower it."
+            without "A task's estimated utilisation is the average of its sleeps or that of the last one, whichever is larger."
+        util_est_before_dequeue in "per-entity-load": [between("6.12", "7.3")], "dequeue_task_fair(), util_est_update()", Source("6.1.192 has it not, 6.12.117 has it, 7.3.4 has it not; other releases were not read"),
+            with "The estimate of a task that goes to sleep takes the averages as they were at the last update."
+            without "The estimate of a task that goes to sleep takes the averages of this instant."
+        added_load_bounded in "per-entity-load": [since("7.3")], "__update_sa(), enqueue_load_avg()", Source("6.12.117 has it not, 7.3.4 has it"),
+            with "A queue's load sum is no less than its average at the start of a period, also when an entity comes."
+            without "A queue's load sum is bound by its average only when an entity leaves or a group's entity changes."
+        util_est_on_any_cpu in "util-est-alone": [since("7.3")], "util_est_update()", Source("6.12.117 has it not, 7.3.4 has it"),
+            with "A task's estimate falls also on a CPU that has less capacity than the task uses."
+            without "A task's estimate does not fall on a CPU that has less capacity than the task uses."
     }
     Clock {
         clock_kept: [since("2.6.37")], "check_preempt_curr()", Memory(""),

@@ -16,7 +16,8 @@ use super::spare;
 use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::GroupLoop;
 use crate::o1::busiest::{GroupsSeen, Pull, Sums};
-use schedlab_base::{Arena, CpuId, CpuSet};
+use crate::task::QueueState;
+use schedlab_base::{Arena, CpuId, CpuSet, TaskId};
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Domain, Domains};
 use schedlab_trace::BalanceTrigger;
@@ -124,6 +125,8 @@ pub struct BalanceState {
     /// CPUs that a pass of this CPU looks at no more: affinity keeps all of their tasks, or keeps tasks from them
     /// (`load_balance_mask`).
     pub(super) left_out: Arena<CpuId, CpuSet>,
+    /// The tasks that a walk has taken off their queue, and how they were there; empty between walks.
+    pub(super) detached: Vec<(TaskId, QueueState)>,
     /// The load of a running task that is too large for its CPU, by CPU (`misfit_task_load`).
     pub(super) misfit: Arena<CpuId, u64>,
     /// `sgc->imbalance` of every group.
@@ -143,6 +146,7 @@ impl BalanceState {
         BalanceState {
             overload: false,
             left_out: Arena::filled(CpuSet::new(), cpus),
+            detached: Vec::new(),
             misfit: Arena::filled(0, cpus),
             imbalanced: vec![false; groups],
             shared,

@@ -10,7 +10,7 @@ use crate::balance::capacity::SCALE;
 use crate::pelt::{FirstUtilFacts, Pelt};
 use crate::system::System;
 use crate::task::TaskState;
-use crate::util_est::cpu_util;
+use crate::util_est::{SleepFacts, cpu_util};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 
@@ -26,8 +26,17 @@ impl System<'_> {
         self.fixed.history.runnable_load
     }
 
-    /// Brings the load averages of an entity and its queue up to this instant.
+    /// Brings the load averages of an entity and its queue up to this instant (`update_load_avg` with `UPDATE_TG`).
     pub(super) fn update_load(&mut self, entity: EntityId) {
+        self.age_load(entity, true);
+    }
+
+    /// The same without the queue's contribution to its group, which stays as it is.
+    pub(super) fn update_load_here(&mut self, entity: EntityId) {
+        self.age_load(entity, false);
+    }
+
+    fn age_load(&mut self, entity: EntityId, contributes: bool) {
         if !self.tracks_load() {
             let queue = self.fair.entities[entity].cfs_rq;
             return self.contribute_weight(queue, false);
@@ -49,15 +58,28 @@ impl System<'_> {
         if !between && e.avg.update_by(now, weight, runnable, share) {
             e.est.unchanged = false;
         }
-        self.update_queue_load(queue);
-        self.propagate(entity);
+        if !self.fixed.history.contributes_when_asked {
+            self.update_queue_load(queue);
+            self.propagate(entity);
+            return;
+        }
+        let aged = self.age_queue(queue);
+        let followed = self.propagate(entity);
+        // A load that is about to come contributes once it is there.
+        if contributes && !between && (aged || followed) {
+            self.contribute(queue);
+        }
     }
 
     /// Brings a queue's averages up to this instant (`update_blocked_averages` for one queue).
     pub fn update_queue_load(&mut self, queue: CfsRqId) {
-        if !self.tracks_load() {
-            return;
+        if self.tracks_load() && self.age_queue(queue) {
+            self.contribute(queue);
         }
+    }
+
+    /// The same without its contribution (`update_cfs_rq_load_avg`). Returns whether its averages have changed.
+    fn age_queue(&mut self, queue: CfsRqId) -> bool {
         let (sums, now) = (self.sums_runnable(), self.pelt_clock(queue));
         let gone = self.take_removed(queue);
         let share = self.util_share(self.fair.queues[queue].cpu);
@@ -67,9 +89,7 @@ impl System<'_> {
         if sums {
             q.runnable.update_by(now, q.load_weight(), u64::from(q.h_nr_running), share);
         }
-        if ended || gone {
-            self.contribute(queue);
-        }
+        ended || gone
     }
 
     /// A queue takes off what woken tasks have left behind. Returns whether there was any.
@@ -80,7 +100,7 @@ impl System<'_> {
             return false;
         }
         let gone = std::mem::take(&mut own.removed);
-        let runnable = self.fair.queues[queue].avg.remove(&gone);
+        let runnable = self.fair.queues[queue].avg.remove(&gone, self.fixed.sum_rule);
         if self.fair.queues[queue].owner.is_some() && self.fixed.history.group_load_follows {
             own.propagates = true;
             own.runnable_sum -= runnable as i64;
@@ -157,7 +177,7 @@ impl System<'_> {
             let e = &mut self.fair.entities[entity];
             let avg = &mut self.fair.queues[e.cfs_rq].avg;
             e.avg.align_to(avg);
-            avg.add(&e.avg);
+            avg.add(&e.avg, self.fixed.sum_rule);
             self.note_propagation(entity, true);
             let queue = self.fair.entities[entity].cfs_rq;
             self.contribute(queue);
@@ -177,7 +197,7 @@ impl System<'_> {
         let old = self.fair.entities[entity].cfs_rq;
         self.update_load(entity);
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
-            self.fair.queues[old].avg.sub(&self.fair.entities[entity].avg);
+            self.fair.queues[old].avg.sub(&self.fair.entities[entity].avg, self.fixed.sum_rule);
             self.note_propagation(entity, false);
             self.contribute(old);
         }
@@ -218,6 +238,7 @@ impl System<'_> {
     /// `fine` is 1024 times as large.
     pub(super) fn change_weight(&mut self, entity: EntityId, fine: u64, on_rq: bool) {
         let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
+        let rule = self.fixed.sum_rule;
         // Its weight on a flat timeline follows from it.
         let keeps = self.is_divided(entity).then(|| self.fair.entities[entity].line_fine);
         let e = &mut self.fair.entities[entity];
@@ -237,10 +258,10 @@ impl System<'_> {
         e.avg.reweight(old, weight);
         // A queue's load includes its sleeping entities: a group that leaves takes a smaller weight at once.
         if e.task.is_none_or(|t| !self.tasks[t].detached) {
-            q.avg.exchange_load(&before, &e.avg);
+            q.avg.exchange_load(&before, &e.avg, rule);
         }
         if on_rq && sums {
-            q.runnable.exchange_load(&before, &e.avg);
+            q.runnable.exchange_load(&before, &e.avg, rule);
         }
     }
 
@@ -264,7 +285,8 @@ impl System<'_> {
         let e = &mut self.fair.entities[self.tasks[task].entity];
         self.fair.queues[root].util_est -= e.est.estimate();
         if sleeps {
-            e.est.sleep(e.avg.util_avg, capacity);
+            let Pelt { util_avg, runnable_avg, .. } = e.avg;
+            e.est.sleep(self.fixed.estimate_rule, SleepFacts { util_avg, runnable_avg, capacity });
         }
     }
 

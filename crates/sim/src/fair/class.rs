@@ -73,6 +73,10 @@ impl<R: FairRules> SchedClass for Fair<R> {
         if why != Dequeue::Move {
             R::note_sleep(sys, task, true);
         }
+        let estimates_first = sys.fixed.history.util_est_before_dequeue;
+        if estimates_first {
+            sys.count_out_estimate(cpu, task, why != Dequeue::Move);
+        }
         let mut level = Some(sys.tasks[task].entity);
         let (mut leaves, asked) = (true, why);
         let mut why = why;
@@ -106,7 +110,9 @@ impl<R: FairRules> SchedClass for Fair<R> {
         if !sys.is_delayed(task) {
             sys.leave_list(cpu, task, counted.then_some(idle));
         }
-        sys.count_out_estimate(cpu, task, asked != Dequeue::Move);
+        if !estimates_first {
+            sys.count_out_estimate(cpu, task, asked != Dequeue::Move);
+        }
         R::queue_changed(sys, cpu, false);
     }
 
@@ -263,7 +269,7 @@ impl<R: FairRules> Fair<R> {
             }
             Fair::<R>::check_quota(sys, queue);
             if sys.fair.entities[entity].on_rq {
-                sys.update_load(entity);
+                sys.update_load_here(entity);
                 R::put_entity(sys, entity);
             }
             sys.fair.queues[queue].curr = None;

@@ -106,7 +106,7 @@ impl Entity {
             my_q: None,
             parent: None,
             task: Some(task),
-            avg: Pelt::default(),
+            avg: Pelt { left_out: u32::from(history.load_sum_unweighted), ..Pelt::default() },
             est: UtilEst::default(),
         };
         e.set_weight(weight * FINE);
@@ -124,6 +124,9 @@ impl Entity {
     pub fn set_weight(&mut self, fine: u64) {
         self.fine_weight = fine;
         self.weight = whole(fine);
+        if self.avg.left_out > 0 {
+            self.avg.left_out = self.weight as u32;
+        }
         (self.line_fine, self.line_weight) = (self.fine_weight, self.weight);
         let bearer = if self.my_q.is_some() { Bearer::Group } else { Bearer::Task };
         self.slope = if self.by_inverse { Slope::by_inverse(fine, bearer) } else { Slope::exact(fine) };

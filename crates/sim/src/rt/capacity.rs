@@ -23,7 +23,7 @@ impl TakenTime {
     /// Updates the average to `now`; `share`: the capacity that a real-time task has used since the last update, 0 if
     /// none ran.
     pub fn update(&mut self, now: u64, share: u64) {
-        self.avg.update_by(now, 0, 0, share);
+        self.avg.update_by(now, u64::from(share > 0), 0, share);
     }
 
     /// The sum behind the average.

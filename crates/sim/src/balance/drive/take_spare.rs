@@ -142,7 +142,7 @@ impl System<'_> {
             let Some(task) = oldest else { break };
             match walk.offer(rules, &self.spare_task(by, task, p, amount.migration)) {
                 Offer::Take { hot, then } => {
-                    self.gain(by, p, task, hot);
+                    self.detach_gained(p, task, hot);
                     if then.is_some() {
                         break;
                     }
@@ -157,6 +157,7 @@ impl System<'_> {
                 }
             }
         }
+        self.attach_gained(by);
     }
 
     /// No task could be moved: pushes the source's running task if that is due.

@@ -45,14 +45,14 @@ impl System<'_> {
             };
             self.fair.entities[entity].vruntime = placement::wakeup(facts);
         }
-        let sums = self.sums_runnable();
+        let (sums, rule) = (self.sums_runnable(), self.fixed.sum_rule);
         let e = &mut self.fair.entities[entity];
         e.on_rq = true;
         let q = &mut self.fair.queues[queue];
         q.load_fine += e.fine_weight;
         q.nr_running += 1;
         if sums {
-            q.runnable.add(&e.avg);
+            q.runnable.add(&e.avg, rule);
         }
         if q.curr != Some(entity) {
             q.insert(entity, e.vruntime);
@@ -82,11 +82,11 @@ impl System<'_> {
         Cfs::update_curr(self, queue);
         self.update_load(entity);
         self.clear_buddies(entity);
-        let sums = self.sums_runnable();
+        let (sums, rule) = (self.sums_runnable(), self.fixed.sum_rule);
         let e = &mut self.fair.entities[entity];
         let q = &mut self.fair.queues[queue];
         if sums {
-            q.runnable.sub(&e.avg);
+            q.runnable.sub(&e.avg, rule);
         }
         if q.curr != Some(entity) {
             q.remove(entity, e.vruntime);

@@ -136,7 +136,7 @@ impl System<'_> {
                 self.line_up(entity);
             }
         }
-        self.update_load(entity);
+        self.update_load_here(entity);
         self.fair.entities[entity].delayed = false;
     }
 }

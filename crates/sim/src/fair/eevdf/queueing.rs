@@ -185,17 +185,18 @@ impl System<'_> {
             return true;
         }
         self.clear_buddies(entity);
-        self.update_load(entity);
         let average = self.average(queue);
         if how == LeaveReason::Sleeps
             && self.has(Feature::DelayDequeue)
             && !average.eligible(self.fair.entities[entity].vruntime)
         {
+            self.update_load_here(entity);
             let lag = self.lag_of(entity);
             let e = &mut self.fair.entities[entity];
             (e.vlag, e.delayed) = (lag, true);
             return false;
         }
+        self.update_load(entity);
         let lag = match how {
             LeaveReason::Delayed => self.delayed_lag(entity),
             _ => self.lag_of(entity),

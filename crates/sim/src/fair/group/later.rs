@@ -6,10 +6,9 @@
 //! middle of a wakeup, or on its way to another CPU, has its locks held: the change waits for it.
 
 use super::bandwidth::Bandwidth;
-use crate::affinity::QueueState;
 use crate::class::Enqueue;
 use crate::system::System;
-use crate::task::{Class, TaskState};
+use crate::task::{Class, QueueState, TaskState};
 use schedlab_base::{GroupId, TaskId};
 use schedlab_kernel::Limit;
 use schedlab_trace::SwitchReason;

@@ -96,19 +96,20 @@ impl System<'_> {
         if e.parent.is_none() || !self.fixed.history.group_load_follows {
             return;
         }
-        let unweighted = e.avg.load_sum.checked_div(e.weight).unwrap_or(0) as i64;
+        let unweighted = e.avg.runnable_time(e.weight) as i64;
         let own = &mut self.fair.group_rqs[e.cfs_rq];
         own.propagates = true;
         own.runnable_sum += if comes { unweighted } else { -unweighted };
     }
 
     /// A group's entity takes over what came to its cfs_rq, and passes it on (`propagate_entity_load_avg`).
-    pub(in crate::fair) fn propagate(&mut self, entity: EntityId) {
+    /// Returns whether anything had come.
+    pub(in crate::fair) fn propagate(&mut self, entity: EntityId) -> bool {
         let e = &self.fair.entities[entity];
-        let Some(below) = e.my_q else { return };
+        let Some(below) = e.my_q else { return false };
         let own = &mut self.fair.group_rqs[below];
         if !std::mem::take(&mut own.propagates) {
-            return;
+            return false;
         }
         let came = std::mem::take(&mut own.runnable_sum);
         if e.parent.is_some() {
@@ -122,7 +123,8 @@ impl System<'_> {
         let mut new = old;
         new.follow(&group, weight, load_weight, came, &self.fair.queues[queue].avg);
         self.fair.entities[entity].avg = new;
-        self.fair.queues[queue].avg.exchange(&old, &new);
+        self.fair.queues[queue].avg.exchange(&old, &new, self.fixed.sum_rule);
+        true
     }
 
     /// A task's load as its CPU's root cfs_rq sees it (`task_h_load`).

@@ -14,7 +14,7 @@ use schedlab_workload::{GroupDecl, ROOT_GROUP};
 use schedlab_world::decision::{AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedPlace, AskedTask, NOW};
 
 /// Time into a period of load averages, in its units; the same for all.
-const INTO_PERIOD: u64 = 512;
+const INTO_PERIOD: u32 = 512;
 
 impl System<'_> {
     /// Declares the group of a state, before any task.

@@ -4,8 +4,13 @@
 //! Time is cut into periods of 1024 us, where a microsecond is 1024 ns; a period's share decays by y per period with
 //! y^32 = 1/2. A sum is capped at 47742; an average is a sum over its largest possible value by now. `load` is the time
 //! runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the time running
-//! times 1024. Mirrors kernels 4.3 to 6.x at a fixed frequency. CPUs of less capacity have a clock of their own
-//! ([`crate::rq::pelt_clock`]), or scale utilisation ([`Pelt::update_by`]).
+//! times 1024. Mirrors kernels 4.3 to 7.3 at a fixed frequency. CPUs of less capacity have a clock of their own
+//! ([`crate::rq::pelt_clock`]), or scale utilisation ([`Pelt::update_by`]). What comes to a queue's sums and leaves them
+//! is in [`sums`].
+
+mod sums;
+
+pub use sums::{Removed, SumRule};
 
 use crate::balance::capacity::SCALE;
 use crate::fair::group::shares::FINE;
@@ -18,6 +23,8 @@ pub const LOAD_AVG_MAX: u64 = 47_742;
 const UNIT_SHIFT: u32 = 10;
 /// Units of a period.
 const PERIOD: u64 = 1024;
+/// The largest value of a sum of weight one at the start of a period.
+const LEAST_DIVIDER: u64 = LOAD_AVG_MAX - PERIOD;
 /// Periods after which a sum is half.
 const HALF_LIFE: u64 = 32;
 
@@ -78,8 +85,10 @@ pub struct Pelt {
     /// Time of the last update, ns, in whole units.
     pub last_update_ns: u64,
     /// Units of the present period gone by, 0 to 1023.
-    pub period_contrib: u64,
-    /// Sum behind `load_avg`, weight included.
+    pub period_contrib: u32,
+    /// The entity's weight, which `load_sum` leaves out; 0 if the sum includes it, as a queue's does.
+    pub left_out: u32,
+    /// Sum behind `load_avg`.
     pub load_sum: u64,
     /// Sum behind `runnable_avg`.
     pub runnable_sum: u64,
@@ -91,26 +100,6 @@ pub struct Pelt {
     pub runnable_avg: u64,
     /// Utilisation: 1024 for an entity that always runs.
     pub util_avg: u64,
-}
-
-/// The averages of tasks that have left a runqueue, which it has not taken off yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Removed {
-    /// How many tasks.
-    pub tasks: u32,
-    load_avg: u64,
-    runnable_avg: u64,
-    util_avg: u64,
-}
-
-impl Removed {
-    /// One more task.
-    pub fn add(&mut self, entity: &Pelt) {
-        self.tasks += 1;
-        self.load_avg += entity.load_avg;
-        self.runnable_avg += entity.runnable_avg;
-        self.util_avg += entity.util_avg;
-    }
 }
 
 /// Facts that give a new task its first utilisation.
@@ -141,14 +130,17 @@ impl Pelt {
             return false;
         }
         self.last_update_ns += units << UNIT_SHIFT;
-        let total = self.period_contrib + units;
+        let total = u64::from(self.period_contrib) + units;
         let crossed = total >= PERIOD;
         let contribution = if crossed { self.cross(total) } else { units };
-        self.period_contrib = total % PERIOD;
-        // A running task is runnable: weight 0 means off the runqueue.
-        self.load_sum += load_weight * contribution;
-        self.runnable_sum += (runnable * contribution) << 10;
-        self.util_sum += contribution * running;
+        self.period_contrib = (total % PERIOD) as u32;
+        // What is not on the runqueue has no weight, and neither runs nor is runnable.
+        if load_weight > 0 {
+            let load = if self.left_out > 0 { 1 } else { load_weight };
+            self.load_sum += load * contribution;
+            self.runnable_sum += (runnable * contribution) << 10;
+            self.util_sum += contribution * running;
+        }
         if crossed {
             self.refresh();
         }
@@ -162,7 +154,7 @@ impl Pelt {
         self.load_sum = decay(self.load_sum, periods);
         self.runnable_sum = decay(self.runnable_sum, periods);
         self.util_sum = decay(self.util_sum, periods);
-        let first = decay(PERIOD - self.period_contrib, periods);
+        let first = decay(PERIOD - u64::from(self.period_contrib), periods);
         let between = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - PERIOD;
         first + between + total % PERIOD
     }
@@ -171,17 +163,22 @@ impl Pelt {
     /// of other classes.
     pub fn is_saturated(&self, other: u64) -> bool {
         // The part of the current period is left out: the kernel takes the bar that is the same at any time.
-        self.util_sum + other >= ((LOAD_AVG_MAX - PERIOD) << 10) - LOAD_AVG_MAX
+        self.util_sum + other >= (LEAST_DIVIDER << 10) - LOAD_AVG_MAX
     }
 
     /// The largest value by now of a sum of weight one.
     fn divider(&self) -> u64 {
-        LOAD_AVG_MAX - PERIOD + self.period_contrib
+        LEAST_DIVIDER + u64::from(self.period_contrib)
+    }
+
+    /// The sum of the load with the weight in it.
+    fn weighted(&self) -> u64 {
+        self.load_sum * u64::from(self.left_out).max(1)
     }
 
     fn refresh(&mut self) {
         let divider = self.divider();
-        self.load_avg = self.load_sum / divider;
+        self.load_avg = self.weighted() / divider;
         self.runnable_avg = self.runnable_sum / divider;
         self.util_avg = self.util_sum / divider;
     }
@@ -189,7 +186,12 @@ impl Pelt {
     /// Sums that belong to the averages at this point of the period.
     pub(crate) fn sums_from_averages(&mut self) {
         let divider = self.divider();
-        self.load_sum = self.load_avg * divider;
+        let (load, weight) = (self.load_avg * divider, u64::from(self.left_out));
+        self.load_sum = match weight {
+            0 => load,
+            _ if weight < load => load / weight,
+            _ => 1,
+        };
         self.runnable_sum = self.runnable_avg * divider;
         self.util_sum = self.util_avg * divider;
     }
@@ -210,7 +212,8 @@ impl Pelt {
         };
         let mut pelt = Pelt {
             last_update_ns: now_ns,
-            period_contrib: PERIOD - 1,
+            period_contrib: PERIOD as u32 - 1,
+            left_out: if history.load_sum_unweighted { weight as u32 } else { 0 },
             load_avg: weight,
             runnable_avg: util,
             util_avg: util,
@@ -219,119 +222,7 @@ impl Pelt {
         pelt.sums_from_averages();
         pelt
     }
-
-    /// Puts an entity at the same point of the period as the runqueue it is about to be [added](Pelt::add) to; its
-    /// averages stay.
-    pub fn align_to(&mut self, rq: &Pelt) {
-        self.last_update_ns = rq.last_update_ns;
-        self.period_contrib = rq.period_contrib;
-        self.sums_from_averages();
-    }
-
-    /// The weight changes (6.x reweight): the load follows at once, for all its history.
-    pub fn reweight(&mut self, old: u64, new: u64) {
-        if let Some(unweighted) = self.load_sum.checked_div(old) {
-            self.load_sum = unweighted * new;
-            self.load_avg = self.load_sum / self.divider();
-        }
-    }
-
-    /// A group's entity takes over the averages of its queue, to which a task has come or from which one has left
-    /// (`update_tg_cfs_util`, `_runnable`, `_load`; 4.10, read in 6.1.192). `weight` is the entity's, `load_weight` the
-    /// queue's. `came` is the runnable time that came, or went, without weights. The entity is on the queue `above`,
-    /// whose place in the period counts.
-    pub fn follow(&mut self, group: &Pelt, weight: u64, load_weight: u64, came: i64, above: &Pelt) {
-        let divider = above.divider();
-        (self.util_avg, self.util_sum) = (group.util_avg, group.util_avg * divider);
-        (self.runnable_avg, self.runnable_sum) = (group.runnable_avg, group.runnable_avg * divider);
-        if came == 0 {
-            return;
-        }
-        let own = self.load_sum.checked_div(weight).unwrap_or(0);
-        let runnable = if came > 0 {
-            (own + came as u64).min(divider)
-        } else {
-            // All tasks of the queue are taken to be equally runnable; the entity's own time is the most.
-            group.load_sum.checked_div(load_weight).unwrap_or(0).min(own)
-        };
-        // A running entity is runnable.
-        let runnable = runnable.max(self.util_sum >> 10);
-        (self.load_sum, self.load_avg) = (weight * runnable, weight * runnable / divider);
-    }
-
-    /// An entity that is attached to this runqueue has become `new`.
-    pub fn exchange(&mut self, old: &Pelt, new: &Pelt) {
-        let least = LOAD_AVG_MAX - PERIOD;
-        let pairs = [
-            (
-                &mut self.load_avg,
-                &mut self.load_sum,
-                [old.load_avg, old.load_sum, new.load_avg, new.load_sum],
-            ),
-            (
-                &mut self.runnable_avg,
-                &mut self.runnable_sum,
-                [old.runnable_avg, old.runnable_sum, new.runnable_avg, new.runnable_sum],
-            ),
-            (
-                &mut self.util_avg,
-                &mut self.util_sum,
-                [old.util_avg, old.util_sum, new.util_avg, new.util_sum],
-            ),
-        ];
-        for (avg, sum, [old_avg, old_sum, new_avg, new_sum]) in pairs {
-            *avg = (*avg + new_avg).saturating_sub(old_avg);
-            *sum = (*sum + new_sum).saturating_sub(old_sum).max(*avg * least);
-        }
-    }
-
-    /// An entity that is attached to this runqueue has another weight, and with it another load.
-    pub fn exchange_load(&mut self, old: &Pelt, new: &Pelt) {
-        let least = LOAD_AVG_MAX - PERIOD;
-        self.load_avg = self.load_avg.saturating_sub(old.load_avg);
-        self.load_sum = self.load_sum.saturating_sub(old.load_sum).max(self.load_avg * least);
-        self.load_avg += new.load_avg;
-        self.load_sum += new.load_sum;
-    }
-
-    /// An entity is attached to this runqueue.
-    pub fn add(&mut self, entity: &Pelt) {
-        self.load_sum += entity.load_sum;
-        self.load_avg += entity.load_avg;
-        self.runnable_sum += entity.runnable_sum;
-        self.runnable_avg += entity.runnable_avg;
-        self.util_sum += entity.util_sum;
-        self.util_avg += entity.util_avg;
-    }
-
-    /// Loads that were left behind are taken off. Their sums follow from their averages at this point of
-    /// the period. Returns the runnable time that went, without weights.
-    pub fn remove(&mut self, gone: &Removed) -> u64 {
-        let of = |avg: u64| avg * self.divider();
-        let (load_sum, runnable_sum, util_sum) =
-            (of(gone.load_avg), of(gone.runnable_avg), of(gone.util_avg));
-        let (load_avg, runnable_avg, util_avg) = (gone.load_avg, gone.runnable_avg, gone.util_avg);
-        self.sub(&Pelt { load_sum, runnable_sum, util_sum, load_avg, runnable_avg, util_avg, ..*self });
-        runnable_sum >> 10
-    }
-
-    /// An entity is detached. Rounding may have left less than the entity brought, so nothing goes below zero. A sum
-    /// does not go below the value that follows from its average at the start of a period; otherwise the average would
-    /// rise on the next update.
-    pub fn sub(&mut self, entity: &Pelt) {
-        let least = LOAD_AVG_MAX - PERIOD;
-        let pairs = [
-            (&mut self.load_avg, &mut self.load_sum, entity.load_avg, entity.load_sum),
-            (&mut self.runnable_avg, &mut self.runnable_sum, entity.runnable_avg, entity.runnable_sum),
-            (&mut self.util_avg, &mut self.util_sum, entity.util_avg, entity.util_sum),
-        ];
-        for (avg, sum, less_avg, less_sum) in pairs {
-            *avg = avg.saturating_sub(less_avg);
-            *sum = sum.saturating_sub(less_sum).max(*avg * least);
-        }
-    }
 }
 
 #[cfg(test)]
-#[path = "pelt_tests.rs"]
 mod tests;

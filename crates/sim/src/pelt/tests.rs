@@ -132,13 +132,13 @@ fn a_moved_entity_takes_its_averages_along() {
     run(&mut task, 0, 50 * MS + 300_000, 700_000, true);
     let (mut from, mut to) = (task, Pelt::default());
     to.update(90 * MS + 5_000, 0, 0, false);
-    from.sub(&task);
+    from.sub(&task, SumRule::Bounded);
     assert_eq!((from.load_avg, from.load_sum, from.util_avg, from.util_sum), (0, 0, 0, 0));
     let before = (task.load_avg, task.util_avg, task.runnable_avg);
     task.align_to(&to);
-    to.add(&task);
+    to.add(&task, SumRule::Bounded);
     assert_eq!((to.load_avg, to.util_avg, to.runnable_avg), before);
-    to.sub(&Pelt { load_avg: 5000, load_sum: u64::MAX, ..task });
+    to.sub(&Pelt { load_avg: 5000, load_sum: u64::MAX, ..task }, SumRule::Bounded);
     assert_eq!((to.load_avg, to.load_sum), (0, 0), "never below zero");
 }
 
@@ -170,4 +170,87 @@ fn one_long_step_equals_many_short_ones() {
         assert!(fine.load_sum.abs_diff(coarse.load_sum) <= LOAD_AVG_MAX, "{i}: {fine:?} {coarse:?}");
         assert!(coarse.util_avg <= 1024 && coarse.util_sum <= LOAD_AVG_MAX << 10, "{coarse:?}");
     }
+}
+
+/// A task of weight 335 under a kernel, with a load of 300, on a queue that is 500 units into its period.
+fn moved(version: Version) -> (Pelt, Pelt) {
+    let history = History::of(version);
+    let mut task = Pelt { load_avg: 300, ..Pelt::settled(&history, 335, 0, ROOM) };
+    let mut queue = Pelt { period_contrib: 500, ..Pelt::default() };
+    task.align_to(&queue);
+    queue.add(&task, SumRule::of(&history));
+    (task, queue)
+}
+
+#[test]
+fn a_queue_adds_the_sum_that_the_division_by_the_weight_has_left() {
+    let whole = 300 * (LEAST_DIVIDER + 500);
+    assert_ne!(whole % 335, 0);
+    let (old, new) = (moved(Version::new(5, 4)), moved(Version::new(6, 1)));
+    assert_eq!((old.0.load_sum, old.1.load_sum), (whole, whole), "the weight is in the sum");
+    assert_eq!((new.0.load_sum, new.1.load_sum), (whole / 335, whole / 335 * 335));
+    assert_eq!((old.1.load_avg, new.1.load_avg), (300, 300));
+}
+
+#[test]
+fn a_load_that_comes_is_bound_by_its_average_in_newer_kernels() {
+    let load = |version| {
+        let history = History::of(version);
+        let mut task = Pelt { load_avg: 300, ..Pelt::settled(&history, 335, 0, ROOM) };
+        let mut queue = Pelt::default();
+        task.align_to(&queue);
+        queue.add(&task, SumRule::of(&history));
+        queue.load_sum
+    };
+    let least = 300 * LEAST_DIVIDER;
+    assert_eq!((load(Version::new(6, 12)), load(Version::new(7, 3))), (least / 335 * 335, least));
+}
+
+#[test]
+fn sums_follow_from_averages_up_to_5_16() {
+    let left = |version: Version| {
+        let rule = SumRule::of(&History::of(version));
+        let (mut task, mut queue) = moved(version);
+        // Another entity stays, with sums that are more than its averages make.
+        queue.add(&Pelt { util_avg: 100, util_sum: 100 * 47_000, load_avg: 50, ..Pelt::default() }, rule);
+        task.util_sum -= 10_000;
+        queue.sub(&task, rule);
+        (queue.util_sum, queue.load_sum)
+    };
+    let divider = LEAST_DIVIDER + 500;
+    assert_eq!(left(Version::new(5, 10)), (100 * divider, 0), "but not that of the load");
+    assert_eq!(left(Version::new(6, 1)), (100 * 47_000 + 10_000, 50 * LEAST_DIVIDER));
+    let removed = |version: Version| {
+        let rule = SumRule::of(&History::of(version));
+        let (task, mut queue) = moved(version);
+        queue.load_sum += 70_000;
+        let mut gone = Removed::default();
+        gone.add(&Pelt { load_avg: 299, ..task });
+        queue.remove(&gone, rule);
+        (queue.load_avg, queue.load_sum)
+    };
+    assert_eq!(removed(Version::new(5, 10)), (1, divider));
+    assert_eq!(removed(Version::new(6, 1)).1 - 70_000, 300 * divider / 335 * 335 - 299 * divider);
+}
+
+#[test]
+fn a_large_load_loses_its_upper_bits_where_sums_are_bound_in_32() {
+    let left = |version: Version| {
+        let rule = SumRule::of(&History::of(version));
+        let (task, mut queue) = moved(version);
+        queue.load_avg += 100_000;
+        queue.load_sum += 100_000 * (LEAST_DIVIDER + 500);
+        queue.sub(&task, rule);
+        queue.load_sum
+    };
+    let whole = 100_000 * (LEAST_DIVIDER + 500);
+    assert_eq!(left(Version::new(7, 3)), whole);
+    assert_eq!(left(Version::new(6, 12)), (whole % (1 << 32)).max(100_000 * LEAST_DIVIDER % (1 << 32)));
+}
+
+#[test]
+fn what_is_off_its_queue_neither_runs_nor_is_runnable() {
+    let mut queue = Pelt::default();
+    queue.update(5 * MS, 0, 2, true);
+    assert_eq!((queue.load_sum, queue.runnable_sum, queue.util_sum), (0, 0, 0));
 }
