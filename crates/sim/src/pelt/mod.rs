@@ -5,8 +5,8 @@
 //! y^32 = 1/2. A sum is capped at 47742; an average is a sum over its largest possible value by now. `load` is the time
 //! runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the time running
 //! times 1024. Mirrors kernels 4.3 to 7.3 at a fixed frequency. CPUs of less capacity have a clock of their own
-//! ([`crate::rq::pelt_clock`]), or scale utilisation ([`Pelt::update_by`]). What comes to a queue's sums and leaves them
-//! is in [`sums`].
+//! ([`crate::rq::pelt_clock`]), or scale utilisation ([`Pelt::update_by`]). What comes to a queue's sums and
+//! leaves them is in [`sums`].
 
 mod sums;
 
