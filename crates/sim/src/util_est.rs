@@ -1,4 +1,4 @@
-//! Utilisation estimated at dequeue (`util_est`, 4.17+): the task's utilisation when it last went to sleep.
+//! Utilisation estimated at dequeue (`util_est`, 4.17+), from what a task used when it went to sleep.
 //!
 //! PELT forgets a task's demand while it sleeps and learns it anew when it wakes; the estimate bridges that. Unit: 1024
 //! is one CPU. A runqueue sums the estimates of its runnable tasks. Mirrors fair.c of 6.1, 6.12 and 7.3, with the
@@ -56,8 +56,9 @@ pub struct UtilEst {
 impl UtilEst {
     /// The task goes to sleep (`util_est_update`).
     ///
-    /// A fall by less than the margin counts as none. Above the CPU's capacity the average is not lowered: the figure
-    /// says more about the CPU than about the task. Of several sleeps within one PELT period the first counts.
+    /// Within the margin the average stays; `enqueued`, before 6.8, changes if it differs by more. Above the CPU's
+    /// capacity the average is not lowered: the figure says more about the CPU than about the task. Of several sleeps
+    /// within one PELT period the first counts.
     pub fn sleep(&mut self, rule: EstimateRule, facts: SleepFacts) {
         let util_avg = facts.util_avg;
         if self.unchanged {

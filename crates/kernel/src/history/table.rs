@@ -273,13 +273,13 @@ mechanisms! {
             with "The sum behind an entity's load leaves its weight out; a queue adds it times the weight, without what the division by the weight cut off."
             without "The sum behind an entity's load has its weight in it."
         sums_from_averages in "per-entity-load": [between("5.10", "5.17")], "detach_entity_load_avg(), update_cfs_rq_load_avg()", Source("5.10.262 has it, 6.1.192 has it not; 5.17 is from memory; profiles before 5.10 have the rule of 5.17"),
-            with "When an entity leaves a queue, or a group's entity changes, most of the queue's sums follow from the averages at this point of the period."
+            with "When an entity leaves a queue, or a group's entity changes, the queue's sums follow from the averages at this point of the period, but for the load that an entity takes along and the utilisation that a woken task has left behind."
             without "When an entity leaves a queue, or a group's entity changes, the queue's sums lose or gain the entity's, and are no less than the averages at the start of a period."
         root_load_divided: [since("5.10")], "task_h_load()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; earlier releases were not read"),
             with "A task of the root group weighs its part of the queue's load of this tick, so mostly one less than its own."
             without "A task of the root group weighs its own load."
         sums_bound_in_32_bits in "per-entity-load": [between("5.17", "7.3")], "dequeue_load_avg(), update_cfs_rq_load_avg()", Source("5.10.262 has it not, 6.1.192 and 6.12.117 have it, 7.3.4 has it not; 5.17 is from memory"),
-            with "A queue's sums are bound by its averages in 32 bits: a load of more than about 90000, two tasks of nice -20 or one and another, loses its upper bits when an entity leaves."
+            with "A queue's sums are bound by its averages in 32 bits: if a load of more than about 90000 remains, as of two tasks of nice -20, when an entity leaves or a group's entity changes, its sum loses its upper bits."
             without "A queue's sums are bound by its averages in 64 bits."
         woken_load_catches_up in "per-entity-load": [since("6.0")], "migrate_se_pelt_lag()", Source("6.1.192; the release is from memory"),
             with "A task that wakes up away from an idle CPU is aged up to now, however long ago its queue there was updated."
@@ -294,8 +294,8 @@ mechanisms! {
             with "The estimate of a task that goes to sleep takes the averages as they were at the last update."
             without "The estimate of a task that goes to sleep takes the averages of this instant."
         added_load_bounded in "per-entity-load": [since("7.3")], "__update_sa(), enqueue_load_avg()", Source("6.12.117 has it not, 7.3.4 has it"),
-            with "A queue's load sum is no less than its average at the start of a period, also when an entity comes."
-            without "A queue's load sum is bound by its average only when an entity leaves or a group's entity changes."
+            with "A queue's load sum is no less than its average makes at the start of a period, also when an entity comes."
+            without "A load that comes is added without a bound."
         util_est_on_any_cpu in "util-est-alone": [since("7.3")], "util_est_update()", Source("6.12.117 has it not, 7.3.4 has it"),
             with "A task's estimate falls also on a CPU that has less capacity than the task uses."
             without "A task's estimate does not fall on a CPU that has less capacity than the task uses."

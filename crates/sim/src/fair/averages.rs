@@ -31,7 +31,7 @@ impl System<'_> {
         self.age_load(entity, true);
     }
 
-    /// The same without the queue's contribution to its group, which stays as it is.
+    /// The same without the queue's contribution to its group, which stays as it is (in profiles since 5.10).
     pub(super) fn update_load_here(&mut self, entity: EntityId) {
         self.age_load(entity, false);
     }

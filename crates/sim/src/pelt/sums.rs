@@ -109,7 +109,7 @@ impl Pelt {
         self.sums_from_averages();
     }
 
-    /// The weight changes (6.x reweight): the load follows at once, for all its history.
+    /// The weight changes (`reweight_entity`): the load follows at once, for all its history.
     pub fn reweight(&mut self, old: u64, new: u64) {
         if self.left_out > 0 {
             self.left_out = new as u32;

@@ -1,7 +1,7 @@
 //! The load that groups pass on: contributions to the whole group, loads that come and go on their way to the root
 //! (`propagate`), a task's load as the root sees it (`h_load`), and what a wakeup would change (`effective_load`).
 //!
-//! Loads are in the unit of weights. Read in 6.1.192 and 7.3.4; 3.4 and 4.5 from memory.
+//! Loads are in the unit of weights. Read in 5.10.262 to 7.3.4; 3.4 and 4.5 from memory.
 
 use super::shares::{self, SharesFacts};
 use super::window::WINDOW_NS;
