@@ -52,10 +52,6 @@ impl System<'_> {
 
     /// Moves a task that waits on its queue. A delayed task stays asleep, and works off its lag on the new queue.
     pub(crate) fn move_queued_task(&mut self, by: CpuId, task: TaskId, to: CpuId, why: MoveReason) {
-        debug_assert!(
-            self.tasks[task].may_run_on(to),
-            "{task:?} moves from its queue to {to}, which it may not use"
-        );
         let was = self.detach_task(task, to, why);
         self.attach_task(by, task, was);
     }
@@ -63,6 +59,10 @@ impl System<'_> {
     /// Takes a task off its queue for another CPU (`detach_task`). Returns how it was there, for
     /// [`Self::attach_task`].
     pub(crate) fn detach_task(&mut self, task: TaskId, to: CpuId, why: MoveReason) -> QueueState {
+        debug_assert!(
+            self.tasks[task].may_run_on(to),
+            "{task:?} moves from its queue to {to}, which it may not use"
+        );
         let from = self.tasks[task].cpu;
         self.update_rq_clock(from);
         let was = self.take_off(task);

@@ -227,6 +227,28 @@ fn since_7_0_the_switch_from_the_idle_task_ends_the_sample_whatever_came() {
 }
 
 #[test]
+fn the_estimate_of_6_12_takes_the_averages_of_the_last_update() {
+    let estimate = |version: &str| {
+        let mut found = (0, 0);
+        with_system(version, |sys| {
+            sys.fixed.kernel.features.switch(Feature::UtilEst, true);
+            let task = born(sys, CpuId(1));
+            let used = sys.entity(task).avg.util_avg;
+            sys.now += 50 * MS;
+            sys.deactivate_task(task, Dequeue::Sleep);
+            found = (used, sys.entity(task).est.estimate());
+        });
+        found
+    };
+    for version in ["v6.1", "v7.3"] {
+        let (used, estimate) = estimate(version);
+        assert!(estimate < used / 2, "{version}: {estimate} of {used}, after 50 ms in which it waited");
+    }
+    let (used, estimate) = estimate("v6.12");
+    assert_eq!(estimate, used);
+}
+
+#[test]
 fn moving_a_task_is_no_use_of_its_cpu() {
     with_system("v6.5", |sys| {
         let task = born(sys, CpuId(1));

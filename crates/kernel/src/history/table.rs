@@ -274,7 +274,7 @@ mechanisms! {
             without "The sum behind an entity's load has its weight in it."
         sums_from_averages in "per-entity-load": [between("5.10", "5.17")], "detach_entity_load_avg(), update_cfs_rq_load_avg()", Source("5.10.262 has it, 6.1.192 has it not; 5.17 is from memory; profiles before 5.10 have the rule of 5.17"),
             with "When an entity leaves a queue, or a group's entity changes, the queue's sums follow from the averages at this point of the period, but for the load that an entity takes along and the utilisation that a woken task has left behind."
-            without "When an entity leaves a queue, or a group's entity changes, the queue's sums lose or gain the entity's, and are no less than the averages at the start of a period."
+            without "When an entity leaves a queue, or a group's entity changes, the queue's sums lose or gain the entity's, and are at least what the averages make at the start of a period."
         root_load_divided: [since("5.10")], "task_h_load()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; earlier releases were not read"),
             with "A task of the root group weighs its part of the queue's load of this tick, so mostly one less than its own."
             without "A task of the root group weighs its own load."
@@ -294,7 +294,7 @@ mechanisms! {
             with "The estimate of a task that goes to sleep takes the averages as they were at the last update."
             without "The estimate of a task that goes to sleep takes the averages of this instant."
         added_load_bounded in "per-entity-load": [since("7.3")], "__update_sa(), enqueue_load_avg()", Source("6.12.117 has it not, 7.3.4 has it"),
-            with "A queue's load sum is no less than its average makes at the start of a period, also when an entity comes."
+            with "A queue's load sum is at least what its average makes at the start of a period, also when an entity comes."
             without "A load that comes is added without a bound."
         util_est_on_any_cpu in "util-est-alone": [since("7.3")], "util_est_update()", Source("6.12.117 has it not, 7.3.4 has it"),
             with "A task's estimate falls also on a CPU that has less capacity than the task uses."

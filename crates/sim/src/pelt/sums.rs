@@ -12,7 +12,7 @@ use schedlab_kernel::History;
 pub enum SumRule {
     /// The sums that belong to the averages at this point of the period, in most places (up to 5.16).
     FromAverages,
-    /// No less than belongs to the averages at the start of a period, once something has gone; otherwise an average
+    /// At least what belongs to the averages at the start of a period, once something has gone; otherwise an average
     /// would rise on the next update.
     Bounded,
     /// The same in 32 bits, which a large load exceeds (5.17 to 7.2).
@@ -79,7 +79,7 @@ impl Part<'_> {
     fn fit(&mut self, rule: SumRule, divider: u64) {
         match rule {
             SumRule::FromAverages => *self.sum = *self.avg * divider,
-            SumRule::Bounded | SumRule::BoundedIn32Bits | SumRule::BoundedBothWays => self.bound(rule),
+            _ => self.bound(rule),
         }
     }
     /// What was `old` has become `new`.

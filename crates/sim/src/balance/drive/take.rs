@@ -147,15 +147,18 @@ impl System<'_> {
 
     /// Moves a task to the destination, and counts it.
     pub(crate) fn gain(&mut self, by: CpuId, p: &mut Pass, task: TaskId, hot: bool) {
-        self.move_queued_task(by, task, p.gainer, move_reason(p.trigger));
-        self.count_gain(p, hot);
+        self.detach_gained(p, task, hot);
+        self.attach_gained(by);
     }
 
     /// Takes a task for the destination off its queue, and counts it; [`Self::attach_gained`] follows.
     pub(super) fn detach_gained(&mut self, p: &mut Pass, task: TaskId, hot: bool) {
         let was = self.detach_task(task, p.gainer, move_reason(p.trigger));
         self.balance.detached.push((task, was));
-        self.count_gain(p, hot);
+        p.moved += 1;
+        let lb = self.lb(p);
+        lb.lb_gained += 1;
+        lb.lb_hot_gained += u64::from(hot);
     }
 
     /// Puts the detached tasks on the destination's queue, the last one first (`attach_tasks`).
@@ -163,13 +166,6 @@ impl System<'_> {
         while let Some((task, was)) = self.balance.detached.pop() {
             self.attach_task(by, task, was);
         }
-    }
-
-    fn count_gain(&mut self, p: &mut Pass, hot: bool) {
-        p.moved += 1;
-        let lb = self.lb(p);
-        lb.lb_gained += 1;
-        lb.lb_hot_gained += u64::from(hot);
     }
 
     /// Sets or clears the flag of the destination's group one level up: affinity hinders balancing below.

@@ -231,6 +231,23 @@ mod tests {
     }
 
     #[test]
+    fn the_task_that_left_last_is_attached_first() {
+        with_nodes(|sys, level, [src, dst, _]| {
+            for _ in 0..6 {
+                on(sys, src, &[src, dst]);
+            }
+            let wanted = Amount { migration: MigrationType::Task, amount: 3, how: AmountRule::EvenTasks };
+            let mut pass = Pass::begin(dst, level, BalanceTrigger::Idle, sys.now);
+            let oldest: Vec<TaskId> = sys.cpus[src].list[..3].to_vec();
+            let mut at = sys.now;
+            sys.take_tasks(dst, &mut pass, src, wanted, &mut at);
+            assert_eq!(pass.moved, 3);
+            let arrived: Vec<TaskId> = oldest.into_iter().rev().collect();
+            assert_eq!(sys.cpus[dst].list[..], arrived, "the longest waiting first");
+        });
+    }
+
+    #[test]
     fn a_task_that_may_not_run_here_goes_to_another_cpu_of_the_group() {
         with_nodes(|sys, level, [src, dst, nearby]| {
             let tasks = [(); 3].map(|()| on(sys, src, &[src, nearby]));

@@ -1,4 +1,6 @@
+use super::Cfs;
 use crate::class::{Dequeue, Enqueue};
+use crate::fair::class::Fair;
 use crate::run::{NewTask, add};
 use crate::system::System;
 use crate::upkeep_tests::{born, new_hog, with_system};
@@ -75,6 +77,34 @@ fn a_groups_first_task_has_all_of_a_sleepers_credit() {
         let behind = sys.fair.queues[sys.root(cpu)].min_vruntime - sys.fair.entities[owner].vruntime;
         assert_eq!(behind as u64, sys.fixed.gran.latency_ns / 2);
     });
+}
+
+#[test]
+fn the_end_of_a_turn_leaves_what_a_cpu_contributes_to_a_group() {
+    for (version, renewed) in [("v5.4", true), ("v5.10", false), ("v6.1", false)] {
+        with_system(version, |sys| {
+            let group =
+                GroupDecl { path: "/a".into(), parent: Some(ROOT_GROUP), shares: 1024, ..GroupDecl::root() };
+            sys.declare_groups(&[GroupDecl::root(), group]);
+            let cpu = CpuId(0);
+            let [runner, sleeper] = [(); 2].map(|()| {
+                let task = add(sys, NewTask { group: GroupId(1), ..new_hog() });
+                sys.new_task(cpu, task, cpu);
+                task
+            });
+            sys.deactivate_task(sleeper, Dequeue::Sleep);
+            sys.pick_next_task(cpu, None);
+            sys.cpus[cpu].curr = Some(runner);
+            let queue = sys.entity(runner).cfs_rq;
+            let before = sys.fair.group_rqs[queue].contribution;
+            // The sleeper's load decays.
+            sys.now += 50_000_000;
+            sys.update_rq_clock(cpu);
+            Fair::<Cfs>::put_prev(sys, runner);
+            assert!(sys.fair.queues[queue].avg.load_avg < before / 4 * 3, "{version}");
+            assert_eq!(sys.fair.group_rqs[queue].contribution < before, renewed, "{version}");
+        });
+    }
 }
 
 #[test]
