@@ -3,13 +3,13 @@
 use crate::metrics;
 use crate::stats::special::{root, t_quantile};
 use crate::stats::{ALPHA, Summary};
-pub use schedlab_record::metric::COUNTERS;
+pub use schedlab_record::metric::{COUNTERS, COUNTING};
 use schedlab_record::{Better, Record, Value};
 use serde::Serialize;
 
 /// The metrics of counted commands, in the order of the tables: time, counters, derived metrics.
 pub fn metrics() -> Vec<String> {
-    let counters = COUNTERS.iter().map(|(name, _)| *name);
+    let counters = COUNTERS.iter().map(|(name, _)| *name).chain([COUNTING]);
     let derived =
         ["perf.cpus_used", "perf.frequency", "perf.ipc", "perf.cache_miss_rate", "perf.branch_miss_rate"];
     let times = ["command.elapsed", "command.user_time", "command.system_time"];

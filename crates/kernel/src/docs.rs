@@ -1,7 +1,7 @@
 //! docs/features.md, from the tables.
 
-use crate::PROFILES;
 use crate::reference::{Entry, Setting, all};
+use crate::{PROFILES, distribution};
 use std::fmt::Write;
 
 const HEAD: &str = "# Features and tunables
@@ -64,6 +64,14 @@ pub fn page() -> String {
             whose(e),
             e.read
         );
+    }
+    text += "\n## Debian's defaults\n\nDefaults of Debian's kernels that are not the tree's own, in the releases that were read (5.10.262, 6.1.192, \
+             6.12.117, 7.3.4).\nProfiles have the tree's.\n\n| kernel | name | tree | Debian | what it is |\n| --- | --- | --- | --- | --- |\n";
+    for p in PROFILES {
+        for d in distribution::of(p.version) {
+            let _ =
+                writeln!(text, "| {} | `{}` | {} | {} | {} |", p.version, d.name, d.tree, d.debian, d.about);
+        }
     }
     text
 }

@@ -9,7 +9,7 @@
 
 use crate::feature::FEATURES;
 use crate::origin::Span;
-use crate::tunable::TUNABLES;
+use crate::tunable::{CGROUP_MODE, MODELLED_CGROUP_MODE, TUNABLES};
 use crate::{Feature, Kernel, history};
 use schedlab_base::Warning;
 
@@ -180,6 +180,10 @@ const READ_BY_ALL: &[&str] = &["timer_slack_ns"];
 
 /// Why a tunable does nothing in this kernel; `None` when it acts. A tunable that no release has acts in all of them.
 pub fn unread_because(tunable: &str, kernel: &Kernel) -> Option<String> {
+    if tunable == CGROUP_MODE && kernel.tunables.cgroup_mode != MODELLED_CGROUP_MODE {
+        let known = "our rules have the mode concur alone; backends code and vm have the others";
+        return Some(known.to_owned());
+    }
     let row = TUNABLES.iter().find(|row| row.name == tunable && !READ_BY_ALL.contains(&row.name))?;
     match row.kernels? {
         Span { since: Some(from), .. } if kernel.version < from => {

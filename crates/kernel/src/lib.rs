@@ -34,6 +34,7 @@
 // The crate is not published: a comment says what its item does not.
 #![allow(missing_docs)]
 
+pub mod distribution;
 pub mod docs;
 pub mod effect;
 pub mod feature;

@@ -216,7 +216,9 @@ mod tests {
                 let value = match Feature::parse(entry.name) {
                     Ok(f) => Some(Setting::Switch(kernel.features.has(f))),
                     Err(_) if entry.name == "preempt" => Some(Setting::Word(Preempt::of(&kernel).word())),
-                    Err(_) => kernel.tunables.get(entry.name).map(Setting::Number),
+                    Err(_) => kernel.tunables.get(entry.name).map(|n| {
+                        entry.words.get(n as usize).map_or(Setting::Number(n), |word| Setting::Word(word))
+                    }),
                 };
                 let stated = entry.value(profile.version);
                 assert!(

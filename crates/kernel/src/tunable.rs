@@ -30,7 +30,11 @@ pub struct TunableRow {
 impl TunableRow {
     /// The words for its values, from 0 on; none where its values are numbers only.
     pub fn words(&self) -> &'static [&'static str] {
-        if self.name == "preempt" { preempt::WORDS } else { &[] }
+        match self.name {
+            "preempt" => preempt::WORDS,
+            CGROUP_MODE => CGROUP_MODES,
+            _ => &[],
+        }
     }
     /// A value of it as it is written.
     pub fn text(&self, value: u64) -> String {
@@ -43,6 +47,12 @@ impl TunableRow {
         }
     }
 }
+
+pub const CGROUP_MODE: &str = "cgroup_mode";
+/// Its words, in the kernel's order.
+const CGROUP_MODES: &[&str] = &["up", "smp", "concur", "max", "tasks"];
+/// The mode that our rules have: `concur`, the default.
+pub const MODELLED_CGROUP_MODE: u64 = 2;
 
 /// The names that an experiment may use.
 pub fn names() -> Vec<&'static str> {
@@ -71,6 +81,11 @@ pub fn read(name: &str, text: &str) -> Result<u64> {
     })?;
     Tunables::defaults(Version::v2_6(23)).set(name, value)?;
     Ok(value)
+}
+
+/// Whether a tunable's values are words of the kernel's.
+pub fn takes_words(name: &str) -> bool {
+    TUNABLES.iter().any(|row| row.name == name && !row.words().is_empty())
 }
 
 /// A value of the tunable of that name as it is written.
@@ -166,6 +181,9 @@ tunables! {
     autogroup, 0 ..= 1, Some(span("autogroup")), Source::Kernel("/proc/sys/kernel/sched_autogroup_enabled"),
         "6.1, 7.3; since from memory",
         "1: the tasks of each session that are in no group are a group of their own; here a benchmark is a session (2.6.38 and later)";
+    cgroup_mode, 0 ..= 4, Some(Span::since(Version::new(7, 3))), Source::Kernel("sched/cgroup_mode in debugfs"),
+        "7.2.12 has it not, 7.3.4 has it",
+        "what a group's entity weighs on a CPU: the group's shares (up); the CPU's part of them, by load (smp); that part times the tasks that can run at once (concur), the CPUs, but no more than nice -20 (max), or the tasks (tasks); our rules have concur alone (7.3 and later)";
     rt_period_ns, 1000000 ..= 60000000000, Some(Span::since(came("rt-throttles"))), Source::Kernel("/proc/sys/kernel/sched_rt_period_us, in us"),
         "6.1, 6.12",
         "period over which real-time tasks are throttled";
@@ -208,8 +226,14 @@ impl Serialize for Tunables {
 
 /// Tunables that came after records of model 10. Records have them only if they differ from the default of every
 /// version, so that a record that does not use them stays as it was.
-const LATE: [&str; 5] =
-    ["cfs_bandwidth_slice_ns", "autogroup", "cache_hot_smt_ns", "cache_hot_smp_ns", "cache_hot_node_ns"];
+const LATE: [&str; 6] = [
+    "cfs_bandwidth_slice_ns",
+    "autogroup",
+    CGROUP_MODE,
+    "cache_hot_smt_ns",
+    "cache_hot_smp_ns",
+    "cache_hot_node_ns",
+];
 
 /// The value of a tunable that records may lack, some of model 9 and before, [`LATE`] ones all: the default of every
 /// version.
@@ -262,6 +286,7 @@ impl Tunables {
             nr_migrate: 32,
             cfs_bandwidth_slice_ns: 5_000_000,
             autogroup: 0,
+            cgroup_mode: MODELLED_CGROUP_MODE,
             rt_period_ns: 1_000_000_000,
             rt_runtime_ns: 950_000_000,
             rr_timeslice_ns: 100_000_000,

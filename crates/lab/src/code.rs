@@ -6,7 +6,7 @@ use crate::patch_names;
 use crate::{builds, guests};
 use schedlab_base::{Error, Result, Version};
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{Variant, preempt};
+use schedlab_kernel::{Variant, tunable};
 use schedlab_kernels::{self as kernels, cache, code};
 use schedlab_record::cell::{CodeSetup, Level};
 use schedlab_transplant::{Setting, shim};
@@ -243,9 +243,6 @@ pub fn build(recipe: &code::CodeRecipe, cache: &Path, listener: &dyn Listener) -
     Ok(made)
 }
 
-/// The tunable that is the kernel's preemption model.
-const PREEMPT: &str = "preempt";
-
 /// A tunable of ours under the tree's name, and the number of our units in one of the tree's.
 const TUNABLES: &[(&str, &str, u64)] = &[
     ("sched_latency_ns", "latency_ns", 1),
@@ -279,9 +276,8 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result
     };
     let mut all: Vec<Setting> = features.iter().map(feature).collect();
     for (name, value) in tunables {
-        if name == PREEMPT {
-            let word = preempt::WORDS.get(*value as usize).copied().unwrap_or_default();
-            all.push(Setting::Tunable(PREEMPT.to_owned(), word.to_owned()));
+        if tunable::takes_words(name) {
+            all.push(Setting::Tunable(name.clone(), tunable::text(name, *value)));
             continue;
         }
         let known = TUNABLES.iter().find(|(ours, ..)| ours == name);
@@ -311,6 +307,8 @@ mod tests {
         let tunables = BTreeMap::from([("preempt".to_owned(), 2), ("rt_period_ns".to_owned(), 5_000_000)]);
         let set = |name: &str, value: &str| Setting::Tunable(name.to_owned(), value.to_owned());
         let all = settings(&[], &tunables).unwrap();
+        let groups = settings(&[], &[("cgroup_mode".to_owned(), 3)].into()).unwrap();
+        assert_eq!(groups, [set("cgroup_mode", "max")]);
         assert_eq!(all, [set("preempt", "full"), set("sched_rt_period_us", "5000")]);
     }
 }

@@ -5,14 +5,18 @@
 //! variant. Two commands are then variants of one load, and comparison and tables work as for experiments.
 
 use crate::plan;
-use schedlab_base::{Backend, Result, Warning};
+use schedlab_base::{Backend, Ns, Result, Warning};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
+use schedlab_native::counters::watch;
+use schedlab_native::probe::counting;
+use schedlab_record::metric::{COUNTING, NOT_WATCHED};
 use schedlab_record::{Findings, Observe, RECORD_SCHEMA, Record, WATCHING, environment};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
-pub use schedlab_native::counters::EVENTS;
-pub use schedlab_native::counters::watch::{Output, WatchOptions, Watched, command, system};
+pub use schedlab_native::counters::Width;
+pub use schedlab_native::counters::watch::{Output, WatchOptions, Watched};
 
 /// The order in which commands are run: A B B A, so that drift affects all alike, or A B A B.
 ///
@@ -24,6 +28,36 @@ pub fn order(commands: usize, runs: u64, repeat: bool) -> Result<Vec<plan::Run>>
         order.sort_by_key(|run| (run.seed, run.cell));
     }
     Ok(order)
+}
+
+/// Runs a command and counts, and estimates what counting took (`perf.counting`).
+///
+/// # Errors
+/// As the watch's.
+pub fn command(argv: &[String], how: WatchOptions, stop: &AtomicBool) -> Result<Watched> {
+    // Counters of whole CPUs stay on them at a switch.
+    let per_switch_ns = if how.system { None } else { counting::per_switch_ns(how.width) };
+    let mut watched = watch::command(argv, how, stop)?;
+    watched.counts.uncounted.extend(not_asked(how.width));
+    let counters = &mut watched.counts.counters;
+    let switches = counters.get("perf.context_switches").copied();
+    let counting_ns = per_switch_ns.zip(switches).map(|(each, switches)| each * switches);
+    counters.extend(counting_ns.map(|ns| (COUNTING.to_owned(), ns)));
+    Ok(watched)
+}
+
+/// Counts the whole system for a time, or until `stop` becomes true.
+///
+/// # Errors
+/// As the watch's.
+pub fn system(length: Option<Ns>, width: Width, stop: &AtomicBool) -> Result<Watched> {
+    let mut watched = watch::system(length, width, stop)?;
+    watched.counts.uncounted.extend(not_asked(width));
+    Ok(watched)
+}
+
+fn not_asked(width: Width) -> impl Iterator<Item = (String, String)> {
+    width.beyond().map(|name| (name.to_owned(), format!("{NOT_WATCHED}: add -d")))
 }
 
 /// The commands of one comparison, in words: parameters of its records by the variant's name.
@@ -76,7 +110,6 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_base::Ns;
     use schedlab_compare::command_counters::{Over, over};
     use schedlab_native::counters::Counts;
 

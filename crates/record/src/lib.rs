@@ -118,6 +118,8 @@ pub enum Observe {
     Stays,
     /// Also by performance counters, which the kernel switches with each task.
     Counters,
+    /// Also by the counters of the last-level cache, which make each switch longer still.
+    Caches,
     /// By every switch, wakeup and migration, through the kernel's tracepoints; without performance counters.
     Events,
 }
@@ -129,6 +131,7 @@ impl Observe {
             Observe::Accounts => "accounts",
             Observe::Stays => "stays",
             Observe::Counters => "counters",
+            Observe::Caches => "caches",
             Observe::Events => "events",
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::text::wrap;
 use schedlab_base::Version;
-use schedlab_kernel::profile;
 use schedlab_kernel::reference::{Entry, Setting};
+use schedlab_kernel::{distribution, profile};
 use std::io::{self, Write};
 
 /// Writes every entry: since, until, profiles where it is on, source, and what it does.
@@ -40,6 +40,11 @@ pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::
         let whose = if e.source == "kernel" { String::new() } else { format!(" [{}]", e.source) };
         let head = format!("{:<23} {value:>10} {:<8} ", e.name, since(e));
         write!(out, "{}", wrap(&head, &format!("{}{leans}{whose}", e.about)))?;
+    }
+    for p in distribution::of(version) {
+        let text =
+            format!("{}: {} in the tree, {} in Debian's kernel: {}", p.name, p.tree, p.debian, p.about);
+        write!(out, "{}", wrap("", &text))?;
     }
     Ok(())
 }
@@ -133,7 +138,10 @@ mod tests {
             starts(&["SIS_UTIL", "on"]) && starts(&["ILB_FAST", "off"]) && starts(&["hz", "250"]),
             "{text65}"
         );
-        assert!(!text65.contains("PLACE_LAG"));
+        assert!(!text65.contains("PLACE_LAG") && !text65.contains("Debian"));
+        let v61 = Version::new(6, 1);
+        let text61 = text(|out| profile(v61, &reference::of(v61), out));
+        assert!(text61.contains("autogroup: 1 in the tree, 0 in Debian's kernel"), "{text61}");
         let one = text(|out| page(&reference::find("SIS_CORE").unwrap(), out));
         for words in
             ["from v4.9", "4.9, 6.1", "select_idle_core()", "on (v4.14..v7.3)", "SIS_GROUP, SIS_FIRST_IDLE"]

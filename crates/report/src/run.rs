@@ -56,7 +56,7 @@ pub struct Run {
     /// Parameters of the workload; times in ns.
     pub params: serde_json::Value,
     pub seed: u64,
-    /// How closely a live run was watched: "accounts", "stays", "counters" or "events".
+    /// How closely a live run was watched: "accounts", "stays", "counters", "caches" or "events".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched: Option<&'static str>,
     /// How the kernel's own code was charged, if it ran.

@@ -3,8 +3,9 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::Warning;
-use schedlab_compare::command_counters::{COUNTERS, Over, beside, metrics, over};
+use schedlab_compare::command_counters::{COUNTERS, COUNTING, Over, beside, metrics, over};
 use schedlab_record::Record;
+use schedlab_record::metric::NOT_WATCHED;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -67,9 +68,11 @@ impl CountedCommand {
                     }
                     writeln!(out)?;
                 }
+                Over::Missing { missing } if missing.starts_with(NOT_WATCHED) => {}
                 Over::Missing { .. } => writeln!(out, "{:>16}  {}", "not counted", title)?,
             }
         }
+        self.counting(out)?;
         self.missing(out)?;
         self.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
     }
@@ -106,11 +109,29 @@ impl CountedCommand {
         }
     }
 
+    /// Writes what counting itself took, which is a part of the task clock.
+    fn counting(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mean = |name: &str| match self.metrics.get(name) {
+            Some(Over::Counted { mean, .. }) => Some(*mean),
+            _ => None,
+        };
+        let (Some(took), Some(clock)) = (mean(COUNTING), mean("perf.task_clock")) else { return Ok(()) };
+        let share = if clock > 0.0 { 100.0 * took / clock } else { 0.0 };
+        let text = format!(
+            "counting itself took about {}, {share:.1}% of the task clock",
+            number::value(took, "ns")
+        );
+        write!(out, "{}", wrap("", &text))
+    }
+
     /// Writes which counters were not counted, by reason.
     fn missing(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for (name, title) in COUNTERS {
             let Over::Missing { missing } = &self.metrics[*name] else { continue };
+            if missing.starts_with(NOT_WATCHED) {
+                continue;
+            }
             match reasons.iter_mut().find(|(why, _)| why == missing) {
                 Some((_, titles)) => titles.push(title),
                 None => reasons.push((missing, vec![*title])),
@@ -148,6 +169,7 @@ mod tests {
                 ("perf.page_faults", 1070),
                 ("perf.cycles", ms * 2_400_000),
                 ("perf.instructions", ms * 1_200_000),
+                ("perf.counting", ms * 74_000),
             ];
             let none = ["cache_references", "cache_misses", "branches", "branch_misses"];
             let mut record = testing::record(&counters);
@@ -178,11 +200,12 @@ pipe -l 1000: 20.0ms elapsed
             1070  page faults           72297/s
         48000000  cycles               3.24 GHz
         24000000  instructions       0.50/cycle
-     not counted  cache references
-     not counted  cache misses
      not counted  branches
      not counted  branch misses
-not counted: cache references, cache misses, branches, branch misses: this
+     not counted  cache references
+     not counted  cache misses
+counting itself took about 1.48ms, 10.0% of the task clock
+not counted: branches, branch misses, cache references, cache misses: this
              machine has no such counter
 ";
         assert_eq!(text, want);

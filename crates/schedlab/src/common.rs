@@ -82,13 +82,22 @@ pub fn compared(request: &RunRequest, experiment: Experiment, quiet: bool) -> Re
     Lab::here(&backends(None)?, &Shown::new(quiet)).compared(request, experiment)
 }
 
+/// Which counters live runs have.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum CountersOption {
+    Usual,
+    Caches,
+}
+
 /// How closely live runs are watched.
 #[derive(Args)]
 pub struct WatchOptions {
-    /// Count cycles, cache misses and the like in each task of live runs, and record how long tasks stay on a CPU; this
-    /// makes switches longer [default: only as far as the metrics asked for need it]
-    #[arg(long, global = true, conflicts_with = "events", hide_short_help = true)]
-    counters: bool,
+    /// Count cycles, instructions and the like in each task of live runs, with the value 'caches' also misses of the
+    /// last-level cache, and record how long tasks stay on a CPU; this makes switches longer [default: only as far as
+    /// the metrics asked for need it]
+    #[arg(long, global = true, conflicts_with = "events", hide_short_help = true, num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "usual", value_name = "caches")]
+    counters: Option<CountersOption>,
     /// Record every switch, wakeup and migration of live runs through the kernel's tracepoints (root or CAP_PERFMON)
     #[arg(long, global = true, hide_short_help = true)]
     events: bool,
@@ -105,10 +114,11 @@ impl WatchOptions {
     pub fn observe(&self, backend: Backend) -> Result<Observe> {
         let live = backend == Backend::Host;
         let (option, observe) = match (self.counters, self.events, self.keep_events && live) {
-            (false, false, false) => return Ok(Observe::Accounts),
-            (true, _, _) => ("--counters", Observe::Counters),
-            (false, true, _) => ("--events", Observe::Events),
-            (false, false, true) => ("--keep-events", Observe::Events),
+            (None, false, false) => return Ok(Observe::Accounts),
+            (Some(CountersOption::Usual), _, _) => ("--counters", Observe::Counters),
+            (Some(CountersOption::Caches), _, _) => ("--counters", Observe::Caches),
+            (None, true, _) => ("--events", Observe::Events),
+            (None, false, true) => ("--keep-events", Observe::Events),
         };
         let why = match backend {
             Backend::Host => {

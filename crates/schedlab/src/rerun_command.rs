@@ -132,6 +132,7 @@ fn surroundings(record: &Record) -> Vec<String> {
         match record.observe {
             Some(Observe::Events) => words.push("--events".to_owned()),
             Some(Observe::Counters) => words.push("--counters".to_owned()),
+            Some(Observe::Caches) => words.push("--counters=caches".to_owned()),
             // Metrics ask for these without an option.
             Some(Observe::Accounts | Observe::Stays) | None => {}
         }

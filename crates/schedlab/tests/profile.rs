@@ -1,6 +1,6 @@
 //! `schedlab profile` through the binary.
 
-use crate::common::{Lab, texts};
+use crate::common::{Lab, texts, unwrapped};
 use schedlab_base::testing::skipped;
 
 /// Reads and writes in the kernel for a good part of a second.
@@ -70,7 +70,11 @@ fn the_text_fits_and_the_exit_code_is_the_commands() {
         return;
     }
     assert_eq!(output.status.code(), Some(4), "{out}\n{err}");
-    assert!(out.starts_with("said\n") && out.contains("samples in") && out.contains("0 lost"), "{out}");
+    let flat = unwrapped(&out);
+    assert!(
+        flat.starts_with("said ") && flat.contains(" samples in ") && flat.contains(", 0 lost;"),
+        "{out}"
+    );
     // The name of a function stands last, in its full length.
     let fits = |l: &str| {
         let before = l.rsplit_once("  ").map_or(l, |(before, _)| before);
@@ -80,6 +84,22 @@ fn the_text_fits_and_the_exit_code_is_the_commands() {
     if let Some(json) = profile(&lab, &["profile", "-a", "--for", "300ms", "--json"]) {
         assert!(json["samples"].as_u64().unwrap() + json["idle"].as_u64().unwrap() > 50, "{json}");
     }
+}
+
+/// The CPU's counters are masked, so that a machine that has them samples as one that has none.
+#[test]
+fn without_the_cpus_counters_a_timer_takes_the_samples() {
+    let lab = Lab::new();
+    let mut command = lab.command(&["profile", "--freq", "1999", "--json", "--"]);
+    let output = command.args(BUSY).env("SCHEDLAB_PMU", "off").output().unwrap();
+    let (out, err) = texts(&output);
+    if output.status.code() == Some(3) {
+        skipped(err);
+        return;
+    }
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let warned = json["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "profile.timer");
+    assert!(json["clock"] == "timer" && warned && json["samples"].as_u64() > Some(30), "{json}");
 }
 
 #[test]

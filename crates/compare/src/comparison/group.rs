@@ -111,7 +111,7 @@ pub fn watched_differently(cells: &[CellRuns<'_>]) -> Option<Warning> {
         let names: Vec<&str> = of.map(|c| c.label.as_str()).collect();
         (!names.is_empty()).then(|| format!("{} by {}", names.join(", "), level.name()))
     };
-    let levels = [Observe::Accounts, Observe::Stays, Observe::Counters, Observe::Events];
+    let levels = [Observe::Accounts, Observe::Stays, Observe::Counters, Observe::Caches, Observe::Events];
     let names_by_level: Vec<String> = levels.into_iter().filter_map(watched).collect();
     (names_by_level.len() > 1).then(|| {
         let (r, load) = (cells[0].runs[0], &cells[0].load);

@@ -37,7 +37,7 @@ pub const UNMODELLED: &[Unmodelled] = &[
     Unmodelled { subject: Subject::Groups, span: between("3.2", "5.7"), function: "distribute_cfs_runtime()", read: "4.4, 4.15, 4.19 and 5.4 have it, 5.10 has it not; 5.7 is from memory",
         text: "Quota is handed out from a copy of the pool: what CPUs take of the pool meanwhile is given twice." },
     Unmodelled { subject: Subject::Groups, span: since("7.3"), function: "__sched_cgroup_mode_update()", read: "7.2.12 has it not, 7.3.4 has it",
-        text: "cgroup_mode in debugfs decides how often a group's shares count; only the default is modelled." },
+        text: "cgroup_mode in debugfs (up, smp, concur, max, tasks) decides how a group's shares are spread over CPUs; only the default, concur, is modelled." },
     Unmodelled { subject: Subject::Wakeup, span: between("4.20", "5.7"), function: "select_task_rq_fair(), SD_BALANCE_WAKE", read: "6.1.192 has it not; the rest is from memory",
         text: "On machines whose CPUs differ in capacity, a wakeup that finds no affine domain takes the slow path, as a new task does." },
     Unmodelled { subject: Subject::Wakeup, span: since("5.0"), function: "find_energy_efficient_cpu(), cpu_overutilized()", read: "6.1.192 has it; 5.0 is from memory",

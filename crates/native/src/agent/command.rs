@@ -10,7 +10,7 @@ use crate::agent::setting_changes::Changes;
 use crate::agent::stage::Stage;
 use crate::settings::attrs;
 use crate::sys::offspring::{self, Ended, Used};
-use crate::watch::counters::{Set, Whom};
+use crate::watch::counters::{Set, Whom, Width};
 use crate::watch::kernel_counters::KernelCounters;
 use crate::watch::witness::Witness;
 use crate::{Outcome, sys};
@@ -70,8 +70,8 @@ pub fn execute(
         }
     }
     let witness = Witness::before();
-    let counted = observe >= Observe::Counters;
-    let mut counting = if counted { Set::open(&Whom::Programs) } else { Set::unwanted() };
+    let wanted = Width::of(observe);
+    let mut counting = wanted.map_or_else(Set::unwanted, |width| Set::open(&Whom::Programs, width));
     let mut kernel = KernelCounters::live();
     let server = serve(spec, seed, change, stage.as_ref());
     kernel.before();

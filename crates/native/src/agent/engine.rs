@@ -11,7 +11,7 @@ use crate::settings::cgroups::Places;
 use crate::sys;
 use crate::sys::limits;
 use crate::tasks::shared::Shared;
-use crate::watch::counters::{Counts, Offspring};
+use crate::watch::counters::{Counts, Offspring, Width};
 use crate::watch::findings::ObserverFindings;
 use crate::watch::kernel_counters::KernelCounters;
 use schedlab_base::{Error, Ns, Result, Warning};
@@ -72,10 +72,9 @@ pub(crate) fn run_changing(
     let shared = Shared::new(built, groups)?;
     let controller = Controller::new(&shared, (changes, &later), stop, observe);
     // Tasks inherit these, so they must be there first.
-    let mut counting = match observe {
-        _ if shared.is_watched() => Offspring::none(BESIDE_EVENTS),
-        Observe::Accounts | Observe::Stays => Offspring::unwanted(),
-        Observe::Counters | Observe::Events => Offspring::open(),
+    let mut counting = match shared.is_watched() {
+        true => Offspring::none(BESIDE_EVENTS),
+        false => Width::of(observe).map_or_else(Offspring::unwanted, Offspring::open),
     };
     let Ended { measured, stopped, unfinished, window } =
         controller.run(warmup, duration, &mut counting, &mut kernel)?;

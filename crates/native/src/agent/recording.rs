@@ -31,7 +31,9 @@ impl Recording {
         let stays = || By::Stays(Box::new(OnCpuRecorder::open(&shared.cpus, &shared.names)));
         match observe {
             Observe::Accounts => return Recording { by: By::Nothing, no_events: None },
-            Observe::Stays | Observe::Counters => return Recording { by: stays(), no_events: None },
+            Observe::Stays | Observe::Counters | Observe::Caches => {
+                return Recording { by: stays(), no_events: None };
+            }
             Observe::Events => {}
         }
         match Events::open(&shared.names, sys::thread_id()) {

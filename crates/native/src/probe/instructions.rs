@@ -7,7 +7,7 @@
 use super::batches::{Batches, KnownCosts};
 use super::channels::{fault, open};
 use crate::sys;
-use crate::watch::counters::{Counts, Set, Whom};
+use crate::watch::counters::{Counts, Set, Whom, Width};
 use schedlab_base::Result;
 use schedlab_workload::ChannelKind;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ const CLOCK: &str = "perf.task_clock";
 
 /// Measures on the caller's CPU, where instructions can be counted.
 pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
-    let mut set = Set::open(&Whom::Myself);
+    let mut set = Set::open(&Whom::Myself, Width::Usual);
     if set.counts_user_only() || [INSTRUCTIONS, CLOCK].iter().any(|name| set.why(name).is_some()) {
         return Ok(());
     }

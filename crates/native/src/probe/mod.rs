@@ -9,6 +9,7 @@
 mod batches;
 mod calls;
 mod channels;
+pub mod counting;
 mod instructions;
 mod lines;
 pub mod migration;

@@ -126,6 +126,8 @@ pub const SETTINGS: &[Row] = &[
         places: &[plain(sysctl!("sched_child_runs_first"), "2.6.23 to 6.5")] },
     Row { name: "preempt", about: "where kernel code may be preempted", values: Values::Words(&["none", "voluntary", "full", "lazy"]),
         places: &[with(Form::Bracketed, debugfs!("preempt"), "5.12 and later with CONFIG_PREEMPT_DYNAMIC")] },
+    Row { name: "cgroup_mode", about: "how a group's shares are spread over CPUs", values: Values::Words(&["up", "smp", "concur", "max", "tasks"]),
+        places: &[with(Form::Bracketed, debugfs!("cgroup_mode"), "7.3 and later")] },
     Row { name: "autogroup", about: "a task group for each session", values: Values::Switch,
         places: &[plain(sysctl!("sched_autogroup_enabled"), "2.6.38 and later with CONFIG_SCHED_AUTOGROUP")] },
     Row { name: "numa_balancing", about: "memory and tasks follow each other: 0 off, 1 balance, 2 tiering, 3 both",

@@ -27,7 +27,8 @@ Deterministic guests of the vm backend count instructions, which all their CPUs 
 time: rates and the time that work took (`*.rate`, `*.elapsed`, `perf.cpus_used`, a command's own times and rates)
 are missing there.
 
-host (counters): live only where an experiment asks for it, or with `--counters`, because it makes switches longer;
+host (counters), host (caches): live only where an experiment asks for it, or with `--counters` or `--counters=caches`,
+because it makes switches longer;
 host (events): live with `--events` only, which records every switch, wakeup and migration ([live.md](live.md)).
 
 Metrics are of the workload's tasks only, not of the machine's own (kworkers and the like). The exceptions are
@@ -45,6 +46,7 @@ pub fn page() -> String {
         let backends = match m.watched {
             Observe::Accounts => backends,
             Observe::Stays | Observe::Counters => backends.replace("host", "host (counters)"),
+            Observe::Caches => backends.replace("host", "host (caches)"),
             Observe::Events => backends.replace("host", "host (events)"),
         };
         let unit = match (m.unit, m.name) {

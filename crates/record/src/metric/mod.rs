@@ -14,7 +14,10 @@ mod table;
 mod tests;
 pub(crate) mod value;
 
-pub use perf::COUNTERS;
+pub use perf::{COUNTERS, COUNTING};
+
+/// How the reason begins why a run lacks a counter that it was not asked for.
+pub const NOT_WATCHED: &str = "not watched";
 pub use stat::Stat;
 pub use table::METRICS;
 pub use value::{Better, Value};
@@ -416,7 +419,8 @@ impl Resolved {
             Value::Missing(match &self.from {
                 MetricSource::Schedstat(_) => "the run has no schedstat".to_owned(),
                 _ if live && !events && record.observe.is_some_and(|o| o < self.row.watched) => {
-                    "not watched: add --counters".to_owned()
+                    let value = if self.row.watched == Observe::Caches { "=caches" } else { "" };
+                    format!("{NOT_WATCHED}: add --counters{value}")
                 }
                 _ if events && record.observe != Some(Observe::Events) => {
                     "not measured in this run: it takes every event (--events)".to_owned()

@@ -13,11 +13,14 @@ pub const COUNTERS: &[(&str, &str)] = &[
     ("perf.page_faults", "page faults"),
     ("perf.cycles", "cycles"),
     ("perf.instructions", "instructions"),
-    ("perf.cache_references", "cache references"),
-    ("perf.cache_misses", "cache misses"),
     ("perf.branches", "branches"),
     ("perf.branch_misses", "branch misses"),
+    ("perf.cache_references", "cache references"),
+    ("perf.cache_misses", "cache misses"),
 ];
+
+/// What counting took, ns; of counted commands only.
+pub const COUNTING: &str = "perf.counting";
 
 /// Prefix of a counter's name in the environment. The value is the reason why it was not counted.
 pub const UNCOUNTED: &str = "uncounted.";

@@ -57,6 +57,11 @@ const fn counted(of: Metric) -> Metric {
     Metric { watched: Observe::Counters, ..of }
 }
 
+/// A metric from counters of the last-level cache.
+const fn cached(of: Metric) -> Metric {
+    Metric { watched: Observe::Caches, ..of }
+}
+
 /// A metric that follows from other counters.
 const fn formula(
     name: &'static str,
@@ -291,15 +296,17 @@ pub const METRICS: &[Metric] = &[
     counted(row("perf.page_faults", "", Neither, LIVE, "perf: page faults, minor and major")),
     counted(row("perf.cycles", "", Neither, LIVE, "perf: CPU cycles")),
     counted(row("perf.instructions", "", Neither, LIVE, "perf: instructions retired")),
-    counted(row("perf.cache_references", "", Neither, LIVE, "perf: accesses to the last-level cache, as the CPU defines them")),
-    counted(row("perf.cache_misses", "", Neither, LIVE, "perf: those that missed it")),
+    cached(row("perf.cache_references", "", Neither, LIVE, "perf: accesses to the last-level cache, as the CPU defines them")),
+    cached(row("perf.cache_misses", "", Neither, LIVE, "perf: those that missed it")),
     counted(row("perf.branches", "", Neither, LIVE, "perf: branch instructions retired")),
     counted(row("perf.branch_misses", "", Neither, LIVE, "perf: those that were predicted wrongly")),
+    row("perf.counting", "ns", Neither, LIVE,
+        "what counting a command took, about: what its counters add to a switch here, times perf.context_switches"),
     counted(formula("perf.frequency", "GHz", Neither, LIVE, |r| ratio(r, "perf.cycles", "perf.task_clock", 1.0),
         "perf.cycles over perf.task_clock: how fast the CPUs ran")),
     counted(formula("perf.ipc", "", Higher, LIVE, |r| ratio(r, "perf.instructions", "perf.cycles", 1.0),
         "instructions per cycle")),
-    counted(formula("perf.cache_miss_rate", "%", Lower, LIVE,
+    cached(formula("perf.cache_miss_rate", "%", Lower, LIVE,
         |r| ratio(r, "perf.cache_misses", "perf.cache_references", 100.0),
         "perf.cache_misses as a part of perf.cache_references")),
     counted(formula("perf.branch_miss_rate", "%", Lower, LIVE, |r| ratio(r, "perf.branch_misses", "perf.branches", 100.0),
@@ -314,9 +321,9 @@ pub const METRICS: &[Metric] = &[
         "perf.cycles per second of perf.task_clock")),
     counted(formula("perf.instructions.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.instructions"),
         "perf.instructions per second of perf.task_clock")),
-    counted(formula("perf.cache_references.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_references"),
+    cached(formula("perf.cache_references.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_references"),
         "perf.cache_references per second of perf.task_clock")),
-    counted(formula("perf.cache_misses.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_misses"),
+    cached(formula("perf.cache_misses.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_misses"),
         "perf.cache_misses per second of perf.task_clock")),
     counted(formula("perf.branches.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.branches"),
         "perf.branches per second of perf.task_clock")),

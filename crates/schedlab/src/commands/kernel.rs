@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use schedlab_base::{Error, Result, Version, printable};
 use schedlab_kernel::history::{self, HISTORY, Mechanism, UNMODELLED};
 use schedlab_kernel::reference::{self, Setting};
-use schedlab_kernel::{Kernel, PROFILES, Profile, profile};
+use schedlab_kernel::{Kernel, PROFILES, Profile, distribution, profile};
 use schedlab_kernels::Built;
 use schedlab_kernels::cache;
 use schedlab_kernels::catalog;
@@ -181,7 +181,11 @@ fn features(args: &Features) -> Result<()> {
             return output::result(|out| report::profile(version, &entries, out));
         }
         let rows: Vec<_> = entries.iter().map(|e| Valued { entry: e, value: e.value(version) }).collect();
-        return output::json_as(SCHEMA, &serde_json::json!({ "kernel": version, "entries": rows }));
+        let debian = distribution::of(version);
+        return output::json_as(
+            SCHEMA,
+            &serde_json::json!({ "kernel": version, "entries": rows, "debian": debian }),
+        );
     }
     let entries = match name {
         Some(name) => vec![reference::find(name)?],

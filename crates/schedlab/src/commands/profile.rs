@@ -67,7 +67,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         profile::system(length.transpose()?, ask, stop)?
     } else {
         let output = if args.json || args.folded { Output::Aside } else { Output::Kept };
-        let how = WatchOptions { system: args.all_cpus, output };
+        let how = WatchOptions { system: args.all_cpus, output, ..WatchOptions::default() };
         profile::command(&args.command, how, ask, stop)?
     };
     let line = one_line(&args.command);

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_compare::tools::one_word_or_line;
 use schedlab_compare::{Question, compare};
-use schedlab_lab::stat::{self, Commands, Output, WatchOptions, Watched};
+use schedlab_lab::stat::{self, Commands, Output, WatchOptions, Watched, Width};
 use schedlab_record::Record;
 use schedlab_report::stat::CountedCommand;
 use schedlab_workload::command::one_line;
@@ -39,11 +39,20 @@ struct StatArgs {
     /// With -a and without a command: for how long [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", requires = "all_cpus", conflicts_with = "command")]
     length: Option<String>,
+    /// Also count references to the last-level cache and its misses
+    #[arg(short = 'd', long)]
+    detailed: bool,
     /// With --vs: smallest change that counts, percent
     #[arg(long, value_name = "PERCENT", requires = "vs", default_value_t = Question::default().min_effect_pct)]
     min_effect: f64,
     #[command(flatten)]
     form: FormOptions,
+}
+
+impl StatArgs {
+    fn width(&self) -> Width {
+        if self.detailed { Width::Caches } else { Width::Usual }
+    }
 }
 
 fn command() -> Command {
@@ -102,7 +111,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let two = commands.len() > 1;
     let plan = Plan {
         commands,
-        how: WatchOptions { system: args.all_cpus, output: output_of(two, json) },
+        how: WatchOptions { system: args.all_cpus, width: args.width(), output: output_of(two, json) },
         runs: args.runs.unwrap_or(if two { RUNS_OF_TWO } else { 1 }),
         repeat_order: args.repeat_order,
     };
@@ -164,7 +173,7 @@ fn whole_system(args: &StatArgs, json: bool, stop: &AtomicBool) -> Result<()> {
     let runs = args.runs.unwrap_or(1);
     let mut records = Vec::new();
     for run in stat::order(1, runs, false)? {
-        let seen: Watched = stat::system(length, stop)?;
+        let seen: Watched = stat::system(length, args.width(), stop)?;
         records.push(stat::record(seen, &Commands::new(), "system", run.seed)?);
         if stop.load(Ordering::Relaxed) {
             break;

@@ -117,6 +117,11 @@ pub fn at_work(child: &Child) {
     std::thread::sleep(Duration::from_millis(500));
 }
 
+/// A printed text in one line: where it was wrapped depends on the figures in it.
+pub fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 pub fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (text(&output.stdout), text(&output.stderr))

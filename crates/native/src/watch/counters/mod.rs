@@ -12,8 +12,8 @@ mod table;
 pub mod watch;
 
 pub use counts::Counts;
-pub use set::{Set, Whom, denied, not_allowed};
-pub use table::{EVENTS, Event};
+pub use set::{Set, Whom, denied, masked, not_allowed};
+pub use table::{EVENTS, Event, Width};
 
 use schedlab_base::Result;
 
@@ -25,8 +25,8 @@ pub struct Offspring {
 
 impl Offspring {
     /// Opens the counters; they stand still.
-    pub fn open() -> Offspring {
-        Offspring { all: Set::open(&Whom::Offspring), own: Set::open(&Whom::Myself) }
+    pub fn open(width: Width) -> Offspring {
+        Offspring { all: Set::open(&Whom::Offspring, width), own: Set::open(&Whom::Myself, width) }
     }
     /// No counters, because none were asked for.
     pub fn unwanted() -> Offspring {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn switches_of_tasks_are_those_the_kernel_accounts_to_them() {
         use std::io::{Read, Write};
-        let mut counting = Offspring::open();
+        let mut counting = Offspring::open(Width::Usual);
         if let Some(why) = counting.all.why("perf.context_switches") {
             return skipped(format!("perf.context_switches: {why}"));
         }

@@ -3,12 +3,16 @@
 
 use super::counts::Counts;
 use super::scale::{Reading, Scaled};
-use super::table::{EVENTS, Event};
+use super::table::{EVENTS, Event, Width};
 use perf_event::{Builder, Counter};
 use schedlab_base::{Error, Result, Warning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+/// With the value `off` the CPU's own counters count as absent, so that one machine shows what another would.
+const MASK: &str = "SCHEDLAB_PMU";
+/// perf_event_attr's type of events of the CPU (PERF_TYPE_HARDWARE).
+const HARDWARE: u32 = 0;
 /// The setting that says which users may count what.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
@@ -45,9 +49,11 @@ pub struct Set {
 }
 
 impl Set {
-    /// Opens every counter of the table that this machine gives; they do not count yet.
-    pub fn open(whom: &Whom) -> Set {
-        Set::open_with(whom, &|builder, leader| match leader {
+    /// Opens the counters of that width that this machine gives; they do not count yet.
+    pub fn open(whom: &Whom, width: Width) -> Set {
+        let masked = masked();
+        Set::open_with(whom, width, &|builder, leader| match leader {
+            _ if masked && hardware(builder) => Err(io::Error::from_raw_os_error(libc::ENOENT)),
             Some(leader) => builder.build_with_group(leader),
             None => builder.build(),
         })
@@ -67,6 +73,7 @@ impl Set {
     /// As [`Set::open`], with another way to open a counter, for tests.
     fn open_with(
         whom: &Whom,
+        width: Width,
         ask: &dyn Fn(&Builder<'_>, Option<&mut Counter>) -> io::Result<Counter>,
     ) -> Set {
         let mut set = Set { opened: Vec::new(), missing: BTreeMap::new(), user_only: false };
@@ -76,7 +83,7 @@ impl Set {
         };
         for cpu in cpus {
             let first = set.opened.len();
-            for event in EVENTS {
+            for event in EVENTS.iter().filter(|e| e.width <= width) {
                 set.open_one(whom, cpu, event, first, ask);
             }
         }
@@ -96,6 +103,15 @@ impl Set {
         let mut attempt =
             |builder: &Builder<'_>| ask(builder, leader.map(|at| &mut self.opened[first + at].counter));
         let mut made = attempt(&builder);
+        let crowded = made.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL));
+        if crowded && leader.is_some() {
+            let alone = ask(&configured(event, whom, cpu, true), None);
+            match alone {
+                Ok(counter) => self.opened.push(Opened { event, counter, leads: true }),
+                Err(e) => drop(self.missing.insert(event.name, reason(&e, matches!(whom, Whom::Cpus(_))))),
+            }
+            return;
+        }
         if made.as_ref().is_err_and(denied) && !matches!(whom, Whom::Cpus(_)) {
             builder.exclude_kernel(true);
             if let Ok(counter) = attempt(&builder) {
@@ -180,6 +196,15 @@ impl Set {
     }
 }
 
+/// Whether the CPU's own counters are to count as absent.
+pub fn masked() -> bool {
+    std::env::var_os(MASK).is_some_and(|word| word == "off")
+}
+
+fn hardware(builder: &Builder<'_>) -> bool {
+    builder.attrs().type_ == HARDWARE
+}
+
 /// The event's configuration: the tasks it watches, when it begins, and whether the kernel is included.
 fn configured(event: &Event, whom: &Whom, cpu: Option<u32>, leads: bool) -> Builder<'static> {
     let mut builder = event.builder();
@@ -246,7 +271,7 @@ mod tests {
     use schedlab_base::testing::skipped;
 
     fn refusing(errno: i32, kernel_only: bool) -> Set {
-        Set::open_with(&Whom::Offspring, &|builder, leader| {
+        Set::open_with(&Whom::Offspring, Width::Caches, &|builder, leader| {
             if kernel_only && builder.attrs().exclude_kernel() == 1 {
                 return match leader {
                     Some(leader) => builder.build_with_group(leader),
@@ -267,8 +292,38 @@ mod tests {
         assert!(set.why("perf.task_clock").is_some_and(|w| w.contains("kernel.perf_event_paranoid=1")));
         assert!(refusing(libc::EMFILE, false).why("perf.cycles").is_some_and(|w| w.contains("ulimit -n")));
         let cpus = Whom::Cpus(vec![0, 1]);
-        let set = Set::open_with(&cpus, &|_, _| Err(io::Error::from_raw_os_error(libc::EACCES)));
+        let set =
+            Set::open_with(&cpus, Width::Caches, &|_, _| Err(io::Error::from_raw_os_error(libc::EACCES)));
         assert!(set.why("perf.cycles").is_some_and(|w| w.contains("kernel.perf_event_paranoid=0")));
+    }
+
+    /// Software clocks stand for the CPU's events, and the kernel refuses a third member as a CPU with two registers
+    /// does.
+    #[test]
+    fn a_group_that_does_not_fit_is_counted_alone_and_one_that_does_as_one() {
+        let leads = |registers: usize| {
+            let members = std::cell::Cell::new(0);
+            let set = Set::open_with(&Whom::Myself, Width::Usual, &|builder, leader| {
+                let mut clock = Builder::new(perf_event::events::Software::CPU_CLOCK);
+                let clock =
+                    if hardware(builder) { &mut clock } else { return Err(io::ErrorKind::NotFound.into()) };
+                match leader {
+                    Some(_) if members.get() + 1 >= registers => {
+                        Err(io::Error::from_raw_os_error(libc::EINVAL))
+                    }
+                    Some(leader) => {
+                        members.set(members.get() + 1);
+                        clock.exclude_kernel(true).build_with_group(leader)
+                    }
+                    None => clock.exclude_kernel(true).enabled(false).build(),
+                }
+            });
+            (set.opened.len(), set.opened.iter().filter(|o| o.leads).count())
+        };
+        if leads(8).0 == 0 {
+            return skipped("a clock of user mode");
+        }
+        assert_eq!((leads(8), leads(2)), ((4, 1), (4, 3)));
     }
 
     #[test]

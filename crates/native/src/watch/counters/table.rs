@@ -2,6 +2,7 @@
 
 use perf_event::Builder;
 use perf_event::events::{Hardware, Software};
+use schedlab_record::Observe;
 
 /// An event of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,16 @@ pub enum Kind {
     Hardware(Hardware),
 }
 
+/// How many of the rows are counted. Each counter of the CPU makes each switch longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Width {
+    /// Those that `perf stat` counts by itself.
+    #[default]
+    Usual,
+    /// The last-level cache's, too, as `perf stat -d` does.
+    Caches,
+}
+
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
@@ -20,32 +31,49 @@ pub struct Event {
     pub(super) kind: Kind,
     /// Rows of the same group are counted together, so that their ratios are of the same time.
     pub(super) group: u8,
+    /// From which width on it is counted.
+    pub(super) width: Width,
     /// Whether the event happens in the kernel only, so that a user who may count user mode alone would read 0.
     pub(super) in_kernel: bool,
 }
 
 const fn soft(name: &'static str, event: Software, in_kernel: bool) -> Event {
-    Event { name, kind: Kind::Software(event), group: 0, in_kernel }
+    Event { name, kind: Kind::Software(event), group: 0, width: Width::Usual, in_kernel }
 }
-const fn hard(name: &'static str, event: Hardware, group: u8) -> Event {
-    Event { name, kind: Kind::Hardware(event), group, in_kernel: false }
+const fn hard(name: &'static str, event: Hardware, group: u8, width: Width) -> Event {
+    Event { name, kind: Kind::Hardware(event), group, width, in_kernel: false }
 }
 
-/// Every counter, in the order they are printed. Pairs of hardware events fit into the registers of any CPU that has
-/// two, also beside the watchdog's.
+/// Every counter, in the order they are printed. The kernel refuses a group that the CPU's registers can't hold; its
+/// members then stand alone.
 #[rustfmt::skip]
 pub const EVENTS: &[Event] = &[
     soft("perf.task_clock", Software::TASK_CLOCK, false),
     soft("perf.context_switches", Software::CONTEXT_SWITCHES, true),
     soft("perf.migrations", Software::CPU_MIGRATIONS, true),
     soft("perf.page_faults", Software::PAGE_FAULTS, false),
-    hard("perf.cycles", Hardware::CPU_CYCLES, 1),
-    hard("perf.instructions", Hardware::INSTRUCTIONS, 1),
-    hard("perf.cache_references", Hardware::CACHE_REFERENCES, 2),
-    hard("perf.cache_misses", Hardware::CACHE_MISSES, 2),
-    hard("perf.branches", Hardware::BRANCH_INSTRUCTIONS, 3),
-    hard("perf.branch_misses", Hardware::BRANCH_MISSES, 3),
+    hard("perf.cycles", Hardware::CPU_CYCLES, 1, Width::Usual),
+    hard("perf.instructions", Hardware::INSTRUCTIONS, 1, Width::Usual),
+    hard("perf.branches", Hardware::BRANCH_INSTRUCTIONS, 1, Width::Usual),
+    hard("perf.branch_misses", Hardware::BRANCH_MISSES, 1, Width::Usual),
+    hard("perf.cache_references", Hardware::CACHE_REFERENCES, 2, Width::Caches),
+    hard("perf.cache_misses", Hardware::CACHE_MISSES, 2, Width::Caches),
 ];
+
+impl Width {
+    /// What a run counts that is watched so closely; `None` where it counts nothing.
+    pub fn of(observe: Observe) -> Option<Width> {
+        match observe {
+            Observe::Accounts | Observe::Stays => None,
+            Observe::Counters | Observe::Events => Some(Width::Usual),
+            Observe::Caches => Some(Width::Caches),
+        }
+    }
+    /// The names of the counters that are beyond this width.
+    pub fn beyond(self) -> impl Iterator<Item = &'static str> {
+        EVENTS.iter().filter(move |e| e.width > self).map(|e| e.name)
+    }
+}
 
 impl Event {
     /// The event alone, without the tasks it watches and without a start.
@@ -64,16 +92,16 @@ mod tests {
     use schedlab_record::metric::COUNTERS;
 
     #[test]
-    fn every_counter_is_a_metric_and_groups_are_pairs() {
+    fn every_counter_is_a_metric_and_a_group_stands_together() {
         for event in EVENTS {
             let metric = Metric::find(event.name).unwrap();
             assert_eq!(metric.unit, if event.name == "perf.task_clock" { "ns" } else { "" });
         }
         // record has the order of tables, and the names for people.
         assert!(EVENTS.iter().map(|e| e.name).eq(COUNTERS.iter().map(|(name, _)| *name)));
-        for group in 1..=3 {
-            assert_eq!(EVENTS.iter().filter(|e| e.group == group).count(), 2, "group {group}");
-        }
+        let hardware =
+            |width| EVENTS.iter().filter(move |e| e.group > 0 && e.width == width).map(|e| e.group);
+        assert!(hardware(Width::Usual).eq([1; 4]) && hardware(Width::Caches).eq([2; 2]));
         assert!(EVENTS.is_sorted_by_key(|e| e.group), "members of a group stand together");
     }
 
@@ -90,7 +118,7 @@ mod tests {
         let (software, hardware) = (1, 0);
         let want = [(software, 1), (software, 3), (software, 4), (software, 2)];
         assert_eq!(numbers[..4], want);
-        let want = [0, 1, 2, 3, 4, 5].map(|n| (hardware, n));
+        let want = [0, 1, 4, 5, 2, 3].map(|n| (hardware, n));
         assert_eq!(numbers[4..], want);
     }
 }

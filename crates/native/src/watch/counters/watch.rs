@@ -6,6 +6,7 @@
 
 use super::counts::Counts;
 use super::set::{Set, Whom};
+use super::table::Width;
 use crate::settings::exec::unstartable;
 use crate::sys;
 use crate::sys::offspring;
@@ -29,6 +30,8 @@ const END_WITHIN: Ns = Ns::secs(2);
 pub struct WatchOptions {
     /// Count the whole system instead of the command and its children.
     pub system: bool,
+    /// How much is counted.
+    pub width: Width,
     /// Where the command's standard output goes.
     pub output: Output,
 }
@@ -73,7 +76,7 @@ impl Watched {
 /// # Errors
 /// When the command can't be started, or this user may not count the whole system.
 pub fn command(argv: &[String], how: WatchOptions, stop: &AtomicBool) -> Result<Watched> {
-    let mut set = if how.system { everywhere()? } else { Set::open(&Whom::Programs) };
+    let mut set = if how.system { everywhere(how.width)? } else { Set::open(&Whom::Programs, how.width) };
     if how.system {
         set.enable()?;
     }
@@ -89,8 +92,8 @@ pub fn command(argv: &[String], how: WatchOptions, stop: &AtomicBool) -> Result<
 ///
 /// # Errors
 /// When this user may not count the whole system.
-pub fn system(length: Option<Ns>, stop: &AtomicBool) -> Result<Watched> {
-    let mut set = everywhere()?;
+pub fn system(length: Option<Ns>, width: Width, stop: &AtomicBool) -> Result<Watched> {
+    let mut set = everywhere(width)?;
     set.enable()?;
     let elapsed = pass(length, stop, LOOK_EVERY, &mut || {});
     set.disable()?;
@@ -156,8 +159,8 @@ impl Started {
     }
 }
 
-fn everywhere() -> Result<Set> {
-    let set = Set::open(&Whom::Cpus(online()?));
+fn everywhere(width: Width) -> Result<Set> {
+    let set = Set::open(&Whom::Cpus(online()?), width);
     match set.why("perf.task_clock") {
         Some(why) if set.is_empty() => {
             Err(Error::machine(format!("the whole system can't be counted: {why}"))
@@ -244,7 +247,7 @@ mod tests {
         // Between two CPUs' beginnings, or between the counters' end and the clock's, other work may run: not always.
         while !shares.last().is_some_and(|share| (0.8..1.2).contains(share)) {
             assert!(shares.len() < 5, "{shares:?}");
-            match system(Some(Ns::ms(50)), &AtomicBool::new(false)) {
+            match system(Some(Ns::ms(50)), Width::Usual, &AtomicBool::new(false)) {
                 Ok(w) => {
                     let cpus = online().unwrap().len() as u64;
                     let clock = w.counts.counters["perf.task_clock"];

@@ -13,7 +13,7 @@ mod tally;
 pub use tally::{Profile, Share};
 
 use crate::watch::counters::watch::{self, WatchOptions, Watched};
-use crate::watch::counters::{Counts, denied, not_allowed};
+use crate::watch::counters::{Counts, denied, masked, not_allowed};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag, Sampler};
 use schedlab_base::{Error, Ns, Result};
@@ -102,7 +102,8 @@ impl Rings {
             let open = |cpu: &u32| configured(clock, system, *cpu, ask).build()?.sampled(RING_BYTES);
             cpus.iter().map(open).collect::<io::Result<Vec<Sampler>>>()
         };
-        let (rings, clock) = match attempt(Clock::Cycles) {
+        let cycles = if masked() { Err(io::ErrorKind::NotFound.into()) } else { attempt(Clock::Cycles) };
+        let (rings, clock) = match cycles {
             Err(e) if !denied(&e) => (attempt(Clock::Timer), Clock::Timer),
             other => (other, Clock::Cycles),
         };

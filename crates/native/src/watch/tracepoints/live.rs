@@ -109,7 +109,7 @@ impl Recorder {
     /// When it can't be started.
     pub fn around(&mut self, words: &[String], aside: bool, stop: &AtomicBool) -> Result<(u32, u8)> {
         let output = if aside { Output::Aside } else { Output::Kept };
-        let started = watch::start(words, WatchOptions { system: false, output })?;
+        let started = watch::start(words, WatchOptions { output, ..WatchOptions::default() })?;
         let process = started.id();
         let watched = started.finish(stop, &mut || self.empty())?;
         Ok((process, watched.code()))

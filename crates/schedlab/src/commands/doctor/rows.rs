@@ -6,7 +6,7 @@ use schedlab_guest::{Mode, Qemu, kvm};
 use schedlab_kernels::images::{self, Listed};
 use schedlab_kernels::{cache, find_qemu};
 use schedlab_native::cgroups;
-use schedlab_native::counters::{Set, Whom};
+use schedlab_native::counters::{Set, Whom, Width};
 use schedlab_native::settings::{Files, System};
 use schedlab_native::tracepoints;
 use serde::Serialize;
@@ -67,6 +67,8 @@ pub const ROWS: &[DoctorRow] = &[
     DoctorRow { name: "perf limit", needed_for: "events of the kernel, and of other users' tasks", look: paranoid },
     DoctorRow { name: "tracepoints", needed_for: "each wakeup, switch and migration of live runs (sched tracepoints)", look: tracepoints },
     DoctorRow { name: "sched/features", needed_for: "variants with features on the running kernel", look: features },
+    DoctorRow { name: "sched defaults", needed_for: "comparing this kernel with profiles and guests ('kernel features' has the tree's and Debian's)", look: defaults },
+    DoctorRow { name: "sched domains", needed_for: "comparing this kernel's domains with those that schedlab derives", look: domains },
     DoctorRow { name: "schedstat", needed_for: "balance counters of the running kernel ('schedstat', validation)", look: schedstat },
     DoctorRow { name: "control groups", needed_for: "[[group]] of live runs: weights and limits", look: cgroup },
     DoctorRow { name: "sched_ext", needed_for: "BPF policies on the running kernel", look: sched_ext },
@@ -79,7 +81,7 @@ pub const ROWS: &[DoctorRow] = &[
 impl Here {
     /// Examines this machine.
     pub fn look(floors: Floors) -> Here {
-        let (system, counters) = (System::live(), Set::open(&Whom::Myself));
+        let (system, counters) = (System::live(), Set::open(&Whom::Myself, Width::Caches));
         let images = cache::folder(None).map(|cache| images::list(&[], &cache)).unwrap_or_default();
         let blind = tracepoints::blind_cpus();
         Here { system, counters, qemu: find_qemu(), images, floors, blind }
@@ -181,6 +183,44 @@ fn features(here: &Here) -> RowResult {
             "this kernel has no sched/features",
             "use a kernel with CONFIG_SCHED_DEBUG, or --backend vm",
         ),
+    }
+}
+
+/// Settings whose defaults differ between distributions and releases: name, file; a file that only some kernels have
+/// says whether the option is on.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("autogroup", "/proc/sys/kernel/sched_autogroup_enabled"),
+    ("rt_runtime_us", "/proc/sys/kernel/sched_rt_runtime_us"),
+    ("preempt", "/sys/kernel/debug/sched/preempt"),
+    ("cgroup_mode", "/sys/kernel/debug/sched/cgroup_mode"),
+];
+const UCLAMP: &str = "/proc/sys/kernel/sched_util_clamp_min";
+
+fn defaults(here: &Here) -> RowResult {
+    let read = |(name, path): &(&str, &str)| Some(format!("{name} {}", here.read(path).ok()?));
+    let mut all: Vec<String> = DEFAULTS.iter().filter_map(read).collect();
+    if all.is_empty() {
+        return not(Presence::No, "none of its settings can be read", "mount /proc; run as root for debugfs");
+    }
+    all.push(format!("utilisation clamping {}", if here.has(UCLAMP) { "on" } else { "not built in" }));
+    yes(all.join(", "))
+}
+
+/// 5.13 and later show the domains only while `verbose` is set.
+fn domains(here: &Here) -> RowResult {
+    let folder = "/sys/kernel/debug/sched";
+    let some = |path: &str| !here.system.list(&here.system.place(path)).is_empty();
+    match here.read(&format!("{folder}/verbose")).as_deref() {
+        _ if some(&format!("{folder}/domains/cpu0")) => yes("in debugfs"),
+        Ok("N") => not(
+            Presence::Partly,
+            "debugfs has them with 'verbose' only",
+            "echo Y > /sys/kernel/debug/sched/verbose",
+        ),
+        Ok(_) => not(Presence::No, "debugfs has none, as on a machine of one CPU", ""),
+        Err(_) => {
+            not(Presence::No, "debugfs does not show them to this user", "run as root, with 5.13 or later")
+        }
     }
 }
 
@@ -309,7 +349,7 @@ mod tests {
 
     fn at(root: &Path) -> Here {
         let qemu = Err(schedlab_base::Error::machine("none"));
-        let counters = Set::open(&Whom::Myself);
+        let counters = Set::open(&Whom::Myself, Width::Caches);
         let blind = Err(schedlab_base::Error::machine("this kernel has no tracefs").help("another kernel"));
         Here {
             system: System::at(root),
@@ -324,6 +364,26 @@ mod tests {
         let file = root.join(path);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, text).unwrap();
+    }
+
+    #[test]
+    fn the_running_schedulers_defaults_are_read_and_domains_may_be_hidden() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "proc/sys/kernel/sched_autogroup_enabled", "0\n");
+        put(root.path(), "sys/kernel/debug/sched/cgroup_mode", "up smp (concur) max tasks \n");
+        put(root.path(), "sys/kernel/debug/sched/verbose", "N\n");
+        let here = at(root.path());
+        let (state, said, _) = defaults(&here);
+        assert_eq!(state, Presence::Yes);
+        assert_eq!(
+            said,
+            "autogroup 0, cgroup_mode up smp (concur) max tasks, utilisation clamping not built in"
+        );
+        assert_eq!(domains(&here).0, Presence::Partly);
+        put(root.path(), "sys/kernel/debug/sched/domains/cpu0/domain0/name", "MC\n");
+        put(root.path(), "proc/sys/kernel/sched_util_clamp_min", "1024\n");
+        let here = at(root.path());
+        assert!(domains(&here).0 == Presence::Yes && defaults(&here).1.ends_with("clamping on"));
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! The time that counting itself takes: the kernel puts a task's counters on the CPU and takes them off at each switch.
+//!
+//! perf's own time of a task (`perf.task_clock`) has a part of that in it, so a counted run looks longer than it is, by
+//! far where a hypervisor traps each access to the CPU's counters. The estimate is of this machine: two threads of one
+//! CPU yield to each other, and the one of them has the counters or has not. ns.
+
+use super::peer::Peer;
+use crate::sys;
+use crate::watch::counters::{Set, Whom, Width};
+use schedlab_base::CpuSet;
+use schedlab_kernel::Attr;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Rounds of a batch. In each the counted thread leaves the CPU once and comes back.
+const ROUNDS: u64 = 100;
+/// Batches with the counters, and as many without. The quickest of each counts: other work only adds.
+const BATCHES: usize = 7;
+
+/// What these counters add to a switch of a counted task, both ways together; `None` where none can be opened or
+/// this user may not pin a thread.
+pub fn per_switch_ns(width: Width) -> Option<u64> {
+    // A thread of its own, since it is pinned for the time of the measurement.
+    std::thread::spawn(move || measured(width)).join().ok().flatten()
+}
+
+fn measured(width: Width) -> Option<u64> {
+    let here = sys::current_cpu();
+    let mask: CpuSet = [here].into_iter().collect();
+    sys::set_affinity(&mask).ok()?;
+    let peer = Peer::start(here, Attr::default(), |_, shared| {
+        while shared.phase.load(Relaxed) == 0 {
+            sys::yield_now();
+        }
+    });
+    let peer = peer.ok()?;
+    let bare = quickest();
+    let mut set = Set::open(&Whom::Myself, width);
+    let counted = (!set.is_empty() && set.enable().is_ok()).then(quickest);
+    peer.end();
+    counted.map(|counted| counted.saturating_sub(bare) / ROUNDS)
+}
+
+/// The shortest time of a batch of rounds.
+fn quickest() -> u64 {
+    let batch = || {
+        let from = sys::monotonic_ns();
+        (0..ROUNDS).for_each(|_| sys::yield_now());
+        sys::monotonic_ns() - from
+    };
+    (0..BATCHES).map(|_| batch()).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::counters::EVENTS;
+    use schedlab_base::testing::skipped;
+
+    #[test]
+    fn counters_take_time_at_a_switch_and_less_than_a_millisecond() {
+        let set = Set::open(&Whom::Myself, Width::Usual);
+        if set.is_empty() {
+            return skipped("a counter");
+        }
+        let opened = EVENTS.iter().filter(|e| set.why(e.name).is_none()).count();
+        let cost = per_switch_ns(Width::Usual).unwrap();
+        assert!(cost < 1_000_000, "{cost} ns a switch for {opened} counters");
+    }
+}
