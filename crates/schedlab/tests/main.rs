@@ -15,6 +15,7 @@ mod external;
 mod filters;
 mod friction;
 mod front_doors;
+mod group_reports;
 mod groups;
 mod guessed;
 mod hostile;

@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 6		/* raised with every change of this file */
+#define IMG_ABI 7		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -315,6 +315,64 @@ struct img_fleet_answer {
 /* ENOSYS: this image can't be asked, EINVAL: not in this state. */
 int img_ask_fleet(const struct img_fleet *fleet, struct img_fleet_answer *answer);
 
+/*
+ * One question to the fair class about CPU 0, whose tasks are in groups. The groups are a tree that is always the same:
+ * 0 and 1 below the root, 2 and 3 below 0, 4 below 2. A group without queued tasks is on no queue unless it is delayed.
+ */
+enum img_tree_flags {
+	IMG_T_CURRENT = 1,	/* it runs; of a group: one of its tasks does */
+	IMG_T_ABSENT = 2,	/* it is on no queue */
+	IMG_T_DELAYED = 4,	/* it sleeps, and is still queued */
+	IMG_T_NEXT = 8,		/* its queue's next buddy */
+	IMG_T_OWN_SLICE = 16,	/* it has asked for its slice */
+	IMG_T_RELATIVE = 32,	/* its deadline is a distance */
+};
+struct img_tree_entity {
+	long long vruntime, deadline, protected_until;
+	long long keeps;		/* the lag of one that sleeps */
+	unsigned long long slice_ns;
+	unsigned long long weight;	/* 1024 times as fine: a group's, or a task's on the one queue of all (7.3) */
+	unsigned int flags, policy;
+	int nice;
+	int group;			/* that a task is in; -1: the root */
+	/* Of a group: its shares; the load of its queue here, and elsewhere; runnable tasks times 1024. */
+	unsigned int idle;
+	unsigned long long shares, load, load_elsewhere, runnable;
+};
+enum img_tree_function {
+	IMG_TREE_PICK,		/* who runs next */
+	IMG_TREE_WAKE,		/* `about`, which is absent or delayed, is queued */
+	IMG_TREE_SLEEP,		/* `about` goes to sleep */
+	IMG_TREE_PREEMPT,	/* `about` has just been queued: does it preempt the current one */
+	IMG_TREE_TICK,		/* `about` runs, and a tick comes */
+};
+#define IMG_TREE_TASKS 10
+#define IMG_TREE_GROUPS 5
+struct img_tree {
+	unsigned int function;
+	unsigned int nr_tasks;
+	const struct img_tree_entity *tasks;	/* in the order in which they were queued */
+	const struct img_tree_entity *groups;
+	long long min_vruntime;		/* of all queues; where they have no such floor, of those that are empty */
+	unsigned long long ran_ns;	/* for which the current one has run since it was charged */
+	unsigned int about;
+	unsigned int is_new, sync;
+};
+struct img_after {			/* what an entity has then */
+	long long vruntime, deadline;
+	long long keeps;		/* its lag; while it runs, its protection: how long, or whether */
+	unsigned long long weight, line_weight;
+	unsigned char on_rq, delayed, relative, next;
+};
+struct img_tree_answer {
+	int entity;			/* that is picked; -1: none */
+	unsigned int resched;
+	unsigned int nr_running;
+	struct img_after tasks[IMG_TREE_TASKS], groups[IMG_TREE_GROUPS];
+};
+/* ENOSYS: this image can't be asked, EINVAL: not in this state. */
+int img_ask_tree(const struct img_tree *tree, struct img_tree_answer *answer);
+
 /* For the loader. */
 struct img_stubs {
 	const void *start, *end;	/* pages that are to be inaccessible, one a name */
@@ -324,7 +382,8 @@ void img_stubs(struct img_stubs *stubs);
 int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage,
 								   costs, sample, entity, question, answer,
 								   fleet_cpu, fleet_task, fleet_level, fleet,
-								   fleet_answer; how many there are */
+								   fleet_answer, tree_entity, tree, tree_answer; how
+								   many there are */
 /* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
 const char *img_memory_at(const void *at, void **by);
 const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */

@@ -1,9 +1,10 @@
 //! What the engine and the image agree on: the layouts of `shim/abi.h`, field by field.
 
+use schedlab_world::decision::{TREE_GROUPS, TREE_TASKS};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 6;
+pub const ABI: c_int = 7;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 
@@ -347,6 +348,78 @@ impl Default for RawFleetAnswer {
     }
 }
 
+/// `struct img_tree_entity`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawTreeEntity {
+    pub vruntime: i64,
+    pub deadline: i64,
+    pub protected_until: i64,
+    pub keeps: i64,
+    pub slice_ns: u64,
+    pub weight: u64,
+    pub flags: c_uint,
+    pub policy: c_uint,
+    pub nice: c_int,
+    pub group: c_int,
+    pub idle: c_uint,
+    pub shares: u64,
+    pub load: u64,
+    pub load_elsewhere: u64,
+    pub runnable: u64,
+}
+
+/// `enum img_tree_flags`.
+pub mod tree_entity {
+    pub const CURRENT: u32 = 1;
+    pub const ABSENT: u32 = 2;
+    pub const DELAYED: u32 = 4;
+    pub const NEXT: u32 = 8;
+    pub const OWN_SLICE: u32 = 16;
+    pub const RELATIVE: u32 = 32;
+}
+
+/// `struct img_tree`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawTree {
+    pub function: c_uint,
+    pub nr_tasks: c_uint,
+    pub tasks: *const RawTreeEntity,
+    pub groups: *const RawTreeEntity,
+    pub min_vruntime: i64,
+    pub ran_ns: u64,
+    pub about: c_uint,
+    pub is_new: c_uint,
+    pub sync: c_uint,
+}
+
+/// `struct img_after`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawAfter {
+    pub vruntime: i64,
+    pub deadline: i64,
+    pub keeps: i64,
+    pub weight: u64,
+    pub line_weight: u64,
+    pub on_rq: u8,
+    pub delayed: u8,
+    pub relative: u8,
+    pub next: u8,
+}
+
+/// `struct img_tree_answer`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawTreeAnswer {
+    pub entity: c_int,
+    pub resched: c_uint,
+    pub nr_running: c_uint,
+    pub tasks: [RawAfter; TREE_TASKS],
+    pub groups: [RawAfter; TREE_GROUPS.len()],
+}
+
 /// `struct img_stubs`.
 #[repr(C)]
 #[derive(Debug)]
@@ -357,7 +430,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 16] = [
+pub const SIZES: [usize; 19] = [
     size_of::<RawMachine>(),
     size_of::<Note>(),
     size_of::<RawView>(),
@@ -374,4 +447,7 @@ pub const SIZES: [usize; 16] = [
     size_of::<RawFleetLevel>(),
     size_of::<RawFleet>(),
     size_of::<RawFleetAnswer>(),
+    size_of::<RawTreeEntity>(),
+    size_of::<RawTree>(),
+    size_of::<RawTreeAnswer>(),
 ];

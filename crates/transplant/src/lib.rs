@@ -23,6 +23,7 @@ mod run;
 pub mod shim;
 mod symbols;
 mod task;
+mod tree;
 mod turns;
 mod user;
 mod verbs;

@@ -5,7 +5,7 @@
 
 use crate::abi::{
     ABI, Attr, Note, RawAnswer, RawFleet, RawFleetAnswer, RawIdleState, RawMachine, RawNewTask, RawQuestion,
-    RawStubs, RawView, SIZES, Usage, Verb,
+    RawStubs, RawTree, RawTreeAnswer, RawView, SIZES, Usage, Verb,
 };
 use crate::charge::Counted;
 use crate::verbs::{Handle, Verbs};
@@ -451,6 +451,16 @@ impl Image {
         let mut answer = RawFleetAnswer::default();
         // SAFETY: the fleet's arrays live through the call, and their lengths were taken from them.
         checked(unsafe { (self.verbs.img_ask_fleet)(fleet, &raw mut answer) }).map(|_| answer)
+    }
+    /// Asks one function of the fair class about a CPU whose tasks are in groups.
+    ///
+    /// # Errors
+    /// ENOSYS: this image can't be asked; EINVAL: a state that a CPU can't have.
+    pub(crate) fn ask_tree(&mut self, tree: &RawTree) -> std::result::Result<RawTreeAnswer, Errno> {
+        let mut answer = RawTreeAnswer::default();
+        // SAFETY: the tree's arrays live through the call. The number of tasks was taken from them, and there are as
+        // many groups as the image has.
+        checked(unsafe { (self.verbs.img_ask_tree)(tree, &raw mut answer) }).map(|_| answer)
     }
     /// Makes a task group.
     ///

@@ -47,6 +47,7 @@ overlay! {
     "image/tasks.c"
     "image/time.c"
     "image/topology.c"
+    "image/tree.c"
     "image/tunables.c"
     "image/verbs.c"
     "image/weave.c"

@@ -2,7 +2,7 @@
 
 use crate::abi::{
     Attr, RawAnswer, RawCosts, RawFleet, RawFleetAnswer, RawMachine, RawNewTask, RawQuestion, RawSample,
-    RawStubs, RawView, Usage,
+    RawStubs, RawTree, RawTreeAnswer, RawView, Usage,
 };
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
@@ -56,6 +56,7 @@ verbs! {
     img_usage(c_int, *mut Usage);
     img_ask(*const RawQuestion, *mut RawAnswer) -> c_int;
     img_ask_fleet(*const RawFleet, *mut RawFleetAnswer) -> c_int;
+    img_ask_tree(*const RawTree, *mut RawTreeAnswer) -> c_int;
     img_group_new(c_int) -> c_int;
     img_group_write(c_int, *const c_char, *const c_char) -> c_int;
     img_group_read(c_int, *const c_char, *mut c_char, c_int) -> c_int;

@@ -189,6 +189,12 @@ mechanisms! {
         bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A group may have a quota of CPU time in each period."
             without "Groups have shares only."
+        empty_keeps_weight: [since("6.12")], "update_cfs_group()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; it is commit 66951e4860d3's, of 6.13, and in 6.12 by backport"),
+            with "A group whose queue becomes empty keeps its weight while it is delayed or gone."
+            without "A group whose queue becomes empty gets the least weight, or what its load average gives."
+        moved_task_preempts: [since("7.1")], "sched_move_task()", Source("6.12.117 has it not, 7.3.4 has it; it is commit e34881c84c25's; 7.1 is its mail's"),
+            with "A queued task that moves to another group may preempt, and wakes an idle CPU, as one that has just come."
+            without "Only a running task that moves to another group has its CPU choose anew; a queued one waits for the next choice."
         bandwidth_expires in "bandwidth": [between("3.2", "5.4")], "expire_cfs_rq_runtime(), __return_cfs_rq_runtime()", Source("4.4, 4.15 and 4.19 have it, 5.4 has it not; 3.2 is from memory"),
             with "A slice of quota ends with the period in which it was taken: a CPU loses the rest, and does not give it back."
             without "A CPU keeps its rest of a slice of quota over the ends of periods, and gives it back at any time."
@@ -219,9 +225,12 @@ mechanisms! {
         bandwidth_out_of_step in "bandwidth": [since("6.4")], "init_cfs_bandwidth()", Source("6.1.192 has it not, 6.5 has it; the release is from memory"),
             with "A group's periods begin at a random offset."
             without "The periods of all groups begin at multiples of their length."
+        empty_throttled_free in "bandwidth": [since("6.6")], "throttle_cfs_rq(), enqueue_entity(), record_throttle_clock()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; 6.6 is commit 79462e8c879a's"),
+            with "The time of a throttled queue (`throttled_time`) counts from the first task that waits there."
+            without "The time of a throttled queue counts whether tasks wait there or not."
         bandwidth_of_tasks in "bandwidth": [since("6.18")], "throttle_cfs_rq_work(), task_throttle_setup_work()", Source("6.17 has it not, 7.0 has it; 6.18 is from memory"),
-            with "A task of a group without quota runs on to its return to user mode, and is taken off there by itself."
-            without "A group without quota is taken off its CPU as a whole, whatever its tasks are doing."
+            with "A task of a group without quota runs on to its return to user mode, and is taken off there by itself; its group's entities are reweighed all the while."
+            without "A group without quota is taken off its CPU as a whole, whatever its tasks are doing; its entities keep their weights meanwhile."
         flat_pick in "eevdf": [since("7.3")], "pick_next_entity(), enqueue_hierarchy(), __calc_prop_weight()", Source("7.2.12 has it not, 7.3.4 has it"),
             with "Tasks of all groups compete on one timeline, each with its weight as its groups divide it; groups' entities are there for accounts."
             without "A pick goes down from the root, level by level, each with a timeline of its own."

@@ -3,6 +3,7 @@
 use super::fleet::{self, Fleet};
 use super::queue::{self, Queue};
 use super::subject::{Subject, shrink};
+use super::tree::Tree;
 use super::{Asks, Function, functions};
 use crate::code::CodeImage;
 use crate::exec::image_process;
@@ -12,6 +13,7 @@ use schedlab_compare::agreement::decisions::{Cause, DecisionRow};
 use schedlab_kernel::{Feature, Kernel as Rules};
 use schedlab_machine::Machine;
 use schedlab_sim::fair::oracle::fleet::timeless;
+use schedlab_sim::fair::oracle::tree::has;
 use schedlab_transplant::{Debug, Kernel as Code};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -184,6 +186,16 @@ impl<'a> Both<'a> {
             Asks::Queue(question) => {
                 let facts = queue::draw::Facts::of(&self.rules, machine);
                 self.row(function, job, |rules| Queue { machine, rules, facts: facts.clone(), question })
+            }
+            Asks::Tree(question) => {
+                let facts = queue::draw::Facts::of(&self.rules, machine);
+                self.row(function, job, |rules| Tree {
+                    machine,
+                    rules,
+                    facts: facts.clone(),
+                    has: has(&rules),
+                    question,
+                })
             }
             Asks::Fleet(question) => {
                 let facts = fleet::facts::Facts::of(&self.rules, machine);

@@ -4,8 +4,8 @@
 //! on both sides. Neither side continues from its answer, so a difference is of this decision alone. A difference is
 //! made as small as it can be ([`subject::shrink`]) and counted by what its smallest state has.
 //!
-//! Each function is a row of [`FUNCTIONS`]. Its states are those of a runqueue ([`queue`]) or of a whole machine
-//! ([`fleet`]); what both have in common is a [`subject`]. A process holds one image and one machine, so that each tree
+//! Each function is a row of [`FUNCTIONS`]. Its states are those of a runqueue ([`queue`]), of a CPU whose tasks are in
+//! groups ([`tree`]) or of a whole machine ([`fleet`]); what these have in common is a [`subject`]. A process holds one image and one machine, so that each tree
 //! has processes of its own ([`child`]).
 
 pub mod child;
@@ -13,11 +13,12 @@ mod dice;
 mod fleet;
 mod queue;
 mod subject;
+mod tree;
 
 pub use child::{COMMAND, decide};
 
 use schedlab_base::{Error, Result, each_once};
-use schedlab_world::decision::{FleetQuestion, QueueQuestion};
+use schedlab_world::decision::{FleetQuestion, QueueQuestion, TreeQuestion};
 
 /// A function of the fair class that can be asked.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub struct Function {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     Queue(QueueQuestion),
+    Tree(TreeQuestion),
     Fleet(FleetQuestion),
 }
 
@@ -40,7 +42,7 @@ impl Asks {
     fn machines(self) -> &'static [&'static str] {
         match self {
             // Its CPUs decide how long slices are.
-            Asks::Queue(_) => &["smp-2"],
+            Asks::Queue(_) | Asks::Tree(_) => &["smp-2"],
             Asks::Fleet(FleetQuestion::Shares) => &["smp-8"],
             // Two nodes of four cores with two threads; eight cores of one cache.
             Asks::Fleet(_) => &["spr-2x4", "smp-8"],
@@ -51,6 +53,9 @@ impl Asks {
 const fn of_queue(name: &'static str, kernel: &'static str, question: QueueQuestion) -> Function {
     Function { name, kernel, asks: Asks::Queue(question) }
 }
+const fn of_tree(name: &'static str, kernel: &'static str, question: TreeQuestion) -> Function {
+    Function { name, kernel, asks: Asks::Tree(question) }
+}
 const fn of_fleet(name: &'static str, kernel: &'static str, question: FleetQuestion) -> Function {
     Function { name, kernel, asks: Asks::Fleet(question) }
 }
@@ -60,6 +65,11 @@ pub const FUNCTIONS: &[Function] = &[
     of_queue("pick", "pick_next_entity(), pick_eevdf()", QueueQuestion::Pick),
     of_queue("placement", "place_entity()", QueueQuestion::Place),
     of_queue("preemption", "check_preempt_wakeup(), wakeup_preempt_fair()", QueueQuestion::Preempt),
+    of_tree("group-pick", "pick_next_task_fair(), pick_task_fair()", TreeQuestion::Pick),
+    of_tree("group-wake", "enqueue_task_fair(), requeue_delayed_entity()", TreeQuestion::Wake),
+    of_tree("group-sleep", "dequeue_task_fair(), dequeue_entities()", TreeQuestion::Sleep),
+    of_tree("group-preemption", "check_preempt_wakeup(), wakeup_preempt_fair()", TreeQuestion::Preempt),
+    of_tree("group-tick", "task_tick_fair()", TreeQuestion::Tick),
     of_fleet("select", "select_task_rq_fair()", FleetQuestion::Select),
     of_fleet("busiest", "find_busiest_group(), sched_balance_find_src_group()", FleetQuestion::Busiest),
     of_fleet("detach", "detach_tasks()", FleetQuestion::Detach),

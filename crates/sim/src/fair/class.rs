@@ -27,20 +27,26 @@ impl<R: FairRules> SchedClass for Fair<R> {
             R::note_sleep(sys, task, false);
         }
         let mut level = Some(sys.tasks[task].entity);
-        // A delayed task is still on its queues and on its CPU's list, and counts there.
-        let joins = u32::from(!sys.is_delayed(task));
-        let (asked, mut requeued, mut why) = (why, false, why);
+        // A delayed task is still on its queues and on its CPU's list, and counts there. The levels above hear nothing
+        // of its return but that it is runnable.
+        let stayed = sys.is_delayed(task);
+        let joins = u32::from(!stayed);
+        let (asked, mut why) = (why, why);
         let mut idle = sys.counts_as_sched_idle(task) * joins;
         let mut counted = true;
         while let Some(entity) = level {
-            let e = &sys.fair.entities[entity];
-            if e.on_rq && !e.delayed {
+            let (on_rq, delayed) = (sys.fair.entities[entity].on_rq, sys.fair.entities[entity].delayed);
+            if !on_rq {
+                Fair::<R>::update_group(sys, entity);
+            }
+            if !on_rq || delayed {
+                R::enqueue_entity(sys, entity, why);
+                why = Enqueue::Wakeup;
+            }
+            if on_rq && !stayed {
+                // A group that was empty has continued with the weight that it had.
                 sys.update_load(entity);
                 Fair::<R>::update_group(sys, entity);
-            } else {
-                Fair::<R>::update_group(sys, entity);
-                requeued |= R::enqueue_entity(sys, entity, why);
-                why = if requeued { why } else { Enqueue::Wakeup };
             }
             let queue = sys.fair.entities[entity].cfs_rq;
             if sys.fixed.history.attached_load_unlisted {
@@ -56,16 +62,14 @@ impl<R: FairRules> SchedClass for Fair<R> {
             idle = if sys.is_idle_group(queue) { joins } else { idle };
             level = sys.fair.entities[entity].parent;
         }
-        if !requeued {
+        if !stayed {
             R::enqueued(sys, task, asked);
-        }
-        if joins > 0 {
             sys.join_list(cpu, task, counted.then_some(idle));
             if counted {
                 sys.fair_comes(cpu);
             }
         }
-        R::queue_changed(sys, cpu, !requeued);
+        R::queue_changed(sys, cpu, !stayed);
     }
 
     fn dequeue_task(sys: &mut System<'_>, task: TaskId, why: Dequeue) {
@@ -92,11 +96,14 @@ impl<R: FairRules> SchedClass for Fair<R> {
                 }
                 // The group's entity goes to sleep; its vruntime stays absolute.
                 why = if asked == Dequeue::Throttle { asked } else { Dequeue::Sleep };
-            } else {
+            } else if !sys.is_delayed(task) {
                 sys.update_load(entity);
             }
-            Fair::<R>::update_group(sys, entity);
-            let left = u32::from(!sys.is_delayed(task));
+            let stays = sys.is_delayed(task);
+            if !stays {
+                Fair::<R>::update_group(sys, entity);
+            }
+            let left = u32::from(!stays);
             sys.fair.queues[queue].h_nr_running -= 1;
             sys.fair.queues[queue].h_nr_queued -= left;
             sys.fair.queues[queue].h_nr_idle -= idle * left;
@@ -232,6 +239,11 @@ impl<R: FairRules> Fair<R> {
     /// A group's entity takes the weight that its queue gives it (`update_cfs_group`, `update_cfs_shares`).
     pub(super) fn update_group(sys: &mut System<'_>, entity: EntityId) {
         let Some(below) = sys.fair.entities[entity].my_q else { return };
+        let history = &sys.fixed.history;
+        let empty = history.empty_keeps_weight && sys.fair.queues[below].load_fine == 0;
+        if empty || sys.is_below_throttled(below) && !history.bandwidth_of_tasks {
+            return;
+        }
         let fine = sys.group_weight(below);
         if fine != sys.fair.entities[entity].fine_weight {
             Fair::<R>::reweight(sys, entity, fine);

@@ -1,18 +1,19 @@
 //! Single questions to the fair class: a state, one function, its answer ([`schedlab_world::decision`]).
 //! `schedlab validate --rules` puts the same questions to a kernel's own code.
 //!
-//! A state is written into a [`System`] of its own, so that drivers are asked and not only the pure rules. Quotas and
-//! delayed entities are not part of a state yet.
+//! A state is written into a [`System`] of its own, so that drivers are asked and not only the pure rules. Quotas are
+//! not part of a state yet.
 
 pub mod fleet;
 mod fleet_state;
 pub mod queue;
+pub mod tree;
 
 use super::entity::EntityId;
 use crate::run::{NewTask, add};
 use crate::system::System;
 use crate::task::Class;
-use schedlab_base::{CpuId, CpuSet, TaskId};
+use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_workload::{Env, Op, Program, ROOT_GROUP};
 
@@ -30,6 +31,10 @@ impl Program for Nothing {
 impl System<'_> {
     /// A task of a state, which comes to its CPU as a new one does.
     fn born(&mut self, cpu: CpuId, attr: Attr, allowed: Option<CpuSet>) -> TaskId {
+        self.born_in(cpu, attr, allowed, ROOT_GROUP)
+    }
+    /// The same in a group.
+    fn born_in(&mut self, cpu: CpuId, attr: Attr, allowed: Option<CpuSet>, group: GroupId) -> TaskId {
         let task = add(
             self,
             NewTask {
@@ -44,7 +49,7 @@ impl System<'_> {
                 slack_ns: None,
                 mm: None,
                 cpu: BIRTH,
-                group: ROOT_GROUP,
+                group,
             },
         );
         self.new_task(BIRTH, task, cpu);
@@ -53,8 +58,9 @@ impl System<'_> {
     /// Takes a queued entity out of its queue's order.
     fn off_line(&mut self, entity: EntityId) {
         let (e, eevdf) = (&self.fair.entities[entity], self.fixed.fair == Class::Eevdf);
-        let q = &mut self.fair.queues[e.cfs_rq];
-        if eevdf { q.timeline.remove(entity, e.deadline) } else { q.remove(entity, e.vruntime) }
+        let (line, e) = (self.line(e.cfs_rq), (e.deadline, e.vruntime));
+        let q = &mut self.fair.queues[line];
+        if eevdf { q.timeline.remove(entity, e.0) } else { q.remove(entity, e.1) }
     }
     /// Puts it back, by what it has now.
     fn on_line(&mut self, entity: EntityId) {

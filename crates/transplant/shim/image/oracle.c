@@ -256,4 +256,8 @@ int img_ask_fleet(const struct img_fleet *f, struct img_fleet_answer *a)
 {
 	return -ENOSYS;
 }
+int img_ask_tree(const struct img_tree *t, struct img_tree_answer *a)
+{
+	return -ENOSYS;
+}
 #endif

@@ -125,3 +125,5 @@ long probe_tg_runnable(struct task_group *tg) { return atomic_long_read(&tg->run
 u64 probe_wake_avg_idle(struct rq *rq) { return rq->wake_avg_idle; }
 /* PROBE(PICK_NEXT_FAIR) */
 void *probe_pick_next_fair(struct rq *rq) { return pick_next_task_fair(rq, NULL, NULL); }
+/* PROBE(IDLE_GROUP) */
+int probe_idle_group(struct cfs_rq *cfs_rq, struct task_group *tg) { return cfs_rq->idle + tg->idle; }

@@ -51,6 +51,12 @@ impl Facts {
     }
 }
 
+/// An entity of a policy and nice value only.
+pub fn bearer(policy: Policy, nice: i8) -> AskedEntity {
+    let (vruntime, deadline, lag, protected_until, slice_ns, relative) = (0, 0, 0, 0, 0, false);
+    AskedEntity { vruntime, deadline, lag, protected_until, slice_ns, policy, nice, relative }
+}
+
 /// The state of this stream.
 pub fn state(stream: Stream, facts: &Facts, question: QueueQuestion) -> AskedQueue {
     let dice = &mut Dice::new(stream);

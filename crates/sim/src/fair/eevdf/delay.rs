@@ -64,14 +64,16 @@ impl System<'_> {
         let (mut idle, mut counted) = (self.counts_as_sched_idle(task), true);
         while let Some(entity) = level {
             let e = &self.fair.entities[entity];
-            match (e.on_rq, e.delayed) {
-                (true, true) => self.requeue_delayed(entity),
-                (true, false) => self.update_load(entity),
-                (false, _) => {
-                    Fair::<Eevdf>::update_group(self, entity);
-                    let why = if entity == own { Enqueue::Moved } else { Enqueue::Wakeup };
-                    self.eevdf_enqueue_entity(entity, why);
+            if e.on_rq {
+                if e.delayed {
+                    self.requeue_delayed(entity);
                 }
+                self.update_load(entity);
+                Fair::<Eevdf>::update_group(self, entity);
+            } else {
+                Fair::<Eevdf>::update_group(self, entity);
+                let why = if entity == own { Enqueue::Moved } else { Enqueue::Wakeup };
+                self.eevdf_enqueue_entity(entity, why);
             }
             self.fair.entities[own].delayed = true;
             let queue = self.fair.entities[entity].cfs_rq;

@@ -6,7 +6,7 @@
 //! middle of a wakeup, or on its way to another CPU, has its locks held: the change waits for it.
 
 use super::bandwidth::Bandwidth;
-use crate::class::Enqueue;
+use crate::class::{Arrival, Enqueue};
 use crate::system::System;
 use crate::task::{Class, QueueState, TaskState};
 use schedlab_base::{GroupId, TaskId};
@@ -127,6 +127,11 @@ impl System<'_> {
         if queued == QueueState::Runs {
             self.set_next_task(cpu, task);
             self.cpus[cpu].hrtick_at = NEVER;
+        } else if queued != QueueState::No && self.fixed.history.moved_task_preempts {
+            let arrival = Arrival { task, how: Enqueue::Moved, sync: false };
+            if self.wakeup_preempt(cpu, arrival) {
+                self.resched_for(self.stepping.acting, cpu, task, SwitchReason::Arrived);
+            }
         }
         self.refresh_idle(cpu);
         self.end_enqueue(cpu, begun);

@@ -48,12 +48,11 @@ impl<R: FairRules> Fair<R> {
         if sys.fixed.history.bandwidth_of_tasks {
             sys.thaw(queue);
         }
-        let q = &sys.fair.queues[queue];
-        if !sys.is_limited(queue) || q.curr.is_some() || sys.is_throttled(queue) {
-            return;
+        if sys.is_limited(queue) && sys.fair.queues[queue].curr.is_none() && !sys.is_throttled(queue) {
+            sys.account_quota(queue);
+            Fair::<R>::check_quota(sys, queue);
         }
-        sys.account_quota(queue);
-        Fair::<R>::check_quota(sys, queue);
+        sys.count_throttled_time(queue);
     }
 
     /// The queues of a task that may be about to leave the CPU are throttled if they have no time left
@@ -104,9 +103,8 @@ impl<R: FairRules> Fair<R> {
             sys.rqs.hide(cpu, tasks.queued, tasks.idle);
             sys.refresh_idle(cpu);
         }
-        let now = sys.rq_clock(cpu);
-        let own = &mut sys.fair.group_rqs[queue];
-        (own.throttled, own.throttled_since) = (true, Some(now));
+        sys.fair.group_rqs[queue].throttled = true;
+        sys.count_throttled_time(queue);
         true
     }
 
@@ -173,6 +171,16 @@ impl System<'_> {
                 sys.freeze(below);
             }
         });
+    }
+
+    /// The time of a throttled queue counts from now on; since 6.6 only once a task waits for it. Tasks that are
+    /// throttled one by one begin it themselves (`limbo`).
+    fn count_throttled_time(&mut self, queue: CfsRqId) {
+        let empty = self.fixed.history.empty_throttled_free && self.fair.queues[queue].nr_running == 0;
+        if self.is_throttled(queue) && !empty && !self.fixed.history.bandwidth_of_tasks {
+            let clock = self.rq_clock(self.fair.queues[queue].cpu);
+            self.fair.group_rqs[queue].throttled_since.get_or_insert(clock);
+        }
     }
 
     /// It is no longer throttled.

@@ -1,0 +1,153 @@
+//! One CPU whose tasks are in groups, some of them delayed, and what a fair class does with it.
+
+use super::AskedEntity;
+
+/// The groups of a state, each with its parent: always the same, of which a state uses some.
+pub const TREE_GROUPS: [Option<usize>; 5] = [None, None, Some(0), Some(0), Some(2)];
+/// Tasks of a state at most.
+pub const TREE_TASKS: usize = 10;
+
+/// How an entity is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// On no queue.
+    Absent,
+    Queued,
+    /// Asleep, and still queued.
+    Delayed,
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedLeaf {
+    pub entity: AskedEntity,
+    /// The group that it is in.
+    pub group: Option<usize>,
+    pub presence: Presence,
+    /// Its weight among all tasks of the CPU, 1024 times as fine, where groups divide it (7.3).
+    pub line_weight: u64,
+}
+
+/// A group, with its entity and queue on the CPU. Its entity is on a queue if it has queued tasks, or is delayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedBranch {
+    pub entity: AskedEntity,
+    /// The weight that it was last given, 1024 times as fine.
+    pub weight: u64,
+    pub delayed: bool,
+    pub idle: bool,
+    pub shares: u64,
+    /// Load averages of its queue here and of those elsewhere.
+    pub load: u64,
+    pub load_elsewhere: u64,
+    /// Its runnable tasks, averaged, times 1024.
+    pub runnable: u64,
+}
+
+/// A queue's next buddy; groups above it are buddies, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Buddy {
+    Task(usize),
+    Group(usize),
+}
+
+/// A CPU's tasks and groups, and what is asked about them. Both are named by their places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedTree {
+    /// In the order in which they were queued.
+    pub tasks: Vec<AskedLeaf>,
+    /// One for each of [`TREE_GROUPS`].
+    pub groups: Vec<AskedBranch>,
+    pub current: Option<usize>,
+    pub next: Option<Buddy>,
+    /// The floor of all queues; under EEVDF the virtual time of those that are empty.
+    pub min_vruntime: i64,
+    /// The current task has run so long since it was charged, ns.
+    pub ran_ns: u64,
+    /// The task that wakes up, falls asleep or may preempt.
+    pub about: usize,
+    pub is_new: bool,
+    /// Its waker is about to sleep.
+    pub sync: bool,
+}
+
+impl AskedTree {
+    /// The groups above a task or group, the lowest first.
+    pub fn above(group: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(group, |g| TREE_GROUPS[*g])
+    }
+    /// Whether a group's entity is on a queue.
+    pub fn is_queued(&self, group: usize) -> bool {
+        let within = |g: Option<usize>| AskedTree::above(g).any(|above| above == group);
+        let tasks = self.tasks.iter().any(|t| t.presence != Presence::Absent && within(t.group));
+        // A delayed group keeps those above it where they are.
+        tasks || (0..self.groups.len()).any(|g| self.groups[g].delayed && within(Some(g)))
+    }
+    /// Whether one of a group's tasks runs.
+    pub fn runs_below(&self, group: usize) -> bool {
+        self.current.is_some_and(|c| AskedTree::above(self.tasks[c].group).any(|above| above == group))
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeQuestion {
+    /// Who runs next.
+    Pick,
+    /// A task that is absent or delayed wakes up.
+    Wake,
+    /// A queued task falls asleep.
+    Sleep,
+    /// Whether a task that has just been queued preempts the current one.
+    Preempt,
+    /// A tick finds the current task running.
+    Tick,
+}
+
+/// What an entity has after that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct After {
+    pub on_rq: bool,
+    pub delayed: bool,
+    /// It is its queue's next buddy.
+    pub next: bool,
+    /// Its deadline is a distance.
+    pub relative: bool,
+    pub vruntime: i64,
+    pub deadline: i64,
+    /// Its lag; while it runs, its protection: how long, or before 6.17 whether.
+    pub keeps: i64,
+    pub weight: u64,
+    pub line_weight: u64,
+}
+
+impl After {
+    /// What counts of it. `competes`: it is on a timeline when it is queued; `runs`: it was current; `deadlines`: its
+    /// class has some.
+    #[must_use]
+    pub fn that_counts(mut self, competes: bool, runs: bool, deadlines: bool) -> After {
+        if !competes {
+            (self.vruntime, self.deadline, self.keeps, self.next, self.relative) = (0, 0, 0, false, false);
+        }
+        if !deadlines {
+            (self.deadline, self.keeps) = (0, 0);
+        } else if !self.on_rq {
+            // What it left with is its lag and, of a moved one, the distance to its deadline.
+            (self.vruntime, self.deadline) = (0, if self.relative { self.deadline } else { 0 });
+        } else if !runs && !self.delayed {
+            self.keeps = 0;
+        }
+        self
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeAnswer {
+    pub picked: Option<usize>,
+    /// The current task is to give way.
+    pub gives_way: bool,
+    pub nr_running: u32,
+    pub tasks: Vec<After>,
+    pub groups: Vec<After>,
+}
