@@ -39,7 +39,7 @@ const SHOWN_LINES: usize = 24;
 pub struct Step {
     /// Steps that are done.
     pub done: u64,
-    /// Steps that there will be, as far as is known.
+    /// Steps that there will be, as far as is known; 0: not at all.
     pub of: u64,
     /// The file of the last one.
     pub file: String,
@@ -53,7 +53,7 @@ pub struct Make<'a> {
     pub objects: &'a Path,
     /// Where the whole output is kept.
     pub log: PathBuf,
-    /// Steps that there will be, as far as is known.
+    /// Steps that there will be, as far as is known; 0: not at all.
     pub expected: u64,
     /// Set when the user wants it to end.
     pub stop: &'a AtomicBool,
@@ -186,7 +186,7 @@ impl Watch {
     fn take(&mut self, (is_error, line): OutputLine, step: &mut dyn FnMut(Step)) {
         if let Some(file) = file_of(&line).filter(|_| !is_error) {
             self.done += 1;
-            self.of = self.of.max(self.done);
+            self.of = if self.of == 0 { 0 } else { self.of.max(self.done) };
             step(Step { done: self.done, of: self.of, file: file.to_owned() });
         }
         if is_error {
@@ -253,6 +253,18 @@ mod tests {
         let mut watch = Watch::new(10);
         lines.iter().for_each(|l| watch.take((file_of(l).is_none(), (*l).to_owned()), &mut |_| ()));
         watch
+    }
+
+    #[test]
+    fn a_total_that_is_not_known_stays_unknown() {
+        let of = |expected: u64| {
+            let (mut watch, mut last) = (Watch::new(expected), 0);
+            for line in ["  CC a.o", "  CC b.o"] {
+                watch.take((false, line.to_owned()), &mut |step| last = step.of);
+            }
+            last
+        };
+        assert_eq!((of(0), of(1), of(10)), (0, 2, 10));
     }
 
     #[test]

@@ -62,6 +62,21 @@ enum img_note_kind {
 	IMG_PRINTK,		/* a message: value points to text, which is never freed; flags: 1 WARN or KERN_ERR, and
 				   `at` points to the calls that led there, with a NULL behind them; 0: not kept */
 	IMG_TICK,		/* a tick was handled on cpu */
+	IMG_FOUND,		/* what no kernel may do: flags: enum img_finding, of pid on cpu; value as it says there;
+				   other: enum img_verb that ran, or -1; `at` points to the calls that led there, as those of a message, if it is not 0 */
+};
+
+/* What image/audit.c looks for. */
+enum img_finding {
+	IMG_LOST_TASK = 1,	/* it is runnable, and no queue has it; of an audit, value: its progress so far */
+	IMG_DROPPED_WAKEUP,	/* it sleeps as before it was woken; value: what try_to_wake_up() returned */
+	IMG_DROPPED_TIMER,	/* it sleeps, and its timer has fired, which was due at value */
+	IMG_IDLE_BESIDE_TASKS,	/* cpu halts with value tasks on its queue */
+	IMG_SLEEPER_QUEUED,	/* it sleeps, and its class has it on a queue; value: its progress so far */
+	IMG_WRONG_COUNT,	/* cpu's queue counts the upper half of value, and has the lower half */
+	IMG_PREEMPT_COUNT,	/* a verb has left value more than there was */
+	IMG_IRQS_OFF,		/* a verb has left interrupts off */
+	IMG_FOUND_KINDS
 };
 
 /* The entered CPU after a verb. */
@@ -174,6 +189,9 @@ void img_exec(void);			/* sched_exec() */
 void img_user_work(void);
 void img_kthread(void);			/* the stopper or ksoftirqd does its work and sleeps */
 void img_resume(void);			/* a call that was left in the middle continues */
+
+/* Notes what is wrong now (IMG_FOUND). Where CPUs have left verbs, only what is found twice unchanged is wrong. */
+void img_audit(void);
 
 /* Tasks; the entered CPU is the caller's. */
 int img_task_new(const struct img_new_task *task);	/* pid, or a negative errno; not yet woken */

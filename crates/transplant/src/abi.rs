@@ -72,6 +72,19 @@ pub mod kind {
     pub const NO_IPI: u16 = 12;
     pub const PRINTK: u16 = 13;
     pub const TICK: u16 = 14;
+    pub const FOUND: u16 = 15;
+}
+
+/// `enum img_finding`.
+pub mod finding {
+    pub const LOST_TASK: u16 = 1;
+    pub const DROPPED_WAKEUP: u16 = 2;
+    pub const DROPPED_TIMER: u16 = 3;
+    pub const IDLE_BESIDE_TASKS: u16 = 4;
+    pub const SLEEPER_QUEUED: u16 = 5;
+    pub const WRONG_COUNT: u16 = 6;
+    pub const PREEMPT_COUNT: u16 = 7;
+    pub const IRQS_OFF: u16 = 8;
 }
 
 /// `struct img_view`.

@@ -4,6 +4,7 @@
 //! are in `touched`. Times are ns since the run began; the kernel's clock is [`Board::epoch`] ahead.
 
 use crate::cpu::{Activity, After, Call, Cpu, Current, Interrupt, Next};
+use crate::findings::Findings;
 use crate::kernel::Kernel;
 use crate::nested::Nested;
 use crate::quotas::Quotas;
@@ -104,6 +105,8 @@ pub struct Board<'s> {
     pub level: Level,
     /// When another CPU acts next, where CPUs are woven; else [`NEVER`].
     pub horizon: u64,
+    /// What the kernel's code did that no kernel may.
+    pub findings: Findings,
     /// What ends the run.
     pub fault: Option<Error>,
     pub sink: &'s mut dyn Sink,
@@ -174,6 +177,7 @@ impl<'s> Board<'s> {
             steps: 0,
             level: Level::Free,
             horizon: NEVER,
+            findings: Findings::default(),
             fault: None,
             sink,
         }
@@ -379,6 +383,7 @@ impl<'s> Board<'s> {
             return;
         }
         self.enter(cpu);
+        self.check_current(cpu);
         let view = self.kernel.view();
         if let Some((next, left_ns)) = self.cpus[cpu].left.take() {
             if self.leaves_call(cpu, Point::InterruptEnd, (next, left_ns)) {

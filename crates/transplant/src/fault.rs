@@ -105,11 +105,18 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let Some(known) = KNOWN.get() else { std::process::abort() };
     // SAFETY: with SA_SIGINFO the kernel gives a siginfo_t that has an address for these signals.
     let address = unsafe { (*info).si_addr() } as usize;
+    let is_call = is_call_to(address, context);
     let reason = match (signal, known.stub(address)) {
         (libc::SIGABRT, _) => known.last_words().unwrap_or_else(|| "abort".to_owned()),
         (_, Some(name)) => {
-            let how = if leave_stub(context, known) { "calls" } else { "uses" };
+            let how = if is_call { "calls" } else { "uses" };
             format!("the kernel code {how} `{name}`, which the image lacks")
+        }
+        (libc::SIGSEGV, None) if is_call => {
+            format!("the kernel code calls {address:#x}, where no function is")
+        }
+        (libc::SIGSEGV, None) if is_beyond_stack(address, context) => {
+            "the kernel code has used up its stack".to_owned()
         }
         (libc::SIGFPE, _) => "the kernel code divides by zero".to_owned(),
         (libc::SIGILL, _) => "the kernel code executes what is not an instruction".to_owned(),
@@ -118,9 +125,12 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
             format!("the kernel code reads or writes at {address:#x}, {there}")
         }
     };
-    // abort() raises its signal some calls within the library, and a stub's caller is where the context was put.
+    if is_call {
+        leave_callee(context);
+    }
+    // abort() raises its signal some calls within the library, and a caller is where the context was put.
     let at = if signal == libc::SIGABRT { None } else { interrupted(context) };
-    let at = at.filter(|_| known.stub(address).is_none());
+    let at = at.filter(|_| known.stub(address).is_none() && !is_call);
     end(&reason, &known.code.names(&known.code.calls(at)))
 }
 
@@ -161,31 +171,50 @@ pub(crate) fn interrupted(context: *mut c_void) -> Option<usize> {
     }
 }
 
-/// A call of a stub faults at its first instruction, for which there is no unwind table. The context becomes that of
-/// the caller behind the call, so that the calls can be followed. False: the stub was read or written as data.
-fn leave_stub(context: *mut c_void, known: &Known) -> bool {
+/// Whether the fault is a call's: the address is that of the instruction itself.
+fn is_call_to(address: usize, context: *mut c_void) -> bool {
+    interrupted(context) == Some(address)
+}
+
+/// Where a stack's lowest use is.
+fn stack_pointer(context: *mut c_void) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a ucontext_t.
+    return unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] }
+        as usize;
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    return unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.sp } as usize;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = context;
+        0
+    }
+}
+
+/// Whether the fault is at the end of the stack: next to where the stack is used.
+fn is_beyond_stack(address: usize, context: *mut c_void) -> bool {
+    let used = stack_pointer(context);
+    used != 0 && address.abs_diff(used) <= 2 * PAGE
+}
+
+/// A call of what is no function faults at its first instruction, for which there is no unwind table. The context
+/// becomes that of the caller behind the call, so that the calls can be followed.
+fn leave_callee(context: *mut c_void) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a ucontext_t, which is written back to no register: the process ends. The stack's top
     // holds the return address, since the fault was at a function's first instruction.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let (ip, sp) = (libc::REG_RIP as usize, libc::REG_RSP as usize);
-        let is_call = known.stubs.contains(&(registers[ip] as usize));
-        if is_call {
-            registers[ip] = *(registers[sp] as *const i64);
-            registers[sp] += 8;
-        }
-        is_call
+        registers[ip] = *(registers[sp] as *const i64);
+        registers[sp] += 8;
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: as above; the link register holds the return address.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
-        let is_call = known.stubs.contains(&(registers.pc as usize));
-        if is_call {
-            registers.pc = registers.regs[30];
-        }
-        is_call
+        registers.pc = registers.regs[30];
     }
 }
 

@@ -345,6 +345,15 @@ impl Kernel {
             self.further_messages += 1;
         }
     }
+    /// What a pid of the kernel's own is called; "swapper" is the idle task.
+    pub fn own_name(&self, pid: i32) -> String {
+        match self.kthread_of(pid) {
+            Some((ksoftirqd, cpu)) => {
+                format!("{}/{}", if ksoftirqd { "ksoftirqd" } else { "migration" }, cpu.0)
+            }
+            None => "swapper".to_owned(),
+        }
+    }
     /// The kernel's own warnings so far.
     pub fn warnings(&self) -> Vec<Warning> {
         let one = |(text, note): &(String, Note)| {
@@ -363,9 +372,12 @@ impl Kernel {
 }
 
 /// The kernel's functions that led to a message, without those of the shims around them: " (calls: f < g)".
-fn called_by(calls: &[String]) -> String {
+pub(crate) fn called_by(calls: &[String]) -> String {
     let kernels = calls.iter().skip_while(|call| is_shim(call)).take_while(|call| !is_shim(call));
-    let names: Vec<&str> = kernels.map(|call| call.split(" at ").next().unwrap_or(call)).collect();
+    let names = kernels.map(|call| call.split(" at ").next().unwrap_or(call));
+    // What calls a tracepoint's probe.
+    let names: Vec<&str> =
+        names.skip_while(|name| name.starts_with("__traceiter_") || name.starts_with("trace_")).collect();
     if names.is_empty() { String::new() } else { format!(" (calls: {})", names.join(" < ")) }
 }
 

@@ -10,6 +10,7 @@ mod channels;
 mod charge;
 mod cpu;
 pub mod fault;
+mod findings;
 mod fleet;
 mod kernel;
 pub mod load;

@@ -269,16 +269,23 @@ impl Image {
         // SAFETY: the value of such a note points to text that ends with a zero and is not freed.
         unsafe { CStr::from_ptr(note.value as *const c_char) }.to_string_lossy().into_owned()
     }
-    /// The calls that led to a message, as "function at file:line", innermost first; empty where they were not kept.
+    /// The calls that led to a message or a finding, as "function at file:line", innermost first; empty where they were
+    /// not kept.
     pub fn calls(&self, note: &Note) -> Vec<String> {
-        let (Some(code), true) = (fault::code(), note.kind == crate::abi::kind::PRINTK && note.at != 0)
-        else {
+        let has_calls =
+            [crate::abi::kind::PRINTK, crate::abi::kind::FOUND].contains(&note.kind) && note.at != 0;
+        let (Some(code), true) = (fault::code(), has_calls) else {
             return Vec::new();
         };
         let list = note.at as *const usize;
         // SAFETY: such a note points to addresses, with a zero behind them, that are not freed.
         let all: Vec<usize> = (0..).map(|i| unsafe { *list.add(i) }).take_while(|at| *at != 0).collect();
         code.names(&code.kept(&all))
+    }
+    /// Notes what is wrong with tasks and queues now ([`crate::abi::kind::FOUND`]).
+    pub fn audit(&mut self) {
+        // SAFETY: a CPU is entered; the image only looks.
+        unsafe { (self.verbs.img_audit)() };
     }
     /// Forgets the notes.
     pub fn clear(&mut self) {

@@ -9,7 +9,7 @@
 use crate::abi::{Note, kind};
 use crate::board::Board;
 use crate::cpu::{Current, Halt, Interrupt};
-use crate::task::{Task, kthread_id};
+use crate::task::{LastEvent, Task, kthread_id};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
@@ -66,6 +66,7 @@ impl Board<'_> {
             kind::SWITCH => self.switched(on, at, note),
             kind::WAKING => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
+                self.happened(task, LastEvent { at, cpu: by, name: "sched_waking" });
                 if let Some(own) = self.tasks.get_mut(task.index()) {
                     own.waking = true;
                 }
@@ -75,9 +76,7 @@ impl Board<'_> {
             }
             kind::WAKEUP => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
-                if let Some(own) = self.tasks.get_mut(task.index()) {
-                    own.waking = false;
-                }
+                self.woken(task, LastEvent { at, cpu: on, name: "sched_wakeup" }, note.flags & 1 != 0);
                 let lock_ns = match self.distance(by, on) {
                     Distance::Own => 0,
                     Distance::Smt | Distance::Llc => costs.rq_lock_near_ns,
@@ -95,6 +94,10 @@ impl Board<'_> {
             }
             kind::MIGRATE => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
+                self.happened(task, LastEvent { at, cpu: on, name: "sched_migrate_task" });
+                if let Some(own) = self.tasks.get_mut(task.index()) {
+                    own.placed = Some(on);
+                }
                 let own = self.tasks.get(task.index());
                 let why = match own {
                     Some(t) if t.waking => MoveReason::Wakeup,
@@ -129,6 +132,10 @@ impl Board<'_> {
             kind::FORK | kind::EXIT => 0,
             kind::PRINTK => {
                 self.kernel.keep_message(&note);
+                0
+            }
+            kind::FOUND => {
+                self.found(note, at);
                 0
             }
             other => {
@@ -192,6 +199,8 @@ impl Board<'_> {
             (state, _) if state & EXITED_STATES != 0 => SwitchReason::Exited,
             _ => SwitchReason::Blocked,
         };
+        let sleeps = !matches!(why, SwitchReason::Preempted);
+        self.follow_switch(LastEvent { at, cpu, name: "sched_switch" }, (prev, sleeps), next);
         let event_ns = self.emit_at(at, cpu, EventKind::Switch { prev, next, why });
         let c = &mut self.cpus[cpu];
         let stayed_ns = at - std::mem::replace(&mut c.since, at);

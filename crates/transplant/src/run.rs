@@ -206,6 +206,7 @@ fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     drive(board, seed, &Clock { end, stop: None, progress: None }, nothing)?;
     board.cpus.ids().for_each(|cpu| board.cpus[cpu].shift(end));
     (board.now, board.epoch, board.alive, board.steps) = (0, board.epoch + end, alive, 0);
+    board.findings.begin();
     let measure_from = board.accounts.measure_from;
     board.accounts = Accounts { intervals, measure_from, ..Accounts::default() };
     board.watched = true;
@@ -291,6 +292,9 @@ fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
         asked: MoveReason::Moved,
         timed: false,
         waking: false,
+        asleep: false,
+        placed: None,
+        last: None,
         work_ns: 0,
         ended: NEVER,
         before: (0, 0),
@@ -372,6 +376,9 @@ impl Clock<'_> {
         if board.alive == 0 {
             ended.at = at.max(board.accounts.measure_from);
             return Ok(true);
+        }
+        if at >= board.findings.due {
+            board.audit(false);
         }
         if board.steps.is_multiple_of(LOOK_EVERY) {
             board.kernel.image().gather_chains();
@@ -512,6 +519,10 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         ended.before = Some(begin_measuring(&mut board)?);
     }
     board.finish_verbs();
+    board.audit(true);
+    if let Some(fault) = board.fault.take() {
+        return Err(fault);
+    }
     let chains = board.kernel.image().take_chains();
     let functions = board.kernel.image().take_counts();
     settle_accounts(&mut board);
@@ -566,6 +577,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         found.warnings.extend(warnings);
     }
     found.warnings.extend(board.kernel.warnings());
+    found.warnings.extend(board.findings.warnings());
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let accounts = &board.accounts;
     let sums = [

@@ -61,6 +61,15 @@ pub struct Declared {
     pub group: Option<GroupId>,
 }
 
+/// An event of a task.
+#[derive(Clone, Copy, Debug)]
+pub struct LastEvent {
+    pub at: u64,
+    pub cpu: CpuId,
+    /// The tracepoint.
+    pub name: &'static str,
+}
+
 /// A task.
 pub struct Task {
     pub name: String,
@@ -99,6 +108,12 @@ pub struct Task {
     pub timed: bool,
     /// It is between its waking and its wakeup.
     pub waking: bool,
+    /// It has left its CPU to sleep, and no event has said that it was woken.
+    pub asleep: bool,
+    /// The CPU that events have it on; `None`: it is not there yet.
+    pub placed: Option<CpuId>,
+    /// The last event of it.
+    pub last: Option<LastEvent>,
     pub work_ns: u64,
     pub ended: u64,
     /// Work and CPU time when measuring began.

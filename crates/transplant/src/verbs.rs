@@ -41,6 +41,7 @@ verbs! {
     img_do(c_int, c_ulonglong, c_ulonglong, c_int) -> c_int;
     img_continue();
     img_finish();
+    img_audit();
     img_enter(c_int) -> *const RawView;
     img_clear();
     img_irq_idle_tick();

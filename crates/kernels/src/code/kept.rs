@@ -8,7 +8,7 @@ use crate::diff::Added;
 use crate::functions::FUNCTIONS_FILE;
 use crate::kconfig::Setting;
 use crate::shelf::{self, Shelved};
-use schedlab_base::{Error, Result, Version};
+use schedlab_base::{Error, Result, Version, content_hash};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +18,8 @@ use std::time::SystemTime;
 const OBJECT: &str = "image.so";
 const CONFIG: &str = "config";
 const NOTE: &str = "image.json";
+/// The files whose bytes runs depend on.
+const FILES: [&str; 3] = [OBJECT, CONFIG, FUNCTIONS_FILE];
 
 /// What an image was made of.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -59,6 +61,9 @@ pub struct Note {
     pub options: Vec<Setting>,
     /// All that the image lacks: names that end the run when they are touched.
     pub stubs: Vec<String>,
+    /// The other files of its folder, each with the hash of its bytes.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 impl Note {
@@ -111,6 +116,14 @@ impl Image {
         };
         names.iter().filter_map(one).collect()
     }
+    /// The first of its files that is not as it was built; `None`: it is whole.
+    pub fn altered(&self) -> Option<&'static str> {
+        let is_whole = |name: &str| {
+            let bytes = fs::read(self.folder().join(name)).ok();
+            bytes.is_some_and(|bytes| self.note.files.get(name) == Some(&content_hash(&bytes)))
+        };
+        FILES.into_iter().find(|name| !is_whole(name))
+    }
     fn folder(&self) -> &Path {
         self.object.parent().unwrap_or(Path::new("."))
     }
@@ -128,6 +141,18 @@ impl Image {
 pub fn find(key: &str, cache: &Path) -> Option<Image> {
     let found = all(cache).into_iter().find(|image| image.note.key == key);
     found.inspect(|image| shelf::touch(image.folder(), NOTE))
+}
+
+/// The whole image of a key. One whose files were altered since it was built is removed, and `say` gets a word of it.
+///
+/// # Errors
+/// When it can't be removed.
+pub(super) fn find_whole(key: &str, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Option<Image>> {
+    let Some(image) = find(key, cache) else { return Ok(None) };
+    let Some(file) = image.altered() else { return Ok(Some(image)) };
+    say(&format!("{file} of image {} is not as it was built: the image is built again", image.name));
+    fs::remove_dir_all(image.folder()).map_err(|e| Error::io(image.folder(), "remove", &e))?;
+    Ok(None)
 }
 
 /// All images of the cache, by name.
@@ -153,6 +178,11 @@ pub fn open(folder: &Path) -> Result<Image> {
 /// # Errors
 /// When the disk does not take it.
 pub(super) fn keep(note: &Note, linked: &Linked, config: &Path, cache: &Path) -> Result<Image> {
+    let hash_of =
+        |path: &Path| fs::read(path).map(|b| content_hash(&b)).map_err(|e| Error::io(path, "read", &e));
+    let hashes = [hash_of(&linked.object)?, hash_of(config)?, content_hash(linked.functions.as_bytes())];
+    let files = FILES.into_iter().map(str::to_owned).zip(hashes).collect();
+    let note = &Note { files, ..note.clone() };
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
     let new = Shelved {
         shelf: cache::images(cache),

@@ -17,8 +17,9 @@ const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub
 
 /// How objects become the image; part of its key. A call of schedule_timeout() is one of the shims'
 /// `__wrap_schedule_timeout`.
-pub(super) const OPTIONS: [&str; 11] = [
+pub(super) const OPTIONS: [&str; 12] = [
     "-shared",
+    "-nostartfiles",
     "-o",
     "image.so",
     "-Wl,-Bsymbolic",
@@ -51,8 +52,14 @@ pub(super) struct Linked {
 pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
     let members = members(make)?;
     let files = objects::of(overlay, make.tree)?;
+    refuse_constructors(&run(
+        make,
+        "readelf",
+        ["-SW"].into_iter().chain(names(&members)).chain(names(&files)),
+    )?)?;
     let script = script(make)?;
     let symbols = run(make, "nm", ["-g"].into_iter().chain(names(&members)).chain(names(&files)))?;
+    refuse_late_choices(&symbols)?;
     let host: BTreeSet<&str> = host_names(overlay.text("image/host.h")?).collect();
     let own = OWN.into_iter().chain(script_symbols(&script));
     let stubs = undefined(&symbols, &host, &own.collect());
@@ -65,6 +72,46 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
     let functions = functions::table(&own, &all);
     let parts = members.into_iter().chain(files).collect();
     Ok(Linked { object: make.objects.join("image.so"), functions, stubs, parts })
+}
+
+/// Sections of functions that a loader calls.
+const CALLED: [&str; 5] = [".init_array", ".preinit_array", ".fini_array", ".ctors", ".dtors"];
+/// The one that the compiler's counting adds to each object, by its priority.
+const OF_COUNTING: &str = ".init_array.00099";
+
+/// Refuses objects with functions that would run when the image is loaded, before anything watches it. `sections` is
+/// what readelf(1) says of them.
+fn refuse_constructors(sections: &str) -> Result<()> {
+    let mut file = "";
+    for line in sections.lines() {
+        if let Some(name) = line.strip_prefix("File: ") {
+            file = name;
+        }
+        let mut words = line.split(|c: char| c.is_whitespace() || c == ']').filter(|word| !word.is_empty());
+        let is_called = |word: &str| {
+            let begins = |name: &&str| {
+                word.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            word != OF_COUNTING && CALLED.iter().any(|name| begins(&name))
+        };
+        if words.any(is_called) {
+            let text =
+                format!("{file} has a constructor or destructor: it would run when the image is loaded");
+            return Err(Error::input(text)
+                .help("no kernel runs one at its start: an initcall does what is to be done there"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses functions whose code a function of theirs chooses when the image is loaded (ifunc).
+fn refuse_late_choices(symbols: &str) -> Result<()> {
+    let chosen = symbols.lines().find_map(|line| line.split_once(" i ").map(|(_, name)| name.trim()));
+    chosen.map_or(Ok(()), |name| {
+        let text =
+            format!("{name}() is chosen when the image is loaded (ifunc), by code that nothing watches yet");
+        Err(Error::input(text).help("take a static call or a pointer"))
+    })
 }
 
 /// The objects of the folders.
@@ -168,6 +215,25 @@ fn run<'a>(make: &Make<'_>, tool: &str, words: impl IntoIterator<Item = &'a str>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_run_when_the_image_is_loaded_is_refused_with_its_object() {
+        let of = |section: &str| {
+            let line =
+                format!("  [ 9] {section}       INIT_ARRAY      0000 001bd0 000008 08  WA  0   0  8\n");
+            let text = format!("\nFile: a.o\n  [ 1] .text  PROGBITS\n\nFile: kernel/sched/fair.o\n{line}");
+            refuse_constructors(&text).map_err(|e| e.message().to_owned())
+        };
+        for section in [".init_array", ".init_array.00200", ".ctors", ".fini_array"] {
+            assert!(
+                of(section).is_err_and(|e| e.starts_with("kernel/sched/fair.o has a constructor")),
+                "{section}"
+            );
+        }
+        for section in [OF_COUNTING, ".initcall6.init", ".data"] {
+            assert_eq!(of(section), Ok(()), "{section}");
+        }
+    }
 
     #[test]
     fn what_no_object_has_is_a_stub() {

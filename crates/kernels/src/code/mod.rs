@@ -32,6 +32,7 @@ use crate::site::Site;
 use crate::{Listener, Source, source, tools};
 use link::Linked;
 use schedlab_base::{Error, Result, content_hash, temp};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,11 +82,10 @@ pub fn build(
     stop: &AtomicBool,
     on: &mut dyn Listener,
 ) -> Result<MadeImage> {
-    tools::check()?;
-    let compiler = tools::compiler()?;
     // make runs in the tree, where a relative path would mean another folder.
     let cache = &std::path::absolute(cache).map_err(|e| Error::io(cache, "find", &e))?;
     if !source::is_there(&recipe.source, cache) {
+        tools::check()?;
         tools::check_room(cache, crate::BUILD_MB, "the first build of a source")?;
     }
     let said = |e: Error| match stop.load(Ordering::Relaxed) {
@@ -93,14 +93,18 @@ pub fn build(
         false => e,
     };
     let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(said)?;
+    let Ok(compiler) = tools::compiler() else {
+        return without_compiler(recipe, overlay, &source, cache, on);
+    };
     let note = note(recipe, overlay, &source, compiler)?;
-    if let Some(image) = kept::find(&note.key, cache) {
+    if let Some(image) = kept::find_whole(&note.key, cache, &mut |t| on.say(t))? {
         return Ok(MadeImage::found(image));
     }
+    tools::check()?;
     crate::site::check(&source, &recipe.patches)?;
     let site = Site::enter(&source, stop, &mut |t| on.say(t))?;
     // The build that was waited for may have been of this image.
-    if let Some(image) = kept::find(&note.key, cache) {
+    if let Some(image) = kept::find_whole(&note.key, cache, &mut |t| on.say(t))? {
         return Ok(MadeImage::found(image));
     }
     let patched = site.patch(&recipe.patches)?;
@@ -125,6 +129,26 @@ pub fn build(
     let note = with_findings(note, recipe, overlay, &make, &linked, &patched.options)?;
     let image = kept::keep(&note, &linked, &folder.join(CONFIG), cache)?;
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
+}
+
+/// The image that a compiler has built which is not here now.
+fn without_compiler(
+    recipe: &CodeRecipe,
+    overlay: Overlay<'_>,
+    source: &source::Obtained,
+    cache: &Path,
+    on: &mut dyn Listener,
+) -> Result<MadeImage> {
+    let others: BTreeSet<String> = kept::all(cache).into_iter().map(|image| image.note.compiler).collect();
+    for compiler in others {
+        let key = note(recipe, overlay, source, compiler.clone())?.key;
+        if let Some(image) = kept::find(&key, cache).filter(|image| image.altered().is_none()) {
+            on.say(&format!("gcc is not here: taking the image that {compiler} has built"));
+            return Ok(MadeImage::found(image));
+        }
+    }
+    tools::check()?;
+    Err(Error::machine("gcc does not say its version, and no image of this source is in the cache"))
 }
 
 /// The note with what its build has shown: what the image lacks of patches and fragment, and how options of patches
@@ -219,5 +243,6 @@ fn note(
         outside: Vec::new(),
         options: Vec::new(),
         stubs: Vec::new(),
+        files: BTreeMap::new(),
     })
 }

@@ -34,6 +34,9 @@ impl Estimate {
     /// How far a build is, in words; its first step begins the time.
     pub fn words(&mut self, step: &Step) -> String {
         let began = *self.began.get_or_insert_with(Instant::now);
+        if step.of == 0 {
+            return format!("{} compiled", counted(step.done, "file"));
+        }
         let left = left_s(step, began.elapsed().as_secs_f64(), self.object_s);
         format!("{} of about {} objects, {} left", step.done, step.of, about(left))
     }

@@ -50,7 +50,7 @@ pub(crate) fn answer<T: DeserializeOwned>(
         return Ok(None);
     };
     let (said, words) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
-    if !status.success() {
+    if !status.success() || said.is_empty() {
         return Err(ended(status, String::from_utf8_lossy(&words).trim()));
     }
     serde_json::from_slice(&said).map(Some).map_err(|e| failed("gave no answer", &e))
@@ -121,6 +121,12 @@ fn ended(status: ExitStatus, words: &str) -> Error {
         Some((signal, name)) => {
             Error::internal(format!("a run's process died of signal {signal} ({name}){said}"))
         }
+        // Nothing of ours ends it without a word.
+        None if words.is_empty() => {
+            let code = status.code().unwrap_or(-1);
+            Error::input(format!("the kernel's code ended the process (exit status {code})"))
+                .help("an image makes no system calls: look for one in what the patches add")
+        }
         None => {
             let code = status.code().unwrap_or(-1);
             Error::internal(format!(
@@ -145,6 +151,9 @@ mod tests {
             "{crashed}"
         );
         assert!(of(101 << 8, "panicked").to_string().contains("exit code 101"));
+        let left = of(0, "");
+        assert_eq!(left.message(), "the kernel's code ended the process (exit status 0)");
+        assert_eq!((left.kind(), of(3 << 8, "").kind()), (ErrorKind::Input, ErrorKind::Input));
         let fault = of(fault::EXIT_CODE << 8, "image: BUG at fair.c:1");
         assert_eq!(
             (fault.kind(), fault.message()),

@@ -1,7 +1,7 @@
-//! Where an experiment's text names the feature or tunable that a run was refused for.
+//! Where an experiment's text names the feature, tunable, patch or fragment that a run was refused for.
 //!
-//! Names of a kernel's own code are known when its image runs, and such an error knows no file. The file is read once
-//! more for its place.
+//! Names of a kernel's own code are known when its image runs, and a patch is read when its image is built: such an
+//! error knows no file. The experiment's is read once more for the place.
 
 use super::Experiment;
 use super::lists::strings;
@@ -34,6 +34,11 @@ fn in_text(source: Source<'_>, error: Error) -> Error {
         let own = variants.into_iter().filter(|v| is_of(v, &message));
         let shared = place.open_tables("at").unwrap_or_default();
         for table in own.flat_map(with_changes).chain(shared) {
+            let files =
+                ["patch", "config"].into_iter().flat_map(|key| strings(&table, key).unwrap_or_default());
+            if let Some((_, value)) = files.into_iter().find(|(word, _)| names_file(&message, word)) {
+                return table.error_on(value, error);
+            }
             let features = strings(&table, "features").unwrap_or_default();
             if let Some((_, value)) = features.into_iter().find(|(word, _)| names_feature(&message, word)) {
                 return table.error_on(value, error);
@@ -59,6 +64,13 @@ fn is_of(variant: &Table<'_>, message: &str) -> bool {
     let kernel = variant.label("kernel").ok().flatten().unwrap_or_default();
     let name = variant.label("name").ok().flatten().unwrap_or(guests::short_name(kernel));
     [' ', ','].iter().any(|end| message.contains(&format!(" {name}{end}")))
+        || message.contains(&format!("variant '{name}'"))
+}
+
+/// Whether a message is of a file that can't be read, or a patch that is not there.
+fn names_file(message: &str, word: &str) -> bool {
+    let is_read = message.contains("can't read ") && message.contains(&format!("{word}: "));
+    is_read || message.contains(&format!("unknown patch '{word}'"))
 }
 
 fn names_feature(message: &str, word: &str) -> bool {
@@ -80,7 +92,7 @@ mod tests {
     const TEXT: &str = "name = \"x\"\n[[variant]]\nname = \"a\"\nkernel = \"6.1\"\ntunables = { base_slice_ns = 1 }\n\
         [[variant]]\nname = \"b\"\nkernel = \"6.1\"\nfeatures = [\"NEXT_BUDDY\", \"NO_MINE\"]\n\
         tunables = { base_slice_ns = 3, sched_latency_ns = 7 }\n[code]\n[[code.variant]]\nname = \"c\"\nkernel = \"6.1\"\n\
-        features = [\"MINE\"]\n[[code.variant.at]]\ntime = \"1ms\"\ntunables = { rt_period_ns = 1 }\n";
+        features = [\"MINE\"]\npatch = [\"gone.patch\"]\n[[code.variant.at]]\ntime = \"1ms\"\ntunables = { rt_period_ns = 1 }\n";
 
     #[test]
     fn the_setting_of_the_variant_that_failed_is_found() {
@@ -96,8 +108,11 @@ mod tests {
         assert_eq!(run("b", "unknown tunable 'base_slice_ns'"), at("10:30"));
         assert_eq!(run("a", "unknown tunable 'base_slice_ns'"), at("5:30"));
         assert_eq!(run("b", "the kernel refuses latency_ns = 7: Invalid argument"), at("10:52"));
-        assert_eq!(run("c", "rt_period_ns = 1 is not a whole number of the kernel's units"), at("18:29"));
+        assert_eq!(run("c", "rt_period_ns = 1 is not a whole number of the kernel's units"), at("19:29"));
         assert_eq!(run("a", "unknown feature 'MINE'"), None, "it does not name it");
         assert_eq!(run("b", "no memory is left"), None);
+        let gone = "variant 'c': can't read dir/gone.patch: No such file or directory (os error 2)";
+        assert_eq!(of(gone), at("16:10"));
+        assert_eq!(of(&gone.replace("'c'", "'b'")), None, "another variant's");
     }
 }

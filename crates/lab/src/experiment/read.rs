@@ -63,7 +63,7 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
     let around = Around::read(&top, folder)?;
     let families = match given {
         Some(given) => Family::given(given.variants)?,
-        None => variants::read(&top, false)?,
+        None => variants::read(&top, &top, false)?,
     };
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
     let machines = match given {
@@ -122,7 +122,7 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
     if let (Some(code), Some(vm)) = (&mut code, &vm)
         && !states(&top, "code", "variant")?
     {
-        code.variants.clone_from(&vm.variants);
+        code.variants = of_guests(&top, vm)?;
         code.baseline.clone_from(&vm.baseline);
     }
     if let Some(code) = &mut code {
@@ -135,6 +135,17 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
     around
         .check(&whole.loads.iter().chain(&whole.host_loads).chain(of_parts).map(named).collect::<Vec<_>>())?;
     Ok(Experiment { vm, code, ..whole })
+}
+
+/// The variants of `[vm]` for `[code]`, which may have changes of its own for them.
+fn of_guests(top: &Table<'_>, vm: &Experiment) -> Result<Vec<Variant>> {
+    let parts = (top.open_table("vm")?, top.open_table("code")?);
+    let (Some(guests), Some(own)) = parts else { return Ok(vm.variants.clone()) };
+    if own.get("at").is_none() || guests.get("variant").is_none() {
+        return Ok(vm.variants.clone());
+    }
+    let families = variants::read(&guests, &own, true)?;
+    Ok(families.iter().flat_map(|f| f.variants.clone()).collect())
 }
 
 /// Whether a part states a key of its own.
@@ -152,7 +163,9 @@ fn part(
 ) -> Result<Experiment> {
     let of = |keys: &[&str]| if keys.iter().any(|k| own.get(k).is_some()) { own } else { top };
     let real = own.get("variant").is_some();
-    let mut families = variants::read(of(&["variant"]), real)?;
+    let stated = of(&["variant"]);
+    let changes = if own.get("at").is_some() { own } else { stated };
+    let mut families = variants::read(stated, changes, real)?;
     if let Some(word) = own.label("level")? {
         let level = Level::parse(word).map_err(|e| own.place("level", e))?;
         let all = families.iter_mut().flat_map(|f| &mut f.variants);

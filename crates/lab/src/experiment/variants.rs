@@ -42,13 +42,13 @@ pub struct Family<'t> {
     real: bool,
 }
 
-/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`. Kernels that are images need
-/// no profile: the kernels of `real` variants, and words that can only be images.
-pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
+/// Reads all `[[variant]]` of an experiment, with the `[[at]]` that `changes` has for all of them. Kernels that are
+/// images need no profile: the kernels of `real` variants, and words that can only be images.
+pub fn read<'t>(top: &Table<'t>, changes: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
     let mut all: Vec<Family<'t>> = Vec::new();
     for table in top.open_tables("variant")? {
         keys::VARIANT.check(&table, "key in [[variant]]", &[])?;
-        let family = family(top, table, real)?;
+        let family = family(changes, table, real)?;
         let taken = |v: &Variant| all.iter().flat_map(|f| &f.variants).any(|other| other.name == v.name);
         if let Some(twice) = family.variants.iter().find(|v| taken(v)) {
             let text = format!("two variants have the name '{}'", twice.name);

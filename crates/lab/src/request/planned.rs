@@ -4,7 +4,7 @@ use super::{Lab, RunRequest};
 use crate::builds;
 use crate::cell::Cell;
 use crate::code;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, blame};
 use crate::plan::{Plan, left_out, order, plan, plan_in_guests, plan_on_code};
 use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::Mode;
@@ -56,7 +56,8 @@ impl Lab<'_> {
                 let (variants, twinned) = match request.driven.as_slice() {
                     [] => {
                         let own = &experiment.variants;
-                        (code::driven(own, &request.kernel, folder, self.listener)?, !request.trial)
+                        let driven = code::driven(own, &request.kernel, folder, self.listener);
+                        (driven.map_err(|e| blame::placed(&experiment, e))?, !request.trial)
                     }
                     driven => (driven.to_vec(), false),
                 };

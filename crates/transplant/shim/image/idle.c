@@ -22,8 +22,10 @@ static void loop(void *unused)
 /* The CPU halts until an interrupt, or polls until that time at the latest. */
 static void halt(int state, u64 polls_until)
 {
-	struct img_note *note = img_note(IMG_IDLE, img_cpu);
+	struct img_note *note;
 
+	img_audit_idle();
+	note = img_note(IMG_IDLE, img_cpu);
 	note->value = state;
 	note->flags = (tick_nohz_tick_stopped() ? 1 : 0) | (polls_until ? 2 : 0);
 	note->at = polls_until;

@@ -31,6 +31,8 @@ struct img_task {
 	struct hrtimer_sleeper sleeper;
 	struct smp_hotplug_thread *thread;	/* what a kernel thread of a CPU runs */
 	bool set_up;				/* it ran ->setup() */
+	bool timed;				/* a timer was to end its last sleep */
+	unsigned long sleeps;			/* how often it was about to sleep */
 };
 #define img_task_of(p) container_of(p, struct img_task, task)
 
@@ -55,6 +57,7 @@ extern bool img_exact;
 void img_sample(void);
 /* weave.c */
 extern bool img_weaving;
+extern int img_verb;	/* of enum img_verb, that runs; -1: another */
 void img_leave(u64 wait_ps);
 bool img_anyone_left(void);
 /* labels.c */
@@ -79,6 +82,8 @@ struct task_struct *img_kthread_new(const char *name, int cpu);
 struct task_struct *img_idle_new(int cpu);
 struct task_struct *img_outsider_new(void);
 struct task_struct *img_task_by_pid(int pid);
+struct task_struct *img_task_or_null(int pid);
+int img_pids(void);
 int img_pid_new(struct task_struct *p);
 void img_tasks_init(void);
 void img_tasks_weigh(void);
@@ -121,6 +126,12 @@ struct img_note *img_note(int kind, unsigned int cpu);
 void img_say(const char *text, int is_warning);
 void img_notes_init(void);
 void img_balance_notes(void);
+void **img_calls(void);
+/* audit.c */
+void img_audit_queued(struct task_struct *p);
+void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken);
+void img_audit_idle(void);
+void img_audit_verb(void);
 /* balance.c: a task has changed its CPU since the last look */
 extern bool img_task_moved;
 /* memory.c */
@@ -138,6 +149,7 @@ void img_fatal(const char *what) __attribute__((noreturn));
 void img_settle(void);
 void img_settle_balanced(void);
 void img_look(unsigned int more_flags);
+int img_wake_task(struct task_struct *p, int flags);
 
 /* Whether an address is in a stub's page: the image lacks what it stands for. */
 extern char img_stubs_start[], img_stubs_end[], img_stub_names[];

@@ -5,6 +5,7 @@
 #include "image.h"
 #include <linux/clockchips.h>
 #include <linux/interrupt.h>
+#include <linux/irq_work.h>
 #include <linux/sched/hotplug.h>
 #include <asm/irq_regs.h>
 #include "kernel/sched/smp.h"
@@ -78,14 +79,19 @@ void img_irq_device(const int *pids, unsigned int nr)
 {
 	img_irqs = 0;
 	irq_enter();
-	for (; nr; nr--, pids++) {
-		wait_queue_entry_t entry = { .private = img_task_by_pid(*pids) };
-
-		default_wake_function(&entry, TASK_NORMAL, 0, NULL);
-	}
+	for (; nr; nr--, pids++)
+		img_wake_task(img_task_by_pid(*pids), 0);
 	irq_exit();
 	img_irqs = 1;
 	img_settle_balanced();
+}
+
+/* The interrupt of kernel/irq_work.c: one of a CPU to itself, which comes as a call. */
+static bool work_raised[NR_CPUS];
+void arch_irq_work_raise(void)
+{
+	work_raised[img_cpu] = true;
+	img_note(IMG_IPI_CALL, img_cpu);
 }
 
 void img_irq_call(void)
@@ -93,6 +99,10 @@ void img_irq_call(void)
 	img_irqs = 0;
 	irq_enter();
 	generic_smp_call_function_single_interrupt();
+	if (work_raised[img_cpu]) {
+		work_raised[img_cpu] = false;
+		irq_work_run();
+	}
 	irq_exit();
 	leave(0);
 	img_settle_balanced();

@@ -52,7 +52,7 @@ struct img_note *img_note(int kind, unsigned int cpu)
 }
 
 /* The calls that lead here, innermost first, with a zero behind them. */
-static void **calls(void)
+void **img_calls(void)
 {
 	static int traces;
 	void **all;
@@ -74,7 +74,7 @@ void img_say(const char *text, int is_warning)
 	memcpy(copy, text, size);
 	note->flags = is_warning;
 	note->value = (unsigned long)copy;
-	note->at = is_warning ? (unsigned long)calls() : 0;
+	note->at = is_warning ? (unsigned long)img_calls() : 0;
 }
 
 /* An event, before which others act whose time has come: all events are seen in the order of their times. */
@@ -93,6 +93,9 @@ static void switched(bool preempt, struct task_struct *prev, struct task_struct 
 	note->other = next->pid;
 	note->flags = preempt;
 	note->value = preempt ? 0 : (READ_ONCE(prev->__state) | prev->exit_state) & TASK_REPORT;
+	/* A further note may move this one. */
+	if (READ_ONCE(prev->__state) == TASK_RUNNING && !is_idle_task(prev))
+		img_audit_queued(prev);
 }
 #if defined(HAVE_SWITCH_STATE_LAST)
 static void on_switch(void *data, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
@@ -122,6 +125,7 @@ static void queued(struct task_struct *p, int is_new)
 	note->pid = p->pid;
 	note->flags = is_new;
 	note->value = task_rq(p)->nr_running;
+	img_audit_queued(p);
 }
 static void on_wakeup(void *data, struct task_struct *p)
 {

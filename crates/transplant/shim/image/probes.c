@@ -123,6 +123,8 @@ unsigned int probe_ttwu_pending(struct rq *rq) { return rq->ttwu_pending; }
 long probe_tg_runnable(struct task_group *tg) { return atomic_long_read(&tg->runnable_avg); }
 /* PROBE(WAKE_AVG_IDLE) */
 u64 probe_wake_avg_idle(struct rq *rq) { return rq->wake_avg_idle; }
+/* PROBE(TASK_THROTTLED) */
+bool probe_task_throttled(struct task_struct *p) { return p->throttled && list_empty(&p->throttle_node); }
 /* PROBE(PICK_NEXT_FAIR) */
 void *probe_pick_next_fair(struct rq *rq) { return pick_next_task_fair(rq, NULL, NULL); }
 /* PROBE(IDLE_GROUP) */

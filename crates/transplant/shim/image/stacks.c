@@ -32,7 +32,7 @@ static struct img_stack *unused;
 struct img_context img_context;
 static struct task_struct nobody;
 
-#if defined(__x86_64__)
+#if defined(IMG_ON_X86_64)
 __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nimg_swap:\n"
 	"push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
 	"mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
@@ -40,7 +40,7 @@ __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nim
 	".size img_swap, .-img_swap\n");
 #define RETURN_AT 6		/* behind the words that are saved */
 #define FRAME 8			/* a function begins with its return address on the stack */
-#elif defined(__aarch64__)
+#elif defined(IMG_ON_AARCH64)
 __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nimg_swap:\n"
 	"sub sp, sp, #160\n"
 	"stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"

@@ -22,6 +22,16 @@ struct task_struct *img_task_by_pid(int pid)
 	return by_pid[pid];
 }
 
+/* The first number that nobody has; a number below may be of a task that could not be made. */
+int img_pids(void)
+{
+	return pids;
+}
+struct task_struct *img_task_or_null(int pid)
+{
+	return by_pid[pid];
+}
+
 int img_pid_new(struct task_struct *p)
 {
 	if (pids >= room) {

@@ -54,6 +54,7 @@ void img_settle(void)
 		img_rcu_run();
 	if (img_outside_waits())
 		img_outside_continue();
+	img_audit_verb();
 	preempt_count_set(is_idle_task(current) ? PREEMPT_DISABLED : PREEMPT_ENABLED);
 	look_at(current);
 }
@@ -68,6 +69,7 @@ void img_look(unsigned int more_flags)
 const struct img_view *img_enter(int cpu)
 {
 	img_go(cpu);
+	img_verb = -1;
 	look_at(current);
 	return &view;
 }
@@ -98,6 +100,8 @@ void img_schedule(void)
 /* The two halves of a sleep before schedule(): the engine lets time pass in between. */
 void img_prepare_sleep(int uninterruptible)
 {
+	img_task_of(current)->sleeps++;
+	img_task_of(current)->timed = false;
 	set_current_state(uninterruptible ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
 	img_settle();
 }
@@ -112,6 +116,7 @@ void img_start_timer(unsigned long long until, unsigned long long slack_ns)
 	hrtimer_init_sleeper(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 #endif
 	sleeper->task = current;
+	img_task_of(current)->timed = true;
 	hrtimer_set_expires_range_ns(&sleeper->timer, until, slack_ns);
 	hrtimer_sleeper_start_expires(sleeper, HRTIMER_MODE_ABS);
 	img_settle();
@@ -126,6 +131,7 @@ int img_timed_out(int pid)
 	if (!fired && sleeper->timer.base)
 		hrtimer_cancel(&sleeper->timer);
 	sleeper->task = NULL;
+	img_task_of(p)->timed = false;
 	img_settle();
 	return fired;
 }
@@ -194,10 +200,20 @@ int img_single_task(void)
 	return single_task_running();
 }
 
+int img_wake_task(struct task_struct *p, int flags)
+{
+	wait_queue_entry_t entry = { .private = p };
+	bool asleep = READ_ONCE(p->__state) & TASK_NORMAL;
+	unsigned long sleeps = img_task_of(p)->sleeps;
+	int woken = default_wake_function(&entry, TASK_NORMAL, flags, NULL);
+
+	if (asleep)
+		img_audit_woken(p, sleeps, woken);
+	return woken;
+}
 int img_wake(int pid, int sync)
 {
-	wait_queue_entry_t entry = { .private = img_task_by_pid(pid) };
-	int woken = default_wake_function(&entry, TASK_NORMAL, sync ? WF_SYNC : 0, NULL);
+	int woken = img_wake_task(img_task_by_pid(pid), sync ? WF_SYNC : 0);
 
 	img_settle();
 	return woken;

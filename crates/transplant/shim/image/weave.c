@@ -16,9 +16,11 @@
 
 unsigned long long img_horizon_ps = ~0ULL;
 bool img_weaving;
+int img_verb = -1;
 
 static int img_run_verb(int verb, u64 a, u64 b)
 {
+	img_verb = verb;
 	switch (verb) {
 	case IMG_DO_WAKE:
 		return img_wake(a, b);
@@ -72,6 +74,7 @@ static int img_run_verb(int verb, u64 a, u64 b)
 
 #ifdef CONFIG_SIM_COUNTED
 #define LOOK_AGAIN_PS 50000	/* between two looks at a lock, or at what a loop waits for */
+#define MOST_LOOKS 2000000	/* of one verb: 0.1 s, in which no kernel holds a lock */
 
 struct weave {
 	char *memory;
@@ -82,6 +85,7 @@ struct weave {
 	bool left;			/* in the middle of a verb */
 	int verb;
 	u64 a, b;
+	unsigned long looks;		/* at locks and loops, since the verb began */
 };
 static struct weave weaves[NR_CPUS];
 static void *engine_top;		/* where the engine's stack was left */
@@ -117,6 +121,7 @@ int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
 	mine->verb = verb;
 	mine->a = a;
 	mine->b = b;
+	mine->looks = 0;
 	img_weaving = true;
 	img_swap(&engine_top, img_frame(mine->memory, img_begin));
 	return 0;
@@ -150,6 +155,7 @@ static void resume_verb(void)
 	nr_left--;
 	img_context = mine->context;
 	img_irqs = mine->irqs;
+	img_verb = mine->verb;
 	img_missing_restore(&mine->missing);
 	img_weaving = true;
 	img_swap(&engine_top, mine->top);
@@ -205,7 +211,7 @@ void img_finish(void)
 
 static void wait(const char *alone)
 {
-	if (!nr_left)
+	if (!nr_left || weaves[img_cpu].looks++ == MOST_LOOKS)
 		img_fatal(alone);
 	if (img_weaving && !finishing)
 		img_leave(LOOK_AGAIN_PS);
@@ -238,6 +244,8 @@ static void wait(const char *alone)
 
 void img_contended(void *lock)
 {
+	if (lock && *(int *)lock < 0)
+		img_fatal("a lock is taken that was released more often than it was taken");
 	wait("a lock is taken that is taken already");
 }
 void img_relax(void)

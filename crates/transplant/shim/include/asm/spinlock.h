@@ -3,7 +3,7 @@
 #define _SIM_SPINLOCK_H
 /* Who finds a lock taken waits in image/weave.c; where one CPU at a time is in the kernel, it would wait forever. */
 #include <asm/count.h>
-extern void img_contended(void *lock);
+extern void img_contended(void *lock);	/* NULL: a lock of readers and writers */
 #define arch_spin_is_locked(l) ((l)->locked != 0)
 #define arch_spin_value_unlocked(l) ((l).locked == 0)
 #define arch_spin_is_contended(l) 0
@@ -30,7 +30,7 @@ static __always_inline void arch_spin_lock(arch_spinlock_t *l)
 }
 static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 {
-	l->locked = 0;
+	l->locked--;
 }
 static __always_inline int arch_read_trylock(arch_rwlock_t *l)
 {
@@ -39,7 +39,7 @@ static __always_inline int arch_read_trylock(arch_rwlock_t *l)
 static __always_inline void arch_read_lock(arch_rwlock_t *l)
 {
 	while (!arch_read_trylock(l))
-		img_contended(l);
+		img_contended(NULL);
 }
 static __always_inline void arch_read_unlock(arch_rwlock_t *l)
 {
@@ -54,7 +54,7 @@ static __always_inline int arch_write_trylock(arch_rwlock_t *l)
 static __always_inline void arch_write_lock(arch_rwlock_t *l)
 {
 	while (!arch_write_trylock(l))
-		img_contended(l);
+		img_contended(NULL);
 }
 static __always_inline void arch_write_unlock(arch_rwlock_t *l)
 {

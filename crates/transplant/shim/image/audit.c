@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What no kernel may do and nothing in it notices: a runnable task that no queue has, a wakeup without effect, a CPU
+ * that goes idle beside queued tasks, counts that are wrong. Stands for nothing in the kernel.
+ *
+ * Checks at an event read a few fields of the task. img_audit() looks at all tasks and queues; the engine calls it each
+ * simulated second and at the end. It changes nothing. Where CPUs are in the middle of verbs, what it finds may be on
+ * its way: only what it finds twice, unchanged, is wrong.
+ */
+#include "image.h"
+
+#ifdef HAVE_RQ_LOCK
+#define IMG_LOCK_OF(rq) (&(rq)->__lock)
+#else
+#define IMG_LOCK_OF(rq) (&(rq)->lock)
+#endif
+
+static struct img_note *found(int kind, unsigned int cpu, const struct task_struct *p, u64 value)
+{
+	struct img_note *note = img_note(IMG_FOUND, cpu);
+
+	note->flags = kind;
+	note->pid = p ? p->pid : 0;
+	note->other = img_verb;
+	note->value = value;
+	return note;
+}
+/* The same at an event; the first of a kind has its calls. */
+static void found_here(int kind, unsigned int cpu, const struct task_struct *p, u64 value)
+{
+	static bool traced[IMG_FOUND_KINDS];
+	unsigned long calls = traced[kind] ? 0 : (unsigned long)img_calls();
+
+	traced[kind] = true;
+	found(kind, cpu, p, value)->at = calls;
+}
+
+/* Out of its queue for lack of quota, by the rule that throttles task by task. */
+static bool is_throttled_alone(const struct task_struct *p)
+{
+#ifdef HAVE_TASK_THROTTLED
+	return p->throttled || !list_empty(&p->throttle_node);
+#else
+	return false;
+#endif
+}
+
+/* Whether its class says that it has the task; a look at one field. */
+static bool class_has(const struct task_struct *p)
+{
+	if (p->on_rq != TASK_ON_RQ_QUEUED)
+		return false;
+	if (p->sched_class == &fair_sched_class)
+		return p->se.on_rq || is_throttled_alone(p);
+	if (p->sched_class == &rt_sched_class)
+		return p->rt.on_rq;
+	return true;
+}
+
+void img_audit_queued(struct task_struct *p)
+{
+	if (!class_has(p))
+		found_here(IMG_LOST_TASK, task_cpu(p), p, 0);
+}
+
+/* Behind the waking of a task that was asleep for the so-many-th time. */
+void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken)
+{
+	if ((READ_ONCE(p->__state) & TASK_NORMAL) && img_task_of(p)->sleeps == sleeps)
+		found(IMG_DROPPED_WAKEUP, task_cpu(p), p, woken);
+}
+
+void img_audit_idle(void)
+{
+	struct rq *rq = this_rq();
+
+	/* Who queues a task there holds the lock until the CPU is to switch. */
+	if (unlikely(rq->nr_running) && !need_resched() && !raw_spin_is_locked(IMG_LOCK_OF(rq)))
+		found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, rq->nr_running);
+}
+
+/*
+ * Behind a verb: what it has taken, it has given back. The idle loop runs with preemption disabled; the end of a switch
+ * to its task enables it, and img_settle() puts that right.
+ */
+void img_audit_verb(void)
+{
+	static struct task_struct *before[NR_CPUS];
+	struct task_struct *prev = before[img_cpu];
+	int wanted = PREEMPT_ENABLED;
+
+	before[img_cpu] = current;
+	if (system_state != SYSTEM_RUNNING || !prev)
+		return;
+	if (is_idle_task(prev) && is_idle_task(current))
+		wanted = PREEMPT_DISABLED;
+	if (unlikely(preempt_count() != wanted))
+		found_here(IMG_PREEMPT_COUNT, img_cpu, current, preempt_count() - wanted);
+	if (unlikely(!img_irqs)) {
+		found_here(IMG_IRQS_OFF, img_cpu, current, 0);
+		img_irqs = 1;
+	}
+}
+
+/* Whether a node is in the tree: its parents lead to the root, each by a link that leads back. */
+static bool in_tree(const struct rb_root *root, const struct rb_node *node)
+{
+	const struct rb_node *parent;
+	int depth;
+
+	for (depth = 0; depth < 128; depth++, node = parent) {
+		parent = rb_parent(node);
+		if (!parent)
+			return root->rb_node == node;
+		if (parent == node || (parent->rb_left != node && parent->rb_right != node))
+			return false;
+	}
+	return false;
+}
+
+/* An entity's queue, and the entity of the group above it. */
+#ifdef CONFIG_FAIR_GROUP_SCHED
+#define IMG_QUEUE_OF(p, se) ((se)->cfs_rq)
+#define IMG_ABOVE(se) ((se)->parent)
+#else
+#define IMG_QUEUE_OF(p, se) (&task_rq(p)->cfs)
+#define IMG_ABOVE(se) NULL
+#endif
+
+/* Whether the entity is on its queue, and those of its groups; `*throttled`: a quota has taken one of these off. */
+static bool entity_queued(struct task_struct *p, bool *throttled)
+{
+	struct sched_entity *se = &p->se;
+
+	*throttled = is_throttled_alone(p);
+	if (*throttled)
+		return true;
+#ifdef HAVE_FLAT_WEIGHT
+	{
+		struct cfs_rq *root = &task_rq(p)->cfs;
+
+		return se->on_rq && (root->curr == se || in_tree(&root->tasks_timeline.rb_root, &se->run_node));
+	}
+#else
+	for (; se; se = IMG_ABOVE(se)) {
+		struct cfs_rq *cfs_rq = IMG_QUEUE_OF(p, se);
+
+		if (!se->on_rq)
+			return *throttled;
+		if (cfs_rq->curr != se && !in_tree(&cfs_rq->tasks_timeline.rb_root, &se->run_node))
+			return false;
+#ifdef CONFIG_CFS_BANDWIDTH
+		*throttled |= cfs_rq->throttled;
+#endif
+	}
+	return true;
+#endif
+}
+
+/* Whether its class has a task that is to be queued; `*counted`: it is one of rq->nr_running. */
+static bool is_queued(struct task_struct *p, bool *counted)
+{
+	bool throttled, queued;
+
+	*counted = true;
+	if (!class_has(p))
+		return false;
+	if (p->sched_class == &fair_sched_class) {
+		queued = entity_queued(p, &throttled);
+		*counted = !throttled;
+		return queued;
+	}
+	if (p->sched_class == &rt_sched_class) {
+		*counted = task_rq(p)->rt.rt_queued;
+		return !p->rt.on_list || !list_empty(&p->rt.run_list);
+	}
+	if (p->sched_class == &dl_sched_class) {
+		*counted = !p->dl.dl_throttled;
+		return p->dl.dl_throttled || !RB_EMPTY_NODE(&p->dl.rb_node);
+	}
+	return true;
+}
+
+/* What must have changed where a task got on. */
+static u64 progress_of(const struct task_struct *p)
+{
+	return p->se.sum_exec_runtime + p->nvcsw + p->nivcsw;
+}
+
+static bool is_delayed(const struct task_struct *p)
+{
+#ifdef DEQUEUE_DELAYED
+	return p->se.sched_delayed;
+#else
+	return false;
+#endif
+}
+
+static void look_at_sleeper(struct task_struct *p, bool current_there)
+{
+	struct img_task *own = img_task_of(p);
+
+	if (!p->on_rq && p->se.on_rq && p->sched_class == &fair_sched_class && !is_delayed(p))
+		found(IMG_SLEEPER_QUEUED, task_cpu(p), p, progress_of(p));
+	else if (own->timed && !own->sleeper.task && !current_there && (READ_ONCE(p->__state) & TASK_NORMAL))
+		found(IMG_DROPPED_TIMER, task_cpu(p), p, hrtimer_get_expires(&own->sleeper.timer));
+}
+
+/* Whether it may be on a list from which its CPU is to take it. */
+static bool is_on_its_way(const struct rq *rq, unsigned int state)
+{
+#ifdef HAVE_TTWU_PENDING
+	return state == TASK_WAKING && rq->ttwu_pending;
+#else
+	return state == TASK_WAKING;
+#endif
+}
+
+/* A task of a runqueue: whether it is counted there. */
+static bool look_at_task(struct task_struct *p)
+{
+	struct rq *rq = task_rq(p);
+	unsigned int state = READ_ONCE(p->__state);
+	bool counted = false, queued, is_current = rq->curr == p;
+
+	if (p->exit_state || (state & (TASK_DEAD | TASK_NEW)))
+		return p->on_rq == TASK_ON_RQ_QUEUED;
+	queued = p->on_rq && is_queued(p, &counted);
+	if ((state == TASK_RUNNING || state == TASK_WAKING) && !queued && !is_on_its_way(rq, state))
+		found(IMG_LOST_TASK, task_cpu(p), p, progress_of(p));
+	else if (state && state != TASK_WAKING)
+		look_at_sleeper(p, is_current);
+	return p->on_rq && counted;
+}
+
+void img_audit(void)
+{
+	static unsigned int counted[NR_CPUS];
+	struct task_struct *p;
+	int cpu, pid;
+
+	memset(counted, 0, img_machine.nr_cpus * sizeof(*counted));
+	for (pid = 1; pid < img_pids(); pid++) {
+		p = img_task_or_null(pid);
+		if (p && look_at_task(p))
+			counted[task_cpu(p)]++;
+	}
+	for_each_online_cpu(cpu)
+		if (cpu_rq(cpu)->nr_running != counted[cpu])
+			found(IMG_WRONG_COUNT, cpu, NULL, (u64)cpu_rq(cpu)->nr_running << 32 | counted[cpu]);
+	img_look(0);
+}

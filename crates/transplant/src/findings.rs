@@ -1,0 +1,315 @@
+//! What the kernel's code did that no kernel may and that nothing in it notices: a runnable task that no queue has, a
+//! wakeup without effect, a CPU that goes idle beside queued tasks, a tracepoint that is silent.
+//!
+//! The image notes most of it (`shim/image/audit.c`): what one task shows at its own event, and what a look at all
+//! tasks and queues finds each [`EVERY_NS`] and at the end. Where CPUs are woven such a look may come in the middle of a
+//! verb, so that only what two looks find unchanged counts. The events themselves must fit: who runs was woken, and is
+//! where it was last said to be. A task that is lost ends the run, as does a CPU that runs another task than
+//! `sched_switch` has said; the rest are warnings of the run, one of each kind with its first case.
+//!
+//! Invariant: a look changes nothing that a run computes.
+
+use crate::abi::{Note, finding};
+use crate::board::Board;
+use crate::cpu::Current;
+use crate::kernel::called_by;
+use crate::task::LastEvent;
+use schedlab_base::{CpuId, Error, Ns, TaskId, Warning};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Between two looks at all tasks and queues.
+pub const EVERY_NS: u64 = 1_000_000_000;
+
+/// Findings of the engine's own, numbered behind `enum img_finding`.
+const NO_WAKEUP: u16 = 101;
+const NO_WAKING: u16 = 102;
+const NO_MIGRATION: u16 = 103;
+
+/// The first case of a kind in words, and how many there were.
+struct Cases {
+    first: String,
+    count: u64,
+}
+
+/// A finding of a look, by which it is known again: kind, CPU, task, value.
+type Suspect = (u16, u32, i32, u64);
+
+/// What was found so far.
+#[derive(Default)]
+pub struct Findings {
+    /// When the next look is due.
+    pub due: u64,
+    cases: BTreeMap<u16, Cases>,
+    /// Those of the look under way; `None`: there is none.
+    look: Option<Vec<Suspect>>,
+    /// Those of the last look that may have been on their way.
+    suspects: BTreeSet<Suspect>,
+    /// Those of looks that have been counted.
+    known: BTreeSet<Suspect>,
+}
+
+impl Findings {
+    /// The run begins: the machine has come to rest.
+    pub fn begin(&mut self) {
+        self.due = EVERY_NS;
+    }
+    fn add(&mut self, kind: u16, first: impl FnOnce() -> String) {
+        match self.cases.get_mut(&kind) {
+            Some(cases) => cases.count += 1,
+            None => _ = self.cases.insert(kind, Cases { first: first(), count: 1 }),
+        }
+    }
+    /// A warning for each kind.
+    pub fn warnings(&self) -> impl Iterator<Item = Warning> {
+        self.cases.values().map(|Cases { first, count }| {
+            let times =
+                if *count > 1 { format!(" ({count} times; this is the first)") } else { String::new() };
+            Warning::new("kernel.wrong", format!("the kernel's code is wrong: {first}{times}"))
+        })
+    }
+}
+
+impl Board<'_> {
+    /// What a task is called.
+    fn name_of(&self, pid: i32) -> String {
+        self.task_of(pid).map_or_else(|| self.kernel.own_name(pid), |task| self.tasks[task].name.clone())
+    }
+    fn time_words(&self, at: u64) -> String {
+        if self.watched { format!("at {}", Ns(at)) } else { "before the run".to_owned() }
+    }
+    /// The last event of a task: ", sched_wakeup on CPU 2 at 3 ms was the last of it".
+    fn last_words(&self, pid: i32) -> String {
+        let last = self.task_of(pid).and_then(|task| self.tasks[task].last);
+        last.map_or_else(String::new, |LastEvent { at, cpu, name }| {
+            format!("; the last event of it was {name} on CPU {} {}", cpu.0, self.time_words(at))
+        })
+    }
+
+    /// The image has found something at `at`.
+    pub fn found(&mut self, note: Note, at: u64) {
+        if let Some(look) = &mut self.findings.look {
+            look.push((note.flags, note.cpu, note.pid, note.value));
+            return;
+        }
+        if note.flags == finding::LOST_TASK {
+            let calls = called_by(&self.kernel.image().calls(&note));
+            return self.lose(note.pid, at, &calls);
+        }
+        if self.findings.cases.contains_key(&note.flags) {
+            return self.findings.add(note.flags, String::new);
+        }
+        let calls = called_by(&self.kernel.image().calls(&note));
+        let words = self.words((note.flags, note.cpu, note.pid, note.value), at, (&calls, note.other));
+        self.findings.add(note.flags, || words);
+    }
+
+    /// A runnable task that no queue has ends the run.
+    fn lose(&mut self, pid: i32, at: u64, calls: &str) {
+        let (name, when, last) = (self.name_of(pid), self.time_words(at), self.last_words(pid));
+        let text = format!(
+            "the kernel's code has lost task '{name}': {when} it is runnable, and no queue has it{calls}{last}"
+        );
+        self.fail(
+            Error::input(text)
+                .help("it is to be enqueued where it was last seen, or where it was moved from"),
+        );
+    }
+
+    fn words(&self, (kind, cpu, pid, value): Suspect, at: u64, (by, verb): (&str, i32)) -> String {
+        let (name, when) = (self.name_of(pid), self.time_words(at));
+        match kind {
+            finding::DROPPED_WAKEUP => {
+                format!(
+                    "{when} a wakeup of '{name}' is dropped: try_to_wake_up() returns {value}, and the task sleeps on"
+                )
+            }
+            finding::DROPPED_TIMER => {
+                let due = self.time_words(value.saturating_sub(self.epoch));
+                format!(
+                    "a wakeup of '{name}' by its timer is dropped: it was due {due}, and {when} the task sleeps on"
+                )
+            }
+            finding::IDLE_BESIDE_TASKS => {
+                format!(
+                    "{when} CPU {cpu} goes idle with {value} tasks on its queue (rq->nr_running), and its pick has found none{by}"
+                )
+            }
+            finding::SLEEPER_QUEUED => {
+                let last = self.last_words(pid);
+                format!(
+                    "{when} '{name}' sleeps and is on a queue: it was not dequeued, or was queued without a wakeup{last}"
+                )
+            }
+            finding::WRONG_COUNT => {
+                let (counts, has) = (value >> 32, value & u64::from(u32::MAX));
+                format!("{when} the queue of CPU {cpu} counts {counts} tasks (rq->nr_running) and has {has}")
+            }
+            finding::PREEMPT_COUNT => {
+                let more = value as i64;
+                let side = if more < 0 { "lower" } else { "higher" };
+                let size = more.unsigned_abs();
+                format!(
+                    "{when} preempt_count is {size:#x} {side} after {} than before, on CPU {cpu}",
+                    verb_words(verb)
+                )
+            }
+            finding::IRQS_OFF => format!("{when} {} leaves interrupts off on CPU {cpu}", verb_words(verb)),
+            other => format!("{when} the image finds {other} of '{name}' on CPU {cpu}"),
+        }
+    }
+
+    /// A look at all tasks and queues. `at_end`: no CPU is in the middle of a verb.
+    pub fn audit(&mut self, at_end: bool) {
+        self.findings.due = self.now.saturating_add(EVERY_NS);
+        self.enter(CpuId(0));
+        self.findings.look = Some(Vec::new());
+        self.kernel.image().audit();
+        self.take_notes(CpuId(0));
+        let seen = self.findings.look.take().unwrap_or_default();
+        let is_sure = at_end || !self.kernel.weaves();
+        let before = std::mem::replace(&mut self.findings.suspects, seen.iter().copied().collect());
+        for suspect in seen {
+            if (is_sure || before.contains(&suspect)) && self.findings.known.insert(suspect) {
+                self.settle_finding(suspect);
+            }
+        }
+    }
+    fn settle_finding(&mut self, suspect: Suspect) {
+        let (kind, _, pid, _) = suspect;
+        if kind == finding::LOST_TASK {
+            return self.lose(pid, self.now, "");
+        }
+        let words = self.words(suspect, self.now, ("", -1));
+        self.findings.add(kind, || words);
+    }
+
+    /// The CPU's current task is the one of the last `sched_switch`.
+    pub fn check_current(&mut self, cpu: CpuId) {
+        let runs = self.kernel.image().current();
+        let fits = match self.cpus[cpu].current {
+            Current::Idle => runs == 0,
+            Current::Task(task) => self.tasks[task].pid == runs,
+            Current::Kthread(_) => runs != 0,
+        };
+        if !fits {
+            let (name, when) = (self.name_of(runs), self.time_words(self.now));
+            let text = format!(
+                "the kernel's code is wrong: {when} CPU {} runs '{name}', and no sched_switch has said so",
+                cpu.0
+            );
+            self.fail(
+                Error::input(text)
+                    .help("a run follows trace_sched_switch(): __schedule() calls it at each switch"),
+            );
+        }
+    }
+
+    /// An event of a task.
+    pub fn happened(&mut self, task: TaskId, event: LastEvent) {
+        if let Some(own) = self.tasks.get_mut(task.index()) {
+            own.last = Some(event);
+        }
+    }
+    /// `sched_wakeup`, or `sched_wakeup_new`.
+    pub fn woken(&mut self, task: TaskId, event: LastEvent, is_new: bool) {
+        let Some(own) = self.tasks.get_mut(task.index()) else { return };
+        own.last = Some(event);
+        own.asleep = false;
+        if is_new {
+            own.placed = Some(event.cpu);
+        }
+        if !std::mem::take(&mut own.waking) && !is_new {
+            self.silent(NO_WAKING, task, event);
+        }
+    }
+    /// `sched_switch`: `sleeps`: who leaves does so to sleep.
+    pub fn follow_switch(
+        &mut self,
+        event: LastEvent,
+        (prev, sleeps): (Option<TaskId>, bool),
+        next: Option<TaskId>,
+    ) {
+        if let Some(own) = prev.and_then(|task| self.tasks.get_mut(task.index())) {
+            own.last = Some(event);
+            own.asleep = sleeps;
+        }
+        let Some(task) = next else { return };
+        let Some(own) = self.tasks.get_mut(task.index()) else { return };
+        own.last = Some(event);
+        let (slept, placed) = (std::mem::take(&mut own.asleep), own.placed.replace(event.cpu));
+        if slept {
+            self.silent(NO_WAKEUP, task, event);
+        }
+        if placed.is_some_and(|at| at != event.cpu) {
+            self.silent(NO_MIGRATION, task, event);
+        }
+    }
+    /// A tracepoint that should have been there was not.
+    fn silent(&mut self, kind: u16, task: TaskId, event: LastEvent) {
+        if self.findings.cases.contains_key(&kind) {
+            return self.findings.add(kind, String::new);
+        }
+        let (name, when, cpu) = (&self.tasks[task].name, self.time_words(event.at), event.cpu.0);
+        let words = match kind {
+            NO_WAKEUP => {
+                format!(
+                    "{when} '{name}', which slept, runs on CPU {cpu}, and no sched_wakeup has said that it was woken"
+                )
+            }
+            NO_WAKING => format!(
+                "{when} '{name}' is woken on CPU {cpu} (sched_wakeup), and no sched_waking came before"
+            ),
+            _ => format!(
+                "{when} '{name}' runs on CPU {cpu}, and no sched_migrate_task has said that it came there"
+            ),
+        };
+        self.findings.add(kind, || words);
+    }
+}
+
+/// Verbs by their numbers (`enum img_verb`), as what they stand for.
+const VERBS: [&str; 15] = [
+    "the timer's interrupt",
+    "a reschedule interrupt",
+    "a call interrupt",
+    "the way to a halt",
+    "the way out of a halt",
+    "schedule()",
+    "hrtimer_start()",
+    "yield()",
+    "exit()",
+    "sched_exec()",
+    "task work",
+    "a kernel thread's work",
+    "the rest of a call",
+    "a wakeup",
+    "wake_up_new_task()",
+];
+
+fn verb_words(verb: i32) -> &'static str {
+    usize::try_from(verb).ok().and_then(|verb| VERBS.get(verb)).copied().unwrap_or("a change from outside")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_one_warning_with_its_first_case_and_how_many_there_were() {
+        let mut findings = Findings::default();
+        for n in 0..3 {
+            findings.add(finding::IDLE_BESIDE_TASKS, || format!("case {n}"));
+        }
+        findings.add(NO_WAKING, || "once".to_owned());
+        let texts: Vec<String> = findings.warnings().map(|w| w.message).collect();
+        let known = ["case 0 (3 times; this is the first)", "once"];
+        assert_eq!(texts, known.map(|k| format!("the kernel's code is wrong: {k}")));
+    }
+
+    #[test]
+    fn a_verb_is_named_by_its_number() {
+        assert_eq!(verb_words(crate::abi::Verb::IrqTimer as i32), "the timer's interrupt");
+        assert_eq!(verb_words(crate::abi::Verb::TaskStart as i32), "wake_up_new_task()");
+        assert_eq!(verb_words(-1), "a change from outside");
+    }
+}
