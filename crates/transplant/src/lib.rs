@@ -26,6 +26,7 @@ mod task;
 mod turns;
 mod user;
 mod verbs;
+pub mod visits;
 pub mod watchdog;
 
 pub use charge::Prices;
