@@ -57,3 +57,29 @@ pub struct Moved {
     pub calls: [u64; 2],
     pub instructions: [u64; 2],
 }
+
+/// Lines that stand together and that a patch changes, and how often runs came to them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Reached {
+    /// File and first line of the patched tree: "kernel/sched/fair.c:12918".
+    pub place: String,
+    /// The functions that have its code; empty: it has none, or its file is not compiled.
+    pub functions: Vec<String>,
+    /// Visits in one run of each load.
+    pub visits: Vec<Visits>,
+}
+
+/// How often a run of a load came to a place.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Visits {
+    pub machine: String,
+    pub workload: String,
+    pub load: String,
+    /// From [`Visits::MOST`] on it is at least so often.
+    pub times: u64,
+}
+
+impl Visits {
+    /// More visits of one place are not counted.
+    pub const MOST: u64 = 100_000;
+}

@@ -7,9 +7,9 @@
 //! `source` obtains the source, `survey` lists a tree's files, `diff` reads and applies patches, `site` is the place
 //! where a source is patched and compiled, `configure` makes its configuration with what `kconfig` finds in patches,
 //! `make` runs and watches the build, `catalog` keeps the finished kernels on a `shelf`, `removal` removes what is
-//! kept, `forecast` says how long a build takes. A built kernel is known by its *key*, a hash of source, patches,
-//! configuration and compiler, so that the same kernel is built once. [`code`] makes a shared object of the
-//! scheduler's code alone.
+//! kept, `forecast` says how long a build takes, `fit` how patches fit a source at hand. A built kernel is known by its
+//! *key*, a hash of source, patches, configuration and compiler, so that the same kernel is built once. [`code`] makes
+//! a shared object of the scheduler's code alone.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.
@@ -22,6 +22,7 @@ mod configure;
 pub mod diff;
 pub mod emulator;
 pub mod fetch;
+pub mod fit;
 pub mod forecast;
 pub mod functions;
 mod gitignore;

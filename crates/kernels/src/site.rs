@@ -14,7 +14,7 @@
 //! next start does so.
 
 use crate::blob::{self, Content};
-use crate::diff::{self, Outcome, Patch, Placement};
+use crate::diff::{self, ChangedLines, Outcome, Patch, Placement};
 use crate::fetch::TREE;
 use crate::kconfig::{self, Changes};
 use crate::source::{self, Obtained};
@@ -58,20 +58,44 @@ impl State {
 /// # Errors
 /// Rejected hunks.
 pub fn check(source: &Obtained, patches: &[Patch]) -> Result<()> {
-    let outcome = |state: &State| {
-        diff::apply(patches, |path| match &source.stale {
-            Some(copies) => copies.original(path),
-            None => state.original(&source.folder, path),
-        })
-    };
+    let rejects = applied(source, patches)?.rejects;
+    if rejects.is_empty() { Ok(()) } else { Err(diff::rejected(&rejects, &source.name)) }
+}
+
+/// The files of a source as patches leave them, without the lock.
+///
+/// # Errors
+/// Files that can't be read.
+pub fn applied(source: &Obtained, patches: &[Patch]) -> Result<Outcome> {
     loop {
         let state = State::of(&source.folder);
-        let rejects = outcome(&state)?.rejects;
+        let outcome = diff::apply(patches, |path| original(source, &state, path))?;
         // A file that another process was changing may have been read too late to be the original.
-        if source.stale.is_none() && State::of(&source.folder) != state {
-            continue;
+        if source.stale.is_some() || State::of(&source.folder) == state {
+            return Ok(outcome);
         }
-        return if rejects.is_empty() { Ok(()) } else { Err(diff::rejected(&rejects, &source.name)) };
+    }
+}
+
+/// The lines that patches change, in the patched files; files that go are left out.
+///
+/// # Errors
+/// As [`applied`].
+pub fn changed_lines(source: &Obtained, outcome: &Outcome) -> Result<Vec<ChangedLines>> {
+    let state = State::of(&source.folder);
+    let of = |(path, after): (&String, &Content)| {
+        let Some(after) = after else { return Ok(Vec::new()) };
+        let before = original(source, &state, path)?.map_or_else(Vec::new, |blob| blob.bytes);
+        Ok(diff::changed(path, &before, &after.bytes))
+    };
+    Ok(outcome.files.iter().map(of).collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// A file as the source has it.
+fn original(source: &Obtained, state: &State, path: &str) -> Result<Content> {
+    match &source.stale {
+        Some(copies) => copies.original(path),
+        None => state.original(&source.folder, path),
     }
 }
 

@@ -72,7 +72,7 @@ pub struct Sequence {
     pub finished: Finished,
     /// The plan of all of them.
     pub plan: Plan,
-    /// The comparison; `None` after an interruption.
+    /// The comparison; after an interruption that of the runs that were made, `None` where they can't be compared.
     pub comparison: Option<Comparison>,
 }
 
@@ -84,7 +84,8 @@ pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn LookRuns) -> 
     let mut looked = vec![0_usize; groups.len()];
     loop {
         if finished.interrupted {
-            return Ok(Sequence { finished, plan, comparison: None });
+            let comparison = lab.compare(&finished.records, &finished.warnings).ok();
+            return Ok(Sequence { finished, plan, comparison });
         }
         let mut comparison = lab.compare(&finished.records, &finished.warnings)?;
         let made = finished.records.len() - finished.found;

@@ -126,11 +126,16 @@ pub fn driven(
 ) -> Result<Vec<Driven>> {
     let real: Vec<&Variant> = variants.iter().filter(|v| v.kernel != RUNNING).collect();
     if named.is_empty() {
-        let one = |v: &&Variant| {
-            let (variant, of) = ((*v).clone(), Some(v.name.clone()));
-            Ok(Driven { image: image_of(v, folder, listener)?, variant, of })
-        };
-        return real.iter().map(one).collect();
+        // Patched kernels come first: a patch that does not apply is reported before anything is compiled.
+        let mut order: Vec<usize> = (0..real.len()).collect();
+        order.sort_by_key(|at| real[*at].patch.is_empty());
+        let mut all = Vec::new();
+        for at in order {
+            let (variant, of) = (real[at].clone(), Some(real[at].name.clone()));
+            all.push((at, Driven { image: image_of(real[at], folder, listener)?, variant, of }));
+        }
+        all.sort_by_key(|(at, _)| *at);
+        return Ok(all.into_iter().map(|(_, driven)| driven).collect());
     }
     driven_by_named(&real, named, listener)
 }

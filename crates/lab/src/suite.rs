@@ -5,7 +5,7 @@
 //! complete, so that it is kept with every run, and `schedlab run` makes the same runs from it.
 
 use crate::experiment::Experiment;
-use crate::experiment::template::Template;
+use crate::experiment::template::{Template, in_turn};
 use crate::variant_words;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
@@ -42,7 +42,7 @@ pub fn experiment(wanted: &SuiteRequest<'_>) -> Result<Experiment> {
     let default = [DEFAULT_MACHINE.to_owned()];
     let machines = if machines.is_empty() { &default } else { *machines };
     let template = Template {
-        loads: &loads(*quick),
+        loads: &in_turn(LOADS, QUICK, *quick),
         runs: None,
         name: "suite",
         about: "what a change to the scheduler breaks",
@@ -78,16 +78,6 @@ pub fn compared(baseline: Option<&str>, wanted: &[String]) -> Result<(Variant, V
     };
     others.iter().try_for_each(|v| differs(v, &baseline))?;
     Ok((baseline, others))
-}
-
-/// The loads' text.
-fn loads(quick: bool) -> String {
-    let line = |line: &str| match line.split_once(QUICK) {
-        Some((_, short)) if quick => format!("{short}\n"),
-        Some((usual, _)) => format!("{usual}\n"),
-        None => format!("{line}\n"),
-    };
-    LOADS.lines().map(line).collect()
 }
 
 #[cfg(test)]

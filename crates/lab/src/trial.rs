@@ -4,19 +4,26 @@
 //! at the same places. Any other patch needs two images of one configuration and compiler. The loads are
 //! `suite/try.toml`.
 
+mod reached;
+mod source;
+
+pub use reached::reached;
+pub use source::{Chosen, DEFAULT_SOURCE, choose};
+
 use crate::budget::Budget;
 use crate::builds;
 use crate::cell::Cell;
 use crate::experiment::Experiment;
-use crate::experiment::template::Template;
+use crate::experiment::template::{Template, in_turn};
 use crate::instruction_counts::{self, OPERATIONS, Operation};
 use crate::plan::Plan;
 use schedlab_base::{Backend, Error, Result};
 use schedlab_compare::predicted::Predictions;
-use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
+use schedlab_compare::trial::{ALL, Cost, Moved, Reached, Subject};
 use schedlab_kernel::Variant;
 use schedlab_kernels::Setting;
 use schedlab_kernels::diff::{Added, Patch, adds};
+use schedlab_machine::Machine;
 use schedlab_record::store_listing::INSTRUCTIONS_FILE;
 use schedlab_record::{Counts, FunctionCount};
 use schedlab_record::{Record, Store};
@@ -28,6 +35,11 @@ const LOADS: &str = include_str!("../../../suite/try.toml");
 /// can't.
 const MACHINES: &[&str] = &["smp-8", "icount-8-smt"];
 const MACHINES_OF_CODE: &[&str] = &["smp-8", "x5570-2x4-smt"];
+/// What a line of [`LOADS`] has in front of its text for large machines.
+const LARGE: &str = " # large: ";
+/// Machines of more CPUs are large: their loads, which follow the CPUs, are half as long, and there are no further
+/// looks unless they are asked for, so that a trial by woven code takes less than ten minutes of two CPUs.
+const LARGE_FROM: usize = 64;
 /// Runs of each load and variant.
 pub const RUNS: u64 = 6;
 /// What is used for more runs unless the user says otherwise: half as many as at the first look. A number of runs, and
@@ -47,6 +59,23 @@ pub fn backend(name: &str) -> Result<Backend> {
 /// The machines of a trial on a backend, unless others are named.
 pub fn machines(backend: Backend) -> &'static [&'static str] {
     if backend == Backend::Code { MACHINES_OF_CODE } else { MACHINES }
+}
+
+/// Whether one of these machines is large.
+///
+/// # Errors
+/// For an unknown machine.
+pub fn is_large(machines: &[String]) -> Result<bool> {
+    let sizes = machines.iter().map(|name| Ok(Machine::load(name)?.topology.nr_cpus()));
+    Ok(sizes.collect::<Result<Vec<_>>>()?.into_iter().any(|cpus| cpus > LARGE_FROM))
+}
+
+/// What is used for more runs on these machines, unless the user says otherwise.
+///
+/// # Errors
+/// For an unknown machine.
+pub fn budget(machines: &[String]) -> Result<Option<Budget>> {
+    Ok((!is_large(machines)?).then_some(BUDGET))
 }
 
 /// What is tried.
@@ -116,7 +145,7 @@ impl Trial {
     /// For an unknown machine.
     pub fn experiment(&self, machines: &[String], host_cpus: u64) -> Result<Experiment> {
         let template = Template {
-            loads: LOADS,
+            loads: &in_turn(LOADS, LARGE, is_large(machines)?),
             runs: Some(RUNS),
             name: "try",
             about: "a patch against its base",
@@ -159,12 +188,13 @@ impl Trial {
 /// For an unknown machine.
 pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result<Experiment> {
     let variant = Variant { name: name.to_owned(), ..Variant::plain(&kernel.to_string_lossy()) };
+    let machines = &[machine.to_owned()];
     let template = Template {
-        loads: LOADS,
+        loads: &in_turn(LOADS, LARGE, is_large(machines)?),
         runs: Some(RUNS),
         name: "bisect",
         about: "one commit",
-        machines: &[machine.to_owned()],
+        machines,
         variants: &[&variant],
     };
     template.experiment(host_cpus)
@@ -189,6 +219,8 @@ pub struct Tried<'a, C> {
     pub functions: &'a [Moved],
     /// What the simulation predicted.
     pub predicted: &'a Predictions,
+    /// How often the lines that they change were reached; empty on backends that can't tell.
+    pub reached: &'a [Reached],
 }
 
 /// The costs by machine and operation, summed over all loads and seeds; nothing for machines without counts.
@@ -275,6 +307,19 @@ mod tests {
         assert_eq!((&one.base.patch, &one.base.config), (&one.patched.patch, &one.patched.config));
         assert_eq!((one.base.features[0].as_str(), one.patched.features[0].as_str()), ("NO_MINE", "MINE"));
         assert!(trial(WITH_FEATURE, &["OTHER"]).unwrap_err().to_string().contains("MINE"));
+    }
+
+    #[test]
+    fn large_machines_have_shorter_loads_and_no_further_looks() {
+        let of = |machine: &str| {
+            let machines = [machine.to_owned()];
+            let e = trial(PLAIN, &[]).unwrap().experiment(&machines, 2).unwrap();
+            let again = crate::experiment::parse(Path::new("try.toml"), &e.text, 2).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{e:?}"), "its text is the whole experiment");
+            (e.text.contains("runtime = \"100ms\""), e.text.contains(LARGE), budget(&machines).unwrap())
+        };
+        assert_eq!(of("smp-8"), (false, false, Some(BUDGET)));
+        assert_eq!(of("spr-2x56"), (true, false, None));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::heading::{against, kernels, place};
 use crate::number::{parameters, percent, signed, value};
-use crate::text::{sources, warnings, wrap};
+use crate::text::{sources, stalled, warnings, wrap};
 use crate::{Exporter, groups, legend, published, row, uncertainty};
 use schedlab_base::Backend;
 use schedlab_compare::Comparison;
@@ -19,6 +19,7 @@ pub struct Detail;
 impl Exporter for Detail {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let mut notes = Vec::new();
+        stalled(c, out)?;
         for group in groups(c) {
             head(c, group, out)?;
             // A load may have its own metrics; those of other loads are left out.

@@ -8,7 +8,7 @@ use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
 use crate::{groups, row};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps, how};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, Stalled, gaps, how};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
@@ -39,8 +39,13 @@ struct Suite<'a> {
 
 /// A metric of a variant: a row, or a missing row.
 enum Test<'a> {
-    Row { cell: &'a Cell, row: &'a ComparisonRow },
+    Row {
+        cell: &'a Cell,
+        row: &'a ComparisonRow,
+    },
     Gap(&'a Gap<'a>),
+    /// A load that stood still on one side.
+    Stopped(&'a Stalled),
 }
 
 impl<'a> Suite<'a> {
@@ -51,7 +56,12 @@ impl<'a> Suite<'a> {
             c.metrics.iter().filter_map(one)
         };
         let missing = gaps.iter().filter(|gap| gap.cell.same_group(first)).map(Test::Gap);
-        let tests: Vec<Test<'a>> = group.iter().flat_map(of_cell).chain(missing).collect();
+        let is_here = |s: &&Stalled| {
+            let place = (&s.backend, &s.machine, &s.workload, &s.load);
+            place == (&first.backend, &first.machine, &first.workload, &first.load)
+        };
+        let stopped = c.stalled.iter().filter(is_here).map(Test::Stopped);
+        let tests: Vec<Test<'a>> = stopped.chain(group.iter().flat_map(of_cell)).chain(missing).collect();
         let name = format!("{} {} on {}, {}", first.workload, first.load, first.machine, how(group));
         (!tests.is_empty()).then_some(Suite { name, tests })
     }
@@ -89,6 +99,8 @@ impl Test<'_> {
         match self {
             Test::Row { row, .. } => row.verdict,
             Test::Gap(_) => Verdict::Unclear,
+            Test::Stopped(s) if s.in_baseline => Verdict::Better,
+            Test::Stopped(_) => Verdict::Worse,
         }
     }
     fn fails(&self, failing: &[Verdict]) -> bool {
@@ -102,11 +114,13 @@ impl Test<'_> {
             Test::Row { row, .. } => format!("{}: {} against {}", row.metric, row.variant, row.baseline),
             Test::Gap(Gap { metric: Some(metric), variant, .. }) => format!("{metric}: {variant}"),
             Test::Gap(gap) => gap.variant.to_owned(),
+            Test::Stopped(s) => format!("stopped: {} against {}", s.variant, s.baseline),
         }
     }
     fn words(&self) -> String {
         let (r, mean) = match self {
             Test::Gap(gap) => return gap.why.clone(),
+            Test::Stopped(s) => return s.what.clone(),
             Test::Row { cell, row } => (row, cell.metrics.get(&row.metric).and_then(CellStat::measured)),
         };
         let mean = mean.map_or_else(String::new, |m| format!("{}, ", value(m.mean, &m.unit)));

@@ -86,6 +86,8 @@ pub fn curve(k: &Knees) -> Comparison {
         min_effect_pct: 0.0,
         cells,
         comparisons: Vec::new(),
+        stalled: Vec::new(),
+        disagreements: Vec::new(),
         published: Vec::new(),
         fits: Vec::new(),
         uncertainty: Vec::new(),

@@ -6,7 +6,7 @@
 //!
 //! | what is written | module |
 //! | --- | --- |
-//! | a comparison for a terminal or a mail | [`table`], [`detail`], [`ranked`], [`normal`], [`lkml`] |
+//! | a comparison for a terminal or a mail | [`table`], [`detail`], [`ranked`], [`normal`], [`lkml`], `sizes` |
 //! | a comparison for a page or a program | [`markdown`], [`csv`], [`json`], [`junit`], [`html`], [`plot`] |
 //! | one run | [`run`], [`stat`], [`profile`], [`schedstat`] |
 //! | a run as its original printed it | [`schbench`], [`schbench2016`], [`mod@slice`] |
@@ -55,12 +55,14 @@ pub mod plot;
 pub mod predictions;
 pub mod profile;
 pub mod ranked;
+mod reached;
 pub mod reports;
 pub mod run;
 pub mod runs;
 pub mod schbench;
 pub mod schbench2016;
 pub mod schedstat;
+mod sizes;
 pub mod slice;
 pub mod stat;
 pub mod table;
@@ -132,6 +134,12 @@ pub const EXPORTERS: &[ReportForm] = &[
         extension: "txt",
         about: "one line for each change, losses first, at most 78 columns",
         exporter: &ranked::Ranked,
+    },
+    ReportForm {
+        name: "sizes",
+        extension: "txt",
+        about: "a column for each machine: metrics down, the change on each machine, at most 78 columns",
+        exporter: &sizes::Sizes,
     },
     ReportForm {
         name: "csv",

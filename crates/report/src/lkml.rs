@@ -6,7 +6,7 @@
 //! flag are schedlab's own. The legend below the table explains them, because one character has had three meanings on
 //! that list. Names too long for 78 columns are cut and numbered, and listed in full below the tables.
 
-use crate::text::{warnings, wrap};
+use crate::text::{stalled, warnings, wrap};
 use crate::uncertainty::summary;
 use crate::{Exporter, groups, heading, legend, row, short};
 use schedlab_compare::Comparison;
@@ -35,6 +35,7 @@ impl Exporter for Lkml {
                 }
             }
         }
+        stalled(c, out)?;
         for ((place, what), lines) in &tables {
             writeln!(out, "{}{}", wrap("", what), wrap("", place))?;
             writeln!(out, "{:<16}\t{:<8}\tbaseline(std%)\tcompare%( std%)", "case", "load")?;

@@ -5,13 +5,14 @@ use crate::uncertainty::summary;
 use crate::{Exporter, groups, legend, row, short};
 use schedlab_base::printable;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, DISAGREES};
 use std::io::{self, Write};
 
 pub struct Markdown;
 
 impl Exporter for Markdown {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        c.stalled.iter().try_for_each(|s| writeln!(out, "**Stopped:** {}\n", plain(&s.words())))?;
         writeln!(
             out,
             "| machine | load | metric | variant | mean | std | change | 95% interval | verdict |"
@@ -48,7 +49,8 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> String {
         CellStat::Missing { missing } => (format!("- ({missing})"), String::new()),
     };
     let r = row(c, cell, metric);
-    let mean = mean + r.map_or("", ComparisonRow::flag);
+    let doubt = if c.disagrees(cell, metric) { DISAGREES } else { "" };
+    let mean = mean + doubt + r.map_or("", ComparisonRow::flag);
     let fields = [
         cell.machine.clone(),
         format!("{} {}", cell.workload, cell.load),

@@ -8,7 +8,7 @@ use crate::text::{WIDTH, warnings, width, wrap};
 use crate::{Exporter, legend, short};
 use schedlab_base::counted;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::ComparisonRow;
+use schedlab_compare::comparison::{ComparisonRow, Stalled};
 use schedlab_compare::stats::Verdict;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -106,14 +106,13 @@ fn section(
     let load = |r: &ComparisonRow| load_words(r, machines, backends);
     for (verdict, heading) in kinds {
         let of = largest_first(rows.to_vec(), *verdict);
-        if of.is_empty() && *verdict != Verdict::Worse {
+        let stopped = stopped(c, first, *verdict);
+        let number = of.len() + stopped.len();
+        if number == 0 && *verdict != Verdict::Worse {
             continue;
         }
-        writeln!(
-            out,
-            "\n{heading}: {}",
-            if of.is_empty() { "none".to_owned() } else { of.len().to_string() }
-        )?;
+        writeln!(out, "\n{heading}: {}", if number == 0 { "none".to_owned() } else { number.to_string() })?;
+        stopped.iter().try_for_each(|s| write!(out, "{}", wrap("! ", &s.words())))?;
         of.iter().try_for_each(|r| line(&load(r), r, out))?;
     }
     let same = rows.iter().filter(|r| r.verdict == Verdict::Same).count();
@@ -124,6 +123,17 @@ fn section(
         return writeln!(out, "Unchanged: {same} of {all}\n");
     }
     writeln!(out, "\nUnchanged: {same} of {all}\n")
+}
+
+/// The loads that stood still on one side: losses if it is the variant, gains if it is the baseline.
+pub(crate) fn stopped<'a>(c: &'a Comparison, row: &ComparisonRow, verdict: Verdict) -> Vec<&'a Stalled> {
+    let is_of = |s: &&Stalled| s.variant == row.variant && s.baseline == row.baseline;
+    let in_baseline = match verdict {
+        Verdict::Worse => false,
+        Verdict::Better => true,
+        Verdict::Changed | Verdict::Same | Verdict::Unclear => return Vec::new(),
+    };
+    c.stalled.iter().filter(is_of).filter(|s| s.in_baseline == in_baseline).collect()
 }
 
 /// The rows of a verdict, largest change first; equal rows keep their order.

@@ -4,6 +4,8 @@ use schedlab_base::counted;
 pub use schedlab_base::wrap::WIDTH;
 use schedlab_base::wrap::wrapped;
 use schedlab_compare::Comparison;
+use schedlab_kernel::Level;
+use schedlab_record::store_listing::CHAINS_FILE;
 use std::io::{self, Write};
 
 /// The text in lines of at most [`WIDTH`] columns. The first line begins with `first`, the others with as many spaces.
@@ -37,6 +39,15 @@ pub fn stack(name: &str, most: usize) -> Vec<String> {
     lines.iter().map(|l| l.trim().to_owned()).collect()
 }
 
+/// What stood still on one side alone: one paragraph each, before all figures.
+pub fn stalled(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    for one in &c.stalled {
+        let first = if one.in_baseline { "STOPPED IN THE BASELINE: " } else { "STOPPED: " };
+        write!(out, "{}", wrap(first, &one.words()))?;
+    }
+    if c.stalled.is_empty() { Ok(()) } else { writeln!(out) }
+}
+
 /// The comparison's warnings, one paragraph each.
 pub fn warnings(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     warnings_but(c, |_| false, out)
@@ -52,6 +63,13 @@ pub fn warnings_but(c: &Comparison, is_said: impl Fn(&str) -> bool, out: &mut dy
         write!(out, "{}", wrap("warning: ", &format!("{}{runs}", w.warning.message)))?;
     }
     Ok(())
+}
+
+/// Where the chains of calls of runs are whose code was charged by what it executes, by the example of one run.
+pub fn stacks(c: &Comparison) -> Option<String> {
+    let counted = c.cells.iter().find(|cell| cell.level.is_some_and(Level::counts))?;
+    let (folder, seed) = (counted.folders.first()?, counted.seeds.first()?);
+    Some(format!("chains of calls, for flame graphs, beside each run: {folder}/{seed}/{CHAINS_FILE}"))
 }
 
 /// The sources of the published figures.

@@ -3,13 +3,14 @@
 use crate::number::{change, count, three};
 use crate::predictions::{self, interval};
 use crate::ranked::{self, Ranked, largest_first};
-use crate::text::{WIDTH, wrap};
+use crate::reached;
+use crate::text::{WIDTH, stacks, wrap};
 use schedlab_base::Backend;
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::stats::Verdict;
-use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
+use schedlab_compare::trial::{ALL, Cost, Moved, Reached, Subject};
 use std::io::{self, Write};
 
 /// Functions shown.
@@ -34,6 +35,8 @@ pub struct Page<'a> {
     pub moved: &'a [Moved],
     /// Changes that the simulator predicted; empty if the simulator does not know the patch.
     pub predicted: &'a Predictions,
+    /// How often the patch's lines were reached; empty where that is not known.
+    pub reached: &'a [Reached],
     /// Whether unchanged rows are listed, too.
     pub all: bool,
 }
@@ -41,7 +44,12 @@ pub struct Page<'a> {
 /// Writes the page.
 pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     patch(p, out)?;
+    if let Some(text) = can_show_nothing(p.comparison) {
+        writeln!(out, "{}", wrap("", &text))?;
+    }
     Ranked::brief(p.comparison, out)?;
+    let level = p.comparison.cells.iter().find_map(|cell| cell.level);
+    reached::text(p.reached, level, out)?;
     costs(p, out)?;
     functions(p, out)?;
     predictions::text(p.predicted, out)?;
@@ -110,7 +118,7 @@ fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
         let pair = |v: [u64; 2]| format!("{} -> {}", count(v[0] as f64), count(v[1] as f64));
         writeln!(out, "  {:<30} {:<20} {}", m.function, pair(m.calls), pair(m.instructions))?;
     }
-    Ok(())
+    stacks(p.comparison).map_or(Ok(()), |text| write!(out, "\n{}", wrap("", &text)))
 }
 
 /// The change that half of the undecided rows would have shown, after a space and in brackets.
@@ -124,6 +132,16 @@ fn would_have_shown(rows: &[&ComparisonRow]) -> String {
         Some(_) => " (half of them would have shown no change below 1000%)".to_owned(),
         None => String::new(),
     }
+}
+
+/// The sentence with which a mail begins whose runs are too few to show any change.
+fn can_show_nothing(c: &Comparison) -> Option<String> {
+    let needed = c.runs_needed?;
+    let runs = c.cells.iter().map(|cell| cell.runs).min()?;
+    Some(format!(
+        "These runs can show no change, however large it is: {} of a load, and that takes {needed} or more.",
+        schedlab_base::counted(runs, "run")
+    ))
 }
 
 fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -141,9 +159,20 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let by_code = p.comparison.cells.iter().any(|c| c.backend == Backend::Code);
     let how = if by_code { "the kernel's own code on simulated machines" } else { "deterministic guests" };
     writeln!(out, "\nFor a mail:\n")?;
+    let stopped = |in_baseline| p.comparison.stalled.iter().filter(move |s| s.in_baseline == in_baseline);
+    for one in stopped(false) {
+        write!(out, "{}", wrap("  STOPPED: ", &one.words()))?;
+    }
+    if let Some(text) = can_show_nothing(p.comparison) {
+        write!(out, "{}", wrap("  ", &text))?;
+    }
+    let lost = match stopped(false).count() {
+        0 => String::new(),
+        n => format!("{} stopped, ", schedlab_base::counted(n, "load")),
+    };
     let first = format!(
         "Tried with schedlab {} on {}: {} ({}), {} against {}, {runs} of a load, 95% intervals, \
-         Holm's correction{looks}. {} of {} got worse, {} better, {} changed otherwise, {} are the same; \
+         Holm's correction{looks}. {lost}{} of {} got worse, {} better, {} changed otherwise, {} are the same; \
          {} of {}: cannot tell{}.",
         env!("CARGO_PKG_VERSION"),
         p.source,

@@ -89,6 +89,14 @@ enum CountersOption {
     Caches,
 }
 
+/// As [`compared`]; after an interruption with what was made until then.
+///
+/// # Errors
+/// As [`Lab::compared_so_far`].
+pub fn compared_so_far(request: &RunRequest, experiment: Experiment, quiet: bool) -> Result<Compared> {
+    Lab::here(&backends(None)?, &Shown::new(quiet)).compared_so_far(request, experiment)
+}
+
 /// How closely live runs are watched.
 #[derive(Args)]
 pub struct WatchOptions {
@@ -164,7 +172,7 @@ impl WindowOptions {
 /// The form in which a comparison is printed.
 #[derive(Args)]
 pub struct FormOptions {
-    /// Form of the result: table, detail, lkml, markdown or csv
+    /// Form of the result: table, detail, lkml, markdown, csv, ranked, or sizes (a column for each machine)
     #[arg(long, value_name = "FORM", default_value = "table", conflicts_with = "json")]
     format: String,
     /// The result as JSON (docs/formats.md)

@@ -3,7 +3,7 @@
 use crate::cluster::ClusterOptions;
 use crate::code_options::CodeOptions;
 use crate::common::{self, FormOptions, WatchOptions};
-use crate::gate::GateOptions;
+use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::listener::Shown;
 use crate::output;
@@ -199,7 +199,7 @@ impl ExperimentOptions {
             engine: cluster.as_ref().map(|c| c as &dyn Engine),
             listener: &Shown { quiet: self.quiet, timed: self.timing.then_some(&timed) },
         };
-        lab.compared(&request, experiment)
+        lab.compared_so_far(&request, experiment)
     }
     /// Whether a cluster makes the runs.
     pub fn on_cluster(&self) -> bool {
@@ -253,6 +253,16 @@ pub fn conduct(experiment: Experiment, options: &ExperimentOptions) -> Result<()
     options.gate.check(&conducted(experiment, options)?.2)
 }
 
+/// As [`conduct`], for a suite: it also fails if a load stood still under a change.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn conduct_suite(experiment: Experiment, options: &ExperimentOptions) -> Result<()> {
+    let comparison = conducted(experiment, options)?.2;
+    options.gate.check(&comparison)?;
+    gate::none_stopped(&comparison)
+}
+
 /// As [`conduct`], but without a check of the result; also gives the plan, its runs and the comparison.
 pub fn conducted(
     experiment: Experiment,
@@ -262,8 +272,11 @@ pub fn conducted(
     if options.watch.keep_events {
         Store::create(&options.out)?;
     }
-    let made = options.compared(experiment)?;
+    let mut made = options.compared(experiment)?;
     common::print(&made.comparison, &options.form, &options.gate)?;
+    if let Some(unfinished) = made.unfinished.take() {
+        return Err(unfinished);
+    }
     if options.predict {
         predictions(&made)?;
     }
@@ -281,7 +294,8 @@ pub fn conducted(
 /// The comparison of an experiment's runs, made or found; nothing is printed.
 pub fn compared(experiment: Experiment, options: &ExperimentOptions) -> Result<Comparison> {
     options.check()?;
-    Ok(options.compared(experiment)?.comparison)
+    let made = options.compared(experiment)?;
+    made.unfinished.map_or(Ok(made.comparison), Err)
 }
 
 /// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.

@@ -51,7 +51,12 @@ impl GateOptions {
         }
         some_row("--fail-on", &comparisons)?;
         let named = |r: &&&ComparisonRow| self.fail_on.contains(&r.verdict);
-        let mut failed: Vec<String> = rows.iter().filter(named).map(|r| words(r)).collect();
+        let fails_if_worse = self.fail_on.contains(&Verdict::Worse);
+        let stopped: Vec<String> =
+            comparisons.iter().filter(|_| fails_if_worse).flat_map(|c| stopped(c)).collect();
+        let all = rows.len() + stopped.len();
+        let mut failed: Vec<String> = stopped;
+        failed.extend(rows.iter().filter(named).map(|r| words(r)));
         // A gap is a row only where it is judged.
         let gaps: Vec<Gap<'_>> = if self.fail_on.contains(&Verdict::Unclear) {
             comparisons.iter().flat_map(|c| gaps(c)).collect()
@@ -67,11 +72,32 @@ impl GateOptions {
             "--fail-on {}: {} of {}\n    {}",
             verdicts.join(","),
             failed.len(),
-            counted(rows.len() + gaps.len(), "row"),
+            counted(all + gaps.len(), "row"),
             failed.join("\n    ")
         );
         Err(Error::new(ErrorKind::CheckFailed, text))
     }
+}
+
+/// Fails if a load stood still under a variant and not under its baseline, whatever was asked for: no other figure of
+/// such a kernel means anything.
+///
+/// # Errors
+/// Of the kind "a check failed", with the loads.
+pub fn none_stopped(comparison: &Comparison) -> Result<()> {
+    let stopped = stopped(comparison);
+    if stopped.is_empty() {
+        return Ok(());
+    }
+    let text = format!("{} stopped\n    {}", counted(stopped.len(), "load"), stopped.join("\n    "));
+    Err(Error::new(ErrorKind::CheckFailed, text)
+        .help("the kernel with the change loses tasks: 'schedlab explain' shows a run's longest waits"))
+}
+
+/// The loads that stood still under a variant alone, a line each.
+fn stopped(c: &Comparison) -> Vec<String> {
+    let losses = c.stalled.iter().filter(|s| !s.in_baseline);
+    losses.map(|s| format!("{}: {}", Verdict::Worse.word(), s.words())).collect()
 }
 
 /// Checks that there is a row to judge: without one nothing can fail.

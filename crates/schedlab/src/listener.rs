@@ -3,12 +3,13 @@
 use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::{interrupt, output};
-use schedlab_base::Result;
+use schedlab_base::{Result, counted};
 use schedlab_kernels::Step;
 use schedlab_lab::builds::Estimate;
 use schedlab_lab::{Cell, Done, Listener, Progress};
 use std::io::IsTerminal;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two notes about a build where no bar is shown.
@@ -48,7 +49,9 @@ impl Listener for Shown<'_> {
         Box::new(bar)
     }
     fn runs(&self) -> Box<dyn Progress + '_> {
-        Box::new(Runs { bar: Some(Bar::runs(self.quiet)), timed: self.timed })
+        let is_noted = !self.quiet && !std::io::stderr().is_terminal();
+        let estimate = is_noted.then(|| Mutex::new(RunsEstimate::default()));
+        Box::new(Runs { bar: Some(Bar::runs(self.quiet)), timed: self.timed, estimate })
     }
     fn build(&self, estimate: Estimate) -> Box<dyn schedlab_kernels::Listener + '_> {
         Box::new(KernelBuild {
@@ -64,17 +67,68 @@ impl Listener for Shown<'_> {
     }
 }
 
-/// A bar for runs, and the table of their times below it when they have been made.
+/// A bar for runs, and the table of their times below it when they have been made. Without a terminal a note says how
+/// long they will take.
 struct Runs<'a> {
     bar: Option<Bar>,
     timed: Option<&'a Timed<'a>>,
+    estimate: Option<Mutex<RunsEstimate>>,
+}
+
+/// How long runs will take, from the first ones that were made.
+#[derive(Default)]
+struct RunsEstimate {
+    began: Option<Instant>,
+    /// Runs that are still to be made or found.
+    left: usize,
+    made: usize,
+    is_said: bool,
+}
+
+/// Runs that take less time than this in all need no note.
+const SHORT: Duration = Duration::from_secs(5);
+/// Fewer runs say little of the others: loads differ, and each is made once before any is made twice.
+const FEWEST: usize = 4;
+
+impl RunsEstimate {
+    fn start(&mut self, runs: usize) {
+        *self = RunsEstimate { began: Some(Instant::now()), left: runs, ..RunsEstimate::default() };
+    }
+    /// The note, once, when a run has ended.
+    fn done(&mut self, is_new: bool) -> Option<String> {
+        self.left = self.left.saturating_sub(1);
+        self.made += usize::from(is_new);
+        let so_far = self.began?.elapsed();
+        (!self.is_said && so_far >= SHORT && self.made >= FEWEST && self.left > 0).then(|| {
+            self.is_said = true;
+            let left = so_far.mul_f64(self.left as f64 / self.made as f64);
+            let (made, left_runs) = (counted(self.made, "run"), self.left);
+            format!("{made} made in {}, about {} left for {left_runs} more", in_words(so_far), in_words(left))
+        })
+    }
+}
+
+/// "40 s", "7 min".
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        s if s < 120 => format!("{} s", s.max(1)),
+        s => format!("{} min", s.div_ceil(60)),
+    }
 }
 
 impl Progress for Runs<'_> {
     fn start(&self, runs: usize) {
         self.bar.iter().for_each(|bar| bar.start(runs));
+        if let Some(estimate) = &self.estimate {
+            estimate.lock().unwrap_or_else(PoisonError::into_inner).start(runs);
+        }
     }
     fn done(&self, cell: &Cell, seed: u64, how: Done<'_>) {
+        let is_new = matches!(how, Done::Made(_));
+        let estimate = self.estimate.as_ref().map(|e| e.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(text) = estimate.and_then(|mut estimate| estimate.done(is_new)) {
+            output::note(&text);
+        }
         if let Some(bar) = &self.bar {
             bar.done(cell, seed, how);
         }
@@ -118,5 +172,22 @@ impl schedlab_kernels::Listener for KernelBuild {
             output::note(&done);
         }
         self.bar.at(step.done * 1000 / step.of.max(1), format!("{done}: {}", step.file));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_runs_say_once_how_long_the_others_take() {
+        let ago = |s| Instant::now().checked_sub(Duration::from_secs(s));
+        let mut estimate = RunsEstimate { began: ago(60), left: 104, ..RunsEstimate::default() };
+        assert_eq!((estimate.done(true), estimate.done(true), estimate.done(true)), (None, None, None));
+        let said = estimate.done(true).unwrap();
+        assert_eq!(said, "4 runs made in 60 s, about 25 min left for 100 more");
+        assert_eq!(estimate.done(true), None, "once");
+        let mut short = RunsEstimate { began: ago(1), left: 10, made: 9, is_said: false };
+        assert_eq!(short.done(true), None);
     }
 }

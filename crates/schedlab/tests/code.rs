@@ -10,6 +10,7 @@ pub fn has_source() -> bool {
     has_source_of("6.1")
 }
 
+/// Whether the cache has the source of a series.
 pub fn has_source_of(series: &str) -> bool {
     let folder = cache::folder(None).map(|f| f.join("sources"));
     let name = format!("linux-source-{series}_");

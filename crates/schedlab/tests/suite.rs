@@ -22,7 +22,7 @@ fn losses_stand_first_and_every_row_is_ranked_or_counted() {
         out.starts_with("v6.5:SIS_FIRST_IDLE against v6.5 on smp-4, 6 runs each\n\nLosses: "),
         "{out}{err}"
     );
-    assert!(out.contains("Unchanged: ") && out.contains(" of 5 rows"), "{out}");
+    assert!(out.contains("Unchanged: ") && out.contains(" of 9 rows"), "{out}");
     let at = |word: &str| out.find(word).unwrap_or(usize::MAX);
     assert!(at("Losses") < at("Gains") || at("Gains") == usize::MAX);
     // The same runs in the forms of `run`, from the experiment that is kept with them.
@@ -55,7 +55,7 @@ fn a_baseline_and_several_variants_may_be_named() {
     ];
     let json = lab.json(&words);
     let rows = json["comparisons"].as_array().unwrap();
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 10);
     assert!(
         rows.iter().all(|r| r["baseline"] == "v6.5" && (r["variant"] == "mine" || r["variant"] == "v6.12"))
     );
@@ -183,6 +183,10 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     lab.ok(&["run", "copy.toml", "-q", "--runs", "2", "--load", "1x2", "--out", "afresh"]);
     let afresh = lab.json(&["compare", "afresh", "--json"])["warnings"].to_string();
     assert!(!afresh.contains("compare.looks"), "{afresh}");
+    // Those of the first look are made whatever they show: they are runs as any others.
+    let first = Lab::new();
+    first.ok(&["run", "small.toml", "-q", "--runs", "2", "--budget", "0", "--load", "1x2"]);
+    assert!(!told(&first).contains("compare.looks"));
     // Runs of a budget between others are found.
     let mixed = Lab::new();
     for seed in ["1", "5"] {

@@ -28,6 +28,7 @@ mod tree;
 mod turns;
 mod user;
 mod verbs;
+pub mod visits;
 pub mod watchdog;
 
 pub use charge::Prices;

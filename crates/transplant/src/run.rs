@@ -6,7 +6,7 @@ use crate::charge::{self, Prices};
 use crate::cpu::{Current, Next};
 use crate::kernel::{Debug, Kernel};
 use crate::task::{Life, Task, UserOp};
-use crate::turns;
+use crate::{turns, visits};
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
 use schedlab_kernel::policy::group_of;
 use schedlab_kernel::preempt::Preempt;
@@ -509,6 +509,7 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
     let counted = counters(board);
     // What this look has executed is not the run's.
     board.kernel.image().take_counts();
+    visits::forget();
     board.kernel.image().take_chains();
     counted
 }

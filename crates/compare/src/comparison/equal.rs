@@ -20,6 +20,10 @@ struct Pair {
     asked: Variant,
     /// Whether both variants ask for the same: there is no switch between them.
     one_variant: bool,
+    /// Whether their patches differ.
+    patched: bool,
+    /// How the kernel's own code is charged.
+    level: Option<Level>,
     /// Whether both are the same simulated kernel, whatever their variants ask for.
     one_kernel: bool,
     /// The loads in which all runs are equal.
@@ -51,6 +55,8 @@ impl Equal {
                 let unnamed = |v: &Variant| Variant { name: String::new(), ..v.clone() };
                 let one_variant = unnamed(&first.variant) == unnamed(base_variant);
                 let one_kernel = first.resolved.is_some() && first.resolved == kernel;
+                let patched = first.variant.patch != base_variant.patch;
+                let level = first.code.as_ref().map(|code| code.level);
                 let (in_loads, loads, seeds) = (Vec::new(), 0, 0);
                 self.pairs.push(Pair {
                     base,
@@ -58,6 +64,8 @@ impl Equal {
                     backend,
                     asked,
                     one_variant,
+                    patched,
+                    level,
                     one_kernel,
                     in_loads,
                     loads,
@@ -107,7 +115,15 @@ impl Pair {
             "{} and {} are equal to the nanosecond in {seeds} of {places}{by}",
             self.variant, self.base
         );
-        if self.one_variant { equal } else { format!("{equal}: the switch did nothing here{why}") }
+        match (self.one_variant, self.patched, self.level) {
+            (true, ..) => equal,
+            (false, true, Some(Level::Free)) => format!(
+                "{equal}: the patch decides nothing otherwise here; what it costs is not seen at level free, where \
+                 the kernel's code takes no time: --level woven charges it"
+            ),
+            (false, true, _) => format!("{equal}: the patch changes nothing here"),
+            (false, false, _) => format!("{equal}: the switch did nothing here{why}"),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod computers;
 mod cost_effects;
+mod disagreement;
 mod equal;
 mod fit;
 mod folders;
@@ -20,10 +21,13 @@ mod question;
 mod releases;
 mod rows;
 mod seeds;
+mod stalled;
 pub mod stored;
 mod units;
+mod wild;
 
 pub use computers::CellComputer;
+pub use disagreement::{DISAGREES, Disagreement};
 pub use folders::Folders;
 pub use gaps::{Gap, gaps};
 pub use looks_warning::{warning as made_by_looks, warning_of as folders_made_by_looks};
@@ -36,6 +40,7 @@ use params::params_in_words;
 pub use params::params_of_run;
 pub use question::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Question};
 pub use rows::FEW_RUNS;
+pub use stalled::Stalled;
 
 use crate::stats;
 use crate::{metrics, tools};
@@ -129,7 +134,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     warnings.extend(more_metrics(records, &metrics, question));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<rows::OpenRow> = Vec::new();
-    let mut equal = equal::Equal::default();
+    let (mut equal, mut stalled) = (equal::Equal::default(), Vec::new());
+    let mut wild = wild::Wild::default();
     for runs in &groups {
         let first = cells.len();
         let different = [group::watched_differently(runs), computers::warning(runs)];
@@ -143,6 +149,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         sections.push(cost_effects::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
             equal.add(runs, base);
+            stalled.extend(stalled::of_group(runs, base));
+            wild.add(&cells[first..], shown);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
             let switches = releases::warnings(runs, base).into_iter().chain(levels::warnings(runs, base));
             warnings.extend(switches.map(CountedWarning::of_all));
@@ -154,10 +162,15 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         }
     }
     warnings.extend(equal.warnings());
+    warnings.extend(stalled::cut_off_warnings(&groups, &stalled));
+    warnings.extend(wild.warning());
+    let (disagreements, disagree) = disagreement::of(&cells, &groups);
+    warnings.extend(disagree);
     let judged = rows::judge(open, &question.looks, question.min_effect_pct);
     warnings.extend(rows::too_few_runs(&judged));
     let runs_needed = rows::runs_needed(&judged);
-    let comparisons: Vec<ComparisonRow> = judged.into_iter().map(|j| j.row).collect();
+    let comparisons: Vec<ComparisonRow> =
+        judged.into_iter().map(|j| stalled::without_gains(j.row, &stalled)).collect();
     warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
     let uncertainty = cost_effects::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
@@ -169,6 +182,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         min_effect_pct: question.min_effect_pct,
         cells,
         comparisons,
+        stalled,
+        disagreements,
         published: question.published.clone(),
         fits,
         uncertainty,
@@ -311,7 +326,9 @@ fn given(records: &[Record]) -> (Vec<metrics::Declared>, Vec<String>) {
 
 /// Adds the records' warnings in their order; equal ones once, with their number.
 fn merge(all: &mut Vec<CountedWarning>, records: &[Record]) {
-    for w in records.iter().flat_map(|r| &r.found.warnings) {
+    // Those about runs that were cut off name their cells.
+    let named = |w: &&Warning| w.code != stalled::CUT_OFF;
+    for w in records.iter().flat_map(|r| &r.found.warnings).filter(named) {
         match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
             Some(c) => c.runs += 1,
             None => all.push(CountedWarning { warning: w.clone(), runs: 1 }),

@@ -1,6 +1,6 @@
 //! The JSON of `schedlab/comparison/1` (docs/formats.md). Reports know nothing else.
 
-use super::CellComputer;
+use super::{CellComputer, Disagreement, Stalled};
 use crate::stats::{Looks, Verdict};
 use crate::uncertainty::Sway;
 use schedlab_base::{Backend, GuestMode, Origin, Warning, each_once, things};
@@ -30,6 +30,12 @@ pub struct Comparison {
     /// The cells, loads first, variants within.
     pub cells: Vec<Cell>,
     pub comparisons: Vec<ComparisonRow>,
+    /// Loads that only one side did. They come before all rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalled: Vec<Stalled>,
+    /// Figures in which runs of the kernel's own code and of our rules disagree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disagreements: Vec<Disagreement>,
     /// Published figures to set beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,

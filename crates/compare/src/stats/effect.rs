@@ -8,9 +8,12 @@
 //! never decide. It is a guard instead: a change counts only if ranks or signs, which assume nothing about the
 //! distribution, agree at 5 % for the row alone. If runs come in several looks ([`super::looks`]), exact tests are
 //! corrected like the trimmed mean.
+//!
+//! Where the runs of two cells do not overlap, and the trimmed mean can't show it because one side's spread is many
+//! times the other's (a few of one side, hundreds of the other), the U test decides: [`apart`].
 
 use super::describe::{correlation, mean, median_sorted, sorted};
-use super::intervals::{Shift, TEstimate, group_rank, group_t, paired_rank, paired_t};
+use super::intervals::{Shift, TEstimate, group_rank, group_rank_at, group_t, paired_rank, paired_t};
 use super::rank::{mann_whitney_p, sign_p, signed_rank_p};
 use serde::{Deserialize, Serialize};
 
@@ -225,16 +228,39 @@ fn of_pairs(x: &[f64], y: &[f64], alpha: f64) -> Change {
     // then closer than strangers would be, so the U test holds. If the groups do not overlap, it shows with 12 pairs
     // what ranks of differences show with 24.
     let exact = guard.min(if is_worth_a_look(t) { mann_whitney_p(x, y) } else { 1.0 });
-    let mut c = collect(t, [guard, exact, 3.0 * exact], paired_rank(&d), alpha);
+    let mut c = collect(t, [guard, exact, EXACT_TESTS * exact], paired_rank(&d), alpha);
     c.n = d.len();
     c.pairs = d.len();
     c.correlation = correlation(x, y);
-    c
+    if d.len() >= FEWEST_PAIRS { apart(c, x, y, alpha) } else { c }
 }
 
 fn of_groups(x: &[f64], y: &[f64], alpha: f64) -> Change {
     let u = mann_whitney_p(x, y);
-    Change { n: x.len().min(y.len()), ..collect(group_t(x, y), [u; 3], group_rank(x, y), alpha) }
+    let c = Change { n: x.len().min(y.len()), ..collect(group_t(x, y), [u; 3], group_rank(x, y), alpha) };
+    apart(c, x, y, alpha)
+}
+
+/// Tests of the same runs: t and U.
+const TESTS: f64 = 2.0;
+/// Exact tests of the same runs: signed ranks, signs and U.
+const EXACT_TESTS: f64 = 3.0;
+
+/// The change of two groups that do not overlap, where the trimmed mean's interval holds 0 all the same: the estimate
+/// of Hodges and Lehmann with the interval that the U test does not reject at `alpha`, and its p-value, doubled because
+/// it is the second test of these runs. Any other change is as it was.
+fn apart(c: Change, x: &[f64], y: &[f64], alpha: f64) -> Change {
+    let ends =
+        |v: &[f64]| v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
+    let ((x_low, x_high), (y_low, y_high)) = (ends(x), ends(y));
+    let is_apart = x_high < y_low || y_high < x_low;
+    if !is_apart || excludes_zero(&c) {
+        return c;
+    }
+    let Some(shift) = group_rank_at(x, y, alpha / 2.0) else { return c };
+    let u = mann_whitney_p(x, y);
+    let (p, exact_p) = (c.p.min(TESTS * u), c.exact_p.min(EXACT_TESTS * u));
+    Change { shift: Some(shift), p, rank_p: c.rank_p.min(u), exact_p, ..c }
 }
 
 /// Whether the trimmed mean shows anything that an exact test could confirm.
@@ -375,8 +401,12 @@ pub fn verdict(c: &Change, at: Corrected, direction: Direction, limits: Limits) 
 
 /// Whether the data shows a change of any size.
 fn shown(c: &Change, p: f64) -> bool {
-    let excludes_zero = c.shift.is_some_and(|s| s.interval[0] > 0.0 || s.interval[1] < 0.0);
-    p < ALPHA && c.rank_p < ALPHA && excludes_zero
+    p < ALPHA && c.rank_p < ALPHA && excludes_zero(c)
+}
+
+/// Whether the interval leaves out "no change".
+fn excludes_zero(c: &Change) -> bool {
+    c.shift.is_some_and(|s| s.interval[0] > 0.0 || s.interval[1] < 0.0)
 }
 
 /// Why a row is unclear, and what would help.

@@ -108,10 +108,10 @@ pub fn paired_rank(differences: &[f64]) -> Option<Shift> {
         walsh.extend(differences[i..].iter().map(|b| 0.5 * (a + b)));
     }
     let k = if n <= EXACT_PAIRS {
-        critical(&subset_sums(&(1..=n as u64).collect::<Vec<_>>()))?
+        critical(&subset_sums(&(1..=n as u64).collect::<Vec<_>>()), TAIL)?
     } else {
         let n = n as f64;
-        normal_critical(n * (n + 1.0) / 4.0, n * (n + 1.0) * (2.0 * n + 1.0) / 24.0)?
+        normal_critical(n * (n + 1.0) / 4.0, n * (n + 1.0) * (2.0 * n + 1.0) / 24.0, TAIL)?
     };
     between(&sorted(&walsh), k)
 }
@@ -119,31 +119,36 @@ pub fn paired_rank(differences: &[f64]) -> Option<Shift> {
 /// Hodges-Lehmann for two groups: the median of all differences between a run of each, with the interval that the U
 /// test does not reject; `None` when the groups are too small for one (3 and 3).
 pub fn group_rank(base: &[f64], variant: &[f64]) -> Option<Shift> {
+    group_rank_at(base, variant, TAIL)
+}
+
+/// As [`group_rank`], with the chance `tail` outside each end of the interval.
+pub fn group_rank_at(base: &[f64], variant: &[f64], tail: f64) -> Option<Shift> {
     let (n, m) = (base.len(), variant.len());
     let all: Vec<f64> = variant.iter().flat_map(|v| base.iter().map(move |b| v - b)).collect();
     let k = if n + m <= EXACT_GROUPS {
         let ways = group_sums(&(1..=(n + m) as u64).collect::<Vec<_>>(), n);
-        critical(&ways[n * (n + 1) / 2..])?
+        critical(&ways[n * (n + 1) / 2..], tail)?
     } else {
         let (n, m) = (n as f64, m as f64);
-        normal_critical(n * m / 2.0, n * m * (n + m + 1.0) / 12.0)?
+        normal_critical(n * m / 2.0, n * m * (n + m + 1.0) / 12.0, tail)?
     };
     between(&sorted(&all), k)
 }
 
-/// The largest statistic that the test rejects on the low side at 2.5 %.
-fn critical(ways: &[f64]) -> Option<usize> {
+/// The largest statistic that the test rejects on the low side at `tail`.
+fn critical(ways: &[f64], tail: f64) -> Option<usize> {
     let all: f64 = ways.iter().sum();
     let mut below = 0.0;
     let rejected = ways.iter().take_while(|w| {
         below += **w;
-        below / all <= TAIL
+        below / all <= tail
     });
     rejected.count().checked_sub(1)
 }
 
-fn normal_critical(centre: f64, variance: f64) -> Option<usize> {
-    let k = centre - normal_quantile(1.0 - TAIL) * root(variance) - 0.5;
+fn normal_critical(centre: f64, variance: f64, tail: f64) -> Option<usize> {
+    let k = centre - normal_quantile(1.0 - tail) * root(variance) - 0.5;
     (k >= 0.0).then_some(k as usize)
 }
 

@@ -16,12 +16,14 @@ mod link;
 mod objects;
 mod outside;
 mod overlay;
+mod places;
 mod probes;
 mod wanted;
 
 pub use kept::{Image, Note, all, find, open};
 pub use outside::Outside;
 pub use overlay::Overlay;
+pub use places::{CodePlace, places};
 
 use crate::catalog::Applied;
 use crate::configure::ConfigParts;

@@ -5,12 +5,14 @@
 
 mod adds;
 mod apply;
+mod changed;
 mod mail;
 mod misfit;
 mod read;
 
 pub use adds::{Added, Counter, adds};
 pub use apply::{Outcome, Placement, Reject, apply, rejected};
+pub use changed::{ChangedLines, changed};
 pub use read::{parse, read};
 
 use crate::blob::Kind;

@@ -11,7 +11,7 @@ use schedlab_kernel::{Change, History};
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_record::{ENGINE, Record};
 use schedlab_sim::{Guests, Links};
-use schedlab_transplant::{Setting, Setup, fault};
+use schedlab_transplant::{Setting, Setup, fault, visits};
 use schedlab_world::nested::Guest;
 use schedlab_world::net::Peer;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,9 @@ use std::sync::atomic::AtomicBool;
 /// The first argument of a process that makes one run.
 pub const COMMAND: &str = "__code";
 
+/// The file of a run with the visits of the addresses that were watched: a number a line, in their order.
+pub(crate) const VISITS: &str = "visits";
+
 /// What the process is asked for.
 #[derive(Serialize, Deserialize)]
 struct Job {
@@ -28,6 +31,7 @@ struct Job {
     seed: u64,
     keep_events_in: Option<PathBuf>,
     keep_details: bool,
+    watched: Vec<u64>,
     debug: Debugging,
 }
 
@@ -43,13 +47,13 @@ enum Answer {
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
 pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let RunOptions { keep_events_in, keep_details, .. } = options.clone();
+    let RunOptions { keep_events_in, keep_details, watched, .. } = options.clone();
     let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
     if debug.guard && cell.code.as_ref().is_some_and(|code| code.setup.level.counts()) {
         let text = format!("{DEBUG_VARIABLE}=guard moves memory, on which the price of counted code depends");
         return Err(Error::input(text).help("guard is for level free: --level free"));
     }
-    let job = Job { cell: packed, seed, keep_events_in, keep_details, debug };
+    let job = Job { cell: packed, seed, keep_events_in, keep_details, watched, debug };
     let begun = |process| {
         if job.debug.gdb {
             eprintln!("{}", gdb_words(cell, process));
@@ -58,7 +62,8 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
     let Some(answer) = image_process::answer(COMMAND, &job, stop, begun)? else { return Ok(None) };
     match answer {
         Answer::Made { record, events, files } => {
-            let known = |name: &str| [INSTRUCTIONS_FILE, CHAINS_FILE].into_iter().find(|file| *file == name);
+            let known =
+                |name: &str| [INSTRUCTIONS_FILE, CHAINS_FILE, VISITS].into_iter().find(|file| *file == name);
             let files = files.into_iter().filter_map(|(name, text)| Some((known(&name)?, text.into_bytes())));
             let files = files.collect();
             Ok(Some(Made { record: *record, files, events }))
@@ -123,8 +128,8 @@ fn kind_of(code: u8) -> ErrorKind {
 /// Those of the run.
 pub fn child() -> Result<()> {
     let job: Job = image_process::asked()?;
-    let Job { keep_events_in, keep_details, debug, .. } = job;
-    let options = RunOptions { keep_events_in, keep_details, ..RunOptions::default() };
+    let Job { keep_events_in, keep_details, watched, debug, .. } = job;
+    let options = RunOptions { keep_events_in, keep_details, watched, ..RunOptions::default() };
     let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, debug));
     let stopped = || Error::internal("a run that nobody stopped was stopped");
     let answer = match made.and_then(|made| made.ok_or_else(stopped)) {
@@ -149,6 +154,7 @@ fn as_text((name, bytes): (&str, Vec<u8>)) -> (String, String) {
 fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Result<Option<Made>> {
     let code = cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))?;
     let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
+    let mut watched = Ok(());
     let made = sim::made(cell, seed, options, ENGINE, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
@@ -173,6 +179,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
             debug: schedlab_transplant::Debug {
                 guard: debug.guard,
                 loaded: &mut || {
+                    watched = visits::watch(&options.watched);
                     if debug.gdb {
                         fault::wait_for_debugger();
                     }
@@ -183,7 +190,12 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
         };
         schedlab_transplant::simulate(setup, sink)
     })?;
+    watched?;
     Ok(made.map(|mut made| {
+        if !options.watched.is_empty() {
+            let counts: Vec<String> = visits::counts().iter().map(u64::to_string).collect();
+            made.files.push((VISITS, counts.join("\n").into_bytes()));
+        }
         let warnings = code.warnings.iter().map(|text| Warning::new("code.patch", text));
         made.record.found.warnings.extend(warnings);
         made

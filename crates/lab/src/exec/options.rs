@@ -17,4 +17,6 @@ pub struct RunOptions {
     pub keep_details: bool,
     /// Gets a simulation's progress, simulated ns; useful if one run is made at a time.
     pub clock: Option<&'static AtomicU64>,
+    /// Addresses of the object of a kernel's own code to which visits are counted ([`super::code::VISITS`]).
+    pub watched: Vec<u64>,
 }

@@ -26,7 +26,12 @@ pub struct Draft {
     pub machines: Vec<String>,
     /// The kernels, one at least: profiles, images, or the running one.
     pub kernels: Vec<String>,
+    /// CPUs of the largest machine.
+    pub cpus: usize,
 }
+
+/// Guests of more CPUs share one CPU's time for hours, and no rule of ours was held against them.
+const MOST_CPUS_OF_GUESTS: usize = 16;
 
 /// The workload of a draft.
 #[derive(Clone)]
@@ -56,7 +61,10 @@ impl Draft {
     /// The backend that can run it.
     pub fn backend(&self) -> Backend {
         let is = |so: &dyn Fn(&str) -> bool| self.kernels.iter().any(|k| so(k));
-        if is(&|k| guests::is_real(k) || guests::has_profile(k)) {
+        let is_series = |k: &String| k.starts_with(|c: char| c.is_ascii_digit()) && !k.contains('/');
+        if self.cpus > MOST_CPUS_OF_GUESTS && self.kernels.iter().all(is_series) {
+            Backend::Code
+        } else if is(&|k| guests::is_real(k) || guests::has_profile(k)) {
             Backend::Vm
         } else if is(&|k| k == RUNNING) {
             Backend::Host
@@ -71,8 +79,12 @@ impl Draft {
             other => format!("schedlab run {} --backend {}", self.file, other.name()),
         }
     }
-    /// The command that fetches the kernels it boots; `None` if it names no series.
+    /// The command that fetches the kernels it boots; `None` if it boots none, or names no series.
     pub fn fetch(&self) -> Option<String> {
+        if self.backend() == Backend::Code {
+            // Sources are fetched where an image is built of them.
+            return None;
+        }
         let series = |k: &&String| k.chars().all(|c| c.is_ascii_digit() || c == '.');
         let all: Vec<&str> = self.kernels.iter().filter(series).map(String::as_str).collect();
         (!all.is_empty()).then(|| format!("schedlab kernel fetch {}", all.join(" ")))
@@ -286,7 +298,19 @@ mod tests {
             subject: Subject::Bench(bench),
             machines: vec!["smt-8".into()],
             kernels: kernels.iter().map(|k| (*k).to_owned()).collect(),
+            cpus: 8,
         }
+    }
+
+    #[test]
+    fn real_kernels_on_large_machines_run_on_their_own_code() {
+        let of = |cpus, kernels: &[&str]| Draft { cpus, ..draft(&BENCHMARKS[0], kernels) };
+        assert_eq!(of(16, &["6.1"]).backend(), Backend::Vm);
+        let large = of(64, &["6.1", "7"]);
+        assert_eq!((large.backend(), large.fetch()), (Backend::Code, None));
+        assert!(large.command().ends_with("--backend code"));
+        assert_eq!(of(64, &["v6.5"]).backend(), Backend::Sim);
+        assert_eq!(of(64, &["6.1", "boot/bzImage"]).backend(), Backend::Vm, "an image is not a source");
     }
 
     #[test]

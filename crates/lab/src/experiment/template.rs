@@ -22,6 +22,17 @@ pub struct Template<'a> {
     pub variants: &'a [&'a Variant],
 }
 
+/// A text of loads in which lines have another text behind a `mark`: the lines as they are, or with that text in their
+/// place.
+pub fn in_turn(text: &str, mark: &str, other: bool) -> String {
+    let line = |line: &str| match line.split_once(mark) {
+        Some((_, other_text)) if other => format!("{other_text}\n"),
+        Some((usual, _)) => format!("{usual}\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
 impl Template<'_> {
     /// The experiment. `host_cpus` is the value of `{cpus}` in its loads on the live kernel.
     ///

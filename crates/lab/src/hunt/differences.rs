@@ -1,16 +1,25 @@
 //! The search for workloads under which a kernel's own code and our rules differ: drawn, sorted by what both did at the
 //! first instant that differs, and of each sort the smallest shrunk.
 
+use super::deadline::within;
 use super::judge::judged;
 use super::sides::{Outcome, Parted, Sides};
 use super::specimen::{Dice, Specimen};
 use super::{Budget, SEARCH_PCT, search, shrink, survive, write};
 use schedlab_base::{Result, Stream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most steps of shrinking one sort of differences.
 const SHRINK_EVALS: u64 = 400;
+/// Steps of shrinking for each workload of a search by their number, all sorts together: else eight workloads that
+/// differ in two ways would take a hundred times as long to shrink as to find.
+const SHRINK_EACH: u64 = 5;
+/// A workload gets one part in so many of a budget of time. A run of the code takes seconds on a slow host, and five
+/// are made where both sides part.
+const SHARES: u32 = 8;
+/// The time of a search by a number of workloads: a year.
+const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
 
 /// Workloads that differ in one way.
 #[derive(Clone, Debug)]
@@ -31,8 +40,10 @@ pub struct Difference {
 /// What a search for differences has found.
 #[derive(Clone, Default, Debug)]
 pub struct Differences {
-    /// Workloads drawn.
+    /// Workloads judged.
     pub drawn: u64,
+    /// Workloads that took longer than their share of the time, and were not judged.
+    pub late: u64,
     /// Workloads under which both sides did the same to the end.
     pub same: u64,
     /// Workloads under which they did the same until the order of CPUs at one instant decided.
@@ -41,6 +52,67 @@ pub struct Differences {
     pub found: Vec<Difference>,
     /// Whether `stop` ended the search.
     pub interrupted: bool,
+}
+
+/// What became of a workload that was drawn.
+enum Tried {
+    Judged(Outcome),
+    /// Its share of the time was over before.
+    Late,
+    /// The search ended before.
+    Cut,
+}
+
+/// The time of a search.
+struct Clock<'a> {
+    began: Instant,
+    budget: Budget,
+    stop: &'a AtomicBool,
+}
+
+impl Clock<'_> {
+    /// What is left until so many per cent of the budget are used.
+    fn left(&self, pct: u32) -> Duration {
+        match self.budget {
+            Budget::Evals(_) => UNLIMITED,
+            Budget::Time(time) => (time * pct / 100).saturating_sub(self.began.elapsed()),
+        }
+    }
+    /// The time of one workload.
+    fn share(&self) -> Duration {
+        match self.budget {
+            // The same seed finds the same on every machine.
+            Budget::Evals(_) => UNLIMITED,
+            Budget::Time(time) => time / SHARES,
+        }
+    }
+    /// How many workloads may be drawn now.
+    fn most(&self, drawn: u64) -> u64 {
+        match self.budget {
+            Budget::Evals(n) => n.saturating_sub(drawn).min(search::BATCH),
+            Budget::Time(_) if !self.left(SEARCH_PCT).is_zero() => search::BATCH,
+            Budget::Time(_) => 0,
+        }
+    }
+    /// The most steps of shrinking one of so many sorts.
+    fn steps(&self, sorts: u32) -> u64 {
+        match self.budget {
+            Budget::Evals(n) => (SHRINK_EACH * n / u64::from(sorts.max(1))).min(SHRINK_EVALS),
+            Budget::Time(_) => SHRINK_EVALS,
+        }
+    }
+    fn tried(&self, sides: &Sides, specimen: &Specimen) -> Result<Tried> {
+        let (share, left) = (self.share(), self.left(SEARCH_PCT));
+        if left.is_zero() || self.stop.load(Ordering::Relaxed) {
+            return Ok(Tried::Cut);
+        }
+        let outcome = within(share.min(left), self.stop, |over| sides.run(specimen, over))?;
+        Ok(match outcome {
+            Some(outcome) => Tried::Judged(outcome),
+            None if self.stop.load(Ordering::Relaxed) || left < share => Tried::Cut,
+            None => Tried::Late,
+        })
+    }
 }
 
 /// Searches for differences. `progress` gets what was found so far.
@@ -52,46 +124,45 @@ pub fn differences(
     progress: &dyn Fn(&Differences),
     stop: &AtomicBool,
 ) -> Result<Differences> {
-    let began = Instant::now();
+    let clock = Clock { began: Instant::now(), budget, stop };
     let draws = Stream::new(seed).purpose("difference");
-    let mut all = Differences::default();
-    let is_over = |drawn: u64| match budget {
-        Budget::Evals(n) => n.saturating_sub(drawn),
-        Budget::Time(time) if began.elapsed() < time * SEARCH_PCT / 100 => search::BATCH,
-        Budget::Time(_) => 0,
-    };
+    let (mut all, mut next) = (Differences::default(), 0);
     loop {
-        let most = is_over(all.drawn).min(search::BATCH);
+        let most = clock.most(next);
         // Round times of several tasks meet at one instant, whose order would decide.
         let draw = |n: u64| {
             let drawn = Specimen::draw(Dice(draws.number(n)), &sides.space);
             survive::neighbour(&drawn, n, &sides.space)
         };
-        let some: Vec<Specimen> = (all.drawn..all.drawn + most).map(draw).collect();
-        let outcomes = judged(jobs, &some, |specimen| sides.run(specimen, stop))?;
-        let Some(outcomes) = outcomes.into_iter().collect::<Option<Vec<_>>>() else { break };
-        if some.is_empty() {
+        let some: Vec<Specimen> = (next..next + most).map(draw).collect();
+        if some.is_empty() || stop.load(Ordering::Relaxed) {
             break;
         }
-        all.drawn += most;
-        some.into_iter().zip(outcomes).for_each(|(specimen, outcome)| all.add(specimen, outcome));
+        next += most;
+        let tried = judged(jobs, &some, |specimen| clock.tried(sides, specimen))?;
+        some.into_iter().zip(tried).for_each(|(specimen, tried)| all.add(specimen, tried));
         progress(&all);
     }
     // Stable: of equals, the one that was found first.
     all.found.sort_by_key(|one| std::cmp::Reverse(one.count));
-    for one in &mut all.found {
-        let late = || match budget {
-            Budget::Evals(_) => false,
-            Budget::Time(time) => began.elapsed() >= time,
-        };
-        shrink(one, sides, jobs, &late, stop)?;
+    let sorts = all.found.len() as u32;
+    for (one, sorts_left) in all.found.iter_mut().zip((1..=sorts).rev()) {
+        // What one sort does not use is there for those behind it.
+        let ends = Instant::now() + clock.left(100) / sorts_left;
+        shrink(one, sides, jobs, (ends, clock.steps(sorts)), &clock)?;
     }
     all.interrupted = stop.load(Ordering::Relaxed);
     Ok(all)
 }
 
 impl Differences {
-    fn add(&mut self, specimen: Specimen, outcome: Outcome) {
+    fn add(&mut self, specimen: Specimen, tried: Tried) {
+        let outcome = match tried {
+            Tried::Judged(outcome) => outcome,
+            Tried::Late => return self.late += 1,
+            Tried::Cut => return,
+        };
+        self.drawn += 1;
         let parted = match outcome {
             Outcome::Same => return self.same += 1,
             Outcome::Ordered => return self.ordered += 1,
@@ -112,23 +183,30 @@ impl Differences {
     }
 }
 
-/// Makes a workload smaller while it differs in the same way.
+/// Makes a workload smaller while it differs in the same way, until the time is over.
 fn shrink(
     one: &mut Difference,
     sides: &Sides,
     jobs: usize,
-    late: &dyn Fn() -> bool,
-    stop: &AtomicBool,
+    (ends, steps): (Instant, u64),
+    clock: &Clock<'_>,
 ) -> Result<()> {
     let mut evals = 0;
+    let run = |specimen: &Specimen| {
+        let left = ends.saturating_duration_since(Instant::now());
+        within(left.min(clock.share()), clock.stop, |over| sides.run(specimen, over))
+    };
     'step: loop {
         for some in shrink::simpler(&one.specimen, &sides.space).chunks(shrink::AT_ONCE) {
-            if late() || evals >= SHRINK_EVALS {
+            let late = Instant::now() >= ends || clock.stop.load(Ordering::Relaxed);
+            if late || evals >= steps {
                 return Ok(());
             }
             evals += some.len() as u64;
-            for (specimen, outcome) in some.iter().zip(judged(jobs, some, |s| sides.run(s, stop))?) {
+            for (specimen, outcome) in some.iter().zip(judged(jobs, some, run)?) {
                 match outcome {
+                    // A neighbour that takes longer than its share is not simpler.
+                    None if Instant::now() < ends && !clock.stop.load(Ordering::Relaxed) => {}
                     None => return Ok(()),
                     Some(Outcome::Parted(parted)) if parted.parting.kinds() == one.kinds => {
                         (one.specimen, one.parted) = (specimen.clone(), *parted);

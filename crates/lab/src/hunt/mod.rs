@@ -10,6 +10,7 @@
 //! cuts the same sequence of batches elsewhere.
 
 mod change;
+mod deadline;
 pub mod differences;
 pub mod faults;
 mod judge;

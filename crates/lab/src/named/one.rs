@@ -103,7 +103,8 @@ impl RunChoice<'_> {
         self.among(self.cells_of(e)?, &e.name)
     }
 
-    /// The stored cells of an experiment: the simulated ones that it would find, and the real ones that it made.
+    /// The stored cells of an experiment: the simulated ones that it would find, the real ones that it made, and the
+    /// simulated ones that it made beside these.
     pub fn cells_of(&self, e: &Experiment) -> Result<Vec<ListedCell>> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
@@ -121,8 +122,11 @@ impl RunChoice<'_> {
             Error::input(format!("no run of {} is stored in {}", e.name, self.store.display()))
                 .help(format!("'{again}' makes them; --out names another store"))
         };
-        let cells = runs::list(self.store).map_err(|_| none())?;
-        let cells: Vec<ListedCell> = cells.into_iter().filter(belongs).collect();
+        let all = runs::list(self.store).map_err(|_| none())?;
+        let mut cells: Vec<ListedCell> = all.iter().filter(|c| belongs(c)).cloned().collect();
+        let is_twin = |c: &&ListedCell| c.experiments.contains(&e.name) && is_beside(c, &cells);
+        let twins: Vec<ListedCell> = all.iter().filter(|c| !belongs(c)).filter(is_twin).cloned().collect();
+        cells.extend(twins);
         if cells.is_empty() { Err(none()) } else { Ok(cells) }
     }
 
@@ -153,6 +157,20 @@ impl RunChoice<'_> {
         })?;
         Ok(run.run.clone())
     }
+}
+
+/// Whether a simulated cell is of the same load and variant as a real one among others. Variants that name real kernels
+/// have other names for the simulator's plan than the simulations beside them.
+fn is_beside(cell: &ListedCell, others: &[ListedCell]) -> bool {
+    let place = |c: &ListedCell| {
+        let of = c.of.as_ref()?;
+        Some((
+            [&of.workload, &of.machine, &of.load, &of.variant].map(Clone::clone),
+            of.backend == Backend::Sim,
+        ))
+    };
+    let Some((own, true)) = place(cell) else { return false };
+    others.iter().filter_map(place).any(|(other, is_simulated)| other == own && !is_simulated)
 }
 
 /// Takes one word of a cell's identity.

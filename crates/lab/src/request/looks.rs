@@ -24,6 +24,14 @@ impl Lab<'_> {
     /// # Errors
     /// As [`Lab::planned`], when a run fails, and on an interruption.
     pub fn compared(&self, request: &RunRequest, experiment: Experiment) -> Result<Compared> {
+        let mut made = self.compared_so_far(request, experiment)?;
+        made.unfinished.take().map_or(Ok(made), Err)
+    }
+    /// As [`Lab::compared`]; after an interruption what was made until then is compared, where it can be.
+    ///
+    /// # Errors
+    /// As [`Lab::planned`], when a run fails, and on an interruption before anything could be compared.
+    pub fn compared_so_far(&self, request: &RunRequest, experiment: Experiment) -> Result<Compared> {
         let (plan, experiment) = self.planned(request, experiment)?;
         let store = Store::create(&request.out)?;
         let folders = folders(&plan.cells, store.root())?;
@@ -50,15 +58,19 @@ impl Lab<'_> {
             question,
             by_looks,
             began,
+            is_first: true,
         };
         let nothing_more = Budget::Runs(0);
         let done = budget::until_decided(plan, request.budget.unwrap_or(nothing_more), &mut looking)?;
         let (finished, plan) = (done.finished, done.plan);
+        let unfinished = finished
+            .interrupted
+            .then(|| unfinished(&finished, &plan, &store).help("the same command continues from there"));
         let Some(comparison) = done.comparison else {
-            return Err(unfinished(&finished, &plan, &store).help("the same command continues from there"));
+            return Err(unfinished.unwrap_or_else(|| Error::internal("runs that were made are not compared")));
         };
         let new = finished.records.len() - finished.found;
-        Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records })
+        Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records, unfinished })
     }
     fn work(
         &self,
@@ -104,6 +116,9 @@ struct Looking<'a> {
     /// The warning about stored runs that a budget made, where these are judged at one look.
     by_looks: Option<Warning>,
     began: Instant,
+    /// Whether no runs were made yet. Those of the first look are made whatever they show, so nothing follows from
+    /// their budget; later ones are made because rows were undecided.
+    is_first: bool,
 }
 
 /// The warning about runs of the plan that a budget made; those that are stored already.
@@ -116,7 +131,9 @@ fn found_by_looks(plan: &Plan, store: &Store) -> Result<Option<Warning>> {
 
 impl budget::LookRuns for Looking<'_> {
     fn make(&mut self, part: &Plan) -> Result<Finished> {
-        self.lab.work(self.request, part, self.experiment, self.store, &self.question.looks)
+        let once = Looks::once();
+        let looks = if std::mem::take(&mut self.is_first) { &once } else { &self.question.looks };
+        self.lab.work(self.request, part, self.experiment, self.store, looks)
     }
     fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
         // Beside a trial's runs in guests the simulations are predictions, and no rows of its family.

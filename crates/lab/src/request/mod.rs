@@ -19,7 +19,7 @@ use crate::guests::GuestSetup;
 use crate::here;
 use crate::listener::Listener;
 use crate::plan::{Options, Plan};
-use schedlab_base::Backend;
+use schedlab_base::{Backend, Error};
 use schedlab_compare::Comparison;
 use schedlab_kernel::Level;
 use schedlab_record::Record;
@@ -105,6 +105,8 @@ pub struct Compared {
     pub new: usize,
     /// Number of runs found in the store.
     pub found: usize,
+    /// Why runs of the plan are missing: the work was interrupted. Only [`Lab::compared_so_far`] gives it.
+    pub unfinished: Option<Error>,
 }
 
 #[cfg(test)]

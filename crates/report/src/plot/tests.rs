@@ -50,6 +50,8 @@ fn comparison(cells: Vec<Cell>) -> Comparison {
         min_effect_pct: 2.0,
         cells,
         comparisons: Vec::new(),
+        stalled: Vec::new(),
+        disagreements: Vec::new(),
         published: Vec::new(),
         fits: Vec::new(),
         uncertainty: vec![],

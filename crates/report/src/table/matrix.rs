@@ -5,7 +5,7 @@
 use crate::number::{change, spread, value};
 use crate::text::{WIDTH, stack, width};
 use crate::{groups, published, row, short};
-use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, DISAGREES};
 use schedlab_compare::{Comparison, Published};
 use std::io::{self, Write};
 
@@ -49,8 +49,14 @@ struct MatrixCell {
 fn shown(c: &Comparison, cell: &Cell, metric: &str) -> MatrixCell {
     let measured = cell.metrics.get(metric).and_then(CellStat::measured);
     let row = row(c, cell, metric);
+    // A column in which some value is marked keeps its digits below each other.
+    let doubt = match (c.disagreements.is_empty(), c.disagrees(cell, metric)) {
+        (true, _) => "",
+        (false, true) => DISAGREES,
+        (false, false) => " ",
+    };
     MatrixCell {
-        value: measured.map_or_else(|| "-".to_owned(), |m| value(m.mean, &m.unit)),
+        value: measured.map_or_else(|| "-".to_owned(), |m| value(m.mean, &m.unit)) + doubt,
         spread: measured.and_then(|m| m.std_pct).map_or_else(String::new, |s| format!("({})", spread(s))),
         change: row.map_or_else(String::new, |r| r.change_pct.map_or_else(|| "new".to_owned(), change)),
         mark: row.map_or("", |r| r.verdict.mark()),

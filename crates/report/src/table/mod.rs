@@ -12,7 +12,7 @@ pub mod too_few_runs;
 
 use crate::heading::{kernels, place};
 use crate::number::{parameters, three};
-use crate::text::{WIDTH, sources, warnings_but, wrap};
+use crate::text::{WIDTH, sources, stalled, warnings_but, wrap};
 use crate::{Exporter, groups, uncertainty};
 use matrix::MatrixLayout;
 use schedlab_base::counted;
@@ -26,6 +26,7 @@ pub struct Table;
 impl Exporter for Table {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let layout = MatrixLayout::of(c);
+        stalled(c, out)?;
         if let Some(text) = too_few_runs::note(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }

@@ -3,7 +3,7 @@
 use crate::heading::against;
 use crate::legend;
 use crate::number::FACTOR_FROM_PCT;
-use crate::text::wrap;
+use crate::text::{stacks, wrap};
 use schedlab_base::{counted, one_or};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::CellStat;
@@ -58,7 +58,8 @@ pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             format!("kept in {}; 'schedlab runs --out DIR' lists each cell's folder", several.join(", "))
         }
     };
-    write!(out, "{}", wrap("runs: ", &text))
+    write!(out, "{}", wrap("runs: ", &text))?;
+    stacks(c).map_or(Ok(()), |text| write!(out, "{}", wrap("      ", &text)))
 }
 
 /// The default store.

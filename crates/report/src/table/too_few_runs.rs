@@ -4,7 +4,7 @@
 use super::limit::ROWS;
 use super::notes;
 use crate::heading::place;
-use crate::text::{warnings_but, wrap};
+use crate::text::{stalled, warnings_but, wrap};
 use crate::{Exporter, groups};
 use schedlab_base::counted;
 use schedlab_compare::Comparison;
@@ -43,6 +43,7 @@ pub struct Short;
 
 impl Exporter for Short {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        stalled(c, out)?;
         if let Some(text) = note(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }

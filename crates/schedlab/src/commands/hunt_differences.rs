@@ -2,7 +2,7 @@
 
 use crate::output;
 use crate::progress::Bar;
-use schedlab_base::{CpuId, Error, ErrorKind, Ns, Result, TaskId, counted};
+use schedlab_base::{CpuId, Error, ErrorKind, Ns, Result, TaskId, counted, one_or};
 use schedlab_lab::hunt::{Budget, Difference, Differences, Sides, differences};
 use schedlab_trace::{Event, EventKind};
 use serde::Serialize;
@@ -63,7 +63,7 @@ pub(super) fn run(sides: &Sides, asked: &Asked<'_>, stop: &AtomicBool) -> Result
             "schedlab/first-differences/1",
             &serde_json::json!({
                 "kernel": sides.code.name, "seed": asked.seed, "workloads": found.drawn, "same": found.same,
-                "ordered": found.ordered, "interrupted": found.interrupted, "found": all,
+                "ordered": found.ordered, "late": found.late, "interrupted": found.interrupted, "found": all,
             }),
         )?;
     } else {
@@ -160,6 +160,14 @@ fn print(
         "{}: {same} the same to the end, {ordered} up to an instant at which the order of CPUs decides, {parted} differ",
         counted(found.drawn, "workload")
     )?;
+    if found.late > 0 {
+        let late = counted(found.late, "workload");
+        writeln!(
+            out,
+            "{late} took longer than a workload's share of the time, and {} not judged",
+            one_or(found.late, "is", "are")
+        )?;
+    }
     for one in all {
         writeln!(
             out,

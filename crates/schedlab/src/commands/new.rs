@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::names::{self, NameList};
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Result, each_once};
+use schedlab_base::{Backend, Error, Result, each_once};
 use schedlab_kernel::DEFAULT_PROFILE;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::experiment::draft::{self, Draft, Subject};
@@ -117,6 +117,12 @@ fn create(file: &str, args: &NewArgs) -> Result<()> {
         })
     })?;
     note_two_places(&draft.kernels);
+    if draft.backend() == Backend::Code {
+        output::note(
+            "--backend code runs the scheduler's own code on machines of any size, with gcc, flex and bison; guests of more \
+             than 16 CPUs (--backend vm) take hours",
+        );
+    }
     Ok(())
 }
 
@@ -174,8 +180,9 @@ fn drafted(file: &str, path: &Path, args: &NewArgs) -> Result<Draft> {
         })?)
     };
     let mut machines = once(&args.machine, MACHINE);
+    let mut cpus = 0;
     for machine in &mut machines {
-        Machine::load(machine)?;
+        cpus = cpus.max(Machine::load(machine)?.topology.nr_cpus());
         if machine.contains('/') || machine.ends_with(".toml") {
             *machine = seen_from(path, machine);
         }
@@ -193,7 +200,7 @@ fn drafted(file: &str, path: &Path, args: &NewArgs) -> Result<Draft> {
     let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
     let named =
         if file.chars().all(word) { file.clone() } else { format!("'{}'", file.replace('\'', "'\\''")) };
-    Ok(Draft { name: stem, file: named, subject, machines, kernels })
+    Ok(Draft { name: stem, file: named, subject, machines, kernels, cpus })
 }
 
 /// Each word once, or the default.

@@ -58,5 +58,5 @@ fn run(matches: &ArgMatches) -> Result<()> {
         host_cpus: common::cpus(),
     })?;
     plan::check_compares(&experiment, args.options.backend()?)?;
-    experiments::conduct(experiment, &args.options)
+    experiments::conduct_suite(experiment, &args.options)
 }

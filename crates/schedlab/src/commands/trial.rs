@@ -1,26 +1,27 @@
-//! `schedlab try`: a patch from mail to verdict. Builds the base and the patched kernel, runs a fixed set of loads in
-//! deterministic guests, and prints one page.
+//! `schedlab try`: a patch from mail to verdict. Builds the base and the patched kernel, runs a fixed set of loads
+//! under both, in deterministic guests or on their scheduler's own code, and prints one page.
 
 use crate::cli::Entry;
 use crate::code_options::CodeOptions;
 use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::outlets::{self, OutletOptions};
-use crate::{common, output};
+use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_compare::Comparison;
 use schedlab_compare::predicted::predicted;
-use schedlab_kernels::Setting;
+use schedlab_compare::trial::Reached;
+use schedlab_kernels::diff::ChangedLines;
+use schedlab_kernels::{Setting, cache};
 use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::levels::level_on;
-use schedlab_lab::trial::{self, Trial, Tried};
-use schedlab_lab::{Backend, Options, RunRequest, builds};
+use schedlab_lab::trial::{self, Chosen, Trial, Tried};
+use schedlab_lab::{Backend, Compared, Options, RunRequest, builds};
 use schedlab_machine::Machine;
 use schedlab_record::{Observe, Store};
 use schedlab_report::trial::{Page, page};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -47,8 +48,9 @@ struct TryArgs {
     #[arg(value_name = "PATCH", required = true)]
     patch: Vec<String>,
     /// The base: a series (6.1, 6.12, 7), a tarball, or a tree of your own, which is copied and not written to
-    #[arg(long, value_name = "SERIES|TREE|TARBALL", default_value = "6.1")]
-    source: String,
+    /// [default: the series at hand that the patch fits best; 6.1 for patches that ship, and where none is at hand]
+    #[arg(long, value_name = "SERIES|TREE|TARBALL")]
+    source: Option<String>,
     /// A fragment of configuration for both kernels, on top of the built-in one
     #[arg(long, value_name = "FRAGMENT")]
     config: Option<String>,
@@ -69,7 +71,8 @@ struct TryArgs {
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
     /// What may be used for more runs until each row is decided, loads nearest to a verdict first: a time for all runs
-    /// (10m), or a number of further runs [default: half as many as at the first look; none with --runs]
+    /// (10m), or a number of further runs [default: half as many as at the first look; none with --runs, and none on
+    /// machines of more than 64 CPUs]
     #[arg(long, value_name = "TIME|RUNS", value_parser = Budget::parse)]
     budget: Option<Budget>,
     /// Runs of each load, with --budget at the first look
@@ -95,23 +98,29 @@ struct TryArgs {
 }
 
 impl TryArgs {
-    fn budget(&self) -> Option<Budget> {
-        self.budget.or(if self.runs.is_none() { Some(trial::BUDGET) } else { None })
+    fn budget(&self, machines: &[String]) -> Result<Option<Budget>> {
+        let usual = || if self.runs.is_none() { trial::budget(machines) } else { Ok(None) };
+        self.budget.map_or_else(usual, |budget| Ok(Some(budget)))
     }
 }
 
 fn command() -> Command {
     TryArgs::augment_args(Command::new("try")).about(
-        "Try a patch: build it, run it against its base in guests, and report what changed and what it costs. Building runs \
-         code of the patch, as you, on this machine",
+        "Try a patch: build it, run it against its base, and report what changed and what it costs. '--backend code' needs \
+         neither QEMU nor root and takes any machine: it runs both kernels' scheduler on simulated machines. Building \
+         runs code of the patch, as you, on this machine",
     )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = TryArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     args.outlets.check()?;
-    let patches = builds::patches(&args.patch, &args.source, Path::new(""))?;
-    let trial = Trial::of(&args.source, &args.patch, patches, args.config.as_deref(), &args.feature)?;
+    let chosen = trial::choose(&args.patch, args.source.as_deref(), &cache::folder(None)?)?;
+    if let Some(why) = chosen.why.as_ref().filter(|_| !args.keep.quiet) {
+        output::note(why);
+    }
+    let Chosen { word: source, patches, changed, .. } = chosen;
+    let trial = Trial::of(&source, &args.patch, patches, args.config.as_deref(), &args.feature)?;
     for name in &args.machine {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
@@ -138,24 +147,25 @@ fn run(matches: &ArgMatches) -> Result<()> {
         guest: args.keep.guest.setup()?,
         level: (backend == Backend::Code).then_some(level),
         out: args.keep.out.clone(),
-        budget: args.budget(),
+        budget: args.budget(&machines)?,
         ..RunRequest::trial(backend)
     };
-    let made = common::compared(&request, experiment, args.keep.quiet)?;
+    let mut made = common::compared_so_far(&request, experiment, args.keep.quiet)?;
     if let Some(file) = &args.outlets.junit {
         outlets::junit(&made.comparison, args.gate.failing(), file)?;
     }
     if let Some(metric) = &args.outlets.print {
         outlets::print(&made.comparison, metric)?;
-        return judged(&args, &made.comparison);
+        return judged(&args, &mut made);
     }
     let options = trial.options(&made.plan);
     let costs = trial::costs(&made.records, &trial);
     let [base, patched] = trial.functions(&made.plan, &Store::create(&args.keep.out)?)?;
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
-    let source = made.comparison.cells.iter().find(|c| c.backend == backend).map(|c| c.kernel.clone());
-    let mut source = source.unwrap_or_else(|| args.source.clone());
+    let reached = reached(&args, &trial, &made, &changed)?;
+    let kernel = made.comparison.cells.iter().find(|c| c.backend == backend).map(|c| c.kernel.clone());
+    let mut source = kernel.unwrap_or(source);
     if backend == Backend::Code {
         source += &format!(" at level {}", level.word());
     }
@@ -169,9 +179,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
             costs: &costs,
             functions: &moved,
             predicted: &predicted,
+            reached: &reached,
         };
         output::json_as("schedlab/trial/1", &tried)?;
-        return judged(&args, &made.comparison);
+        return judged(&args, &mut made);
     }
     let brought: Vec<String> = options.iter().map(Setting::words).collect();
     let of = Page {
@@ -182,6 +193,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         costs: &costs,
         moved: &moved,
         predicted: &predicted,
+        reached: &reached,
         all: args.all,
     };
     output::result(|out| page(&of, out))?;
@@ -193,13 +205,30 @@ fn run(matches: &ArgMatches) -> Result<()> {
             made.found
         ));
     }
-    judged(&args, &made.comparison)
+    judged(&args, &mut made)
 }
 
-/// What was asked to be judged, after the result is shown.
-fn judged(args: &TryArgs, comparison: &Comparison) -> Result<()> {
-    if args.outlets.junit.is_some() {
-        gate::some_row("--junit", &[comparison])?;
+/// How often the patch's lines were reached. What stands in the way is a note: the page is as true without.
+fn reached(args: &TryArgs, trial: &Trial, made: &Compared, changed: &[ChangedLines]) -> Result<Vec<Reached>> {
+    if made.unfinished.is_some() {
+        return Ok(Vec::new());
     }
-    args.gate.check(comparison)
+    let jobs = args.jobs.unwrap_or_else(common::cpus) as usize;
+    let found = trial::reached(trial, &made.plan, changed, (jobs, interrupt::stop_flag()?));
+    Ok(found.unwrap_or_else(|e| {
+        output::note(&format!("whether the patch's lines were reached is not known: {e}"));
+        Vec::new()
+    }))
+}
+
+/// What was asked to be judged, after the result is shown. A load that stood still under the patch fails unasked.
+fn judged(args: &TryArgs, made: &mut Compared) -> Result<()> {
+    if let Some(unfinished) = made.unfinished.take() {
+        return Err(unfinished);
+    }
+    if args.outlets.junit.is_some() {
+        gate::some_row("--junit", &[&made.comparison])?;
+    }
+    args.gate.check(&made.comparison)?;
+    gate::none_stopped(&made.comparison)
 }

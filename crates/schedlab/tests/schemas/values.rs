@@ -5,7 +5,7 @@ use schedlab_compare::agreement::NotRun;
 use schedlab_compare::agreement::changes::{ChangeOutcome, ChangeResult, Changes, Moves, MustMove};
 use schedlab_compare::agreement::decisions::{Cause, DecisionRow, Decisions};
 use schedlab_compare::predicted::{Predicted, Predictions};
-use schedlab_compare::trial::{Cost, Moved};
+use schedlab_compare::trial::{Cost, Moved, Reached, Visits};
 use schedlab_kernels::diff::Added;
 use schedlab_kernels::fetch::Fetched;
 use schedlab_kernels::{SetBy, Setting};
@@ -48,7 +48,7 @@ fn first_differences() -> Value {
         "events_of_rules": ["an event"], "experiment": "hunt/difference-1.toml",
     });
     json!({
-        "kernel": "6.1", "seed": 1, "workloads": 8, "same": 3, "ordered": 2, "found": [difference],
+        "kernel": "6.1", "seed": 1, "workloads": 8, "same": 3, "ordered": 2, "late": 1, "found": [difference],
         "interrupted": false,
     })
 }
@@ -141,6 +141,12 @@ fn trial(form: &str, value: Option<&str>) -> Value {
     }];
     let functions =
         [Moved { function: "newidle_balance".to_owned(), calls: [1, 1], instructions: [700, 600] }];
+    let visits = Visits { machine: "smp-8".into(), workload: "pipe".into(), load: "pairs".into(), times: 9 };
+    let reached = Reached {
+        place: "kernel/sched/fair.c:9".into(),
+        functions: vec!["newidle_balance".into()],
+        visits: vec![visits],
+    };
     let tried = Tried {
         source: "6.1.192",
         features: &[Added { name: "NEW".to_owned(), on: false }],
@@ -150,6 +156,7 @@ fn trial(form: &str, value: Option<&str>) -> Value {
         costs: &costs,
         functions: &functions,
         predicted: &predictions(),
+        reached: &[reached],
     };
     named(form, &tried)
 }
