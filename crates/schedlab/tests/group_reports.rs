@@ -64,9 +64,17 @@ fn heavy_pods_starve_kernel_threads_and_services_by_the_weights() {
         let (heavy, equal) = (of(&records, "v7.3-2500"), of(&records, "v7.3-100"));
         let of = |record| (cpu_s(record, "kthread"), cpu_s(record, "service"));
         let (threads, services) = of(equal);
-        assert!((8.9..9.5).contains(&threads) && (7.4..8.3).contains(&services), "{backend}: {:?}", of(equal));
+        assert!(
+            (8.9..9.5).contains(&threads) && (7.4..8.3).contains(&services),
+            "{backend}: {:?}",
+            of(equal)
+        );
         let (threads, services) = of(heavy);
-        assert!((1.1..1.5).contains(&threads) && (0.45..0.65).contains(&services), "{backend}: {:?}", of(heavy));
+        assert!(
+            (1.1..1.5).contains(&threads) && (0.45..0.65).contains(&services),
+            "{backend}: {:?}",
+            of(heavy)
+        );
     }
     for (backend, records) in on_both("q01-kubepods-weight", "6.12", None) {
         let threads = |variant| cpu_s(of(&records, variant), "kthread");
@@ -91,8 +99,7 @@ fn the_time_of_a_throttled_queue_counts_with_tasks_only_since_6_6() {
     let mut found = Vec::new();
     for series in ["6.1", "6.12", "7.3"] {
         let by = on_both("throttled-empty", series, None);
-        let times: Vec<f64> =
-            by.iter().map(|(_, r)| counter_s(&r[0], "group./pod.throttled_time")).collect();
+        let times: Vec<f64> = by.iter().map(|(_, r)| counter_s(&r[0], "group./pod.throttled_time")).collect();
         let near = times.iter().all(|t| (t / times[0] - 1.0).abs() < 0.1);
         assert!(near, "{series}: {times:?} s by sim and code");
         found.push(times[0]);

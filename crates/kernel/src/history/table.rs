@@ -148,9 +148,15 @@ mechanisms! {
             without "A SCHED_IDLE task that wakes is credited as any other."
     }
     Eevdf {
+        reweight_keeps_time: [between("6.6", "6.13")], "reweight_eevdf()", Source("6.12.117 has it, 7.3.4 has it not for groups; it is commit eab03c23c2a1's, 6d71a9c61604 ends it; 6.6 and 6.13 are from memory"),
+            with "A change of weight moves vruntime and deadline around the queue's virtual time; a running group loses its protection."
+            without "A change of weight places the entity anew by its lag."
         custom_slices: [since("6.12")], "sched_setattr(), update_deadline()", Source("6.11 to 6.12.117"),
             with "A task can ask for a slice of its own."
             without "Every task has the base slice."
+        idle_by_level: [since("6.12")], "check_preempt_wakeup_fair()", Source("6.1.192 has it not, 6.12.117 has it; it is commit faa42d29419d's, of 6.12"),
+            with "At a wakeup the entities that share a queue are compared by idleness: a SCHED_IDLE task of a group gives way to tasks of the group only."
+            without "A SCHED_IDLE task gives way to every task that is not, whatever their groups are; then idle groups give way."
         yield_forfeits: [between("6.12", "6.13"), since("6.18")], "yield_task_fair()", Source("6.17 has it not, 6.12.117 and 7.0 have it; 6.12.0 is said to move the deadline alone, and 6.18 to be the first"),
             with "sched_yield moves an eligible task to its deadline; its next deadline is a slice later."
             without "sched_yield moves the task's deadline a slice on, and leaves the task where it is."
@@ -189,12 +195,6 @@ mechanisms! {
         bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A group may have a quota of CPU time in each period."
             without "Groups have shares only."
-        empty_keeps_weight: [since("6.12")], "update_cfs_group()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; it is commit 66951e4860d3's, of 6.13, and in 6.12 by backport"),
-            with "A group whose queue becomes empty keeps its weight while it is delayed or gone."
-            without "A group whose queue becomes empty gets the least weight, or what its load average gives."
-        moved_task_preempts: [since("7.1")], "sched_move_task()", Source("6.12.117 has it not, 7.3.4 has it; it is commit e34881c84c25's; 7.1 is its mail's"),
-            with "A queued task that moves to another group may preempt, and wakes an idle CPU, as one that has just come."
-            without "Only a running task that moves to another group has its CPU choose anew; a queued one waits for the next choice."
         bandwidth_expires in "bandwidth": [between("3.2", "5.4")], "expire_cfs_rq_runtime(), __return_cfs_rq_runtime()", Source("4.4, 4.15 and 4.19 have it, 5.4 has it not; 3.2 is from memory"),
             with "A slice of quota ends with the period in which it was taken: a CPU loses the rest, and does not give it back."
             without "A CPU keeps its rest of a slice of quota over the ends of periods, and gives it back at any time."
@@ -228,12 +228,21 @@ mechanisms! {
         empty_throttled_free in "bandwidth": [since("6.6")], "throttle_cfs_rq(), enqueue_entity(), record_throttle_clock()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; 6.6 is commit 79462e8c879a's"),
             with "The time of a throttled queue (`throttled_time`) counts from the first task that waits there."
             without "The time of a throttled queue counts whether tasks wait there or not."
+        empty_keeps_weight: [since("6.12")], "update_cfs_group()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; it is commit 66951e4860d3's, of 6.13, and in 6.12 by backport"),
+            with "A group whose queue becomes empty keeps its weight while it is delayed or gone."
+            without "A group whose queue becomes empty gets the least weight, or what its load average gives."
         bandwidth_of_tasks in "bandwidth": [since("6.18")], "throttle_cfs_rq_work(), task_throttle_setup_work()", Source("6.17 has it not, 7.0 has it; 6.18 is from memory"),
             with "A task of a group without quota runs on to its return to user mode, and is taken off there by itself; its group's entities are reweighed all the while."
             without "A group without quota is taken off its CPU as a whole, whatever its tasks are doing; its entities keep their weights meanwhile."
+        moved_task_preempts: [since("7.1")], "sched_move_task()", Source("6.12.117 has it not, 7.3.4 has it; it is commit e34881c84c25's; 7.1 is its mail's"),
+            with "A queued task that moves to another group may preempt, and wakes an idle CPU, as one that has just come."
+            without "Only a running task that moves to another group has its CPU choose anew; a queued one waits for the next choice."
         flat_pick in "eevdf": [since("7.3")], "pick_next_entity(), enqueue_hierarchy(), __calc_prop_weight()", Source("7.2.12 has it not, 7.3.4 has it"),
             with "Tasks of all groups compete on one timeline, each with its weight as its groups divide it; groups' entities are there for accounts."
             without "A pick goes down from the root, level by level, each with a timeline of its own."
+        requeue_ages_root in "flat-pick": [since("7.3")], "requeue_delayed_entity()", Source("7.2.12 has it not, 7.3.4 has it"),
+            with "The wakeup of a delayed task ages the root's load averages instead of its group's: its group counts as runnable while it slept."
+            without "The wakeup of a delayed task ages the load averages of its own queue."
         shares_by_concurrency in "shares-by-average": [since("7.3")], "calc_concur_shares(), tg_tasks()", Source("7.2.12 has it not, 7.3.4 has it"),
             with "A group's shares count once for each task that it can run at the same time: the whole part of its average number of runnable tasks, at least 1, and the number of CPUs at most."
             without "A group's shares count once, however many tasks it has."

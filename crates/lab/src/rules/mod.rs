@@ -5,8 +5,8 @@
 //! made as small as it can be ([`subject::shrink`]) and counted by what its smallest state has.
 //!
 //! Each function is a row of [`FUNCTIONS`]. Its states are those of a runqueue ([`queue`]), of a CPU whose tasks are in
-//! groups ([`tree`]) or of a whole machine ([`fleet`]); what these have in common is a [`subject`]. A process holds one image and one machine, so that each tree
-//! has processes of its own ([`child`]).
+//! groups ([`tree`]) or of a whole machine ([`fleet`]); what these have in common is a [`subject`]. A process holds one
+//! image and one machine, so that each tree has processes of its own ([`child`]).
 
 pub mod child;
 mod dice;

@@ -28,21 +28,28 @@ impl System<'_> {
 
     /// Brings the load averages of an entity and its queue up to this instant (`update_load_avg` with `UPDATE_TG`).
     pub(super) fn update_load(&mut self, entity: EntityId) {
-        self.age_load(entity, true);
+        self.age_load(entity, self.fair.entities[entity].cfs_rq, true);
     }
 
     /// The same without the queue's contribution to its group, which stays as it is (in profiles since 5.10).
     pub(super) fn update_load_here(&mut self, entity: EntityId) {
-        self.age_load(entity, false);
+        self.age_load(entity, self.fair.entities[entity].cfs_rq, false);
     }
 
-    fn age_load(&mut self, entity: EntityId, contributes: bool) {
+    /// The same as a delayed task is woken. 7.3.4 ages the root's averages instead of its group's, so that the group
+    /// has been runnable all the while.
+    pub(super) fn update_woken_load(&mut self, entity: EntityId) {
+        let own = self.fair.entities[entity].cfs_rq;
+        let queue = if self.fixed.history.requeue_ages_root { self.line(own) } else { own };
+        self.age_load(entity, queue, false);
+    }
+
+    /// Brings an entity and `queue`, its own or a flat timeline's, up to this instant.
+    fn age_load(&mut self, entity: EntityId, queue: CfsRqId, contributes: bool) {
         if !self.tracks_load() {
-            let queue = self.fair.entities[entity].cfs_rq;
             return self.contribute_weight(queue, false);
         }
         let e = &self.fair.entities[entity];
-        let queue = e.cfs_rq;
         let running = self.fair.queues[queue].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
         // A task is runnable or not; a group has as many runnable tasks as its queue.

@@ -21,7 +21,7 @@
 #define WOKEN 0
 #endif
 /* So far behind all others that it is not eligible. */
-#define FAR (1LL << 40)
+#define FAR (1LL << 33)
 
 static const int parents[IMG_TREE_GROUPS] = { -1, -1, 0, 0, 2 };
 /* Behind those of a state one for each group that is delayed, whose last task it was. */

@@ -123,10 +123,11 @@ pub struct After {
 
 impl After {
     /// What counts of it. `competes`: it is on a timeline when it is queued; `runs`: it was current; `deadlines`: its
-    /// class has some.
+    /// class has some; `debts`: a delayed one has kept its lag (7.1+).
     #[must_use]
-    pub fn that_counts(mut self, competes: bool, runs: bool, deadlines: bool) -> After {
+    pub fn that_counts(mut self, competes: bool, runs: bool, deadlines: bool, debts: bool) -> After {
         if !competes {
+            self.line_weight = 0;
             (self.vruntime, self.deadline, self.keeps, self.next, self.relative) = (0, 0, 0, false, false);
         }
         if !deadlines {
@@ -134,7 +135,7 @@ impl After {
         } else if !self.on_rq {
             // What it left with is its lag and, of a moved one, the distance to its deadline.
             (self.vruntime, self.deadline) = (0, if self.relative { self.deadline } else { 0 });
-        } else if !runs && !self.delayed {
+        } else if if self.delayed { !debts } else { !runs } {
             self.keeps = 0;
         }
         self

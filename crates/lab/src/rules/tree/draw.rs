@@ -10,7 +10,7 @@ use schedlab_world::decision::{
 };
 
 /// Fine weights for each weight.
-const FINE: u64 = 1024;
+pub const FINE: u64 = 1024;
 /// Shares of groups: of `cpu.weight` 1 to 10000, 100 above all.
 const SHARES: [u64; 8] = [10, 102, 512, 1024, 1024, 1024, 2048, 102_400];
 /// Shares of an idle group.
@@ -202,26 +202,24 @@ fn branch(dice: &mut Dice, facts: &Facts, has: Has, around: (i64, i64)) -> Asked
     }
 }
 
-/// Whether a CPU may be in this state: its delayed entities have had others beside them, and the question has its task.
+/// Whether a CPU may be in this state: its delayed entities have had others beside them, which are not groups that are
+/// delayed, and the question has its task.
 pub fn is_whole(s: &AskedTree, has: Has, question: TreeQuestion) -> bool {
-    let beside = |group: Option<usize>| {
+    let mut awake = s.clone();
+    awake.groups.iter_mut().for_each(|b| b.delayed = false);
+    let entities = |group: Option<usize>| {
         let tasks =
             s.tasks.iter().filter(|t| t.presence != Presence::Absent && (has.flat || t.group == group));
-        let groups = (0..s.groups.len()).filter(|g| !has.flat && TREE_GROUPS[*g] == group && s.is_queued(*g));
-        tasks.count() + groups.count()
+        let groups = |g: &usize| !has.flat && TREE_GROUPS[*g] == group && awake.is_queued(*g);
+        tasks.count() + (0..s.groups.len()).filter(groups).count()
     };
-    let delayed = |t: &AskedLeaf| t.presence == Presence::Delayed;
-    // A delayed group keeps nobody above it queued: others do.
-    let others = |g: usize| {
-        let mut without = s.clone();
-        without.groups.iter_mut().for_each(|b| b.delayed = false);
-        TREE_GROUPS[g].is_none_or(|above| without.is_queued(above))
-            && !without.is_queued(g)
-            && beside(TREE_GROUPS[g]) > 1
-    };
+    let delayed_task = |t: &AskedLeaf| t.presence != Presence::Delayed || entities(t.group) > 1;
+    let delayed_group =
+        |g: usize| !s.groups[g].delayed || !awake.is_queued(g) && entities(TREE_GROUPS[g]) > 0;
     let about = &s.tasks[s.about];
     let asked = match question {
-        TreeQuestion::Pick => s.tasks.iter().any(|t| t.presence != Presence::Absent),
+        // A queue that may become empty would be balanced.
+        TreeQuestion::Pick => s.tasks.iter().any(|t| t.presence == Presence::Queued),
         TreeQuestion::Wake => about.presence != Presence::Queued && s.current != Some(s.about),
         TreeQuestion::Sleep => about.presence == Presence::Queued,
         TreeQuestion::Preempt => {
@@ -229,9 +227,7 @@ pub fn is_whole(s: &AskedTree, has: Has, question: TreeQuestion) -> bool {
         }
         TreeQuestion::Tick => s.current == Some(s.about),
     };
-    asked
-        && s.tasks.iter().filter(|t| delayed(t)).all(|t| beside(t.group) > 1)
-        && (0..s.groups.len()).filter(|g| s.groups[*g].delayed).all(others)
+    asked && s.tasks.iter().all(delayed_task) && (0..s.groups.len()).all(delayed_group)
 }
 
 #[cfg(test)]

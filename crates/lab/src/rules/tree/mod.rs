@@ -26,12 +26,12 @@ pub struct Tree<'a> {
 impl Tree<'_> {
     /// What counts of an answer.
     fn that_counts(&self, s: &AskedTree, mut a: TreeAnswer) -> TreeAnswer {
-        let deadlines = self.facts.deadlines;
+        let (deadlines, debts) = (self.facts.deadlines, self.has.debts);
         for (i, after) in a.tasks.iter_mut().enumerate() {
-            *after = after.that_counts(true, s.current == Some(i), deadlines);
+            *after = after.that_counts(true, s.current == Some(i), deadlines, debts);
         }
         for (g, after) in a.groups.iter_mut().enumerate() {
-            *after = after.that_counts(!self.has.flat, s.runs_below(g), deadlines);
+            *after = after.that_counts(!self.has.flat, s.runs_below(g), deadlines, debts);
         }
         if self.question != TreeQuestion::Pick {
             a.picked = None;
@@ -57,6 +57,10 @@ impl Subject for Tree<'_> {
     }
     fn simpler(&self, s: &AskedTree) -> Vec<AskedTree> {
         let mut all = shrink::simpler(s, self.question);
+        for t in all.iter_mut().flat_map(|s| &mut s.tasks).filter(|t| t.group.is_none()) {
+            t.line_weight = self.facts.weight(&t.entity) * draw::FINE;
+        }
+        all.retain(|next| next != s);
         all.retain(|s| draw::is_whole(s, self.has, self.question));
         all
     }

@@ -317,13 +317,12 @@ impl System<'_> {
         let Some((c, w)) = matching else { return false };
         let queue = self.line(self.fair.entities[w].cfs_rq);
         // On a flat timeline only the tasks' own policies count.
-        if let Some(preempts) = self.by_idleness(c, w).filter(|_| !self.is_flat()) {
-            if preempts {
-                self.end_protection(c);
-            }
-            return preempts;
-        }
-        match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
+        let by_level = self.fixed.history.idle_by_level && !self.is_flat();
+        let (c_is_idle, w_is_idle) = match by_level {
+            true => (self.is_idle_entity(c), self.is_idle_entity(w)),
+            false => (cp == Policy::Idle, wp == Policy::Idle),
+        };
+        match preempt::by_policy(c_is_idle, w_is_idle, wp, self.fixed.kernel.features) {
             ByPolicy::Preempt => {
                 self.end_protection(c);
                 return true;
@@ -342,6 +341,9 @@ impl System<'_> {
                 return false;
             }
             ByPolicy::Pick => {}
+        }
+        if let Some(preempts) = self.by_idleness(c, w).filter(|_| !by_level && !self.is_flat()) {
+            return preempts;
         }
         Eevdf::update_curr(self, queue);
         let short = self.has(Feature::PreemptShort)

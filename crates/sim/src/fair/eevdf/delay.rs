@@ -39,7 +39,11 @@ impl System<'_> {
         while let Some(at) = level {
             if leaves {
                 let left = self.eevdf_dequeue_entity(at, how);
-                leaves = left && self.fair.queues[self.fair.entities[at].cfs_rq].nr_running == 0;
+                let queue = self.fair.entities[at].cfs_rq;
+                leaves = left && self.fair.queues[queue].nr_running == 0;
+                if left && !leaves && first == LeaveReason::Delayed && !self.is_below_throttled(queue) {
+                    Eevdf::note_group_stays(self, queue);
+                }
                 how = LeaveReason::Sleeps;
             } else {
                 self.update_load(at);
@@ -138,7 +142,7 @@ impl System<'_> {
                 self.line_up(entity);
             }
         }
-        self.update_load_here(entity);
+        self.update_woken_load(entity);
         self.fair.entities[entity].delayed = false;
     }
 }

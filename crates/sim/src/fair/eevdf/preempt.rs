@@ -1,11 +1,11 @@
-//! The decision by policies at a wakeup, before the pick (`check_preempt_wakeup_fair`).
+//! The decision by policies and idle groups at a wakeup, before the pick (`check_preempt_wakeup_fair`).
 
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
 /// The judgement of a wakeup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByPolicy {
-    /// Preempt, and end the running task's protection: the running task is SCHED_IDLE, the wakee is not.
+    /// Preempt, and end the running entity's protection: the running one is idle, the wakee is not.
     Preempt,
     /// Never preempt.
     Refuse,
@@ -13,15 +13,16 @@ pub enum ByPolicy {
     Pick,
 }
 
-/// Policies and the WAKEUP_PREEMPTION switch. A SCHED_BATCH or SCHED_IDLE wakee preempts no task, except that a
-/// SCHED_BATCH one preempts a SCHED_IDLE task.
-pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet) -> ByPolicy {
+/// Idleness, the wakee's policy and the WAKEUP_PREEMPTION switch. A SCHED_BATCH or SCHED_IDLE wakee preempts nobody,
+/// except that a SCHED_BATCH one preempts what is idle.
+pub fn by_policy(curr_is_idle: bool, wakee_is_idle: bool, wakee: Policy, features: FeatureSet) -> ByPolicy {
     if !features.has(Feature::WakeupPreemption) {
         return ByPolicy::Refuse;
     }
-    match (curr == Policy::Idle, wakee == Policy::Idle) {
+    match (curr_is_idle, wakee_is_idle) {
         (true, false) => ByPolicy::Preempt,
-        (false, false) if wakee == Policy::Other => ByPolicy::Pick,
+        (false, true) => ByPolicy::Refuse,
+        _ if wakee == Policy::Other => ByPolicy::Pick,
         _ => ByPolicy::Refuse,
     }
 }
@@ -49,16 +50,19 @@ mod tests {
     #[test]
     fn only_normal_wakees_compete() {
         let f = FeatureSet::defaults(Version::new(6, 12));
+        let of =
+            |curr: Policy, wakee: Policy| by_policy(curr == Policy::Idle, wakee == Policy::Idle, wakee, f);
         let (other, batch, idle) = (Policy::Other, Policy::Batch, Policy::Idle);
-        assert_eq!(by_policy(other, other, f), ByPolicy::Pick);
-        assert_eq!(by_policy(batch, other, f), ByPolicy::Pick, "a batch hog is no safer");
-        assert_eq!(by_policy(other, batch, f), ByPolicy::Refuse);
-        assert_eq!(by_policy(other, idle, f), ByPolicy::Refuse);
-        assert_eq!(by_policy(idle, idle, f), ByPolicy::Refuse);
-        assert_eq!(by_policy(idle, batch, f), ByPolicy::Preempt);
+        assert_eq!(of(other, other), ByPolicy::Pick);
+        assert_eq!(of(batch, other), ByPolicy::Pick, "a batch hog is no safer");
+        assert_eq!(of(other, batch), ByPolicy::Refuse);
+        assert_eq!(of(other, idle), ByPolicy::Refuse);
+        assert_eq!(of(idle, idle), ByPolicy::Refuse);
+        assert_eq!(of(idle, batch), ByPolicy::Preempt);
+        assert_eq!(by_policy(true, true, other, f), ByPolicy::Pick, "both are tasks of idle groups");
         let mut off = f;
         off.switch(Feature::WakeupPreemption, false);
-        assert_eq!(by_policy(idle, other, off), ByPolicy::Refuse, "since 6.6 the switch comes first");
+        assert_eq!(by_policy(true, false, other, off), ByPolicy::Refuse, "since 6.6 the switch comes first");
     }
 
     #[test]

@@ -237,6 +237,9 @@ impl System<'_> {
             return;
         }
         let (on_rq, queue) = (self.fair.entities[entity].on_rq, self.fair.entities[entity].cfs_rq);
+        if on_rq && self.fixed.history.reweight_keeps_time {
+            return self.reweight_around(entity, fine);
+        }
         if on_rq {
             let (lag, time) = (self.lag_of(entity), self.average(queue).time());
             let (e, q) = (&mut self.fair.entities[entity], &mut self.fair.queues[queue]);
@@ -258,6 +261,26 @@ impl System<'_> {
         }
     }
 
+    /// The weight changes around the queue's virtual time, which stays: lag and deadline keep their length in real time
+    /// (`reweight_eevdf`). A running group loses its protection, which ends with the deadline that it had.
+    fn reweight_around(&mut self, entity: EntityId, fine: u64) {
+        let queue = self.fair.entities[entity].cfs_rq;
+        let (lag, time) = (self.lag_of(entity), self.average(queue).time());
+        let (e, q) = (&mut self.fair.entities[entity], &mut self.fair.queues[queue]);
+        if q.curr != Some(entity) {
+            q.timeline.remove(entity, e.deadline);
+        }
+        q.timeline.rebase(time);
+        let scaled = |virt: i64| (i128::from(virt) * i128::from(e.fine_weight) / i128::from(fine)) as i64;
+        let deadline = time + scaled(e.deadline - time);
+        if e.vruntime != time {
+            e.vruntime = time - scaled(lag);
+        }
+        let protected = e.vruntime < e.vprot && deadline == e.deadline;
+        e.vprot = if protected { deadline } else { e.vruntime };
+        e.deadline = deadline;
+    }
+
     /// Steps back in, at those distances. Before 7.0 the running entity is protected as if it had just been picked.
     pub(super) fn step_in(&mut self, entity: EntityId, was_on_rq: bool) {
         if self.is_divided(entity) || self.only_accounts(entity) {
@@ -267,6 +290,17 @@ impl System<'_> {
             return;
         }
         if !was_on_rq {
+            return;
+        }
+        if self.fixed.history.reweight_keeps_time {
+            let e = &self.fair.entities[entity];
+            if e.task.is_some() {
+                // It is put back and set anew.
+                self.fair.entities[entity].vprot = protect::until(self.protection(entity));
+            }
+            if self.fair.queues[self.fair.entities[entity].cfs_rq].curr != Some(entity) {
+                self.line_up(entity);
+            }
             return;
         }
         self.place(entity, false);

@@ -29,6 +29,8 @@ pub struct Has {
     pub idle_groups: bool,
     /// Tasks of all groups compete on one timeline.
     pub flat: bool,
+    /// A delayed entity keeps the lag with which it fell asleep.
+    pub debts: bool,
 }
 
 /// What states of a kernel have.
@@ -38,6 +40,7 @@ pub fn has(kernel: &Kernel) -> Has {
         delayed: history.eevdf && kernel.features.has(schedlab_kernel::Feature::DelayDequeue),
         idle_groups: history.idle_groups,
         flat: history.flat_pick,
+        debts: history.debt_shrinks,
     }
 }
 
