@@ -9,6 +9,7 @@ mod code_bisect;
 mod code_hunt;
 mod code_levels;
 mod code_rules;
+mod code_wrong;
 mod commands;
 mod common;
 mod external;
