@@ -39,7 +39,8 @@ fn warns(patch: &str, words: &[&str]) {
 
 #[test]
 fn a_task_that_is_not_enqueued_is_lost_with_its_name_time_and_last_event() {
-    let words = ["has lost task 'receiver-", "at ", "no queue has it", "ttwu_do_wakeup", "sched_wakeup on CPU "];
+    let words =
+        ["has lost task 'receiver-", "at ", "no queue has it", "ttwu_do_wakeup", "sched_wakeup on CPU "];
     ends(include_str!("cases/files/hostile-lose.patch"), &words);
 }
 
@@ -57,7 +58,10 @@ fn an_unlock_too_many_is_named_where_the_lock_is_taken_next() {
 
 #[test]
 fn a_call_of_nothing_names_its_caller() {
-    let words = ["calls 0x0, where no function is (from update_curr at kernel/sched/fair.c:", "\n    enqueue_entity at "];
+    let words = [
+        "calls 0x0, where no function is (from update_curr at kernel/sched/fair.c:",
+        "\n    enqueue_entity at ",
+    ];
     ends(include_str!("cases/files/hostile-nullcall.patch"), &words);
 }
 
@@ -75,7 +79,8 @@ fn a_silent_tracepoint_is_a_warning_and_the_image_is_of_no_processor() {
 #[test]
 fn changes_and_files_of_the_part_for_code_are_checked_at_their_places() {
     let lab = Lab::new();
-    let head = "name = \"k\"\nmachine = \"smp-2\"\nruns = 1\n[workload]\nname = \"pipe\"\nloops = 10\n[[variant]]\n";
+    let head =
+        "name = \"k\"\nmachine = \"smp-2\"\nruns = 1\n[workload]\nname = \"pipe\"\nloops = 10\n[[variant]]\n";
     let refused = |text: &str, words: &[&str]| {
         lab.write("k.toml", &format!("{head}{text}"));
         let (_, said) = lab.run(&["run", "k.toml", "--backend", "code"], 2);
