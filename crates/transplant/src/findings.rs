@@ -3,8 +3,8 @@
 //!
 //! The image notes most of it (`shim/image/audit.c`): what one task shows at its own event, and what a look at all
 //! tasks and queues finds each [`EVERY_NS`] and at the end. Where CPUs are woven such a look may come in the middle of
-//! a verb, so that only what two looks find unchanged counts. The events themselves must fit: who runs was woken, and is
-//! where it was last said to be. A task that is lost ends the run, as does a CPU that runs another task than
+//! a verb, so that only what two looks find unchanged counts. The events themselves must fit: who runs was woken, and
+//! is where it was last said to be. A task that is lost ends the run, as does a CPU that runs another task than
 //! `sched_switch` has said; the rest are warnings of the run, one of each kind with its first case.
 //!
 //! Invariant: a look changes nothing that a run computes.
