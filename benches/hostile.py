@@ -4,8 +4,8 @@
 A mutant drops or doubles one call of kernel/sched (an enqueue, a dequeue, a wakeup, a lock, a pick, a tracepoint), one
 time in N. All mutants of a seed are in one patch, and the sysctl sched_hostile says which one is on, so that one image
 serves all. A mutant is *noticed* by an error or a warning of its run, *shown* where wakeups, switches or CPU time differ
-from those of the tree itself by more than LIMIT, *slight* where they differ by less, and *equal* where nothing differs
-(its call was not reached, or does nothing here). Exit code 1: a run ended otherwise than with a result or an error.
+from those of the tree itself by more than LIMIT, *slight* where they differ by less, *equal* where nothing differs, and
+*unreached* where the loads make no such call. Exit code 1: a run ended otherwise than with a result or an error.
 
 usage: benches/hostile.py TREE FOLDER [-n MUTANTS] [-s SEED] [-k KERNEL] [-f FIRST]
   TREE    an unpatched tree of KERNEL (6.1)      FOLDER  for the patch, the experiments and the result (result.tsv)
@@ -34,6 +34,10 @@ set_tsk_need_resched clear_tsk_need_resched finish_task prepare_task balance_cal
 trigger_load_balance attach_tasks""".split()
 TIMES = [2, 7, 50, 300, 1000]
 LIMIT = 0.02
+# Mutants in the patch for each that is asked for: of many the loads never make the call.
+SPARE = 4
+# Added to the sysctl: the mutant says that it was reached, and does nothing.
+PROBE = 100000
 SHOWN = ["wakeups", "switches.voluntary", "switches.involuntary", "cpu_time", "migrations"]
 
 SYSCTL = """#include <linux/init.h>
@@ -73,7 +77,7 @@ workload = "hackbench"
 [[load]]
 workload = "schbench"
 [[load]]
-workload = "classes"
+workload = "classes.json"
 [[variant]]
 name = "m"
 kernel = "%s"
@@ -96,7 +100,7 @@ def sites(tree):
         text = open(path, encoding="utf-8", errors="surrogateescape").read().split("\n")
         around = ""
         for number, line in enumerate(text):
-            head = re.match(r"^[A-Za-z_].*?(\w+)\(", line)
+            head = re.match(r"^[A-Za-z_].*?\b(\w+)\(", line)
             if head and not line.rstrip().endswith(";"):
                 around = head.group(1)
             call = re.match(r"^(\t+)(\w+)\((.*)\);$", line)
@@ -107,7 +111,8 @@ def sites(tree):
 
 def mutant(number, how, times, call):
     gate = f"extern unsigned int sysctl_sched_hostile; static unsigned int hostile_n; " \
-           f"int hostile = sysctl_sched_hostile == {number} && ++hostile_n % {times} == 0;"
+           f"int hostile = sysctl_sched_hostile % {PROBE} == {number} && ++hostile_n % {times} == 0; " \
+           f"if (hostile && sysctl_sched_hostile >= {PROBE}) {{ hostile = 0; pr_err(\"reached\\n\"); }}"
     if how == "dropped":
         return f"{{ {gate} if (!hostile) {call} }}"
     return f"{{ {gate} {call} if (hostile) {call} }}"
@@ -199,7 +204,7 @@ def main():
     draw = random.Random(asked.s)
     found = sites(asked.tree)
     every = [(*site, how, times) for site in found for how in ("dropped", "doubled") for times in TIMES]
-    chosen = draw.sample(every, min(asked.n, len(every)))
+    chosen = draw.sample(every, min(SPARE * asked.n, len(every)))
     open(f"{asked.folder}/hostile.patch", "w", errors="surrogateescape").write(patch_of(asked.tree, chosen))
     json.dump(CLASSES, open(f"{asked.folder}/classes.json", "w"))
     code, out, said = run(asked.folder, schedlab, asked.k, 0)
@@ -207,10 +212,16 @@ def main():
         sys.exit(f"the tree itself: {said}")
     base, counts = figures(json.loads(out)), {}
     with open(f"{asked.folder}/result.tsv", "a" if asked.f > 1 else "w") as table:
+        idle = set()
         for number, (file, line, around, _, call, how, times) in enumerate(chosen, 1):
-            if number < asked.f:
+            done = sum(count for kind, count in counts.items() if kind != "unreached")
+            if number < asked.f or (file, line) in idle or done >= asked.n:
                 continue
             kind, words = judge(*run(asked.folder, schedlab, asked.k, number), base)
+            if kind == "equal" and "reached" not in (run(asked.folder, schedlab, asked.k, PROBE + number)[1] or ""):
+                kind = "unreached"
+                # A call that is not made seven times is not made often.
+                idle |= {(file, line)} if times <= 7 else set()
             counts[kind] = counts.get(kind, 0) + 1
             row = f"{number}\t{kind}\t{how} 1 in {times}\t{file}:{line + 1} {around}: {call}\t{words}"
             print(row, file=table, flush=True)

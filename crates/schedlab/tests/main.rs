@@ -10,6 +10,7 @@ mod code_hunt;
 mod code_levels;
 mod code_rules;
 mod code_try;
+mod code_wrong;
 mod commands;
 mod common;
 mod external;

@@ -136,8 +136,12 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
 
 /// Reports and ends the process.
 pub(crate) fn end(reason: &str, calls: &[String]) -> ! {
-    // What a header has is in many functions; the one around it says more.
-    let caller = calls.iter().find(|call| !call.contains(".h:")).or(calls.first());
+    // What a header, a lock or a shim has is in many functions; the one around it says more.
+    let is_common = |call: &str| {
+        let places = [".h:", " at kernel/locking/", " at arch/sim/"];
+        call.starts_with("raw_spin_") || places.iter().any(|of| call.contains(of))
+    };
+    let caller = calls.iter().find(|call| !is_common(call)).or(calls.first());
     let from = caller.filter(|_| !reason.starts_with(PLACED));
     eprintln!("image: {reason}{}", from.map_or(String::new(), |call| format!(" (from {call})")));
     calls.iter().take(DEPTH).for_each(|call| eprintln!("    {call}"));

@@ -2,9 +2,9 @@
 //! wakeup without effect, a CPU that goes idle beside queued tasks, a tracepoint that is silent.
 //!
 //! The image notes most of it (`shim/image/audit.c`): what one task shows at its own event, and what a look at all
-//! tasks and queues finds each [`EVERY_NS`] and at the end. Where CPUs are woven such a look may come in the middle of a
-//! verb, so that only what two looks find unchanged counts. The events themselves must fit: who runs was woken, and is
-//! where it was last said to be. A task that is lost ends the run, as does a CPU that runs another task than
+//! tasks and queues finds each [`EVERY_NS`] and at the end. Where CPUs are woven such a look may come in the middle of
+//! a verb, so that only what two looks find unchanged counts. The events themselves must fit: who runs was woken, and
+//! is where it was last said to be. A task that is lost ends the run, as does a CPU that runs another task than
 //! `sched_switch` has said; the rest are warnings of the run, one of each kind with its first case.
 //!
 //! Invariant: a look changes nothing that a run computes.
@@ -24,6 +24,7 @@ pub const EVERY_NS: u64 = 1_000_000_000;
 const NO_WAKEUP: u16 = 101;
 const NO_WAKING: u16 = 102;
 const NO_MIGRATION: u16 = 103;
+const SECOND_WAKING: u16 = 104;
 
 /// The first case of a kind in words, and how many there were.
 struct Cases {
@@ -204,6 +205,15 @@ impl Board<'_> {
         }
     }
 
+    /// `sched_waking`.
+    pub fn waking(&mut self, task: TaskId, event: LastEvent) {
+        self.happened(task, event);
+        let is_second =
+            self.tasks.get_mut(task.index()).is_some_and(|own| std::mem::replace(&mut own.waking, true));
+        if is_second {
+            self.silent(SECOND_WAKING, task, event);
+        }
+    }
     /// An event of a task.
     pub fn happened(&mut self, task: TaskId, event: LastEvent) {
         if let Some(own) = self.tasks.get_mut(task.index()) {
@@ -244,7 +254,7 @@ impl Board<'_> {
             self.silent(NO_MIGRATION, task, event);
         }
     }
-    /// A tracepoint that should have been there was not.
+    /// A tracepoint that should have been there was not, or was there twice.
     fn silent(&mut self, kind: u16, task: TaskId, event: LastEvent) {
         if self.findings.cases.contains_key(&kind) {
             return self.findings.add(kind, String::new);
@@ -259,6 +269,11 @@ impl Board<'_> {
             NO_WAKING => format!(
                 "{when} '{name}' is woken on CPU {cpu} (sched_wakeup), and no sched_waking came before"
             ),
+            SECOND_WAKING => {
+                format!(
+                    "{when} '{name}' is woken a second time (sched_waking), and no sched_wakeup came between"
+                )
+            }
             _ => format!(
                 "{when} '{name}' runs on CPU {cpu}, and no sched_migrate_task has said that it came there"
             ),

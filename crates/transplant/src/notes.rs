@@ -66,10 +66,7 @@ impl Board<'_> {
             kind::SWITCH => self.switched(on, at, note),
             kind::WAKING => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
-                self.happened(task, LastEvent { at, cpu: by, name: "sched_waking" });
-                if let Some(own) = self.tasks.get_mut(task.index()) {
-                    own.waking = true;
-                }
+                self.waking(task, LastEvent { at, cpu: by, name: "sched_waking" });
                 let waker = if note.flags & 1 == 0 { self.any_task(note.other) } else { None };
                 self.accounts.wakeups += 1;
                 self.emit_at(at, by, EventKind::Waking { task, waker })

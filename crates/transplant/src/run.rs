@@ -470,9 +470,10 @@ fn settle_accounts(board: &mut Board<'_>) {
         }
         let now = board.now;
         let c = &mut board.cpus[cpu];
-        let stayed_ns = now - std::mem::replace(&mut c.since, now);
+        // The last event of a woven verb may be later than this instant: what lies beyond is taken back.
+        let stayed_ns = now.wrapping_sub(std::mem::replace(&mut c.since, now));
         if c.current != Current::Idle {
-            c.busy_ns += stayed_ns;
+            c.busy_ns = c.busy_ns.wrapping_add(stayed_ns);
         }
     }
 }

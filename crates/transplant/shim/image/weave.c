@@ -137,6 +137,8 @@ void img_leave(u64 wait_ps)
 		return;
 	mine->context = img_context;
 	mine->irqs = img_irqs;
+	/* The next verb is another CPU's. */
+	img_irqs = 1;
 	img_missing_keep(&mine->missing);
 	mine->left = true;
 	nr_left++;

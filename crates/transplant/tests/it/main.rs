@@ -9,4 +9,5 @@ mod configs;
 mod drive;
 mod engine;
 mod faults;
+mod features;
 mod patches;
