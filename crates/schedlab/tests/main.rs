@@ -26,6 +26,7 @@ mod migration_cost;
 mod new;
 mod past_faults;
 mod profile;
+mod reading;
 mod reasons;
 mod record;
 mod recordings;
