@@ -1,5 +1,5 @@
-//! What people have, read through the binary: right, or refused with the remedy. The files of `cases/files` were written
-//! for this; what the tools themselves printed is in crates `compare`, `import` and `lab`.
+//! What people have, read through the binary: right, or refused with the remedy. The files of `cases/files` were
+//! written for this; what the tools themselves printed is in crates `compare`, `import` and `lab`.
 
 use crate::common::Lab;
 

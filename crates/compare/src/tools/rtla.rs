@@ -271,7 +271,7 @@ mod tests {
 
     const TOP: &str = "\u{1b}[2;37;40m                                     Timer Latency           \u{1b}[0;0;0m\n\
         \x20 0 00:00:04   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)\n\
-        \u{1b}[2;30;47mCPU COUNT      |      cur       min       avg       max |      cur       min       avg       max\u{1b}[0;0;0m\n\
+        \u{1b}[2;30;47mCPU COUNT      |      cur       min       avg       max |  cur  min  avg  max\u{1b}[0;0;0m\n\
         \x20 0 #300       |        1         2         4        30 |       10         6        10        31\n\
         \x20 1 #100       |        1         1         8        12 |        -         -         -         -\n\
         ---------------|----------------------------------------|---------------------------------------\n\

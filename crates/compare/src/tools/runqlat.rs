@@ -209,7 +209,8 @@ mod tests {
     #[test]
     fn lines_of_runqslower_are_counted() {
         let text = "Tracing run queue latency higher than 10000 us\nTIME     COMM             TID           LAT(us) PREV COMM        PREV TID\n\
-            04:16:32 a b 2            12924           12739 swapper/1        0\n04:16:33 c1               7               20001 x 3              9\n";
+            04:16:32 a b 2            12924           12739 swapper/1        0\n\
+            04:16:33 c1               7               20001 x 3              9\n";
         let all = (RUNQSLOWER.read)(text).unwrap();
         assert_eq!(all[0].load.as_deref(), Some("beyond 10000 us"));
         assert_eq!((all[0].values["slow"], all[0].values["delay.max"]), (2.0, 20_001e3));

@@ -3,7 +3,8 @@
 //!
 //! Events and fields have the names of LTTng's kernel tracer. Which thread woke another is the one that runs on that
 //! CPU, by its switches, as in the folder that the text was made from. Times are of the day, seconds
-//! (`--clock-seconds`) or with a date (`--clock-date`); a time of the day that goes back by half a day is the next day's.
+//! (`--clock-seconds`) or with a date (`--clock-date`); a time of the day that goes back by half a day is the next
+//! day's.
 
 use crate::ctf::content::{Content, EventFields};
 use crate::sched_record::{MAX_CPUS, TRACEPOINTS};

@@ -1,6 +1,6 @@
-//! Texts that tools made of one and the same trace tell the same. `options-*.txt` are 60 records of a guest of 7.3 in the
-//! three forms of tracefs; `report-*.txt` are of trace-cmd 3.3.1, made of one file; `babeltrace.txt` is of babeltrace2
-//! 2.0.4, made of that file's CTF.
+//! Texts that tools made of one and the same trace tell the same. `options-*.txt` are 60 records of a guest of 7.3 in
+//! the three forms of tracefs; `report-*.txt` are of trace-cmd 3.3.1, made of one file; `babeltrace.txt` is of
+//! babeltrace2 2.0.4, made of that file's CTF.
 
 use crate::made::found;
 use schedlab_import::Form;

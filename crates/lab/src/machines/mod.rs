@@ -172,7 +172,10 @@ fn capacity(places: &[CpuUnits], of: &BTreeMap<u64, u64>) -> Result<Vec<u32>> {
         return Ok(Vec::new());
     }
     let one = |p: &CpuUnits| {
-        let lacks = || Error::input(format!("CPU {} has no capacity, and others have one", p.cpu));
+        let lacks = || {
+            Error::input(format!("CPU {} has no capacity, and others have one", p.cpu))
+                .help("take a copy of /sys/devices/system, or leave out the kinds of CPUs (<cpukind>)")
+        };
         of.get(&p.cpu).map(|c| u32::try_from(*c).unwrap_or(u32::MAX)).ok_or_else(lacks)
     };
     let all = places.iter().map(one).collect::<Result<Vec<u32>>>()?;

@@ -1,7 +1,7 @@
 //! Plain text: what `lscpu`, `lscpu -e`, `lscpu -p` and `numactl -H` print, one behind the other or alone.
 //!
-//! `numactl -H` has nodes and distances and no cores or caches. So it does for nothing by itself, and gives the distances
-//! to the output of lscpu before or behind it.
+//! `numactl -H` has nodes and distances and no cores or caches. So it does for nothing by itself, and gives the
+//! distances to the output of lscpu before or behind it.
 
 use super::{Read, lscpu};
 use schedlab_base::{Error, Result};
@@ -203,7 +203,8 @@ mod tests {
     #[test]
     fn the_summary_in_plain_text_is_that_of_json() {
         let text = "Architecture:            x86_64\nCPU(s):                  8\n  On-line CPU(s) list:   0-7\n\
-            Model name:              A CPU: fast\nThread(s) per core:      2\nCore(s) per socket:      2\nSocket(s):               2\n\
+            Model name:              A CPU: fast\nThread(s) per core:      2\nCore(s) per socket:      2\n\
+            Socket(s):               2\n\
             L3 cache:                64 MiB (2 instances)\nNUMA node(s):            2\n\
             NUMA node0 CPU(s):       0,1,4,5\nNUMA node1 CPU(s):       2,3,6,7\n";
         let m = imported("a.txt", text).unwrap();
