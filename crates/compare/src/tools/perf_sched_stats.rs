@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn the_summary_is_read_and_of_a_diff_both_sides() {
         let one = "Time elapsed (in jiffies)          :        1443\nCPU: <ALL CPUS SUMMARY>\nDESC  COUNT  PCT_CHANGE\n\
-            sched_count    :        1225\nrun_delay      : 31735775736  (   591.40% )\nCPU: <ALL CPUS SUMMARY> | DOMAIN: MC\n\
+            sched_count    :        1225\nrun_delay      : 31735775736  (   591.40% )\n\
+            CPU: <ALL CPUS SUMMARY> | DOMAIN: MC\n\
             ------ <Category busy> -----\nbusy_lb_count  :          69  $       20.91 $\n*busy_lb_avg_pulled :  2.53\nCPU: 0\nsched_count : 7\n";
         let all = read(one).unwrap();
         let v = &all[0].values;
