@@ -9,6 +9,8 @@ pub enum Form {
     Ftrace,
     /// Text of `perf script`.
     PerfScript,
+    /// Text of babeltrace.
+    Babeltrace,
     /// trace-cmd's own file.
     TraceDat,
     /// perf's own file.
@@ -20,14 +22,22 @@ pub enum Form {
 }
 
 impl Form {
-    pub const ALL: [Form; 6] =
-        [Form::Ftrace, Form::PerfScript, Form::TraceDat, Form::PerfData, Form::Perfetto, Form::Ctf];
+    pub const ALL: [Form; 7] = [
+        Form::Ftrace,
+        Form::PerfScript,
+        Form::Babeltrace,
+        Form::TraceDat,
+        Form::PerfData,
+        Form::Perfetto,
+        Form::Ctf,
+    ];
 
     /// Its word on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Form::Ftrace => "ftrace",
             Form::PerfScript => "perf-script",
+            Form::Babeltrace => "babeltrace",
             Form::TraceDat => "trace-dat",
             Form::PerfData => "perf-data",
             Form::Perfetto => "perfetto",
@@ -66,6 +76,7 @@ impl Form {
             [0xc1, 0x1f, 0xfc, 0xc1, ..] => Ok(Form::Ctf),
             _ if is_perfetto(begin) => Ok(Form::Perfetto),
             _ if begin.contains(&0) => Err(unknown()),
+            _ if by_babeltrace(begin) => Ok(Form::Babeltrace),
             _ if by_perf(begin) => Ok(Form::PerfScript),
             _ => Ok(Form::Ftrace),
         }
@@ -76,8 +87,9 @@ impl Form {
 pub(crate) fn unknown() -> Error {
     Error::input("the file is not a recording that is known")
         .help(
-        "known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat, perf.data and \
-         Perfetto's traces, and folders of CTF",
+        "known are the text of tracefs' trace, of 'trace-cmd report', of 'perf script' and of babeltrace2, trace.dat, \
+         perf.data and Perfetto's traces, and folders of CTF; the printed results of other tools are for \
+         'schedlab compare A=FILE B=FILE', where --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text",
     )
 }
 
@@ -86,6 +98,11 @@ fn by_perf(begin: &[u8]) -> bool {
     let lines = begin.split(|b| *b == b'\n');
     let mut records = lines.filter_map(super::text::is_perf);
     records.next().unwrap_or(false)
+}
+
+/// Whether one of the first lines is babeltrace's.
+fn by_babeltrace(begin: &[u8]) -> bool {
+    begin.split(|b| *b == b'\n').take(100).any(super::text::babeltrace::is_event)
 }
 
 /// Whether it begins with a packet of a trace: field 1 and its length, and soon bytes that no text has.

@@ -5,7 +5,7 @@ use crate::ctf;
 use crate::form::{Form, unknown};
 use crate::states::States;
 use crate::task_table::Audience;
-use crate::text::{self, Headings, Line, Lines, tools};
+use crate::text::{self, Headings, Line, Lines, babeltrace, tools};
 use crate::unpack::Packing;
 use crate::{Imported, Importer};
 use schedlab_base::{Error, Ns, Result, Spot, input};
@@ -122,10 +122,11 @@ fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<
     let form = recording.form.map_or_else(|| Form::of(&begin), Ok)?;
     let whole = io::Cursor::new(begin).chain(from);
     let mut told = match form {
-        Form::Ftrace | Form::PerfScript | Form::Perfetto => {
+        Form::Ftrace | Form::PerfScript | Form::Babeltrace | Form::Perfetto => {
             let mut whole = Hashed { from: whole, hash: recording.hashed.then(Fingerprint::default) };
             let told = match form {
                 Form::Perfetto => binary::perfetto(&mut whole, audience)?,
+                Form::Babeltrace => read_babeltrace(&mut whole, audience, recording)?,
                 _ => read_text(&mut whole, audience, recording)?,
             };
             Imported { fingerprint: whole.hash.as_ref().map_or(0, Fingerprint::finish), ..told }
@@ -275,6 +276,7 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
     let mut headings = Headings::default();
     let mut states = States::of_release(recording.kernel.as_deref().unwrap_or_default());
     let (mut others, mut foreign) = (0_u64, 0_u64);
+    let mut files = Files::default();
     loop {
         let at = lines.number + 1;
         let Some(line) = lines.next_line().map_err(|e| recording.io(&e))? else { break };
@@ -294,6 +296,7 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
             }
             Line::Other => others += 1,
             Line::Unreadable => importer.losses.unreadable(at),
+            Line::OfFile => files.note(lines.last())?,
             Line::Foreign => {
                 headings.read(lines.last());
                 if let Some(release) = headings.news() {
@@ -311,9 +314,11 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
             }
         }
     }
+    files.check()?;
     importer.losses.overwritten = headings.overwritten;
     let (records, unreadable) = (importer.records(), importer.losses.first_unreadable);
     match (records, unreadable, others) {
+        (0, 0, n) if headings.tracer.is_some() => Err(of_a_tracer(&headings, n)),
         (0, 0, 0) => Err(unknown()),
         (0, 0, n) => Err(Error::input(format!("the recording has {}, and none of the scheduler", schedlab_base::counted(n, "event")))
             .help("record sched_switch, sched_waking and their like: perf sched record, or trace-cmd record -e sched")),
@@ -321,6 +326,78 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
             .help("its form is neither the kernel's nor libtraceevent's")),
         _ => Ok(Imported { others, ..importer.finish(headings.cpus, headings.release) }),
     }
+}
+
+/// The error for what a tracer has written that records something else than tracepoints: one wakeup's way, functions.
+fn of_a_tracer(headings: &Headings, events: u64) -> Error {
+    let tracer = schedlab_base::printable::name(headings.tracer.as_deref().unwrap_or_default()).into_owned();
+    let text = format!(
+        "the trace is of the tracer '{tracer}' and has {}, none of them a tracepoint of the scheduler",
+        schedlab_base::counted(events, "line")
+    );
+    Error::input(text).help(
+        "such a tracer keeps one longest delay, or functions: record events, with its tracer or without \
+         (trace-cmd record -e sched, or echo 1 > events/sched/enable); of its figures, \
+         'schedlab compare --metric-regex NAME[UNIT]=REGEX' reads one",
+    )
+}
+
+/// The files or buffers that lines of one text name.
+#[derive(Default)]
+struct Files {
+    names: std::collections::BTreeSet<Vec<u8>>,
+    lines: u64,
+}
+
+impl Files {
+    /// Lines after which all names have been seen, most likely.
+    const ENOUGH: u64 = 10_000;
+    const MOST_NAMES: usize = 16;
+
+    fn note(&mut self, line: &[u8]) -> Result<()> {
+        self.lines += 1;
+        if let Some(name) = text::file_of(line).filter(|_| self.names.len() < Self::MOST_NAMES) {
+            self.names.insert(name.to_owned());
+        }
+        if self.lines < Self::ENOUGH { Ok(()) } else { self.check() }
+    }
+
+    /// Refuses a text with lines of files: CPU 1 of one machine is not CPU 1 of the other.
+    fn check(&self) -> Result<()> {
+        if self.lines == 0 {
+            return Ok(());
+        }
+        let shown =
+            |name: &Vec<u8>| schedlab_base::printable::name(&String::from_utf8_lossy(name)).into_owned();
+        let names: Vec<String> = self.names.iter().map(shown).collect();
+        let first = names.first().cloned().unwrap_or_default();
+        let text = format!(
+            "the lines begin with the name of the file or buffer that they are from ({}): CPUs and tasks of several are \
+             not the same ones, and one text can't hold them apart",
+            names.join(", ")
+        );
+        Err(Error::input(text).help(format!(
+            "read each for itself: schedlab latency {first}, or 'trace-cmd report -i {first}' with one -i; of this text, \
+             sed -n 's/^ *{first}: //p' FILE | schedlab latency -"
+        )))
+    }
+}
+
+/// Reads the text of babeltrace.
+fn read_babeltrace(from: impl Read, audience: &mut impl Audience, recording: &Recording) -> Result<Imported> {
+    let mut lines = Lines::new(from);
+    let mut importer = Importer::new(audience);
+    let states = States::of_release(recording.kernel.as_deref().unwrap_or_default());
+    let mut reader = babeltrace::Reader::new(states);
+    loop {
+        let at = lines.number + 1;
+        if lines.next_line().map_err(|e| recording.io(&e))?.is_none() {
+            break;
+        }
+        reader.line(lines.last(), at, lines.cut, &mut importer);
+    }
+    babeltrace::check(&reader, importer.records(), importer.losses.first_unreadable)?;
+    Ok(Imported { others: reader.others, ..importer.finish(None, None) })
 }
 
 /// A file whose bytes are hashed as they are read.

@@ -39,6 +39,7 @@ const TOPOLOGY: &[&str] = &[
     "clusters",
     "cores",
     "threads_per_core",
+    "units",
     "capacity",
     "memoryless",
     "numbering",

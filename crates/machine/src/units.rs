@@ -1,10 +1,15 @@
-//! `[topology]` of a machine file: counts where all units divide evenly, lists where they do not.
+//! `[topology]` of a machine file: counts where all units divide evenly, lists where they do not, and a row for each
+//! CPU (`units`) where the order of CPUs or nodes fits neither.
 
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
-use crate::topology::{Arch, FULL_CAPACITY, Topology, check_distances};
+use crate::topology::{Arch, Cpu, FULL_CAPACITY, Topology, check_distances};
 use crate::uneven::Uneven;
 use schedlab_base::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Keys that `units` states.
+const COUNTS: [&str; 7] = ["packages", "nodes", "llcs", "clusters", "cores", "threads_per_core", "numbering"];
 
 /// The topology that the table states.
 ///
@@ -22,8 +27,10 @@ pub(crate) fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology
             })?
         }
     };
-    let mut topology = match table.get("cores").and_then(|value| value.get_ref().as_array()) {
-        Some(_) => uneven(table, packages, numbering)?,
+    let has_list = table.get("cores").is_some_and(|value| value.get_ref().as_array().is_some());
+    let mut topology = match table.matrix("units")? {
+        Some((rows, _)) => by_rows(table, &rows)?,
+        None if has_list => uneven(table, packages, numbering)?,
         None => regular(table, packages, numbering)?,
     };
     if let Some(nodes) = table.numbers("memoryless")? {
@@ -79,6 +86,54 @@ fn regular(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Top
         remote_distance: count("distance")?.unwrap_or(21),
     };
     shape.topology().map_err(|e| table.place("cores", e))
+}
+
+/// A machine with a row for each CPU.
+fn by_rows(table: &Table<'_>, rows: &[Vec<u32>]) -> Result<Topology> {
+    if let Some(key) = COUNTS.iter().find(|key| table.get(key).is_some()) {
+        return Err(
+            table.error_at(key, format!("{key} does not go with units, which has a row for each CPU"))
+        );
+    }
+    let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut cpus = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        let [package, node, llc, cluster, core] = row[..] else {
+            let what =
+                format!("the row of cpu{at} in units has {}", schedlab_base::counted(row.len(), "number"));
+            return Err(table.error_at("units", what).help("[package, node, llc, cluster, core]"));
+        };
+        let next = threads.entry(core).or_default();
+        cpus.push(Cpu { package, node, llc, cluster, core, thread: *next });
+        *next += 1;
+    }
+    // Also keeps numbers from being so high that a table of nodes does not fit into memory.
+    let units: [(&str, fn(&Cpu) -> u32); 5] = [
+        ("package", |c| c.package),
+        ("node", |c| c.node),
+        ("llc", |c| c.llc),
+        ("cluster", |c| c.cluster),
+        ("core", |c| c.core),
+    ];
+    for (name, unit) in units {
+        let mut ids: Vec<u32> = cpus.iter().map(unit).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if let Some((at, id)) = ids.iter().enumerate().find(|(at, id)| **id != *at as u32) {
+            let what = format!("units has a {name} {id} and no {name} {at}");
+            return Err(table
+                .error_at("units", what)
+                .help("each kind of unit is numbered from 0 without gaps"));
+        }
+    }
+    let nodes = cpus.iter().map(|c| c.node + 1).max().unwrap_or(0);
+    let remote = table.number("distance")?.unwrap_or(21);
+    let distance = |a, b| if a == b { 10 } else { remote };
+    let matrix = (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect();
+    let mut topology = Topology::plain(cpus, matrix);
+    topology.capacity = table.numbers("capacity")?.unwrap_or_default();
+    topology.check().map_err(|e| table.place("units", e))?;
+    Ok(topology)
 }
 
 /// A machine whose cores are listed by kind and cache.

@@ -1,14 +1,13 @@
 //! The text of a machine file: what [`Machine::load`] of a path reads.
 //!
-//! Costs that are the table's are left out. A file has counts of units, so it can hold regular machines only. It
-//! keeps no numbers of a kernel that has gaps between its CPUs.
+//! Costs that are the table's are left out. A file has counts of units where these give the same CPUs, else lists, else
+//! a row for each CPU. It keeps no numbers of a kernel that has gaps between its CPUs.
 
 use crate::background::{exact, row_text};
 use crate::shape::{Numbering, Shape};
 use crate::uneven::Uneven;
 use crate::{Costs, Cpu, IdleGovernor, Machine, Sharing, Topology};
 use schedlab_base::{Error, Ns, Result};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 fn quoted(text: &str) -> String {
@@ -19,7 +18,7 @@ impl Machine {
     /// Its file's text under `name`; `comment` stands above it, line by line.
     ///
     /// # Errors
-    /// When the topology is irregular, or for parts that a written file does not have: costs by kernel, turns, `unfit`.
+    /// For parts that a written file does not have: costs by kernel, turns, `unfit`.
     pub fn text(&self, name: &str, comment: &str) -> Result<String> {
         if !self.kernels.is_empty() || self.turns.is_some() || self.unfit.is_some() {
             let what = format!("{}: costs by kernel, turns and [unfit] are not written", self.name);
@@ -33,7 +32,7 @@ impl Machine {
             let known = IdleGovernor::NAMES.iter().find(|(_, g)| *g == self.idle_governor);
             let _ = writeln!(text, "idle_governor = {}", quoted(known.map_or("menu", |(name, _)| name)));
         }
-        text.push_str(&topology(&self.topology)?);
+        text.push_str(&topology(&self.topology));
         self.cache_text(&mut text);
         self.migration_text(&mut text);
         self.cost_text(&mut text);
@@ -114,22 +113,31 @@ impl Machine {
     }
 }
 
-/// `[topology]`: counts where all divide evenly, else lists of the caches' sizes.
-fn topology(topology: &Topology) -> Result<String> {
-    let made = match counts(topology) {
-        Ok(text) => Ok(text),
-        Err(error) => lists(topology).ok_or(error),
+/// `[topology]`: counts where all divide evenly, else lists of the caches' sizes, else a row for each CPU.
+fn topology(topology: &Topology) -> String {
+    let made = counts(topology).or_else(|| lists(topology)).unwrap_or_else(|| rows(topology));
+    let several = topology.node_distance.len() > 1;
+    let distances =
+        if several { format!("distances = {:?}\n", topology.node_distance) } else { String::new() };
+    let memoryless = match topology.memoryless.is_empty() {
+        true => String::new(),
+        false => format!("memoryless = {:?}\n", topology.memoryless),
     };
-    made.map(|text| {
-        let several = topology.node_distance.len() > 1;
-        let distances =
-            if several { format!("distances = {:?}\n", topology.node_distance) } else { String::new() };
-        let memoryless = match topology.memoryless.is_empty() {
-            true => String::new(),
-            false => format!("memoryless = {:?}\n", topology.memoryless),
-        };
-        format!("{text}{distances}{memoryless}reclaim_distance = {}\n", topology.reclaim_distance)
-    })
+    format!("{made}{distances}{memoryless}reclaim_distance = {}\n", topology.reclaim_distance)
+}
+
+/// A row for each CPU; threads of a core are in the order of their CPUs.
+fn rows(topology: &Topology) -> String {
+    let mut text =
+        "\n[topology]\n# a row for each CPU: package, node, llc, cluster, core\nunits = [\n".to_owned();
+    for c in &topology.cpus {
+        let _ = writeln!(text, "    [{}, {}, {}, {}, {}],", c.package, c.node, c.llc, c.cluster, c.core);
+    }
+    text.push_str("]\n");
+    if !topology.capacity.is_empty() {
+        let _ = writeln!(text, "capacity = {:?}", topology.capacity);
+    }
+    text
 }
 
 /// The lists of an uneven machine, if it is one.
@@ -155,7 +163,7 @@ fn lists(topology: &Topology) -> Option<String> {
 }
 
 /// The counts of a regular machine.
-fn counts(topology: &Topology) -> Result<String> {
+fn counts(topology: &Topology) -> Option<String> {
     let count = |unit: fn(&Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
     let (cores, threads) = (count(|c| c.core), count(|c| c.thread));
     let clusters = count(|c| c.cluster);
@@ -175,13 +183,7 @@ fn counts(topology: &Topology) -> Result<String> {
     let alike = topology.capacity.is_empty();
     let regular =
         |(_, shape): &(&str, Shape)| alike && shape.topology().is_ok_and(|made| made.cpus == topology.cpus);
-    let (word, shape) = shapes.clone().find(regular).ok_or_else(|| {
-        let sorted = sorted(topology);
-        let is_even = shapes.clone().any(|(_, s)| {
-            s.numbering == Numbering::Adjacent && s.topology().is_ok_and(|made| made.cpus == sorted)
-        });
-        irregular(topology, is_even)
-    })?;
+    let (word, shape) = shapes.into_iter().find(regular)?;
     let mut text = format!(
         "\n[topology]\npackages = {}\nnodes = {}\nllcs = {}\n",
         shape.packages, shape.nodes, shape.llcs
@@ -190,49 +192,7 @@ fn counts(topology: &Topology) -> Result<String> {
         let _ = writeln!(text, "clusters = {}", shape.clusters);
     }
     let _ = writeln!(text, "cores = {cores}\nthreads_per_core = {threads}\nnumbering = \"{word}\"");
-    Ok(text)
-}
-
-/// The CPUs in the order of their units, with numbers as they come in it: those of the same machine whose CPUs lie side
-/// by side.
-fn sorted(topology: &Topology) -> Vec<Cpu> {
-    let mut cpus = topology.cpus.clone();
-    cpus.sort_by_key(|c| (c.package, c.node, c.llc, c.cluster, c.core, c.thread));
-    let units: [fn(&mut Cpu) -> &mut u32; 4] =
-        [|c| &mut c.package, |c| &mut c.llc, |c| &mut c.cluster, |c| &mut c.core];
-    for unit in units {
-        let mut known: BTreeMap<u32, u32> = BTreeMap::new();
-        for cpu in &mut cpus {
-            let next = known.len() as u32;
-            let id = unit(cpu);
-            *id = *known.entry(*id).or_insert(next);
-        }
-    }
-    cpus
-}
-
-/// The error for a topology that no file can hold. `is_even`: only its numbers are at fault.
-fn irregular(topology: &Topology, is_even: bool) -> Error {
-    let count = |unit: fn(&Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
-    let cpus = topology.nr_cpus();
-    if is_even {
-        let known: Vec<&str> = Numbering::NAMES.iter().map(|(word, _)| *word).collect();
-        return Error::machine(format!(
-            "a machine file can't hold this topology: its {cpus} CPUs are numbered in another order than 'numbering' has \
-             words for"
-        ))
-        .help(format!(
-            "'schedlab machine new' makes the same machine with its CPUs numbered in a known order: {}",
-            known.join(", ")
-        ));
-    }
-    Error::machine(format!(
-        "a machine file can't hold this topology: {cpus} CPUs, {} cores, {} caches and {} nodes are not divided evenly",
-        count(|c| c.core),
-        count(|c| c.llc),
-        count(|c| c.node),
-    ))
-    .help("offline CPUs, and cores of several kinds in one cache, make it so; simulate 'host' on that machine instead")
+    Some(text)
 }
 
 #[cfg(test)]
@@ -331,21 +291,37 @@ mod tests {
     }
 
     #[test]
-    fn an_irregular_topology_is_refused_with_its_reason() {
+    fn a_topology_in_no_known_order_has_a_row_for_each_cpu() {
         let mut machine = Machine::load("smp-4").unwrap();
         // The second thread of the first core has a number between those of other cores.
         let cpus = &mut machine.topology.cpus;
         (cpus[2].core, cpus[2].cluster, cpus[2].thread) = (0, 0, 1);
         (cpus[3].core, cpus[3].cluster) = (2, 2);
-        let e = machine.text("odd", "").unwrap_err().to_string();
-        assert!(e.contains("4 CPUs, 3 cores") && e.contains("not divided"), "{e}");
-        let shape = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(4, 1) };
+        assert!(machine.text("odd", "").unwrap().contains("units = ["));
+        assert_eq!(again(&machine).topology, machine.topology);
+        // Nodes that alternate over the packages (SNC), and capacities in the order of cores.
+        let shape = Shape { packages: 2, nodes: 4, llcs: 4, ..Shape::flat(8, 1) };
         machine.topology = shape.topology().unwrap();
-        let cpus = &machine.topology.cpus;
-        machine.topology.cpus = [0, 2, 3, 1].map(|at: usize| cpus[at]).to_vec();
-        let e = machine.text("odd", "").unwrap_err().to_string();
-        assert!(e.contains("numbered in another order") && e.contains("alternating"), "{e}");
+        machine.topology.cpus.iter_mut().for_each(|c| c.node = [0, 2, 1, 3][c.node as usize]);
+        machine.topology.capacity = vec![1024, 512, 1024, 700, 600, 512, 1024, 300];
+        assert_eq!(again(&machine).topology, machine.topology);
         let icount = Machine::load("icount-2").unwrap();
         assert!(icount.text("x", "").is_err());
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_refused_with_their_place() {
+        let refused = |topology: &str| {
+            let text = format!("name = 'm'\nabout = 'a'\n[topology]\n{topology}\n");
+            file::parse(Path::new("m.toml"), &text).unwrap_err().to_string()
+        };
+        assert!(refused("units = [[0, 0, 0, 0]]").contains("the row of cpu0 in units has 4 numbers"));
+        assert!(refused("units = [[0, 0, 0, 0, 1]]").contains("units has a core 1 and no core 0"));
+        assert!(refused("units = [[0, 4000000000, 0, 0, 0]]").contains("units has a node 4000000000"));
+        assert!(refused("units = [[0, 0, 0, 0, 0]]\ncores = 2").contains("cores does not go with units"));
+        assert!(refused("units = [[0, 0, 0, 0, 0]]\ncapacity = [1, 2]").contains("capacities of 2 CPUs"));
+        assert!(refused("units = []").contains("0 CPUs"));
+        let split = "units = [[0, 0, 0, 0, 0], [0, 0, 1, 0, 0]]";
+        assert!(refused(split).contains("share a cluster but not a LLC"), "{}", refused(split));
     }
 }

@@ -215,6 +215,12 @@ impl Series {
     pub fn count_above(&self, cut: u64) -> u64 {
         self.values().filter(|(v, _)| *v > cut).map(|(_, n)| n).sum()
     }
+    /// The longest value that the histogram can't tell from this one: a bucket's end.
+    pub fn bucket_end(value: u64) -> u64 {
+        // Buckets have 11 significant bits (DIGITS), which is exact below 2048.
+        let width_bits = (u64::BITS - value.leading_zeros()).saturating_sub(11);
+        value | ((1_u64 << width_bits) - 1)
+    }
     /// Values in ascending order, each with its count: the midpoint of each bucket, within min and max.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets_in_use().map(|(middle, n)| (middle.clamp(self.range.0, self.range.1), n))
@@ -420,6 +426,14 @@ mod tests {
         let mut s = Series::new("ns", Better::Lower);
         values.into_iter().for_each(|v| s.record(v));
         s
+    }
+
+    #[test]
+    fn a_buckets_end_is_the_last_value_that_counts_with_another() {
+        let hist = Histogram::<u64>::new_with_bounds(1, u64::MAX / 2, DIGITS).unwrap();
+        for value in [1, 2047, 2048, 2049, 4095, 4096, 7_000_001, 123_456_789_012] {
+            assert_eq!(Series::bucket_end(value), hist.highest_equivalent(value), "{value}");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod migration_cost;
 mod new;
 mod past_faults;
 mod profile;
+mod reading;
 mod reasons;
 mod record;
 mod recordings;

@@ -102,7 +102,8 @@ fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
     Ok(runs.into_iter().map(|run| run.into_values().map(|(_, thread)| thread).collect()).collect())
 }
 
-/// The comments under histograms: "# Total: 300 300", "# Min Latencies: 00053 00046".
+/// The comments under histograms: "# Total: 300 300", "# Min Latencies: 00053 00046". The total lacks the samples that
+/// are beyond the histogram's end; min, avg and max have them.
 fn of_histograms(text: &str) -> Result<Vec<Vec<Thread>>> {
     let column = |name: &str| -> Result<Vec<Vec<f64>>> {
         let found = lines(text).filter_map(|l| l.strip_prefix(name));
@@ -110,10 +111,12 @@ fn of_histograms(text: &str) -> Result<Vec<Vec<Thread>>> {
     };
     let (total, min) = (column("# Total:")?, column("# Min Latencies:")?);
     let (avg, max) = (column("# Avg Latencies:")?, column("# Max Latencies:")?);
+    let beyond = column("# Histogram Overflows:")?;
     let runs = [total.len(), min.len(), avg.len(), max.len()].into_iter().min().unwrap_or(0);
     let threads = |run: usize| -> Vec<Thread> {
-        let rows = total[run].iter().zip(&min[run]).zip(avg[run].iter().zip(&max[run]));
-        rows.map(|((total, min), (avg, max))| [*total, *min, *avg, *max]).collect()
+        let beyond = |thread: usize| beyond.get(run).and_then(|row| row.get(thread)).copied().unwrap_or(0.0);
+        let rows = total[run].iter().zip(&min[run]).zip(avg[run].iter().zip(&max[run])).enumerate();
+        rows.map(|(at, ((total, min), (avg, max)))| [total + beyond(at), *min, *avg, *max]).collect()
     };
     Ok((0..runs).map(threads).collect())
 }
@@ -153,6 +156,23 @@ mod tests {
         assert_eq!(longest(&text), [8.0, 10.0], "a start");
         assert_eq!(longest(&(run(100, 10, 7) + &run(100, 50, 9))), [10.0], "one run without -q");
         assert_eq!(longest(&(run(100, 50, 7) + &run(100, 10, 9))), [8.0, 10.0], "counts that begin anew");
+    }
+
+    #[test]
+    fn samples_beyond_the_histograms_end_count() {
+        let text = |total: &str, beyond: &str| {
+            format!(
+                "# Histogram\n# Total: {total}\n# Min Latencies: 00055 00048\n# Avg Latencies: 00064 00144\n\
+                 # Max Latencies: 00485 06005 06005\n# Histogram Overflows: {beyond}\n"
+            )
+        };
+        let all = |text: String| {
+            let v = &read(&text).unwrap()[0].values;
+            (v["latency.min"], v["latency.avg"], v["latency.max"])
+        };
+        assert_eq!(all(text("000000000 000000000", "00200 00200")), (48e3, 104e3, 6005e3));
+        assert_eq!(all(text("000000300 000000000", "00000 00100")), (48e3, 84e3, 6005e3));
+        assert!(read(&text("000000000 000000000", "00000 00000")).is_err(), "no sample at all");
     }
 
     #[test]

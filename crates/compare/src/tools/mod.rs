@@ -19,8 +19,11 @@ mod number;
 mod perf;
 mod perf_bench;
 mod perf_sched;
+mod perf_sched_stats;
 mod perf_stat;
 mod rt_app;
+mod rtla;
+mod runqlat;
 pub mod saved;
 mod schbench;
 pub mod schedlab_json;
@@ -66,6 +69,11 @@ pub const TOOLS: &[&Tool] = &[
     &rt_app::TOOL,
     &perf_stat::TOOL,
     &perf_sched::TOOL,
+    &perf_sched_stats::TOOL,
+    &rtla::TIMERLAT,
+    &rtla::OSNOISE,
+    &runqlat::RUNQLAT,
+    &runqlat::RUNQSLOWER,
     &mmtests::TOOL,
     &lkp::TOOL,
     &netperf::TOOL,

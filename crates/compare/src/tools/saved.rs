@@ -119,7 +119,8 @@ fn contents(path: &Path, from: Option<&OutputReader>) -> Result<Contents> {
         let known: Vec<&str> = TOOLS.iter().map(|t| t.name).chain(FORMS.iter().map(|f| f.name)).collect();
         Error::input("not the output of a tool that is known")
             .help(format!(
-                "known: {}; --from NAME says which it is; --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text",
+                "known: {}; --from NAME says which it is. --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text, by \
+                 the first group of the expression: --metric-regex 'rate[ops/s]=([0-9.]+) ops/s'",
                 known.join(", ")
             ))
             .at(Spot::file(path))
@@ -251,7 +252,8 @@ fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
                     Ok(Side::Outputs(name(path.file_name()), files))
                 } else {
                     Err(none.help(
-                        "a run is a folder with a record.json; saved outputs of known tools are read too",
+                        "a run is a folder with a record.json; saved outputs of known tools are read, too, and \
+                         --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text",
                     ))
                 };
             }

@@ -37,6 +37,7 @@ pub fn scaled(value: f64, factor: f64) -> f64 {
 /// The error for a text that lacks a part of a result.
 pub fn missing(tool: &str, what: &str) -> Error {
     Error::input(format!("no result of {tool}: there is no {what}"))
+        .help("its output may be of another version or not whole: --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text")
 }
 
 /// The first JSON value that begins a line of a text, which may have other lines.

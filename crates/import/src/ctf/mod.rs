@@ -6,20 +6,18 @@
 //! Which thread woke another is the one that runs on that CPU, by its switches: CTF does not report interrupts.
 
 mod bits;
+pub(crate) mod content;
 mod stream;
 #[cfg(test)]
 mod tests;
 pub mod tsdl;
 
-use crate::sched_record::{
-    Comm, MAX_CPUS, MAX_THREADS, RecordKind, SchedRecord, TRACEPOINTS, Thread, UNKNOWN_PROCESS,
-};
+use crate::sched_record::{MAX_CPUS, TRACEPOINTS};
 use crate::states::States;
 use crate::task_table::Audience;
-use crate::{Form, Imported, Importer, KnownThread, text};
-use bits::{Scope, Value};
+use crate::{Form, Imported, Importer, text};
+use content::Content;
 use schedlab_base::{Error, Result, input};
-use schedlab_trace::SwitchReason;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::{self, File};
@@ -115,9 +113,8 @@ pub fn read(folder: &Path, audience: &mut impl Audience) -> Result<(Imported, Ve
         streams.push(Stream::of(file));
     }
     let mut reader = Reader {
-        states: States::of_release(description.release.as_deref().unwrap_or_default()),
+        content: Content::new(States::of_release(description.release.as_deref().unwrap_or_default())),
         importer: Importer::new(audience),
-        running: Vec::new(),
         others: 0,
     };
     let mut next = BinaryHeap::new();
@@ -165,9 +162,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 struct Reader<'a, A> {
     importer: Importer<'a, A>,
-    states: States,
-    /// The thread that runs on each CPU, by its last switch.
-    running: Vec<u32>,
+    content: Content,
     others: u64,
 }
 
@@ -198,73 +193,7 @@ impl<A: Audience> Reader<'_, A> {
 
     /// Gives the event at which a stream stands.
     fn event(&mut self, stream: &Stream, description: &Description, at_ns: u64, cpu: u32) {
-        let at = cpu as usize;
-        if at >= self.running.len() {
-            self.running.resize(at + 1, 0);
-        }
         let scope = stream.scope(description);
-        let current = self.running[at];
-        let Some(what) = content(stream.name(description), &scope, current, &mut self.states) else {
-            let at = self.importer.records() + 1;
-            return self.importer.losses.unreadable(at);
-        };
-        match &what {
-            RecordKind::Switch { next, .. } => self.running[at] = next.tid,
-            RecordKind::Fork { child, .. } => {
-                if let Some(process) = scope.number("child_pid").and_then(thread) {
-                    self.importer.introduce(child.tid, KnownThread { process, ..KnownThread::default() });
-                }
-            }
-            _ => {}
-        }
-        let current = match &what {
-            RecordKind::Switch { prev, .. } => prev.tid,
-            _ => current,
-        };
-        self.importer.record(SchedRecord { at_ns, cpu, current, process: UNKNOWN_PROCESS, what });
+        self.content.give(stream.name(description), &scope, (at_ns, cpu), &mut self.importer);
     }
-}
-
-fn thread(number: i64) -> Option<u32> {
-    u32::try_from(number).ok().filter(|n| *n < MAX_THREADS)
-}
-
-/// The content of an event; `None` if fields are missing or are none.
-fn content(name: &str, scope: &Scope<'_>, current: u32, states: &mut States) -> Option<RecordKind> {
-    let who = |comm: &str, tid: &str, prio: &str| -> Option<Thread> {
-        let comm = match scope.value(comm) {
-            Some(Value::Text(name)) => Comm::of(name),
-            _ => Comm::default(),
-        };
-        let prio = scope.number(prio).and_then(|n| i32::try_from(n).ok());
-        Some(Thread { tid: thread(scope.number(tid)?)?, comm, prio })
-    };
-    let cpu = |name: &str| u32::try_from(scope.number(name)?).ok().filter(|cpu| *cpu < MAX_CPUS);
-    let waker = Thread { tid: current, ..Thread::default() };
-    let woken = || who("comm", "tid", "prio");
-    Some(match name {
-        "sched_switch" => {
-            let prev = who("prev_comm", "prev_tid", "prev_prio")?;
-            let why = match prev.tid {
-                0 => SwitchReason::FromIdle,
-                _ => states.ended_by(scope.number("prev_state")? as u64),
-            };
-            RecordKind::Switch { prev, next: who("next_comm", "next_tid", "next_prio")?, why }
-        }
-        "sched_waking" => RecordKind::Waking { thread: woken()?, waker, cpu: cpu("target_cpu")? },
-        "sched_wakeup" | "sched_wakeup_new" => {
-            // Kernels before 4.3 also report wakeups in vain.
-            let new = name == "sched_wakeup_new";
-            RecordKind::Queued { thread: woken()?, waker, cpu: cpu("target_cpu")?, new }
-        }
-        "sched_migrate_task" => {
-            RecordKind::Migrate { thread: woken()?, from: cpu("orig_cpu")?, to: cpu("dest_cpu")? }
-        }
-        "sched_process_fork" => RecordKind::Fork {
-            parent: who("parent_comm", "parent_tid", "")?,
-            child: who("child_comm", "child_tid", "")?,
-            own_process: None,
-        },
-        _ => RecordKind::Exit { thread: woken()? },
-    })
 }

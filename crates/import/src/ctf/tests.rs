@@ -2,7 +2,7 @@
 
 use super::*;
 use schedlab_base::{Ns, TaskId};
-use schedlab_trace::{Actor, Event, EventKind, Sink};
+use schedlab_trace::{Actor, Event, EventKind, Sink, SwitchReason};
 
 const DESCRIPTION: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := uint8_t;

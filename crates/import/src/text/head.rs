@@ -1,11 +1,17 @@
 //! The head of a line: `bash-1234 (1200) [003] d..2. 12.345678: ` of ftrace, `bash 1200/1234 [003] 12.345678: ` of
-//! perf.
+//! perf; `bash-1234 3d..2. 12345us+: ` of ftrace's option latency-format and of `trace-cmd report -l`.
 //!
 //! A task's name may hold spaces, dashes and brackets. So the head is found from its middle: a number in brackets,
-//! perhaps letters (flags), a time and a colon. What stands before the bracket is name and numbers.
+//! perhaps letters (flags), a time and a colon. What stands before the bracket is name and numbers. The latency format
+//! has no bracket: its head is in [`latency`](super::latency).
 
 use super::number::{Cursor, number};
 use crate::sched_record::{MAX_THREADS, UNKNOWN_PROCESS};
+
+/// A thread's name has at most so many bytes ("<...>" stands for one that is not known).
+const LONGEST_COMM: usize = 15;
+/// And so many in the latency format.
+const SHORT_COMM: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -20,7 +26,9 @@ pub struct Head {
     /// The time, ns.
     pub at_ns: u64,
     /// Where the thread's name ends.
-    comm_end: usize,
+    pub(super) comm_end: usize,
+    /// Whether the name may be cut: the latency format has 8 bytes of it.
+    pub(super) is_cut: bool,
     /// Where the event's name begins.
     pub rest: usize,
 }
@@ -33,7 +41,19 @@ impl Head {
 
     /// The name of the thread that ran.
     pub fn comm<'a>(&self, line: &'a [u8]) -> &'a [u8] {
-        line[..self.comm_end].trim_ascii()
+        let comm = line[..self.comm_end].trim_ascii();
+        if self.is_cut && comm.len() >= SHORT_COMM { b"" } else { comm }
+    }
+
+    /// The name of the file or buffer before the thread's, with a colon, as `trace-cmd report` writes it where it reads
+    /// several. A thread's name alone is never so long.
+    #[inline]
+    pub fn file<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
+        let before = line[..self.comm_end].trim_ascii();
+        if before.len() <= LONGEST_COMM {
+            return None;
+        }
+        memchr::memmem::find(before, b": ").map(|colon| &before[..colon])
     }
 
     /// Whether a blank and not a dash stands between the thread's name and number.
@@ -52,9 +72,7 @@ impl Head {
         at.0 = at.0.trim_ascii_start();
         let mut in_interrupt = false;
         if at.0.first().is_some_and(|b| !b.is_ascii_digit()) {
-            let flags = at.take(at.0.iter().position(|b| *b == b' ')?);
-            // Interrupts off, reschedule needed, hard or soft interrupt, depth of preemption.
-            in_interrupt = flags.get(2).is_some_and(|b| b"hHsZz".contains(b));
+            in_interrupt = serves_interrupt(at.take(at.0.iter().position(|b| *b == b' ')?));
             at.0 = at.0.trim_ascii_start();
         }
         let at_ns = time(&mut at)?;
@@ -67,13 +85,18 @@ impl Head {
             at.0 = &behind[taken..];
         }
         let rest = line.len() - at.0.len();
-        Some(Head { tid, process, cpu, in_interrupt, at_ns, comm_end, rest })
+        Some(Head { tid, process, cpu, in_interrupt, at_ns, comm_end, rest, is_cut: false })
     }
+}
+
+/// Whether flags say so: interrupts off, reschedule needed, hard or soft interrupt, depth of preemption.
+pub(super) fn serves_interrupt(flags: &[u8]) -> bool {
+    flags.get(2).is_some_and(|b| b"hHsZz".contains(b))
 }
 
 /// `12.345678:` or with more digits, as nanoseconds; digits beyond the ninth are dropped.
 #[inline]
-fn time(at: &mut Cursor<'_>) -> Option<u64> {
+pub(super) fn time(at: &mut Cursor<'_>) -> Option<u64> {
     let seconds = at.number()?;
     if !at.past(b".") {
         return None;
@@ -123,6 +146,6 @@ fn before(text: &[u8]) -> Option<(usize, u32, u32)> {
 }
 
 /// A thread's number; none has one beyond the kernel's limit.
-fn thread(n: u64) -> u32 {
+pub(super) fn thread(n: u64) -> u32 {
     u32::try_from(n).ok().filter(|n| *n < MAX_THREADS).unwrap_or(0)
 }

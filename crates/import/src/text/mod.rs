@@ -1,11 +1,14 @@
-//! Text: what tracefs' `trace` and `trace_pipe` show, `trace-cmd report` and `perf script` print.
+//! Text: what tracefs' `trace` and `trace_pipe` show, `trace-cmd report` and `perf script` print; babeltrace's text is
+//! in [`babeltrace`].
 //!
 //! A line is a record: the thread that ran and its number, the CPU in brackets, the time in seconds, the event's name,
 //! its fields. Names of tasks may hold any bytes, so lines are bytes, and fields are found by the text that stands
 //! between them. Nothing is allocated for a line.
 
+pub mod babeltrace;
 mod event;
 mod head;
+mod latency;
 mod lines;
 mod number;
 #[cfg(test)]
@@ -32,13 +35,18 @@ pub enum Line {
     Other,
     /// A record of a known event whose fields can't be read.
     Unreadable,
+    /// A record of one of several files or buffers, whose CPUs are not the same.
+    OfFile,
     /// No record: a heading, a comment, a line of a call chain.
     Foreign,
 }
 
 /// Reads a line, without its end. `states` says what bits of `prev_state` mean, and learns it where a line shows it.
 pub fn line(line: &[u8], states: &mut States) -> Line {
-    let Some(head) = Head::of(line) else { return beside(line) };
+    let Some(head) = Head::of(line).or_else(|| latency::head(line)) else { return beside(line) };
+    if head.file(line).is_some() {
+        return Line::OfFile;
+    }
     let rest = &line[head.rest..];
     let Some((name, fields)) = event_name(rest) else { return Line::Foreign };
     if name == b"PERF_RECORD_LOST" {
@@ -73,15 +81,21 @@ pub fn is_cut(line: &[u8], told: &Line) -> bool {
         Line::Foreign => !line.is_empty() && !line.starts_with(b"#"),
         Line::Unreadable => true,
         Line::Record(_) => !(line.ends_with(b"]") || padded && digits >= 3),
-        Line::Other | Line::Lost { .. } => false,
+        Line::Other | Line::Lost { .. } | Line::OfFile => false,
     }
 }
 
 /// Whether a line is one of perf's and not of ftrace's; `None` if it is not a record.
 pub fn is_perf(line: &[u8]) -> Option<bool> {
-    let head = Head::of(line)?;
+    let with_bracket = Head::of(line);
+    let head = with_bracket.or_else(|| latency::head(line))?;
     let (name, _) = event_name(&line[head.rest..])?;
-    (!name.is_empty()).then(|| head.is_apart(line))
+    (!name.is_empty()).then(|| with_bracket.is_some() && head.is_apart(line))
+}
+
+/// The file or buffer that the record is of, if the line names one.
+pub fn file_of(line: &[u8]) -> Option<&[u8]> {
+    Head::of(line).or_else(|| latency::head(line))?.file(line)
 }
 
 /// The event's name, without the system before it, and what follows its colon.
@@ -134,6 +148,8 @@ pub struct Headings {
     pub cpus: Option<u32>,
     /// Events that were overwritten.
     pub overwritten: u64,
+    /// The tracer, if it is not the one that records nothing by itself ("nop").
+    pub tracer: Option<String>,
     /// The release was read with the last line.
     is_new: bool,
 }
@@ -156,6 +172,15 @@ impl Headings {
             if let Some(p) = memmem::find(counts, b"#P:") {
                 self.cpus = number(&counts[p + 3..]).and_then(|(n, _)| u32::try_from(n).ok());
             }
+        } else if let Some(tracer) = after(b"# tracer:").filter(|name| *name != b"nop") {
+            self.tracer = Some(String::from_utf8_lossy(tracer).into_owned());
+        } else if text.starts_with(b"# nop latency trace ") {
+            let release = memmem::rfind(text, b" on ").map(|at| &text[at + 4..]);
+            self.release = release.map(|r| String::from_utf8_lossy(r).into_owned());
+            self.is_new = true;
+        } else if text.starts_with(b"# latency: ") {
+            let p = memmem::find(text, b"#P:");
+            self.cpus = p.and_then(|p| number(&text[p + 3..])).and_then(|(n, _)| u32::try_from(n).ok());
         } else if let Some(release) = after(b"# os release :") {
             self.release = Some(String::from_utf8_lossy(release).into_owned());
             self.is_new = true;
@@ -169,6 +194,11 @@ impl Headings {
 pub fn note(losses: &mut Losses, count: u64) {
     losses.events = losses.events.saturating_add(count);
     losses.places += u64::from(count > 0);
+}
+
+/// The number that a text begins with.
+fn number_at(text: &[u8]) -> Option<u64> {
+    number(text).map(|(n, _)| n)
 }
 
 /// A thread of which nothing but its number is known.

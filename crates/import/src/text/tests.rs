@@ -245,7 +245,7 @@ fn headings_tell_kernel_cpus_and_what_was_overwritten() {
     }
     assert_eq!(
         told,
-        Headings { release: Some("6.1.192".into()), cpus: Some(4), overwritten: 110, is_new: false }
+        Headings { release: Some("6.1.192".into()), cpus: Some(4), overwritten: 110, ..Headings::default() }
     );
 }
 

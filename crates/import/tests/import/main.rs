@@ -5,3 +5,4 @@ mod events;
 mod hostile;
 mod made;
 mod speed;
+mod tools;

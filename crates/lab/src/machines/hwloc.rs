@@ -2,7 +2,8 @@
 //! threads ("PU").
 //!
 //! Only tags and their attributes count. A node's CPUs are those of its `cpuset`: version 2 has nodes beside the units
-//! that they serve, not around them. Nodes that hold only memory have the CPUs near them as their `cpuset`, too.
+//! that they serve, not around them. Nodes that hold only memory have the CPUs near them as their `cpuset`, too. Kinds
+//! of CPUs (`cpukind`, 2.4) have the kernel's capacity as `LinuxCapacity`, where the kernel shows one.
 
 use super::{CpuUnits, Read};
 use schedlab_base::{Error, Result};
@@ -136,7 +137,48 @@ pub(super) fn read(text: &str) -> Result<Read> {
     let node_of = node_of(nodes);
     places.iter_mut().for_each(|p| p.node = node_of.get(&p.cpu).copied().unwrap_or(0));
     let with_cpus: BTreeSet<u64> = places.iter().map(|p| p.node).collect();
-    Ok(Read { places, distances: distances(&tags, &with_cpus), model, source: "hwloc's XML" })
+    let (capacities, lacks) = kinds(&tags)?;
+    let distances = distances(&tags, &with_cpus);
+    Ok(Read { places, distances, capacities, lacks, model, source: "hwloc's XML" })
+}
+
+/// The capacities of the CPUs by their kinds; and what is said if there are several kinds without one.
+fn kinds(tags: &[Tag<'_>]) -> Result<(BTreeMap<u64, u64>, String)> {
+    let mut all = BTreeMap::new();
+    let (mut kinds, mut names) = (0, Vec::new());
+    let mut open: Option<Vec<u64>> = None;
+    for tag in tags {
+        match tag.name {
+            "cpukind" if tag.opens => {
+                kinds += 1;
+                open = tag.get("cpuset").and_then(mask).filter(|_| !tag.closes);
+            }
+            "cpukind" => open = None,
+            "info" if tag.get("name") == Some("LinuxCapacity") => {
+                let Some(cpus) = &open else { continue };
+                let text = tag.get("value").unwrap_or_default();
+                let wrong =
+                    || Error::input(format!("LinuxCapacity of a cpukind is '{text}', which is not a number"));
+                let capacity: u64 = text.trim().parse().map_err(|_| wrong())?;
+                all.extend(cpus.iter().map(|cpu| (*cpu, capacity)));
+            }
+            "info" if tag.get("name") == Some("CoreType") && open.is_some() => {
+                names.extend(tag.get("value").map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    let lacks = match (kinds > 1 && all.is_empty(), names.is_empty()) {
+        (false, _) => String::new(),
+        (true, true) => {
+            format!("it has {kinds} kinds of CPUs without LinuxCapacity: all count as equally fast")
+        }
+        (true, false) => format!(
+            "it has {kinds} kinds of CPUs ({}) without LinuxCapacity: all count as equally fast",
+            names.join(", ")
+        ),
+    };
+    Ok((all, lacks))
 }
 
 /// The node of each CPU. Of several that name a CPU, all but one hold only memory: the kernel numbers these last, and

@@ -1,4 +1,5 @@
-//! What `lscpu -J` and `lscpu -e -J` print. The first counts units, the second has a row for each CPU.
+//! What `lscpu -J` and `lscpu -e -J` print. The first counts units, the second has a row for each CPU. Plain text of
+//! either becomes the same values ([`super::plain`]).
 
 use super::{CpuUnits, Read};
 use schedlab_base::{CpuId, CpuSet, Error, Result};
@@ -6,7 +7,7 @@ use schedlab_machine::Topology;
 use schedlab_machine::shape::{Numbering, Shape};
 use serde_json::Value;
 
-const ROWS: &str = "lscpu -e -J";
+pub(super) const ROWS: &str = "lscpu -e -J";
 const SUMMARY: &str = "lscpu -J";
 
 /// Reads either form.
@@ -31,7 +32,7 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-fn of_rows(rows: &[Value]) -> Result<Read> {
+pub(super) fn of_rows(rows: &[Value]) -> Result<Read> {
     let is_online = |row: &&Value| row["online"] != false && row["online"] != "no";
     let places = rows.iter().filter(is_online).map(|row| {
         let wrong = || Error::input(format!("a row of lscpu without its CPU or core: {row}"));
@@ -48,7 +49,7 @@ fn of_rows(rows: &[Value]) -> Result<Read> {
     if l2_is_last {
         places.iter_mut().for_each(|p| p.cluster = p.core);
     }
-    Ok(Read { places, distances: Vec::new(), model: String::new(), source: ROWS })
+    Ok(Read { places, source: ROWS, ..Read::default() })
 }
 
 /// The second and the last level among a row's caches. The column's name lists all levels: "l1d:l1i:l2:l3".
@@ -108,7 +109,7 @@ fn with_nodes(made: Vec<Topology>, listed: &[(u32, &str)]) -> Result<Topology> {
         .help(format!("take {ROWS}, which has each CPU")))
 }
 
-fn of_summary(fields: &[Value]) -> Result<Read> {
+pub(super) fn of_summary(fields: &[Value]) -> Result<Read> {
     let count =
         |name: &str| field(fields, name).and_then(|text| text.trim().parse::<u32>().ok()).filter(|n| *n > 0);
     let missing =
@@ -140,7 +141,7 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
     let instances = |name: &str| -> Option<u32> {
         field(fields, name)?.split_once('(')?.1.split(' ').next()?.parse().ok()
     };
-    let llcs = instances("L3").unwrap_or_else(|| packages.max(nodes));
+    let llcs = instances("L3").or_else(|| instances("L3 cache")).unwrap_or_else(|| packages.max(nodes));
     let shape = |numbering| Shape {
         packages,
         nodes,
@@ -164,5 +165,5 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
     };
     let places = topology.cpus.iter().enumerate().map(place).collect();
     let model = field(fields, "Model name").unwrap_or_default().to_owned();
-    Ok(Read { places, distances: Vec::new(), model, source: SUMMARY })
+    Ok(Read { places, model, source: SUMMARY, ..Read::default() })
 }

@@ -1,15 +1,17 @@
-//! Machines from what people have of a computer: the output of `lscpu -J` or `lscpu -e -J`, hwloc's XML (`lstopo
-//! box.xml`), a copy of /sys/devices/system; and machines of a size.
+//! Machines from what people have of a computer: the output of `lscpu`, plain or as JSON, with distances from
+//! `numactl -H` behind it; hwloc's XML (`lstopo box.xml`); a copy of /sys/devices/system; and machines of a size.
 //!
 //! Such a text gives the topology. Costs, idle states and background are a generic machine's; a copy of sysfs
 //! also has the idle states.
 
 mod hwloc;
 mod lscpu;
+mod plain;
 
 use schedlab_base::temp::TempFolder;
 use schedlab_base::{Error, Result, Spot, counted, input};
 use schedlab_machine::shape::{Numbering, Shape};
+use schedlab_machine::topology::FULL_CAPACITY;
 use schedlab_machine::{CostNote, Cpu, Machine, Topology, sysfs};
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -33,10 +35,15 @@ struct CpuUnits {
 }
 
 /// A machine as a text describes it.
+#[derive(Default)]
 struct Read {
     places: Vec<CpuUnits>,
     /// Distances of the nodes, in the order of their numbers; empty: not known.
     distances: Vec<Vec<u32>>,
+    /// Capacities of CPUs by number; empty: all are as fast, or it is not known.
+    capacities: BTreeMap<u64, u64>,
+    /// What is known of it and has no place in a machine's file; "" if nothing.
+    lacks: String,
     /// The model of its CPUs; "" if it is not known.
     model: String,
     /// What the text is.
@@ -58,12 +65,12 @@ pub fn import(path: &Path) -> Result<Machine> {
         input::text(path)?
     };
     let at = |e: Error| e.at(Spot::file(path));
+    // hwloc's export to memory ends with a zero, which programs write to files.
+    let text = text.trim_end_matches('\0');
     let read = match text.trim_start().chars().next() {
-        Some('<') => hwloc::read(&text),
-        Some('{') => lscpu::read(&text),
-        _ => Err(Error::input("this text does not describe a machine").help(
-            "it takes lscpu -J, lscpu -e -J, hwloc's XML (lstopo box.xml), and a copy of /sys/devices/system",
-        )),
+        Some('<') => hwloc::read(text),
+        Some('{') => lscpu::read(text),
+        _ => plain::read(text),
     };
     let read = read.map_err(at)?;
     of_read(&name, &read).map_err(at)
@@ -146,12 +153,33 @@ fn of_read(name: &str, read: &Read) -> Result<Machine> {
     } else {
         (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| distance(a, b)).collect()).collect()
     };
-    let topology = Topology::plain(dense(&places, &nodes), node_distance);
+    let mut topology = Topology::plain(dense(&places, &nodes), node_distance);
+    topology.capacity = capacity(&places, &read.capacities)?;
     topology.check()?;
     let model = if read.model.is_empty() { String::new() } else { format!(" of {}", read.model) };
     let cpus = topology.nr_cpus();
     let about = format!("{}{model}", counted(cpus, "CPU"));
-    with_topology(name, about, read.source.to_owned(), topology)
+    let source = match read.lacks.as_str() {
+        "" => read.source.to_owned(),
+        lacks => format!("{}; {lacks}", read.source),
+    };
+    with_topology(name, about, source, topology)
+}
+
+/// The capacity of each CPU; empty where all are the fastest.
+fn capacity(places: &[CpuUnits], of: &BTreeMap<u64, u64>) -> Result<Vec<u32>> {
+    if of.is_empty() {
+        return Ok(Vec::new());
+    }
+    let one = |p: &CpuUnits| {
+        let lacks = || {
+            Error::input(format!("CPU {} has no capacity, and others have one", p.cpu))
+                .help("take a copy of /sys/devices/system, or leave out the kinds of CPUs (<cpukind>)")
+        };
+        of.get(&p.cpu).map(|c| u32::try_from(*c).unwrap_or(u32::MAX)).ok_or_else(lacks)
+    };
+    let all = places.iter().map(one).collect::<Result<Vec<u32>>>()?;
+    Ok(if all.iter().all(|c| *c == FULL_CAPACITY) { Vec::new() } else { all })
 }
 
 fn with_topology(name: &str, about: String, source: String, topology: Topology) -> Result<Machine> {
@@ -199,18 +227,18 @@ fn dense(places: &[CpuUnits], nodes: &[u64]) -> Vec<Cpu> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::fs;
 
-    fn imported(file: &str, text: &str) -> Result<Machine> {
+    pub(super) fn imported(file: &str, text: &str) -> Result<Machine> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(file);
         fs::write(&path, text).unwrap();
         import(&path)
     }
 
-    fn counts(m: &Machine) -> [u32; 5] {
+    pub(super) fn counts(m: &Machine) -> [u32; 5] {
         let most = |unit: fn(&Cpu) -> u32| m.topology.cpus.iter().map(|c| unit(c) + 1).max().unwrap();
         [most(|c| c.package), most(|c| c.node), most(|c| c.llc), most(|c| c.core), most(|c| c.thread)]
     }
@@ -313,6 +341,61 @@ mod tests {
         {
             assert!(imported("box.xml", wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn kinds_of_cpus_have_the_kernels_capacities() {
+        let cores: String = (0..4)
+            .map(|c| format!(r#"<object type="Core"><object type="PU" os_index="{c}"/></object>"#))
+            .collect();
+        let kind = |cpus: &str, info: &str| format!(r#"<cpukind cpuset="0x{cpus}">{info}</cpukind>"#);
+        let of = |kinds: &str| {
+            let text = format!(
+                r#"<topology version="2.0"><object type="Machine">{cores}</object>{kinds}</topology>{}"#,
+                "\0"
+            );
+            imported("box.xml", &text)
+        };
+        let capacity = |n: u32| format!(r#"<info name="LinuxCapacity" value="{n}"/>"#);
+        let m = of(&(kind("5", &capacity(718)) + &kind("a", &capacity(1024)))).unwrap();
+        assert_eq!(m.topology.capacity, [718, 1024, 718, 1024]);
+        let text = m.text("gb", "").unwrap();
+        assert!(text.contains("718"), "{text}");
+        assert!(of(&kind("f", &capacity(1024))).unwrap().topology.capacity.is_empty());
+        // Of an Intel hybrid the kernel shows no capacity.
+        let type_of = |name: &str| format!(r#"<info name="CoreType" value="{name}"/>"#);
+        let m = of(&(kind("3", &type_of("IntelAtom")) + &kind("c", &type_of("IntelCore")))).unwrap();
+        assert!(m.topology.capacity.is_empty());
+        assert!(
+            m.text("box", "")
+                .unwrap()
+                .contains("2 kinds of CPUs (IntelAtom, IntelCore) without LinuxCapacity")
+        );
+        assert!(of(&kind("1", &capacity(718))).unwrap_err().to_string().contains("CPU 1 has no capacity"));
+        assert!(of(&kind("f", &capacity(4000))).unwrap_err().to_string().contains("a capacity of 4000"));
+        assert!(of(&kind("f", r#"<info name="LinuxCapacity" value="x"/>"#)).is_err());
+    }
+
+    #[test]
+    fn nodes_that_alternate_over_packages_are_kept_as_they_are() {
+        // Sub-NUMA clusters: package 0 has nodes 0 and 2, package 1 nodes 1 and 3.
+        let node = |node: u32, cpu: u32| {
+            format!(
+                r#"<object type="Group"><object type="NUMANode" os_index="{node}" cpuset="0x{:08x}"/><object type="Core"><object type="PU" os_index="{cpu}"/></object></object>"#,
+                1_u32 << cpu
+            )
+        };
+        let text = format!(
+            r#"<topology version="2.0"><object type="Machine"><object type="Package">{}{}</object><object type="Package">{}{}</object></object></topology>"#,
+            node(0, 0),
+            node(2, 1),
+            node(1, 2),
+            node(3, 3)
+        );
+        let m = imported("snc.xml", &text).unwrap();
+        let nodes: Vec<(u32, u32)> = m.topology.cpus.iter().map(|c| (c.package, c.node)).collect();
+        assert_eq!(nodes, [(0, 0), (0, 2), (1, 1), (1, 3)]);
+        assert!(m.text("snc", "").unwrap().contains("units = ["));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Why a run's longest waits were long: the tail split by cause, and the story of the worst waits.
 //!
-//! The tail is all waits beyond p99 of `wakeup_delay`. A record keeps a limited number of the longest waits. If the
-//! tail has more, the explanation says so and covers those that were kept. Times are nanoseconds.
+//! The tail is all waits that are longer than p99 of `wakeup_delay`: at most one in a hundred. p99 is a wait's length;
+//! waits of the same length are ties and not in the tail, which may be empty for that. A record keeps a limited number
+//! of the longest waits. If the tail has more, the explanation says so and covers those that were kept, and the
+//! percentile is known to the histogram's resolution only. Times are nanoseconds.
 
 pub mod samples;
 mod text;
@@ -13,7 +15,7 @@ pub use versus::{CauseOfTwo, Versus, VersusPart, VersusSide, versus, versus_text
 use crate::conserve::Chance;
 use crate::metric::{Stat, Value};
 use crate::wait::{Wait, WaitCause};
-use crate::{Record, evaluate};
+use crate::{Record, Series, evaluate};
 use schedlab_base::Backend;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -122,16 +124,9 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
 pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explanation {
     let stat = |name: &str| evaluate(record, &format!("{SERIES}.{name}"));
     let cut = stat(tail_stat);
-    let below = u64::from(tail_stat == "max");
-    let cut_ns = cut.number().map(|n| (n as u64).saturating_sub(below));
-    let tail = split_tail(&record.found.waits, cut_ns);
-    let counted = record.found.series.get(SERIES).map_or(0, |s| match cut_ns {
-        Some(cut) => s.count_above(cut),
-        None => s.count(),
-    });
-    let kept_ns = tail.time_ns;
+    let Tail { split: tail, counted, ties } = tail_beyond(record, tail_stat, &cut);
     let beyond_time_ns =
-        kept_ns.saturating_add(time_of_least(record, cut_ns, counted.saturating_sub(tail.waits)));
+        tail.time_ns.saturating_add(time_of_least(record, tail.cut_ns, counted.saturating_sub(tail.waits)));
     let explained = |w: &Wait| Explained { cause: w.cause().name(), wait: w.clone(), idle_meanwhile: None };
     let mut shown = vec!["count", "p50", TAIL, "p99.9", "max"];
     if !shown.contains(&tail_stat) {
@@ -140,14 +135,54 @@ pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explana
     Explanation {
         run: run_of(record),
         delays: shown.iter().map(|name| ((*name).to_owned(), stat(name))).collect(),
-        // A wait in the bucket of the cut may be kept but not counted.
-        beyond: counted.max(tail.waits),
+        beyond: counted,
         stat: tail_stat.to_owned(),
         beyond_time_ns,
-        notes: notes(record, tail_stat, &cut, counted, tail.waits),
+        notes: notes(record, tail_stat, &cut, (&tail, counted, ties)),
         tail,
         worst: record.found.waits.iter().take(worst).map(explained).collect(),
     }
+}
+
+/// The tail of a record's waits.
+struct Tail {
+    split: TailSplit,
+    /// Waits beyond the cut, kept or not.
+    counted: u64,
+    /// Waits that rank above the percentile and are as long as it.
+    ties: u64,
+}
+
+/// The waits beyond a statistic whose value is `cut`. `found.waits` are the longest ones, longest first.
+fn tail_beyond(record: &Record, stat: &str, cut: &Value) -> Tail {
+    let waits = &record.found.waits;
+    let series = record.found.series.get(SERIES);
+    let Some((value, series)) = cut.number().map(|n| n as u64).zip(series) else {
+        let split = split_tail(waits, None);
+        return Tail { counted: series.map_or(split.waits, |s| s.count()), split, ties: 0 };
+    };
+    let ranked = match Stat::parse(stat) {
+        Some(Stat::Percentile(milli)) => series.tail_samples_above(f64::from(milli) / 1000.0),
+        // The longest wait alone, with its ties.
+        Some(Stat::Max) => {
+            let split = split_tail(waits, Some(value.saturating_sub(1)));
+            return Tail { counted: split.waits.max(1), split, ties: 0 };
+        }
+        _ => {
+            let split = split_tail(waits, Some(value));
+            return Tail { counted: series.count_above(value).max(split.waits), split, ties: 0 };
+        }
+    };
+    // The kept wait of that rank is the percentile itself, to the ns.
+    let exact = usize::try_from(ranked).ok().and_then(|rank| waits.get(rank));
+    if let Some(exact) = exact.filter(|w| Series::bucket_end(w.length_ns) == Series::bucket_end(value)) {
+        let split = split_tail(waits, Some(exact.length_ns));
+        return Tail { counted: split.waits, ties: ranked.saturating_sub(split.waits), split };
+    }
+    let end = Series::bucket_end(value);
+    let split = TailSplit { cut_ns: Some(value), ..split_tail(waits, Some(end)) };
+    let counted = series.count_above(end).max(split.waits);
+    Tail { counted, ties: ranked.saturating_sub(counted), split }
 }
 
 /// The time of the `waits` shortest waits beyond the cut, by the histogram: of those that were not kept.
@@ -183,7 +218,12 @@ pub fn run_of(record: &Record) -> String {
     format!("{workload} {load} on {}, {}, {backend}, seed {seed}", machine.name, variant.name)
 }
 
-fn notes(record: &Record, stat: &str, cut: &Value, counted: u64, kept: u64) -> Vec<String> {
+fn notes(
+    record: &Record,
+    stat: &str,
+    cut: &Value,
+    (tail, counted, ties): (&TailSplit, u64, u64),
+) -> Vec<String> {
     let mut notes = Vec::new();
     match (cut, record.found.series.get(SERIES)) {
         (Value::Missing(why), Some(_)) => {
@@ -192,9 +232,17 @@ fn notes(record: &Record, stat: &str, cut: &Value, counted: u64, kept: u64) -> V
         (Value::Missing(why), None) => notes.push(format!("{SERIES} is missing: {why}")),
         (Value::Number(_), _) => {}
     }
-    if kept < counted {
+    if ties > 0 {
+        let ties = format!("{ties} of the {} that rank above {stat} are as long as {stat}", ties + counted);
+        notes.push(match counted {
+            0 => format!("no wait is longer than {stat}: {ties}, so there is no tail to split"),
+            _ => format!("{ties}: they are ties, and not in the tail"),
+        });
+    }
+    if tail.waits < counted {
         notes.push(format!(
-            "the record keeps the {kept} longest of {} there: the split leaves the shorter ones out",
+            "the record keeps the {} longest of {} there: the split leaves the shorter ones out",
+            tail.waits,
             schedlab_base::counted(counted, "wait")
         ));
     }
@@ -275,6 +323,56 @@ pub(crate) mod tests {
         assert_eq!(e.tail.causes[0].ended_why, BTreeMap::from([("slice".to_owned(), 19)]));
         assert_eq!(e.tail.time_ns, e.tail.causes.iter().map(|s| s.time_ns).sum::<u64>());
         assert!(e.notes.is_empty(), "{:?}", e.notes);
+    }
+
+    #[test]
+    fn ties_at_the_percentile_are_not_beyond_it() {
+        // 1000 waits of which the 30 longest are alike but for two: p99 is among the alike ones.
+        let of = |longest: &[u64]| {
+            let mut r = record();
+            r.found.waits = longest.iter().chain(&[7_000_000; 30]).map(|ns| wait(*ns)).collect();
+            let mut delays = Series::new("ns", Better::Lower);
+            (r.found.waits.len()..1000).for_each(|_| delays.record(50_000));
+            r.found.waits.iter().for_each(|w| delays.record(w.length_ns));
+            r.found.series.insert(SERIES.into(), delays);
+            r
+        };
+        let some = of(&[9_000_000, 8_000_000]);
+        let e = explain(&some, 3);
+        assert_eq!((e.beyond, e.tail.waits, e.tail.cut_ns), (2, 2, Some(7_000_000)));
+        assert!(e.notes[0].contains("8 of the 10 that rank above p99 are as long as p99"), "{:?}", e.notes);
+        // In the bucket of the percentile, but longer than it.
+        let near = explain(&of(&[7_001_000, 7_000_001]), 3);
+        assert_eq!((near.beyond, near.tail.cut_ns), (2, Some(7_000_000)));
+        let none = explain(&of(&[]), 3);
+        assert_eq!((none.beyond, none.tail.waits, none.beyond_time_ns), (0, 0, 0));
+        assert!(none.notes[0].contains("no wait is longer than p99"), "{:?}", none.notes);
+        assert!(explain_text(&none).contains("no tail"), "{}", explain_text(&none));
+        // Two runs that differ in nothing but which ties were kept.
+        let v = versus(&of(&[]), &none_by_cause(&of(&[])));
+        assert!(
+            v.causes.is_empty() && v.notes.iter().all(|n| n.contains("no wait is longer")),
+            "{:?}",
+            v.notes
+        );
+    }
+
+    /// The same waits, whose cause is another one.
+    fn none_by_cause(r: &Record) -> Record {
+        let mut r = r.clone();
+        r.found.waits = r.found.waits.iter().map(|w| idle(w.length_ns)).collect();
+        r
+    }
+
+    #[test]
+    fn a_tail_of_more_waits_than_are_kept_is_no_larger_than_its_percentile_allows() {
+        let mut r = record();
+        let mut delays = Series::new("ns", Better::Lower);
+        (0..20_000_u64).for_each(|i| delays.record(1_000_000 + i));
+        r.found.waits = (0..100).map(|i| wait(1_019_999 - i)).collect();
+        r.found.series.insert(SERIES.into(), delays);
+        let e = explain(&r, 0);
+        assert!(e.beyond <= 200 && e.tail.waits <= e.beyond, "{} of 20000, {} kept", e.beyond, e.tail.waits);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::rerun::Rerun;
 use schedlab_record::conserve::IdleWhileWaiting;
 use schedlab_record::explain::samples::SampleTail;
-use schedlab_record::{Explanation, Record, Value, evaluate};
+use schedlab_record::{Explanation, Record, Series, Value, evaluate};
 
 /// Adds the idle CPUs to each wait of an explanation. A run that this build can't make again gets a
 /// note.
@@ -53,10 +53,13 @@ pub fn samples(record: &Record, (series, stat): (&str, &str), worst: usize) -> R
                 .help("name a lower percentile, such as p90, or make longer runs"));
         }
     };
-    let below = u64::from(stat == "max");
+    // A percentile is known to the histogram's resolution; what can't be told from it is not beyond it.
+    let cut = match stat {
+        "max" => (cut as u64).saturating_sub(1),
+        _ => Series::bucket_end(cut as u64),
+    };
     let bar = bar(&again);
-    let found =
-        again.samples((series, &metric), (cut as u64).saturating_sub(below), worst, interrupt::stop_flag()?);
+    let found = again.samples((series, &metric), cut, worst, interrupt::stop_flag()?);
     drop(bar);
     found.map_err(|e| e.context("--metric"))?.ok_or_else(interrupted)
 }

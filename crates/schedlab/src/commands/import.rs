@@ -25,7 +25,7 @@ pub struct Source {
     /// The recording, packed or not; a folder for a trace of CTF; - is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Its form: ftrace, perf-script, trace-dat, perf-data, perfetto or ctf [default: as the file shows]
+    /// Its form: ftrace, perf-script, babeltrace, trace-dat, perf-data, perfetto or ctf [default: as the file shows]
     #[arg(long, value_name = "FORM")]
     format: Option<String>,
     #[command(flatten)]

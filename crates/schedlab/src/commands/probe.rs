@@ -50,7 +50,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let args = ProbeArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(file) = &args.write {
         check(file)?;
-        // An irregular topology is refused before the work.
+        // What no file can hold is refused before the work.
         written(&Probed::here(Vec::new()), None, file)?;
     }
     let before = Busy::now();
