@@ -12,7 +12,7 @@ mod initramfs;
 mod job;
 pub mod kvm;
 mod limits;
-mod llc;
+pub mod llc;
 mod monitor;
 mod qemu;
 mod reply;

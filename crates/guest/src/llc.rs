@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 /// The first kernel that may have it.
-const SINCE: Version = Version::new(7, 2);
+pub const SINCE: Version = Version::new(7, 2);
 
 /// The kernel's switch as a tunable: a file of `sched` in debugfs.
 pub const TUNABLE: &str = "llc_balancing/enabled";
@@ -20,10 +20,14 @@ pub const TUNABLE: &str = "llc_balancing/enabled";
 /// The kernel's switch, in debugfs; kernels built without SCHED_CACHE have no such file.
 const SWITCH: &str = "/sys/kernel/debug/sched/llc_balancing/enabled";
 
+/// Whether a kernel that is left to itself has it on, on those CPUs.
+pub fn is_on(version: Version, topology: &Topology) -> bool {
+    version >= SINCE && topology.cpus.iter().any(|cpu| cpu.llc != topology.cpus[0].llc)
+}
+
 /// Whether a guest with that kernel and those CPUs boots with it off.
 pub fn is_switched_off(release: &str, topology: &Topology) -> bool {
-    let may_have_it = Version::parse(release).is_ok_and(|version| version >= SINCE);
-    may_have_it && topology.cpus.iter().any(|cpu| cpu.llc != topology.cpus[0].llc)
+    Version::parse(release).is_ok_and(|version| is_on(version, topology))
 }
 
 /// Whether a variant says from the start whether it is on.

@@ -78,7 +78,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         version: Version::new(6, 12),
-        about: "EEVDF as in 6.12.117 (0.70 ms slices, a yield moves vruntime): lag, custom slices, RUN_TO_PARITY to the deadline, DELAY_DEQUEUE, PREEMPT_SHORT; without its scan by clusters",
+        about: "EEVDF as in 6.12.117 (0.70 ms slices, a yield moves vruntime): lag, custom slices, RUN_TO_PARITY to the deadline, DELAY_DEQUEUE, PREEMPT_SHORT",
     },
     Profile {
         version: Version::new(6, 18),
@@ -86,7 +86,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         version: Version::new(7, 3),
-        about: "EEVDF with flat picking, protection by the queue's smallest slice, HRTICK, lazy preemption, as in 7.3.4; without its balancing by cache (SCHED_CACHE) and scan by clusters",
+        about: "EEVDF with flat picking, protection by the queue's smallest slice, HRTICK, lazy preemption, as in 7.3.4; without its balancing by cache (SCHED_CACHE)",
     },
 ];
 

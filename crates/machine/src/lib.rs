@@ -26,7 +26,7 @@ mod write;
 pub use background::{Background, BackgroundFile, BackgroundFrom};
 pub use caches::{CacheLevel, Sharing};
 pub use costs::{Costs, IdleGovernor, IdleState};
-pub use domains::{Domain, DomainParams, Domains, Group, Level};
+pub use domains::{Cores, Domain, DomainParams, Domains, Group, GroupFlags, Level};
 pub use show::{Shown, show};
 pub use topology::{Arch, Cpu, Distance, Topology};
 pub use turns::{TurnRule, Turns};

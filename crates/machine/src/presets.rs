@@ -36,6 +36,14 @@ const PATTERNS: &[(&str, &str)] = &[
 ];
 
 impl Machine {
+    /// The machine that a text describes, as a file does; `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// When it is not a machine file.
+    pub fn parse(name: &str, text: &str) -> Result<Machine> {
+        file::parse(Path::new(name), text)
+    }
+
     /// The machine of that name: a preset, `smp-N`, `smt-N`, `icount-N`, `icount-N-smt`, `icount-NxLxC`, `host`, or the
     /// path of a file that ends in `.toml`.
     ///

@@ -34,6 +34,20 @@ fn guessed_costs_say_so_until_the_machine_is_probed() {
 }
 
 #[test]
+fn kernels_that_gather_processes_in_caches_say_that_the_rules_lack_it() {
+    let lab = Lab::new();
+    let codes =
+        |kernel: &str, machine: &str| simulated(&lab, machine, &["--kernel", kernel, "--seed", "5"]).0;
+    assert_eq!(codes("v7.3", "epyc-2x4"), ["sim.caches"]);
+    assert_eq!([codes("v6.18", "epyc-2x4"), codes("v7.3", "smp-8")], [[""; 0]; 2], "older, or one cache");
+    lab.write("own.toml", &common::SMALL.replace("smp-4", "epyc-2x4").replace("v4.5", "v7.3"));
+    for format in ["table", "detail", "lkml", "markdown", "normal", "ranked"] {
+        let out = lab.ok(&["run", "own.toml", "--format", format, "--quiet", "--out", "runs"]);
+        assert!(out.contains("SCHED_CACHE"), "{format}: {out}");
+    }
+}
+
+#[test]
 fn the_kernel_taken_for_the_running_one_is_told() {
     let lab = Lab::new();
     let (_, err, run) = simulated(&lab, "host", &[]);

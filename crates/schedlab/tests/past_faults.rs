@@ -73,3 +73,35 @@ fn before_5_6_a_pair_may_be_pulled_apart_over_two_nodes() {
     let runs = ["v4.5", "v5.4", "v5.10"].map(apart);
     assert!(runs[0] > 0 && runs[1] > 0 && runs[2] == 0, "{runs:?} of 10 runs of v4.5, v5.4 and v5.10");
 }
+
+#[test]
+fn clusters_beside_faster_cpus_are_not_evened_out_before_7_3() {
+    let lab = Lab::new();
+    let file = format!("{}/tests/cases/reports/q02-asym-clusters.toml", env!("CARGO_MANIFEST_DIR"));
+    lab.ok(&["run", &file, "--out", "runs", "--quiet"]);
+    // Four tasks are on CPUs 2 to 5 when they may use all; CPUs 6 to 9, of the other slow cluster, are idle.
+    let moved = |variant: &str| {
+        let words = [
+            "trace",
+            &file,
+            "--out",
+            "runs",
+            "--variant",
+            variant,
+            "--seed",
+            "1",
+            "--format",
+            "text",
+            "-o",
+            "-",
+        ];
+        let text = lab.ok(&words);
+        let migrations = text.lines().filter(|l| l.contains("sched_migrate_task: comm=small"));
+        let to = |line: &str| line.rsplit_once("dest_cpu=").unwrap().1.trim().parse::<u32>().unwrap();
+        migrations.filter(|l| (6..=9).contains(&to(l))).count()
+    };
+    for variant in ["v5.19", "v6.1", "v6.6", "v6.12", "v6.18"] {
+        assert_eq!(moved(variant), 0, "{variant} leaves four and none");
+    }
+    assert_eq!(moved("v7.3"), 2, "two and two");
+}

@@ -14,7 +14,7 @@ use crate::task::Class;
 use crate::util_est::EstimateRule;
 use schedlab_base::{Arena, CpuId, CpuSet, Stream};
 use schedlab_kernel::{Feature, History, Kernel};
-use schedlab_machine::{Domains, Group, Machine, Topology};
+use schedlab_machine::{Domains, Group, Level, Machine, Topology};
 
 /// Data that do not change during a run, except the kernel's switches; see
 /// [`System::switch_kernel`](crate::system::System::switch_kernel).
@@ -55,6 +55,8 @@ pub struct Fixed<'s> {
     pub asym: bool,
     /// Load averages count time by capacity.
     pub scales_time: bool,
+    /// Some CPUs have a domain of clusters, and the kernel looks for one (`sched_cluster_active`).
+    pub clusters: bool,
     /// The highest capacity (`rd->max_cpu_capacity`).
     pub max_capacity: u64,
     pub cpu_capacity: Arena<CpuId, u64>,
@@ -89,6 +91,8 @@ impl<'s> Fixed<'s> {
             first_jiffy: booted::first_jiffy(&kernel, &history, n),
             smt_present: crate::wakeup::llc::smt_present(topology),
             asym: domains.asym.iter().any(Option::is_some),
+            clusters: history.scans_clusters
+                && domains.of_cpu.iter().flatten().any(|d| d.level == Level::Cls),
             scales_time: history.pelt_scales_time && speed.iter().any(|s| *s != SCALE),
             max_capacity: cpu_capacity.iter().copied().max().unwrap_or(SCALE),
             group_capacity: domains.groups.iter().map(|g| group_capacity(g, &cpu_capacity)).collect(),
@@ -151,6 +155,14 @@ fn capacities(
 
 fn group_capacity(group: &Group, of: &Arena<CpuId, u64>) -> u64 {
     group.cpus.iter().map(|c| of[*c]).sum()
+}
+
+impl Fixed<'_> {
+    /// Whether a group behind a CPU's own has that CPU, too: then it is local as well. Before 4.13 nodes may be in all
+    /// groups of a domain, and take nothing from each other there.
+    pub fn overlaps(&self, group: u32, cpu: CpuId, level: usize) -> bool {
+        self.domains.of_cpu[cpu][level].params.numa && self.domains.groups[group as usize].span.contains(cpu)
+    }
 }
 
 /// A core counts once, at the first of its threads in the group.

@@ -277,6 +277,10 @@ struct img_fleet_cpu {
 	unsigned long long avg_idle;
 	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache; its first CPU's count */
 	unsigned int wakeup_pending;
+	unsigned int idle_exit_us;	/* of the idle state it is in; UINT_MAX: it is in none */
+	unsigned long long idle_stamp;
+	unsigned long long misfit;	/* the load of its running task, if that does not fit it */
+	unsigned int rt_util, nr_rt;	/* what real-time tasks use, and how many are queued */
 };
 enum img_fleet_task_flags {
 	IMG_F_RUNS = 1,		/* it is its CPU's current task */
@@ -304,6 +308,8 @@ enum img_fleet_function {
 	IMG_ASK_DETACH,		/* which tasks leave `src` for `cpu` */
 	IMG_ASK_NEWIDLE,	/* which domains `cpu`, whose current task has left, searches, and which tasks come */
 	IMG_ASK_SHARES,		/* the weight of a group's entity on `cpu` */
+	IMG_ASK_FORK,		/* where `about`, which is new, goes when `cpu` makes it */
+	IMG_ASK_EXEC,		/* where `about`, which runs on `cpu`, goes */
 };
 struct img_fleet {
 	unsigned int function;
@@ -319,7 +325,7 @@ struct img_fleet {
 	unsigned long long shares, group_load, group_runnable;	/* of the group */
 	unsigned long long load_weight, load_avg, contribution;	/* of its queue on `cpu` */
 };
-#define IMG_FLEET_TASKS 64
+#define IMG_FLEET_TASKS 160
 struct img_fleet_answer {
 	int cpu;			/* that is chosen */
 	int group;			/* its first CPU; -1: none */

@@ -266,6 +266,12 @@ pub struct RawFleetCpu {
     pub nr_idle_scan: c_uint,
     pub has_idle_cores: c_uint,
     pub wakeup_pending: c_uint,
+    /// `c_uint::MAX`: it is in no idle state.
+    pub idle_exit_us: c_uint,
+    pub idle_stamp: u64,
+    pub misfit: u64,
+    pub rt_util: c_uint,
+    pub nr_rt: c_uint,
 }
 
 /// `enum img_fleet_task_flags`.
@@ -330,7 +336,7 @@ pub struct RawFleet {
 }
 
 /// Tasks of a machine that is asked about (`IMG_FLEET_TASKS`).
-pub const FLEET_TASKS: usize = 64;
+pub const FLEET_TASKS: usize = 160;
 
 /// `struct img_fleet_answer`.
 #[repr(C)]

@@ -59,7 +59,7 @@ fn answer(said: &RawFleetAnswer, levels: usize, question: FleetQuestion) -> Resu
     let moved = || said.moved[..said.nr_moved as usize].iter().map(|t| usize::from(*t)).collect();
     let known = |cpu: i32| u32::try_from(cpu).map(CpuId);
     Ok(match question {
-        FleetQuestion::Select => {
+        FleetQuestion::Select | FleetQuestion::Fork | FleetQuestion::Exec => {
             let cpu = known(said.cpu).map_err(|_| Error::internal("the image chose no CPU"))?;
             FleetAnswer::At(cpu)
         }
@@ -85,6 +85,8 @@ fn function(question: FleetQuestion) -> u32 {
         FleetQuestion::Detach => 2,
         FleetQuestion::Newidle => 3,
         FleetQuestion::Shares => 4,
+        FleetQuestion::Fork => 5,
+        FleetQuestion::Exec => 6,
     }
 }
 
@@ -108,6 +110,11 @@ fn cpu(c: &AskedCpu) -> RawFleetCpu {
         nr_idle_scan: c.nr_idle_scan,
         has_idle_cores: c.has_idle_cores.into(),
         wakeup_pending: c.wakeup_pending.into(),
+        idle_exit_us: c.idle_exit_us.unwrap_or(u32::MAX),
+        idle_stamp: c.idle_since_ns,
+        misfit: c.misfit,
+        rt_util: c.rt_util,
+        nr_rt: c.nr_rt,
     }
 }
 

@@ -419,6 +419,12 @@ mechanisms! {
         skips_own_thread in "core-search": [since("6.1")], "select_idle_smt()", Source("6.0 has it not, 6.1.192 and 6.5 have it"),
             with "The search for an idle sibling passes over the CPU itself, which was just read."
             without "The search for an idle sibling reads the CPU itself, too."
+        scans_clusters in "core-search": [since("6.7")], "select_idle_cpu(), select_idle_sibling(), sched_cluster_active", Source("6.5 has it not, 6.8, 6.12.117 and 7.3.4 have it; 6.7 is from memory"),
+            with "On machines that have clusters the scan begins with the target's; an idle previous or recent CPU of another one is what is left."
+            without "The scan goes over the whole cache, and any idle previous or recent CPU of it is taken."
+        capacity_by_cores in "capacity-scan": [since("7.2")], "select_idle_capacity(), asym_fits_cpu()", Source("6.12.117 has it not, 7.3.4 has it; commits 25a32e400a14 and 61ea17a63719 of May 2026"),
+            with "The search by capacity prefers cores that are idle as a whole, and SIS_UTIL bounds it; the CPUs before it need an idle core, too."
+            without "The search by capacity looks at single CPUs."
         sched_idle_wakees_wait in "reads-sched-idle": [since("7.2")], "choose_sched_idle_rq(), choose_idle_cpu()", Source("7.0 has it not, 7.2.12 has it"),
             with "To a SCHED_IDLE task a CPU that runs SCHED_IDLE tasks only is busy."
             without "A SCHED_IDLE task takes a CPU that runs SCHED_IDLE tasks only, like any other task."
@@ -430,6 +436,9 @@ mechanisms! {
         fork_stops_at_gap: [since("4.3")], "select_task_rq_fair()", Source("3.18 has it not, 4.4 has it; 4.3 is from memory"),
             with "The slow path starts at the highest domain below the first that does not balance at fork."
             without "The slow path starts at the highest domain that balances at fork."
+        only_cpu_unread: [since("4.9")], "find_idlest_cpu(), find_idlest_group_cpu()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4 have it; 4.9 is from memory"),
+            with "The only CPU of a group is taken as it is."
+            without "The only CPU of a group is read; idle without a state and a time it is overlooked."
         exec_by_capacity: [between("4.10", "5.5")], "find_idlest_group()", Source("4.4 has it not, 4.15 and 5.4 have it; 4.10 is from memory"),
             with "At exec groups are first compared by the room of their emptiest CPU, seen without the task itself."
             without "At exec groups are compared as at fork."
@@ -439,12 +448,21 @@ mechanisms! {
         idlest_first_tie: [since("5.5")], "find_idlest_group_cpu()", Source("5.4 has it, too; up to 4.15 the asking CPU would win, which is in no group that is read"),
             with "Ties go to the first CPU read."
             without "Ties go to the asking CPU."
+        node_while_idle in "idlest-by-spare": [between("5.5", "5.11")], "find_idlest_group()", Source("5.10.262 has it, and the commit that brings it; 5.11 is that of the commit that ends it (Nov 2020)"),
+            with "A new task stays on its node while one of the node's CPUs is idle."
+            without "A new task stays on its node while few tasks run there."
         affinity_distributes: [since("5.7")], "__set_cpus_allowed_ptr(), cpumask_any_and_distribute()", Memory("6.1.192 has it, a tree of 4.6 or 4.7 has it not"),
             with "Tasks that lose their CPU with a new mask are spread over the mask's CPUs, one after another."
             without "Tasks that lose their CPU with a new mask all go to the mask's lowest-numbered CPU."
-        idlest_counts_allowed in "idlest-by-spare": [since("7.0")], "update_sg_wakeup_stats()", Source("6.17 has it not, 7.0 has it"),
+        idlest_counts_allowed in "idlest-by-spare": [between("5.10", "5.11"), between("6.1", "6.2"), between("6.12", "6.13"), since("7.0")], "update_sg_wakeup_stats()", Source("5.10.262, 6.1.192 and 6.12.117 have it by backport, 6.17 has it not, 7.0 has it"),
             with "Of a group only CPUs count that the task may use."
             without "All CPUs of a group count, also those that the task may not use."
+        node_quarter in "idlest-by-spare": [between("5.11", "5.18")], "allow_numa_imbalance(), adjust_numa_imbalance()", Source("the commits that bring it (Nov 2020) and end it (Feb 2022); 5.10.262 has it not; stable 5.15 counts the new task, too, and a node's CPUs"),
+            with "A new task stays on its node while that runs fewer tasks than a quarter of the domain's CPUs; an imbalance of two that would move stays between nodes while the busiest runs fewer than a quarter of its own."
+            without "The limit is a fixed number of tasks, or imb_numa_nr."
+        node_by_tasks in "idlest-by-spare": [between("5.18", "6.0")], "allow_numa_imbalance(), adjust_numa_imbalance()", Source("the commits that bring it (Feb 2022) and end it (June 2022)"),
+            with "A new task stays on its node while that would run imb_numa_nr tasks at most, a quarter of its CPUs under one cache; between nodes an imbalance of two that would move is tolerated."
+            without "Idle CPUs count, too: the difference is to be two at most; the allowed imbalance is an eighth of a node's CPUs, 1 at least, and at fork no more than the node's CPUs that the task may use."
     }
     Balance {
         early_balancer: [between("2.6.13", "2.6.32")], "find_busiest_group()", Memory("2.6.30 has it"),
@@ -488,7 +506,7 @@ mechanisms! {
             without "A CPU that runs SCHED_IDLE tasks balances at a busy CPU's intervals."
         numa_pair_stays in "spare-capacity": [between("5.6", "5.11")], "adjust_numa_imbalance()", Source("5.10.262 has it, 6.1.192 has it not; the releases are from memory"),
             with "Between nodes nothing is evened out while the busiest group has two tasks at most."
-            without "Between nodes an imbalance of two is tolerated up to some number of tasks, which is 0 before 5.18."
+            without "Between nodes a small imbalance is tolerated up to some number of tasks, which depends on the CPUs."
         busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Source("5.4 to 5.10"),
             with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
             without "A busy CPU's interval is the domain's times busy_factor."
@@ -510,6 +528,9 @@ mechanisms! {
         kicks_for_next_balance in "spare-capacity": [since("5.16")], "nohz_balancer_kick(), nohz_balance_enter_idle()", Source("5.15 has it not, 5.19 has it; 5.16 is from memory"),
             with "After a CPU has stopped its tick, a busy tick asks when balancing for tickless CPUs is due next, also before it is."
             without "That time is found out only when tickless CPUs are served."
+        disturbed_is_misfit in "spare-capacity": [since("6.0")], "sched_reduced_capacity(), calculate_imbalance()", Source("6.1.192, 6.12.117 and 7.3.4 have it, 5.10.262 has it not; 6.0 is from memory"),
+            with "An idle CPU takes the only task of a CPU that other classes take much of, as a misfit by load, in domains whose CPUs are alike."
+            without "A CPU that other classes disturb keeps its only task unless an active balance pushes it away."
         newidle_gives_up in "spare-capacity": [since("6.0")], "should_we_balance()", Source("5.10.262 has it not, 6.1.192 has it; 6.0 is from memory"),
             with "A newidle pass gives up, and those above it, once work has come or is on its way."
             without "A newidle pass is made whatever has come."
@@ -522,6 +543,9 @@ mechanisms! {
         walks_past_pinned in "spare-capacity": [between("6.2", "6.6"), between("6.7", "6.10")], "detach_tasks()", Source("6.1.192 and 6.12.117 have it not; the releases between are commits'"),
             with "While all tasks seen are pinned, a walk continues past nr_migrate tasks."
             without "A walk ends after nr_migrate tasks."
+        busiest_prefers_siblings in "spare-capacity": [since("6.5")], "update_sd_lb_stats(), sds->prefer_sibling", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; 6.5 is from memory"),
+            with "SD_PREFER_SIBLING is the busiest group's."
+            without "SD_PREFER_SIBLING is that of the balancing CPU's domain below."
         cores_last_when_full in "spare-capacity": [since("6.5")], "update_sd_pick_busiest()", Source("6.1.192, 6.12.117; 6.5 from memory"),
             with "Of groups that are just full the last one read is the busiest, unless groups are cores."
             without "Of groups that are just full the first one read is the busiest."
@@ -532,11 +556,14 @@ mechanisms! {
             with "The first CPU whose core is idle balances for a group, else the first idle CPU."
             without "The first idle CPU balances for a group."
         smt_balance in "spare-capacity": [since("6.6")], "smt_balance(), calculate_imbalance()", Source("6.5 has it not, 6.8 has it; 6.6 is from memory"),
-            with "To an idle CPU a core with two tasks is a type of its own: busier than one that is full, and it gives one task."
+            with "To an idle CPU a core with two tasks is a type of its own: busier than one that is full, and it gives one task; of groups with room a core with one task gives way to one that is not a core."
             without "A core with two tasks is full, or has room, like any other group."
         siblings_by_cores in "spare-capacity": [since("6.6")], "sibling_imbalance()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; it is commit 7ff1693236f5's of July 2023"),
             with "With SD_PREFER_SIBLING, groups of unlike numbers of cores get tasks in proportion to their cores, and a busy CPU takes none for that."
             without "With SD_PREFER_SIBLING, groups get equally many tasks, however many cores each has, and a busy CPU takes part."
+        misfit_first_stays in "misfit": [since("6.9")], "update_sd_pick_busiest()", Source("6.1.192 has it not, 6.12.117 and 7.3.4 have it; 6.9 is from memory"),
+            with "Of groups with equal misfits the first one read is the busiest."
+            without "Of groups with equal misfits the last one read is the busiest."
         misfit_wants_faster in "misfit": [since("6.10")], "update_misfit_status(), set_task_max_allowed_capacity()", Source("6.1.192 has it not; it is a commit's of 2024; 6.10 is from memory"),
             with "A task on one of the fastest CPUs that it may use is not a misfit."
             without "A task too large for its CPU is a misfit on the fastest CPU, too."
@@ -549,6 +576,12 @@ mechanisms! {
         serializes_passes: [since("6.19")], "sched_balance_rq(), SD_SERIALIZE", Source("6.17 has it not, 7.0 has it; 6.19 is from a commit's date"),
             with "A pass over a domain that is balanced by one CPU at a time takes the lock once it is its turn, newidle passes too; one that does not get it counts as balanced."
             without "Periodic balancing takes the lock before it asks whether such a domain is due; newidle passes take none."
+        misfit_counts_if_helped in "misfit": [since("7.3")], "update_sg_lb_stats()", Source("6.12.117 has it not, 7.3.4 has it"),
+            with "A misfit makes its group one of misfits only if the balancing CPU is faster than all of the group."
+            without "A misfit makes its group one of misfits, whoever looks."
+        slowed_thread_gives in "misfit": [since("7.3")], "sched_balance_find_src_rq()", Source("6.12.117 has it not, 7.3.4 has it"),
+            with "A CPU gives its only task to one that is no faster, if a thread beside it is busy or the two are of different clusters and alike."
+            without "A CPU gives its only task to a faster one only, where CPUs differ in capacity."
         ilb_on_idle_core: [since("7.3")], "find_new_ilb()", Source("7.2.12 has it not, 7.3.4 has it"),
             with "The CPU asked to balance for tickless ones is the first whose core is idle, else the first idle one."
             without "The CPU asked to balance for tickless ones is the first idle one."

@@ -24,6 +24,7 @@ use crate::cell::Cell;
 use crate::memory_estimate;
 use crate::plan::{Plan, Run};
 use schedlab_base::{Backend, Error, Result, Warning, parallel};
+use schedlab_guest::llc;
 use schedlab_record::{Record, RunDir, Store, Stored};
 use schedlab_trace::kept::EVENTS_FILE;
 use std::collections::BTreeSet;
@@ -68,6 +69,21 @@ pub trait Executor: Sync {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>>;
     /// Whether runs of the cell may be made beside others. On a live machine they would disturb each other.
     fn parallel(&self, cell: &Cell) -> bool;
+}
+
+/// The warning of a simulated run of a kernel that would gather a process in one of the machine's caches.
+pub fn ungathered(cell: &Cell) -> Option<Warning> {
+    let version = cell.release().filter(|_| cell.backend == Backend::Sim)?;
+    let text = || {
+        format!(
+            "kernels from {} on gather the threads of a process in one last-level cache (SCHED_CACHE, on where \
+             a machine has several, as {} has); the rules of {version} lack that, so their migrations and times may be \
+             others: --backend code has it",
+            llc::SINCE,
+            cell.machine.name
+        )
+    };
+    llc::is_on(version, &cell.machine.topology).then(|| Warning::new("sim.caches", text()))
 }
 
 /// The end of a run.

@@ -2,7 +2,7 @@
 
 use super::keep::Kept;
 use super::options::RunOptions;
-use super::{Made, guessed};
+use super::{Made, guessed, ungathered};
 use crate::cell::Cell;
 use crate::instruction_counts;
 use crate::memory_estimate;
@@ -103,6 +103,7 @@ pub(super) fn made(
         warnings.extend(cell.variant.without_effect()?);
     }
     warnings.extend(guessed(cell));
+    warnings.extend(ungathered(cell));
     let cut = to_the_end && report.end >= warmup.plus(duration);
     warnings.extend(cut.then(|| cut_off(duration)));
     let version = cell.release().unwrap_or(SLICES_SINCE);

@@ -4,7 +4,7 @@ use super::fleet::{self, Fleet};
 use super::queue::{self, Queue};
 use super::subject::{Subject, shrink};
 use super::tree::Tree;
-use super::{Asks, Function, functions};
+use super::{Asks, Function, functions, machines};
 use crate::code::CodeImage;
 use crate::exec::image_process;
 use schedlab_base::random::Stream;
@@ -126,7 +126,7 @@ fn by_count(causes: &mut [Cause]) {
 /// As [`decide`].
 pub fn child() -> Result<()> {
     let job: Job = image_process::asked()?;
-    let machine = Machine::load(&job.machine)?;
+    let machine = machines::machine(&job.machine)?;
     let mut debug = Debug { guard: false, loaded: &mut || {} };
     let code = Code::boot(&job.object, &machine, job.seed, 1_000_000_000, &mut debug)?;
     let mut both = Both::of(code, &machine, job.version)?;

@@ -11,6 +11,7 @@
 pub mod child;
 mod dice;
 mod fleet;
+mod machines;
 mod queue;
 mod subject;
 mod tree;
@@ -44,8 +45,7 @@ impl Asks {
             // Its CPUs decide how long slices are.
             Asks::Queue(_) | Asks::Tree(_) => &["smp-2"],
             Asks::Fleet(FleetQuestion::Shares) => &["smp-8"],
-            // Two nodes of four cores with two threads; eight cores of one cache.
-            Asks::Fleet(_) => &["spr-2x4", "smp-8"],
+            Asks::Fleet(_) => machines::OF_FLEETS,
         }
     }
 }
@@ -75,6 +75,8 @@ pub const FUNCTIONS: &[Function] = &[
     of_fleet("detach", "detach_tasks()", FleetQuestion::Detach),
     of_fleet("newidle", "newidle_balance(), sched_balance_newidle()", FleetQuestion::Newidle),
     of_fleet("shares", "update_cfs_group()", FleetQuestion::Shares),
+    of_fleet("fork", "find_idlest_cpu(), sched_balance_find_dst_cpu()", FleetQuestion::Fork),
+    of_fleet("exec", "find_idlest_cpu(), sched_balance_find_dst_cpu()", FleetQuestion::Exec),
 ];
 
 /// The functions of these names, each once; all without a name.

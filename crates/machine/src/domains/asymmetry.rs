@@ -3,7 +3,8 @@
 //! The kernel finds them by itself since 4.20. Up to 5.13 one level has the flag: the lowest on which every CPU's
 //! domain has a CPU of the highest capacity that any domain of it sees (`asym_cpu_capacity_level`; from memory). Since
 //! 5.14 each domain has it that has two capacities, and SD_ASYM_CPUCAPACITY_FULL if it has all
-//! (`asym_cpu_capacity_classify`; read in 6.1.192). The child of such a domain spreads no tasks over siblings.
+//! (`asym_cpu_capacity_classify`; read in 6.1.192). The child of such a domain spreads no tasks over siblings, until
+//! 7.3 (6.12.117 has it so, 7.3.4 not, and a mail says that 7.2 does not differ).
 
 use super::levels::Spans;
 use super::parts::DomainParams;
@@ -32,8 +33,8 @@ impl<'l> Asymmetry<'l> {
         levels.get(lowest_with_the_highest(topology, levels)).map_or(Asymmetry::None, Asymmetry::Level)
     }
 
-    /// Marks the domains built over a CPU, and takes SD_PREFER_SIBLING off their children.
-    pub fn mark(&self, built: &mut [(&Spans, DomainParams)], cpu: CpuId) {
+    /// Marks the domains built over a CPU, and takes SD_PREFER_SIBLING off their children where the kernel does.
+    pub fn mark(&self, built: &mut [(&Spans, DomainParams)], cpu: CpuId, version: Version) {
         for at in 0..built.len() {
             let (spans, params) = &mut built[at];
             let (marked, full) = match self {
@@ -46,7 +47,9 @@ impl<'l> Asymmetry<'l> {
                 }
             };
             (params.asym_capacity, params.asym_full) = (marked, marked && full);
-            if let (true, Some((_, child))) = (marked, at.checked_sub(1).and_then(|c| built.get_mut(c))) {
+            let keeps_apart = marked && version < Version::new(7, 3);
+            if let (true, Some((_, child))) = (keeps_apart, at.checked_sub(1).and_then(|c| built.get_mut(c)))
+            {
                 child.prefer_sibling = false;
             }
         }

@@ -7,7 +7,7 @@
 //! starts at may then be another node's, and two nodes far apart may be in one group (3.0 to 4.12; read in 4.4, 4.15).
 
 use super::levels::Spans;
-use super::parts::{Group, Level};
+use super::parts::{Group, GroupFlags, Level};
 use schedlab_base::{CpuId, Version};
 use std::collections::BTreeMap;
 
@@ -25,6 +25,9 @@ pub(super) struct Groups {
     /// NUMA groups are built from the domain's lowest CPU on.
     from_lowest: bool,
 }
+
+/// The flags of the group that a CPU brings along, the span of its domain of some level.
+pub(super) type FlagsOf<'f> = &'f dyn Fn(usize, CpuId) -> GroupFlags;
 
 /// Stands for "no child level" in a group's key: the group is one CPU.
 const SINGLE: usize = usize::MAX;
@@ -44,7 +47,7 @@ impl Groups {
     }
 
     /// The ring of `cpu` in its domain of level `at`.
-    pub fn ring(&mut self, levels: &[Spans], at: usize, cpu: CpuId) -> Vec<u32> {
+    pub fn ring(&mut self, levels: &[Spans], at: usize, cpu: CpuId, flags: FlagsOf<'_>) -> Vec<u32> {
         self.ring += 1;
         let cpus = levels[at].cpus_of(cpu);
         let from_lowest = self.from_lowest && matches!(levels[at].level, Level::Numa(_));
@@ -56,7 +59,7 @@ impl Groups {
             }
             let group = match self.plain[at][next.index()] {
                 Some(group) => group,
-                None => self.group(levels, at, cpu, next),
+                None => self.group(levels, at, (cpu, next), flags),
             };
             for member in &self.all[group as usize].cpus {
                 self.covered[member.index()] = self.ring;
@@ -80,7 +83,7 @@ impl Groups {
 
     /// The group that `next` brings into `cpu`'s domain of level `at`: its highest child span that stays inside.
     /// (Kernels before 5.13 could let a group reach beyond the domain on meshes of three and more hops.)
-    fn group(&mut self, levels: &[Spans], at: usize, cpu: CpuId, next: CpuId) -> u32 {
+    fn group(&mut self, levels: &[Spans], at: usize, (cpu, next): (CpuId, CpuId), flags: FlagsOf<'_>) -> u32 {
         let numa = matches!(levels[at].level, Level::Numa(_));
         let domain = levels[at].span_of(cpu);
         let child = (0..at).rev().find(|l| levels[*l].span_of(next).is_subset(domain));
@@ -92,7 +95,8 @@ impl Groups {
             return *index;
         }
         let cpus = child.map_or_else(|| vec![next], |l| levels[l].cpus_of(next).to_vec());
-        let index = self.insert(key, numa, Group { span: cpus.iter().copied().collect(), cpus });
+        let flags = child.map(|child| flags(child, next)).unwrap_or_default();
+        let index = self.insert(key, numa, Group { span: cpus.iter().copied().collect(), cpus, flags });
         self.known.insert(key, index);
         if !numa {
             for member in &self.all[index as usize].cpus {
@@ -109,7 +113,7 @@ impl Groups {
         let same_level = self.known.range((key.0, 0, 0)..=last);
         let twin = same_level.map(|(_, g)| *g).find(|g| {
             let other = &self.all[*g as usize];
-            other.cpus[0] == group.cpus[0] && other.span == group.span
+            other.cpus[0] == group.cpus[0] && other.span == group.span && other.flags == group.flags
         });
         twin.unwrap_or_else(|| {
             self.all.push(group);

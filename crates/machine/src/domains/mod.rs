@@ -11,7 +11,7 @@ mod levels;
 mod params;
 mod parts;
 
-pub use parts::{DomainParams, Group, Level};
+pub use parts::{Cores, DomainParams, Group, GroupFlags, Level};
 
 use crate::topology::RECLAIM_DISTANCE;
 use crate::{Arch, Topology};
@@ -37,6 +37,9 @@ pub struct Domain {
     pub params: DomainParams,
     /// `imb_numa_nr` (5.18+): NUMA imbalance that is tolerated; 0 below the LLC's parent and in older kernels.
     pub imb_numa_nr: u32,
+    /// Which groups are cores.
+    #[serde(skip)]
+    pub cores: Cores,
 }
 
 /// All domains of a machine under one kernel version.
@@ -85,6 +88,16 @@ impl Domains {
     }
 }
 
+/// Which groups of a ring are cores. The local one, which is first, does not count.
+fn cores(all: &[Group], ring: &[u32]) -> Cores {
+    let is_core = |g: &u32| all[*g as usize].flags.share_capacity;
+    match ring[1..].iter().filter(|g| is_core(g)).count() {
+        0 => Cores::None,
+        n if n + 1 == ring.len() => Cores::All,
+        _ => Cores::Some,
+    }
+}
+
 /// All levels of `version` over a machine, bottom up, those included that mean nothing on it: level, the kernel's name,
 /// and the span of each CPU.
 pub(crate) fn all_levels(topology: &Topology, version: Version) -> Vec<(Level, &'static str, Vec<CpuSet>)> {
@@ -123,15 +136,17 @@ impl Era<'_> {
                 }
                 None if cpus.len() == 1 => {}
                 _ => {
-                    let groups = groups.ring(levels, at, cpu);
+                    let flags = |child: usize, next: CpuId| self.group_flags(levels, at, child, next);
+                    let ring = groups.ring(levels, at, cpu, &flags);
                     // Before 4.13 another node's span may be all of the domain: a domain of one group is dropped, too.
-                    if groups.len() > 1 {
+                    if ring.len() > 1 {
                         stack.push(Domain {
+                            cores: cores(&groups.all, &ring),
                             level: spans.level,
                             name: levels::name(spans.level, self.version),
                             span: spans.span_of(cpu).clone(),
                             cpus: cpus.to_vec(),
-                            groups,
+                            groups: ring,
                             params,
                             imb_numa_nr: imb[at],
                         });
@@ -140,6 +155,30 @@ impl Era<'_> {
             }
         }
         stack
+    }
+
+    /// The flags of the group that `next` brings into a domain of level `at`, the span of its `child`. Where a domain
+    /// is dropped because its span is the one below, its parent's group gets the flags of that one (6.6); where it is
+    /// one CPU, none. Groups of nodes keep the flags they were made with.
+    fn group_flags(&self, levels: &[Spans], at: usize, child: usize, next: CpuId) -> GroupFlags {
+        let built = self.built(levels, next);
+        // On uneven meshes the levels of `next` may end below.
+        if child >= built.len() {
+            return GroupFlags::default();
+        }
+        let weight = |at: usize| built[at].0.cpus_of(next).len();
+        let numa = matches!(levels[at].level, Level::Numa(_));
+        if weight(child) == 1 && !numa {
+            return GroupFlags::default();
+        }
+        if numa || self.version < Version::new(6, 6) {
+            return GroupFlags::of(&built[child].1);
+        }
+        let lowest = (0..child).find(|l| weight(*l) == weight(child)).unwrap_or(child);
+        let mut flags = GroupFlags::of(&built[lowest].1);
+        // The last of those that are dropped hands its SD_PREFER_SIBLING down too late for the group.
+        flags.prefer_sibling |= built[lowest..child].iter().any(|(_, params)| params.prefer_sibling);
+        flags
     }
 
     /// The levels built over a CPU: up to the first that spans the machine.
@@ -152,7 +191,7 @@ impl Era<'_> {
             (spans, params::params(self.version, spans.level, weight, self.reclaim_distance, self.arch))
         };
         let mut built: Vec<_> = built.iter().map(with_params).collect();
-        self.asymmetry.mark(&mut built, cpu);
+        self.asymmetry.mark(&mut built, cpu, self.version);
         built
     }
 
@@ -167,7 +206,11 @@ impl Era<'_> {
         let shares = |at: usize| built[at].1.share_llc;
         let Some(above) = (1..built.len()).find(|at| !shares(*at) && shares(at - 1)) else { return all };
         let llcs = weight(above) / weight(above - 1);
-        let imb = if llcs == 1 { weight(above) / 8 } else { llcs }.max(1);
+        let imb = match self.version < Version::new(6, 0) {
+            true if llcs == 1 => weight(above) / 4,
+            false if llcs == 1 => (weight(above) / 8).max(1),
+            _ => llcs,
+        };
         let first_numa = (above + 1..built.len()).find(|at| built[*at].1.numa);
         let span = weight(first_numa.unwrap_or(above));
         all[above] = imb;

@@ -79,4 +79,31 @@ pub struct Group {
     /// The same CPUs as a list, ascending.
     #[serde(skip)]
     pub cpus: Vec<CpuId>,
+    #[serde(skip)]
+    pub flags: GroupFlags,
+}
+
+/// The flags that a group has of the domain whose span it is (`sched_group.flags`). Those of the group that holds the
+/// balancing CPU are not read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupFlags {
+    /// SD_PREFER_SIBLING.
+    pub prefer_sibling: bool,
+    /// SD_SHARE_CPUCAPACITY: its CPUs are the threads of one core.
+    pub share_capacity: bool,
+}
+
+impl GroupFlags {
+    pub(super) fn of(params: &DomainParams) -> GroupFlags {
+        GroupFlags { prefer_sibling: params.prefer_sibling, share_capacity: params.share_capacity }
+    }
+}
+
+/// Which groups of a domain, behind the local one, are the threads of one core each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cores {
+    All,
+    None,
+    /// Some are, as on hybrid machines.
+    Some,
 }

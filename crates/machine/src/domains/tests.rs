@@ -58,6 +58,8 @@ fn numa_imbalance_is_that_of_d001_and_counts_llcs_on_epyc() {
     };
     assert_eq!(imb("spr-2x56", "6.5"), [0, 0, 14]);
     assert_eq!(imb("spr-2x56", "5.17"), [0, 0, 0]);
+    assert_eq!(imb("spr-2x56", "5.19"), [0, 0, 28], "a quarter, before 6.0");
+    assert_eq!([imb("nodes-2x4", "5.19"), imb("nodes-2x4", "6.0")], [[0, 1], [0, 1]]);
     assert_eq!(imb("epyc-2x64-smt", "6.5"), [0, 0, 8, 8]);
 }
 
@@ -261,4 +263,31 @@ fn a_core_without_a_second_thread_has_the_flag_on_the_same_cpus() {
             assert_eq!(marked, ["MC"], "{version}, CPU {cpu}");
         }
     }
+}
+
+#[test]
+fn groups_have_the_flags_of_the_domain_that_is_left_below() {
+    use crate::uneven::Uneven;
+    // Two fast cores of two threads, eight slow ones in two clusters, one cache.
+    let own = Uneven::caches(vec![2, 8], vec![2, 1], vec![1]);
+    let own = Uneven { llcs: vec![2], clusters: vec![0, 2], capacity: vec![1024, 620], ..own };
+    let topology = own.topology().unwrap();
+    let flags = |version: &str, cpu: u32, other: u32| {
+        let domains = Domains::build(&topology, Version::parse(version).unwrap());
+        let mc = domains.of_cpu[CpuId(cpu)].last().unwrap().clone();
+        let group = mc.groups[1..].iter().map(|g| &domains.groups[*g as usize]);
+        let of = group.clone().find(|g| g.span.contains(CpuId(other))).unwrap().flags;
+        (mc.cores, of.prefer_sibling, of.share_capacity)
+    };
+    let (fast, slow) = (0, 6);
+    // The flag of the fast cores' clusters, which are their threads, is handed down too late; before 6.6 the groups
+    // keep the clusters' flags.
+    assert_eq!(flags("6.12", slow, fast), (Cores::Some, true, true));
+    assert_eq!(flags("6.5", slow, fast), (Cores::None, false, false));
+    assert_eq!(flags("6.12", fast, slow), (Cores::Some, false, false), "clusters below unlike CPUs");
+    assert_eq!(flags("7.3", fast, slow), (Cores::Some, true, false), "and in 7.3");
+    let spr = domains("spr-2x4", "6.12");
+    assert_eq!(spr.of_cpu[CpuId(0)].iter().map(|d| d.cores).collect::<Vec<_>>(), {
+        [Cores::None, Cores::All, Cores::None]
+    });
 }

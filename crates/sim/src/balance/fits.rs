@@ -39,6 +39,8 @@ pub struct Kinds {
     pub min_capacity: u64,
     /// The most.
     pub max_capacity: u64,
+    /// Its CPUs are the threads of one core; known in domains where some groups are cores.
+    pub is_core: bool,
 }
 
 impl Asymmetry {
@@ -91,7 +93,12 @@ mod tests {
     #[test]
     fn capacities_differ_by_a_twentieth_or_by_a_fifth() {
         assert!(is_greater(1024, 972) && !is_greater(1024, 973));
-        let kinds = |capacity| Kinds { misfit_load: 1, min_capacity: capacity, max_capacity: capacity };
+        let kinds = |capacity| Kinds {
+            misfit_load: 1,
+            min_capacity: capacity,
+            max_capacity: capacity,
+            is_core: false,
+        };
         let to = |by_target| Asymmetry { marked: true, by_target, dst_capacity: 1024, ..Asymmetry::NONE };
         let of = |by_target, small| {
             let a = to(by_target);

@@ -8,6 +8,7 @@
 
 use super::capacity::SCALE;
 use super::spare::classify::{SpareFacts, SpareType, since_5_5};
+use schedlab_kernel::History;
 
 /// One domain of a CPU, as the walk down sees it; lowest first in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,8 +165,32 @@ pub struct SpareDomain {
     pub imbalance_pct: u32,
     /// SD_NUMA.
     pub numa: bool,
-    /// Tasks on a node up to which a small imbalance is tolerated (5.18+; at most the CPUs the task may run on).
-    pub imb_numa_nr: u32,
+    /// When a new task stays on its node while both nodes have room; read where `numa`.
+    pub stays: NodeStay,
+}
+
+/// When a new task stays on its node although another has more idle CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeStay {
+    /// While one of the node's CPUs is idle (5.5 to 5.10).
+    WhileIdle,
+    /// While the node runs fewer tasks (5.11 to 5.19).
+    Below(u32),
+    /// The same, if the other node has two idle CPUs more at most (6.0).
+    NearlyAlikeBelow(u32),
+}
+
+impl NodeStay {
+    /// The rule of a kernel in a domain of so many CPUs and that `imb_numa_nr`; `allowed`: CPUs of the local group that
+    /// the task may use.
+    pub fn of(history: &History, span_weight: u32, imb_numa_nr: u32, allowed: u32) -> NodeStay {
+        match () {
+            () if history.node_while_idle => NodeStay::WhileIdle,
+            () if history.node_quarter => NodeStay::Below(span_weight / 4),
+            () if history.node_by_tasks => NodeStay::Below(imb_numa_nr),
+            () => NodeStay::NearlyAlikeBelow(imb_numa_nr.min(allowed)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -280,7 +305,13 @@ fn is_close(domain: &SpareDomain, local: u64, best: u64) -> Option<Stay> {
 
 /// Both groups have room: the other must have more idle CPUs, and by more than a node's tolerance.
 fn has_no_more_idle(domain: &SpareDomain, local: &SpareStats, best: &SpareStats) -> Option<Stay> {
-    let tolerated = local.nr_running < domain.imb_numa_nr && local.idle_cpus.abs_diff(best.idle_cpus) <= 2;
+    let tolerated = match domain.stays {
+        NodeStay::WhileIdle => local.idle_cpus > 0,
+        NodeStay::Below(tasks) => local.nr_running < tasks,
+        NodeStay::NearlyAlikeBelow(tasks) => {
+            local.nr_running < tasks && local.idle_cpus.abs_diff(best.idle_cpus) <= 2
+        }
+    };
     match () {
         () if domain.numa && tolerated => Some(Stay::NumaTolerated),
         () if local.idle_cpus >= best.idle_cpus => Some(Stay::AsManyIdle),

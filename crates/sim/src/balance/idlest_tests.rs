@@ -59,8 +59,9 @@ fn loads_count_per_capacity() {
     assert_eq!(s.choose(125), GroupChoice::Go(2), "1000 on half a CPU is more than 1200 on one");
 }
 
-const LLC: SpareDomain = SpareDomain { imbalance_pct: 117, numa: false, imb_numa_nr: 0 };
-const NUMA: SpareDomain = SpareDomain { numa: true, imb_numa_nr: 4, ..LLC };
+const LLC: SpareDomain =
+    SpareDomain { imbalance_pct: 117, numa: false, stays: NodeStay::NearlyAlikeBelow(0) };
+const NUMA: SpareDomain = SpareDomain { numa: true, stays: NodeStay::NearlyAlikeBelow(4), ..LLC };
 
 /// Groups of CPUs with that many always-running tasks each; the first is local.
 fn by_spare(domain: &SpareDomain, groups: &[&[u32]]) -> GroupChoice {
@@ -133,8 +134,31 @@ fn a_lightly_loaded_node_keeps_its_tasks() {
     assert_eq!(by_spare(&LLC, &nodes), GroupChoice::Go(1));
     let full: [&[u32]; 2] = [&[1, 1, 1, 0], &[0, 0, 0, 0]];
     assert_eq!(by_spare(&NUMA, &full), GroupChoice::Go(1), "three more idle CPUs are too many");
-    let strict = SpareDomain { imb_numa_nr: 2, ..NUMA };
+    let strict = SpareDomain { stays: NodeStay::NearlyAlikeBelow(2), ..NUMA };
     assert_eq!(by_spare(&strict, &nodes), GroupChoice::Go(1), "a third task is not tolerated here");
+}
+
+#[test]
+fn each_era_has_its_rule_for_new_tasks_that_stay_on_their_node() {
+    let nodes: [&[u32]; 2] = [&[1, 1, 1, 0], &[0, 0, 0, 0]];
+    let of = |version: &str, allowed| {
+        let history = History::of(schedlab_base::Version::parse(version).unwrap());
+        // Sixteen CPUs in two nodes, of which the groups show a part.
+        let stays = NodeStay::of(&history, 16, 4, allowed);
+        (stays, by_spare(&SpareDomain { stays, ..NUMA }, &nodes))
+    };
+    let (stay, go) = (GroupChoice::Stay(Stay::NumaTolerated), GroupChoice::Go(1));
+    for v in ["5.5", "5.6", "5.10"] {
+        assert_eq!(of(v, 8), (NodeStay::WhileIdle, stay), "{v}: a CPU is idle");
+    }
+    assert_eq!(of("5.15", 8), (NodeStay::Below(4), stay), "three tasks are less than a quarter of 16");
+    assert_eq!(of("5.19", 8), (NodeStay::Below(4), stay), "whatever is idle on the other node");
+    assert_eq!(of("5.19", 2), (NodeStay::Below(4), stay), "and whatever CPUs the task may use");
+    assert_eq!(of("6.0", 8), (NodeStay::NearlyAlikeBelow(4), go), "three more idle CPUs are too many");
+    assert_eq!(of("6.12", 2), (NodeStay::NearlyAlikeBelow(2), go), "limited to the CPUs that it may use");
+    let full: [&[u32]; 2] = [&[1, 1, 1, 1], &[0, 0, 0, 0]];
+    let while_idle = SpareDomain { stays: NodeStay::WhileIdle, ..NUMA };
+    assert_eq!(by_spare(&while_idle, &full), go, "none is idle");
 }
 
 #[test]

@@ -51,8 +51,9 @@ fn nothing_by(how: AmountRule) -> BalanceReason {
         AmountRule::LocalBusier => BalanceReason::LocalBusier,
         AmountRule::LocalAboveAverage => BalanceReason::LocalAboveAverage,
         AmountRule::FillRoom => BalanceReason::NoRoom,
-        // The first four always ask for one task.
+        // A disturbed task may have no load; the others but the last always ask for one task.
         AmountRule::Imbalanced
+        | AmountRule::Disturbed
         | AmountRule::WaitingTask
         | AmountRule::SharedCore
         | AmountRule::Misfit

@@ -3,7 +3,7 @@
 use super::can_migrate::{MigrateRules, TaskFacts};
 use super::era::{Balancer, PassKind};
 use super::fits::Asymmetry;
-use super::spare::{DomainFacts, SpareLater};
+use super::spare::{DomainFacts, NodeTolerance, SpareLater};
 
 /// A busy pass of 4.5, on a kernel that is not built to be preempted.
 pub const RULES: MigrateRules = MigrateRules {
@@ -40,15 +40,16 @@ pub const MC: DomainFacts = DomainFacts {
     imbalance_pct: 117,
     prefer_sibling: true,
     groups_are_cores: true,
+    some_are_cores: false,
     share_llc: true,
     numa: false,
     later: SpareLater {
         cores_last_when_full: true,
         smt_balance: true,
         siblings_by_cores: false,
-        numa_pair_stays: false,
+        misfit_first_stays: false,
     },
-    imb_numa_nr: 0,
+    tolerance: NodeTolerance::Difference(0),
     asym: Asymmetry::NONE,
     cores: None,
 };

@@ -305,7 +305,8 @@ impl System<'_> {
         if !e.on_rq {
             avg.update(self.fair.queues[e.cfs_rq].avg.last_update_ns, 0, 0, false);
         }
-        if self.has(Feature::UtilEst) { e.est.task_util(avg.util_avg) } else { avg.util_avg }
+        // The estimate counts without UTIL_EST, too, which ends its updates.
+        e.est.task_util(avg.util_avg)
     }
 
     /// Utilisation of a CPU by fair tasks: the greater of PELT's and the sum of its runnable tasks' estimates, at most
@@ -320,7 +321,8 @@ impl System<'_> {
     /// The same without a task that runs there (`cpu_util_without`).
     pub fn util_without(&self, cpu: CpuId, task: TaskId) -> u64 {
         let (q, e) = (&self.fair.queues[self.root(cpu)], &self.fair.entities[self.tasks[task].entity]);
-        let estimate = q.util_est.saturating_sub(e.est.estimate());
+        let counts = self.has(Feature::UtilEst);
+        let estimate = if counts { q.util_est.saturating_sub(e.est.estimate()) } else { 0 };
         cpu_util(q.avg.util_avg.saturating_sub(e.avg.util_avg), estimate, self.fixed.cpu_capacity[cpu])
     }
 

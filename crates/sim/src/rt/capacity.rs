@@ -20,6 +20,11 @@ pub struct TakenTime {
 }
 
 impl TakenTime {
+    /// An average of that utilisation at `now`.
+    pub(crate) fn known(util: u64, now: u64) -> TakenTime {
+        let avg = Pelt { last_update_ns: now, util_avg: util, ..Pelt::default() };
+        TakenTime { avg, ..TakenTime::default() }
+    }
     /// Updates the average to `now`; `share`: the capacity that a real-time task has used since the last update, 0 if
     /// none ran.
     pub fn update(&mut self, now: u64, share: u64) {

@@ -102,6 +102,8 @@ impl RtState {
 pub struct RtShared {
     /// This run has a real-time task; the others skip their checks otherwise.
     pub any: bool,
+    /// A buffer: the capacity that is left of each CPU.
+    pub(crate) left: Vec<u64>,
     /// CPUs that could give a task away (`rto_mask`).
     overloaded: CpuSet,
     /// CPUs that an IPI has asked to push and that have not done so yet (RT_PUSH_IPI).

@@ -18,6 +18,7 @@
 use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
+use schedlab_machine::Domain;
 use schedlab_trace::PlaceReason;
 
 /// The phase of the search.
@@ -195,9 +196,23 @@ impl CoreScan {
     #[inline]
     fn present(&self, view: &View<'_>) -> Option<CpuId> {
         let cpus = &view.llc(view.target)?.cpus;
+        if let Some(cluster) = view.cluster(view.target) {
+            return self.present_by_cluster(view, cpus, cluster);
+        }
         let at = self.first + self.passed;
         let wrapped = if at < cpus.len() { at } else { at - cpus.len() };
         (self.passed < cpus.len()).then(|| cpus[wrapped])
+    }
+
+    /// The same where the target's cluster comes first (6.7), then the rest of its cache.
+    fn present_by_cluster(&self, view: &View<'_>, cpus: &[CpuId], cluster: &Domain) -> Option<CpuId> {
+        let start = start_cpu(view);
+        let wrapped = |all: &[CpuId], at: usize| all[(all.partition_point(|c| *c < start) + at) % all.len()];
+        let beyond = match self.passed.checked_sub(cluster.cpus.len()) {
+            None => return Some(wrapped(&cluster.cpus, self.passed)),
+            Some(beyond) => beyond,
+        };
+        (0..cpus.len()).map(|at| wrapped(cpus, at)).filter(|c| !cluster.span.contains(*c)).nth(beyond)
     }
 
     fn leave_core(&mut self) {

@@ -220,3 +220,15 @@ fn such_a_cpu_makes_no_core_idle_but_may_be_the_fallback() {
     assert_eq!(step, SearchStep::Found(CpuId(1), PlaceReason::SchedIdle));
     assert_eq!(probes[..2], [1, 2], "its core is left at once");
 }
+
+#[test]
+fn since_6_7_the_scan_begins_with_the_targets_cluster() {
+    use schedlab_machine::{Domains, shape::Shape};
+    let topology = Shape { clusters: 2, ..Shape::flat(8, 1) }.topology().unwrap();
+    let d = Domains::build(&topology, schedlab_base::Version::new(6, 12));
+    // The previous CPU has no thread beside it.
+    let v = View { clusters: true, nr_idle_scan: 8, ..view(&d, "v6.12", 5, 5) };
+    assert_eq!(scan(&v, |_| false).1, [6, 7, 4, 5, 0, 1, 2, 3]);
+    let v = View { clusters: false, ..v };
+    assert_eq!(scan(&v, |_| false).1, [6, 7, 0, 1, 2, 3, 4, 5]);
+}

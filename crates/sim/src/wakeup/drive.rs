@@ -183,6 +183,19 @@ impl System<'_> {
 
     /// Continues probing; returns when the step ends.
     pub(super) fn probe_on(&mut self, cpu: CpuId, w: &mut Waking) -> u64 {
+        if !(self.fixed.asym && self.rt.shared.any) {
+            return self.probe_with(cpu, w, None);
+        }
+        let mut left = std::mem::take(&mut self.rt.shared.left);
+        left.clear();
+        left.extend(self.cpus.ids().map(|c| self.capacity_of(c)));
+        let at = self.probe_with(cpu, w, Some(&left));
+        self.rt.shared.left = left;
+        at
+    }
+
+    /// The same. `left`: capacities of all CPUs, where real-time tasks may take some.
+    fn probe_with(&mut self, cpu: CpuId, w: &mut Waking, left: Option<&[u64]>) -> u64 {
         let costs = &self.fixed.machine.costs;
         let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];
         let task = &self.tasks[w.task];
@@ -204,8 +217,8 @@ impl System<'_> {
             wake_avg_idle_ns: self.cpus[cpu].scans.idle_left_ns(self.jiffies()),
             avg_scan_cost_ns: self.cpus[cpu].scans.average_ns,
             packs: self.has(Feature::VcpuPack) && self.packs_on(w.target, w.task),
-            // Capacities without real-time tasks.
-            needs: asks.then_some(Needs { util, capacities: &self.fixed.cpu_capacity }),
+            needs: asks.then_some(Needs { util, capacities: left.unwrap_or(&self.fixed.cpu_capacity) }),
+            clusters: self.fixed.clusters,
         };
         let mut at = self.now;
         let mut answer = w.asked.take().map(|c| self.read(view.history, c, w));
@@ -237,12 +250,17 @@ impl System<'_> {
                     answer = None;
                     w.stage = WakeStage::Search(Search::Absent(AbsentGroup::start(reason)));
                 }
-                SearchStep::NotFound(_) if matches!(w.stage, WakeStage::Prelude(_)) => {
+                SearchStep::NotFound(_) if let WakeStage::Prelude(prelude) = &w.stage => {
                     answer = None;
+                    w.fallback = prelude.fallback();
                     w.stage = WakeStage::Search(Search::start(&view));
                 }
                 SearchStep::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
-                SearchStep::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
+                SearchStep::NotFound(reason) => {
+                    let by_capacity = matches!(w.stage, WakeStage::Search(Search::Capacity(_)));
+                    let (to, reason) = w.fallback.filter(|_| !by_capacity).unwrap_or((w.target, reason));
+                    return self.chose(cpu, w, at, to, reason);
+                }
             }
         }
     }

@@ -9,8 +9,9 @@
 //!
 //! Since 5.4 a CPU that runs SCHED_IDLE tasks only will do in all three tests.
 //!
-//! Where CPUs differ in capacity the task must fit the CPU (5.10); the kernels before that go to the search at once
-//! (5.7).
+//! Where CPUs differ in capacity the task must fit the CPU (5.10), whose core must be idle, too (7.3); the kernels
+//! before 5.10 go to the search at once (5.7). Where CPUs have clusters, one of another cluster than the target's is
+//! only what is left if the search finds nothing (6.7).
 //!
 //! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+).
 
@@ -35,22 +36,27 @@ enum Test {
 #[derive(Clone, Copy, Debug)]
 pub struct Prelude {
     test: Test,
+    /// The CPU would do if the other threads of its core are idle: its answer, and threads of its core passed.
+    beside: Option<(Answer, usize)>,
+    /// An idle CPU of another cluster.
+    fallback: Option<(CpuId, PlaceReason)>,
 }
 
 impl Prelude {
     /// The tests, none made yet.
     pub fn start() -> Prelude {
-        Prelude { test: Test::Target }
+        Prelude { test: Test::Target, beside: None, fallback: None }
+    }
+
+    /// The CPU to take if the search finds none.
+    pub fn fallback(&self) -> Option<(CpuId, PlaceReason)> {
+        self.fallback
     }
 
     /// The next step; see [`super::search::Search::step`].
     pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
-        if let Some(answer) = last {
-            let (cpu, reason) = self.choice(view);
-            if answer != Answer::Busy && view.fits(cpu) {
-                return SearchStep::Found(cpu, answer.reason(reason));
-            }
-            self.test = self.following(view);
+        if let Some(step) = last.and_then(|answer| self.answered(view, answer)) {
+            return step;
         }
         while self.test != Test::Over {
             if self.applies(view) {
@@ -59,6 +65,29 @@ impl Prelude {
             self.test = self.following(view);
         }
         SearchStep::NotFound(PlaceReason::TargetBusy)
+    }
+
+    /// Takes in an answer about the CPU under test, or about a thread of its core. `None`: the next test.
+    fn answered(&mut self, view: &View<'_>, answer: Answer) -> Option<SearchStep> {
+        let (cpu, reason) = self.choice(view);
+        let would_do = match self.beside {
+            Some((first, _)) => answer.is_idle().then_some(first),
+            None => Some(answer).filter(|a| *a != Answer::Busy && view.fits(cpu)),
+        };
+        let passed = self.beside.map_or(0, |(_, passed)| passed);
+        self.beside = None;
+        if let Some(first) = would_do {
+            if let Some((passed, thread)) = view.thread_beside(cpu, passed) {
+                self.beside = Some((first, passed));
+                return Some(SearchStep::Probe(thread));
+            }
+            if self.test == Test::Target || view.shares_cluster(cpu, view.target) {
+                return Some(SearchStep::Found(cpu, first.reason(reason)));
+            }
+            self.fallback = self.fallback.or(Some((cpu, first.reason(reason))));
+        }
+        self.test = self.following(view);
+        None
     }
 
     /// Whether the test under way is about the task's `recent_used_cpu`, or there is none: all tests before have
@@ -169,5 +198,23 @@ mod tests {
         let allowed = CpuSet::parse("2,5").unwrap();
         let v = View { recent: CpuId(7), allowed: Some(&allowed), ..view(&d, "v6.5", 2, 5) };
         assert_eq!(probes(&v), [2, 5], "the recent CPU is no longer allowed");
+    }
+
+    #[test]
+    fn since_6_7_an_idle_cpu_of_another_cluster_is_what_is_left() {
+        use schedlab_machine::{Domains, shape::Shape};
+        let topology = Shape { clusters: 2, ..Shape::flat(8, 1) }.topology().unwrap();
+        let found = |version: &str, clusters: bool, idle: &[u32]| {
+            let d = Domains::build(&topology, schedlab_base::Version::parse(version).unwrap());
+            let v = View { recent: CpuId(6), clusters, ..view(&d, version, 1, 5) };
+            let mut prelude = Prelude::start();
+            (run(|a| prelude.step(&v, a), |c| idle.contains(&c)).0, prelude.fallback())
+        };
+        let (prev, recent) = ((CpuId(5), PlaceReason::PrevIdle), (CpuId(6), PlaceReason::RecentIdle));
+        let searches = SearchStep::NotFound(PlaceReason::TargetBusy);
+        assert_eq!(found("6.5", false, &[5, 6]).0, SearchStep::Found(prev.0, prev.1));
+        assert_eq!(found("6.12", true, &[5, 6]), (searches, Some(prev)));
+        assert_eq!(found("6.12", true, &[6]), (searches, Some(recent)));
+        assert_eq!(found("6.12", true, &[]), (searches, None));
     }
 }

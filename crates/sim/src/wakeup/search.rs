@@ -90,6 +90,8 @@ pub struct View<'a> {
     pub packs: bool,
     /// What the task needs of a CPU, where CPUs differ in capacity (5.7); else `None`.
     pub needs: Option<Needs<'a>>,
+    /// CPUs have clusters, which the kernel looks for (`sched_cluster_active`, 6.7).
+    pub clusters: bool,
 }
 
 /// What a task needs of a CPU, and what CPUs have.
@@ -150,6 +152,36 @@ impl<'a> View<'a> {
             Some(smt) => smt.cpus.get(at).copied(),
             None => (at == 0).then_some(cpu),
         }
+    }
+    /// Where cores count (7.3), the next thread beside the CPU after so many of its core have been passed, and how many
+    /// have then.
+    #[inline]
+    pub fn thread_beside(&self, cpu: CpuId, passed: usize) -> Option<(usize, CpuId)> {
+        if self.needs.is_none() || !self.history.capacity_by_cores {
+            return None;
+        }
+        self.other_thread(cpu, passed)
+    }
+    /// The same, whether cores count or not.
+    pub fn other_thread(&self, cpu: CpuId, passed: usize) -> Option<(usize, CpuId)> {
+        let threads = &self.smt(cpu)?.cpus;
+        let at = (passed..threads.len()).find(|at| threads[*at] != cpu)?;
+        Some((at + 1, threads[at]))
+    }
+    /// The domain of the CPU's cluster, where clusters count.
+    #[inline]
+    pub fn cluster(&self, cpu: CpuId) -> Option<&'a Domain> {
+        if !self.clusters {
+            return None;
+        }
+        self.domains.of_cpu[cpu].iter().find(|d| d.level == Level::Cls)
+    }
+    /// Whether two CPUs of a cache share the cluster, too, or clusters do not count (`cpus_share_resources`).
+    #[inline]
+    pub fn shares_cluster(&self, a: CpuId, b: CpuId) -> bool {
+        // A CPU without a cluster goes by its cache.
+        let id = |cpu| self.cluster(cpu).or(self.llc(cpu)).map_or(cpu, |d| d.cpus[0]);
+        !self.clusters || id(a) == id(b)
     }
     /// The domain of the CPU's core; none without SMT.
     #[inline]
@@ -220,7 +252,11 @@ impl Search {
     }
     /// Whether a search for an idle core has failed, so that the LLC's flag is to be cleared now.
     pub fn clears_idle_cores(&self) -> bool {
-        matches!(self, Search::Core(scan) if scan.clears_idle_cores())
+        match self {
+            Search::Core(scan) => scan.clears_idle_cores(),
+            Search::Capacity(scan) => scan.clears_idle_cores(),
+            _ => false,
+        }
     }
 }
 

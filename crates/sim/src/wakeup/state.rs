@@ -3,6 +3,7 @@
 use super::prelude::Prelude;
 use super::search::Search;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_trace::PlaceReason;
 
 /// The stage of a wakeup.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ pub struct Waking {
     pub(super) locked_ns: u64,
     /// The waker's domain in which `wake_affine` chose the waker's CPU, if the choice is to be counted.
     pub(super) affine: Option<u8>,
+    /// The CPU to take if the search finds none.
+    pub(super) fallback: Option<(CpuId, PlaceReason)>,
 }
 
 impl Waking {
@@ -77,6 +80,7 @@ impl Default for Waking {
             chosen: none,
             locked_ns: 0,
             affine: None,
+            fallback: None,
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
         avg_scan_cost_ns: 0,
         packs: false,
         needs: None,
+        clusters: false,
     }
 }
 

@@ -40,6 +40,33 @@ static void select(const struct img_fleet *f, struct img_fleet_answer *a)
 		preempt_count_sub(HARDIRQ_OFFSET);
 }
 
+/* The slow path: `about` is new, or the CPU's current task. */
+static void by_slow_path(const struct img_fleet *f, struct img_fleet_answer *a, int sd_flag, int wake_flag)
+{
+	struct task_struct *p = img_fleet_tasks[f->about];
+
+#ifdef HAVE_SELECT_BY_FLAGS
+	a->cpu = select_task_rq_fair(p, task_cpu(p), wake_flag);
+#else
+	a->cpu = select_task_rq_fair(p, task_cpu(p), sd_flag, 0);
+#endif
+}
+
+static void forked(const struct img_fleet *f, struct img_fleet_answer *a)
+{
+	img_fleet_tasks[f->about]->se.avg.last_update_time = 0;
+	by_slow_path(f, a, SD_BALANCE_FORK, WF_FORK);
+}
+
+static void begins_program(const struct img_fleet *f, struct img_fleet_answer *a)
+{
+#ifdef HAVE_SELECT_BY_FLAGS
+	by_slow_path(f, a, SD_BALANCE_EXEC, WF_EXEC);
+#else
+	by_slow_path(f, a, SD_BALANCE_EXEC, 0);
+#endif
+}
+
 /* As a pass begins in this domain. */
 static struct lb_env env_of(const struct img_fleet *f)
 {
@@ -139,7 +166,7 @@ static void shares(const struct img_fleet *f, struct img_fleet_answer *a)
 int img_ask_fleet(const struct img_fleet *f, struct img_fleet_answer *a)
 {
 	static void (*const asks[])(const struct img_fleet *f, struct img_fleet_answer *a) = {
-		select, busiest, detach, newidle, shares,
+		select, busiest, detach, newidle, shares, forked, begins_program,
 	};
 	static bool prepared;
 	int failed;

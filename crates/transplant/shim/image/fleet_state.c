@@ -7,10 +7,11 @@
  */
 #include "fleet.h"
 #include "kernel/sched/pelt.h"
+#include <linux/cpuidle.h>
 
 /* Time into a period of load averages, the same for all. */
 #define INTO_PERIOD 512
-#define MOST_PARTS 1024
+#define MOST_PARTS 4096
 
 /* What a state changes, with its bytes at rest. */
 static struct part {
@@ -20,6 +21,10 @@ static struct part {
 static unsigned int nr_parts;
 struct task_struct *img_fleet_tasks[IMG_FLEET_TASKS];
 struct task_group *img_fleet_group;
+#ifdef CONFIG_CPU_IDLE
+/* A state for each CPU: its exit latency is read. */
+static struct cpuidle_state *idle_states;
+#endif
 
 void img_fleet_keep(void *at, unsigned long size)
 {
@@ -68,6 +73,9 @@ int img_fleet_prepare(void)
 		img_fleet_tasks[i]->flags &= ~PF_KTHREAD;
 		img_fleet_keep(img_fleet_tasks[i], sizeof(struct task_struct));
 	}
+#ifdef CONFIG_CPU_IDLE
+	idle_states = img_alloc(nr_cpu_ids * sizeof(*idle_states));
+#endif
 	number = img_group_new(0);
 	if (number < 0)
 		return number;
@@ -231,6 +239,15 @@ static void build_cpu(int cpu, const struct img_fleet *f)
 	rq->wake_avg_idle = c->avg_idle;
 #endif
 	rq->ttwu_pending = c->wakeup_pending;
+	rq->idle_stamp = c->idle_stamp;
+#ifdef CONFIG_CPU_IDLE
+	idle_states[cpu].exit_latency = c->idle_exit_us;
+	idle_set_state(rq, c->idle_exit_us == UINT_MAX ? NULL : &idle_states[cpu]);
+#endif
+	rq->misfit_task_load = c->misfit;
+	rq->avg_rt.last_update_time = rq_clock_pelt(rq);
+	rq->avg_rt.util_avg = c->rt_util;
+	add_nr_running(rq, c->nr_rt);
 	if (shared && cpumask_first(sched_domain_span(rcu_dereference(per_cpu(sd_llc, cpu)))) == cpu) {
 		shared->has_idle_cores = c->has_idle_cores;
 #ifdef HAVE_NR_IDLE_SCAN
@@ -249,6 +266,29 @@ struct sched_domain *img_fleet_domain(const struct img_fleet *f, unsigned int le
 	return sd;
 }
 
+/* What real-time tasks leave of CPUs and groups, the lowest domains first. */
+static void capacities(void)
+{
+	struct sched_domain *sd;
+	unsigned int level;
+	bool more = true;
+	int cpu;
+
+	for (level = 0; more; level++) {
+		more = false;
+		for_each_possible_cpu(cpu) {
+			unsigned int below = level;
+
+			for (sd = rcu_dereference(cpu_rq(cpu)->sd); sd && below; sd = sd->parent)
+				below--;
+			if (!sd)
+				continue;
+			more = true;
+			update_group_capacity(sd, cpu);
+		}
+	}
+}
+
 void img_fleet_build(const struct img_fleet *f)
 {
 	struct sched_domain *sd;
@@ -257,6 +297,7 @@ void img_fleet_build(const struct img_fleet *f)
 
 	for_each_possible_cpu(cpu)
 		build_cpu(cpu, f);
+	capacities();
 	for (i = 0; i < f->nr_levels && (sd = img_fleet_domain(f, i)); i++) {
 		sd->nr_balance_failed = f->levels[i].failed;
 		sd->max_newidle_lb_cost = f->levels[i].newidle_cost;

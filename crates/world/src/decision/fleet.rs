@@ -24,6 +24,14 @@ pub struct AskedCpu {
     pub has_idle_cores: bool,
     /// A wakeup is on its way to it.
     pub wakeup_pending: bool,
+    /// Exit latency of the idle state that it is in, and the time at which it went idle (0: not recorded).
+    pub idle_exit_us: Option<u32>,
+    pub idle_since_ns: u64,
+    /// The load of its running task, if that does not fit it.
+    pub misfit: u64,
+    /// What real-time tasks use of it, of 1024, and how many wait or run there.
+    pub rt_util: u32,
+    pub nr_rt: u32,
 }
 
 /// Where a task is.
@@ -93,6 +101,17 @@ pub enum FleetQuestion {
     Newidle,
     /// The weight of a group's entity.
     Shares,
+    /// Where `about`, which the CPU has made, goes.
+    Fork,
+    /// Where `about`, which runs on the CPU, goes as it begins a program.
+    Exec,
+}
+
+impl FleetQuestion {
+    /// It is about one task: where that goes.
+    pub fn places(self) -> bool {
+        matches!(self, FleetQuestion::Select | FleetQuestion::Fork | FleetQuestion::Exec)
+    }
 }
 
 /// A machine's state, and what is asked about it.
@@ -109,7 +128,7 @@ pub struct AskedFleet {
     pub cpu: CpuId,
     pub src: CpuId,
     pub level: usize,
-    /// The task that is woken.
+    /// The task that is to be placed.
     pub about: usize,
     pub trigger: BalanceTrigger,
     pub sync: bool,

@@ -8,11 +8,11 @@ use schedlab_base::random::Stream;
 use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::{BalanceTrigger, MigrationType};
 use schedlab_world::decision::{
-    AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedLevel, AskedPlace, AskedTask, FleetQuestion,
+    AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedLevel, AskedPlace, AskedTask, FleetQuestion, NOW,
 };
 
 /// Tasks of a state at most.
-const MOST_TASKS: usize = 60;
+const MOST_TASKS: usize = 150;
 /// Times around which gates and tests for heat decide, ns.
 const TIMES_NS: [u64; 6] = [0, 10_000, 100_000, 500_000, 1_000_000, 20_000_000];
 /// Vruntimes lie around 0, which is where queues begin.
@@ -53,9 +53,14 @@ pub fn state(stream: Stream, facts: &Facts, question: FleetQuestion) -> AskedFle
             s.levels.iter_mut().for_each(|l| l.failed = 0);
         }
         FleetQuestion::Shares => s.group = group(dice),
+        FleetQuestion::Fork | FleetQuestion::Exec => placed(dice, facts, &mut s, question),
     }
     s.cpus.iter_mut().enumerate().for_each(|(i, c)| hints(dice, facts, CpuId::from(i), c));
     sums(dice, &mut s);
+    if question.places() || question == FleetQuestion::Busiest {
+        real_time(dice, &mut s);
+    }
+    misfits(dice, facts, &mut s);
     if matches!(question, FleetQuestion::Select | FleetQuestion::Newidle) {
         pending(dice, &mut s, question);
     }
@@ -95,6 +100,67 @@ fn woken(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     s.sync = s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == AskedPlace::Runs) && dice.percent(30);
 }
 
+/// A new task, or one that runs and begins a program.
+fn placed(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet, question: FleetQuestion) {
+    let exec = question == FleetQuestion::Exec;
+    let place = if exec { AskedPlace::Runs } else { AskedPlace::Absent };
+    let mut about = task(dice, facts, s.cpu, place);
+    if about.allowed.count_ones() < 2 {
+        about.allowed = facts.all();
+    }
+    if !exec {
+        // Nothing is known of a new task.
+        (about.avg.util, about.avg.util_est) = (0, 0);
+    }
+    s.tasks.push(about);
+    load(dice, facts, s);
+    if exec {
+        // One runs on a CPU.
+        let own = s.cpu;
+        let others = s.tasks.iter_mut().skip(1).filter(|t| t.cpu == own && t.place == AskedPlace::Runs);
+        others.for_each(|t| t.place = AskedPlace::Waits);
+    }
+    for (i, c) in s.cpus.iter_mut().enumerate() {
+        let idle = s.tasks.iter().all(|t| t.cpu != CpuId::from(i) || t.place == AskedPlace::Absent);
+        if idle && dice.percent(90) {
+            c.idle_since_ns = NOW - near(dice);
+            c.idle_exit_us = dice.one_of(&facts.exits_us);
+        }
+    }
+}
+
+/// Real-time tasks on some CPUs of some states: what they have used lately, and whether they are there now. The CPU
+/// that is asked about has none.
+fn real_time(dice: &mut Dice, s: &mut AskedFleet) {
+    if dice.percent(75) {
+        return;
+    }
+    for (i, c) in s.cpus.iter_mut().enumerate() {
+        if dice.percent(70) {
+            continue;
+        }
+        c.rt_util = dice.below(1025) as u32;
+        c.nr_rt = if CpuId::from(i) != s.cpu && dice.percent(30) { 1 + dice.below(2) as u32 } else { 0 };
+    }
+}
+
+/// A task that runs on a CPU too small for it has marked that, and some marks are stale.
+fn misfits(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
+    if !facts.unlike {
+        return;
+    }
+    for (i, c) in s.cpus.iter_mut().enumerate() {
+        let runs = s.tasks.iter().find(|t| t.cpu == CpuId::from(i) && t.place == AskedPlace::Runs);
+        let large = |t: &&AskedTask| t.avg.util.max(t.avg.util_est) * 1280 >= facts.capacity[i] * 1024;
+        c.misfit = match runs.filter(large) {
+            Some(_) if dice.percent(10) => 0,
+            Some(t) => t.avg.load.max(1),
+            None if dice.percent(5) => 1 + dice.below(1024),
+            None => 0,
+        };
+    }
+}
+
 /// A queue, an imbalance, and who may leave.
 fn detached(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     let span = &facts.domains[s.cpu][s.level].cpus;
@@ -115,7 +181,8 @@ fn detached(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
         let running = task(dice, facts, s.cpu, AskedPlace::Runs);
         s.tasks.push(running);
     }
-    s.migration = dice.one_of(&[MigrationType::Load, MigrationType::Util, MigrationType::Task]);
+    let units = [MigrationType::Load, MigrationType::Util, MigrationType::Task, MigrationType::Misfit];
+    s.migration = dice.one_of(&units[..if facts.unlike { 4 } else { 3 }]);
     s.imbalance = match s.migration {
         MigrationType::Load => 1 + dice.below(4_000),
         MigrationType::Util => 1 + dice.below(1_500),

@@ -41,7 +41,9 @@ impl Subject for Fleet<'_> {
         shrink::simpler(s, self.facts, self.question)
     }
     fn needs(&self, s: &AskedFleet) -> Vec<String> {
-        words::needs(s, self.facts, self.question)
+        let mut needs = vec![self.machine.name.clone()];
+        needs.extend(words::needs(s, self.facts, self.question));
+        needs
     }
     fn state_in_words(&self, s: &AskedFleet) -> Vec<String> {
         words::state(s, self.facts, self.question)

@@ -27,9 +27,7 @@ pub fn simpler(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<As
     if question == FleetQuestion::Shares {
         return group(s);
     }
-    let kept = |t: &AskedTask, i: usize| {
-        question == FleetQuestion::Select && i == s.about || t.place == AskedPlace::Leaves
-    };
+    let kept = |t: &AskedTask, i: usize| question.places() && i == s.about || t.place == AskedPlace::Leaves;
     for cpu in (0..facts.nr_cpus).map(CpuId::from) {
         change(&|s| drop_tasks(s, &|t, i| t.cpu == cpu && !kept(t, i)));
     }
@@ -38,7 +36,12 @@ pub fn simpler(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<As
     }
     for i in 0..s.cpus.len() {
         change(&|s| s.cpus[i].avg = of_tasks(&s.tasks, CpuId::from(i)));
-        let edits: [&dyn Fn(&mut AskedCpu); 4] = [
+        let edits: [&dyn Fn(&mut AskedCpu); 9] = [
+            &|c| c.nr_rt = 0,
+            &|c| c.rt_util = 0,
+            &|c| c.misfit = 0,
+            &|c| c.idle_exit_us = None,
+            &|c| c.idle_since_ns = 0,
             &|c| c.wakeup_pending = false,
             &|c| c.avg_idle_ns = LONG_IDLE_NS,
             &|c| c.has_idle_cores = false,

@@ -36,6 +36,8 @@ fn asked(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> String {
         FleetQuestion::Select => {
             format!("{cpu} wakes task {}{}", s.about, if s.sync { ", and will sleep" } else { "" })
         }
+        FleetQuestion::Fork => format!("{cpu} makes task {}", s.about),
+        FleetQuestion::Exec => format!("task {} begins a program on {cpu}", s.about),
         FleetQuestion::Detach => format!(
             "{} leaves {} for {cpu}, {trigger}, in {}: {} of {:?}{failed}",
             "what",
@@ -108,6 +110,16 @@ fn cpu(s: &AskedFleet, facts: &Facts, cpu: CpuId, question: FleetQuestion) -> Op
     if c.wakeup_pending {
         words.push("a wakeup is on its way".to_owned());
     }
+    if c.rt_util > 0 || c.nr_rt > 0 {
+        words.push(format!("{} real-time tasks, which have used {}", c.nr_rt, c.rt_util));
+    }
+    if c.misfit > 0 {
+        words.push(format!("misfit {}", c.misfit));
+    }
+    if c.idle_since_ns > 0 || c.idle_exit_us.is_some() {
+        let exit = c.idle_exit_us.map_or("none".to_owned(), |us| format!("of {us} us"));
+        words.push(format!("idle since {} ns, state {exit}", c.idle_since_ns));
+    }
     let first = facts.cache(cpu).trailing_zeros() == cpu.0;
     if question == FleetQuestion::Select && first {
         let cores = if c.has_idle_cores { "idle cores" } else { "no idle core" };
@@ -139,6 +151,8 @@ pub fn needs(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<Stri
     part(any(&|t| t.policy == Policy::Batch), "SCHED_BATCH");
     part(any(&|t| t.allowed != facts.all()), "masks");
     part(any(&|t| t.next), "a next buddy");
+    part(s.cpus.iter().any(|c| c.rt_util > 0 || c.nr_rt > 0), "real-time tasks");
+    part(s.cpus.iter().any(|c| c.misfit > 0), "misfits");
     part(any(&|t| t.vruntime != 0), "vruntimes");
     part(s.sync, "a synchronous wakeup");
     part(s.cpus.iter().any(|c| c.wakeup_pending), "a pending wakeup");

@@ -33,6 +33,15 @@ impl DomainStats {
         }
     }
 
+    /// Takes another group that has the balancing CPU: overlapping ones of kernels before 4.13. The last one counts as
+    /// the local group.
+    pub fn push_local(&mut self, group: GroupStats) {
+        self.total_load += group.group_load;
+        self.total_capacity += group.capacity;
+        self.overload |= group.overload;
+        self.local = group;
+    }
+
     /// Takes the next group of the ring; `index` is the caller's name for it.
     pub fn push(&mut self, domain: &DomainFacts, index: u32, mut group: GroupStats) {
         self.total_load += group.group_load;

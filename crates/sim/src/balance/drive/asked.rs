@@ -2,10 +2,10 @@
 
 use crate::balance::spare::detach::Detach;
 use crate::balance::spare::imbalance::Amount;
-use crate::balance::state::{Groups, Pass, PassStage};
+use crate::balance::state::{Descent, Groups, Pass, PassStage, Why};
 use crate::frame::Step;
 use crate::system::System;
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::BalanceTrigger;
 
 impl System<'_> {
@@ -23,6 +23,20 @@ impl System<'_> {
         let PassStage::Queues(found) = pass.stage else { return None };
         let first = self.fixed.domains.groups[found.group as usize].cpus.iter().min().copied();
         first.map(|cpu| (cpu, found.amount))
+    }
+
+    /// Where the slow path leads a task of `by`, whether it may run there or not, and what it chose on its way.
+    pub(crate) fn ask_idlest(&mut self, by: CpuId, task: TaskId, why: Why) -> (CpuId, Vec<String>) {
+        let to_gap = self.fixed.history.fork_stops_at_gap;
+        let mut walk = Descent::begin(&self.fixed.domains, by, why, to_gap);
+        let mut steps = Vec::new();
+        while let Some(level) = walk.level {
+            let before = walk.at;
+            // It has ended only where no level is left.
+            let _ = self.walk_on(by, task, &mut walk);
+            steps.push(format!("level {level} of {before}: {}", walk.at));
+        }
+        (walk.at, steps)
     }
 
     /// Marks a group as one in which affinity hinders balance, or takes the mark away.

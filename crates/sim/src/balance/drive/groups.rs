@@ -6,8 +6,9 @@
 //! `ring` has the loop that most groups take.
 
 use super::ring::AfterReading;
-use crate::balance::capacity::GroupFacts;
+use crate::balance::capacity::{GroupFacts, is_reduced};
 use crate::balance::era::PassKind;
+use crate::balance::fits::is_greater;
 use crate::balance::spare::busiest::{Decision, DomainStats};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
@@ -19,6 +20,17 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceReason, BalanceTrigger};
+
+/// The tasks of a group that should leave their CPU whatever its load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Misfits {
+    /// None are looked for.
+    None,
+    /// Those too large for their CPU; unless they count, they only make the machine overloaded.
+    OfCapacity { counts: bool },
+    /// The only tasks of CPUs that other classes take much of.
+    OfDisturbed { imbalance_pct: u32 },
+}
 
 impl System<'_> {
     /// A newidle pass gives up at once if work has come (6.0). Returns whether the pass may continue.
@@ -93,15 +105,19 @@ impl System<'_> {
             *at += cost;
             stats
         } else {
-            let misfits = facts.asym.marked && !local;
+            let misfits =
+                if local { Misfits::None } else { self.misfits(facts, index, PassKind::from(trigger)) };
             let Some(sums) = self.sum_group((by, again), g, index, misfits, visited, at) else {
                 return AfterReading::Pause;
             };
-            let to_idle = facts.gives_to_idle(PassKind::from(trigger)) && !local;
+            let is_core = self.fixed.domains.groups[index as usize].flags.share_capacity;
+            let to_idle = is_core && !local && facts.gives_to_idle(PassKind::from(trigger));
             let mut stats = sums.close(&self.spare_group(index), facts.imbalance_pct, to_idle);
             if facts.asym.marked {
-                stats.kinds = self.kinds(index, sums.misfit());
+                stats.kinds = self.kinds(index, 0);
             }
+            stats.kinds.misfit_load = sums.misfit();
+            stats.kinds.is_core = is_core && (local || facts.some_are_cores);
             if shares && !local {
                 *at += self.leave_gathered(by, index, *at, stats);
             }
@@ -135,7 +151,7 @@ impl System<'_> {
         (by, again): (CpuId, bool),
         g: &mut Groups,
         index: u32,
-        misfits: bool,
+        misfits: Misfits,
         visited: &mut u16,
         at: &mut u64,
     ) -> Option<Tally> {
@@ -153,8 +169,15 @@ impl System<'_> {
             *at += self.visit_ns(by, cpu);
             let sample = self.sight().sample(cpu);
             tally.add(&sample);
-            if misfits {
-                tally.add_misfit(&sample);
+            match misfits {
+                Misfits::None => {}
+                Misfits::OfCapacity { counts } => tally.add_misfit(&sample, counts),
+                Misfits::OfDisturbed { imbalance_pct } => {
+                    let (left, whole) = (self.capacity_of(cpu), self.fixed.cpu_capacity[cpu]);
+                    if sample.h_nr_running == 1 && is_reduced(left, whole, imbalance_pct) {
+                        tally.add_disturbed(&sample);
+                    }
+                }
             }
             if read - from >= batch && read < nr && *at >= self.stepping.horizon {
                 break;
@@ -166,6 +189,20 @@ impl System<'_> {
             return None;
         }
         Some(tally)
+    }
+
+    /// The misfits that a pass looks for in a group other than its own.
+    fn misfits(&self, facts: &DomainFacts, group: u32, pass: PassKind) -> Misfits {
+        let history = &self.fixed.history;
+        if facts.asym.marked {
+            let helps = || is_greater(facts.asym.dst_capacity, self.kinds(group, 0).max_capacity);
+            return Misfits::OfCapacity { counts: !history.misfit_counts_if_helped || helps() };
+        }
+        // Without real-time tasks no CPU is disturbed.
+        if history.disturbed_is_misfit && self.rt.shared.any && pass != PassKind::Busy {
+            return Misfits::OfDisturbed { imbalance_pct: facts.imbalance_pct };
+        }
+        Misfits::None
     }
 
     #[inline]
@@ -205,7 +242,11 @@ impl System<'_> {
     }
 
     fn decide_spare(&mut self, p: &mut Pass, facts: &DomainFacts, seen: &DomainStats, at: u64) {
-        let facts = &DomainFacts { cores: self.unlike_cores(p, seen), ..*facts };
+        let mut facts = DomainFacts { cores: self.unlike_cores(p, seen), ..*facts };
+        if let Some((busiest, _)) = seen.busiest.filter(|_| self.fixed.history.busiest_prefers_siblings) {
+            facts.prefer_sibling = self.fixed.domains.groups[busiest as usize].flags.prefer_sibling;
+        }
+        let facts = &facts;
         match seen.decide(facts, PassKind::from(p.trigger)) {
             Decision::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
@@ -232,9 +273,18 @@ impl System<'_> {
         (cores.busiest != cores.local).then_some(cores)
     }
 
+    /// Whether a CPU gives its only task to one that is no faster (7.3): a busy thread beside it slows it down, or the
+    /// two are alike and of different clusters.
+    fn gives_its_only_task(&self, dst: CpuId, cpu: CpuId) -> bool {
+        let alike = self.fixed.cpu_capacity[dst] == self.fixed.cpu_capacity[cpu];
+        self.fixed.history.slowed_thread_gives
+            && (!self.core_is_idle_beside(cpu) || self.fixed.clusters && alike)
+    }
+
     /// Reads the busiest group again, for its busiest queue.
     pub(super) fn read_spare_queues(&mut self, by: CpuId, p: &mut Pass, mut q: Queues, at: &mut u64) {
         let nr = self.fixed.domains.groups[q.group as usize].cpus.len();
+        let asym = self.fixed.domains.of_cpu[p.dst][p.level].params.asym_capacity;
         while q.read < nr {
             let cpu = self.fixed.domains.groups[q.group as usize].cpus[q.read];
             q.read += 1;
@@ -252,6 +302,7 @@ impl System<'_> {
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
                 misfit: self.balance.misfit[cpu],
+                gives: asym && self.gives_its_only_task(p.dst, cpu),
             });
             if q.read < nr && *at >= self.stepping.horizon {
                 p.stage = PassStage::Queues(q);

@@ -5,7 +5,7 @@
 
 use crate::balance::capacity::SCALE;
 use crate::balance::idlest::{
-    ByLoad, ByRoom, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
+    ByLoad, ByRoom, BySpare, GroupChoice, NodeStay, SpareDomain, SpareGroup, SpareSample, next_level,
 };
 use crate::balance::idlest_cpu::{Candidate, IdleSleep, IdlestCpu};
 use crate::balance::state::{Descent, Why, levels};
@@ -57,13 +57,13 @@ impl System<'_> {
         let itself = (walk.why == Why::Exec).then_some(task);
         let by_spare = self.fixed.history.idlest_by_spare;
         let params = self.fixed.domains.of_cpu[at][level].params;
-        let imb_numa_nr = self.fixed.domains.of_cpu[at][level].imb_numa_nr;
-        let domain = SpareDomain { imbalance_pct: params.imbalance_pct, numa: params.numa, imb_numa_nr };
+        let domain = self.spare_domain(task, at, level);
         let (mut loads, mut spares) = (ByLoad::default(), BySpare::default());
         let mut rooms = itself.filter(|_| self.fixed.history.exec_by_capacity).map(|_| ByRoom::default());
         for g in 0..self.fixed.domains.of_cpu[at][level].groups.len() {
             let index = self.fixed.domains.of_cpu[at][level].groups[g];
-            let (nr, local) = (self.fixed.domains.groups[index as usize].cpus.len(), g == 0);
+            let nr = self.fixed.domains.groups[index as usize].cpus.len();
+            let local = g == 0 || self.fixed.overlaps(index, at, level);
             let cpus = &self.fixed.domains.groups[index as usize].cpus;
             if !cpus.iter().any(|c| self.tasks[task].may_run_on(*c)) {
                 continue;
@@ -111,6 +111,19 @@ impl System<'_> {
         if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
     }
 
+    /// The facts about a domain of `at` that decide where `task` goes.
+    fn spare_domain(&self, task: TaskId, at: CpuId, level: usize) -> SpareDomain {
+        let domain = &self.fixed.domains.of_cpu[at][level];
+        let local = &self.fixed.domains.groups[domain.groups[0] as usize].cpus;
+        let allowed = local.iter().filter(|c| self.tasks[task].may_run_on(**c)).count() as u32;
+        let span = domain.cpus.len() as u32;
+        SpareDomain {
+            imbalance_pct: domain.params.imbalance_pct,
+            numa: domain.params.numa,
+            stays: NodeStay::of(&self.fixed.history, span, domain.imb_numa_nr, allowed),
+        }
+    }
+
     /// The facts about a CPU. The CPU of `itself`, a running task that looks for another one, is seen without it
     /// (`cpu_load_without`, `idle_cpu_without`).
     fn spare_sample(&mut self, cpu: CpuId, itself: Option<TaskId>) -> SpareSample {
@@ -143,6 +156,10 @@ impl System<'_> {
         group: u32,
         cost: &mut u64,
     ) -> Option<CpuId> {
+        let cpus = &self.fixed.domains.groups[group as usize].cpus;
+        if let ([only], true) = (&cpus[..], self.fixed.history.only_cpu_unread) {
+            return Some(*only);
+        }
         let mut search = IdlestCpu::new(self.fixed.chooser, at);
         for i in 0..self.fixed.domains.groups[group as usize].cpus.len() {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];
@@ -179,6 +196,7 @@ impl System<'_> {
 mod tests {
     use super::*;
     use crate::upkeep_tests::born;
+    use schedlab_base::CpuSet;
     use schedlab_kernel::{Kernel, Policy};
     use schedlab_machine::Machine;
     use schedlab_trace::Discard;
@@ -198,6 +216,50 @@ mod tests {
             let new = born(&mut sys, CpuId(5));
             let found = sys.idlest_cpu(CpuId(5), new, CpuId(0), group, &mut 0);
             assert_eq!(found, Some(CpuId(wants)), "{profile}");
+        }
+    }
+
+    #[test]
+    fn a_new_task_stays_on_its_node_by_the_cpus_that_it_may_use_since_6_0() {
+        let machine = Machine::load("spr-2x56").expect("a machine");
+        let stays = |profile: &str, allowed: &str| {
+            let mut sink = Discard;
+            let mut sys = System::new(&machine, Kernel::profile(profile).expect("a profile"), 1, &mut sink);
+            let task = born(&mut sys, CpuId(0));
+            sys.tasks[task].allowed = Some(CpuSet::parse(allowed).expect("CPUs"));
+            let top = sys.fixed.domains.of_cpu[CpuId(0)].len() - 1;
+            sys.spare_domain(task, CpuId(0), top).stays
+        };
+        assert_eq!(stays("v6.12", "0-2,56-60"), NodeStay::NearlyAlikeBelow(3), "three CPUs of node 0");
+        assert_eq!(stays("v6.12", "0-223"), NodeStay::NearlyAlikeBelow(14));
+        assert_eq!(
+            stays("v5.19", "0-2,56-60"),
+            NodeStay::Below(28),
+            "imb_numa_nr was a quarter of the node's"
+        );
+        assert_eq!(stays("v5.15", "0-2,56-60"), NodeStay::Below(56));
+        assert_eq!(stays("v5.10", "0-2,56-60"), NodeStay::WhileIdle);
+    }
+
+    /// EuroSys 2016, "a decade of wasted cores": nodes two hops apart that are in all groups.
+    #[test]
+    fn before_4_13_a_new_task_never_leaves_a_node_that_is_in_all_groups() {
+        let line = "packages = 4\nnodes = 4\nllcs = 4\ncores = 8\n\
+                    distances = [[10, 20, 30, 40], [20, 10, 20, 30], [30, 20, 10, 20], [40, 30, 20, 10]]";
+        let head =
+            "name = 'line'\nabout = 'four nodes in a line'\nsource = 'made'\nlike = 'smp-8'\n[topology]\n";
+        let machine = Machine::parse("line", &format!("{head}{line}")).expect("a machine");
+        for (profile, leaves) in [("v4.5", false), ("v4.14", true)] {
+            let mut sink = Discard;
+            let mut sys = System::new(&machine, Kernel::profile(profile).expect("a profile"), 1, &mut sink);
+            let new = born(&mut sys, CpuId(2));
+            // CPUs 2 and 3, node 1, have work; the two groups of the domain of all nodes share node 1.
+            let root = sys.root(CpuId(2));
+            (sys.fair.queues[root].avg.load_avg, sys.fair.queues[root].runnable.load_avg) = (4096, 4096);
+            let level = sys.fixed.domains.of_cpu[CpuId(2)].len() - 1;
+            let walk = Descent { at: CpuId(2), level: Some(level), why: Why::Fork };
+            let choice = sys.idlest_group(CpuId(2), new, &walk, level, &mut 0);
+            assert_eq!(matches!(choice, GroupChoice::Go(_)), leaves, "{profile}: {choice:?}");
         }
     }
 }

@@ -6,6 +6,11 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 
 impl System<'_> {
+    /// Writes the load of a CPU's misfit into a state that is asked about.
+    pub(crate) fn ask_with_misfit(&mut self, cpu: CpuId, load: u64) {
+        self.balance.misfit[cpu] = load;
+    }
+
     /// Whether a task fits a CPU (`task_fits_cpu`).
     pub fn task_fits(&self, task: TaskId, cpu: CpuId) -> bool {
         fits(self.task_util_est(task), self.capacity_of(cpu))
@@ -51,6 +56,11 @@ impl System<'_> {
             && (orig < self.fixed.max_capacity || is_reduced(self.capacity_of(cpu), orig, imbalance_pct))
     }
 
+    /// Whether the other threads of a CPU's core are idle (`is_core_idle`).
+    pub(super) fn core_is_idle_beside(&self, cpu: CpuId) -> bool {
+        self.fixed.siblings[cpu].iter().all(|s| self.rqs.is_idle(*s))
+    }
+
     /// What a pass for `dst` over a level compares capacities with.
     pub(super) fn asymmetry(&self, dst: CpuId, level: usize) -> Asymmetry {
         if !self.fixed.domains.of_cpu[dst][level].params.asym_capacity {
@@ -62,8 +72,7 @@ impl System<'_> {
             by_target: history.misfit_by_target,
             before_types: history.capacity_before_types,
             dst_capacity: self.capacity_of(dst),
-            dst_core_busy: history.misfit_to_idle_cores
-                && !self.fixed.siblings[dst].iter().all(|s| self.rqs.is_idle(*s)),
+            dst_core_busy: history.misfit_to_idle_cores && !self.core_is_idle_beside(dst),
         }
     }
 
@@ -74,6 +83,7 @@ impl System<'_> {
             let capacity = self.capacity_of(*cpu);
             (min.min(capacity), max.max(capacity))
         });
-        Kinds { misfit_load, min_capacity: min, max_capacity: max }
+        let is_core = self.fixed.domains.groups[group as usize].flags.share_capacity;
+        Kinds { misfit_load, min_capacity: min, max_capacity: max, is_core }
     }
 }

@@ -172,10 +172,11 @@ impl System<'_> {
         while group < nr_groups {
             let index = self.fixed.domains.of_cpu[p.dst][p.level].groups[group];
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
+            let local = group == 0 || self.fixed.overlaps(index, p.dst, p.level);
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
                 self.visit_for_stats(by, cpu, p, at);
-                let sample = self.sample(cpu, group == 0, load_idx);
+                let sample = self.sample(cpu, local, load_idx);
                 let misfit = if facts.later.asym.marked { self.balance.misfit[cpu] } else { 0 };
                 tally.add(&CpuSample { misfit, ..sample });
                 i += 1;
@@ -189,9 +190,10 @@ impl System<'_> {
             if facts.later.asym.marked {
                 of_group.kinds = self.kinds(index, 0);
             }
-            let summed = tally.close(&facts, &of_group, group == 0);
+            let summed = tally.close(&facts, &of_group, local);
             match &mut stats {
                 None => stats = Some(DomainStats::new(summed)),
+                Some(s) if local => s.push_local(summed),
                 Some(s) => {
                     s.push(&facts, index, summed);
                     p.groups_read = p.groups_read.saturating_add(1);

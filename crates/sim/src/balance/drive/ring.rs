@@ -4,15 +4,15 @@
 //! whenever another CPU acts. So the loop continues a pass where it lies, without a copy of it; it borrows the state
 //! of other CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the
 //! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large
-//! to be read at one instant, domains whose CPUs differ in capacity, passes that D001's shortcuts
-//! may end or give statistics to, and every group once a real-time task has come.
+//! to be read at one instant, domains whose CPUs differ in capacity or in threads, passes that D001's shortcuts may end
+//! or give statistics to, and every group once a real-time task has come.
 
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::PassKind;
 use crate::balance::fits::Asymmetry;
 use crate::balance::spare::busiest::Totals;
 use crate::balance::spare::stats::{CpuSample, Tally};
-use crate::balance::spare::{DomainFacts, SpareLater};
+use crate::balance::spare::{DomainFacts, NodeTolerance, SpareLater};
 use crate::balance::state::{Groups, Pass, PassStage};
 use crate::cpu::Cpu;
 use crate::fair::{CfsRq, CfsRqId};
@@ -23,6 +23,7 @@ use crate::system::System;
 use crate::util_est::cpu_util;
 use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::Feature;
+use schedlab_machine::Cores;
 
 /// CPUs read before simulated time advances, unless the tunable says otherwise. A core is read at one instant. A whole
 /// node read at one instant would be seen as of some 10 us earlier; newidle passes, which trigger each other through
@@ -112,11 +113,11 @@ impl Sight<'_, '_> {
             return AfterReading::Group;
         }
         let (state, fixed) = (self.state, self.state.fixed);
-        if fixed.domains.of_cpu[*dst][*level].params.asym_capacity {
+        let (facts, batch) = (fixed.spare_facts(*dst, *level), fixed.at_once());
+        if fixed.domains.of_cpu[*dst][*level].params.asym_capacity || facts.some_are_cores {
             return AfterReading::Group;
         }
-        let (facts, batch) = (fixed.spare_facts(*dst, *level), fixed.at_once());
-        let to_idle = facts.gives_to_idle(PassKind::from(*trigger));
+        let to_idle = facts.groups_are_cores && facts.gives_to_idle(PassKind::from(*trigger));
         let ring = &fixed.domains.of_cpu[*dst][*level].groups[..];
         let mut lines = self.lines.by(by);
         let (mut now, mut totals) = (*at, Totals::default());
@@ -197,16 +198,17 @@ impl Fixed<'_> {
         DomainFacts {
             imbalance_pct: domain.params.imbalance_pct,
             prefer_sibling: child.is_some_and(|c| c.prefer_sibling),
-            groups_are_cores: child.is_some_and(|c| c.share_capacity),
+            groups_are_cores: domain.cores == Cores::All,
+            some_are_cores: domain.cores == Cores::Some,
             share_llc: domain.params.share_llc,
             numa: domain.params.numa,
             later: SpareLater {
                 cores_last_when_full: self.history.cores_last_when_full,
                 smt_balance: self.history.smt_balance,
                 siblings_by_cores: self.history.siblings_by_cores,
-                numa_pair_stays: self.history.numa_pair_stays,
+                misfit_first_stays: self.history.misfit_first_stays,
             },
-            imb_numa_nr: domain.imb_numa_nr,
+            tolerance: NodeTolerance::of(&self.history, domain.imb_numa_nr),
             asym: Asymmetry::default(),
             cores: None,
         }

@@ -61,7 +61,17 @@ impl DomainStats {
             self.considered += 1;
             return false;
         }
-        self.consider(domain, index, &Claim::from(group), || *group)
+        let claim = Claim::from(group);
+        if domain.some_are_cores {
+            self.considered += 1;
+            let best = self.busiest.map(|(_, best)| Claim::from(&best));
+            let busier = claim.is_busier(domain, best.as_ref());
+            if busier {
+                self.busiest = Some((index, *group));
+            }
+            return busier;
+        }
+        self.consider(domain, index, &claim, || *group)
     }
 
     /// Whether a group is left alone because its CPUs are of another kind: a misfit that can't be helped, or tasks that
@@ -186,6 +196,7 @@ impl DomainStats {
         match () {
             () if busiest.group_type == SpareType::Overloaded => Ok(Pull::Overloaded),
             () if pass == PassKind::Busy => Err(Balanced::BusyCpu),
+            () if busiest.group_type == SpareType::SharedCore && !local.kinds.is_core => Ok(Pull::SharedCore),
             () if busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1 => Err(Balanced::EnoughIdle),
             () if busiest.sum_h_nr_running == 1 => Err(Balanced::SingleTask),
             () => Ok(Pull::IdleCpus),
@@ -266,6 +277,8 @@ pub enum Pull {
     Overloaded,
     /// The local group has room, groups should be evenly filled, and the busiest has at least two tasks more.
     PreferSibling,
+    /// An idle CPU that shares its core with no other: the busiest group is a core with two tasks.
+    SharedCore,
     /// An idle CPU: the busiest group has fewer idle CPUs, by two at least.
     IdleCpus,
 }

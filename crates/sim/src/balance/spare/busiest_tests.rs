@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::balance::fits::{Asymmetry, Kinds};
-use crate::balance::spare::SpareLater;
 use crate::balance::spare::imbalance::MigrationType;
+use crate::balance::spare::{NodeTolerance, SpareLater};
 use crate::balance::testing::MC;
 use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
 
@@ -191,7 +191,8 @@ fn an_amount_of_nothing_is_balanced() {
     };
     assert_eq!((amount.migration, amount.amount), (MigrationType::Task, 1));
     // Nodes: within their tolerance.
-    let numa = DomainFacts { numa: true, share_llc: false, imb_numa_nr: 14, ..PLAIN };
+    let tolerance = NodeTolerance::Difference(14);
+    let numa = DomainFacts { numa: true, share_llc: false, tolerance, ..PLAIN };
     let nodes = why(&numa, PassKind::Newidle, group(HasSpare, 112, 3), group(HasSpare, 112, 5));
     assert_eq!(nodes, Err(Balanced::NothingToMove(AmountRule::NumaTolerated)));
 }
@@ -222,7 +223,12 @@ fn a_shared_core_is_busier_than_a_full_one_and_gives_one_task() {
 
 #[test]
 fn a_misfit_goes_to_a_faster_cpu_with_room_and_tasks_stay_on_faster_cpus() {
-    let kinds = |capacity, misfit_load| Kinds { misfit_load, min_capacity: capacity, max_capacity: capacity };
+    let kinds = |capacity, misfit_load| Kinds {
+        misfit_load,
+        min_capacity: capacity,
+        max_capacity: capacity,
+        is_core: false,
+    };
     let of = |kind, nr, capacity, misfit| GroupStats { kinds: kinds(capacity, misfit), ..group(kind, 4, nr) };
     let to = |capacity, local: GroupStats, others: &[GroupStats]| {
         let asym = Asymmetry {

@@ -3,15 +3,14 @@
 //! Mirrors `calculate_imbalance` and `adjust_numa_imbalance` of 6.5. If the local group has room, tasks are counted or
 //! the room is filled; otherwise load is levelled to the domain's average.
 
-use super::DomainFacts;
 use super::classify::SpareType;
 use super::stats::GroupStats;
+use super::{DomainFacts, NodeTolerance};
 use crate::balance::capacity::SCALE;
 use crate::balance::era::PassKind;
 pub use schedlab_trace::MigrationType;
 
-/// A difference in tasks (before it is halved) that one pair of communicating tasks makes; not worth leaving a node
-/// for.
+/// A difference that one pair of communicating tasks makes; not worth leaving a node for.
 const NUMA_IMBALANCE_MIN: u64 = 2;
 /// So many tasks stay on their node in some kernels.
 const NUMA_PAIR: u32 = 2;
@@ -48,6 +47,8 @@ pub enum AmountRule {
     SharedCore,
     /// The task that is too large for its CPU.
     Misfit,
+    /// The load of a task whose CPU other classes take much of.
+    Disturbed,
     /// As much utilisation as the local group has room for.
     FillRoom,
     /// The local group has no room by utilisation, but this CPU idles and a task waits there: one task.
@@ -71,6 +72,10 @@ pub fn calculate(f: &ImbalanceFacts) -> Amount {
     match f.busiest.group_type {
         SpareType::Imbalanced => return tasks(1, AmountRule::Imbalanced),
         SpareType::SharedCore => return tasks(1, AmountRule::SharedCore),
+        SpareType::Misfit if !f.domain.asym.marked => {
+            let (amount, how) = (f.busiest.kinds.misfit_load, AmountRule::Disturbed);
+            return Amount { migration: MigrationType::Load, amount, how };
+        }
         SpareType::Misfit => {
             return Amount { migration: MigrationType::Misfit, amount: 1, how: AmountRule::Misfit };
         }
@@ -102,14 +107,16 @@ fn even_out(f: &ImbalanceFacts) -> Amount {
     let (difference, how) = if busiest.weight == 1 || f.domain.prefer_sibling {
         (sibling_imbalance(&f.domain, f.pass, local, busiest), AmountRule::EvenTasks)
     } else {
-        (local.idle_cpus.saturating_sub(busiest.idle_cpus), AmountRule::EvenIdle)
+        // The kernel's difference has no sign: with fewer idle CPUs here it is huge, not negative. Between nodes the
+        // comparison of idle CPUs comes before, and no such group is left.
+        let difference = match f.domain.numa {
+            true => local.idle_cpus.saturating_sub(busiest.idle_cpus),
+            false => local.idle_cpus.wrapping_sub(busiest.idle_cpus),
+        };
+        (difference, AmountRule::EvenIdle)
     };
     let difference = u64::from(difference);
-    let pair = f.domain.later.numa_pair_stays && busiest.sum_nr_running <= NUMA_PAIR;
-    if f.domain.numa && pair {
-        return tasks(0, AmountRule::NumaTolerated);
-    }
-    if f.domain.numa && tolerates(difference, local.sum_nr_running + 1, f.domain.imb_numa_nr) {
+    if f.domain.numa && tolerates(f.domain.tolerance, difference, local, busiest) {
         return tasks(0, AmountRule::NumaTolerated);
     }
     tasks(difference / 2, how)
@@ -137,9 +144,19 @@ pub fn sibling_imbalance(
     }
 }
 
-/// Whether an imbalance between nodes is tolerated. `dst_running`: tasks on the local node with one more.
-fn tolerates(imbalance: u64, dst_running: u32, imb_numa_nr: u32) -> bool {
-    dst_running <= imb_numa_nr && imbalance <= NUMA_IMBALANCE_MIN
+/// Whether an imbalance between nodes is tolerated; half the difference would move.
+fn tolerates(rule: NodeTolerance, difference: u64, local: &GroupStats, busiest: &GroupStats) -> bool {
+    let few_move = difference / 2 <= NUMA_IMBALANCE_MIN;
+    let dst_running = local.sum_nr_running + 1;
+    match rule {
+        NodeTolerance::Never => false,
+        NodeTolerance::Pair => busiest.sum_nr_running <= NUMA_PAIR,
+        NodeTolerance::Quarter => busiest.sum_nr_running < busiest.weight / 4 && few_move,
+        NodeTolerance::Moving(imb_numa_nr) => dst_running <= imb_numa_nr && few_move,
+        NodeTolerance::Difference(imb_numa_nr) => {
+            dst_running <= imb_numa_nr && difference <= NUMA_IMBALANCE_MIN
+        }
+    }
 }
 
 /// Both groups are overloaded, or the local one would be.
@@ -167,7 +184,8 @@ mod tests {
     use crate::balance::testing::MC;
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
 
-    const LLC: DomainFacts = DomainFacts { prefer_sibling: false, imb_numa_nr: 14, ..MC };
+    const LLC: DomainFacts =
+        DomainFacts { prefer_sibling: false, tolerance: NodeTolerance::Difference(14), ..MC };
     const NODES: DomainFacts = DomainFacts { share_llc: false, numa: true, ..LLC };
 
     /// A group of `weight` CPUs with `nr` tasks of load and utilisation 512.
@@ -227,7 +245,10 @@ mod tests {
         let idle = |n| (MigrationType::Task, n, AmountRule::EvenIdle);
         let at = |nr| amount(LLC, group(HasSpare, 8, 1), group(HasSpare, 8, nr));
         assert_eq!([at(2), at(3), at(6)], [idle(0), idle(1), idle(2)]);
-        assert_eq!(amount(LLC, group(HasSpare, 8, 6), group(HasSpare, 8, 1)), idle(0));
+        // Two idle CPUs here and seven there: -5 of 32 bits, halved.
+        assert_eq!(amount(LLC, group(HasSpare, 8, 6), group(HasSpare, 8, 1)), idle(2_147_483_645));
+        let nodes = amount(NODES, group(HasSpare, 8, 6), group(HasSpare, 8, 1));
+        assert_eq!(nodes.1, 0, "no such group is left between nodes");
     }
 
     #[test]
@@ -275,12 +296,26 @@ mod tests {
 
     #[test]
     fn before_5_11_two_tasks_stay_on_their_node_and_three_do_not() {
-        let later = |numa_pair_stays| crate::balance::spare::SpareLater { numa_pair_stays, ..NODES.later };
-        let at = |pair, nr| {
-            let nodes = DomainFacts { later: later(pair), imb_numa_nr: 0, ..NODES };
+        let at = |tolerance, nr| {
+            let nodes = DomainFacts { tolerance, ..NODES };
             amount(nodes, group(HasSpare, 8, 0), group(HasSpare, 8, nr)).1
         };
-        assert_eq!([at(true, 2), at(false, 2), at(true, 3)], [0, 1, 1]);
+        use NodeTolerance::{Never, Pair};
+        assert_eq!([at(Pair, 2), at(Never, 2), at(Pair, 3)], [0, 1, 1]);
+    }
+
+    #[test]
+    fn from_5_11_to_5_19_what_would_move_counts_and_not_the_difference() {
+        let at = |version: &str, (here, there)| {
+            let history = schedlab_kernel::History::of(schedlab_base::Version::parse(version).unwrap());
+            let nodes = DomainFacts { tolerance: NodeTolerance::of(&history, 8), ..NODES };
+            amount(nodes, group(HasSpare, 32, here), group(HasSpare, 32, there)).1
+        };
+        // Five more would move two: tolerated while the busiest has less than a quarter of its 32 CPUs at work.
+        assert_eq!([at("5.15", (2, 7)), at("5.15", (3, 8)), at("5.15", (0, 6))], [0, 2, 3]);
+        // Eight tasks on the local node, one more included.
+        assert_eq!([at("5.19", (3, 8)), at("5.19", (7, 12)), at("5.19", (8, 13))], [0, 0, 2]);
+        assert_eq!([at("6.0", (3, 8)), at("6.0", (3, 5))], [2, 0], "the difference itself");
     }
 
     #[test]

@@ -8,10 +8,9 @@
 //! On machines whose CPUs differ in capacity, misfits come on top ([`crate::balance::fits`]). Not modelled: asymmetric
 //! packing, energy-aware placement, NUMA balancing's grading of queues.
 //!
-//! Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in the type (5.7), small NUMA imbalances
-//! by `imb_numa_nr` (5.18; other limits before), active balance for counted tasks only (5.12) and blind to cache heat
-//! (5.13), `prefer_sibling` of the busiest group (6.5). [`SpareLater`] and the flags of the chronology hold the changes
-//! after 6.1.
+//! Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in the type (5.7), active balance for
+//! counted tasks only (5.12) and blind to cache heat (5.13). [`SpareLater`] and the flags of the chronology hold the
+//! changes that are modelled.
 
 pub mod active;
 pub mod busiest;
@@ -27,24 +26,28 @@ pub mod turn;
 
 use crate::balance::era::PassKind;
 use crate::balance::fits::Asymmetry;
+use schedlab_kernel::History;
 
 /// The facts about a domain that the rules depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainFacts {
     /// Percent by which one side must exceed the other.
     pub imbalance_pct: u32,
-    /// SD_PREFER_SIBLING of the *child* domain, which its groups carry as a flag; false at the lowest level.
+    /// Tasks are to be spread over sibling groups: SD_PREFER_SIBLING of the balancing CPU's *child* domain, or since
+    /// 6.5 of the busiest group.
     pub prefer_sibling: bool,
-    /// SD_SHARE_CPUCAPACITY of the *child* domain: each group is a core's threads.
+    /// SD_SHARE_CPUCAPACITY of the groups: each is a core's threads.
     pub groups_are_cores: bool,
+    /// Some of the groups are, others are not; the groups themselves know.
+    pub some_are_cores: bool,
     /// SD_SHARE_PKG_RESOURCES of the domain itself: its CPUs share a cache.
     pub share_llc: bool,
     /// SD_NUMA of the domain itself.
     pub numa: bool,
     /// Rules that came after 6.1.
     pub later: SpareLater,
-    /// Tasks on the local node up to which a small imbalance between nodes is tolerated; read where `numa`.
-    pub imb_numa_nr: u32,
+    /// Tasks on a node up to which a small imbalance between nodes is tolerated; read where `numa`.
+    pub tolerance: NodeTolerance,
     /// Capacities to compare, on machines whose CPUs differ in it.
     pub asym: Asymmetry,
     /// Cores of the busiest and of the local group, where these differ and the kernel asks for them (6.6).
@@ -61,10 +64,10 @@ pub struct Cores {
 }
 
 impl DomainFacts {
-    /// Whether groups other than the local one are cores that would give a task to an idle CPU (6.6).
+    /// Whether cores other than the local group would give a task to an idle CPU (6.6).
     #[inline]
     pub fn gives_to_idle(&self, pass: PassKind) -> bool {
-        self.later.smt_balance && self.groups_are_cores && pass != PassKind::Busy
+        self.later.smt_balance && pass != PassKind::Busy
     }
 }
 
@@ -77,6 +80,35 @@ pub struct SpareLater {
     pub smt_balance: bool,
     /// A busy CPU takes no task to even out sibling groups (6.6).
     pub siblings_by_cores: bool,
-    /// Two tasks stay on their node (5.6 to 5.10).
-    pub numa_pair_stays: bool,
+    /// Of equal misfits the first is the busiest (6.9).
+    pub misfit_first_stays: bool,
+}
+
+/// How an imbalance between nodes is tolerated (`adjust_numa_imbalance`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeTolerance {
+    /// Not at all (5.5).
+    Never,
+    /// Whatever its size while the busiest node has two tasks at most (5.6 to 5.10).
+    Pair,
+    /// While the busiest node has fewer tasks than a quarter of its CPUs (5.11 to 5.17).
+    Quarter,
+    /// While the local node would have so many tasks at most (`imb_numa_nr`, 5.18); two tasks that would move are small
+    /// enough.
+    Moving(u32),
+    /// The same, but a difference of two is small enough (6.0).
+    Difference(u32),
+}
+
+impl NodeTolerance {
+    /// The rule of a kernel, in a domain with that `imb_numa_nr`.
+    pub fn of(history: &History, imb_numa_nr: u32) -> NodeTolerance {
+        match () {
+            () if history.numa_pair_stays => NodeTolerance::Pair,
+            () if history.node_while_idle => NodeTolerance::Never,
+            () if history.node_quarter => NodeTolerance::Quarter,
+            () if history.node_by_tasks => NodeTolerance::Moving(imb_numa_nr),
+            () => NodeTolerance::Difference(imb_numa_nr),
+        }
+    }
 }

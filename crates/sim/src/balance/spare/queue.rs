@@ -26,6 +26,8 @@ pub struct QueueSample {
     pub capacity_orig: u64,
     /// The load of its misfit; 0 without one.
     pub misfit: u64,
+    /// Its only task may go to a CPU that is no faster.
+    pub gives: bool,
 }
 
 /// Looks for the queue with the most load, utilisation or tasks, whichever is to move.
@@ -51,7 +53,7 @@ impl BusiestQueue {
     /// Adds a CPU that is still under consideration, in ascending order. Ties keep the earlier one.
     #[inline]
     pub fn add(&mut self, q: &QueueSample) {
-        if q.h_nr_running == 0 || (q.h_nr_running == 1 && self.asym.spares(q.capacity)) {
+        if q.h_nr_running == 0 || (q.h_nr_running == 1 && !q.gives && self.asym.spares(q.capacity)) {
             return;
         }
         let (value, busier) = match self.wanted.migration {
@@ -105,6 +107,7 @@ mod tests {
             capacity: 1024,
             capacity_orig: 1024,
             misfit: 0,
+            gives: false,
         }
     }
     fn pick(migration: MigrationType, amount: u64, queues: &[QueueSample]) -> Option<u32> {

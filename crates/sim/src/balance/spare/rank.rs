@@ -27,6 +27,8 @@ pub struct Claim {
     pub idle_cpus: u32,
     /// The largest load of a misfit.
     pub misfit_load: u64,
+    /// It is the threads of one core; known in domains where some groups are.
+    pub is_core: bool,
 }
 
 impl From<&GroupStats> for Claim {
@@ -39,6 +41,7 @@ impl From<&GroupStats> for Claim {
             sum_h_nr_running: group.sum_h_nr_running,
             idle_cpus: group.idle_cpus,
             misfit_load: group.kinds.misfit_load,
+            is_core: group.kinds.is_core,
         }
     }
 }
@@ -57,8 +60,11 @@ impl Claim {
         let within = select_unpredictable(is(SpareType::Overloaded), self.avg_load.min(MOST), within);
         let within = match self.group_type {
             SpareType::Imbalanced => 0,
-            // Of equal misfits the last group stays.
-            SpareType::Misfit => self.misfit_load.min(MOST >> 32) << 32 | u64::from(nth),
+            // Of equal misfits the last group stays, since 6.9 the first.
+            SpareType::Misfit => {
+                let nth = if domain.later.misfit_first_stays { 0 } else { nth };
+                self.misfit_load.min(MOST >> 32) << 32 | u64::from(nth)
+            }
             // Cores without an idle thread are like full groups, of which the first core stays.
             SpareType::SharedCore if self.idle_cpus == 0 => MOST,
             _ => within,
@@ -66,35 +72,41 @@ impl Claim {
         let rank = (self.group_type as u64 + 1) << 60 | within;
         if self.sum_h_nr_running == 0 { 0 } else { rank }
     }
+
+    /// The rules between a group and the busiest so far, as the kernel states them. Where some groups are cores and
+    /// others are not, no order is behind them: a core is left for a group that is no core, even one with more room.
+    pub fn is_busier(&self, domain: &DomainFacts, best: Option<&Claim>) -> bool {
+        if self.sum_h_nr_running == 0 {
+            return false;
+        }
+        let Some(best) = best else { return true };
+        if self.group_type != best.group_type {
+            return self.group_type > best.group_type;
+        }
+        let has_less_room = self.idle_cpus < best.idle_cpus
+            || (self.idle_cpus == best.idle_cpus && self.sum_nr_running > best.sum_nr_running);
+        let kept = if domain.some_are_cores { best.is_core } else { domain.groups_are_cores };
+        match self.group_type {
+            SpareType::Overloaded => self.avg_load > best.avg_load,
+            SpareType::Imbalanced => false,
+            SpareType::Misfit if domain.later.misfit_first_stays => self.misfit_load > best.misfit_load,
+            SpareType::Misfit => self.misfit_load >= best.misfit_load,
+            SpareType::SharedCore => (self.idle_cpus > 0 || best.idle_cpus > 0) && has_less_room,
+            SpareType::FullyBusy => domain.later.cores_last_when_full && !kept,
+            SpareType::HasSpare if domain.later.smt_balance && self.is_core != best.is_core => {
+                !self.is_core || self.sum_h_nr_running > 1
+            }
+            SpareType::HasSpare => has_less_room,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::spare::SpareLater;
+    use crate::balance::spare::{NodeTolerance, SpareLater};
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Misfit, Overloaded, SharedCore};
     use proptest::prelude::*;
-
-    /// The rules between a group and the busiest so far, as the kernel states them.
-    fn is_busier(domain: &DomainFacts, group: &Claim, best: Option<&Claim>) -> bool {
-        if group.sum_h_nr_running == 0 {
-            return false;
-        }
-        let Some(best) = best else { return true };
-        if group.group_type != best.group_type {
-            return group.group_type > best.group_type;
-        }
-        let has_less_room = group.idle_cpus < best.idle_cpus
-            || (group.idle_cpus == best.idle_cpus && group.sum_nr_running > best.sum_nr_running);
-        match group.group_type {
-            Overloaded => group.avg_load > best.avg_load,
-            Imbalanced => false,
-            Misfit => group.misfit_load >= best.misfit_load,
-            SharedCore => (group.idle_cpus > 0 || best.idle_cpus > 0) && has_less_room,
-            FullyBusy => domain.later.cores_last_when_full && !domain.groups_are_cores,
-            HasSpare => has_less_room,
-        }
-    }
 
     fn claim() -> impl Strategy<Value = Claim> {
         let kinds =
@@ -107,6 +119,7 @@ mod tests {
                 sum_h_nr_running: h_nr,
                 idle_cpus,
                 misfit_load: avg_load % 4,
+                is_core: false,
             }
         })
     }
@@ -117,6 +130,7 @@ mod tests {
             ring in prop::collection::vec(claim(), 1..20),
             cores_last_when_full: bool,
             groups_are_cores: bool,
+            misfit_first_stays: bool,
         ) {
             let domain = DomainFacts {
                 imbalance_pct: 117,
@@ -124,14 +138,20 @@ mod tests {
                 groups_are_cores,
                 share_llc: true,
                 numa: false,
-                later: SpareLater { cores_last_when_full, smt_balance: true, ..SpareLater::default() },
-                imb_numa_nr: 0,
+                some_are_cores: false,
+                later: SpareLater {
+                    cores_last_when_full,
+                    smt_balance: true,
+                    misfit_first_stays,
+                    ..SpareLater::default()
+                },
+                tolerance: NodeTolerance::Difference(0),
                 asym: Default::default(),
                 cores: None,
             };
             let (mut by_rules, mut by_rank, mut rank) = (None, None, 0);
             for (nth, group) in ring.iter().enumerate() {
-                if is_busier(&domain, group, by_rules.map(|at: usize| &ring[at])) {
+                if group.is_busier(&domain, by_rules.map(|at: usize| &ring[at])) {
                     by_rules = Some(nth);
                 }
                 let own = group.rank(&domain, nth as u32);
@@ -152,7 +172,8 @@ mod tests {
             share_llc: true,
             numa: false,
             later: SpareLater::default(),
-            imb_numa_nr: 0,
+            some_are_cores: false,
+            tolerance: NodeTolerance::Difference(0),
             asym: Default::default(),
             cores: None,
         };
@@ -164,12 +185,43 @@ mod tests {
                 sum_h_nr_running: 1,
                 idle_cpus: 0,
                 misfit_load: u64::MAX,
+                is_core: false,
             };
             most.rank(&domain, u32::MAX) >> 60
         };
         assert_eq!(
             [HasSpare, FullyBusy, Misfit, SharedCore, Imbalanced, Overloaded].map(of),
             [1, 2, 3, 4, 5, 6]
+        );
+    }
+
+    #[test]
+    fn of_groups_with_room_a_core_with_one_task_gives_way_to_one_that_is_no_core() {
+        let of = |is_core, nr, idle_cpus| Claim {
+            group_type: HasSpare,
+            avg_load: 0,
+            sum_nr_running: nr,
+            sum_h_nr_running: nr,
+            idle_cpus,
+            misfit_load: 0,
+            is_core,
+        };
+        let later = SpareLater { smt_balance: true, ..crate::balance::testing::MC.later };
+        let some = DomainFacts { some_are_cores: true, later, ..crate::balance::testing::MC };
+        let (core, other) = (of(true, 1, 1), of(false, 1, 3));
+        assert!(other.is_busier(&some, Some(&core)), "although it has more room");
+        assert!(!core.is_busier(&some, Some(&other)));
+        assert!(of(true, 2, 0).is_busier(&some, Some(&other)), "a core with two tasks");
+        let old = DomainFacts { later: SpareLater { smt_balance: false, ..later }, ..some };
+        assert!(
+            core.is_busier(&old, Some(&other)) && !other.is_busier(&old, Some(&core)),
+            "by room before 6.6"
+        );
+        // Full groups: the last one stays, unless the best so far is a core.
+        let full = |is_core| Claim { group_type: FullyBusy, ..of(is_core, 2, 0) };
+        assert!(
+            full(true).is_busier(&some, Some(&full(false)))
+                && !full(false).is_busier(&some, Some(&full(true)))
         );
     }
 }

@@ -59,13 +59,17 @@ impl Tally {
         self.idle_cpus += u32::from(s.nr_running == 0 && s.idle);
     }
 
-    /// Adds the CPU's misfit, where the domain has SD_ASYM_CPUCAPACITY and the group is not the local one.
-    pub fn add_misfit(&mut self, s: &CpuSample) {
+    /// Adds the CPU's misfit, where the domain has SD_ASYM_CPUCAPACITY and the group is not the local one. Unless it
+    /// counts, it is only overload: a CPU that goes idle should look for it.
+    pub fn add_misfit(&mut self, s: &CpuSample, counts: bool) {
         if s.nr_running > 0 && s.misfit > 0 {
-            self.misfit = self.misfit.max(s.misfit);
-            // A CPU that goes idle should look for it.
+            self.misfit = self.misfit.max(if counts { s.misfit } else { 0 });
             self.overload = true;
         }
+    }
+    /// Adds a CPU whose only task should leave it, because other classes take much of it.
+    pub fn add_disturbed(&mut self, s: &CpuSample) {
+        self.misfit = self.misfit.max(s.load);
     }
     /// The largest load of a misfit.
     pub fn misfit(&self) -> u64 {
@@ -111,6 +115,7 @@ impl Tally {
             sum_h_nr_running: self.h_nr_running,
             idle_cpus: self.idle_cpus,
             misfit_load: self.misfit,
+            is_core: false,
         }
     }
 

@@ -1,9 +1,10 @@
 //! Questions about a whole machine. It has no time: what a function costs is set to nothing, so that no gate sees it.
 //!
-//! Groups are part of a state only where their shares are asked for. Real-time tasks and CPUs that differ in capacity
-//! are not.
+//! Groups are part of a state only where their shares are asked for. Of real-time tasks a state has what they take of a
+//! CPU and their number.
 
 use crate::balance::spare::imbalance::{Amount, AmountRule};
+use crate::balance::state::Why;
 use crate::fair::{Cfs, Eevdf, Fair};
 use crate::system::System;
 use crate::task::Class;
@@ -112,6 +113,11 @@ impl System<'_> {
             FleetQuestion::Newidle => {
                 let levels = self.ask_newidle(state.cpu);
                 (FleetAnswer::Searched { levels, came: none() }, String::new())
+            }
+            FleetQuestion::Fork | FleetQuestion::Exec => {
+                let why = if question == FleetQuestion::Exec { Why::Exec } else { Why::Fork };
+                let (cpu, steps) = self.ask_idlest(state.cpu, tasks[state.about], why);
+                (FleetAnswer::At(cpu), steps.join(", "))
             }
             FleetQuestion::Shares => (FleetAnswer::Weight(self.ask_shares(group, state.cpu)), String::new()),
         }

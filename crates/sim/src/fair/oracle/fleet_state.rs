@@ -4,6 +4,7 @@ use crate::balance::newidle_gate::DomainCost;
 use crate::class::Dequeue;
 use crate::fair::EntityId;
 use crate::fair::group::shares::FINE;
+use crate::frame::Step;
 use crate::pelt::Pelt;
 use crate::system::System;
 use crate::task::TaskState;
@@ -133,6 +134,7 @@ impl System<'_> {
             self.llc[llc].nr_idle_scan = c.nr_idle_scan;
             self.llc[llc].has_idle_cores = c.has_idle_cores;
         }
+        let step = c.idle_exit_us.map_or(Step::IdleLoop, |us| self.halted_in(us));
         let own = &mut self.cpus[cpu];
         own.avg_idle_ns = c.avg_idle_ns;
         (own.need_resched, own.lazy) = (None, false);
@@ -140,8 +142,22 @@ impl System<'_> {
         if c.wakeup_pending {
             own.wake_list.push(TaskId(0));
         }
+        own.idle_stamp = c.idle_since_ns;
+        own.task.step = step;
+        self.ask_with_misfit(cpu, c.misfit);
+        if c.rt_util > 0 || c.nr_rt > 0 {
+            self.ask_beside_real_time(cpu, c.rt_util.into(), c.nr_rt);
+        }
         self.refresh_idle(cpu);
     }
+
+    /// Halted in the machine's idle state of that exit latency.
+    fn halted_in(&self, exit_us: u32) -> Step {
+        let states = &self.fixed.machine.idle_states;
+        let at = states.iter().position(|s| s.exit.0 / 1000 == u64::from(exit_us));
+        at.map_or(Step::IdleLoop, |state| Step::Halted { state: state as u8 })
+    }
+
     fn overwrite_levels(&mut self, state: &AskedFleet) {
         for (at, level) in state.levels.iter().enumerate() {
             let own = &mut self.cpus[state.cpu].levels[at];

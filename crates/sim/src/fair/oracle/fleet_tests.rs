@@ -106,3 +106,31 @@ fn what_is_written_is_what_is_asked_about() {
         "the only idle one it may use"
     );
 }
+
+#[test]
+fn since_6_0_the_only_task_of_a_cpu_that_others_use_is_to_move_as_a_load() {
+    let mut s = state(vec![task(7, AskedPlace::Runs, 300)], BalanceTrigger::Idle);
+    s.cpus[7].rt_util = 512;
+    let of = |version, trigger| {
+        let s = AskedFleet { trigger, ..s.clone() };
+        ask(version, &[], &s, FleetQuestion::Busiest)
+    };
+    for version in [(6, 1), (6, 12), (7, 3)] {
+        let moves = FleetAnswer::Group(Some((CpuId(7), MigrationType::Load, 300)));
+        assert_eq!(of(version, BalanceTrigger::Idle), moves, "{version:?}");
+    }
+    assert_eq!(of((5, 10), BalanceTrigger::Idle), FleetAnswer::Group(None));
+    s.cpus[7].rt_util = 100;
+    assert_eq!(ask((6, 1), &[], &s, FleetQuestion::Busiest), FleetAnswer::Group(None), "within 117 %");
+}
+
+#[test]
+fn a_new_task_goes_to_the_only_cpu_of_a_group_whatever_is_known_of_its_sleep() {
+    let s = AskedFleet {
+        cpu: CpuId(3),
+        ..state(vec![task(3, AskedPlace::Absent, 0), task(3, AskedPlace::Waits, 0)], BalanceTrigger::Idle)
+    };
+    assert_eq!(ask((6, 12), &[], &s, FleetQuestion::Fork), FleetAnswer::At(CpuId(4)));
+    let exec = AskedFleet { tasks: vec![task(3, AskedPlace::Runs, 0), task(3, AskedPlace::Waits, 0)], ..s };
+    assert_eq!(ask((6, 12), &[], &exec, FleetQuestion::Exec), FleetAnswer::At(CpuId(4)));
+}

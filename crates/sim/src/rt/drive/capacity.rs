@@ -1,5 +1,6 @@
 //! Drives `capacity`: the capacity that real-time tasks leave, as balancing reads it.
 
+use crate::rt::capacity::TakenTime;
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::CpuId;
@@ -21,6 +22,13 @@ impl System<'_> {
             (true, true) => taken.left(whole, self.cpu_pelt_clock(cpu), share),
             (true, false) => taken.left_by_time(whole, self.now),
         }
+    }
+
+    /// Writes into a state that is asked about what real-time tasks have used of a CPU, and how many are there.
+    pub(crate) fn ask_beside_real_time(&mut self, cpu: CpuId, util: u64, nr: u32) {
+        self.rt.shared.any = true;
+        self.rt.rqs[cpu].taken = TakenTime::known(util, self.cpu_pelt_clock(cpu));
+        self.rqs.show(cpu, nr, 0);
     }
 
     /// Capacity of a group of CPUs for fair tasks.
