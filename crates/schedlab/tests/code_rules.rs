@@ -8,7 +8,21 @@ fn our_rules_decide_as_the_kernels_own_code() {
     if !has_source() {
         return;
     }
-    let all = ["pick", "placement", "preemption", "select", "busiest", "detach", "newidle", "shares"];
+    let all = [
+        "pick",
+        "placement",
+        "preemption",
+        "group-pick",
+        "group-wake",
+        "group-sleep",
+        "group-preemption",
+        "group-tick",
+        "select",
+        "busiest",
+        "detach",
+        "newidle",
+        "shares",
+    ];
     let rows = decided();
     let names: Vec<_> = rows.iter().map(|r| r["function"].as_str().unwrap()).collect();
     assert_eq!(names, all);

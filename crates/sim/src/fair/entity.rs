@@ -39,7 +39,7 @@ pub struct Entity {
     pub weight: u64,
     /// The same 1024 times as fine. Only groups' entities have fractions of a weight.
     pub fine_weight: u64,
-    /// EEVDF: its weight on its timeline; the same, except where groups above a task divide it (7.3).
+    /// EEVDF: its weight in its timeline's sums; the same, but fine where groups above tasks divide weights (7.3).
     pub line_weight: u64,
     /// The same 1024 times as fine.
     pub line_fine: u64,
@@ -47,6 +47,8 @@ pub struct Entity {
     pub slope: Slope,
     /// Whether it is by the weight's inverse.
     by_inverse: bool,
+    /// Whether its timeline has fine weights.
+    fine_line: bool,
     /// Whether it is on its cfs_rq (queued or running).
     pub on_rq: bool,
     /// Start of the running time that is not yet accounted, ns.
@@ -92,6 +94,7 @@ impl Entity {
             line_fine: weight * FINE,
             slope: Slope::exact(weight * FINE),
             by_inverse: history.delta_by_inverse,
+            fine_line: history.flat_pick,
             on_rq: false,
             exec_start: 0,
             sum_exec: 0,
@@ -127,14 +130,14 @@ impl Entity {
         if self.avg.left_out > 0 {
             self.avg.left_out = self.weight as u32;
         }
-        (self.line_fine, self.line_weight) = (self.fine_weight, self.weight);
+        (self.line_fine, self.line_weight) = (fine, if self.fine_line { fine } else { self.weight });
         let bearer = if self.my_q.is_some() { Bearer::Group } else { Bearer::Task };
         self.slope = if self.by_inverse { Slope::by_inverse(fine, bearer) } else { Slope::exact(fine) };
     }
     /// Gives it another weight on its timeline.
     pub fn set_line_weight(&mut self, fine: u64) {
         self.line_fine = fine;
-        self.line_weight = whole(fine);
+        self.line_weight = if self.fine_line { fine } else { whole(fine) };
         self.slope = Slope::exact(fine);
     }
     /// Charges it up to `clock`; returns the time since its last charge, ns. Interrupts are charged to the interrupted

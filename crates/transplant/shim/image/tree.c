@@ -130,9 +130,12 @@ static void overwrite(struct sched_entity *se, const struct img_tree_entity *e)
 	se->vprot = e->protected_until;
 	se->vlag = e->keeps;
 #else
-	/* Of a current entity this word says whether it is protected: up to its deadline or not at all. */
+	/*
+	 * Of a current entity this word says whether it is protected: up to its deadline or not at all. The kernel's own
+	 * mark of that, a deadline a ns later, is the deadline again if a change of weight moves it by as much.
+	 */
 	if ((e->flags & (IMG_T_CURRENT | IMG_T_DELAYED)) == IMG_T_CURRENT)
-		se->vlag = e->deadline + (e->protected_until < e->deadline);
+		se->vlag = e->deadline + (e->protected_until < e->deadline ? FAR : 0);
 	else
 		se->vlag = e->keeps;
 #endif
@@ -197,6 +200,7 @@ static bool delay_task(struct rq *rq, const struct img_tree *t, int i)
 	bool done;
 
 	tasks[i]->sched_class->set_next_task(rq, tasks[i], false);
+	overwrite_levels(t, tasks[i], &t->tasks[i]);
 	done = delay(rq, tasks[i], &tasks[i]->se);
 	overwrite_levels(t, tasks[i], &t->tasks[i]);
 	put_back(rq, tasks[i]);
@@ -211,6 +215,7 @@ static bool delay_group(struct rq *rq, const struct img_tree *t, int group)
 	join(p, group);
 	p->sched_class->enqueue_task(rq, p, 0);
 	p->sched_class->set_next_task(rq, p, false);
+	overwrite_groups(t, group);
 	done = delay(rq, p, tg_se(groups[group], 0));
 	overwrite_groups(t, group);
 	put_back(rq, p);
@@ -289,9 +294,11 @@ static void set_buddies(const struct img_tree *t)
 #else
 			tasks[i]->se.cfs_rq->next = &tasks[i]->se;
 #endif
+#ifndef HAVE_FLAT_WEIGHT
 	for (i = 0; i < IMG_TREE_GROUPS; i++)
 		if (t->groups[i].flags & IMG_T_NEXT)
 			queue_of(parents[i])->next = tg_se(groups[i], 0);
+#endif
 }
 
 static bool build(struct rq *rq, const struct img_tree *t)

@@ -130,6 +130,8 @@ impl After {
             self.line_weight = 0;
             (self.vruntime, self.deadline, self.keeps, self.next, self.relative) = (0, 0, 0, false, false);
         }
+        // A distance that an enqueue has left in place counts for nothing until the entity leaves.
+        self.relative &= !self.on_rq;
         if !deadlines {
             (self.deadline, self.keeps) = (0, 0);
         } else if !self.on_rq {

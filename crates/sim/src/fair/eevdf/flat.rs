@@ -7,7 +7,7 @@
 //! when it is picked and at its ticks; meanwhile it may be out of date. A task of the root group has its own weight, so
 //! without groups all is as it was.
 //!
-//! As elsewhere here, the average on the timeline has whole weights, 1024 at nice 0; virtual time runs by fine ones.
+//! The average on the timeline has fine weights, as virtual time has.
 //! Invariant: the root's timeline holds every queued task of the CPU except the running one; other timelines are empty.
 
 use crate::fair::entity::EntityId;
@@ -145,6 +145,7 @@ impl System<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::fair::slope::whole;
     use crate::run::{NewTask, add};
     use crate::system::System;
     use crate::upkeep_tests::{new_hog, with_system};
@@ -163,7 +164,7 @@ mod tests {
         })
     }
     fn weights(sys: &System<'_>, tasks: &[TaskId]) -> Vec<u64> {
-        tasks.iter().map(|t| sys.entity(*t).line_weight).collect()
+        tasks.iter().map(|t| whole(sys.entity(*t).line_fine)).collect()
     }
 
     #[test]
@@ -186,7 +187,7 @@ mod tests {
         with_system("v7.3", |sys| {
             let tasks = four(sys);
             let e = sys.entity(tasks[2]);
-            assert_eq!((e.line_weight, e.line_fine), (682, 699_050));
+            assert_eq!((e.line_weight, e.line_fine), (699_050, 699_050), "in the sums, too");
             let slice = u128::from(e.slice_ns) * (1 << 20) / 699_050;
             assert_eq!((e.deadline - e.vruntime) as u128, slice);
         });

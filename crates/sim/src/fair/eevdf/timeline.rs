@@ -15,8 +15,8 @@ pub struct Node {
     pub deadline: i64,
     /// Virtual runtime.
     pub vruntime: i64,
-    /// Load weight.
-    weight: u32,
+    /// Its weight in the sums.
+    weight: u64,
     /// Its slice, ns.
     slice: u32,
     pub entity: EntityId,
@@ -26,7 +26,7 @@ impl Node {
     /// The node of an entity with its present values.
     pub fn of(id: EntityId, e: &Entity) -> Node {
         let slice = u32::try_from(e.slice_ns).unwrap_or(u32::MAX);
-        Node { deadline: e.deadline, vruntime: e.vruntime, weight: e.line_weight as u32, slice, entity: id }
+        Node { deadline: e.deadline, vruntime: e.vruntime, weight: e.line_weight, slice, entity: id }
     }
 }
 
@@ -49,7 +49,7 @@ impl Timeline {
 
     /// Puts an entity in order.
     pub fn insert(&mut self, node: Node) {
-        self.average = self.average.with(node.vruntime, node.weight.into());
+        self.average = self.average.with(node.vruntime, node.weight);
         let at = self.order.partition_point(|n| n.deadline > node.deadline);
         self.order.insert(at, node);
         match self.slices.binary_search_by_key(&node.slice, |s| s.0) {
@@ -64,8 +64,8 @@ impl Timeline {
         let at = self.order[from..].iter().position(|n| n.entity == entity);
         let at = at.unwrap_or_else(|| panic!("entity {entity:?} is not queued at deadline {deadline}"));
         let node = self.order.remove(from + at);
-        self.average.keys -= (node.vruntime - self.average.zero) * i64::from(node.weight);
-        self.average.weights -= u64::from(node.weight);
+        self.average.keys -= i128::from(node.vruntime - self.average.zero) * i128::from(node.weight);
+        self.average.weights -= node.weight;
         if let Ok(at) = self.slices.binary_search_by_key(&node.slice, |s| s.0) {
             self.slices[at].1 -= 1;
             if self.slices[at].1 == 0 {
@@ -77,7 +77,7 @@ impl Timeline {
     /// Moves the reference point, so that keys stay small.
     pub fn rebase(&mut self, zero: i64) {
         let a = &mut self.average;
-        a.keys -= (zero - a.zero) * a.weights as i64;
+        a.keys -= i128::from(zero - a.zero) * i128::from(a.weights);
         a.zero = zero;
     }
 
@@ -101,7 +101,7 @@ impl Timeline {
     /// Whether the sums agree with the nodes; for tests.
     pub fn sums_agree(&self) -> bool {
         let start = Average { zero: self.average.zero, ..Average::default() };
-        let sums = self.order.iter().fold(start, |a, n| a.with(n.vruntime, n.weight.into()));
+        let sums = self.order.iter().fold(start, |a, n| a.with(n.vruntime, n.weight));
         let counted: u32 = self.slices.iter().map(|s| s.1).sum();
         sums == self.average && counted as usize == self.order.len()
     }
