@@ -14,19 +14,27 @@ fn on_both(case: &str, series: &str, load: Option<&str>) -> Vec<(&'static str, V
     all
 }
 
+/// The same of one backend: `more` is what chooses the code.
 fn records(case: &str, series: &str, load: Option<&str>, more: &[&str]) -> Vec<Value> {
     let lab = Lab::new();
     let file = format!("{}/tests/cases/reports/{case}.toml", env!("CARGO_MANIFEST_DIR"));
-    let mut words = vec!["run", &file, "--kernel", series, "--runs", "1", "--out", "runs", "--quiet"];
+    let mut words = vec!["run", &file, "--runs", "1", "--out", "runs", "--quiet"];
     words.extend(load.iter().flat_map(|load| ["--load", load]));
+    let code = !more.is_empty();
+    if code {
+        words.extend(["--kernel", series]);
+    }
     words.extend(more);
     lab.ok(&words);
     let files = common::files(&lab.path().join("runs"));
     let records = files.into_iter().filter(|(name, _)| name.ends_with("record.json"));
     let records = records.map(|(_, bytes)| serde_json::from_slice::<Value>(&bytes).unwrap());
     // A run by the code has one by the rules beside it.
-    let wanted = if more.is_empty() { "sim" } else { "code" };
-    records.filter(|r| r["backend"] == wanted).collect()
+    let profile = format!("v{series}");
+    let wanted = |r: &Value| if code { r["backend"] == "code" } else { r["kernel"] == *profile };
+    let found: Vec<Value> = records.filter(wanted).collect();
+    assert!(!found.is_empty(), "no run of {series} in {case}");
+    found
 }
 
 /// The record of a variant.
@@ -104,7 +112,7 @@ fn the_time_of_a_throttled_queue_counts_with_tasks_only_since_6_6() {
         assert!(near, "{series}: {times:?} s by sim and code");
         found.push(times[0]);
     }
-    assert!(found[1] < 0.5 * found[0], "{found:?} s of 6.1, 6.12 and 7.3");
+    assert!(found[1] < 0.6 * found[0], "{found:?} s of 6.1, 6.12 and 7.3");
 }
 
 #[test]
@@ -114,7 +122,7 @@ fn more_threads_than_quota_are_throttled_in_each_period() {
         let count = |name| records[0]["counters"][name].as_f64().unwrap();
         count("group./pod.nr_throttled") / count("group./pod.nr_periods")
     };
-    for series in ["v4.14", "v6.12"] {
+    for series in ["4.14", "6.12"] {
         assert!(throttled("2", series) < 0.5, "{series}");
         assert!(throttled("4", series) > 0.9 && throttled("24", series) > 0.9, "{series}");
     }
@@ -123,7 +131,7 @@ fn more_threads_than_quota_are_throttled_in_each_period() {
 #[test]
 fn slow_clusters_stay_uneven_where_a_misfit_is_chosen() {
     // Fewer tasks than CPUs: two clusters of slow CPUs, whose tasks began on one of them.
-    for series in ["v6.6", "v6.12"] {
+    for series in ["6.6", "6.12"] {
         let records = records("q02-asym-clusters", series, None, &[]);
         assert_eq!(records[0]["counters"]["migrations"].as_f64(), Some(1.0), "{series}");
     }
@@ -131,7 +139,7 @@ fn slow_clusters_stay_uneven_where_a_misfit_is_chosen() {
 
 #[test]
 fn a_next_buddy_makes_few_switches_and_long_tails() {
-    let records = records("q08-next-buddy", "v7.3", None, &[]);
+    let records = records("q08-next-buddy", "7.3", None, &[]);
     let forced = |variant| of(&records, variant)["counters"]["switches.involuntary"].as_f64().unwrap();
     let (plain, buddy) = (forced("v7.3"), forced("v7.3-buddy"));
     assert!(buddy < 0.2 * plain, "{buddy} beside {plain}");

@@ -4,7 +4,7 @@ use super::fleet::{self, Fleet};
 use super::queue::{self, Queue};
 use super::subject::{Subject, shrink};
 use super::tree::Tree;
-use super::{Asks, Function, functions, machines};
+use super::{Asks, Function, functions, functions_of, machines};
 use crate::code::CodeImage;
 use crate::exec::image_process;
 use schedlab_base::random::Stream;
@@ -78,7 +78,7 @@ pub fn decide(
     (draws, seed): (u64, u64),
     stop: &AtomicBool,
 ) -> Result<Option<Vec<DecisionRow>>> {
-    let asked = functions(names)?;
+    let asked = functions_of(names, image.version)?;
     let mut machines: Vec<&str> = asked.iter().flat_map(|f| f.asks.machines()).copied().collect();
     machines.sort_unstable();
     machines.dedup();

@@ -18,7 +18,8 @@ mod tree;
 
 pub use child::{COMMAND, decide};
 
-use schedlab_base::{Error, Result, each_once};
+use schedlab_base::{Error, Result, Version, each_once};
+use schedlab_kernel::History;
 use schedlab_world::decision::{FleetQuestion, QueueQuestion, TreeQuestion};
 
 /// A function of the fair class that can be asked.
@@ -39,6 +40,10 @@ enum Asks {
 }
 
 impl Asks {
+    /// Whether a release can be asked. States with groups are those of EEVDF; under CFS they are not whole yet.
+    fn is_for(self, version: Version) -> bool {
+        !matches!(self, Asks::Tree(_)) || History::of(version).eevdf
+    }
     /// The machines on which states are drawn, in turn.
     fn machines(self) -> &'static [&'static str] {
         match self {
@@ -78,6 +83,20 @@ pub const FUNCTIONS: &[Function] = &[
     of_fleet("fork", "find_idlest_cpu(), sched_balance_find_dst_cpu()", FleetQuestion::Fork),
     of_fleet("exec", "find_idlest_cpu(), sched_balance_find_dst_cpu()", FleetQuestion::Exec),
 ];
+
+/// The functions of these names that a release can be asked for, each once; all of them without a name.
+///
+/// # Errors
+/// For an unknown name, and for one that the release can't be asked for.
+fn functions_of(names: &[String], version: Version) -> Result<Vec<&'static Function>> {
+    let mut all = functions(names)?;
+    if let Some(f) = all.iter().find(|f| !names.is_empty() && !f.asks.is_for(version)) {
+        let text = format!("v{version} can't be asked for {}", f.name);
+        return Err(Error::input(text).help("states with groups are asked of releases since 6.6"));
+    }
+    all.retain(|f| f.asks.is_for(version));
+    Ok(all)
+}
 
 /// The functions of these names, each once; all without a name.
 ///

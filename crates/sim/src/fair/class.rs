@@ -255,7 +255,11 @@ impl<R: FairRules> Fair<R> {
     fn reweight(sys: &mut System<'_>, entity: EntityId, fine: u64) {
         let (on_rq, queue) = (sys.fair.entities[entity].on_rq, sys.fair.entities[entity].cfs_rq);
         if on_rq {
-            R::update_curr(sys, queue);
+            let e = &sys.fair.entities[entity];
+            let charges = sys.fixed.history.reweight_charges || e.task.is_some();
+            if charges || sys.fair.queues[queue].curr == Some(entity) {
+                R::update_curr(sys, queue);
+            }
             sys.update_load(entity);
         }
         R::before_reweight(sys, entity, fine);

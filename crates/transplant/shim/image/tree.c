@@ -145,8 +145,8 @@ static void overwrite(struct sched_entity *se, const struct img_tree_entity *e)
 static void weigh(struct sched_entity *se, unsigned long weight)
 {
 	if (se->on_rq) {
-		cfs_rq_of(se)->load.weight += weight - se->load.weight;
-		cfs_rq_of(se)->load.inv_weight = 0;
+		se->cfs_rq->load.weight += weight - se->load.weight;
+		se->cfs_rq->load.inv_weight = 0;
 	}
 	se->load.weight = weight;
 	se->load.inv_weight = 0;
@@ -367,9 +367,10 @@ static void ask(struct rq *rq, const struct img_tree *t, struct img_tree_answer 
 	case IMG_TREE_PICK:
 #ifdef HAVE_PICK_TASK_RF
 		picked = p->sched_class->pick_task(rq, NULL);
-#elif defined(HAVE_PICK_TASK)
+#elif defined(HAVE_PICK_TASK) && defined(HAVE_LAG)
 		picked = p->sched_class->pick_task(rq);
 #else
+		/* Before that pick_task() is core scheduling's alone. */
 		picked = pick_next_task_fair(rq, is_idle_task(rq->curr) ? NULL : rq->curr, NULL);
 #endif
 		a->entity = picked ? number_of(&picked->se) : -1;
