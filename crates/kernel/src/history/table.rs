@@ -149,8 +149,8 @@ mechanisms! {
     }
     Eevdf {
         reweight_keeps_time: [between("6.6", "6.13")], "reweight_eevdf()", Source("6.12.117 has it, 7.3.4 has it not for groups; it is commit eab03c23c2a1's, 6d71a9c61604 ends it; 6.6 and 6.13 are from memory"),
-            with "A change of weight moves vruntime and deadline around the queue's virtual time; a running group loses its protection."
-            without "A change of weight places the entity anew by its lag."
+            with "A change of a group's weight moves its entity around the queue's virtual time; a running group loses its protection."
+            without "A change of a group's weight places its entity anew by its lag."
         reweight_charges: [since("6.9")], "reweight_entity()", Source("6.1.192 has it not, 6.12.117 has it; it is commit 1560d1f6eb6b's, 6.9 is from memory"),
             with "The running entity is charged before a group's entity on its queue gets another weight."
             without "Only a running group's entity is charged before it gets another weight."

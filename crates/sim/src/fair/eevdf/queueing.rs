@@ -237,7 +237,7 @@ impl System<'_> {
             return;
         }
         let (on_rq, queue) = (self.fair.entities[entity].on_rq, self.fair.entities[entity].cfs_rq);
-        if on_rq && self.fixed.history.reweight_keeps_time {
+        if on_rq && self.keeps_time(entity) {
             return self.reweight_around(entity, fine);
         }
         if on_rq {
@@ -259,6 +259,11 @@ impl System<'_> {
         if e.rel_deadline {
             e.deadline = deadline;
         }
+    }
+
+    /// Whether a change of weight leaves the queue's virtual time where it is. A task is taken off for it and placed.
+    fn keeps_time(&self, entity: EntityId) -> bool {
+        self.fixed.history.reweight_keeps_time && self.fair.entities[entity].my_q.is_some()
     }
 
     /// The weight changes around the queue's virtual time, which stays: lag and deadline keep their length in real time
@@ -292,12 +297,7 @@ impl System<'_> {
         if !was_on_rq {
             return;
         }
-        if self.fixed.history.reweight_keeps_time {
-            let e = &self.fair.entities[entity];
-            if e.task.is_some() {
-                // It is put back and set anew.
-                self.fair.entities[entity].vprot = protect::until(self.protection(entity));
-            }
+        if self.keeps_time(entity) {
             if self.fair.queues[self.fair.entities[entity].cfs_rq].curr != Some(entity) {
                 self.line_up(entity);
             }
