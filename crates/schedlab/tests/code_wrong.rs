@@ -60,7 +60,7 @@ fn an_unlock_too_many_is_named_where_the_lock_is_taken_next() {
 fn a_call_of_nothing_names_its_caller() {
     let words = [
         "calls 0x0, where no function is (from update_curr at kernel/sched/fair.c:",
-        "\n    enqueue_entity at ",
+        "\n    update_curr at kernel/sched/fair.c:",
     ];
     ends(include_str!("cases/files/hostile-nullcall.patch"), &words);
 }

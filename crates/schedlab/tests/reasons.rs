@@ -11,7 +11,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.active.reduced_capacity", "balance.kick.reduced_capacity"],
     ),
     (
-        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 2",
+        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 5",
         &[
             "affine.neither",
             "affine.prev_idle",
@@ -29,7 +29,6 @@ const RUNS: &[(&str, &[&str])] = &[
             "balance.kick.too_early",
             "balance.kick.two_tasks",
             "balance.local_above_average",
-            "balance.local_fuller",
             "balance.moved",
             "balance.no_busiest",
             "balance.no_queue",
@@ -40,6 +39,10 @@ const RUNS: &[(&str, &[&str])] = &[
             "balance.small_difference",
             "balance.work_came",
         ],
+    ),
+    (
+        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 11",
+        &["balance.local_fuller"],
     ),
     (
         "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.12 --nice=10 --seed 2",
