@@ -9,11 +9,11 @@ use std::io::{self, Write};
 /// # Errors
 /// When `out` can't be written.
 pub fn text(all: &Decisions, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{:<12}{:<12}{:>9}{:>10}{:>9}", "function", "kernel", "draws", "agree", "differ")?;
+    writeln!(out, "{:<18}{:<12}{:>9}{:>10}{:>9}", "function", "kernel", "draws", "agree", "differ")?;
     for row in &all.rows {
         let (share, differ) = (row.agreed_per_100_000(), row.draws - row.same);
         let share = format!("{}.{:03} %", share / 1000, share % 1000);
-        writeln!(out, "{:<12}{:<12}{:>9}{share:>10}{differ:>9}", row.function, row.kernel, row.draws)?;
+        writeln!(out, "{:<18}{:<12}{:>9}{share:>10}{differ:>9}", row.function, row.kernel, row.draws)?;
     }
     for row in &all.rows {
         row.causes.iter().try_for_each(|c| cause(row, c, out))?;
