@@ -390,7 +390,8 @@ fn every_file_of_the_cases_is_in_a_test() {
     for folder in ["files", "first-hour", "hostile"] {
         for entry in std::fs::read_dir(tests.join("cases").join(folder)).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap();
-            let named = [format!("{folder}/{name}"), format!("case(\"{name}\")"), format!("case!(\"{name}\")")];
+            let named =
+                [format!("{folder}/{name}"), format!("case(\"{name}\")"), format!("case!(\"{name}\")")];
             assert!(named.iter().any(|n| sources.contains(n)), "no test has cases/{folder}/{name}");
         }
     }

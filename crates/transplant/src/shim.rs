@@ -49,6 +49,7 @@ overlay! {
     "image/time.c"
     "image/topology.c"
     "image/tree.c"
+    "image/tree_state.c"
     "image/tunables.c"
     "image/verbs.c"
     "image/weave.c"

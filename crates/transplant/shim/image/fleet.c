@@ -163,6 +163,38 @@ static void shares(const struct img_fleet *f, struct img_fleet_answer *a)
 	a->weight = se->load.weight;
 }
 
+struct sched_domain *img_fleet_domain(const struct img_fleet *f, unsigned int level)
+{
+	struct sched_domain *sd = rcu_dereference(cpu_rq(f->cpu)->sd);
+
+	while (sd && level--)
+		sd = sd->parent;
+	return sd;
+}
+
+/* What real-time tasks leave of CPUs and groups, the lowest domains first. */
+void img_fleet_capacities(void)
+{
+	struct sched_domain *sd;
+	unsigned int level;
+	bool more = true;
+	int cpu;
+
+	for (level = 0; more; level++) {
+		more = false;
+		for_each_possible_cpu(cpu) {
+			unsigned int below = level;
+
+			for (sd = rcu_dereference(cpu_rq(cpu)->sd); sd && below; sd = sd->parent)
+				below--;
+			if (!sd)
+				continue;
+			more = true;
+			update_group_capacity(sd, cpu);
+		}
+	}
+}
+
 int img_ask_fleet(const struct img_fleet *f, struct img_fleet_answer *a)
 {
 	static void (*const asks[])(const struct img_fleet *f, struct img_fleet_answer *a) = {

@@ -16,5 +16,6 @@ int img_fleet_prepare(void);		/* once, at rest */
 void img_fleet_keep(void *at, unsigned long size);	/* a state may change it */
 void img_fleet_build(const struct img_fleet *fleet);
 void img_fleet_rest(unsigned int nr_tasks);
+void img_fleet_capacities(void);	/* what real-time tasks leave */
 struct sched_domain *img_fleet_domain(const struct img_fleet *fleet, unsigned int level);
 #endif

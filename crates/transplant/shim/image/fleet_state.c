@@ -257,38 +257,6 @@ static void build_cpu(int cpu, const struct img_fleet *f)
 	rq_unlock(rq, &rf);
 }
 
-struct sched_domain *img_fleet_domain(const struct img_fleet *f, unsigned int level)
-{
-	struct sched_domain *sd = rcu_dereference(cpu_rq(f->cpu)->sd);
-
-	while (sd && level--)
-		sd = sd->parent;
-	return sd;
-}
-
-/* What real-time tasks leave of CPUs and groups, the lowest domains first. */
-static void capacities(void)
-{
-	struct sched_domain *sd;
-	unsigned int level;
-	bool more = true;
-	int cpu;
-
-	for (level = 0; more; level++) {
-		more = false;
-		for_each_possible_cpu(cpu) {
-			unsigned int below = level;
-
-			for (sd = rcu_dereference(cpu_rq(cpu)->sd); sd && below; sd = sd->parent)
-				below--;
-			if (!sd)
-				continue;
-			more = true;
-			update_group_capacity(sd, cpu);
-		}
-	}
-}
-
 void img_fleet_build(const struct img_fleet *f)
 {
 	struct sched_domain *sd;
@@ -297,7 +265,7 @@ void img_fleet_build(const struct img_fleet *f)
 
 	for_each_possible_cpu(cpu)
 		build_cpu(cpu, f);
-	capacities();
+	img_fleet_capacities();
 	for (i = 0; i < f->nr_levels && (sd = img_fleet_domain(f, i)); i++) {
 		sd->nr_balance_failed = f->levels[i].failed;
 		sd->max_newidle_lb_cost = f->levels[i].newidle_cost;
