@@ -76,7 +76,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["affine.waker_alone", "balance.skip.short_idle"],
     ),
     (
-        "schbench -m 2 -t 6 -r 300ms -c 6ms -s 4ms --machine 4cpu --kernel v5.4 --seed 3",
+        "schbench -m 2 -t 6 -r 300ms -c 6ms -s 4ms --machine 4cpu --kernel v5.4 --seed 1",
         &["balance.too_heavy"],
     ),
     (
