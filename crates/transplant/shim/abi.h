@@ -62,8 +62,9 @@ enum img_note_kind {
 	IMG_PRINTK,		/* a message: value points to text, which is never freed; flags: 1 WARN or KERN_ERR, and
 				   `at` points to the calls that led there, with a NULL behind them; 0: not kept */
 	IMG_TICK,		/* a tick was handled on cpu */
-	IMG_FOUND,		/* what no kernel may do: flags: enum img_finding, of pid on cpu; value as it says there;
-				   other: enum img_verb that ran, or -1; `at` points to the calls that led there, as those of a message, if it is not 0 */
+	IMG_FOUND,		/* what no kernel may do: flags: enum img_finding, of pid on cpu; value as it says
+				   there; other: enum img_verb that ran, or -1; `at` points to the calls that led
+				   there, as those of a message, if it is not 0 */
 };
 
 /* What image/audit.c looks for. */

@@ -123,8 +123,8 @@ static void overwrite(struct sched_entity *se, const struct img_tree_entity *e)
 	se->vlag = e->keeps;
 #else
 	/*
-	 * Of a current entity this word says whether it is protected: up to its deadline or not at all. The kernel's own
-	 * mark of that, a deadline a ns later, is the deadline again if a change of weight moves it by as much.
+	 * Of a current entity this word says whether it is protected: up to its deadline or not at all. The kernel's
+	 * own mark of that, a deadline a ns later, is the deadline again if a change of weight moves it by as much.
 	 */
 	if ((e->flags & (IMG_T_CURRENT | IMG_T_DELAYED)) == IMG_T_CURRENT)
 		se->vlag = e->deadline + (e->protected_until < e->deadline ? FAR : 0);
