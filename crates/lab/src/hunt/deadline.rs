@@ -1,5 +1,5 @@
-//! A limit of time for a piece of work that looks at a stop flag: the flag it gets is set when the caller's is, and when
-//! the time is over.
+//! A limit of time for a piece of work that looks at a stop flag: the flag it gets is set when the caller's is, and
+//! when the time is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
