@@ -162,7 +162,7 @@ fn a_figure_or_a_variant_that_is_missing_is_unclear() {
 #[test]
 fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     let lab = Lab::new();
-    let budget = ["run", "small.toml", "-q", "--runs", "2", "--budget", "24", "--load", "1x2"];
+    let budget = ["run", "small.toml", "-q", "--runs", "2", "--budget", "24", "--load", "1x6"];
     assert!(!lab.ok(&budget).contains("looked at the rows"), "it judges them by looks itself");
     let told = |lab: &Lab| lab.json(&["compare", "runs", "--json"])["warnings"].to_string();
     let warnings = told(&lab);
@@ -173,7 +173,7 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     let again = lab.ok(&["runs", "show", "--variant", "v4.5"]);
     assert!(again.contains("schedlab run ") && again.contains("--runs "), "{again}");
     // `run` without a budget finds these runs and judges them at one look, too.
-    let more = ["run", "small.toml", "-q", "--runs", "18", "--load", "1x2", "--json"];
+    let more = ["run", "small.toml", "-q", "--runs", "18", "--load", "1x6", "--json"];
     assert!(lab.json(&more)["warnings"].to_string().contains("compare.looks"));
     // The copy beside a run is an experiment, whose runs a budget did not make.
     let stored = common::files(&lab.path().join("runs"));
@@ -190,14 +190,14 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     // Runs of a budget between others are found.
     let mixed = Lab::new();
     for seed in ["1", "5"] {
-        mixed.ok(&["run", "small.toml", "-q", "--runs", "2", "--seed", seed, "--load", "1x2"]);
+        mixed.ok(&["run", "small.toml", "-q", "--runs", "2", "--seed", seed, "--load", "1x6"]);
     }
-    let between = ["run", "small.toml", "-q", "--runs", "1", "--seed", "3", "--budget", "2", "--load", "1x2"];
+    let between = ["run", "small.toml", "-q", "--runs", "1", "--seed", "3", "--budget", "2", "--load", "1x6"];
     mixed.ok(&between);
     assert!(told(&mixed).contains("compare.looks"));
     // Filters choose among stored runs: a saved output beside them would pass each.
     mixed.write("saved.txt", "Time: 1.000\n");
-    let (_, err) = mixed.run(&["compare", "runs", "saved.txt", "--load", "1x2"], 2);
+    let (_, err) = mixed.run(&["compare", "runs", "saved.txt", "--load", "1x6"], 2);
     assert!(err.contains("choose among stored runs, and saved.txt is a saved output"), "{err}");
     let plain = Lab::new();
     plain.ok(&["run", "small.toml", "-q", "--runs", "2"]);
