@@ -108,7 +108,8 @@ fn by_rows(table: &Table<'_>, rows: &[Vec<u32>]) -> Result<Topology> {
         *next += 1;
     }
     // Also keeps numbers from being so high that a table of nodes does not fit into memory.
-    let units: [(&str, fn(&Cpu) -> u32); 5] = [
+    type Column = (&'static str, fn(&Cpu) -> u32);
+    let units: [Column; 5] = [
         ("package", |c| c.package),
         ("node", |c| c.node),
         ("llc", |c| c.llc),
