@@ -92,7 +92,7 @@ fn refuse_constructors(sections: &str) -> Result<()> {
             let begins = |name: &&str| {
                 word.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
-            word != OF_COUNTING && CALLED.iter().any(|name| begins(name))
+            word != OF_COUNTING && CALLED.iter().any(begins)
         };
         if words.any(is_called) {
             let text =

@@ -187,7 +187,7 @@ fn branch(dice: &mut Dice, facts: &Facts, has: Has, around: (i64, i64)) -> Asked
     let idle = has.idle_groups && dice.percent(10);
     let shares = if idle { IDLE_SHARES } else { dice.one_of(&SHARES) };
     // As small as the division among many CPUs makes it.
-    let weight = (shares * FINE >> dice.below(6)).max(2) - dice.below(2);
+    let weight = ((shares * FINE) >> dice.below(6)).max(2) - dice.below(2);
     let slice = (u128::from(facts.base_slice_ns) * u128::from(FINE * FINE) / u128::from(weight)) as u64;
     let entity = AskedEntity { relative: false, ..entity(dice, facts, around, slice) };
     AskedBranch {
