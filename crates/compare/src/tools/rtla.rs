@@ -152,10 +152,13 @@ impl Table {
             Some(&"count:" | &"min:" | &"avg:" | &"max:") if !self.columns.is_empty() => {
                 self.rows.push(words.iter().map(|w| (*w).to_owned()).collect());
             }
-            Some(cpu) if self.columns.is_empty() && words.get(1).is_some_and(|w| w.starts_with('#'))
-                && (*cpu == "ALL" || cpu.bytes().all(|b| b.is_ascii_digit())) => {
-                    self.rows.push(words.iter().map(|w| (*w).to_owned()).collect());
-                }
+            Some(cpu)
+                if self.columns.is_empty()
+                    && words.get(1).is_some_and(|w| w.starts_with('#'))
+                    && (*cpu == "ALL" || cpu.bytes().all(|b| b.is_ascii_digit())) =>
+            {
+                self.rows.push(words.iter().map(|w| (*w).to_owned()).collect());
+            }
             _ => {}
         }
         Ok(())

@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn real_kernels_on_large_machines_run_on_their_own_code() {
-        let of = |cpus, kernels: &[&str]| Draft { cpus, ..draft(&BENCHMARKS[0], kernels) };
+        let of = |cpus, kernels: &[&str]| Draft { cpus, ..draft(BENCHMARKS[0], kernels) };
         assert_eq!(of(16, &["6.1"]).backend(), Backend::Vm);
         let large = of(64, &["6.1", "7"]);
         assert_eq!((large.backend(), large.fetch()), (Backend::Code, None));
