@@ -74,7 +74,7 @@ impl Claim {
     }
 
     /// The rules between a group and the busiest so far, as the kernel states them. Where some groups are cores and
-    /// others are not, no order is behind them: a core is left for a group that is no core, even one with more room.
+    /// others are not, no order is behind them: a core is left for a group that is not a core, even one with more room.
     pub fn is_busier(&self, domain: &DomainFacts, best: Option<&Claim>) -> bool {
         if self.sum_h_nr_running == 0 {
             return false;
