@@ -202,8 +202,8 @@ fn is_beyond_stack(address: usize, context: *mut c_void) -> bool {
     used != 0 && address.abs_diff(used) <= 2 * PAGE
 }
 
-/// A call of something that is not a function faults at its first instruction, for which there is no unwind table. The context
-/// becomes that of the caller behind the call, so that the calls can be followed.
+/// A call of something that is not a function faults at its first instruction, for which there is no unwind table. The
+/// context becomes that of the caller behind the call, so that the calls can be followed.
 fn leave_callee(context: *mut c_void) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a ucontext_t, which is written back to no register: the process ends. The stack's top
