@@ -187,7 +187,9 @@ pub fn events_tell_what_schbench_waited_for() {
     }
     let n = |name: &str| outcome.found.counters.get(name).copied().unwrap_or_else(|| panic!("no {name}"));
     let delays = &outcome.found.series["wakeup_delay"];
-    assert!(delays.count() > 100 && n("wakeups") >= delays.count(), "{}", delays.count());
+    // A task that was woken before the window and runs within it has a wait, and no wakeup that counts: one for a task.
+    let (tasks, wakeups) = (outcome.found.tasks.len() as u64, n("wakeups"));
+    assert!(delays.count() > 100 && wakeups + tasks >= delays.count(), "{} of {wakeups}", delays.count());
     let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
     assert_eq!(places.iter().sum::<u64>(), n("woken"));
     assert!(n("woken") > 100 && n("cpu_time") > 0);
