@@ -20,6 +20,7 @@ mod front_doors;
 mod group_reports;
 mod groups;
 mod guessed;
+mod headlines;
 mod hostile;
 mod idle_waiting;
 mod import;
