@@ -159,6 +159,6 @@ fn cache_aware_brings_workers_to_their_wakers() {
     ];
     let edits = &[("runtime = \"5s\"", "runtime = \"2s\"")];
     let variants = &["off", "on"];
-    let load = "8@spr-2x30-interleaved";
+    let load = "1,threads=8@spr-2x30-interleaved";
     holds(&Headline { study: "cache-aware", load, variants, runs: "1", edits, rows }, "code");
 }
