@@ -277,14 +277,17 @@ pub fn a_workload_that_is_cut_off_before_its_end_says_so() {
     }
 }
 
-/// A ring of tasks that pass a token by futexes: one lost wakeup and it stands still.
-fn ring(tasks: u64, rounds: u64) -> Measured {
-    let mut b = builder(Ns::secs(60));
+/// A ring of tasks that pass a token by futexes: one lost wakeup and it stands still. With it goes how long before the
+/// end of the run the last hop was.
+fn ring(tasks: u64, rounds: u64) -> (Measured, Ns) {
+    let mut b = builder(Ns::secs(20));
+    let began = Instant::now();
+    let last = Arc::new(AtomicU64::new(0));
     let words: Vec<WordId> = (0..tasks).map(|_| b.word()).collect();
     let hops = b.series("hops", "", "higher");
     for i in 0..tasks {
         let (mine, next) = (words[i as usize], words[((i + 1) % tasks) as usize]);
-        let (mut round, mut begun) = (0, i != 0);
+        let (mut round, mut begun, last) = (0, i != 0, Arc::clone(&last));
         b.task(
             format!("ring-{i}"),
             steps(move |env| {
@@ -300,20 +303,24 @@ fn ring(tasks: u64, rounds: u64) -> Measured {
                 }
                 round += 1;
                 env.record(hops, round);
+                last.store(began.elapsed().as_nanos() as u64, SeqCst);
                 env.word(next).store(1, SeqCst);
                 Op::Wake { word: next, count: 1 }
             }),
         )
         .unwrap();
     }
-    run(b).unwrap()
+    let measured = run(b).unwrap();
+    let still = began.elapsed().as_nanos() as u64 - last.load(SeqCst);
+    (measured, Ns(still))
 }
 
 pub fn no_wakeup_is_lost_in_rings_small_and_large() {
     for (tasks, rounds) in [(2, 5_000), (64, 100), (500, 10)] {
-        let m = ring(tasks, rounds);
-        assert_eq!(m.own.series["hops"].count(), tasks * rounds, "{tasks} tasks");
-        assert!(m.own.duration < Ns::secs(50), "{tasks} tasks took {}", m.own.duration);
+        let (m, still) = ring(tasks, rounds);
+        let hops = m.own.series["hops"].count();
+        // Beside other work, at nice 19, a ring is slow and its time ends before its rounds; it moves until then.
+        assert!(hops == tasks * rounds || still < Ns::secs(8), "{tasks} tasks: {hops} hops, none for {still}");
     }
 }
 
