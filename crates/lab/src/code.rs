@@ -67,7 +67,7 @@ impl CodeImage {
     /// The image that made a stored run, from the cache.
     ///
     /// # Errors
-    /// When the cache has it no more: another one may make another run.
+    /// When the cache has it no more, or has it altered: another one may make another run.
     pub fn kept(setup: &CodeSetup) -> Result<CodeImage> {
         let cache = cache::folder(None)?;
         let gone = |key: &str| {
@@ -78,7 +78,17 @@ impl CodeImage {
             ))
             .help("make the run anew; 'schedlab kernel list' lists the images that are there")
         };
-        let find = |key: &String| code::find(key, &cache).ok_or_else(|| gone(key));
+        let find = |key: &String| {
+            let image = code::find(key, &cache).ok_or_else(|| gone(key))?;
+            match image.altered() {
+                None => Ok(image),
+                Some(file) => Err(Error::machine(format!(
+                    "{file} of image {}, which made the run, is not as it was built",
+                    image.name
+                ))
+                .help("make the run anew: the image is built again")),
+            }
+        };
         let (found, plain) = (find(&setup.image)?, setup.plain.as_ref().map(find).transpose()?);
         let image = CodeImage::of(&found, plain.as_ref())?;
         Ok(CodeImage { setup: setup.clone(), ..image })

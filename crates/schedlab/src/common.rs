@@ -85,6 +85,7 @@ pub fn compared(request: &RunRequest, experiment: Experiment, quiet: bool) -> Re
 /// Which counters live runs have.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum CountersOption {
+    #[value(hide = true)]
     Usual,
     Caches,
 }

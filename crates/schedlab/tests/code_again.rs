@@ -1,7 +1,7 @@
 //! What is made of stored runs of backend 'code': each is made again by a process of its own, and is the same run.
 
 use crate::code::has_source;
-use crate::common::{Lab, fake_tree};
+use crate::common::{Lab, fake_tree, texts};
 use std::path::Path;
 
 /// A run of schbench on the code of 6.1, stored in `out`; `more` options.
@@ -171,9 +171,22 @@ fn an_image_is_built_listed_and_removed_by_name() {
     }
     let (from, to) = (Path::new(path).parent().unwrap(), lab.path().join("cache/images").join(name));
     std::fs::create_dir_all(&to).unwrap();
-    for file in ["image.so", "config", "image.json"] {
+    for file in ["image.so", "config", "functions", "image.json"] {
         std::fs::copy(from.join(file), to.join(file)).unwrap();
     }
+    // What made a stored run makes it again as long as it is whole.
+    let replayed = |code: i32| {
+        let mut command = lab.command(&["replay", "runs", "-q"]);
+        let output = command.env("SCHEDLAB_CACHE_DIR", lab.path().join("cache")).output().unwrap();
+        let (_, said) = texts(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    };
+    replayed(0);
+    let functions = std::fs::read(to.join("functions")).unwrap();
+    std::fs::write(to.join("functions"), [&functions[..], b"\n"].concat()).unwrap();
+    assert!(replayed(3).contains("functions of image"), "altered");
+    std::fs::write(to.join("functions"), functions).unwrap();
     let list = lab.json(&["kernel", "list", "--cache", "cache", "--json"]);
     let row = &list["code"][0];
     assert_eq!((&row["name"], &row["hash"]), (&built["name"], &built["hash"]), "{row:.300}");

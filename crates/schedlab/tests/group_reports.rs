@@ -129,15 +129,6 @@ fn more_threads_than_quota_are_throttled_in_each_period() {
 }
 
 #[test]
-fn slow_clusters_stay_uneven_where_a_misfit_is_chosen() {
-    // Fewer tasks than CPUs: two clusters of slow CPUs, whose tasks began on one of them.
-    for series in ["6.6", "6.12"] {
-        let records = records("q02-asym-clusters", series, None, &[]);
-        assert_eq!(records[0]["counters"]["migrations"].as_f64(), Some(1.0), "{series}");
-    }
-}
-
-#[test]
 fn a_next_buddy_makes_few_switches_and_long_tails() {
     let records = records("q08-next-buddy", "7.3", None, &[]);
     let forced = |variant| of(&records, variant)["counters"]["switches.involuntary"].as_f64().unwrap();
