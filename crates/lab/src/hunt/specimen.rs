@@ -275,7 +275,8 @@ impl Specimen {
         for i in 0..self.kinds.len() {
             let by = self.kinds[i].forked_by.filter(|by| *by < i && self.kinds[*by].forked_by.is_none());
             self.kinds[i].forked_by = by;
-            self.kinds[i].meets &= by.is_none();
+            // A meeting point is named once, and such a kind has its events twice.
+            self.kinds[i].meets &= by.is_none() && self.kinds[i].then.is_none();
             if let Some(by) = by {
                 (self.kinds[by].then, self.kinds[by].meets) = (None, false);
             }

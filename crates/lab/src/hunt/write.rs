@@ -65,6 +65,7 @@ fn task(i: usize, specimen: &Specimen, cpus: u32) -> Vec<String> {
         })
         .collect();
     phases.push(phase("on", -1, events));
+    all.push(property("loop", 1));
     all.push(property("phases", format!("{{ {} }}", phases.join(", "))));
     all
 }
