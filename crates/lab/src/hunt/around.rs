@@ -107,7 +107,8 @@ impl Group {
     }
     fn words(&self, number: usize, all: &[Group]) -> String {
         let mut words = vec![format!("group {}", path(number as u8, all))];
-        words.extend((self.shares != DEFAULT_SHARES && !self.idle).then(|| format!("shares {}", self.shares)));
+        words
+            .extend((self.shares != DEFAULT_SHARES && !self.idle).then(|| format!("shares {}", self.shares)));
         words.extend(self.idle.then(|| "idle".to_owned()));
         words.extend(self.quota.map(|quota| quota.words()));
         words.join(", ")
@@ -325,7 +326,12 @@ impl Specimen {
     pub fn forking(&self) -> Option<Vec<(&'static str, u64)>> {
         let Forks { parents, work, exec } = self.around.forks.clone()?;
         let each = (FORKED_US / u64::from(work)).clamp(20, MOST_FORKS);
-        Some(vec![("parents", parents.into()), ("forks", each), ("work", u64::from(work)), ("exec", exec.into())])
+        Some(vec![
+            ("parents", parents.into()),
+            ("forks", each),
+            ("work", u64::from(work)),
+            ("exec", exec.into()),
+        ])
     }
     /// The workload: its tasks, from an rt-app text, and the forks.
     ///

@@ -179,8 +179,7 @@ impl Differences {
             Outcome::Parted(parted) => *parted,
         };
         let (kinds, tasks_before) = (parted.parting.kinds(), specimen.tasks());
-        let mut one =
-            Difference { kinds, draws: vec![number], specimen, tasks_before, parted, whole: false };
+        let mut one = Difference { kinds, draws: vec![number], specimen, tasks_before, parted, whole: false };
         match self.found.iter_mut().find(|known| known.kinds == one.kinds) {
             Some(known) => {
                 known.draws.push(number);

@@ -19,14 +19,8 @@ enum Subject {
     Forks,
 }
 
-const SUBJECTS: [Subject; 6] = [
-    Subject::Groups,
-    Subject::Quotas,
-    Subject::RealTime,
-    Subject::Masks,
-    Subject::Changes,
-    Subject::Forks,
-];
+const SUBJECTS: [Subject; 6] =
+    [Subject::Groups, Subject::Quotas, Subject::RealTime, Subject::Masks, Subject::Changes, Subject::Forks];
 /// How many subjects a specimen has.
 const MANY: &[u64] = &[0, 1, 1, 1, 1, 2, 2, 3];
 /// Priorities of real-time tasks.
@@ -50,7 +44,9 @@ pub fn widen(specimen: &mut Specimen, dice: Dice, cpus: u32, words: Words) {
             }
             Subject::Quotas => {}
             Subject::RealTime => each(specimen, dice, 45, real_time),
-            Subject::Masks => each(specimen, dice, 70, |kind, dice| kind.cpus = dice.pick("some", Cpus::SOME)),
+            Subject::Masks => {
+                each(specimen, dice, 70, |kind, dice| kind.cpus = dice.pick("some", Cpus::SOME))
+            }
             Subject::Changes => {
                 each(specimen, dice, 40, |kind, dice| kind.then = Some(then(dice)));
                 specimen.around.draw_changes(dice, specimen.kinds.len(), cpus, words);
