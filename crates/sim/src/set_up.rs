@@ -64,8 +64,8 @@ impl System<'_> {
         self.set_task_rq(task, cpu);
     }
 
-    /// A task that is there from the start has been placed by `place`, which returns its CPU, as the engine's child, and
-    /// has set itself up there.
+    /// A task that is there from the start has been placed by `place`, which returns its CPU, as the engine's child,
+    /// and has set itself up there.
     pub(crate) fn set_up_before(&mut self, task: TaskId, place: impl FnOnce(&mut Self) -> CpuId) {
         let (attr, group) = (self.tasks[task].attr, self.tasks[task].group);
         let first = if self.is_born_in(group) { group } else { ROOT_GROUP };

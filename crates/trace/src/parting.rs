@@ -3,8 +3,8 @@
 //! What is compared is who runs on which CPU, who is woken where, and who moves. CPUs that act at one instant do so in
 //! an order that no clock gives, so all that happens at an instant is a set: of each CPU's switches the first task and
 //! the last one count, since what ran in between took no time. A kernel's own threads are as idle: only a kernel's code
-//! has them. A task that is taken off a CPU to move runs on elsewhere without a wakeup (`__migrate_task`), but our rules
-//! have an event for it, which does not count.
+//! has them. A task that is taken off a CPU to move runs on elsewhere without a wakeup (`__migrate_task`), but our
+//! rules have an event for it, which does not count.
 
 use crate::{Event, EventKind, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};

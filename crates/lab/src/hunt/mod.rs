@@ -22,7 +22,9 @@ pub mod sides;
 pub mod space;
 pub mod specimen;
 mod subject;
+mod surround;
 mod survive;
+mod words;
 pub mod write;
 
 pub use differences::{Difference, Differences, Search as DifferenceSearch, differences};
