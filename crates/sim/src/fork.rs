@@ -104,18 +104,54 @@ impl System<'_> {
     }
 
     /// A task that is there from the start appears on the CPU that a fork by CPU 0 would choose for it, one task after
-    /// another. Its properties are its own by then ([`crate::set_up`]).
+    /// another: for the engine's child that it was then, whatever its class and policy are by now
+    /// ([`crate::set_up`]).
     pub fn start_task(&mut self, task: TaskId) {
         self.emit(CpuId(0), EventKind::Forked { task, parent: None });
-        self.start_fork_search(CpuId(0), task);
-        let mut walk = self.cpus[CpuId(0)].walk;
-        self.stepping.horizon = u64::MAX;
-        let to = loop {
-            if let Ok(to) = self.fork_cpu(CpuId(0), task, &mut walk) {
-                break to;
-            }
-        };
-        let reason = self.fork_reason(CpuId(0), task, to);
-        self.set_up_before(to, task, |sys| sys.place_task(CpuId(0), task, to, reason));
+        self.set_up_before(task, |sys| {
+            sys.start_fork_search(CpuId(0), task);
+            let mut walk = sys.cpus[CpuId(0)].walk;
+            sys.stepping.horizon = u64::MAX;
+            let to = loop {
+                if let Ok(to) = sys.fork_cpu(CpuId(0), task, &mut walk) {
+                    break to;
+                }
+            };
+            sys.new_task(CpuId(0), task, to);
+            to
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::NewTask;
+    use crate::upkeep_tests::{new_hog, with_system};
+    use schedlab_kernel::{Attr, Policy};
+
+    /// Read in 6.1, 6.12 and 7.3: `wake_up_new_task()` asks the class of the new task, which is its parent's.
+    #[test]
+    fn starters_are_placed_as_children_of_nice_0_whatever_they_are_later() {
+        for (profile, policy) in [
+            ("v6.5", Policy::Fifo),
+            ("v6.5", Policy::Rr),
+            ("v6.5", Policy::Idle),
+            ("v6.12", Policy::Fifo),
+            ("v7.3", Policy::Fifo),
+        ] {
+            with_system(profile, |sys| {
+                let cpus = [0; 2].map(|_| {
+                    let attr = match policy {
+                        Policy::Idle => Attr { policy, ..Attr::default() },
+                        _ => Attr { policy, rt_priority: 10, ..Attr::default() },
+                    };
+                    let task = crate::run::add(sys, NewTask { attr, cpu: CpuId(0), ..new_hog() });
+                    sys.start_task(task);
+                    sys.tasks[task].cpu
+                });
+                assert_eq!(cpus, [CpuId(0), CpuId(1)], "{profile}, {policy}: each on an idle CPU");
+            });
+        }
     }
 }

@@ -64,13 +64,13 @@ impl System<'_> {
         self.set_task_rq(task, cpu);
     }
 
-    /// A task that is there from the start has been placed on `cpu`, by `place`, as the engine's child, and has set
-    /// itself up there.
-    pub(crate) fn set_up_before(&mut self, cpu: CpuId, task: TaskId, place: impl FnOnce(&mut Self)) {
+    /// A task that is there from the start has been placed by `place`, which returns its CPU, as the engine's child,
+    /// and has set itself up there.
+    pub(crate) fn set_up_before(&mut self, task: TaskId, place: impl FnOnce(&mut Self) -> CpuId) {
         let (attr, group) = (self.tasks[task].attr, self.tasks[task].group);
         let first = if self.is_born_in(group) { group } else { ROOT_GROUP };
         self.begin_with(task, Attr::default(), first);
-        place(self);
+        let cpu = place(self);
         if group == first && attr == Attr::default() {
             return;
         }
@@ -79,6 +79,9 @@ impl System<'_> {
         }
         if attr != Attr::default() {
             self.set_attr(cpu, task, attr);
+        }
+        if self.class(task) == Class::Rt {
+            return;
         }
         // It sleeps until the start. The wakeup gives it a place, and a deadline, by its own slice.
         let begun = self.begin_enqueue(cpu, self.now);
@@ -154,7 +157,10 @@ mod tests {
     fn starter(sys: &mut System<'_>, attr: Attr, group: GroupId) -> TaskId {
         let new = crate::run::NewTask { attr, group, cpu: CPU, ..new_hog() };
         let task = crate::run::add(sys, new);
-        sys.set_up_before(CPU, task, |sys| sys.new_task(CPU, task, CPU));
+        sys.set_up_before(task, |sys| {
+            sys.new_task(CPU, task, CPU);
+            CPU
+        });
         task
     }
 

@@ -3,9 +3,10 @@
 //! What is compared is who runs on which CPU, who is woken where, and who moves. CPUs that act at one instant do so in
 //! an order that no clock gives, so all that happens at an instant is a set: of each CPU's switches the first task and
 //! the last one count, since what ran in between took no time. A kernel's own threads are as idle: only a kernel's code
-//! has them.
+//! has them. A task that is taken off a CPU to move runs on elsewhere without a wakeup (`__migrate_task`), but our
+//! rules have an event for it, which does not count.
 
-use crate::{Event, EventKind};
+use crate::{Event, EventKind, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -152,13 +153,19 @@ fn done(events: &[Event], tasks: usize) -> Vec<(Deed, &'static str)> {
     let known = |task: TaskId| task.index() < tasks;
     let mut switches: BTreeMap<CpuId, (Option<TaskId>, Option<TaskId>, &'static str)> = BTreeMap::new();
     let mut deeds = Vec::new();
+    let mut moved = Vec::new();
     for event in events {
         match event.kind {
             EventKind::Switch { prev, next, why } => {
+                moved.extend(prev.filter(|_| why == SwitchReason::Moved));
                 let first = switches.entry(event.cpu).or_insert((own(&prev), None, why.name()));
                 first.1 = own(&next);
             }
             EventKind::Enqueued { task, .. } if known(task) => {
+                if let Some(at) = moved.iter().position(|of| *of == task) {
+                    moved.swap_remove(at);
+                    continue;
+                }
                 deeds.push((Deed::Woken { task, cpu: event.cpu }, ""));
             }
             EventKind::Migrate { task, from, why } if known(task) => {
@@ -211,6 +218,23 @@ mod tests {
         assert_eq!(parting([&one, &other], 2), None);
         assert_eq!(parting([&[woken(5, 0, 7)], &[]], 2), None, "a wakeup of the kernel's own thread");
         assert!(parting([&one, &other[..0]], 2).is_some());
+    }
+
+    #[test]
+    fn a_running_task_that_is_moved_does_not_wake_up() {
+        let moves = |why| {
+            let kind = EventKind::Migrate { task: TaskId(1), from: CpuId(0), why };
+            Event { at: Ns(5), cpu: CpuId(1), kind }
+        };
+        let off = |why| {
+            let kind = EventKind::Switch { prev: Some(TaskId(1)), next: None, why };
+            Event { at: Ns(5), cpu: CpuId(0), kind }
+        };
+        let rules = [off(SwitchReason::Moved), moves(MoveReason::Active), woken(5, 1, 1)];
+        let code = [off(SwitchReason::Preempted), moves(MoveReason::Active)];
+        assert_eq!(parting([&code, &rules], 2), None);
+        let slept = [off(SwitchReason::Blocked), moves(MoveReason::Active), woken(5, 1, 1)];
+        assert_eq!(parting([&code, &slept], 2).unwrap().kinds(), ["nothing", "wakeup"]);
     }
 
     #[test]

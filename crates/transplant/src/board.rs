@@ -21,14 +21,11 @@ use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::NEVER;
 use schedlab_world::env::Intervals;
 use schedlab_world::net::{Nic, Peer};
+use schedlab_world::BEGINS_AT;
 use schedlab_world::preempt::Point;
 use schedlab_world::words::UserMemory;
 use std::collections::BTreeMap;
 
-/// The kernel's clock when the run begins, ns: a tick at any HZ, and the beginning of a period of load averages (2^20
-/// ns), as time 0 is by our rules. Else the averages of both would differ by a part of a period.
-const BEGINS_AT: u64 = 81_920_000_000;
-const _: () = assert!(BEGINS_AT.is_multiple_of(1 << 20) && BEGINS_AT.is_multiple_of(10_000_000));
 /// How long it rests before the run, ns, at least: idle CPUs stop their ticks, and what the boot has left is done. The
 /// last of that is the fair server's timer in 6.12, after 950 ms, which has idle CPUs balance.
 const REST_NS: u64 = 2_000_000_000;

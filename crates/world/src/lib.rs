@@ -31,3 +31,8 @@ pub mod report;
 pub mod ring;
 pub mod speed;
 pub mod words;
+
+/// The kernel's clock when a run begins, ns: a tick at any HZ, and the beginning of a period of load averages (2^20
+/// ns), as time 0 is by our rules. Else the averages of both would differ by a part of a period.
+pub const BEGINS_AT: u64 = 81_920_000_000;
+const _: () = assert!(BEGINS_AT.is_multiple_of(1 << 20) && BEGINS_AT.is_multiple_of(10_000_000));

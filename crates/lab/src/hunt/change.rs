@@ -61,5 +61,5 @@ pub fn crossed(one: &Specimen, other: &Specimen, dice: Dice, space: &Space) -> S
     if kinds.is_empty() {
         kinds.clone_from(&other.kinds);
     }
-    Specimen { machine: one.machine, kinds }.mended(space)
+    Specimen { machine: one.machine, kinds, around: one.around.clone() }.mended(space)
 }

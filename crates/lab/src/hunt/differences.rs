@@ -26,8 +26,8 @@ const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
 pub struct Difference {
     /// What the code did at the first instant that differs, and what our rules did.
     pub kinds: [String; 2],
-    /// How many of the workloads drawn.
-    pub count: u64,
+    /// Which of the workloads drawn, by their numbers.
+    pub draws: Vec<u64>,
     /// The smallest of them, shrunk.
     pub specimen: Specimen,
     /// Tasks of the workload that was drawn.
@@ -115,38 +115,48 @@ impl Clock<'_> {
     }
 }
 
+/// Which workloads are searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    pub seed: u64,
+    /// The number of the first one.
+    pub first: u64,
+    pub budget: Budget,
+    /// Whether the smallest of each sort is shrunk.
+    pub shrinks: bool,
+}
+
 /// Searches for differences. `progress` gets what was found so far.
 pub fn differences(
     sides: &Sides,
-    seed: u64,
-    budget: Budget,
+    wanted: Search,
     jobs: usize,
     progress: &dyn Fn(&Differences),
     stop: &AtomicBool,
 ) -> Result<Differences> {
-    let clock = Clock { began: Instant::now(), budget, stop };
-    let draws = Stream::new(seed).purpose("difference");
-    let (mut all, mut next) = (Differences::default(), 0);
+    let clock = Clock { began: Instant::now(), budget: wanted.budget, stop };
+    let draws = Stream::new(wanted.seed).purpose("difference");
+    let (mut all, mut next) = (Differences::default(), wanted.first);
     loop {
-        let most = clock.most(next);
+        let most = clock.most(next - wanted.first);
         // Round times of several tasks meet at one instant, whose order would decide.
         let draw = |n: u64| {
             let drawn = Specimen::draw(Dice(draws.number(n)), &sides.space);
             survive::neighbour(&drawn, n, &sides.space)
         };
-        let some: Vec<Specimen> = (next..next + most).map(draw).collect();
+        let some: Vec<(u64, Specimen)> = (next..next + most).map(|n| (n, draw(n))).collect();
         if some.is_empty() || stop.load(Ordering::Relaxed) {
             break;
         }
         next += most;
-        let tried = judged(jobs, &some, |specimen| clock.tried(sides, specimen))?;
-        some.into_iter().zip(tried).for_each(|(specimen, tried)| all.add(specimen, tried));
+        let tried = judged(jobs, &some, |(_, specimen)| clock.tried(sides, specimen))?;
+        some.into_iter().zip(tried).for_each(|(drawn, tried)| all.add(drawn, tried));
         progress(&all);
     }
     // Stable: of equals, the one that was found first.
-    all.found.sort_by_key(|one| std::cmp::Reverse(one.count));
+    all.found.sort_by_key(|one| std::cmp::Reverse(one.draws.len()));
     let sorts = all.found.len() as u32;
-    for (one, sorts_left) in all.found.iter_mut().zip((1..=sorts).rev()) {
+    for (one, sorts_left) in all.found.iter_mut().zip((1..=sorts).rev()).filter(|_| wanted.shrinks) {
         // What one sort does not use is there for those behind it.
         let ends = Instant::now() + clock.left(100) / sorts_left;
         shrink(one, sides, jobs, (ends, clock.steps(sorts)), &clock)?;
@@ -156,7 +166,7 @@ pub fn differences(
 }
 
 impl Differences {
-    fn add(&mut self, specimen: Specimen, tried: Tried) {
+    fn add(&mut self, (number, specimen): (u64, Specimen), tried: Tried) {
         let outcome = match tried {
             Tried::Judged(outcome) => outcome,
             Tried::Late => return self.late += 1,
@@ -169,14 +179,14 @@ impl Differences {
             Outcome::Parted(parted) => *parted,
         };
         let (kinds, tasks_before) = (parted.parting.kinds(), specimen.tasks());
-        let one = Difference { kinds, count: 1, specimen, tasks_before, parted, whole: false };
+        let mut one = Difference { kinds, draws: vec![number], specimen, tasks_before, parted, whole: false };
         match self.found.iter_mut().find(|known| known.kinds == one.kinds) {
             Some(known) => {
-                let count = known.count + 1;
+                known.draws.push(number);
                 if one.tasks_before < known.tasks_before {
+                    one.draws = std::mem::take(&mut known.draws);
                     *known = one;
                 }
-                known.count = count;
             }
             None => self.found.push(one),
         }
@@ -228,7 +238,8 @@ impl Difference {
         let at = self.parted.parting.at;
         let about =
             format!("found by schedlab hunt: at {at} the kernel's code has {code}, our rules have {rules}");
-        write::same_on_both(&self.specimen, &sides.space, (name, &about), sides.runtime, &sides.code)
+        let runtime = sides.runtime_on(sides.space.cpus(self.specimen.machine));
+        write::same_on_both(&self.specimen, &sides.space, (name, &about), runtime, &sides.code)
     }
     /// The file of its machine: name and text.
     ///

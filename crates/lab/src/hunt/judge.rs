@@ -64,7 +64,8 @@ impl Judge {
         let machines = Space::machines(machines)?;
         let images = [image(&baseline)?, image(&variant)?];
         let groups = Space::groups(images.each_ref().map(|image| image.version));
-        let (space, seeds, images) = (Space { machines, groups }, (1..=SEEDS).collect(), Some(images));
+        let (space, seeds, images) =
+            (Space { machines, groups, wide: None }, (1..=SEEDS).collect(), Some(images));
         Ok(Judge { baseline, variant, fault, space, runtime, seeds, images })
     }
     /// The cells of a specimen: baseline and variant.

@@ -9,6 +9,7 @@
 //! A hunt by a number of evaluations is a pure function of its seed, whatever the number of threads. A budget of time
 //! cuts the same sequence of batches elsewhere.
 
+pub mod around;
 mod change;
 mod deadline;
 pub mod differences;
@@ -20,10 +21,13 @@ mod shrink;
 pub mod sides;
 pub mod space;
 pub mod specimen;
+mod subject;
+mod surround;
 mod survive;
+mod words;
 pub mod write;
 
-pub use differences::{Difference, Differences, differences};
+pub use differences::{Difference, Differences, Search as DifferenceSearch, differences};
 pub use faults::Fault;
 pub use judge::Judge;
 pub use score::{Class, Loss};

@@ -5,6 +5,7 @@
 //! small ones (a plain attribute, a round time). It ends when no neighbour does. A neighbour is simpler by an order
 //! on specimens ([`size`]), so that no step is undone by a later one.
 
+use super::around::Around;
 use super::judge::{Judge, judged};
 use super::score::{Class, Loss, score};
 use super::space::Space;
@@ -81,6 +82,8 @@ fn size(s: &Specimen) -> (usize, u32, usize, u32, u32) {
             k.policy != Policy::Other,
             k.cpus != Cpus::All,
             k.group.is_some(),
+            k.then.is_some(),
+            k.forked_by.is_some(),
         ]
         .into_iter()
         .filter(|set| *set)
@@ -102,7 +105,7 @@ fn size(s: &Specimen) -> (usize, u32, usize, u32, u32) {
         s.kinds.len(),
         s.tasks(),
         s.machine,
-        s.kinds.iter().map(attributes).sum(),
+        s.kinds.iter().map(attributes).sum::<u32>() + s.around.size(),
         s.kinds.iter().map(times).sum(),
     )
 }
@@ -128,7 +131,11 @@ pub fn simpler(of: &Specimen, space: &Space) -> Vec<Specimen> {
         all.extend((0..of.kinds.len()).map(|gone| of.without(gone)));
     }
     all.extend((0..of.machine).map(|machine| Specimen { machine, ..of.clone() }));
+    let around = |around: Around| Specimen { around, ..of.clone() };
+    all.extend(of.around.simpler().into_iter().map(around));
     let edits: &[fn(&mut super::specimen::TaskKind)] = &[
+        |k| k.then = None,
+        |k| k.forked_by = None,
         |k| k.count = k.count.div_ceil(2),
         |k| k.count = (k.count - 1).max(1),
         |k| k.locked_us = 0,

@@ -3,7 +3,7 @@
 //!
 //! CPUs that act at one instant act in an order that no kernel states. A difference that comes of it is none: the code,
 //! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on
-//! both sides: each has dice of its own.
+//! both sides: each has dice of its own. Threads of a core do not slow each other down.
 
 use super::space::Space;
 use super::specimen::Specimen;
@@ -18,7 +18,6 @@ use schedlab_sim::{Setup, simulate};
 use schedlab_trace::Event;
 use schedlab_trace::Keep;
 use schedlab_trace::parting::{self, Parting};
-use schedlab_workload::Spec;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -26,6 +25,8 @@ use std::sync::atomic::AtomicBool;
 pub const SEED: u64 = 1;
 /// Seeds of further runs of the code, with other orders.
 const ORDERS: std::ops::Range<u64> = 2..6;
+/// Most CPUs of a machine whose runs have the whole length.
+const USUAL_CPUS: u32 = 16;
 /// Events that are shown before the instant of a difference.
 const SHOWN: usize = 6;
 
@@ -39,7 +40,7 @@ pub struct Sides {
     image: CodeImage,
     /// Machines without costs.
     pub space: Space,
-    /// Simulated length of each run.
+    /// Simulated length of each run on machines of usual size.
     pub runtime: Ns,
 }
 
@@ -92,7 +93,10 @@ impl Sides {
                     Error::input(text).help("first differences need a machine without turns, as smp-8")
                 );
             }
-            *machine = Arc::new(machine.without_costs()?);
+            let mut free = machine.without_costs()?;
+            // Else each place at which a side accounts work rounds it, by a nanosecond: the places are not the same.
+            free.set_cost("smt_speed_pct", 100)?;
+            *machine = Arc::new(free);
         }
         let image = image(&code)?;
         let mut rules = ours(&code, Version::new(image.version.major, image.version.minor).to_string())?;
@@ -101,8 +105,14 @@ impl Sides {
                 variant.features.push(format!("NO_{}", Feature::NiRandom.name()));
             }
         }
-        let space = Space { machines, groups: Space::groups([image.version; 2]) };
+        let (groups, wide) = (Space::groups([image.version; 2]), Space::words(image.version));
+        let space = Space { machines, groups, wide };
         Ok(Sides { code, rules, image, space, runtime })
+    }
+
+    /// The length of a run on a machine of so many CPUs: a third on large ones, where a run takes long.
+    pub fn runtime_on(&self, cpus: u32) -> Ns {
+        if cpus > USUAL_CPUS { Ns(self.runtime.0 / 3) } else { self.runtime }
     }
 
     /// What both sides make of a specimen; `None`: `stop` ended a run.
@@ -111,11 +121,12 @@ impl Sides {
     /// Those of the runs.
     pub fn run(&self, specimen: &Specimen, stop: &AtomicBool) -> Result<Option<Outcome>> {
         let text = super::write::rtapp(specimen, &self.space);
-        let spec = Spec::RtApp { file: "hunt.json".to_owned(), text, runtime: Some(self.runtime) };
-        let machine = &self.space.machines[specimen.machine].1;
+        let (machine, cpus) = (&self.space.machines[specimen.machine].1, self.space.cpus(specimen.machine));
+        let spec = specimen.spec(text, self.runtime_on(cpus))?;
         let load = || "hunt".to_owned();
-        let rules = Cell::simulated(machine, self.rules.clone(), spec.clone(), load())?;
-        let code = Cell::of_code(machine, self.image.clone(), self.code.clone(), spec, load())?;
+        let of = |variant: &Variant| specimen.in_variant(variant, cpus);
+        let rules = Cell::simulated(machine, of(&self.rules), spec.clone(), load())?;
+        let code = Cell::of_code(machine, self.image.clone(), of(&self.code), spec, load())?;
         let Some((ours, names)) = by_rules(&rules, stop)? else { return Ok(None) };
         let Some(theirs) = by_code(&code, SEED, stop)? else { return Ok(None) };
         let Some(parting) = parting::parting([&theirs, &ours], names.len()) else {

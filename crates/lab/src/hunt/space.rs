@@ -1,5 +1,6 @@
 //! The space that is searched: machines from small to large, and whether tasks may be in groups.
 
+use super::around::Words;
 use schedlab_base::{Result, Version, each_once};
 use schedlab_kernel::{History, Variant};
 use schedlab_machine::Machine;
@@ -16,6 +17,8 @@ pub struct Space {
     pub machines: Vec<(String, Arc<Machine>)>,
     /// Whether both kernels have task groups.
     pub groups: bool,
+    /// What may stand around tasks; `None`: nothing, as in a hunt for losses.
+    pub wide: Option<Words>,
 }
 
 impl Space {
@@ -32,7 +35,7 @@ impl Space {
     /// # Errors
     /// An unknown machine.
     pub fn under(machines: &[String], releases: [Version; 2]) -> Result<Space> {
-        Ok(Space { machines: Space::machines(machines)?, groups: Space::groups(releases) })
+        Ok(Space { machines: Space::machines(machines)?, groups: Space::groups(releases), wide: None })
     }
     /// The machines of a space.
     ///
@@ -54,6 +57,13 @@ impl Space {
     /// Whether kernels of these releases all have task groups.
     pub(super) fn groups(releases: [Version; 2]) -> bool {
         releases.iter().all(|release| History::of(*release).task_groups)
+    }
+    /// What may stand around tasks of a kernel of that release.
+    pub(super) fn words(release: Version) -> Option<Words> {
+        let history = History::of(release);
+        let (quotas, bursts, idle_groups) =
+            (history.bandwidth, history.bandwidth_bursts, history.idle_groups);
+        history.task_groups.then_some(Words { quotas, bursts, idle_groups })
     }
     /// CPUs of a machine.
     pub fn cpus(&self, machine: usize) -> u32 {

@@ -7,8 +7,10 @@
 //! earlier one; a barrier has two tasks or more; at most [`MAX_KINDS`] kinds, and at most [`TASKS_PER_CPU`] tasks
 //! for each CPU.
 
+use super::around::Around;
 use super::space::Space;
-use schedlab_base::Stream;
+use super::subject;
+use schedlab_base::{CpuId, CpuSet, Stream};
 
 /// Most kinds of tasks in a specimen.
 pub const MAX_KINDS: usize = 5;
@@ -66,6 +68,26 @@ pub enum Policy {
     Batch,
     /// SCHED_IDLE.
     Idle,
+    /// SCHED_FIFO of a priority.
+    Fifo(u8),
+    /// SCHED_RR of a priority.
+    Rr(u8),
+}
+
+impl Policy {
+    /// Whether it is of a real-time class.
+    pub fn is_rt(self) -> bool {
+        matches!(self, Policy::Fifo(_) | Policy::Rr(_))
+    }
+    pub(super) fn words(self) -> Option<String> {
+        match self {
+            Policy::Other => None,
+            Policy::Batch => Some("SCHED_BATCH".to_owned()),
+            Policy::Idle => Some("SCHED_IDLE".to_owned()),
+            Policy::Fifo(priority) => Some(format!("SCHED_FIFO {priority}")),
+            Policy::Rr(priority) => Some(format!("SCHED_RR {priority}")),
+        }
+    }
 }
 
 /// The CPUs that a kind may use.
@@ -78,6 +100,52 @@ pub enum Cpus {
     Low,
     /// The second half.
     High,
+    /// The last one.
+    Last,
+    /// Every second one.
+    Even,
+    /// The second and third quarter.
+    Middle,
+}
+
+impl Cpus {
+    /// All that are not all CPUs.
+    pub const SOME: &[Cpus] = &[Cpus::First, Cpus::Low, Cpus::High, Cpus::Last, Cpus::Even, Cpus::Middle];
+
+    /// The CPUs, of a machine of so many.
+    pub fn set(self, cpus: u32) -> CpuSet {
+        let of = |from: u32, to: u32| (from..to.max(from + 1)).map(CpuId).collect();
+        match self {
+            Cpus::All => of(0, cpus),
+            Cpus::First => of(0, 1),
+            Cpus::Low => of(0, cpus / 2),
+            Cpus::High => of(cpus / 2, cpus),
+            Cpus::Last => of(cpus - 1, cpus),
+            Cpus::Even => (0..cpus).step_by(2).map(CpuId).collect(),
+            Cpus::Middle => of(cpus / 4, cpus - cpus / 4),
+        }
+    }
+    pub fn words(self) -> &'static str {
+        match self {
+            Cpus::All => "on all CPUs",
+            Cpus::First => "on CPU 0",
+            Cpus::Low => "on the first half of the CPUs",
+            Cpus::High => "on the second half of the CPUs",
+            Cpus::Last => "on the last CPU",
+            Cpus::Even => "on CPUs with even numbers",
+            Cpus::Middle => "on the middle half of the CPUs",
+        }
+    }
+}
+
+/// Attributes that tasks change to in turns.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Then {
+    /// Runs with the first attributes, and as many with these.
+    pub runs: u32,
+    pub policy: Policy,
+    pub nice: i8,
+    pub cpus: Cpus,
 }
 
 /// Tasks of one program.
@@ -101,6 +169,10 @@ pub struct TaskKind {
     pub cpus: Cpus,
     /// The number of its task group; `None`: the root group.
     pub group: Option<u8>,
+    /// Attributes that its tasks change to.
+    pub then: Option<Then>,
+    /// The kind whose tasks each fork as many as this one has, one after each of their first runs.
+    pub forked_by: Option<usize>,
 }
 
 /// A workload on a machine.
@@ -109,6 +181,7 @@ pub struct Specimen {
     /// Index into the space's machines.
     pub machine: usize,
     pub kinds: Vec<TaskKind>,
+    pub around: Around,
 }
 
 /// The name of a kind's tasks; letters, because numbers at the end distinguish a kind's tasks.
@@ -152,6 +225,8 @@ impl TaskKind {
                 &[Cpus::All; 6].into_iter().chain([Cpus::First, Cpus::Low, Cpus::High]).collect::<Vec<_>>(),
             ),
             group: (groups && dice.chance("grouped", 20)).then(|| dice.below("group", 2) as u8),
+            then: None,
+            forked_by: None,
         }
     }
 }
@@ -164,7 +239,11 @@ impl Specimen {
         let many = dice.pick("kinds", &[1, 1, 2, 2, 2, 3, 3, 4]);
         let kinds =
             (0..many).map(|i| TaskKind::draw(dice.of("kind").number(i), cpus, space.groups)).collect();
-        Specimen { machine, kinds }.mended(space)
+        let mut drawn = Specimen { machine, kinds, around: Around::default() };
+        if let Some(words) = space.wide {
+            subject::widen(&mut drawn, dice.of("wide"), cpus, words);
+        }
+        drawn.mended(space)
     }
     /// The same with the invariants restored.
     #[must_use]
@@ -179,16 +258,37 @@ impl Specimen {
                 kind.rest = Rest::None;
             }
         }
+        self.mend_forks();
         while self.tasks() > most {
-            let Some(largest) = self.kinds.iter_mut().max_by_key(|k| k.count) else { break };
+            let Some(largest) = self.kinds.iter_mut().filter(|k| k.count > 1).max_by_key(|k| k.count) else {
+                break;
+            };
             largest.count = largest.count.div_ceil(2);
             largest.meets &= largest.count > 1;
         }
+        self.around.mend(self.kinds.len());
         self
+    }
+    /// A kind is forked by an earlier one that is there from the start. It does not meet, and what forks it keeps its
+    /// attributes: forks are in a phase that comes once.
+    fn mend_forks(&mut self) {
+        for i in 0..self.kinds.len() {
+            let by = self.kinds[i].forked_by.filter(|by| *by < i && self.kinds[*by].forked_by.is_none());
+            self.kinds[i].forked_by = by;
+            // A meeting point is named once, and such a kind has its events twice.
+            self.kinds[i].meets &= by.is_none() && self.kinds[i].then.is_none();
+            if let Some(by) = by {
+                (self.kinds[by].then, self.kinds[by].meets) = (None, false);
+            }
+        }
+    }
+    /// The tasks of a kind.
+    fn tasks_of(&self, kind: &TaskKind) -> u32 {
+        kind.count * kind.forked_by.map_or(1, |by| self.kinds[by].count)
     }
     /// Its tasks, all kinds together.
     pub fn tasks(&self) -> u32 {
-        self.kinds.iter().map(|k| k.count).sum()
+        self.kinds.iter().map(|kind| self.tasks_of(kind)).sum()
     }
     /// The same without a kind; kinds that it woke sleep instead.
     #[must_use]
@@ -201,44 +301,9 @@ impl Specimen {
                 Some(by) if by > gone => kind.woken_by = Some(by - 1),
                 _ => {}
             }
+            kind.forked_by = kind.forked_by.filter(|by| *by != gone).map(|by| by - usize::from(by > gone));
         }
+        left.around.without(gone);
         left
-    }
-}
-
-impl Specimen {
-    /// A line for each kind of tasks.
-    pub fn words(&self) -> Vec<String> {
-        self.kinds.iter().enumerate().map(|(i, kind)| format!("{}: {}", name(i), kind.words())).collect()
-    }
-}
-
-impl TaskKind {
-    fn words(&self) -> String {
-        let us = |us: u32| schedlab_base::Ns::us(u64::from(us)).to_string();
-        let mut all = vec![format!("{} {}", self.count, if self.count == 1 { "task" } else { "tasks" })];
-        all.extend(self.woken_by.map(|by| format!("woken by {}", name(by))));
-        all.extend((self.locked_us > 0).then(|| format!("run {} under the lock", us(self.locked_us))));
-        all.push(format!("run {}", us(self.run_us)));
-        all.extend(self.meets.then(|| "meet".to_owned()));
-        match (self.woken_by, self.rest) {
-            (Some(_), _) | (None, Rest::None) => {}
-            (None, Rest::Sleep(time)) => all.push(format!("sleep {}", us(time))),
-            (None, Rest::Timer(time)) => all.push(format!("every {}", us(time))),
-        }
-        all.extend((self.nice != 0).then(|| format!("nice {}", self.nice)));
-        match self.policy {
-            Policy::Other => {}
-            Policy::Batch => all.push("SCHED_BATCH".to_owned()),
-            Policy::Idle => all.push("SCHED_IDLE".to_owned()),
-        }
-        match self.cpus {
-            Cpus::All => {}
-            Cpus::First => all.push("on CPU 0".to_owned()),
-            Cpus::Low => all.push("on the first half of the CPUs".to_owned()),
-            Cpus::High => all.push("on the second half of the CPUs".to_owned()),
-        }
-        all.extend(self.group.map(|g| format!("in group {g}")));
-        all.join(", ")
     }
 }

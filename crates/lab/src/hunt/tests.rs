@@ -128,12 +128,12 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
     };
     // Under the fault it waits for the hogs' slices to end, and has a part of its CPU time.
     let woken = TaskKind { count: 4, run_us: 100, nice: -5, rest: Rest::Sleep(600), ..hog.clone() };
-    let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken] };
+    let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken], around: Default::default() };
     let shown = score::score(&specimen, &judge, &stop).unwrap().unwrap();
     let loss = shown.of(Class::Share).filter(|l| l.units > 0.0).expect("the fault's own loss");
     assert_eq!(survive::survives(&specimen, loss, &judge, pool, &stop).unwrap(), Some(true));
     // The same loss claimed of a workload that the fault does not touch: no neighbour shows it.
-    let other = Specimen { machine: 0, kinds: vec![hog] };
+    let other = Specimen { machine: 0, kinds: vec![hog], around: Default::default() };
     assert_eq!(survive::survives(&other, loss, &judge, pool, &stop).unwrap(), Some(false));
     let near = survive::neighbour(&specimen, 3, &judge.space);
     assert!(
@@ -148,8 +148,8 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
 #[test]
 fn a_found_workload_runs_as_an_ordinary_experiment() {
     let judge = judge(first_idle(), Some(Fault::find("nice-preemption").unwrap()), &["smp-4"]);
-    let specimen =
-        Specimen { machine: 0, kinds: vec![waker(), TaskKind { woken_by: Some(0), nice: -5, ..waker() }] };
+    let kinds = vec![waker(), TaskKind { woken_by: Some(0), nice: -5, ..waker() }];
+    let specimen = Specimen { machine: 0, kinds, around: Default::default() };
     let loss = Loss {
         class: Class::Latency,
         metric: "wakeup_delay.p99".into(),
@@ -190,6 +190,8 @@ fn waker() -> TaskKind {
         policy: Policy::Other,
         cpus: specimen::Cpus::Low,
         group: Some(1),
+        then: None,
+        forked_by: None,
     }
 }
 
@@ -212,6 +214,38 @@ proptest! {
             let spec = Spec::RtApp { file: "x.json".into(), text: text.clone(), runtime: Some(Ns::ms(10)) };
             let built = spec.build(1).unwrap_or_else(|e| panic!("{e}\n{text}"));
             prop_assert_eq!(built.tasks.len() as u32, specimen.tasks());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    /// Whatever stands around tasks, the ordinary readers take it, and each simpler neighbour.
+    #[test]
+    fn every_wide_specimen_is_an_experiment(seed in any::<u64>()) {
+        let mut judge = judge(Variant::plain("v6.12"), None, &[]);
+        judge.space.wide = Space::words(schedlab_base::Version::new(6, 12));
+        let kernel = Variant::plain("v6.12");
+        let specimen = Specimen::draw(Dice(Stream::new(seed)), &judge.space);
+        let folder = tempfile::tempdir().unwrap();
+        for specimen in shrink::simpler(&specimen, &judge.space).into_iter().step_by(7).chain([specimen]) {
+            prop_assert_eq!(&specimen, &specimen.clone().mended(&judge.space));
+            let text = write::rtapp(&specimen, &judge.space);
+            let cpus = judge.space.cpus(specimen.machine);
+            let spec = specimen.spec(text.clone(), Ns::ms(300)).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let variant = specimen.in_variant(&kernel, cpus);
+            let built = spec.clone().with_groups(&variant.groups).and_then(|spec| spec.build(1));
+            let built = built.unwrap_or_else(|e| panic!("{e}\n{text}"));
+            prop_assert!(built.tasks.len() as u32 >= specimen.tasks());
+            std::fs::write(folder.path().join("x.json"), text).unwrap();
+            let mut written =
+                write::same_on_both(&specimen, &judge.space, ("x", "x"), Ns::ms(300), &kernel);
+            let (machine, file) =
+                (&judge.space.machines[specimen.machine].0, write::machine_file(&specimen, &judge.space));
+            written = written.replace(&file, machine);
+            let read = crate::experiment::parse(&folder.path().join("x.toml"), &written, 1);
+            let read = read.unwrap_or_else(|e| panic!("{e}\n{written}"));
+            prop_assert_eq!(&read.variants[0], &variant);
         }
     }
 }

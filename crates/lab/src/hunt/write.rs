@@ -1,5 +1,6 @@
 //! A specimen as an rt-app file, and the experiment that runs it.
 
+use super::around::path;
 use super::space::Space;
 use super::specimen::{Cpus, Policy, Rest, Specimen, TaskKind, name};
 use crate::experiment::{Experiment, Load, SlurmOptions, write};
@@ -14,14 +15,8 @@ use std::path::Path;
 /// The rt-app file of a specimen. Task `a`'s wakeups of others are called `a`, too.
 pub fn rtapp(specimen: &Specimen, space: &Space) -> String {
     let cpus = space.cpus(specimen.machine);
-    let tasks: Vec<String> = specimen
-        .kinds
-        .iter()
-        .enumerate()
-        .map(|(i, kind)| {
-            let wakes = specimen.kinds.iter().any(|k| k.woken_by == Some(i));
-            format!("\t\t\"{}\" : {{ {} }}", name(i), task(i, kind, wakes, cpus).join(", "))
-        })
+    let tasks: Vec<String> = (0..specimen.kinds.len())
+        .map(|i| format!("\t\t\"{}\" : {{ {} }}", name(i), task(i, specimen, cpus).join(", ")))
         .collect();
     format!(
         "{{\n\t\"global\" : {{ \"duration\" : 1, \"default_policy\" : \"SCHED_OTHER\" }},\n\t\"tasks\" : {{\n{}\n\t}}\n}}\n",
@@ -29,32 +24,79 @@ pub fn rtapp(specimen: &Specimen, space: &Space) -> String {
     )
 }
 
-/// The properties and events of a kind.
-fn task(i: usize, kind: &TaskKind, wakes: bool, cpus: u32) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut add = |key: &str, value: String| all.push(format!("\"{key}\" : {value}"));
-    add("instance", kind.count.to_string());
-    match kind.policy {
-        Policy::Other => {}
-        Policy::Batch => add("policy", "\"SCHED_BATCH\"".to_owned()),
-        Policy::Idle => add("policy", "\"SCHED_IDLE\"".to_owned()),
-    }
-    if kind.nice != 0 {
-        add("priority", kind.nice.to_string());
-    }
-    let some = |from: u32, to: u32| {
-        let list: Vec<String> = (from..to).map(|cpu| cpu.to_string()).collect();
-        format!("[ {} ]", list.join(", "))
-    };
-    match kind.cpus {
-        Cpus::All => {}
-        Cpus::First => add("cpus", some(0, 1)),
-        Cpus::Low => add("cpus", some(0, (cpus / 2).max(1))),
-        Cpus::High => add("cpus", some(cpus / 2, cpus)),
-    }
+fn property(key: &str, value: impl std::fmt::Display) -> String {
+    format!("\"{key}\" : {value}")
+}
+
+/// The properties and events of a kind. One with two sets of attributes has a phase for each; one that forks has a
+/// phase for each kind that it forks, which comes once.
+fn task(i: usize, specimen: &Specimen, cpus: u32) -> Vec<String> {
+    let kind = &specimen.kinds[i];
+    let wakes = specimen.kinds.iter().any(|k| k.woken_by == Some(i));
+    let mut all = vec![property("instance", if kind.forked_by.is_some() { 0 } else { kind.count })];
     if let Some(group) = kind.group {
-        add("taskgroup", format!("\"/g{group}\""));
+        all.push(property("taskgroup", format!("\"{}\"", path(group, &specimen.around.groups))));
     }
+    let events = events(i, kind, wakes);
+    let phase = |name: &str, runs: i64, more: Vec<String>| {
+        let all = [vec![property("loop", runs)], more].concat();
+        property(name, format!("{{ {} }}", all.join(", ")))
+    };
+    let forked = || specimen.kinds.iter().enumerate().filter(|(_, other)| other.forked_by == Some(i));
+    if let Some(then) = &kind.then {
+        let runs = then.runs.into();
+        let first = [attributes(kind.policy, kind.nice, kind.cpus, cpus, true), events.clone()].concat();
+        let other = [attributes(then.policy, then.nice, then.cpus, cpus, true), events].concat();
+        all.push(property(
+            "phases",
+            format!("{{ {}, {} }}", phase("one", runs, first), phase("two", runs, other)),
+        ));
+        return all;
+    }
+    all.extend(attributes(kind.policy, kind.nice, kind.cpus, cpus, false));
+    if forked().next().is_none() {
+        all.extend(events);
+        return all;
+    }
+    let mut phases: Vec<String> = forked()
+        .map(|(n, other)| {
+            let fork = property("fork", format!("\"{}\"", name(n)));
+            phase(&format!("forks-{}", name(n)), other.count.into(), [events.clone(), vec![fork]].concat())
+        })
+        .collect();
+    phases.push(phase("on", -1, events));
+    all.push(property("loop", 1));
+    all.push(property("phases", format!("{{ {} }}", phases.join(", "))));
+    all
+}
+
+/// The properties of policy, nice value or priority, and CPUs; `whole`: also those that are the usual ones.
+fn attributes(policy: Policy, nice: i8, on: Cpus, cpus: u32, whole: bool) -> Vec<String> {
+    let (word, priority) = match policy {
+        Policy::Other => ("SCHED_OTHER", nice.into()),
+        Policy::Batch => ("SCHED_BATCH", nice.into()),
+        Policy::Idle => ("SCHED_IDLE", nice.into()),
+        Policy::Fifo(priority) => ("SCHED_FIFO", i32::from(priority)),
+        Policy::Rr(priority) => ("SCHED_RR", i32::from(priority)),
+    };
+    let mut all = Vec::new();
+    if whole || policy != Policy::Other {
+        all.push(property("policy", format!("\"{word}\"")));
+    }
+    if whole || priority != 0 {
+        all.push(property("priority", priority));
+    }
+    if whole || on != Cpus::All {
+        let list: Vec<String> = on.set(cpus).iter().map(|cpu| cpu.0.to_string()).collect();
+        all.push(property("cpus", format!("[ {} ]", list.join(", "))));
+    }
+    all
+}
+
+/// What a kind's tasks do in one run.
+fn events(i: usize, kind: &TaskKind, wakes: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut add = |key: &str, value: String| all.push(property(key, value));
     if let Some(by) = kind.woken_by {
         add("suspend", format!("\"{}\"", name(by)));
     }
@@ -139,8 +181,26 @@ pub fn same_on_both(
     let _ = writeln!(out, "machine = {}\nbackground = false", write::quoted(&machine));
     let metrics: Vec<String> = BESIDE.iter().map(|m| write::quoted(m)).collect();
     let _ = writeln!(out, "metrics = [{}]\n", metrics.join(", "));
-    let _ = writeln!(out, "[workload]\nrtapp = \"{name}.json\"\nruntime = \"{}ns\"\n", runtime.0);
-    out + &write::variant(variant)
+    let (tasks, runtime) = (format!("rtapp = \"{name}.json\""), runtime.0);
+    let _ = match specimen.forking() {
+        None => writeln!(out, "[workload]\n{tasks}\nruntime = \"{runtime}ns\"\n"),
+        Some(all) => {
+            let all: String = all.iter().map(|(key, value)| forking(key, *value)).collect();
+            let forks = format!("[workload]\nname = \"forks\"\nruntime = \"{runtime}ns\"\n{all}");
+            writeln!(out, "{forks}[[beside]]\n{tasks}\n")
+        }
+    };
+    let cpus = space.cpus(specimen.machine);
+    out + &write::variant(&specimen.in_variant(variant, cpus))
+}
+
+/// A line of a storm of forks.
+fn forking(key: &str, value: u64) -> String {
+    match key {
+        "work" => format!("work = \"{value}us\"\n"),
+        "exec" => format!("exec = {}\n", value == 1),
+        _ => format!("{key} = {value}\n"),
+    }
 }
 
 /// The file of a specimen's machine without costs, which stands beside its experiment.

@@ -12,7 +12,7 @@ use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_kernel::Variant;
 use schedlab_kernels::Source;
 use schedlab_lab::hunt::faults::FAULTS;
-use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, Loss, Sides, hunt};
+use schedlab_lab::hunt::{Budget, DifferenceSearch, Fault, Hunt, Judge, Loss, Sides, hunt};
 use schedlab_lab::trial::Trial;
 use schedlab_lab::{Backend, builds, code, suite, variant_words};
 use std::fs;
@@ -61,6 +61,13 @@ pub(super) struct HuntArgs {
     /// and show the events around the first difference
     #[arg(long, conflicts_with_all = ["baseline", "wrong", "vm", "backend"])]
     first_difference: bool,
+    /// The number of the first workload that is drawn for --first-difference: `--first 17 --evals 1` draws one that a
+    /// search has named
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "first_difference")]
+    first: u64,
+    /// Shrink nothing that --first-difference finds
+    #[arg(long, requires = "first_difference")]
+    no_shrink: bool,
     /// Folder for the workloads that are found; a workload of an earlier hunt is replaced
     #[arg(long, value_name = "DIR", default_value = "hunt")]
     pub out: PathBuf,
@@ -205,8 +212,12 @@ fn first_differences(args: &HuntArgs) -> Result<()> {
     let image = |variant: &Variant| code::image_of(variant, Path::new(""), &shown);
     let sides = Sides::of(variant, &image, &args.machines(), RUNTIME)?;
     let asked = hunt_differences::Asked {
-        seed: args.seed,
-        budget: args.budget()?,
+        search: DifferenceSearch {
+            seed: args.seed,
+            first: args.first,
+            budget: args.budget()?,
+            shrinks: !args.no_shrink,
+        },
         jobs: args.jobs.unwrap_or_else(common::cpus) as usize,
         out: &args.out,
         json: args.json,

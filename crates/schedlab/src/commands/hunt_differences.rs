@@ -3,7 +3,7 @@
 use crate::output;
 use crate::progress::Bar;
 use schedlab_base::{CpuId, Error, ErrorKind, Ns, Result, TaskId, counted, one_or};
-use schedlab_lab::hunt::{Budget, Difference, Differences, Sides, differences};
+use schedlab_lab::hunt::{Budget, Difference, DifferenceSearch, Differences, Sides, differences};
 use schedlab_trace::{Event, EventKind};
 use serde::Serialize;
 use std::fs;
@@ -14,8 +14,7 @@ use std::time::Instant;
 
 /// How a search is asked for.
 pub(super) struct Asked<'a> {
-    pub seed: u64,
-    pub budget: Budget,
+    pub search: DifferenceSearch,
     pub jobs: usize,
     pub out: &'a Path,
     pub json: bool,
@@ -27,7 +26,8 @@ pub(super) struct Asked<'a> {
 struct DifferenceFound {
     code: String,
     rules: String,
-    workloads: u64,
+    workloads: usize,
+    draws: Vec<u64>,
     machine: String,
     tasks: u32,
     tasks_before: u32,
@@ -62,7 +62,7 @@ pub(super) fn run(sides: &Sides, asked: &Asked<'_>, stop: &AtomicBool) -> Result
         output::json_as(
             "schedlab/first-differences/1",
             &serde_json::json!({
-                "kernel": sides.code.name, "seed": asked.seed, "workloads": found.drawn, "same": found.same,
+                "kernel": sides.code.name, "seed": asked.search.seed, "workloads": found.drawn, "same": found.same,
                 "ordered": found.ordered, "late": found.late, "interrupted": found.interrupted, "found": all,
             }),
         )?;
@@ -80,14 +80,14 @@ fn search(sides: &Sides, asked: &Asked<'_>, stop: &AtomicBool) -> Result<Differe
     let bar = Bar::share(asked.quiet);
     let began = Instant::now();
     let progress = |found: &Differences| {
-        let part = match asked.budget {
+        let part = match asked.search.budget {
             Budget::Evals(n) => found.drawn as f64 / n as f64,
             Budget::Time(time) => began.elapsed().as_secs_f64() / time.as_secs_f64().max(0.001),
         };
         let words = format!("{}: {} the same", counted(found.drawn, "workload"), found.same);
         bar.at((1000.0 * part.min(1.0)) as u64, words);
     };
-    differences(sides, asked.seed, asked.budget, asked.jobs, &progress, stop)
+    differences(sides, asked.search, asked.jobs, &progress, stop)
 }
 
 fn as_found(one: &Difference, sides: &Sides, experiment: PathBuf) -> DifferenceFound {
@@ -98,7 +98,8 @@ fn as_found(one: &Difference, sides: &Sides, experiment: PathBuf) -> DifferenceF
     DifferenceFound {
         code,
         rules,
-        workloads: one.count,
+        workloads: one.draws.len(),
+        draws: one.draws.clone(),
         machine: sides.space.machines[one.specimen.machine].0.clone(),
         tasks: one.specimen.tasks(),
         tasks_before: one.tasks_before,
@@ -174,6 +175,8 @@ fn print(
             "\n{} of {parted}: the code has {}, our rules have {}",
             one.workloads, one.code, one.rules
         )?;
+        let draws: Vec<String> = one.draws.iter().map(u64::to_string).collect();
+        writeln!(out, "  drawn as {}", draws.join(", "))?;
         let whole = if one.shrunk_to_the_end { "" } else { ", not shrunk to the end" };
         let tasks = counted(u64::from(one.tasks), "task");
         writeln!(out, "  on {}, {tasks}, of {} at first{whole}:", one.machine, one.tasks_before)?;

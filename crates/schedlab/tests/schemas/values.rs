@@ -43,7 +43,7 @@ fn named(form: &str, value: &impl Serialize) -> Value {
 /// As the command makes it, which needs a kernel's source.
 fn first_differences() -> Value {
     let difference = json!({
-        "code": "move (newidle)", "rules": "nothing", "workloads": 3, "machine": "smp-8", "tasks": 2, "tasks_before": 9,
+        "code": "move (newidle)", "rules": "nothing", "workloads": 3, "draws": [1, 4, 6], "machine": "smp-8", "tasks": 2, "tasks_before": 9,
         "shrunk_to_the_end": true, "at_ns": 4_000_000, "workload": ["a task"], "events_of_code": ["an event"],
         "events_of_rules": ["an event"], "experiment": "hunt/difference-1.toml",
     });

@@ -7,6 +7,7 @@ use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_workload::{GroupDecl, ROOT_GROUP};
+use schedlab_world::BEGINS_AT;
 
 /// The shares of an idle group (`WEIGHT_IDLEPRIO`).
 const WEIGHT_OF_IDLE: u64 = 3;
@@ -49,12 +50,13 @@ impl System<'_> {
         }
     }
 
-    /// The time by which the periods of a group's quota are shifted, ns: 0 until kernels draw it (6.4).
+    /// The time by which the periods of a group's quota are shifted, ns. Until kernels draw it (6.4) they end at
+    /// multiples of the period by the kernel's clock (`hrtimer_forward_now`), of which time 0 is [`BEGINS_AT`].
     pub(super) fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
         if self.fixed.history.bandwidth_out_of_step {
             self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0)
         } else {
-            0
+            decl.period.0 - BEGINS_AT % decl.period.0
         }
     }
 
