@@ -60,6 +60,9 @@ struct Packer {
     mapped: Vec<PathBuf>,
 }
 
+/// The path by which a command names this executable, in guests and outside.
+pub const OWN: &str = "/proc/self/exe";
+
 impl Packer {
     /// Packs an executable or library and all that it needs.
     fn executable(&mut self, file: &Path, to: &str) -> Result<()> {
@@ -102,7 +105,9 @@ impl Packer {
     /// Packs every program that a command starts, under its path here.
     fn programs(&mut self, command: &CommandSpec) -> Result<()> {
         let started = [&command.argv, &command.setup, &command.server, &command.cleanup];
-        for program in started.into_iter().filter_map(|argv| argv.first()) {
+        // This executable is there already, as init.
+        let others = |program: &&String| *program != OWN;
+        for program in started.into_iter().filter_map(|argv| argv.first()).filter(others) {
             let path = which(program)?;
             let place = text(&path)?;
             if !self.archive.has(&place) {

@@ -26,6 +26,7 @@ mod warm;
 mod watch;
 
 pub use init::{init_main, is_init};
+pub use initramfs::OWN;
 pub use limits::LIMIT_VARIABLE;
 pub use llc::TUNABLE as LLC_TUNABLE;
 pub use rest::AtRest;

@@ -32,7 +32,7 @@ pub use sched_record::{RecordKind, SchedRecord};
 pub use task_table::{Audience, KnownThread};
 
 use order::Order;
-use schedlab_base::{Ns, Warning, printable};
+use schedlab_base::{Error, Ns, Result, Warning, printable};
 use schedlab_trace::Cast;
 use translate::Translator;
 
@@ -139,6 +139,22 @@ impl<'a, A: Audience> Importer<'a, A> {
     /// Number of records taken.
     pub fn records(&self) -> u64 {
         self.order.count
+    }
+
+    /// Refuses a text whose times are not those of a clock: a fifth of them is older than their CPU's last one.
+    ///
+    /// # Errors
+    /// Such a text, with the options that print it.
+    pub fn check_clock(&self) -> Result<()> {
+        let (older, all) = (self.order.older, self.order.count);
+        if older < 100 || older < all / 5 {
+            return Ok(());
+        }
+        let text = format!(
+            "{older} of {all} records are older than the one before them on their CPU: these times \
+                            are the differences of records, or of several clocks"
+        );
+        Err(Error::input(text).help("print times: 'perf script' without --deltatime"))
     }
 
     /// Reports the rest. `cpus` and `release` of the machine, if the recording has them.

@@ -38,6 +38,8 @@ pub struct Order {
     first_ns: Option<u64>,
     /// Number of records by now, losses not counted.
     pub count: u64,
+    /// Number of those that are older than their CPU's last one.
+    pub older: u64,
 }
 
 impl Order {
@@ -59,6 +61,7 @@ impl Order {
         }
         let first_ns = *self.first_ns.get_or_insert(record.at_ns);
         let last_ns = self.last_ns[cpu];
+        self.older += u64::from(record.at_ns < last_ns);
         if record.at_ns < last_ns && last_ns - record.at_ns <= JITTER_NS {
             record.at_ns = last_ns;
         }

@@ -315,18 +315,24 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
         }
     }
     files.check()?;
+    importer.check_clock()?;
     importer.losses.overwritten = headings.overwritten;
     let (records, unreadable) = (importer.records(), importer.losses.first_unreadable);
     match (records, unreadable, others) {
         (0, 0, n) if headings.tracer.is_some() => Err(of_a_tracer(&headings, n)),
+        (0, 0, 0) if headings.is_ftrace => Err(Error::input("no line of this trace is a record that can be read").help(OPTIONS)),
         (0, 0, 0) => Err(unknown()),
         (0, 0, n) => Err(Error::input(format!("the recording has {}, and none of the scheduler", schedlab_base::counted(n, "event")))
             .help("record sched_switch, sched_waking and their like: perf sched record, or trace-cmd record -e sched")),
         (0, line, _) => Err(Error::input(format!("line {line} is an event of the scheduler that can't be read"))
-            .help("its form is neither the kernel's nor libtraceevent's")),
+            .help(format!("its form is neither the kernel's nor libtraceevent's; {OPTIONS}"))),
         _ => Ok(Imported { others, ..importer.finish(headings.cpus, headings.release) }),
     }
 }
+
+/// What text of tracefs must be made with.
+const OPTIONS: &str = "tracefs shows such records with noraw, nohex, nobin and nofields in trace_options, and with a clock of time \
+                       in trace_clock: local, global, mono, boot or tai";
 
 /// The error for what a tracer has written that records something else than tracepoints: one wakeup's way, functions.
 fn of_a_tracer(headings: &Headings, events: u64) -> Error {

@@ -10,7 +10,8 @@
 //! - `watch`: what the kernel shows of a run: tracepoints, counters, samples, the witness of other load;
 //! - `tasks`: a program on its thread or in its process, and its measurements;
 //! - `agent`: a run from the job to the outcome, on both sides of the pipe;
-//! - [`probe`]: the costs of this machine, for the simulator.
+//! - [`probe`]: the costs of this machine, for the simulator;
+//! - [`facts`]: what this kernel does by default.
 //!
 //! The one step back: [`settings`] removes tracing instances that a killed run has left, which `watch` knows.
 
@@ -18,6 +19,7 @@
 compile_error!("the live backend runs on Linux");
 
 mod agent;
+pub mod facts;
 mod fault;
 pub mod probe;
 pub mod settings;

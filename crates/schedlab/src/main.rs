@@ -56,6 +56,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == "agent") {
         return output::conclude(schedlab_native::agent_main());
     }
+    if std::env::args_os().nth(1).is_some_and(|word| word == schedlab_native::facts::COMMAND) {
+        return output::conclude(schedlab_native::facts::print());
+    }
     // A run on the kernel's own code is a process of its own.
     if std::env::args_os().nth(1).is_some_and(|word| word == code::COMMAND) {
         return output::conclude(code::child());

@@ -4,12 +4,20 @@
 use crate::code::has_source;
 use crate::common::{Lab, texts};
 
-/// Runs hackbench on a kernel with a patch; exit code, standard output and standard error.
-fn run_patched(lab: &Lab, patch: &str) -> (i32, String, String) {
+const HACKBENCH: &str = "name = \"hackbench\"\ngroups = 4\nruntime = \"20s\"";
+/// More real-time tasks than CPUs, beside fair ones that compute.
+const FIFO: &str = "rtapp_text = '{ \"global\": { \"duration\": 1 }, \"tasks\": { \"fifo\": { \"instance\": 6, \
+     \"policy\": \"SCHED_FIFO\", \"priority\": 5, \"loop\": -1, \"run\": 900, \"sleep\": 2100 }, \
+     \"hog\": { \"instance\": 4, \"loop\": -1, \"run\": 50000, \"sleep\": 100 } } }'";
+
+/// Runs a workload on a kernel with a patch; exit code, standard output and standard error.
+fn run_patched(lab: &Lab, patch: &str, load: &str) -> (i32, String, String) {
     lab.write("it.patch", patch);
-    let text = "name = \"wrong\"\nmachine = \"smp-4\"\nruns = 1\n[workload]\nname = \"hackbench\"\ngroups = 4\n\
-                runtime = \"20s\"\n[[variant]]\nkernel = \"6.1\"\npatch = [\"it.patch\"]\n";
-    lab.write("it.toml", text);
+    let text = format!(
+        "name = \"wrong\"\nmachine = \"smp-4\"\nruns = 1\n[workload]\n{load}\n[[variant]]\nkernel = \"6.1\"\n\
+         patch = [\"it.patch\"]\n"
+    );
+    lab.write("it.toml", &text);
     let output = lab.command(&["run", "it.toml", "--backend", "code", "--json", "--quiet"]).output().unwrap();
     let (out, said) = texts(&output);
     (output.status.code().unwrap_or(-1), out, said)
@@ -20,17 +28,20 @@ fn ends(patch: &str, words: &[&str]) {
     if !has_source() {
         return;
     }
-    let (code, _, said) = run_patched(&Lab::new(), patch);
+    let (code, _, said) = run_patched(&Lab::new(), patch, HACKBENCH);
     assert_eq!(code, 2, "{said}");
     words.iter().for_each(|words| assert!(said.contains(words), "{words}: {said}"));
 }
 
 /// What the run of a patch warns of.
 fn warns(patch: &str, words: &[&str]) {
+    warns_under(HACKBENCH, patch, words);
+}
+fn warns_under(load: &str, patch: &str, words: &[&str]) {
     if !has_source() {
         return;
     }
-    let (code, out, said) = run_patched(&Lab::new(), patch);
+    let (code, out, said) = run_patched(&Lab::new(), patch, load);
     assert_eq!(code, 0, "{said}");
     let made: serde_json::Value = serde_json::from_str(&out).unwrap();
     let warnings = made["warnings"].to_string();
@@ -48,6 +59,26 @@ fn a_task_that_is_not_enqueued_is_lost_with_its_name_time_and_last_event() {
 fn a_cpu_that_goes_idle_beside_queued_tasks_is_a_warning() {
     let words = ["goes idle with", "on its queue (rq->nr_running)", "times; this is the first"];
     warns(include_str!("cases/files/hostile-picknull.patch"), &words);
+}
+
+#[test]
+fn a_task_of_a_higher_class_that_nothing_reschedules_for_is_a_warning() {
+    let words = ["'fifo-", "waits behind 'hog-", "need_resched is not set", "times; this is the first"];
+    warns_under(FIFO, include_str!("cases/files/hostile-no-resched.patch"), &words);
+}
+
+#[test]
+fn a_waiting_real_time_task_that_no_cpu_can_pull_is_a_warning() {
+    warns_under(
+        FIFO,
+        include_str!("cases/files/hostile-not-pushable.patch"),
+        &["'fifo-", "not one of its pushable tasks"],
+    );
+}
+
+#[test]
+fn a_running_task_that_is_not_on_a_cpu_is_a_warning() {
+    warns(include_str!("cases/files/hostile-not-on-cpu.patch"), &["and its on_cpu is 0"]);
 }
 
 #[test]

@@ -77,6 +77,9 @@ enum img_finding {
 	IMG_WRONG_COUNT,	/* cpu's queue counts the upper half of value, and has the lower half */
 	IMG_PREEMPT_COUNT,	/* a verb has left value more than there was */
 	IMG_IRQS_OFF,		/* a verb has left interrupts off */
+	IMG_PASSED_OVER,	/* it waits behind task value, which it is to preempt, and nothing says so to cpu */
+	IMG_NOT_PUSHABLE,	/* a real-time task that waits, and no other CPU can find it */
+	IMG_NOT_ON_CPU,		/* it runs on cpu, and its on_cpu is 0 */
 	IMG_FOUND_KINDS
 };
 

@@ -85,6 +85,9 @@ pub mod finding {
     pub const WRONG_COUNT: u16 = 6;
     pub const PREEMPT_COUNT: u16 = 7;
     pub const IRQS_OFF: u16 = 8;
+    pub const PASSED_OVER: u16 = 9;
+    pub const NOT_PUSHABLE: u16 = 10;
+    pub const NOT_ON_CPU: u16 = 11;
 }
 
 /// `struct img_view`.

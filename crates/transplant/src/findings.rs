@@ -155,6 +155,21 @@ impl Board<'_> {
                 )
             }
             finding::IRQS_OFF => format!("{when} {} leaves interrupts off on CPU {cpu}", verb_words(verb)),
+            finding::PASSED_OVER => {
+                let runs = self.name_of(value as i32);
+                format!(
+                    "{when} '{name}' waits behind '{runs}' on CPU {cpu}, though its class, priority or deadline goes first, \
+                     and need_resched is not set"
+                )
+            }
+            finding::NOT_PUSHABLE => {
+                format!(
+                    "{when} '{name}' waits on CPU {cpu} and is not one of its pushable tasks, so no other CPU can take it{by}"
+                )
+            }
+            finding::NOT_ON_CPU => {
+                format!("{when} '{name}' runs on CPU {cpu}, and its on_cpu is 0: another CPU may take it")
+            }
             other => format!("{when} the image finds {other} of '{name}' on CPU {cpu}"),
         }
     }

@@ -1,5 +1,5 @@
 //! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values are in us,
-//! or in ns with `-N`; only JSON says which.
+//! or in ns with `-N`: JSON says so, and lines of threads show it by their width. Histograms look alike.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {
     name: "cyclictest",
-    about: "how late timers wake threads (10 s without -D); not with -N",
+    about: "how late timers wake threads (10 s without -D)",
     program: "cyclictest",
     package: "rt-tests",
     before: &["-q", "-D", "10"],
@@ -51,14 +51,24 @@ fn thread(line: &str) -> Result<Option<(Id, Thread)>> {
     Ok(number(rest)?.map(|id| ((id as u64, tid), of)))
 }
 
+/// Whether a thread's line is of `-N`: "Act" and "Avg" then have eight columns, and five otherwise.
+fn is_in_ns(line: &str) -> bool {
+    let padded = |from: &str, to: &str| {
+        let rest = line.split_once(from).and_then(|(_, rest)| rest.split_once(to));
+        rest.is_some_and(|(field, _)| field.len() == 8 && field.starts_with(' '))
+    };
+    line.starts_with("T:") && (padded("Act:", " Avg:") || padded("Avg:", " Max:"))
+}
+
 /// Every run in a text.
 fn read(text: &str) -> Result<Vec<Reading>> {
     let runs: Vec<(Vec<Thread>, f64)> = if is_json(text) {
         jsons("cyclictest", text)?.iter().map(of_json).collect()
     } else {
+        let factor = if lines(text).any(is_in_ns) { 1.0 } else { 1e3 };
         let runs = of_lines(text)?;
         let runs = if runs.is_empty() { of_histograms(text)? } else { runs };
-        runs.into_iter().map(|threads| (threads, 1e3)).collect()
+        runs.into_iter().map(|threads| (threads, factor)).collect()
     };
     let all: Vec<Reading> = runs.iter().filter_map(|(threads, factor)| reading(threads, *factor)).collect();
     if all.is_empty() { Err(missing("cyclictest", "thread with its Min, Avg and Max")) } else { Ok(all) }
@@ -89,8 +99,9 @@ fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
         let Some(((id, tid), thread)) = thread(line)? else { continue };
         let is_same = |(before, of): &(Option<u64>, Thread)| {
             let other = before.zip(tid).is_some_and(|(before, tid)| before != tid);
-            // A thread that has not started counts nothing in any report.
-            !other && (thread[0] > of[0] || of[0] == 0.0)
+            // A thread that has not started counts nothing in any report; one that has not woken since has the same
+            // figures.
+            !other && (thread[0] > of[0] || of[0] == 0.0 || thread == *of)
         };
         let continues = !begins && runs.last().is_some_and(|run| run.get(&id).is_none_or(is_same));
         begins = false;
@@ -156,6 +167,21 @@ mod tests {
         assert_eq!(longest(&text), [8.0, 10.0], "a start");
         assert_eq!(longest(&(run(100, 10, 7) + &run(100, 50, 9))), [10.0], "one run without -q");
         assert_eq!(longest(&(run(100, 50, 7) + &run(100, 10, 9))), [8.0, 10.0], "counts that begin anew");
+    }
+
+    #[test]
+    fn a_thread_that_did_not_wake_between_two_reports_begins_no_run() {
+        let late = line(0, 100, 855, 9) + &line(1, 101, 563, 19_975);
+        let again = line(0, 100, 865, 9) + &line(1, 101, 563, 19_975);
+        assert_eq!(longest(&(late + &again)), [19_975.0]);
+    }
+
+    #[test]
+    fn nanoseconds_are_told_by_the_width_of_their_lines() {
+        let ns = "T: 0 (16561) P: 0 I:1000 C:    896 Min:  21124 Act:   85672 Avg:  250926 Max:12129298\n";
+        let long = ns.replace("Act:   85672", "Act:231559650");
+        let us = "T: 0 (16376) P: 0 I:1000 C:    928 Min:     40 Act:   88 Avg:250926 Max:12129298\n";
+        assert_eq!([ns, &long, us].map(|text| longest(text)[0]), [12_129.298, 12_129.298, 12_129_298.0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::text::{count, missing, number, scaled};
 use super::tool::{FigureRow, FigureValues, PERF, Reading, Tool};
+use super::units::canonical;
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;
@@ -104,11 +105,16 @@ fn row(line: &str) -> Result<Option<(String, Task)>> {
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
         return Ok(None);
     }
-    let ms = |cell: &str, before: &str| -> Result<Option<f64>> {
-        let inner = cell.strip_prefix(before).and_then(|c| c.strip_suffix("ms"));
-        Ok(inner.map_or(Ok(None), number)?.map(|v| v * 1e6))
+    // Before 7.x all times are in ms, and those of delays have a word before them.
+    let time = |cell: &str, before: &str| -> Result<Option<f64>> {
+        let cell = cell.strip_prefix(before).unwrap_or(cell).trim();
+        let Some((value, unit)) = cell.split_once(' ') else { return Ok(None) };
+        match canonical(unit.trim()) {
+            ("ns", factor) => Ok(number(value)?.map(|v| v * factor)),
+            _ => Ok(None),
+        }
     };
-    let all = (ms(runtime, "")?, count(switches)?, ms(avg, "avg:")?, ms(max, "max:")?);
+    let all = (time(runtime, "")?, count(switches)?, time(avg, "avg:")?, time(max, "max:")?);
     let (Some(runtime_ns), Some(switches), Some(avg_ns), Some(longest_ns)) = all else { return Ok(None) };
     let task = Task { runtime_ns, switches, delay_ns: switches * avg_ns, longest_ns };
     let clean = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
@@ -121,6 +127,19 @@ fn row(line: &str) -> Result<Option<(String, Task)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn perf_of_7_has_a_unit_for_each_time() {
+        let text = "  Task  |  Runtime  |  Count  |  Avg delay  |  Max delay  |  Max delay start  |\n\
+                    \x20 a:(41) |  47.673 s  | 707 | 198.640 ms | 1.428 s | 157.656216 s |\n\
+                    \x20 b:62   | 548.944 us |   4 | 173.449 us | 900.000 ns | 158.583998 s |\n";
+        let v = &read(text).unwrap()[0].values;
+        assert_eq!(
+            (v["a.runtime"], v["a.switches"], v["a.delay.avg"], v["a.delay.max"]),
+            (47_673e6, 707.0, 198_640e3, 1_428e6)
+        );
+        assert_eq!((v["b.runtime"], v["b.delay.avg"], v["b.delay.max"]), (548_944.0, 173_449.0, 900.0));
+    }
 
     #[test]
     fn tasks_of_one_name_count_together() {

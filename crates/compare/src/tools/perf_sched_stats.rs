@@ -85,13 +85,17 @@ fn put(run: &mut [FigureValues; 2], name: &str, values: [Option<f64>; 2]) {
 /// "1225  (  2.94% )", or of two "1225,  4107  |  235.27% |": the counts alone.
 fn numbers(rest: &str) -> Result<[Option<f64>; 2]> {
     let counts = rest.split(['(', '|', '$']).next().unwrap_or_default().trim();
-    let mut words = counts.split_whitespace();
+    // Between two counts of many digits there is no blank.
+    let mut words = counts.split([',', ' ']).filter(|w| !w.is_empty());
     let (first, second) = (words.next(), words.next());
-    let number = |word: Option<&str>| word.map(|w| whole(w.trim_end_matches(','))).transpose();
+    let number = |word: Option<&str>| word.map(whole).transpose();
     if first.is_none_or(|w| !w.starts_with(|c: char| c.is_ascii_digit())) {
         return Ok([None, None]);
     }
-    Ok([number(first)?, number(second)?])
+    match words.next() {
+        Some(_) => whole(counts).map(|v| [Some(v), None]),
+        None => Ok([number(first)?, number(second)?]),
+    }
 }
 
 #[cfg(test)]
@@ -112,12 +116,14 @@ mod tests {
         );
         assert_eq!((v["MC.busy_lb_count"], v["MC.busy_lb_avg_pulled"], v.len()), (69.0, 2.53, 5));
         let two = "Time elapsed (in jiffies)  :   1443,       1512\nCPU: <ALL CPUS SUMMARY>\n\
-            sched_count   :        1225,       4107  |   235.27% |\n";
+            sched_count   :        1225,       4107  |   235.27% |\n\
+            run_delay     : 17790557978,12848930586  |   -27.78% |  (   258.59%,    227.78% )\n";
         let all = read(two).unwrap();
         let of = |at: usize| {
             (all[at].variant.as_deref(), all[at].values["sched_count"], all[at].values["elapsed"])
         };
         assert_eq!((of(0), of(1)), ((Some("first"), 1225.0, 1443.0), (Some("second"), 4107.0, 1512.0)));
+        assert_eq!(all[1].values["run_delay"], 12_848_930_586.0);
         assert!(read("CPU: <ALL CPUS SUMMARY>\n").is_err());
     }
 }

@@ -48,7 +48,8 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     if is_interval_text(text) {
         return Err(no_run(text));
     }
-    if text.trim_start().starts_with('{') {
+    // With `-o` a comment with the date is above them.
+    if is_reports(text) {
         return reports(text);
     }
     table(text)
@@ -132,7 +133,6 @@ fn line_of_text(line: &str) -> Result<Vec<(String, f64)>> {
     };
     let derived = derived.trim();
     let unit_of_derived = derived.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start();
-    let unit_of_derived = unit_of_derived.split_once("  ").map_or(unit_of_derived, |(unit, _)| unit);
     figures(value, unit, event, derived, unit_of_derived).map_err(|_| other_locale(line))
 }
 
@@ -180,9 +180,10 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Res
         };
         all.push((event.to_owned(), scaled(v, factor)));
     }
-    let name = if of.starts_with("CPUs utilized") {
+    // Perf of 7.x names them "CPUs  CPUs_utilized" and "instructions  insn_per_cycle".
+    let name = if of.starts_with("CPUs utilized") || of.contains("CPUs_utilized") {
         "cpus_used"
-    } else if of.starts_with("insn per cycle") {
+    } else if of.starts_with("insn per cycle") || of.contains("insn_per_cycle") {
         "insn_per_cycle"
     } else {
         return Ok(all);
@@ -250,8 +251,11 @@ fn reports(text: &str) -> Result<Vec<Reading>> {
             Error::input(format!("no result of perf stat: a line of its JSON is not whole: {e}"))
         })?;
         let word = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
-        let number =
-            |key: &str| event.get(key).and_then(Value::as_f64).map_or(String::new(), |v| v.to_string());
+        // A number, in 7.x a text that may be "nan".
+        let number = |key: &str| match event.get(key) {
+            Some(Value::String(text)) => text.clone(),
+            value => value.and_then(Value::as_f64).map_or(String::new(), |v| v.to_string()),
+        };
         let Some(value) = event.get("counter-value").and_then(Value::as_str) else { continue };
         if event.get("interval").is_some() || event.get("cpu").is_some() {
             return Err(no_run(line));
@@ -362,6 +366,36 @@ mod tests {
             (good.values["task-clock"], good.values["cycles"], good.values["elapsed"]),
             (1_234_560_000.0, 1_234_567.0, 12e6)
         );
+    }
+
+    #[test]
+    fn perf_of_7_names_what_it_derives_otherwise() {
+        let text = |cpus: &str| {
+            format!(
+                " Performance counter stats for 'x' (3 runs):\n\n  240.93 msec task-clock  #  {cpus} CPUs  CPUs_utilized  \
+                 ( +- 10.33% )\n  9  instructions  #  0.5 instructions  insn_per_cycle\n"
+            )
+        };
+        let json = |cpus: &str| {
+            format!(
+                "# started on Sun Nov 29 12:49:14 2026\n\n{{\"counter-value\" : \"240.93\", \"unit\" : \"msec\", \
+                 \"event\" : \"task-clock\", \"metric-value\" : {cpus}, \"metric-unit\" : \"CPUs  CPUs_utilized\"}}\n"
+            )
+        };
+        assert_eq!(
+            (one(&text("1.5")).values["cpus_used"], one(&text("1.5")).values["insn_per_cycle"]),
+            (1.5, 0.5)
+        );
+        assert_eq!(
+            (one(&json("\"1.5\"")).values["cpus_used"], one(&json("1.5")).values["cpus_used"]),
+            (1.5, 1.5)
+        );
+        for nan in [text("nan"), json("\"nan\"")] {
+            assert_eq!(
+                (one(&nan).values.get("cpus_used"), one(&nan).values["task-clock"]),
+                (None, 240_930_000.0)
+            );
+        }
     }
 
     #[test]

@@ -98,10 +98,11 @@ fn read(text: &str, is_head: &dyn Fn(&str) -> bool, tool: &str) -> Result<Vec<Re
             table.take(&line)?;
         }
     }
-    // A table that is printed again lasts longer than the one before it.
+    // A table that is printed again lasts longer than the one before it, or at the end is the same.
     let mut runs: Vec<&Table> = Vec::new();
     for table in &tables {
-        match runs.last_mut().filter(|last| table.seconds > last.seconds && table.columns.is_empty()) {
+        let again = |last: &&mut &Table| table.seconds > last.seconds || table.rows == last.rows;
+        match runs.last_mut().filter(|last| table.columns.is_empty() && again(last)) {
             Some(last) if !table.rows.is_empty() => *last = table,
             Some(_) => {}
             None => runs.push(table),
@@ -152,11 +153,10 @@ impl Table {
             Some(&"count:" | &"min:" | &"avg:" | &"max:") if !self.columns.is_empty() => {
                 self.rows.push(words.iter().map(|w| (*w).to_owned()).collect());
             }
-            Some(cpu)
-                if self.columns.is_empty()
-                    && words.get(1).is_some_and(|w| w.starts_with('#'))
-                    && (*cpu == "ALL" || cpu.bytes().all(|b| b.is_ascii_digit())) =>
-            {
+            Some(cpu) if self.columns.is_empty() && words.get(1).is_some_and(|w| w.starts_with('#')) => {
+                if *cpu != "ALL" {
+                    whole(cpu)?;
+                }
                 self.rows.push(words.iter().map(|w| (*w).to_owned()).collect());
             }
             _ => {}
@@ -289,6 +289,7 @@ mod tests {
         let both = v(&format!("{TOP}{again}"));
         assert_eq!((both.len(), both[0].values["irq.max"]), (1, 90e3), "the table is printed again");
         assert_eq!(v(&format!("{again}{TOP}")).len(), 2, "another run");
+        assert_eq!(v(&format!("{TOP}{again}{again}")).len(), 1, "its end prints the last table again");
         assert_eq!(v(&TOP.replace("(us)", "(ns)"))[0].values["irq.max"], 30.0);
     }
 

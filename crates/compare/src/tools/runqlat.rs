@@ -60,8 +60,8 @@ fn read_histograms(text: &str) -> Result<Vec<Reading>> {
         if line.starts_with("Tracing ") {
             runs.push(Buckets::new());
             unit = None;
-        } else if let Some(head) = unit_of(line) {
-            unit = Some(head);
+        } else if line.starts_with('@') || unit_of(line).is_some() {
+            unit = unit_of(line);
         } else if let Some((end, count)) = unit.map_or(Ok(None), |factor| bucket(line, factor))? {
             let last = runs.last_mut().into_iter();
             last.for_each(|run| *run.entry(end).or_default() += count);
@@ -99,15 +99,14 @@ fn bucket(line: &str, factor: f64) -> Result<Option<(u64, u64)>> {
         let Some((_, end)) = range.split_once("->") else { return Ok(None) };
         (end.trim(), rest)
     };
-    let Some(count) = rest.split_whitespace().next().filter(|w| w.bytes().all(|b| b.is_ascii_digit())) else {
-        return Ok(None);
-    };
+    let count = rest.split_whitespace().next().unwrap_or_default();
     let powers = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
     let power = powers.iter().find(|(letter, _)| range.ends_with(*letter));
     let digits = range.trim_end_matches(|c: char| c.is_ascii_uppercase());
     let end = whole(digits)? * power.map_or(1.0, |(_, bits)| f64::from(2_u32).powi(*bits));
     let ns = end * factor;
-    let count: u64 = count.parse().map_err(|_| Error::input(format!("'{count}' waits are too many")))?;
+    let count: u64 =
+        count.parse().map_err(|_| Error::input(format!("'{count}' is not a number of waits")))?;
     if !(0.0..=1e18).contains(&ns) || count > 1 << 53 {
         return Err(Error::input(format!("a bucket that ends at {range} with {count} waits can't be")));
     }
@@ -141,8 +140,14 @@ fn bound(line: &str) -> Option<&str> {
 fn read_slow(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
     let mut waits: Vec<Vec<f64>> = Vec::new();
+    // A tool that is stopped may have written a part of its last line.
+    let text =
+        if text.ends_with('\n') { text } else { text.rsplit_once('\n').map_or(text, |(whole, _)| whole) };
     for line in lines(text) {
         if let Some(bound) = bound(line) {
+            if !bound.split_whitespace().next().is_some_and(|w| w.bytes().all(|b| b.is_ascii_digit())) {
+                return Err(Error::input(format!("'{bound}' is not a bound in us")));
+            }
             all.push(Reading { load: Some(format!("beyond {}", bound.trim())), ..Reading::default() });
             waits.push(Vec::new());
         } else if let (Some(waits), Some(us)) = (waits.last_mut(), slow_wait(line)?) {
@@ -164,16 +169,20 @@ fn read_slow(text: &str) -> Result<Vec<Reading>> {
     Ok(all)
 }
 
-/// The wait in "04:16:32 name of task   12924    12739": behind a thread's number. The task before it may follow.
+/// The wait in "04:16:32 name of task   12924    12739": behind the name's 16 columns and a thread's number. The task
+/// before it may follow.
 fn slow_wait(line: &str) -> Result<Option<f64>> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let is_time = words.first().is_some_and(|w| w.len() == 8 && w.matches(':').count() == 2);
-    if !is_time {
+    let time = line.split_whitespace().next().unwrap_or_default();
+    if time.matches(':').count() != 2 || !time.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(None);
     }
-    let digits = |w: &str| w.bytes().all(|b| b.is_ascii_digit());
-    let pair = words.get(2..).unwrap_or_default().windows(2).find(|pair| digits(pair[0]) && digits(pair[1]));
-    pair.map(|pair| whole(pair[1])).transpose()
+    let behind = String::from_utf8_lossy(line.as_bytes().get(25..).unwrap_or_default());
+    let mut words = behind.split_whitespace();
+    let digits = |w: &&str| w.bytes().all(|b| b.is_ascii_digit());
+    match (words.next().filter(digits), words.next().filter(digits)) {
+        (Some(_), Some(us)) if time.len() == 8 => whole(us).map(Some),
+        _ => Err(Error::input(format!("'{line}' has not the columns TIME, COMM, TID and LAT(us)"))),
+    }
 }
 
 #[cfg(test)]

@@ -274,6 +274,48 @@ proptest! {
     }
 }
 
+/// Readers of text whose numbers stand in words: no number that can't be one is taken for another, and none moves a
+/// figure to another name.
+#[test]
+fn a_damaged_number_makes_no_other_figure() {
+    let families =
+        ["stress-ng", "cyclictest", "rtla", "runqlat", "runqslower", "perf-sched-stats", "perf-stat"];
+    let of = |text: &str| -> Option<std::collections::BTreeMap<String, Vec<f64>>> {
+        let mut all = std::collections::BTreeMap::<_, Vec<f64>>::new();
+        for reading in (detect(text)?.read)(text).ok()? {
+            for (name, value) in reading.values {
+                all.entry(name).or_default().push(value);
+            }
+        }
+        Some(all)
+    };
+    let mut wrong = Vec::new();
+    for name in std::fs::read_dir(samples()).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()) {
+        if !families.iter().any(|family| name.starts_with(family)) {
+            continue;
+        }
+        let text = sample(&name);
+        let whole = of(&text).unwrap();
+        let is_begin = |at: &usize| {
+            let byte = |at: usize| text.as_bytes().get(at).copied().unwrap_or(b' ');
+            byte(*at).is_ascii_digit() && (*at == 0 || b" :\t\n".contains(&byte(at - 1)))
+        };
+        for at in (0..text.len()).filter(is_begin) {
+            for garbage in ["1x", "1..2", "1,5,"] {
+                let damaged = format!("{}{garbage}{}", &text[..at], &text[at..]);
+                for (figure, values) in of(&damaged).unwrap_or_default() {
+                    let known = whole.get(&figure).is_some_and(|w| values.iter().all(|v| w.contains(v)));
+                    if !known {
+                        let line = text[..at].lines().count();
+                        wrong.push(format!("{name}:{line} '{garbage}': {figure:?} {values:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn printed_runs_of_one_seed_are_the_same_run_only_when_their_figures_are() {
     let dir = tempfile::tempdir().unwrap();

@@ -66,17 +66,30 @@ impl Head {
     fn around(line: &[u8], bracket: usize) -> Option<Head> {
         let mut at = Cursor(&line[bracket + 1..]);
         let cpu = u32::try_from(at.number()?).ok()?;
-        if !at.past(b"]") || !at.0.first().is_some_and(u8::is_ascii_whitespace) {
+        if !at.past(b"]") {
+            return None;
+        }
+        // `trace-cmd report -R` of 3.3 writes flags as a number, "[003]-0x2d": of a hard interrupt 8, of a soft one 16.
+        let mut in_interrupt = false;
+        if at.past(b"-0x") {
+            let digits = at.take(at.0.iter().position(|b| !b.is_ascii_hexdigit())?);
+            in_interrupt = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()? & 0x18 != 0;
+        }
+        if !at.0.first().is_some_and(u8::is_ascii_whitespace) {
             return None;
         }
         at.0 = at.0.trim_ascii_start();
-        let mut in_interrupt = false;
         if at.0.first().is_some_and(|b| !b.is_ascii_digit()) {
             in_interrupt = serves_interrupt(at.take(at.0.iter().position(|b| *b == b' ')?));
             at.0 = at.0.trim_ascii_start();
         }
         let at_ns = time(&mut at)?;
         let (comm_end, tid, process) = before(&line[..bracket])?;
+        // `trace-cmd report --ts-diff` has the time since the record before: "(+236)".
+        if let Some(behind) = at.0.trim_ascii_start().strip_prefix(b"(+") {
+            let end = behind.iter().position(|b| !b.is_ascii_digit())?;
+            at.0 = behind[end..].strip_prefix(b")")?;
+        }
         // perf may report a period.
         let behind = at.0.trim_ascii_start();
         if let Some((_, taken)) = number(behind)

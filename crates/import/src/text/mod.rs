@@ -150,6 +150,8 @@ pub struct Headings {
     pub overwritten: u64,
     /// The tracer, if it is not the one that records nothing by itself ("nop").
     pub tracer: Option<String>,
+    /// Whether a heading of tracefs was there.
+    pub is_ftrace: bool,
     /// The release was read with the last line.
     is_new: bool,
 }
@@ -172,8 +174,9 @@ impl Headings {
             if let Some(p) = memmem::find(counts, b"#P:") {
                 self.cpus = number(&counts[p + 3..]).and_then(|(n, _)| u32::try_from(n).ok());
             }
-        } else if let Some(tracer) = after(b"# tracer:").filter(|name| *name != b"nop") {
-            self.tracer = Some(String::from_utf8_lossy(tracer).into_owned());
+        } else if let Some(tracer) = after(b"# tracer:") {
+            self.is_ftrace = true;
+            self.tracer = Some(String::from_utf8_lossy(tracer).into_owned()).filter(|name| name != "nop");
         } else if text.starts_with(b"# nop latency trace ") {
             let release = memmem::rfind(text, b" on ").map(|at| &text[at + 4..]);
             self.release = release.map(|r| String::from_utf8_lossy(r).into_owned());

@@ -90,3 +90,20 @@ fn a_tracer_of_one_wakeup_is_named() {
     let e = found(text.as_bytes()).unwrap_err();
     assert!(e.contains("the tracer 'wakeup_rt'") && e.contains("trace-cmd record"), "{e}");
 }
+
+#[test]
+fn differences_of_times_and_clocks_that_count_no_time_are_refused_with_the_option() {
+    let delta = |n: u32| {
+        format!(" a 7 [000]     0.00000{}: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n", n % 7)
+    };
+    let e = found((0..300).map(delta).collect::<String>().as_bytes()).unwrap_err();
+    assert!(e.contains("older than the one before") && e.contains("--deltatime"), "{e}");
+    let counter =
+        "# tracer: nop\n#\n a-7 [001] d..3.       2: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
+    let raw = "# tracer: nop\n#\n7 1 697951323795 type: 366\n";
+    let fields = "# tracer: nop\n a-7 [001] d..3. 6.9: sched_waking: comm=b pid=0x8 (8) prio=0x78 (120) target_cpu=0x1 (1)\n";
+    for text in [counter, raw, fields] {
+        let e = found(text.as_bytes()).unwrap_err();
+        assert!(e.contains("trace_options") && e.contains("trace_clock"), "{e}");
+    }
+}

@@ -210,6 +210,10 @@ fn dense(places: &[CpuUnits], nodes: &[u64]) -> Vec<Cpu> {
     // A cache that spans nodes is cut at the node, as the kernel does.
     let llc = ids(places, |p| (p.llc, p.node));
     let (cluster, core) = (ids(places, |p| (p.cluster, p.node)), ids(places, |p| (p.core, p.package)));
+    // Guests of QEMU may have an L2 for each thread of a core: these are not clusters of cores.
+    let mut first = BTreeMap::new();
+    let is_split = core.iter().zip(&cluster).any(|(core, own)| *first.entry(*core).or_insert(*own) != *own);
+    let cluster = if is_split { core.clone() } else { cluster };
     let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
     let one = |(at, place): (usize, &CpuUnits)| {
         let thread = threads.entry(core[at]).or_insert(0);
@@ -374,6 +378,15 @@ pub(crate) mod tests {
         assert!(of(&kind("1", &capacity(718))).unwrap_err().to_string().contains("CPU 1 has no capacity"));
         assert!(of(&kind("f", &capacity(4000))).unwrap_err().to_string().contains("a capacity of 4000"));
         assert!(of(&kind("f", r#"<info name="LinuxCapacity" value="x"/>"#)).is_err());
+    }
+
+    #[test]
+    fn threads_of_a_core_with_an_l2_each_are_of_one_cluster() {
+        let rows = "CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE\n  0 0 0 0 0:0:0:0 yes\n  1 0 0 0 1:1:1:0 yes\n  \
+                    2 0 0 1 2:2:2:0 yes\n  3 0 0 1 3:3:3:0 yes\n";
+        let m = imported("box.txt", rows).unwrap();
+        let cpus: Vec<_> = m.topology.cpus.iter().map(|c| (c.core, c.cluster, c.thread)).collect();
+        assert_eq!(cpus, [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod case;
 pub mod changes;
 pub mod draw;
+pub mod facts;
 mod probing;
 mod repeat_disturbed;
 mod running;

@@ -45,5 +45,6 @@ pub mod trial;
 pub mod unpack;
 pub mod validate;
 mod validate_changes;
+mod validate_facts;
 mod validate_rules;
 pub mod work;

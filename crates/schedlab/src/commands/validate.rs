@@ -1,6 +1,6 @@
 //! `schedlab validate`: compares the simulator with real kernels, case by case.
 
-use super::{validate_changes, validate_rules};
+use super::{validate_changes, validate_facts, validate_rules};
 use crate::cli::Entry;
 use crate::cluster::ClusterOptions;
 use crate::code_options::CodeOptions;
@@ -48,6 +48,9 @@ pub(super) struct ValidateArgs {
     /// Single decisions instead of runs: our rules and the kernel's own code are asked about the same drawn states
     #[arg(long, conflicts_with_all = ["changes", "draw", "write", "backend", "files", "case", "list", "runs", "judged", "level"])]
     rules: bool,
+    /// Facts instead of runs: defaults and behaviour of the kernels 6.1, 6.12 and 7.3, asked in a guest of each
+    #[arg(long, conflicts_with_all = ["rules", "changes", "draw", "write", "backend", "files", "case", "list", "runs", "judged", "json", "format"])]
+    facts: bool,
     /// Only this function of --rules; may be given more than once
     #[arg(long, value_name = "NAME", requires = "rules")]
     pub(super) function: Vec<String>,
@@ -153,6 +156,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     if args.changes {
         return validate_changes::run(&args, form);
+    }
+    if args.facts {
+        return validate_facts::run(&args);
     }
     let chosen = args.cases()?;
     if args.list {

@@ -131,6 +131,8 @@ void **img_calls(void);
 void img_audit_queued(struct task_struct *p);
 void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken);
 void img_audit_idle(void);
+void img_audit_timer(void);
+void img_audit_preempts(struct task_struct *p);
 void img_audit_verb(void);
 /* balance.c: a task has changed its CPU since the last look */
 extern bool img_task_moved;

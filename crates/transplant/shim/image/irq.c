@@ -48,6 +48,7 @@ void img_irq_timer(int user)
 	irq_enter();
 	device->event_handler(device);
 	irq_exit();
+	img_audit_timer();
 	leave(user);
 	img_settle_balanced();
 }

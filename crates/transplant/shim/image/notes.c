@@ -126,6 +126,9 @@ static void queued(struct task_struct *p, int is_new)
 	note->flags = is_new;
 	note->value = task_rq(p)->nr_running;
 	img_audit_queued(p);
+	/* Of a new task the kernel asks later. */
+	if (!is_new)
+		img_audit_preempts(p);
 }
 static void on_wakeup(void *data, struct task_struct *p)
 {

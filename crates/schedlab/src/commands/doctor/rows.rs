@@ -206,7 +206,7 @@ fn defaults(here: &Here) -> RowResult {
     yes(all.join(", "))
 }
 
-/// 5.13 and later show the domains only while `verbose` is set.
+/// 6.12 and later show the domains only while `verbose` is set, 6.1 always.
 fn domains(here: &Here) -> RowResult {
     let folder = "/sys/kernel/debug/sched";
     let some = |path: &str| !here.system.list(&here.system.place(path)).is_empty();
