@@ -86,7 +86,7 @@ use serde::{Deserialize, Serialize};
 /// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
-pub const MODEL: u32 = 19;
+pub const MODEL: u32 = 20;
 /// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised
 /// whenever a change can alter the record of the same run on the same kernel. Runs of real kernels stay valid
 /// when the model changes.

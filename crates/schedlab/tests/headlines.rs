@@ -81,7 +81,14 @@ fn idle_sibling_takes_the_tail_and_leaves_the_middle() {
     ];
     let variants = &["v4.5", "first-idle"];
     holds(
-        &Headline { study: "idle-sibling", load: "2x24@fb-2x12-smt-0.3pct", variants, runs: "9", edits: &[], rows },
+        &Headline {
+            study: "idle-sibling",
+            load: "2x24@fb-2x12-smt-0.3pct",
+            variants,
+            runs: "9",
+            edits: &[],
+            rows,
+        },
         "sim",
     );
 }

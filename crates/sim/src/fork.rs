@@ -130,7 +130,7 @@ mod tests {
     use crate::upkeep_tests::{new_hog, with_system};
     use schedlab_kernel::{Attr, Policy};
 
-    /// Read in 6.1, 6.12 and 7.3: `wake_up_new_task()` asks the class of the new task, which is its parent's.
+    /// `wake_up_new_task()` asks the class of the new task, which is its parent's (read in 6.1.192).
     #[test]
     fn starters_are_placed_as_children_of_nice_0_whatever_they_are_later() {
         for (profile, policy) in [

@@ -320,7 +320,10 @@ pub fn no_wakeup_is_lost_in_rings_small_and_large() {
         let (m, still) = ring(tasks, rounds);
         let hops = m.own.series["hops"].count();
         // Beside other work, at nice 19, a ring is slow and its time ends before its rounds; it moves until then.
-        assert!(hops == tasks * rounds || still < Ns::secs(8), "{tasks} tasks: {hops} hops, none for {still}");
+        assert!(
+            hops == tasks * rounds || still < Ns::secs(8),
+            "{tasks} tasks: {hops} hops, none for {still}"
+        );
     }
 }
 

@@ -110,3 +110,24 @@ impl System<'_> {
         (1..self.fair.groups.len()).rev().map(GroupId::from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep_tests::with_system;
+    use schedlab_base::Ns;
+
+    #[test]
+    fn periods_of_quotas_end_at_multiples_of_the_kernels_clock_before_6_4() {
+        // A run begins at 81.92 s: a period of 100 ms ends 80 ms later, one of 10 ms at multiples of 10.
+        for (period, ends) in [(Ns::ms(100), 80_000_000), (Ns::ms(10), 0)] {
+            let decl = GroupDecl { quota: Some(Ns::ms(5)), period, ..GroupDecl::root() };
+            for profile in ["v4.5", "v5.10", "v6.1"] {
+                with_system(profile, |sys| {
+                    let phase_ns = sys.phase_ns(GroupId(1), &decl);
+                    assert_eq!(phase_ns % period.0, ends, "{profile}");
+                });
+            }
+        }
+    }
+}
