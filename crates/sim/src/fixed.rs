@@ -15,6 +15,7 @@ use crate::util_est::EstimateRule;
 use schedlab_base::{Arena, CpuId, CpuSet, Stream};
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Level, Machine, Topology};
+use schedlab_world::NO_DICE;
 
 /// Data that do not change during a run, except the kernel's switches; see
 /// [`System::switch_kernel`](crate::system::System::switch_kernel).
@@ -71,6 +72,8 @@ pub struct Fixed<'s> {
     pub masks: Vec<CpuSet>,
     /// Cost jitter and other draws of the machine, apart from the workload's.
     pub stream: Stream,
+    /// Whether the kernel draws ([`schedlab_world::NO_DICE`]).
+    pub dice: bool,
 }
 
 impl<'s> Fixed<'s> {
@@ -107,6 +110,7 @@ impl<'s> Fixed<'s> {
             chooser: Chooser::of(&history),
             masks: Vec::new(),
             stream: Stream::new(seed).purpose("machine"),
+            dice: seed & NO_DICE == 0,
             siblings,
             speed,
             cpu_capacity,

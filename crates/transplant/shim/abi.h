@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 7		/* raised with every change of this file */
+#define IMG_ABI 8		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -27,7 +27,7 @@ struct img_machine {
 	const unsigned char *distance;		/* 10: the same node */
 	unsigned int reclaim_distance;		/* farther nodes get no balancing at fork, exec and wakeup; 0: 30 */
 	unsigned long long llc_bytes;
-	unsigned long long seed;		/* of the kernel's own random draws */
+	unsigned long long seed;		/* of the kernel's own random draws; with bit 62 it draws 0 */
 	unsigned int hz;			/* what the image was built with is an error if it differs; 0: any */
 	unsigned int nr_idle_states;		/* 0: no cpuidle driver, the CPU halts at once */
 	const struct img_idle_state *idle_states;	/* the shallowest first */

@@ -18,7 +18,7 @@ overlay! {
     "config"
     "image.lds"
     "image/Makefile"
-    "image/audit.c"
+    "image/audit.c" "image/audit_order.c"
     "image/balance.c"
     "image/boot.c"
     "image/cost.c"

@@ -32,6 +32,10 @@ pub mod ring;
 pub mod speed;
 pub mod words;
 
+/// A seed with this bit: the kernel draws nothing, and has 0 where it would draw. Two sides with dice of their own can
+/// be compared so.
+pub const NO_DICE: u64 = 1 << 62;
+
 /// The kernel's clock when a run begins, ns: a tick at any HZ, and the beginning of a period of load averages (2^20
 /// ns), as time 0 is by our rules. Else the averages of both would differ by a part of a period.
 pub const BEGINS_AT: u64 = 81_920_000_000;

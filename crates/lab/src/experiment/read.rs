@@ -163,9 +163,7 @@ fn part(
 ) -> Result<Experiment> {
     let of = |keys: &[&str]| if keys.iter().any(|k| own.get(k).is_some()) { own } else { top };
     let real = own.get("variant").is_some();
-    let stated = of(&["variant"]);
-    let changes = if own.get("at").is_some() { own } else { stated };
-    let mut families = variants::read(stated, changes, real)?;
+    let mut families = variants::read(of(&["variant"]), of(&["at"]), real)?;
     if let Some(word) = own.label("level")? {
         let level = Level::parse(word).map_err(|e| own.place("level", e))?;
         let all = families.iter_mut().flat_map(|f| &mut f.variants);

@@ -3,7 +3,7 @@
 //!
 //! CPUs that act at one instant act in an order that no kernel states. A difference that comes of it is none: the code,
 //! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on
-//! both sides: each has dice of its own. Threads of a core do not slow each other down.
+//! both sides, and so are other draws of the kernel ([`NO_DICE`]): each has dice of its own. Threads of a core do not slow each other down.
 
 use super::space::Space;
 use super::specimen::Specimen;
@@ -18,13 +18,14 @@ use schedlab_sim::{Setup, simulate};
 use schedlab_trace::Event;
 use schedlab_trace::Keep;
 use schedlab_trace::parting::{self, Parting};
+use schedlab_world::NO_DICE;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The seed of both runs, which also orders CPUs that act at one instant.
-pub const SEED: u64 = 1;
+pub const SEED: u64 = NO_DICE | 1;
 /// Seeds of further runs of the code, with other orders.
-const ORDERS: std::ops::Range<u64> = 2..6;
+const ORDERS: std::ops::Range<u64> = (NO_DICE | 2)..(NO_DICE | 6);
 /// Most CPUs of a machine whose runs have the whole length.
 const USUAL_CPUS: u32 = 16;
 /// Events that are shown before the instant of a difference.

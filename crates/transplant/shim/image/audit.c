@@ -9,12 +9,6 @@
  */
 #include "image.h"
 
-#ifdef HAVE_RQ_LOCK
-#define IMG_LOCK_OF(rq) (&(rq)->__lock)
-#else
-#define IMG_LOCK_OF(rq) (&(rq)->lock)
-#endif
-
 static struct img_note *found(int kind, unsigned int cpu, const struct task_struct *p, u64 value)
 {
 	struct img_note *note = img_note(IMG_FOUND, cpu);
@@ -26,7 +20,7 @@ static struct img_note *found(int kind, unsigned int cpu, const struct task_stru
 	return note;
 }
 /* The same at an event; the first of a kind has its calls. */
-static void found_here(int kind, unsigned int cpu, const struct task_struct *p, u64 value)
+void img_found_here(int kind, unsigned int cpu, const struct task_struct *p, u64 value)
 {
 	static bool traced[IMG_FOUND_KINDS];
 	unsigned long calls = traced[kind] ? 0 : (unsigned long)img_calls();
@@ -60,57 +54,10 @@ static bool class_has(const struct task_struct *p)
 void img_audit_queued(struct task_struct *p)
 {
 	if (!class_has(p))
-		found_here(IMG_LOST_TASK, task_cpu(p), p, 0);
+		img_found_here(IMG_LOST_TASK, task_cpu(p), p, 0);
 	else if (p->sched_class == &rt_sched_class && p->nr_cpus_allowed > 1 && task_rq(p)->curr != p &&
 		 plist_node_empty(&p->pushable_tasks))
-		found_here(IMG_NOT_PUSHABLE, task_cpu(p), p, 0);
-}
-
-/* Whether the fair server runs a CPU's current task: it does as a deadline task. */
-static bool is_served(const struct rq *rq)
-{
-#ifdef HAVE_FAIR_SERVER
-	return rq->curr->dl_server;
-#else
-	return false;
-#endif
-}
-
-static struct task_struct *first_of_rt(struct rq *rq)
-{
-	struct rt_prio_array *array = &rq->rt.active;
-	struct sched_rt_entity *rt_se;
-
-	rt_se = list_entry(array->queue[rq->rt.highest_prio.curr].next, struct sched_rt_entity, run_list);
-#ifdef CONFIG_RT_GROUP_SCHED
-	if (rt_se->my_q)
-		return NULL;
-#endif
-	return container_of(rt_se, struct task_struct, rt);
-}
-
-/* A queued task that is to preempt the current one, where nothing has told the CPU so. */
-static struct task_struct *first_before(struct rq *rq)
-{
-	struct task_struct *curr = rq->curr, *first;
-
-	if (test_tsk_need_resched(curr) || curr->sched_class == &stop_sched_class || is_served(rq))
-		return NULL;
-	if (rq->dl.dl_nr_running && rq->dl.root.rb_leftmost) {
-		first = container_of(rb_entry(rq->dl.root.rb_leftmost, struct sched_dl_entity, rb_node),
-				     struct task_struct, dl);
-#ifdef HAVE_FAIR_SERVER
-		if (first->dl.dl_server)
-			return NULL;
-#endif
-		if (curr->sched_class != &dl_sched_class || dl_time_before(first->dl.deadline, curr->dl.deadline))
-			return first;
-		return NULL;
-	}
-	if (rq->rt.rt_queued && rq->rt.rt_nr_running && curr->sched_class != &dl_sched_class &&
-	    rq->rt.highest_prio.curr < curr->prio)
-		return first_of_rt(rq);
-	return NULL;
+		img_found_here(IMG_NOT_PUSHABLE, task_cpu(p), p, 0);
 }
 
 /* Behind the waking of a task that was asleep for the so-many-th time. */
@@ -120,44 +67,13 @@ void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken)
 		found(IMG_DROPPED_WAKEUP, task_cpu(p), p, woken);
 }
 
-/* Behind the queueing of a woken task, before its CPU's lock is given back. */
-void img_audit_preempts(struct task_struct *p)
-{
-	struct rq *rq = task_rq(p);
-
-	if (unlikely(first_before(rq) == p))
-		found_here(IMG_PASSED_OVER, task_cpu(p), p, rq->curr->pid);
-}
-
-/* Behind the interrupt of a timer: who was passed over a tick ago and still is. */
-void img_audit_timer(void)
-{
-	static struct {
-		int waits, runs;
-		unsigned long since;
-	} before[NR_CPUS];
-	struct rq *rq = this_rq();
-	struct task_struct *p = raw_spin_is_locked(IMG_LOCK_OF(rq)) ? NULL : first_before(rq);
-
-	if (likely(!p)) {
-		before[img_cpu].waits = 0;
-	} else if (before[img_cpu].waits != p->pid || before[img_cpu].runs != rq->curr->pid) {
-		before[img_cpu].waits = p->pid;
-		before[img_cpu].runs = rq->curr->pid;
-		before[img_cpu].since = jiffies;
-	} else if (jiffies - before[img_cpu].since > 1) {
-		found_here(IMG_PASSED_OVER, img_cpu, p, rq->curr->pid);
-		before[img_cpu].waits = 0;
-	}
-}
-
 void img_audit_idle(void)
 {
 	struct rq *rq = this_rq();
 
 	/* Who queues a task there holds the lock until the CPU is to switch. */
 	if (unlikely(rq->nr_running) && !need_resched() && !raw_spin_is_locked(IMG_LOCK_OF(rq)))
-		found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, rq->nr_running);
+		img_found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, rq->nr_running);
 }
 
 /*
@@ -174,13 +90,13 @@ void img_audit_verb(void)
 	if (system_state != SYSTEM_RUNNING || !prev)
 		return;
 	if (unlikely(!READ_ONCE(current->on_cpu)))
-		found_here(IMG_NOT_ON_CPU, img_cpu, current, 0);
+		img_found_here(IMG_NOT_ON_CPU, img_cpu, current, 0);
 	if (is_idle_task(prev) && is_idle_task(current))
 		wanted = PREEMPT_DISABLED;
 	if (unlikely(preempt_count() != wanted))
-		found_here(IMG_PREEMPT_COUNT, img_cpu, current, preempt_count() - wanted);
+		img_found_here(IMG_PREEMPT_COUNT, img_cpu, current, preempt_count() - wanted);
 	if (unlikely(!img_irqs)) {
-		found_here(IMG_IRQS_OFF, img_cpu, current, 0);
+		img_found_here(IMG_IRQS_OFF, img_cpu, current, 0);
 		img_irqs = 1;
 	}
 }

@@ -127,13 +127,20 @@ void img_say(const char *text, int is_warning);
 void img_notes_init(void);
 void img_balance_notes(void);
 void **img_calls(void);
+#ifdef HAVE_RQ_LOCK
+#define IMG_LOCK_OF(rq) (&(rq)->__lock)
+#else
+#define IMG_LOCK_OF(rq) (&(rq)->lock)
+#endif
 /* audit.c */
+void img_found_here(int kind, unsigned int cpu, const struct task_struct *p, u64 value);
 void img_audit_queued(struct task_struct *p);
 void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken);
 void img_audit_idle(void);
+void img_audit_verb(void);
+/* audit_order.c */
 void img_audit_timer(void);
 void img_audit_preempts(struct task_struct *p);
-void img_audit_verb(void);
 /* balance.c: a task has changed its CPU since the last look */
 extern bool img_task_moved;
 /* memory.c */

@@ -37,6 +37,8 @@ static u64 draw(void)
 {
 	u64 x = img_machine.seed + ++draws * 0x9e3779b97f4a7c15ULL;
 
+	if (img_machine.seed >> 62 & 1)
+		return 0;
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
 	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
 	return x ^ (x >> 31);

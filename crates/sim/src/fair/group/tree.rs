@@ -53,7 +53,7 @@ impl System<'_> {
     /// The time by which the periods of a group's quota are shifted, ns. Until kernels draw it (6.4) they end at
     /// multiples of the period by the kernel's clock (`hrtimer_forward_now`), of which time 0 is [`BEGINS_AT`].
     pub(super) fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
-        if self.fixed.history.bandwidth_out_of_step {
+        if self.fixed.history.bandwidth_out_of_step && self.fixed.dice {
             self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0)
         } else {
             decl.period.0 - BEGINS_AT % decl.period.0

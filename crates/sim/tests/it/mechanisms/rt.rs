@@ -1,10 +1,10 @@
 //! SCHED_FIFO and SCHED_RR: ranks, slices, push and pull, throttling and the fair server, changes of class.
 
-use crate::support::{Load, Run, forever, hog, kernel, machine, once, run, run_us, sleep_us};
+use crate::support::{Load, Run, forever, hog, kernel, machine, once, run, run_built, run_us, sleep_us};
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
-use schedlab_workload::Op;
+use schedlab_workload::{Later, Op};
 
 const MS: u64 = 1_000_000;
 /// One kernel of each era.
@@ -93,17 +93,24 @@ fn an_rr_task_of_lower_priority_gets_no_turn() {
 #[test]
 fn a_wakee_stays_where_a_fair_task_runs_and_leaves_where_its_equal_does() {
     for era in ERAS {
-        let placed = |other: Attr| {
+        // The wakee's first CPU, and where it then wakes up beside another task there.
+        let placed = |other: Attr, home: &str| {
             let mut load = Load::lasting_ms(20);
             let wakee = load.task("wakee", None, once(vec![run_us(100), sleep_us(5_000), run_us(500)]));
             load.attr(wakee, fifo(10));
-            let there = load.task("there", Some("0"), once(vec![sleep_us(2_000), run_us(15_000)]));
+            let there = load.task("there", Some(home), once(vec![sleep_us(2_000), run_us(15_000)]));
             load.attr(there, other);
-            run(&machine("smp-4"), era, load).placements(wakee).last().map(|(_, cpu, why)| (*cpu, *why))
+            run(&machine("smp-4"), era, load)
+                .placements(wakee)
+                .last()
+                .map(|(_, cpu, why)| (*cpu, *why))
+                .unwrap()
         };
-        assert_eq!(placed(Attr::default()), Some((0, PlaceReason::RtStays)), "{era}: three CPUs are idle");
-        let (cpu, why) = placed(fifo(10)).unwrap();
-        assert!(cpu != 0 && why == PlaceReason::RtLowest, "{era}: {cpu} {why:?}");
+        let (home, _) = placed(Attr::default(), "0");
+        let beside = |other| placed(other, &home.to_string());
+        assert_eq!(beside(Attr::default()), (home, PlaceReason::RtStays), "{era}: three CPUs are idle");
+        let (cpu, why) = beside(fifo(10));
+        assert!(cpu != home && why == PlaceReason::RtLowest, "{era}: {cpu} {why:?}");
     }
 }
 
@@ -365,19 +372,30 @@ fn a_yield_goes_behind_equals_and_stays_before_the_less_important() {
 /// Push considers the most important waiting task, and goes no further if that one cannot be pushed.
 #[test]
 fn one_that_may_not_leave_keeps_those_behind_it_from_being_pushed() {
-    let waits = |first: Option<&str>| {
-        let mut load = Load::lasting_ms(50);
-        for (name, on, priority) in
-            [("a", Some("0"), 50), ("b", Some("1"), 50), ("c", first, 20), ("d", None, 10)]
-        {
-            let task = load.task(name, on, hog());
+    // `c` and `d` wait on CPU 0 behind `a`, CPU 1 has `b`, CPUs 2 and 3 are free. From 10 ms on `d` may use all, and `c`
+    // some; a push comes when `e` preempts `a`.
+    let waits = |first: &str| {
+        let mut load = Load::lasting_ms(60);
+        let e = once(vec![sleep_us(20_000), run_us(100)]);
+        for (name, on, priority, program) in [
+            ("a", "0", 50, hog()),
+            ("b", "1", 50, hog()),
+            ("c", "0", 20, hog()),
+            ("d", "0", 10, hog()),
+            ("e", "0", 60, e),
+        ] {
+            let task = load.task(name, Some(on), program);
             load.attr(task, fifo(priority));
         }
-        let seen = run(&machine("smp-4"), "v6.1", load);
-        [2, 3].map(|t| seen.cpu_ns(TaskId(t)) / MS)
+        let mut built = load.built();
+        let at = built.masks.len() as u32;
+        built.masks.extend([first, "0-3"].map(crate::support::cpus));
+        built.later = [2, 3].map(|t| (Ns::ms(10), Later::Allowed(TaskId(t), at + t - 2))).to_vec();
+        let seen = run_built(&machine("smp-4"), kernel("v6.1"), 1, built);
+        seen.cpu_ns(TaskId(3)) / MS
     };
-    assert!(waits(None).iter().all(|ms| *ms >= 49), "CPUs 2 and 3 are free");
-    assert_eq!(waits(Some("0-1")), [0, 0], "and stay so: the first waiting task may use none of them");
+    assert!(waits("0-3") >= 38, "{}: both are pushed to free CPUs", waits("0-3"));
+    assert_eq!(waits("0-1"), 0, "the first waiting task may use none of them");
 }
 
 #[test]
