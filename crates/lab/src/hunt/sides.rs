@@ -3,7 +3,8 @@
 //!
 //! CPUs that act at one instant act in an order that no kernel states. A difference that comes of it is none: the code,
 //! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on
-//! both sides, and so are other draws of the kernel ([`NO_DICE`]): each has dice of its own. Threads of a core do not slow each other down.
+//! both sides, and so are other draws of the kernel ([`NO_DICE`]): each has dice of its own. Threads of a core do not
+//! slow each other down.
 
 use super::space::Space;
 use super::specimen::Specimen;

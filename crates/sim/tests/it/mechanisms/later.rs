@@ -81,7 +81,8 @@ fn a_group_without_a_limit_any_more_runs_at_once_on_an_idle_cpu() {
 
 #[test]
 fn the_first_period_after_a_change_of_the_quota_ends_by_the_kernels_clock() {
-    // A run begins at 81.92 s: a period of a second ends at 1,080 ms, with a full pool. The code of 6.1 has 1,580 ms, too.
+    // A run begins at 81.92 s: a period of a second ends at 1,080 ms, and the next has a full pool. The code of 6.1 has
+    // 1,580 ms, too.
     for profile in ["v3.4", "v4.5", "v4.14", "v4.19", "v5.4", "v6.1"] {
         let (load, tasks, groups) = of_groups(1_900, &["/a"], None);
         let limit = Limit { quota: Some(Ns::ms(500)), period: Ns::secs(1), ..Limit::default() };

@@ -372,8 +372,8 @@ fn a_yield_goes_behind_equals_and_stays_before_the_less_important() {
 /// Push considers the most important waiting task, and goes no further if that one cannot be pushed.
 #[test]
 fn one_that_may_not_leave_keeps_those_behind_it_from_being_pushed() {
-    // `c` and `d` wait on CPU 0 behind `a`, CPU 1 has `b`, CPUs 2 and 3 are free. From 10 ms on `d` may use all, and `c`
-    // some; a push comes when `e` preempts `a`.
+    // `c` and `d` wait on CPU 0 behind `a`, CPU 1 has `b`, CPUs 2 and 3 are free. From 10 ms on `d` may use all, and
+    // `c` some; a push comes when `e` preempts `a`.
     let waits = |first: &str| {
         let mut load = Load::lasting_ms(60);
         let e = once(vec![sleep_us(20_000), run_us(100)]);
