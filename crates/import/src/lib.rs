@@ -141,18 +141,20 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.order.count
     }
 
-    /// Refuses a text whose times are not those of a clock: a fifth of them is older than their CPU's last one.
+    /// Refuses a text whose times are not those of a clock: a fifth of them steps back on their CPU, and more than half
+    /// of what others went forth.
     ///
     /// # Errors
     /// Such a text, with the options that print it.
     pub fn check_clock(&self) -> Result<()> {
-        let (older, all) = (self.order.older, self.order.count);
-        if older < 100 || older < all / 5 {
+        let (printed, all) = (&self.order.printed, self.order.count);
+        if printed.back < 100 || printed.back < all / 5 || printed.back_ns * 2 < printed.forth_ns {
             return Ok(());
         }
         let text = format!(
-            "{older} of {all} records are older than the one before them on their CPU: these times \
-                            are the differences of records, or of several clocks"
+            "{} of {all} records are older than the one before them on their CPU: these times are the differences of \
+             records, or of several clocks",
+            printed.back
         );
         Err(Error::input(text).help("print times: 'perf script' without --deltatime"))
     }

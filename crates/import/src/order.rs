@@ -38,8 +38,33 @@ pub struct Order {
     first_ns: Option<u64>,
     /// Number of records by now, losses not counted.
     pub count: u64,
-    /// Number of those that are older than their CPU's last one.
-    pub older: u64,
+    /// The steps of time as it is printed.
+    pub printed: Printed,
+}
+
+/// How the times of each CPU's records go on, as they are printed.
+#[derive(Default)]
+pub struct Printed {
+    last_ns: Vec<Option<u64>>,
+    /// Steps back, and the sums of steps back and forth.
+    pub back: u64,
+    pub back_ns: u128,
+    pub forth_ns: u128,
+}
+
+impl Printed {
+    fn note(&mut self, cpu: usize, at_ns: u64) {
+        if cpu >= self.last_ns.len() {
+            self.last_ns.resize(cpu + 1, None);
+        }
+        let Some(last_ns) = self.last_ns[cpu].replace(at_ns) else { return };
+        if at_ns < last_ns {
+            self.back += 1;
+            self.back_ns += u128::from(last_ns - at_ns);
+        } else {
+            self.forth_ns += u128::from(at_ns - last_ns);
+        }
+    }
 }
 
 impl Order {
@@ -56,12 +81,12 @@ impl Order {
             self.last_ns.resize(cpu + 1, 0);
             self.missing.resize(cpu + 1, 0);
         }
+        self.printed.note(cpu, record.at_ns);
         if self.shift_ns != 0 {
             record.at_ns = (i128::from(record.at_ns) + self.shift_ns).clamp(0, u64::MAX.into()) as u64;
         }
         let first_ns = *self.first_ns.get_or_insert(record.at_ns);
         let last_ns = self.last_ns[cpu];
-        self.older += u64::from(record.at_ns < last_ns);
         if record.at_ns < last_ns && last_ns - record.at_ns <= JITTER_NS {
             record.at_ns = last_ns;
         }

@@ -2,8 +2,8 @@
 //!
 //! `sched.features`, `sched.preempt`, one key per tunable (`sched.base_slice_ns`; already scaled by the number of
 //! CPUs), and `sched.domains.cpuN` for CPU 0 and every CPU whose domains differ from its predecessor's: domains bottom
-//! up, separated by `;`, each `NAME key=value ... flags=A|B`. Only root can read these. Since 6.12 domains
-//! need `sched_verbose` (6.1.192 shows them without; 7.3.4 was read, too). A missing file leaves its key absent. Before
+//! up, separated by `;`, each `NAME key=value ... flags=A|B`. Only root can read these. Domains need `sched_verbose` in
+//! 6.12 and 7.3, and not in 6.1 (read in 6.1.192, 6.12.117 and 7.3.4). A missing file leaves its key absent. Before
 //! 5.13 only the features are in debugfs.
 
 use std::collections::BTreeMap;

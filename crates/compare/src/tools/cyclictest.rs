@@ -51,13 +51,11 @@ fn thread(line: &str) -> Result<Option<(Id, Thread)>> {
     Ok(number(rest)?.map(|id| ((id as u64, tid), of)))
 }
 
-/// Whether a thread's line is of `-N`: "Act" and "Avg" then have eight columns, and five otherwise.
+/// Whether a thread's line is of `-N`: "Avg" then has eight columns, and five otherwise. A mean of 10 s has eight, too,
+/// but is not one of us.
 fn is_in_ns(line: &str) -> bool {
-    let padded = |from: &str, to: &str| {
-        let rest = line.split_once(from).and_then(|(_, rest)| rest.split_once(to));
-        rest.is_some_and(|(field, _)| field.len() == 8 && field.starts_with(' '))
-    };
-    line.starts_with("T:") && (padded("Act:", " Avg:") || padded("Avg:", " Max:"))
+    let avg = line.split_once("Avg:").and_then(|(_, rest)| rest.split_once(" Max:"));
+    line.starts_with("T:") && avg.is_some_and(|(field, _)| field.len() >= 8)
 }
 
 /// Every run in a text.
@@ -65,10 +63,9 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let runs: Vec<(Vec<Thread>, f64)> = if is_json(text) {
         jsons("cyclictest", text)?.iter().map(of_json).collect()
     } else {
-        let factor = if lines(text).any(is_in_ns) { 1.0 } else { 1e3 };
         let runs = of_lines(text)?;
-        let runs = if runs.is_empty() { of_histograms(text)? } else { runs };
-        runs.into_iter().map(|threads| (threads, factor)).collect()
+        let in_us = |threads| (threads, 1e3);
+        if runs.is_empty() { of_histograms(text)?.into_iter().map(in_us).collect() } else { runs }
     };
     let all: Vec<Reading> = runs.iter().filter_map(|(threads, factor)| reading(threads, *factor)).collect();
     if all.is_empty() { Err(missing("cyclictest", "thread with its Min, Avg and Max")) } else { Ok(all) }
@@ -90,9 +87,10 @@ fn reading(threads: &[Thread], factor: f64) -> Option<Reading> {
 
 /// The runs in lines of threads. Without -q a run's lines are printed again and again with growing counts; the last of
 /// each thread counts. Another run begins with a count that does not grow, with other kernel threads at the same
-/// indices, and with the line that cyclictest prints at its start.
-fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
+/// indices, and with the line that cyclictest prints at its start. With each goes what its unit is, ns.
+fn of_lines(text: &str) -> Result<Vec<(Vec<Thread>, f64)>> {
     let mut runs: Vec<BTreeMap<u64, (Option<u64>, Thread)>> = Vec::new();
+    let mut units: Vec<f64> = Vec::new();
     let mut begins = true;
     for line in lines(text) {
         begins |= line.starts_with("# /dev/cpu_dma_latency");
@@ -107,10 +105,14 @@ fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
         begins = false;
         match runs.last_mut().filter(|_| continues) {
             Some(run) => run.extend([(id, (tid, thread))]),
-            None => runs.push([(id, (tid, thread))].into()),
+            None => {
+                runs.push([(id, (tid, thread))].into());
+                units.push(if is_in_ns(line) { 1.0 } else { 1e3 });
+            }
         }
     }
-    Ok(runs.into_iter().map(|run| run.into_values().map(|(_, thread)| thread).collect()).collect())
+    let threads = runs.into_iter().map(|run| run.into_values().map(|(_, thread)| thread).collect());
+    Ok(threads.zip(units).collect())
 }
 
 /// The comments under histograms: "# Total: 300 300", "# Min Latencies: 00053 00046". The total lacks the samples that
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn nanoseconds_are_told_by_the_width_of_their_lines() {
         let ns = "T: 0 (16561) P: 0 I:1000 C:    896 Min:  21124 Act:   85672 Avg:  250926 Max:12129298\n";
-        let long = ns.replace("Act:   85672", "Act:231559650");
+        let long = ns.replace("Act:   85672 Avg:  250926", "Act:231559650 Avg:32083655");
         let us = "T: 0 (16376) P: 0 I:1000 C:    928 Min:     40 Act:   88 Avg:250926 Max:12129298\n";
         assert_eq!([ns, &long, us].map(|text| longest(text)[0]), [12_129.298, 12_129.298, 12_129_298.0]);
     }

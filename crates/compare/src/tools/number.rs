@@ -49,7 +49,7 @@ fn begin(text: &str, form: NumberForm) -> Result<Option<f64>> {
     let (first, rest) = split(text);
     match value(first, form)? {
         None => not_finite(text).map_or(Ok(None), Err),
-        // "5s" is a number with its unit; "1x5", "1..2" and "1m30s" are not numbers.
+        // "5s" is a number with its unit; "1x5", "1..2", "1_000" and "1m30s" are not numbers.
         Some(_) if has_digits(rest) => Err(no_number(text)),
         some => Ok(some),
     }
@@ -57,7 +57,7 @@ fn begin(text: &str, form: NumberForm) -> Result<Option<f64>> {
 
 /// Whether the word that a number's rest begins with has more digits.
 fn has_digits(rest: &str) -> bool {
-    rest.chars().take_while(|c| c.is_alphanumeric() || *c == '.').any(|c| c.is_ascii_digit())
+    rest.chars().take_while(|c| c.is_alphanumeric() || "._:;".contains(*c)).any(|c| c.is_ascii_digit())
 }
 
 /// The characters of a text that belong to the number at its begin, and the rest.
@@ -203,7 +203,10 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_is_said() {
-        for word in ["nan", "-nan", "NaN", "inf", "Infinity", "1e999", "1x5", "1..2", "1m30s"] {
+        for word in [
+            "nan", "-nan", "NaN", "inf", "Infinity", "1e999", "1x5", "1..2", "1m30s", "1_000", "1:1038",
+            "1;5",
+        ] {
             assert!(number(word).is_err() && whole(word).is_err(), "{word}");
         }
         for word in ["2003x", "1.2.3", "x", "", "7-8", "5,", "0x10"] {

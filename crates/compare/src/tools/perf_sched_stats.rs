@@ -82,19 +82,21 @@ fn put(run: &mut [FigureValues; 2], name: &str, values: [Option<f64>; 2]) {
     }
 }
 
+/// The digits of a count that fills its column in a diff.
+const FULL_COLUMN: usize = 10;
+
 /// "1225  (  2.94% )", or of two "1225,  4107  |  235.27% |": the counts alone.
 fn numbers(rest: &str) -> Result<[Option<f64>; 2]> {
     let counts = rest.split(['(', '|', '$']).next().unwrap_or_default().trim();
-    // Between two counts of many digits there is no blank.
-    let mut words = counts.split([',', ' ']).filter(|w| !w.is_empty());
-    let (first, second) = (words.next(), words.next());
-    let number = |word: Option<&str>| word.map(whole).transpose();
-    if first.is_none_or(|w| !w.starts_with(|c: char| c.is_ascii_digit())) {
+    if !counts.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok([None, None]);
     }
-    match words.next() {
-        Some(_) => whole(counts).map(|v| [Some(v), None]),
-        None => Ok([number(first)?, number(second)?]),
+    match counts.split_once(',') {
+        // Of two the second is in a column of its own; a count that fills it has no blank before it.
+        Some((first, second)) if second.starts_with(' ') || second.len() >= FULL_COLUMN => {
+            Ok([Some(whole(first)?), Some(whole(second.trim())?)])
+        }
+        _ => whole(counts).map(|v| [Some(v), None]),
     }
 }
 

@@ -94,10 +94,19 @@ fn a_tracer_of_one_wakeup_is_named() {
 #[test]
 fn differences_of_times_and_clocks_that_count_no_time_are_refused_with_the_option() {
     let delta = |n: u32| {
-        format!(" a 7 [000]     0.00000{}: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n", n % 7)
+        format!(
+            " a 7 [000]     0.00000{}: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n",
+            n * 5 % 7
+        )
     };
     let e = found((0..300).map(delta).collect::<String>().as_bytes()).unwrap_err();
     assert!(e.contains("older than the one before") && e.contains("--deltatime"), "{e}");
+    // A clock that begins anew in a short text steps back once.
+    let restarts = |n: u32| {
+        let at = if n < 200 { 50_000 + n } else { n };
+        format!(" a 7 [000]     1.{at:06}: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n")
+    };
+    assert!(found((0..1_500).map(restarts).collect::<String>().as_bytes()).is_ok());
     let counter =
         "# tracer: nop\n#\n a-7 [001] d..3.       2: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
     let raw = "# tracer: nop\n#\n7 1 697951323795 type: 366\n";

@@ -63,7 +63,7 @@ pub(super) struct HuntArgs {
     first_difference: bool,
     /// The number of the first workload that is drawn for --first-difference: `--first 17 --evals 1` draws one that a
     /// search has named
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "first_difference")]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "first_difference", value_parser = clap::value_parser!(u64).range(..=1 << 62))]
     first: u64,
     /// Shrink nothing that --first-difference finds
     #[arg(long, requires = "first_difference")]

@@ -3,6 +3,7 @@
 use super::validate::ValidateArgs;
 use crate::{common, output};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
+use schedlab_guest::Mode;
 use schedlab_lab::RunRequest;
 use schedlab_lab::guests::GuestSetup;
 use schedlab_lab::validate::facts::{self, FactSeen};
@@ -15,9 +16,10 @@ use schedlab_report::text::wrap;
 pub fn run(args: &ValidateArgs) -> Result<()> {
     let request = RunRequest {
         jobs: args.jobs,
-        guest: GuestSetup::deterministic(),
+        guest: GuestSetup { mode: Some(Mode::RealTime), ..GuestSetup::default() },
         out: args.out.clone(),
-        ..RunRequest::trial(Backend::Vm)
+        backend: Backend::Vm,
+        ..RunRequest::default()
     };
     let made = common::compared(&request, facts::experiment(common::cpus())?, args.quiet)?;
     let rows = facts::judge(&made.comparison);

@@ -62,7 +62,7 @@ void img_audit_preempts(struct task_struct *p)
 		img_found_here(IMG_PASSED_OVER, task_cpu(p), p, rq->curr->pid);
 }
 
-/* Behind the interrupt of a timer: who was passed over a tick ago and still is. */
+/* Behind the interrupt of a timer: who was passed over more than a tick ago and still is. */
 void img_audit_timer(void)
 {
 	static struct {
