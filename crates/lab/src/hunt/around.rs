@@ -241,10 +241,14 @@ impl Around {
         add(&|around| around.forks = None);
         add(&|around| around.changes.clear());
         for i in 0..self.changes.len() {
-            add(&|around| drop(around.changes.remove(i)));
+            add(&|around| {
+                around.changes.remove(i);
+            });
         }
         add(&|around| around.autogroup = false);
-        add(&|around| drop(around.groups.pop()));
+        add(&|around| {
+            around.groups.pop();
+        });
         for i in 0..self.groups.len() {
             add(&|around| around.groups[i].quota = None);
             add(&|around| around.groups[i].idle = false);
