@@ -15,8 +15,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 apt-get install --download-only -y -q -o Dir::Cache::archives="$folder" --reinstall 'linux-perf=7.3.4-1~bpo13+1' >/dev/null 2>&1
-for package in *.deb; do dpkg -x "$package" root; done
-export LD_LIBRARY_PATH="$folder/root/usr/lib/x86_64-linux-gnu"
-said=$("$folder/root/usr/bin/perf" stat true 2>&1)
+for package in *.deb; do dpkg -x "$package" unpacked; done
+export LD_LIBRARY_PATH="$folder/unpacked/usr/lib/x86_64-linux-gnu"
+said=$("$folder/unpacked/usr/bin/perf" stat true 2>&1)
 grep 'task-clock' <<<"$said"
 grep -q 'nan CPUs' <<<"$said"

@@ -16,8 +16,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 apt-get install --download-only -y -q -o Dir::Cache::archives="$folder" --reinstall stress-ng=0.19.02-1 >/dev/null 2>&1
-for package in *.deb; do dpkg -x "$package" root; done
-export PATH="$folder/root/usr/bin:$PATH" LD_LIBRARY_PATH="$folder/root/usr/lib/x86_64-linux-gnu"
+for package in *.deb; do dpkg -x "$package" unpacked; done
+export PATH="$folder/unpacked/usr/bin:$PATH" LD_LIBRARY_PATH="$folder/unpacked/usr/lib/x86_64-linux-gnu"
 setsid -w bash -c '
     value() { sed "s/.*nice //" /proc/self/autogroup; }
     echo "nice $(value) before"

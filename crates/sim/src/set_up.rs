@@ -80,6 +80,7 @@ impl System<'_> {
         if attr != Attr::default() {
             self.set_attr(cpu, task, attr);
         }
+        // One that is real-time by now has kept its place; only fair ones are put to sleep.
         if self.class(task) == Class::Rt {
             return;
         }
