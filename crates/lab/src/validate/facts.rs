@@ -18,8 +18,9 @@ const LOAD: &str = "facts";
 /// Of four CPUs, by which the kernel scales its slice.
 const MACHINE: &str = "smp-4";
 
-/// A fact, and the figures that each of [`KERNELS`] may have: from, to. `None`: it says nothing of that kernel. Bounds of
-/// behaviour say a direction, wide of what was seen; those of settings are exact.
+/// A fact, and the figures that each of [`KERNELS`] may have: from, to. `None`: it says nothing of that kernel.
+///
+/// Bounds of behaviour say a direction, wide of what was seen; those of settings are exact.
 pub struct Fact {
     name: &'static str,
     about: &'static str,
