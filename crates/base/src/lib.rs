@@ -26,8 +26,8 @@
 //! (78 columns), [`row`] (rows of text without the machinery of formats).
 //!
 //! Rules. Units are in the names of fields. Simulated time is integer nanoseconds, and no clock is read here except for
-//! names of temporary files. An [`Error`] is a kind, which sets the exit code; a message; a place; and a remedy.
-//! Libraries return errors, and only the command line prints them.
+//! names of temporary files and in [`testing`]. An [`Error`] is a kind, which sets the exit code; a message; a place;
+//! and a remedy. Libraries return errors, and only the command line prints them.
 
 pub mod arena;
 pub mod backend;

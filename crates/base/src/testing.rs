@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 /// Reports that the calling test did not run, because it needs something that this machine lacks ("root"). Only the
 /// first line of `needs` is printed, so that an error may be given.
@@ -19,11 +20,74 @@ fn line(needs: &str, test: &str) -> String {
     format!("skipped: needs {} ({test})\n", needs.lines().next().unwrap_or("nothing"))
 }
 
+/// Whether one of five tries is in time: anything else that runs on this machine may hold up a try. A try is given the
+/// factor by which its times are longer than on an idle machine ([`stretch`]); that of the first is 1.
+///
+/// # Panics
+/// When every try is late: why each of them was.
+pub fn in_time(mut attempt: impl FnMut(u64) -> Result<(), String>) {
+    let mut late = Vec::new();
+    while late.len() < 5 {
+        let factor = if late.is_empty() { 1 } else { stretch() };
+        match attempt(factor) {
+            Ok(()) => return,
+            Err(why) => late.push(format!("{why}, times stretched by {factor}")),
+        }
+    }
+    panic!("{late:?}");
+}
+
+/// By what factor a test's times must be longer than on an idle machine. It is 1 where the calling thread gets a
+/// quarter of a CPU or more: so much is left beside other work, unless the thread stands back (`nice -n 19`).
+pub fn stretch() -> u64 {
+    let (begun, before) = (Instant::now(), own_cpu_time());
+    while let (Some(before), Some(now)) = (before, own_cpu_time()) {
+        let (cpu, wall) = (now.saturating_sub(before), begun.elapsed());
+        if cpu >= Duration::from_millis(50) || wall >= Duration::from_secs(1) {
+            return factor(cpu, wall);
+        }
+    }
+    1
+}
+
+/// The inverse of the share of a CPU, up to 16: times leave room for less than all of a CPU, so that is enough for the
+/// smallest share, 1.4 % (nice 19 beside nice 0).
+fn factor(cpu: Duration, wall: Duration) -> u64 {
+    let times = wall.as_nanos() / cpu.as_nanos().max(1);
+    if times < 4 { 1 } else { times.min(16) as u64 }
+}
+
+/// The calling thread's CPU time; `None` on a kernel that keeps no accounts.
+fn own_cpu_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::{factor, in_time};
+    use std::time::Duration;
+
     #[test]
     fn a_skipped_test_is_one_line() {
         let line = super::line("root: not permitted\n  help: sudo", "rooms::a_test");
         assert_eq!(line, "skipped: needs root: not permitted (rooms::a_test)\n");
+    }
+    #[test]
+    fn times_are_stretched_where_little_of_a_cpu_is_left() {
+        let of = |cpu, wall| factor(Duration::from_millis(cpu), Duration::from_millis(wall));
+        assert_eq!((of(50, 50), of(50, 190), of(50, 250), of(15, 1000), of(0, 1000)), (1, 1, 5, 16, 16));
+    }
+
+    #[test]
+    fn one_try_of_five_must_be_in_time() {
+        let (mut tries, mut first) = (0, None);
+        in_time(|factor| {
+            tries += 1;
+            first.get_or_insert(factor);
+            if tries == 5 { Ok(()) } else { Err("late".into()) }
+        });
+        assert_eq!((tries, first), (5, Some(1)));
+        assert!(std::panic::catch_unwind(|| in_time(|_| Err("late".into()))).is_err());
     }
 }

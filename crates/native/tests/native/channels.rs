@@ -1,6 +1,7 @@
 //! Channels, memory and timer slack on the running kernel, with tasks as threads and as processes.
 
-use crate::single::{in_time, steps};
+use crate::single::steps;
+use schedlab_base::testing::in_time;
 use schedlab_base::{Ns, TaskId};
 use schedlab_native::engine::{Measured, run_built};
 use schedlab_workload::ChannelKind::{Pipe, Tcp, Udp, Unix};
@@ -109,10 +110,10 @@ pub fn many_senders_share_one_channel() {
 }
 
 pub fn a_full_channel_blocks_until_it_is_read() {
-    MODES.into_iter().for_each(|processes| in_time(|| full_channel(processes)));
+    MODES.into_iter().for_each(|processes| in_time(|factor| full_channel(processes, factor)));
 }
 
-fn full_channel(processes: bool) -> Result<(), String> {
+fn full_channel(processes: bool, factor: u64) -> Result<(), String> {
     // A pipe holds 16 pages; the 17th write of a page must wait.
     let m = run(Ns::secs(30), processes, |b| {
         let (read, write) = b.channel(Pipe);
@@ -127,21 +128,21 @@ fn full_channel(processes: bool) -> Result<(), String> {
             if pages > 17 { Op::Exit } else { Op::Send { port: write, bytes: 4096 } }
         };
         b.task("writer", steps(writer)).unwrap();
-        let mut ops =
-            [Op::Sleep { length: Ns::ms(300) }, Op::Recv { port: read, bytes: 17 * 4096 }].into_iter();
+        let mut ops = [Op::Sleep { length: Ns::ms(300 * factor) }, Op::Recv { port: read, bytes: 17 * 4096 }]
+            .into_iter();
         b.task("reader", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
     });
     let at = &m.own.series["at"];
     let (sixteen, seventeen) = (at.min().unwrap(), at.max().unwrap());
-    assert!(seventeen >= Ns::ms(290).0, "{sixteen} {seventeen}");
-    if sixteen < Ns::ms(250).0 { Ok(()) } else { Err(format!("{sixteen} {seventeen}")) }
+    assert!(seventeen >= Ns::ms(300 * factor - 10).0, "{sixteen} {seventeen}");
+    if sixteen < Ns::ms(250 * factor).0 { Ok(()) } else { Err(format!("{sixteen} {seventeen}")) }
 }
 
 pub fn the_end_reaches_who_waits_for_a_channel() {
-    MODES.into_iter().for_each(|processes| in_time(|| waiting_end(processes)));
+    MODES.into_iter().for_each(|processes| in_time(|factor| waiting_end(processes, factor)));
 }
 
-fn waiting_end(processes: bool) -> Result<(), String> {
+fn waiting_end(processes: bool, factor: u64) -> Result<(), String> {
     let begun = Instant::now();
     let m = run(Ns::ms(100), processes, |b| {
         let after = b.series("after", "", "neither");
@@ -175,17 +176,17 @@ fn waiting_end(processes: bool) -> Result<(), String> {
     assert!(lasted >= Ns::ms(100), "{lasted}");
     assert_eq!(m.own.series["after"].count(), 0, "no program saw the end");
     assert!(warning_codes(&m).is_empty(), "{:?}", m.own.warnings);
-    let soon = took < Duration::from_millis(900) && lasted < Ns::ms(600);
+    let soon = took < Duration::from_millis(900 * factor) && lasted < Ns::ms(600 * factor);
     if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
 pub fn a_lost_datagram_is_told_and_hangs_nobody() {
-    MODES.into_iter().for_each(|processes| in_time(|| lost_datagrams(processes)));
+    MODES.into_iter().for_each(|processes| in_time(|factor| lost_datagrams(processes, factor)));
 }
 
-fn lost_datagrams(processes: bool) -> Result<(), String> {
+fn lost_datagrams(processes: bool, factor: u64) -> Result<(), String> {
     let begun = Instant::now();
-    let m = run(Ns::ms(200), processes, |b| {
+    let m = run(Ns::ms(200 * factor), processes, |b| {
         let (here, there) = b.channel(Udp);
         // Too many for the receive buffer while nobody receives.
         let mut left = 3000;
@@ -196,8 +197,11 @@ fn lost_datagrams(processes: bool) -> Result<(), String> {
         b.task("flood", steps(flood)).unwrap();
         let mut first = true;
         let late = move |_: &mut dyn Env| {
-            let op =
-                if first { Op::Sleep { length: Ns::ms(120) } } else { Op::Recv { port: here, bytes: 1000 } };
+            let op = if first {
+                Op::Sleep { length: Ns::ms(120 * factor) }
+            } else {
+                Op::Recv { port: here, bytes: 1000 }
+            };
             first = false;
             op
         };
@@ -208,7 +212,7 @@ fn lost_datagrams(processes: bool) -> Result<(), String> {
     // On a busy machine the flood may begin when the receiver has slept already, and lose nothing; or it is not over.
     assert!(codes.is_empty() || codes == ["channel.lost"], "{:?}", m.own.warnings);
     let whole = m.own.warnings.iter().any(|w| w.message.contains("of 3000 datagrams"));
-    let soon = took < Duration::from_secs(2) && whole;
+    let soon = took < Duration::from_secs(2 * factor) && whole;
     if soon { Ok(()) } else { Err(format!("{took:?} {:?}", m.own.warnings)) }
 }
 

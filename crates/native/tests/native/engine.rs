@@ -1,6 +1,7 @@
 //! The engine on the running kernel, with programs written for the purpose.
 
-use crate::single::{in_time, steps};
+use crate::single::steps;
+use schedlab_base::testing::{in_time, skipped, stretch};
 use schedlab_base::{CpuId, CpuSet, Error, ErrorKind, Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_native::engine::{Measured, run_built};
@@ -9,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A program that does the given operations and then leaves, noting each outcome.
 fn list(ops: Vec<Op>, seen: &Arc<Mutex<Vec<Outcome>>>) -> Box<dyn Program> {
@@ -62,8 +63,9 @@ pub fn a_wake_counts_whom_it_woke() {
         });
         b.task(format!("sleeper-{i}"), sleeper).unwrap();
     }
+    let nap = Op::Sleep { length: Ns::ms(100 * stretch()) };
     let wake = |count| Op::Wake { word, count };
-    b.task("waker", list(vec![Op::Sleep { length: Ns::ms(100) }, wake(3), wake(9), wake(1)], &seen)).unwrap();
+    b.task("waker", list(vec![nap, wake(3), wake(9), wake(1)], &seen)).unwrap();
     let m = run(b).unwrap();
     let counts = [Outcome::Done, Outcome::Count(3), Outcome::Count(1), Outcome::Count(0)];
     assert_eq!(*seen.lock().unwrap(), counts);
@@ -177,7 +179,7 @@ pub fn the_end_reaches_tasks_in_every_kind_of_sleep() {
     in_time(all_end);
 }
 
-fn all_end() -> Result<(), String> {
+fn all_end(factor: u64) -> Result<(), String> {
     let mut b = builder(Ns::ms(50));
     let word = b.word();
     let forever = [
@@ -206,7 +208,7 @@ fn all_end() -> Result<(), String> {
     let (took, lasted) = (begun.elapsed(), m.own.duration);
     assert!(lasted >= Ns::ms(50), "{lasted}");
     assert_eq!(after.load(SeqCst), 0, "a nudge must not look like a wakeup");
-    let soon = took.as_millis() < 500 && lasted < Ns::ms(300);
+    let soon = took < Duration::from_millis(500 * factor) && lasted < Ns::ms(300 * factor);
     if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
@@ -214,7 +216,7 @@ pub fn a_stop_ends_a_run_with_what_it_has() {
     in_time(stopped_run);
 }
 
-fn stopped_run() -> Result<(), String> {
+fn stopped_run(factor: u64) -> Result<(), String> {
     let mut b = builder(Ns::secs(60));
     let series = b.series("ticks", "ns", "neither");
     let program = steps(move |env| {
@@ -227,14 +229,14 @@ fn stopped_run() -> Result<(), String> {
     let begun = Instant::now();
     // Before its tasks begin the controller comes to rest, for a quarter of a second.
     let stopper = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(500 * factor));
         drop(writer);
     });
     let m = run_built(b.finish().unwrap(), Some(reader.as_fd())).unwrap();
     stopper.join().unwrap();
     let (took, ticks) = (begun.elapsed(), m.own.series["ticks"].count());
     assert!(m.stopped);
-    let soon = took.as_millis() < 1200 && (10..=250).contains(&ticks);
+    let soon = took < Duration::from_millis(1200 * factor) && (10..=250 * factor).contains(&ticks);
     if soon { Ok(()) } else { Err(format!("{took:?}, {ticks} ticks")) }
 }
 
@@ -242,9 +244,10 @@ pub fn nothing_of_the_warm_up_is_measured() {
     in_time(warmed_up);
 }
 
-fn warmed_up() -> Result<(), String> {
+fn warmed_up(factor: u64) -> Result<(), String> {
     let mut b = builder(Ns::ZERO);
-    b.lasts(Ns::ms(150), Ns::ms(150));
+    let length = Ns::ms(150 * factor);
+    b.lasts(length, length);
     let series = b.series("at", "ns", "neither");
     let program = steps(move |env| {
         let now = env.now();
@@ -254,12 +257,15 @@ fn warmed_up() -> Result<(), String> {
     b.task("spinner", program).unwrap();
     let m = run(b).unwrap();
     let at = &m.own.series["at"];
-    assert!(at.min().unwrap() >= Ns::ms(150).0, "{:?}", at.min());
-    // CPU time of the warm-up would be 150 ms more than the measured time.
+    assert!(at.min().is_none_or(|first| first >= length.0), "{:?}", at.min());
+    // CPU time of the warm-up would be as much again as the measured time.
     let (lasted, cpu_time) = (m.own.duration, m.own.counters["cpu_time"]);
-    assert!(lasted >= Ns::ms(140) && cpu_time < lasted.0 + Ns::ms(50).0, "{lasted} {cpu_time}");
-    let soon = lasted <= Ns::ms(400) && at.count() > 20;
-    if soon { Ok(()) } else { Err(format!("{lasted}, {} rounds", at.count())) }
+    assert!(lasted.plus(Ns::ms(10)) >= length && cpu_time < lasted.0 + Ns::ms(50).0, "{lasted} {cpu_time}");
+    // A round takes a millisecond of CPU time, or less where something else runs meanwhile.
+    let rounds = at.count();
+    let enough = rounds > 20 || factor > 1 && rounds > 0 && (rounds + 1) * Ns::ms(2).0 > cpu_time;
+    let soon = lasted <= Ns::ms(400 * factor);
+    if soon && enough { Ok(()) } else { Err(format!("{lasted}, {rounds} rounds in {cpu_time} ns")) }
 }
 
 pub fn a_workload_that_is_cut_off_before_its_end_says_so() {
@@ -355,7 +361,11 @@ pub fn the_controller_rests_before_tasks_whose_beginning_is_measured() {
     };
     assert!(took(Ns::ZERO) >= Ns::ms(16 * 16));
     // At least one of five is not held up by other tests.
-    assert!((0..5).map(|_| took(Ns::ms(1))).min() < Some(Ns::ms(16 * 16)));
+    let soonest = (0..5).map(|_| took(Ns::ms(1))).min();
+    if soonest >= Some(Ns::ms(16 * 16)) && stretch() > 1 {
+        return skipped("a quarter of a CPU");
+    }
+    assert!(soonest < Some(Ns::ms(16 * 16)), "{soonest:?}");
 }
 
 pub fn a_panicking_program_is_told_by_its_name() {

@@ -23,12 +23,6 @@ pub fn run_all(checks: &[Check], args: &[String]) -> ExitCode {
     ExitCode::from(failed)
 }
 
-/// Whether one of five tries is in time: anything else that runs on this machine may hold up a try.
-pub fn in_time(mut is_in_time: impl FnMut() -> Result<(), String>) {
-    let late: Vec<String> = (0..5).map_while(|_| is_in_time().err()).collect();
-    assert!(late.len() < 5, "{late:?}");
-}
-
 /// A program made of a closure.
 struct Steps<F>(F);
 
