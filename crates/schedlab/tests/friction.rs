@@ -48,7 +48,7 @@ fn an_unknown_machine_is_an_error_alone() {
         let (_, err) = lab.run(&[command, "pipe", "--machine", "zz"], 2);
         assert!(err.starts_with("schedlab: error: ") && !err.contains("simulated, since"), "{err}");
     }
-    let (_, err) = lab.run(&["bench", "pipe", "--machine", "smp-2", "--seed", "1"], 0);
+    let (_, err) = lab.run(&["bench", "pipe", "--loops", "500", "--machine", "smp-2", "--seed", "1"], 0);
     assert!(err.contains("simulated, since this host is not smp-2"), "{err}");
 }
 

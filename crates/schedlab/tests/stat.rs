@@ -1,7 +1,7 @@
 //! `schedlab stat` through the binary: output that passes through, exit codes, figures, and agreement with perf.
 
 use crate::common::{Lab, texts, unwrapped};
-use schedlab_base::testing::skipped;
+use schedlab_base::testing::{skipped, stretch};
 use std::process::Command;
 
 #[test]
@@ -77,8 +77,10 @@ fn a_cpu_without_counters_is_told_and_caches_are_counted_on_request() {
 fn two_commands_are_compared_run_about() {
     let lab = Lab::new();
     // Both take longer than a busy machine holds up a start.
-    let words = ["stat", "--runs", "6", "--vs", "sh -c 'echo B >> log; sleep 0.9'", "--json", "--"];
-    let words = [&words[..], &["sh", "-c", "echo A >> log; sleep 0.3"]].concat();
+    let factor = stretch().min(4) as f64;
+    let [a, b] = [0.3, 0.9].map(|length| length * factor);
+    let (a, b) = (format!("echo A >> log; sleep {a}"), format!("sh -c 'echo B >> log; sleep {b}'"));
+    let words = ["stat", "--runs", "6", "--vs", &b, "--json", "--", "sh", "-c", &a];
     let json = lab.json(&words);
     assert_eq!(std::fs::read_to_string(lab.path().join("log")).unwrap(), "A\nB\nB\nA\n".repeat(3));
     assert_eq!(json["schema"], "schedlab/comparison/1");
