@@ -199,8 +199,9 @@ pub fn events_tell_what_schbench_waited_for() {
     let cpu_time = n("cpu_time");
     assert!(
         enough(delays.count(), cpu_time) && wakeups + tasks >= delays.count(),
-        "{} of {wakeups} in {cpu_time} ns",
-        delays.count()
+        "{} of {wakeups} in {cpu_time} ns: {:?}",
+        delays.count(),
+        outcome.found.warnings
     );
     let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
     assert_eq!(places.iter().sum::<u64>(), n("woken"));
