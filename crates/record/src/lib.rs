@@ -86,7 +86,7 @@ use serde::{Deserialize, Serialize};
 /// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
-pub const MODEL: u32 = 20;
+pub const MODEL: u32 = 21;
 /// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised
 /// whenever a change can alter the record of the same run on the same kernel. Runs of real kernels stay valid
 /// when the model changes.
@@ -94,7 +94,7 @@ pub const WATCHING: u32 = 10;
 
 /// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. What the
 /// code itself does is its image's.
-pub const ENGINE: u32 = 8;
+pub const ENGINE: u32 = 9;
 
 /// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
 /// its code.

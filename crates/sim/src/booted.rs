@@ -12,7 +12,7 @@
 //!   [`crate::wakeup::llc::LlcShared::new`].
 //! - Load averages and `cpu_load[]`: nothing. Capacity for fair tasks: all.
 //! - Success of newidle passes (`sd->newidle_ratio`, NI_RANDOM): as when the domain was built; nothing is known of it.
-//! - History of the idle governor: none; it forgets within eight idle periods.
+//! - History of the idle governor: none; it forgets within eight idle periods. CPUs are in their deepest idle state.
 //!
 //! Before 2.6.23 intervals are counted from an offset of each CPU, and a domain is as it was built.
 //!
@@ -22,10 +22,12 @@ use crate::balance::interval::IntervalFacts;
 use crate::balance::newidle_gate::{DomainCost, longest_pass};
 use crate::balance::state::LevelState;
 use crate::cpu::Cpu;
+use crate::frame::{Frame, Step};
 use crate::o1::cpu_offset;
 use schedlab_base::{CpuId, Ns, Stream};
 use schedlab_kernel::{Feature, History, Kernel, effect};
 use schedlab_machine::{Domain, Domains, Machine};
+use schedlab_world::engine::NEVER;
 
 /// CPU `cpu` with its domains.
 pub(crate) fn cpu(
@@ -51,6 +53,8 @@ pub(crate) fn cpu(
     }
     let known_ns = levels.iter().map(|l| l.cost.max_ns).sum();
     let mut cpu = Cpu::new(levels, longest_pass(kernel.tunables.migration_cost_ns, known_ns));
+    let deepest = machine.idle_states.len().saturating_sub(1) as u8;
+    cpu.task = Frame::until(Step::Halted { state: deepest }, NEVER);
     if history.periodic_tick {
         cpu.tick_at = 1_000_000_000 / kernel.tunables.hz;
     }

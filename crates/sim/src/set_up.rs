@@ -133,7 +133,8 @@ impl System<'_> {
         self.changed(cpu, task, |sys| sys.change_group(cpu, task, group));
     }
 
-    /// A task that is on no queue of `cpu` at the moment belongs to `group` from now on (`task_change_group_fair`).
+    /// A task that is on no queue of `cpu` at the moment belongs to `group` from now on, and its load with it
+    /// (`task_change_group_fair`).
     pub(crate) fn change_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
         debug_assert!(!self.entity(task).on_rq, "{task:?} is on a queue of its old group");
         if self.class(task) != Class::Rt {
@@ -141,6 +142,9 @@ impl System<'_> {
         }
         self.tasks[task].group = group;
         self.set_task_rq(task, cpu);
+        if self.class(task) != Class::Rt {
+            self.attach_at_once(task);
+        }
     }
 }
 

@@ -170,6 +170,9 @@ impl System<'_> {
     }
 
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
+        if self.fixed.history.exit_moves_task {
+            self.join_group(cpu, curr, self.tasks[curr].group);
+        }
         self.tasks[curr].state = TaskState::Dead;
         self.tasks[curr].ended = self.now;
         self.run.alive -= usize::from(self.tasks[curr].counts);

@@ -285,6 +285,12 @@ impl<'s> System<'s> {
         base.min(c.irq_due().max(self.now))
     }
 
+    /// Whether `cpu` is amid a softirq.
+    #[inline]
+    pub fn is_in_softirq(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu].soft.active()
+    }
+
     /// Lets `cpu` handle the events that are due at `now`.
     pub fn step(&mut self, cpu: CpuId, now: u64) {
         debug_assert!(now >= self.now, "{cpu} steps at {now}, and it is {} already", self.now);

@@ -72,6 +72,9 @@ mechanisms! {
             without "A fair class orders tasks by virtual time."
     }
     Fair {
+        fork_charges_parent: [between("2.6.23", "6.12")], "task_fork_fair()", Source("6.1.192 has it, 6.12.117 and 7.3.4 have it not; the release is from memory"),
+            with "A fork charges the parent, which may then notice that its slice is over."
+            without "A fork does not charge the parent."
         task_groups: [since("2.6.24")], "sched_create_group(), CONFIG_FAIR_GROUP_SCHED", Memory("2.6.26 has it"),
             with "Tasks of a group share the weight of the group."
             without "There are no groups of tasks."
@@ -269,6 +272,9 @@ mechanisms! {
         attached_load_unlisted in "per-entity-load": [between("4.8", "5.13")], "propagate_entity_cfs_rq(), update_blocked_averages()", Memory("6.1.192 has it not; the releases are the mending commit's (0258bdfaff5b)"),
             with "A sleeping task that joins a group adds its load to a cfs_rq that may be on no list of those to be aged; if the task then wakes up elsewhere, the group counts that load for ever, and its entities get too small a part of its shares."
             without "A cfs_rq that a load is attached to is on the list, and loads that leave it are forgotten."
+        exit_moves_task in "per-entity-load": [between("4.9", "6.4"), since("6.12")], "sched_autogroup_exit_task()", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4; 4.9 and 6.4 are from memory, and so is that 6.12 to 6.14 have it by an update only"),
+            with "A task that ends joins its own group once more: it is taken off and put back, and the sums of its load follow from the averages."
+            without "A task that ends keeps the sums of its load."
         group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("4.4 to 4.15; 4.10 is from memory"),
             with "A group's entity follows at once when a task's load comes to the group or leaves it."
             without "A group's entity follows only as its own average does."
@@ -537,6 +543,9 @@ mechanisms! {
         newidle_gives_up in "spare-capacity": [since("6.0")], "should_we_balance()", Source("5.10.262 has it not, 6.1.192 has it; 6.0 is from memory"),
             with "A newidle pass gives up, and those above it, once work has come or is on its way."
             without "A newidle pass is made whatever has come."
+        hands_to_balancers: [between("6.1", "6.2"), since("6.5")], "sched_balance_rq(), dst_grpmask", Source("6.1.192, 6.12.117 and 7.3.4 have it; 6.1 as released and 6.5 are from memory"),
+            with "A pass gives a task that may not run on its CPU to those CPUs of its overlapping group only that balance for the group."
+            without "A pass gives a task that may not run on its CPU to any other CPU of its group."
         capacity_before_types in "misfit-by-target": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest()", Source("6.1.192 has it by backport, and 6.12.110 by its log; 7.2 is taken from the same months' commits"),
             with "A group whose tasks have each a faster CPU than the balancing one is left alone, whatever was found before."
             without "Such a group is left alone only if one of its type or a higher one was found before, or if it has room."

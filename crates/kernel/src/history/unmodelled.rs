@@ -50,8 +50,6 @@ pub const UNMODELLED: &[Unmodelled] = &[
         text: "A new task stays on its node while others are no clear gain." },
     Unmodelled { subject: Subject::Balance, span: since("4.10"), function: "sched_asym_prefer(), SD_ASYM_PACKING", read: "6.1.192 has it; 4.10 is from memory",
         text: "Tasks are packed on the CPUs that the processor prefers (ITMT on x86, also of hybrid processors)." },
-    Unmodelled { subject: Subject::Balance, span: since("4.13"), function: "build_balance_mask(), group_balance_cpu()", read: "4.4 has it not, 4.15 has it; 4.13 is from memory",
-        text: "Of overlapping groups of nodes only CPUs whose own view is the group balance for it." },
     Unmodelled { subject: Subject::Balance, span: since("7.1"), function: "can_migrate_llc_task(), group_llc_balance, SCHED_CACHE", read: "7.0 has it not, 7.2.12 and 7.3.4 have it",
         text: "Threads of a process are gathered in the cache in which the process runs most, by balancing." },
     Unmodelled { subject: Subject::Balance, span: since("7.3"), function: "sched_balance_rq()", read: "7.2.12 has it not, 7.3.4 has it",

@@ -5,6 +5,7 @@
 //! NUMA spans overlap, groups do too, and a ring is the CPU's own: it takes the child span of the next CPU that no
 //! group covers yet. Before 4.13 the first such CPU is the domain's lowest, not the ring's own: the group that the ring
 //! starts at may then be another node's, and two nodes far apart may be in one group (3.0 to 4.12; read in 4.4, 4.15).
+//! Since 4.13 only those CPUs of a group balance for it that bring it along themselves (`build_balance_mask`).
 
 use super::levels::Spans;
 use super::parts::{Group, GroupFlags, Level};
@@ -96,7 +97,12 @@ impl Groups {
         }
         let cpus = child.map_or_else(|| vec![next], |l| levels[l].cpus_of(next).to_vec());
         let flags = child.map(|child| flags(child, next)).unwrap_or_default();
-        let index = self.insert(key, numa, Group { span: cpus.iter().copied().collect(), cpus, flags });
+        let views = child.filter(|_| numa && !self.from_lowest).map(|l| &levels[l]);
+        let balances =
+            |view: &Spans| cpus.iter().copied().filter(|c| view.cpus_of(*c) == cpus).collect::<Vec<_>>();
+        let some_balance = views.map(balances).filter(|some| some.len() < cpus.len());
+        let group = Group { span: cpus.iter().copied().collect(), cpus, some_balance, flags };
+        let index = self.insert(key, numa, group);
         self.known.insert(key, index);
         if !numa {
             for member in &self.all[index as usize].cpus {

@@ -79,8 +79,19 @@ pub struct Group {
     /// The same CPUs as a list, ascending.
     #[serde(skip)]
     pub cpus: Vec<CpuId>,
+    /// Those that balance for it, where that is not all of them.
+    #[serde(skip)]
+    pub(super) some_balance: Option<Vec<CpuId>>,
     #[serde(skip)]
     pub flags: GroupFlags,
+}
+
+impl Group {
+    /// The CPUs that balance for the group, ascending (`group_balance_mask`). Of overlapping groups these are the CPUs
+    /// whose own view is the group (4.13).
+    pub fn balancers(&self) -> &[CpuId] {
+        self.some_balance.as_ref().unwrap_or(&self.cpus)
+    }
 }
 
 /// The flags that a group has of the domain whose span it is (`sched_group.flags`). Those of the group that holds the

@@ -119,6 +119,12 @@ fn a_mesh_has_a_level_per_distance_and_overlapping_groups() {
     assert_eq!(ring(&domains, 2, 1), ["2-3", "4-5", "0-1"]);
     // cpu2's child spans 0-5. CPUs 6-7 are still uncovered; they come with the span of their own node, 4-7.
     assert_eq!(ring(&domains, 2, 2), ["0-5", "4-7"]);
+    // CPUs 0 and 1 see 0-3 at that distance, CPUs 4 and 5 see 2-7.
+    let led = |cpu: u32, at: usize| {
+        let first = domains.of_cpu[CpuId(cpu)][at].groups[0];
+        domains.groups[first as usize].balancers().iter().map(|c| c.0).collect::<Vec<_>>()
+    };
+    assert_eq!((led(2, 2), led(0, 1)), (vec![2, 3], vec![0, 1]));
     let params = |cpu: usize, at: usize| domains.of_cpu[CpuId::from(cpu)][at].params;
     assert!(params(0, 2).wake_affine && !params(0, 3).wake_affine && !params(0, 3).balance_fork);
     let old = Domains::build(&line(), Version::new(3, 4));

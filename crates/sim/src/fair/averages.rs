@@ -146,9 +146,9 @@ impl System<'_> {
         false
     }
 
-    /// A sleeping task has joined a group: its load joins the queue where the task last ran, and goes up from there
+    /// A task has joined a group: its load joins the queue where the task last ran, and goes up from there
     /// (`attach_entity_cfs_rq`).
-    pub(super) fn attach_at_once(&mut self, task: TaskId) {
+    pub(crate) fn attach_at_once(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
         if !self.tracks_load() {
             return;

@@ -191,8 +191,9 @@ impl<R: FairRules> SchedClass for Fair<R> {
     fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId) {
         let (entity, by) = (sys.tasks[task].entity, sys.tasks[task].cpu);
         sys.set_task_rq(task, by);
-        let queue = sys.fair.entities[entity].cfs_rq;
-        R::update_curr(sys, queue);
+        if sys.fixed.history.fork_charges_parent {
+            R::update_curr(sys, sys.fair.entities[entity].cfs_rq);
+        }
         R::place_new(sys, entity);
         sys.settle_load(task, to);
     }

@@ -121,6 +121,25 @@ long __wrap_schedule_timeout(long timeout)
 	return timeout;
 }
 
+#ifdef CONFIG_PREEMPTION
+/* The kernel's models are numbered from none, voluntary and full on. */
+static bool preempts_kernel_code(void)
+{
+#ifdef CONFIG_PREEMPT_DYNAMIC
+	return preempt_dynamic_mode >= 2;
+#else
+	return true;
+#endif
+}
+
+/* preempt_enable() of a call that has its stack: woken by it, the stopper runs before the call waits for it. */
+void img_preempt(void)
+{
+	if (img_context.running && current != outsider && preempts_kernel_code() && need_resched())
+		preempt_schedule();
+}
+#endif
+
 void img_outside(void (*call)(void *argument), void *argument)
 {
 	struct task_struct *caller = img_current;

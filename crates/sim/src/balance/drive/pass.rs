@@ -102,11 +102,11 @@ impl System<'_> {
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         let costs = &self.fixed.machine.costs;
         let cores_first = self.fixed.history.prefers_idle_core && !domain.params.share_capacity;
-        while let Some(cpu) = local.cpus.get(i).copied() {
+        while let Some(cpu) = local.balancers().get(i).copied() {
             i += 1;
             let siblings = &self.fixed.siblings[cpu];
             // A core with an idle thread counts once: its other threads are passed over.
-            let passed = |s: &CpuId| *s < cpu && self.rqs.is_idle(*s) && local.cpus.contains(s);
+            let passed = |s: &CpuId| *s < cpu && self.rqs.is_idle(*s) && local.balancers().contains(s);
             if cores_first && siblings.iter().any(passed) {
                 continue;
             }

@@ -13,6 +13,7 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Feature, Policy};
+use schedlab_machine::Group;
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason};
 
 impl System<'_> {
@@ -35,6 +36,11 @@ impl System<'_> {
         }
     }
 
+    /// The CPUs of the destination's group to which a pass may give a task instead (`dst_grpmask`).
+    pub(super) fn reached<'g>(&self, local: &'g Group) -> &'g [CpuId] {
+        if self.fixed.history.hands_to_balancers { local.balancers() } else { &local.cpus }
+    }
+
     /// The facts about a task for the detaching rules. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
     pub(super) fn task_facts(&mut self, by: CpuId, task: TaskId, p: &Pass) -> TaskFacts {
         let dst = p.gainer;
@@ -43,10 +49,10 @@ impl System<'_> {
         let e = &self.fair.entities[t.entity];
         let q = &self.fair.queues[e.cfs_rq];
         let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
-        let local = &self.fixed.domains.groups[domain.groups[0] as usize];
+        let local = self.reached(&self.fixed.domains.groups[domain.groups[0] as usize]);
         let allowed = t.may_run_on(dst);
         let searched = |cpu: CpuId| !p.again || !self.balance.left_out[by].contains(cpu);
-        let nearby = || local.cpus.iter().copied().filter(|c| t.may_run_on(*c) && searched(*c)).min();
+        let nearby = || local.iter().copied().filter(|c| t.may_run_on(*c) && searched(*c)).min();
         TaskFacts {
             allowed,
             throttled: self.fair.any_quota && self.stays_for_quota(t.group, t.cpu, dst),

@@ -73,7 +73,7 @@ impl System<'_> {
     fn search_again(&mut self, by: CpuId, p: &mut Pass, src: CpuId, pinned: Option<Pinned>) -> bool {
         self.leave_out(by, p, src);
         let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
-        let local = &self.fixed.domains.groups[domain.groups[0] as usize].cpus;
+        let local = self.reached(&self.fixed.domains.groups[domain.groups[0] as usize]);
         let left_out = &self.balance.left_out[by];
         if !domain.cpus.iter().any(|cpu| !left_out.contains(*cpu) && !local.contains(cpu)) {
             return false;

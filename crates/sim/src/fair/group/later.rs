@@ -8,7 +8,7 @@
 use super::bandwidth::Bandwidth;
 use crate::class::{Arrival, Enqueue};
 use crate::system::System;
-use crate::task::{Class, QueueState, TaskState};
+use crate::task::{QueueState, TaskState};
 use schedlab_base::{GroupId, TaskId};
 use schedlab_kernel::Limit;
 use schedlab_trace::SwitchReason;
@@ -110,8 +110,7 @@ impl System<'_> {
         if self.tasks[task].group == group {
             return;
         }
-        let (cpu, class) = (self.tasks[task].cpu, self.class(task));
-        let fair = class != Class::Rt;
+        let cpu = self.tasks[task].cpu;
         let begun = self.begin_enqueue(cpu, self.now);
         let queued = self.take_off(task);
         if queued == QueueState::Runs {
@@ -119,7 +118,6 @@ impl System<'_> {
         }
         self.change_group(cpu, task, group);
         match queued {
-            QueueState::No if fair => self.attach_at_once(task),
             QueueState::No => {}
             QueueState::Delayed => self.put_on_delayed(cpu, task),
             QueueState::Waits | QueueState::Runs => self.activate_task(cpu, task, Enqueue::Moved),

@@ -3,11 +3,16 @@
 #define _SIM_PREEMPT_H
 /*
  * A task does not give way within a verb: the engine looks at the flag after each of them. Where CPUs are woven a verb
- * is left for other CPUs, never for another task of its own.
+ * is left for other CPUs, never for another task of its own. The exception is a call that may sleep in the middle.
  */
 #include <asm-generic/preempt.h>
+#ifdef CONFIG_PREEMPTION
+extern void img_preempt(void);
+#else
+#define img_preempt() do { } while (0)
+#endif
 #undef __preempt_schedule
 #undef __preempt_schedule_notrace
-#define __preempt_schedule() do { } while (0)
+#define __preempt_schedule() img_preempt()
 #define __preempt_schedule_notrace() do { } while (0)
 #endif
