@@ -188,8 +188,8 @@ fn judge(args: &HuntArgs) -> Result<Judge> {
     match args.backend()? {
         Backend::Code => {
             let shown = Shown::new(args.quiet);
-            let image = |variant: &Variant| code::image_of(variant, Path::new(""), &shown);
-            Judge::by_code([baseline, variant], &image, fault, &machines, RUNTIME)
+            let images = |variants: &[&Variant]| code::images_of(variants, Path::new(""), &shown);
+            Judge::by_code([baseline, variant], &images, fault, &machines, RUNTIME)
         }
         _ => Judge::new(baseline, variant, fault, &machines, RUNTIME),
     }

@@ -132,9 +132,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let level = args.code.level()?.unwrap_or_else(|| level_on("try", &on));
     args.keep.guest.check(backend)?;
     args.code.check(backend)?;
-    match backend {
-        Backend::Code => schedlab_kernels::check_tools()?,
-        _ => builds::ready(true)?,
+    // An image that is in the cache needs no tools; one that is to be built says what it lacks before any work.
+    if backend != Backend::Code {
+        builds::ready(true)?;
     }
     let request = RunRequest {
         part: Part {
