@@ -67,6 +67,20 @@ pub struct CodeSetup {
     pub plain: Option<String>,
 }
 
+impl CodeSetup {
+    /// The first digits of its image's key, as lists of images have them.
+    pub fn image_in_short(&self) -> &str {
+        self.image.get(..8).unwrap_or(&self.image)
+    }
+}
+
+/// A compiler's name without its distribution's: "gcc 12.2.0" for "gcc (Debian 12.2.0-14) 12.2.0".
+pub fn compiler_in_short(name: &str) -> String {
+    let mut words = name.split_whitespace();
+    let (first, last) = (words.next().unwrap_or_default(), words.next_back());
+    last.map_or_else(|| first.to_owned(), |version| format!("{first} {version}"))
+}
+
 /// What determines a cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellKey<'a> {

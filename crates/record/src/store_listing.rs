@@ -153,6 +153,9 @@ pub struct Identity {
     /// The set-up of the guest.
     #[serde(default)]
     pub guest: Value,
+    /// The image of the kernel's own code.
+    #[serde(default)]
+    pub code: Value,
     /// The machine with all its figures.
     #[serde(default)]
     pub machine: Value,

@@ -160,7 +160,7 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     }
     let heading = format!("Cannot tell: {} of {}", rows.len(), counted(c.comparisons.len(), "row"));
     writeln!(out, "\n{heading:<52}{:>17} {:>8}\n", "95% interval", "shown at")?;
-    for r in rows {
+    for r in &rows {
         let interval = interval(r);
         let shown = match r.detectable_pct {
             Some(pct) if pct < 1_000.0 => format!("{}%", three(pct)),
@@ -172,7 +172,13 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     }
     let words =
         "Shown at: the change that these runs would have shown in four of five repeats, among so many rows.";
-    write!(out, "\n{}", wrap("", words))
+    let is_flat = |r: &&ComparisonRow| r.ci95_pct.is_some_and(|[low, high]| low >= high);
+    let flat = if rows.iter().any(is_flat) {
+        " Where the interval has no width, most runs are equal and a few are not."
+    } else {
+        ""
+    };
+    write!(out, "\n{}", wrap("", &format!("{words}{flat}")))
 }
 
 /// Writes every unchanged row.
@@ -216,6 +222,8 @@ fn columns(load: &str, r: &ComparisonRow, figures: &str, out: &mut dyn Write) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_compare::testing::record;
+    use schedlab_compare::{Question, compare};
 
     fn row(change_pct: Option<f64>) -> ComparisonRow {
         let text = serde_json::json!({
@@ -224,6 +232,27 @@ mod tests {
             "mean_change_pct": null, "rank_pct": null, "pairs": 0, "correlation": null, "detectable_pct": null,
         });
         serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_row_without_width_that_is_undecided_says_why() {
+        let undecided = |values: [u64; 6]| {
+            let run = |variant: &str, seed: usize, value: u64| {
+                let mut r = record(&[("migrations", value)]);
+                (r.variant.name, r.seed) = (variant.to_owned(), seed as u64);
+                r
+            };
+            let both = |(seed, value): (usize, u64)| [run("a", seed, 100), run("b", seed, value)];
+            let records: Vec<_> = values.into_iter().enumerate().flat_map(both).collect();
+            let question = Question { metrics: vec!["migrations".to_owned()], ..Question::default() };
+            let c = compare(&records, &question, &[]).unwrap();
+            let said = crate::testing::text(|out| super::undecided(&c, out));
+            said.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let flat = undecided([100, 100, 100, 100, 80, 120]);
+        assert!(flat.contains("+0.0 to +0.0%") && flat.contains("most runs are equal and a few"), "{flat}");
+        let wide = undecided([100, 110, 90, 95, 80, 120]);
+        assert!(wide.contains("migrations") && !wide.contains("most runs are equal"), "{wide}");
     }
 
     #[test]

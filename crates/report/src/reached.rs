@@ -11,8 +11,16 @@ const PLACES: usize = 12;
 /// Loads that are named of a place.
 const LOADS: usize = 3;
 
-/// Writes the section; nothing where it is not known. `level` is that of the runs.
-pub fn text(all: &[Reached], level: Option<Level>, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the section; nothing where no backend can tell, and why where visits were not counted. `level` is that of the
+/// runs.
+pub fn text(found: Result<&[Reached], &str>, level: Option<Level>, out: &mut dyn Write) -> io::Result<()> {
+    let all = match found {
+        Ok(all) => all,
+        Err(why) => {
+            let text = format!("Visits of the lines that the patch changes were not counted: {why}.");
+            return write!(out, "\n{}", wrap("", &text));
+        }
+    };
     if all.is_empty() {
         return Ok(());
     }
@@ -115,6 +123,15 @@ mod tests {
         );
         assert!(words(&reached(&["f"], &[0, 0])).ends_with("(f): never reached"));
         assert!(words(&reached(&[], &[0])).ends_with(":12918: no code of its own"));
+    }
+
+    #[test]
+    fn visits_that_were_not_counted_are_a_sentence() {
+        let mut out = Vec::new();
+        text(Err("there was no time"), None, &mut out).unwrap();
+        text(Ok(&[]), None, &mut out).unwrap();
+        let said = String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(said, "Visits of the lines that the patch changes were not counted: there was no time.");
     }
 
     #[test]

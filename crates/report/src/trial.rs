@@ -35,8 +35,8 @@ pub struct Page<'a> {
     pub moved: &'a [Moved],
     /// Changes that the simulator predicted; empty if the simulator does not know the patch.
     pub predicted: &'a Predictions,
-    /// How often the patch's lines were reached; empty where that is not known.
-    pub reached: &'a [Reached],
+    /// How often the patch's lines were reached (empty where no backend can tell), or why that was not counted.
+    pub reached: Result<&'a [Reached], &'a str>,
     /// Whether unchanged rows are listed, too.
     pub all: bool,
 }

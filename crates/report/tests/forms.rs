@@ -408,7 +408,7 @@ fn the_page_of_a_trial_hides_nothing_of_what_it_could_not_tell() {
             costs: &[],
             moved: &[],
             predicted: &predicted,
-            reached: &[],
+            reached: Ok(&[]),
             all,
         };
         let mut out = Vec::new();

@@ -70,6 +70,8 @@ fn a_patch_is_hunted_swept_and_put_to_the_suite_without_a_guest() {
     let lab = Lab::new();
     lab.write("slow.patch", PATCH);
     let of_file = hunted(&lab, &["slow.patch"]);
+    let (_, said) = lab.run(&["hunt", "slow.patch", "--evals", "1", "--machine", "smp-none"], 2);
+    assert!(said.contains("the patch fits linux-source-6.1 "), "its series is found, and said: {said}");
     std::fs::create_dir(lab.path().join("series")).unwrap();
     lab.write("series/1.patch", PATCH);
     let of_folder = hunted(&lab, &["series"]);

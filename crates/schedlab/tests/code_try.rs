@@ -57,6 +57,12 @@ fn the_page_says_whether_the_patchs_lines_ran_and_what_the_level_can_see() {
     assert!(text.contains("kernel/sched/fair.c:12918 (sched_balance_newidle):"), "{out}");
     assert!(text.contains("in hackbench ") && text.contains("--level woven charges it"), "{out}");
     assert!(!text.contains("the switch did nothing"), "a patch has no switch: {out}");
+    // Images that are there need no compiler.
+    let mut again = lab.command(&[&words[..], &["--level", "free", "--runs", "2"]].concat());
+    let output = again.env("PATH", lab.path()).output().unwrap();
+    let (page, said) = texts(&output);
+    assert!(output.status.success() && said.contains("gcc is not here: taking what gcc"), "{said}");
+    assert!(page.contains("Nothing moved") || page.contains("For a mail:"), "{page}");
     // Two runs can show nothing, which page and mail say first.
     let mail = text.split_once("For a mail:").unwrap().1;
     assert!(mail.trim_start().starts_with("These runs can show no change"), "{mail}");

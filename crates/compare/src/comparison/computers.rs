@@ -77,7 +77,10 @@ pub(super) fn short_names(cells: &[&CellRuns<'_>]) -> Option<Vec<String>> {
         .iter()
         .map(|c| Some(CellComputer::of(c.runs[0])?.known.cpu_in_short()).filter(|name| !name.is_empty()))
         .collect();
-    let names = names?;
-    let once = |name: &String| names.iter().filter(|o| *o == name).count() == 1;
-    names.iter().all(once).then_some(names)
+    names.filter(|names| all_differ(names))
+}
+
+/// Whether each name comes once.
+pub(super) fn all_differ(names: &[String]) -> bool {
+    names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1)
 }

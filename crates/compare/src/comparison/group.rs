@@ -1,6 +1,6 @@
 //! Groups of cells: which runs belong together, and how variants are named beside others.
 
-use super::computers;
+use super::{compilers, computers};
 use schedlab_base::{GuestMode, Origin, Warning};
 use schedlab_machine::Span;
 use schedlab_record::{Computer, Observe, Record};
@@ -47,6 +47,7 @@ fn same_cell(a: &Record, b: &Record) -> bool {
         && same_machine(a, b)
         && a.resolved == b.resolved
         && a.guest == b.guest
+        && a.code == b.code
         && a.watched() == b.watched()
         && Computer::is_same(a, b)
 }
@@ -141,8 +142,8 @@ fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     }
 }
 
-/// Makes the labels of cells unique: by how they were watched, if that differs, then by kernel, then by their
-/// computers' CPUs, then by number.
+/// Makes the labels of cells unique: by how they were watched, if that differs, then by kernel, by the
+/// compilers of their images, by their computers' CPUs, and by number.
 fn tell_apart(cells: &mut [CellRuns<'_>]) {
     for (i, watched) in closer(cells) {
         cells[i].label = format!("{} ({watched})", cells[i].label);
@@ -154,10 +155,14 @@ fn tell_apart(cells: &mut [CellRuns<'_>]) {
             clash.iter().zip(kernels).for_each(|(i, kernel)| cells[*i].label += &format!(" {kernel}"));
         }
     }
-    for clash in clashes(cells) {
-        let alike: Vec<&CellRuns<'_>> = clash.iter().map(|i| &cells[*i]).collect();
-        if let Some(names) = computers::short_names(&alike) {
-            clash.iter().zip(names).for_each(|(i, name)| cells[*i].label += &format!(" on {name}"));
+    let by_others: [(fn(&[&CellRuns<'_>]) -> Option<Vec<String>>, &str); 2] =
+        [(compilers::short_names, "by"), (computers::short_names, "on")];
+    for (short_names, word) in by_others {
+        for clash in clashes(cells) {
+            let alike: Vec<&CellRuns<'_>> = clash.iter().map(|i| &cells[*i]).collect();
+            if let Some(names) = short_names(&alike) {
+                clash.iter().zip(names).for_each(|(i, name)| cells[*i].label += &format!(" {word} {name}"));
+            }
         }
     }
     for clash in clashes(cells) {

@@ -3,6 +3,7 @@
 //! Runs form cells by backend, machine, workload, load, variant and kernel. Within a group, where only the last two
 //! differ, each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
 
+mod compilers;
 mod computers;
 mod cost_effects;
 mod disagreement;
@@ -138,7 +139,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut wild = wild::Wild::default();
     for runs in &groups {
         let first = cells.len();
-        let different = [group::watched_differently(runs), computers::warning(runs)];
+        let different =
+            [group::watched_differently(runs), computers::warning(runs), compilers::warning(runs)];
         warnings.extend(different.into_iter().flatten().map(CountedWarning::of_all));
         let shown = &metrics_of_group(runs, &groups, question);
         cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));

@@ -2,6 +2,7 @@
 //! watched, and so on. An experiment that was edited between its runs leaves such cells.
 
 use super::ListedCell;
+use schedlab_record::cell::{CodeSetup, compiler_in_short};
 use schedlab_record::store_listing::Identity;
 use schedlab_workload::spec;
 use serde_json::Value;
@@ -45,6 +46,10 @@ fn figures(cell: &ListedCell) -> BTreeMap<String, String> {
     leaves("variant", &id.variant, &mut all);
     leaves("watched", &id.observe, &mut all);
     leaves("guest", &id.guest, &mut all);
+    if let Ok(code) = serde_json::from_value::<CodeSetup>(id.code.clone()) {
+        all.insert("compiler".to_owned(), compiler_in_short(&code.compiler));
+        all.insert("image".to_owned(), code.image_in_short().to_owned());
+    }
     leaves("machine", &id.machine, &mut all);
     leaves("version", &id.model, &mut all);
     leaves("kernel", &id.resolved, &mut all);

@@ -10,6 +10,7 @@
 //! CACHE/sources/SOURCE/obj-code-CONFIG/      objects, which the next image of this source takes
 //! ```
 
+mod compilers;
 mod kept;
 mod lacks;
 mod link;
@@ -20,6 +21,7 @@ mod places;
 mod probes;
 mod wanted;
 
+pub use compilers::compiler_of;
 pub use kept::{Image, Note, all, find, open};
 pub use outside::Outside;
 pub use overlay::Overlay;
@@ -34,7 +36,7 @@ use crate::site::Site;
 use crate::{Listener, Source, source, tools};
 use link::Linked;
 use schedlab_base::{Error, Result, content_hash, temp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,12 +75,13 @@ impl MadeImage {
     }
 }
 
-/// Builds an image, or finds it in the cache.
+/// Builds an image, or finds it in the cache. `compiler` is that of all images with which it is compared
+/// ([`compiler_of`]).
 ///
 /// # Errors
 /// Missing tools, a source that can't be had, rejected hunks, a failed build, an interruption.
 pub fn build(
-    recipe: &CodeRecipe,
+    (recipe, compiler): (&CodeRecipe, &str),
     overlay: Overlay<'_>,
     cache: &Path,
     stop: &AtomicBool,
@@ -95,10 +98,7 @@ pub fn build(
         false => e,
     };
     let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(said)?;
-    let Ok(compiler) = tools::compiler() else {
-        return without_compiler(recipe, overlay, &source, cache, on);
-    };
-    let note = note(recipe, overlay, &source, compiler)?;
+    let note = note(recipe, overlay, &source, compiler.to_owned())?;
     if let Some(image) = kept::find_whole(&note.key, cache, &mut |t| on.say(t))? {
         return Ok(MadeImage::found(image));
     }
@@ -131,26 +131,6 @@ pub fn build(
     let note = with_findings(note, recipe, overlay, &make, &linked, &patched.options)?;
     let image = kept::keep(&note, &linked, &folder.join(CONFIG), cache)?;
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
-}
-
-/// The image that a compiler has built which is not here now.
-fn without_compiler(
-    recipe: &CodeRecipe,
-    overlay: Overlay<'_>,
-    source: &source::Obtained,
-    cache: &Path,
-    on: &mut dyn Listener,
-) -> Result<MadeImage> {
-    let others: BTreeSet<String> = kept::all(cache).into_iter().map(|image| image.note.compiler).collect();
-    for compiler in others {
-        let key = note(recipe, overlay, source, compiler.clone())?.key;
-        if let Some(image) = kept::find(&key, cache).filter(|image| image.altered().is_none()) {
-            on.say(&format!("gcc is not here: taking the image that {compiler} has built"));
-            return Ok(MadeImage::found(image));
-        }
-    }
-    tools::check()?;
-    Err(Error::machine("gcc does not say its version, and no image of this source is in the cache"))
 }
 
 /// The note with what its build has shown: what the image lacks of patches and fragment, and how options of patches

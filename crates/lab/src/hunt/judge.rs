@@ -5,7 +5,7 @@ use super::space::Space;
 use super::specimen::Specimen;
 use crate::cell::Cell;
 use crate::code::CodeImage;
-use schedlab_base::{Ns, Result};
+use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::Variant;
 use schedlab_workload::Spec;
 
@@ -56,13 +56,14 @@ impl Judge {
     /// For an unknown machine, and an image that can't be had.
     pub fn by_code(
         [baseline, variant]: [Variant; 2],
-        image: &dyn Fn(&Variant) -> Result<CodeImage>,
+        images: &dyn Fn(&[&Variant]) -> Result<Vec<CodeImage>>,
         fault: Option<&'static Fault>,
         machines: &[String],
         runtime: Ns,
     ) -> Result<Judge> {
         let machines = Space::machines(machines)?;
-        let images = [image(&baseline)?, image(&variant)?];
+        let images = <[CodeImage; 2]>::try_from(images(&[&baseline, &variant])?)
+            .map_err(|_| Error::internal("two variants without two images"))?;
         let groups = Space::groups(images.each_ref().map(|image| image.version));
         let (space, seeds, images) =
             (Space { machines, groups, wide: None }, (1..=SEEDS).collect(), Some(images));

@@ -45,8 +45,10 @@ impl Class {
     }
 }
 
-/// Floor of latencies, ns: twice a tiny latency is not a loss.
+/// Latencies below this count as this, ns.
 const LEAST_LATENCY_NS: f64 = 100_000.0;
+/// Anything below this counts as this: a ratio needs it.
+const LEAST: f64 = 1.0;
 /// CPU time of a kind below this counts as this, ns.
 const LEAST_SHARE_NS: f64 = 5_000_000.0;
 /// The metrics of latency.
@@ -63,7 +65,8 @@ pub struct Loss {
     pub ratio: f64,
     /// Ratio between the baseline's largest and smallest run.
     pub spread: f64,
-    /// The part of the loss beyond the spread, in units of the class; negative if it is within.
+    /// The part of the loss beyond the spread, in units of the class; negative if it is within. Here values below the
+    /// class's floor count as the floor, since twice a tiny latency is not a loss.
     pub units: f64,
 }
 
@@ -71,6 +74,7 @@ impl Loss {
     pub fn words(&self) -> String {
         match self.class {
             Class::Throughput => format!("{:.1} % less {}", 100.0 * (1.0 - 1.0 / self.ratio), self.metric),
+            Class::Latency if self.ratio >= 100.0 => format!("{:.0} times the {}", self.ratio, self.metric),
             Class::Latency => format!("{:.2} times the {}", self.ratio, self.metric),
             Class::Share => format!("{:.0} % less {}", 100.0 * (1.0 - 1.0 / self.ratio), self.metric),
         }
@@ -135,19 +139,47 @@ fn losses(specimen: &Specimen, pairs: &[[Record; 2]]) -> Score {
 /// The loss in one metric; `None` if a run does not have it.
 fn loss(class: Class, metric: String, pairs: &[[Record; 2]]) -> Option<Loss> {
     let least = match class {
-        Class::Throughput => 1.0,
+        Class::Throughput => LEAST,
         Class::Latency => LEAST_LATENCY_NS,
         Class::Share => LEAST_SHARE_NS,
     };
-    let value = |record: &Record| Some(libm::log(evaluate(record, &metric).value.number()?.max(least)));
+    let value = |record: &Record| evaluate(record, &metric).value.number();
     let values =
         pairs.iter().map(|[b, v]| Some((value(b)?, value(v)?))).collect::<Option<Vec<(f64, f64)>>>()?;
     let sign = if class == Class::Latency { 1.0 } else { -1.0 };
-    let mut shifts: Vec<f64> = values.iter().map(|(b, v)| sign * (v - b)).collect();
+    let (typical, spread) = shift_and_spread(&values, sign, least)?;
+    let units = (typical - spread) / class.unit();
+    let (ratio, spread) = shift_and_spread(&values, sign, LEAST)?;
+    Some(Loss { class, metric, ratio: libm::exp(ratio), spread: libm::exp(spread), units })
+}
+
+/// The median of the logarithms of the pairs' ratios, and how far the baseline's logarithms lie apart; values below
+/// `least` count as it.
+fn shift_and_spread(values: &[(f64, f64)], sign: f64, least: f64) -> Option<(f64, f64)> {
+    let log = |value: f64| libm::log(value.max(least));
+    let mut shifts: Vec<f64> = values.iter().map(|(b, v)| sign * (log(*v) - log(*b))).collect();
     shifts.sort_by(f64::total_cmp);
     let typical = *shifts.get((shifts.len().max(1) - 1) / 2)?;
-    let base = || values.iter().map(|(b, _)| *b);
-    let spread = base().fold(f64::MIN, f64::max) - base().fold(f64::MAX, f64::min);
-    let units = (typical - spread) / class.unit();
-    Some(Loss { class, metric, ratio: libm::exp(typical), spread: libm::exp(spread), units })
+    let base = || values.iter().map(|(b, _)| log(*b));
+    Some((typical, base().fold(f64::MIN, f64::max) - base().fold(f64::MAX, f64::min)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_compare::testing::record;
+
+    #[test]
+    fn a_loss_is_stated_as_the_runs_have_it_and_weighed_above_its_floor() {
+        let pairs = [[record(&[("migrations", 10_000)]), record(&[("migrations", 28_000_000)])]];
+        let one = loss(Class::Latency, "migrations".to_owned(), &pairs).unwrap();
+        assert_eq!(one.words(), "2800 times the migrations");
+        assert!((one.units - libm::log2(280.0)).abs() < 1e-9, "{}", one.units);
+        let small = loss(
+            Class::Latency,
+            "migrations".to_owned(),
+            &[[record(&[("migrations", 10)]), record(&[("migrations", 99)])]],
+        );
+        assert!(small.is_some_and(|l| l.units == 0.0 && l.words() == "9.90 times the migrations"));
+    }
 }

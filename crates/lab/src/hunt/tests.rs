@@ -56,7 +56,8 @@ fn a_wrong_word_is_reported_before_an_image_is_built() {
     assert!(sides(&[], "icount-8-smt").contains("take turns"));
     assert!(sides(&["NO_SUCH_FEATURE"], "smp-2").contains("SUCH_FEATURE"), "our rules do not know it");
     let both = [Variant::plain("6.1"), first_idle()];
-    let judge = Judge::by_code(both, &image, None, &["smp-none".to_owned()], Ns::ms(100));
+    let images = |_: &[&Variant]| -> Result<Vec<CodeImage>> { panic!("they are built") };
+    let judge = Judge::by_code(both, &images, None, &["smp-none".to_owned()], Ns::ms(100));
     assert!(judge.unwrap_err().to_string().contains("smp-none"));
 }
 

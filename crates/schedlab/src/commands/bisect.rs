@@ -42,6 +42,9 @@ struct BisectArgs {
     /// Runs of a commit at first; where these do not settle it, there are more
     #[arg(long, value_name = "N", default_value_t = trial::RUNS, value_parser = clap::value_parser!(u64).range(2..=48))]
     runs: u64,
+    /// Runs side by side; all CPUs by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: Option<u64>,
     /// Smallest change that counts, percent: ends that differ by less count as the same
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_EFFECT_PCT)]
     min_effect: f64,
@@ -96,6 +99,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         fragment: builds::fragment(args.config.as_deref(), Path::new(""))?,
         request: RunRequest {
             part: args.part(),
+            jobs: args.jobs,
             guest: args.keep.guest.setup()?,
             level: Some(args.code.level()?.unwrap_or(level_of("bisect")))
                 .filter(|_| backend == Backend::Code),

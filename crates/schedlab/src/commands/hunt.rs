@@ -6,14 +6,14 @@ use crate::code_options::CodeOptions;
 use crate::guests::GuestOptions;
 use crate::listener::Shown;
 use crate::progress::Bar;
-use crate::{common, interrupt};
+use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_kernel::Variant;
-use schedlab_kernels::Source;
+use schedlab_kernels::{Source, cache};
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, DifferenceSearch, Fault, Hunt, Judge, Loss, Sides, hunt};
-use schedlab_lab::trial::Trial;
+use schedlab_lab::trial::{self, Trial};
 use schedlab_lab::{Backend, builds, code, suite, variant_words};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,6 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// Simulated length of each run.
 const RUNTIME: Ns = Ns::ms(300);
-/// The base of a patch.
-const SOURCE: &str = "6.1";
 /// The backends by which workloads are judged.
 const JUDGES: [Backend; 2] = [Backend::Sim, Backend::Code];
 
@@ -36,7 +34,8 @@ pub(super) struct HuntArgs {
     /// against its base
     #[arg(value_name = "VARIANT|PATCH")]
     wanted: String,
-    /// The base of a patch: a series (6.1, 6.12, 7), a tarball, or a tree of your own [default: 6.1]
+    /// The base of a patch: a series (6.1, 6.12, 7), a tarball, or a tree of your own [default: the
+    /// series at hand that the patch fits best; 6.1 where none is at hand]
     #[arg(long, value_name = "SERIES|TREE|TARBALL", conflicts_with_all = ["baseline", "wrong", "first_difference"])]
     source: Option<String>,
     /// What it is compared with [default: the variant's kernel without its changes]
@@ -188,8 +187,8 @@ fn judge(args: &HuntArgs) -> Result<Judge> {
     match args.backend()? {
         Backend::Code => {
             let shown = Shown::new(args.quiet);
-            let image = |variant: &Variant| code::image_of(variant, Path::new(""), &shown);
-            Judge::by_code([baseline, variant], &image, fault, &machines, RUNTIME)
+            let images = |variants: &[&Variant]| code::images_of(variants, Path::new(""), &shown);
+            Judge::by_code([baseline, variant], &images, fault, &machines, RUNTIME)
         }
         _ => Judge::new(baseline, variant, fault, &machines, RUNTIME),
     }
@@ -266,9 +265,12 @@ fn of_words(args: &HuntArgs, fault: Option<&Fault>) -> Result<(Variant, Variant)
                 Error::input("the simulator does not run a patch's code").help("leave out --backend sim")
             );
         }
-        let (source, words) = (args.source.as_deref().unwrap_or(SOURCE), [args.wanted.clone()]);
-        let patches = builds::patches(&words, source, Path::new(""))?;
-        let trial = Trial::of(source, &words, patches, None, &[])?;
+        let words = [args.wanted.clone()];
+        let chosen = trial::choose(&words, args.source.as_deref(), &cache::folder(None)?)?;
+        if let Some(why) = chosen.why.as_ref().filter(|_| !args.quiet) {
+            output::note(why);
+        }
+        let trial = Trial::of(&chosen.word, &words, chosen.patches, None, &[])?;
         return Ok((trial.base, trial.patched));
     }
     if fault.is_some() {

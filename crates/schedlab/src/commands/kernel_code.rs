@@ -8,6 +8,7 @@ use schedlab_base::{Error, Result};
 use schedlab_kernels::code::{CodeRecipe, Image, MadeImage};
 use schedlab_kernels::{cache, removal};
 use schedlab_lab::code;
+use schedlab_record::cell::compiler_in_short;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -123,7 +124,9 @@ pub fn row_as_text(out: &mut dyn Write, image: &Image) -> std::io::Result<()> {
         .last_use()
         .and_then(|at| at.elapsed().ok())
         .map_or(String::new(), |d| format!(", used {}", ago(d.as_secs())));
-    writeln!(out, "  source {}, patches: {patches}{used}", image.note.source)
+    let compiler = compiler_in_short(&image.note.compiler);
+    let counted = if image.note.counts { ", counted" } else { "" };
+    writeln!(out, "  source {}, {compiler}{counted}, patches: {patches}{used}", image.note.source)
 }
 
 fn version(image: &Image) -> Result<String> {

@@ -143,8 +143,9 @@ impl Replaying {
         machine: &Arc<Machine>,
         quiet: bool,
     ) -> Result<Replaying> {
-        let image = |v: &Variant| code::image_of(v, Path::new(""), &Shown::new(quiet));
-        let images = (backend == Backend::Code).then(|| variants.iter().map(image).collect::<Result<_>>());
+        let all: Vec<&Variant> = variants.iter().collect();
+        let images =
+            (backend == Backend::Code).then(|| code::images_of(&all, Path::new(""), &Shown::new(quiet)));
         Ok(Replaying { machine: machine.clone(), images: images.transpose()?, variants })
     }
     fn cell(&self, at: usize, spec: Spec) -> Result<Cell> {

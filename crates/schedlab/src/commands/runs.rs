@@ -281,6 +281,10 @@ fn head(
     if !changes.is_empty() {
         write!(out, "{}", wrap("  changed: ", &changes.join(", ")))?;
     }
+    if let Some(code) = &first.code {
+        let text = format!("code of {} by {}, image {}", code.source, code.compiler, code.image_in_short());
+        write!(out, "{}", wrap("  ", &text))?;
+    }
     let made = if cell.experiments.is_empty() {
         String::new()
     } else {

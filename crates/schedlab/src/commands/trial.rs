@@ -132,9 +132,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let level = args.code.level()?.unwrap_or_else(|| level_on("try", &on));
     args.keep.guest.check(backend)?;
     args.code.check(backend)?;
-    match backend {
-        Backend::Code => schedlab_kernels::check_tools()?,
-        _ => builds::ready(true)?,
+    // An image that is in the cache needs no tools; one that is to be built says what it lacks before any work.
+    if backend != Backend::Code {
+        builds::ready(true)?;
     }
     let request = RunRequest {
         part: Part {
@@ -164,6 +164,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
     let reached = reached(&args, &trial, &made, &changed)?;
+    let visits = reached.as_deref().unwrap_or_default();
     let kernel = made.comparison.cells.iter().find(|c| c.backend == backend).map(|c| c.kernel.clone());
     let mut source = kernel.unwrap_or(source);
     if backend == Backend::Code {
@@ -179,8 +180,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
             costs: &costs,
             functions: &moved,
             predicted: &predicted,
-            reached: &reached,
+            reached: visits,
         };
+        if let Err(why) = &reached {
+            output::note(&format!("visits of the patch's lines were not counted: {why}"));
+        }
         output::json_as("schedlab/trial/1", &tried)?;
         return judged(&args, &mut made);
     }
@@ -193,7 +197,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         costs: &costs,
         moved: &moved,
         predicted: &predicted,
-        reached: &reached,
+        reached: reached.as_deref().map_err(String::as_str),
         all: args.all,
     };
     output::result(|out| page(&of, out))?;
@@ -208,17 +212,20 @@ fn run(matches: &ArgMatches) -> Result<()> {
     judged(&args, &mut made)
 }
 
-/// How often the patch's lines were reached. What stands in the way is a note: the page is as true without.
-fn reached(args: &TryArgs, trial: &Trial, made: &Compared, changed: &[ChangedLines]) -> Result<Vec<Reached>> {
-    if made.unfinished.is_some() {
-        return Ok(Vec::new());
+/// How often the patch's lines were reached, or what stood in the way: the page is as true without.
+fn reached(
+    args: &TryArgs,
+    trial: &Trial,
+    made: &Compared,
+    changed: &[ChangedLines],
+) -> Result<std::result::Result<Vec<Reached>, String>> {
+    let by_code = made.plan.cells.iter().any(|cell| cell.backend == Backend::Code);
+    if by_code && made.unfinished.is_some() {
+        return Ok(Err("that takes further runs, which come when all others are made".to_owned()));
     }
     let jobs = args.jobs.unwrap_or_else(common::cpus) as usize;
     let found = trial::reached(trial, &made.plan, changed, (jobs, interrupt::stop_flag()?));
-    Ok(found.unwrap_or_else(|e| {
-        output::note(&format!("whether the patch's lines were reached is not known: {e}"));
-        Vec::new()
-    }))
+    Ok(found.map_err(|e| e.to_string().replace("\n  help: ", "; ")))
 }
 
 /// What was asked to be judged, after the result is shown. A load that stood still under the patch fails unasked.

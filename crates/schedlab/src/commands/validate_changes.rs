@@ -107,9 +107,11 @@ fn by_code(args: &ValidateArgs, case: &ChangeCase, plan: &Plan) -> Result<Vec<Re
     let folder = case.experiment.file.parent().unwrap_or(Path::new("."));
     let variants = case.experiment.clone().in_guests().variants.into_iter();
     let variants = variants.map(|variant| args.code.of(variant)).collect::<Result<Vec<_>>>()?;
+    let images = code::images_of(&variants.iter().collect::<Vec<_>>(), folder, &shown)?;
+    let variants: Vec<_> = variants.into_iter().zip(images).collect();
     let in_guests = |at: &usize| plan.cells[*at].backend == Backend::Vm;
     let guests: Vec<usize> = (0..plan.cells.len()).filter(in_guests).collect();
-    let cell = |at: &usize| code::beside_guest(&plan.cells[*at], &variants, folder, &shown);
+    let cell = |at: &usize| code::beside_guest(&plan.cells[*at], &variants);
     let cells = guests.iter().map(cell).collect::<Result<Vec<_>>>()?;
     let seeds: Vec<u64> =
         plan.runs.iter().filter(|r| guests.first() == Some(&r.cell)).map(|r| r.seed).collect();

@@ -97,7 +97,8 @@ fn built_of(
     let source = Source::parse(&series).unwrap();
     let recipe = CodeRecipe { source, patches, fragment, counts: false };
     let cache = cache::folder(None).unwrap();
-    Some(code::build(&recipe, OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet))
+    let compiler = schedlab_kernels::compiler().unwrap();
+    Some(code::build((&recipe, &compiler), OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet))
 }
 
 #[test]
