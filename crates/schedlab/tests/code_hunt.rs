@@ -107,3 +107,22 @@ fn the_first_difference_between_a_kernel_and_our_rules_is_shrunk_and_can_be_run_
     let (_, said) = lab.run(&["hunt", "6.1", "--first-difference", "--backend", "code"], 2);
     assert!(said.contains("cannot be used with"), "{said}");
 }
+
+/// A guard of the figure in docs/fidelity.md, by its first draws. Among them are forks whose CPU hangs on the sums that
+/// dead children leave behind.
+#[test]
+fn drawn_workloads_stay_the_same_by_code_and_rules() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let drawn = ["--seed", "1", "--evals", "24", "--no-shrink", "--json", "-q"];
+    let said = lab.json(&[&["hunt", "6.1", "--first-difference", "--machine", "smp-8"], &drawn[..]].concat());
+    let differ: Vec<u64> = said["found"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|one| one["draws"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64))
+        .collect();
+    assert!(said["same"].as_u64() >= Some(12) && !differ.contains(&21), "{said:.600}");
+}

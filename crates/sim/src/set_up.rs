@@ -246,6 +246,23 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_joins_a_group_brings_its_load_up_to_the_root_at_once() {
+        for version in ["v4.14", "v5.15", "v6.1", "v6.12", "v7.3"] {
+            with_system(version, |sys| {
+                let group = GroupDecl { path: "/a".into(), parent: Some(ROOT_GROUP), ..GroupDecl::root() };
+                sys.declare_groups(&[GroupDecl::root(), group]);
+                let task = starter(sys, Attr::default(), ROOT_GROUP);
+                let used = sys.entity(task).avg.util_avg;
+                sys.deactivate_task(task, crate::class::Dequeue::Move);
+                sys.change_group(CPU, task, GroupId(1));
+                let of = |sys: &System<'_>, group| sys.fair.queues[sys.group_queue(group, CPU)].avg.util_avg;
+                let found = (of(sys, GroupId(1)), of(sys, ROOT_GROUP));
+                assert!(used > 0 && found == (used, used), "{version}: {found:?}, not {used}");
+            });
+        }
+    }
+
+    #[test]
     fn a_queued_starter_may_change_its_class_and_its_group_in_every_era() {
         for version in ["v2.6.18", "v2.6.24", "v2.6.30", "v3.4", "v4.5", "v6.5", "v6.12", "v6.18", "v7.3"] {
             for attr in [Attr::nice(-20), Attr { policy: Policy::Fifo, rt_priority: 3, ..Attr::default() }] {
