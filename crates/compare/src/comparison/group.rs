@@ -142,6 +142,9 @@ fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     }
 }
 
+/// Names by which cells of one label are told apart; `None` if they are not all different.
+type ShortNames = fn(&[&CellRuns<'_>]) -> Option<Vec<String>>;
+
 /// Makes the labels of cells unique: by how they were watched, if that differs, then by kernel, by the
 /// compilers of their images, by their computers' CPUs, and by number.
 fn tell_apart(cells: &mut [CellRuns<'_>]) {
@@ -155,9 +158,8 @@ fn tell_apart(cells: &mut [CellRuns<'_>]) {
             clash.iter().zip(kernels).for_each(|(i, kernel)| cells[*i].label += &format!(" {kernel}"));
         }
     }
-    let by_others: [(fn(&[&CellRuns<'_>]) -> Option<Vec<String>>, &str); 2] =
-        [(compilers::short_names, "by"), (computers::short_names, "on")];
-    for (short_names, word) in by_others {
+    let names: [(ShortNames, &str); 2] = [(compilers::short_names, "by"), (computers::short_names, "on")];
+    for (short_names, word) in names {
         for clash in clashes(cells) {
             let alike: Vec<&CellRuns<'_>> = clash.iter().map(|i| &cells[*i]).collect();
             if let Some(names) = short_names(&alike) {
