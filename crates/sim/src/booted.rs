@@ -12,7 +12,9 @@
 //!   [`crate::wakeup::llc::LlcShared::new`].
 //! - Load averages and `cpu_load[]`: nothing. Capacity for fair tasks: all.
 //! - Success of newidle passes (`sd->newidle_ratio`, NI_RANDOM): as when the domain was built; nothing is known of it.
-//! - History of the idle governor: none; it forgets within eight idle periods. CPUs are in their deepest idle state.
+//! - History of the idle governor: none; it forgets within eight idle periods. CPUs are in their shallowest idle
+//!   state, which an idle machine is not: begun in the deepest, two tasks that talk stay in deep ones, for the rules of
+//!   the governor here leave these more slowly than a kernel does.
 //!
 //! Before 2.6.23 intervals are counted from an offset of each CPU, and a domain is as it was built.
 //!
@@ -22,12 +24,10 @@ use crate::balance::interval::IntervalFacts;
 use crate::balance::newidle_gate::{DomainCost, longest_pass};
 use crate::balance::state::LevelState;
 use crate::cpu::Cpu;
-use crate::frame::{Frame, Step};
 use crate::o1::cpu_offset;
 use schedlab_base::{CpuId, Ns, Stream};
 use schedlab_kernel::{Feature, History, Kernel, effect};
 use schedlab_machine::{Domain, Domains, Machine};
-use schedlab_world::engine::NEVER;
 
 /// CPU `cpu` with its domains.
 pub(crate) fn cpu(
@@ -53,8 +53,6 @@ pub(crate) fn cpu(
     }
     let known_ns = levels.iter().map(|l| l.cost.max_ns).sum();
     let mut cpu = Cpu::new(levels, longest_pass(kernel.tunables.migration_cost_ns, known_ns));
-    let deepest = machine.idle_states.len().saturating_sub(1) as u8;
-    cpu.task = Frame::until(Step::Halted { state: deepest }, NEVER);
     if history.periodic_tick {
         cpu.tick_at = 1_000_000_000 / kernel.tunables.hz;
     }

@@ -3,7 +3,6 @@
 
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::CfsRqId;
-use crate::frame::Step;
 use crate::run::{NewTask, add};
 use crate::system::System;
 use crate::task::TaskState;
@@ -192,7 +191,9 @@ fn the_queue_that_a_woken_task_has_left_takes_its_load_off_at_the_next_update() 
 
 #[test]
 fn a_fork_charges_the_parent_before_6_12() {
-    for (version, charges) in [("v2.6.30", true), ("v6.1", true), ("v6.6", true), ("v6.12", false), ("v7.3", false)] {
+    for (version, charges) in
+        [("v2.6.30", true), ("v6.1", true), ("v6.6", true), ("v6.12", false), ("v7.3", false)]
+    {
         with_system(version, |sys| {
             let parent = born(sys, CpuId(0));
             sys.pick_and_switch(CpuId(0), 0);
@@ -202,14 +203,6 @@ fn a_fork_charges_the_parent_before_6_12() {
             assert_eq!(sys.entity(parent).sum_exec > before, charges, "{version}");
         });
     }
-}
-
-#[test]
-fn a_machine_begins_in_its_deepest_idle_state() {
-    with_system("v6.1", |sys| {
-        let deepest = sys.fixed.machine.idle_states.len() - 1;
-        assert!(deepest > 0 && sys.cpus[CpuId(0)].task.step == Step::Halted { state: deepest as u8 });
-    });
 }
 
 #[test]
