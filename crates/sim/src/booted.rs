@@ -13,8 +13,8 @@
 //! - Load averages and `cpu_load[]`: nothing. Capacity for fair tasks: all.
 //! - Success of newidle passes (`sd->newidle_ratio`, NI_RANDOM): as when the domain was built; nothing is known of it.
 //! - History of the idle governor: none; it forgets within eight idle periods. CPUs are in their shallowest idle
-//!   state, which an idle machine is not: begun in the deepest, two tasks that talk stay in deep ones, for the rules of
-//!   the governor here leave these more slowly than a kernel does.
+//!   state, which CPUs of an idle machine are not. Begun in the deepest, two tasks that talk stay in deep ones by the
+//!   rules of the governor here; whether a kernel's leaves them was not looked into.
 //!
 //! Before 2.6.23 intervals are counted from an offset of each CPU, and a domain is as it was built.
 //!

@@ -519,6 +519,9 @@ mechanisms! {
         busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Source("5.4 to 5.10"),
             with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
             without "A busy CPU's interval is the domain's times busy_factor."
+        hands_to_balancers: [between("5.10", "5.11"), between("6.1", "6.2"), since("6.5")], "sched_balance_rq(), dst_grpmask", Source("5.10.262, 6.1.192, 6.12.117 and 7.3.4 have it, the first two by backport; 6.5 is from memory"),
+            with "A pass gives a task that may not run on its CPU to those CPUs of its overlapping group only that balance for the group."
+            without "A pass gives a task that may not run on its CPU to any other CPU of its group."
         util_shrinks in "spare-capacity": [between("5.10", "5.11"), between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("5.10.262 and 6.1.192 by backport, 6.12.117; 6.8 from a commit"),
             with "A task's utilisation is judged the more mildly, the more passes have failed."
             without "A task whose utilisation is more than what should move stays."
@@ -543,9 +546,6 @@ mechanisms! {
         newidle_gives_up in "spare-capacity": [since("6.0")], "should_we_balance()", Source("5.10.262 has it not, 6.1.192 has it; 6.0 is from memory"),
             with "A newidle pass gives up, and those above it, once work has come or is on its way."
             without "A newidle pass is made whatever has come."
-        hands_to_balancers: [between("6.1", "6.2"), since("6.5")], "sched_balance_rq(), dst_grpmask", Source("6.1.192, 6.12.117 and 7.3.4 have it; 6.1 as released and 6.5 are from memory"),
-            with "A pass gives a task that may not run on its CPU to those CPUs of its overlapping group only that balance for the group."
-            without "A pass gives a task that may not run on its CPU to any other CPU of its group."
         capacity_before_types in "misfit-by-target": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest()", Source("6.1.192 has it by backport, and 6.12.110 by its log; 7.2 is taken from the same months' commits"),
             with "A group whose tasks have each a faster CPU than the balancing one is left alone, whatever was found before."
             without "Such a group is left alone only if one of its type or a higher one was found before, or if it has room."

@@ -225,6 +225,25 @@ fn a_running_task_is_moved_by_the_stopper() {
 }
 
 #[test]
+fn where_kernel_code_is_preempted_a_task_that_leaves_its_cpu_does_not_sleep() {
+    let test = "drive::where_kernel_code_is_preempted_a_task_that_leaves_its_cpu_does_not_sleep";
+    let said = works(test, Vec::new(), |image| {
+        let mut engine = Engine::new(image, machine(1, 2, 1));
+        // Refused where the kernel's model can't be changed.
+        println!("= {}", u8::from(engine.image.set_tunable("preempt", "full").is_ok()));
+        let caller = engine.start(&Engine::fair("caller", Some(FIRST)), HOG, 0);
+        engine.run(20 * MS);
+        engine.affinity(0, caller, &[2]);
+        engine.run(20 * MS);
+        let usage = engine.image.usage(caller);
+        println!("= {} {} {}", usage.cpu, usage.nvcsw, usage.nivcsw);
+    });
+    let Some(said) = said.filter(|said| said[0] == "1") else { return };
+    let [cpu, slept, preempted] = figures(&said[1])[..] else { panic!("{said:?}") };
+    assert!(cpu == 1 && slept == 0 && preempted > 0, "{said:?}");
+}
+
+#[test]
 fn sessions_share_a_cpu_and_tasks_come_and_go() {
     let said = works("drive::sessions_share_a_cpu_and_tasks_come_and_go", Vec::new(), |image| {
         let mut engine = Engine::new(image, machine(1, 2, 1));
