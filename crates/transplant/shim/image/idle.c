@@ -144,8 +144,8 @@ int img_idle_init(void)
 	if (cpuidle_register(&driver, NULL))
 		img_fatal("the cpuidle driver can't be registered");
 	/*
-	 * The scheduler compares microseconds, which 6.1.192 does not make of ns (6.12.117 does). If they were there before,
-	 * the ns would be rounded to them.
+	 * The scheduler compares microseconds, which 6.1.192 does not make of ns (6.12.117 does). If they were there
+	 * before, the ns would be rounded to them.
 	 */
 	for (i = 0; i < driver.state_count; i++)
 		driver.states[i].exit_latency = driver.states[i].exit_latency_ns / NSEC_PER_USEC;
