@@ -1,9 +1,9 @@
-//! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the events
-//! and the record of a run.
+//! Imports recordings of other tools: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the
+//! events and the record of a run.
 //!
-//! The way of a record: a form's reader ([`text`]) makes it [`SchedRecord`]; [`order`] puts it in the order of time;
-//! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`task_table`]. Everything streams: memory
-//! grows with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
+//! A form's reader ([`text`]) turns a record into a [`SchedRecord`]; [`order`] sorts records by time; [`translate`]
+//! turns them into events for an [`Audience`], with task ids from [`task_table`]. Everything streams: memory grows with
+//! the number of tasks and CPUs, not with the length of a recording. [`losses`] counts missing records.
 //!
 //! Times are nanoseconds since the recording's first record.
 
@@ -36,7 +36,7 @@ use schedlab_base::{Error, Ns, Result, Warning, printable};
 use schedlab_trace::Cast;
 use translate::Translator;
 
-/// What a recording reported beside its events.
+/// The result of an import, apart from the events.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     pub cast: Cast,
@@ -49,22 +49,22 @@ pub struct Imported {
     pub records: u64,
     /// Number of records of other events, which are not read.
     pub others: u64,
-    /// Files of the trace's folder that are not streams of it, or begin as none does.
+    /// Files of the trace's folder that were not read, because they do not begin like streams of it.
     pub passed_over: Vec<String>,
     pub form: Option<Form>,
-    /// A hash of the file's bytes; 0 if none was wanted.
+    /// A hash of the file's bytes; 0 if it was not asked for.
     pub fingerprint: u64,
 }
 
 impl Imported {
-    /// What the reader of any figure must know: what was lost, and what was not recorded.
+    /// Warnings for the reader of any figure: lost records, and tracepoints that were not recorded.
     pub fn warnings(&self) -> Vec<Warning> {
         let passed_over = passed_over(&self.passed_over);
         self.losses.warnings().into_iter().chain(passed_over).chain(self.kinds.warnings()).collect()
     }
 }
 
-/// The warning for files that are not read.
+/// The warning for files that were not read.
 fn passed_over(files: &[String]) -> Option<Warning> {
     let shown: Vec<_> = files.iter().take(5).map(|name| printable::name(name)).collect();
     let more = if files.len() > shown.len() { ", ..." } else { "" };
@@ -77,7 +77,7 @@ fn passed_over(files: &[String]) -> Option<Warning> {
     (!files.is_empty()).then(|| Warning::new("recording.passed_over", text))
 }
 
-/// Takes records as they are read, and gives an audience their events in the order of time.
+/// Takes records as they are read, and gives an audience their events in order of time.
 pub struct Importer<'a, A> {
     order: Order,
     translator: Translator,
@@ -85,12 +85,11 @@ pub struct Importer<'a, A> {
     pub losses: Losses,
     /// The tracepoints that were recorded.
     kinds: Kinds,
-    /// Losses of each CPU that its next record is told of.
+    /// Losses of each CPU, to be reported before its next record.
     lost: Vec<Option<u64>>,
 }
 
 impl<'a, A: Audience> Importer<'a, A> {
-    /// An importer that tells this audience.
     pub fn new(audience: &'a mut A) -> Importer<'a, A> {
         Importer {
             order: Order::default(),
@@ -102,7 +101,6 @@ impl<'a, A: Audience> Importer<'a, A> {
         }
     }
 
-    /// Takes a record.
     #[inline]
     pub fn record(&mut self, record: SchedRecord) {
         self.kinds.note(&record.what);
@@ -121,7 +119,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         order.take(record, losses, |later, record| translator.translate(&record, later, *audience));
     }
 
-    /// Records of the CPU before its next one were lost, or its first ones are not there.
+    /// Records of the CPU before its next one were lost, or its recording begins there.
     pub fn lost(&mut self, cpu: u32, count: u64) {
         let at = cpu as usize;
         if at >= self.lost.len() {
@@ -130,7 +128,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.lost[at] = Some(self.lost[at].unwrap_or(0).saturating_add(count));
     }
 
-    /// A thread's name, process and group, told apart from any record.
+    /// A thread's name, process and group, known from outside of records.
     pub fn introduce(&mut self, tid: u32, known: KnownThread) {
         self.translator.tasks.belongs(tid, known.process, self.audience);
         self.translator.tasks.introduce(tid, known);
@@ -141,11 +139,11 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.order.count
     }
 
-    /// Refuses a text whose times are not those of a clock: a fifth of them steps back on their CPU, and more than half
-    /// of what others went forth.
+    /// Refuses a text whose times are not a clock's: a fifth of them step back on their CPU, and the steps back add up
+    /// to more than half of the steps forward.
     ///
     /// # Errors
-    /// Such a text, with the options that print it.
+    /// When the text is refused; the error names the options that print a clock's times.
     pub fn check_clock(&self) -> Result<()> {
         let (printed, all) = (&self.order.printed, self.order.count);
         if printed.back < 100 || printed.back < all / 5 || printed.back_ns * 2 < printed.forth_ns {
@@ -159,7 +157,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         Err(Error::input(text).help("print times: 'perf script' without --deltatime"))
     }
 
-    /// Reports the rest. `cpus` and `release` of the machine, if the recording has them.
+    /// Passes on the remaining records. `cpus` and `release` of the machine, if the recording has them.
     pub fn finish(mut self, cpus: Option<u32>, release: Option<String>) -> Imported {
         let (translator, audience) = (&mut self.translator, &mut *self.audience);
         self.order.finish(|later, record| translator.translate(&record, later, audience));
