@@ -76,7 +76,6 @@ pub struct Thread {
 }
 
 /// The content of a record. Each variant's comment explains its fields.
-#[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
     /// sched_switch: `prev` left the CPU for `next`.

@@ -69,7 +69,7 @@ impl Head {
 
 /// A part of a sub-buffer.
 pub enum Part<'a> {
-    /// Records before it were overwritten; their number, 0 if unknown.
+    /// This many records before it were overwritten; 1 if the number is unknown.
     Missed(u64),
     /// A record: its time, and the tracepoint's bytes.
     Record(u64, &'a [u8]),

@@ -16,27 +16,20 @@ pub struct Which(pub(super) usize);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A number of up to 64 bits. `big`: its own byte order. `clock`: it is a clock's count.
-    #[allow(missing_docs)]
     Integer { bits: u32, align: u32, signed: bool, big: Option<bool>, is_text: bool, clock: bool },
     /// Bits that are not read: a floating point number.
-    #[allow(missing_docs)]
     Skipped { bits: u32, align: u32 },
     /// A text that ends with a zero.
     Text,
     /// A number with names for ranges.
-    #[allow(missing_docs)]
     Enum { of: Which, labels: Vec<(i64, i64, String)> },
     /// Fields one after the other.
-    #[allow(missing_docs)]
     Struct { align: u32, fields: Vec<(String, Which)> },
     /// One of several types: the option named by the label of the field `tag`.
-    #[allow(missing_docs)]
     Variant { tag: String, options: Vec<(String, Which)> },
     /// A fixed number of elements.
-    #[allow(missing_docs)]
     Array { of: Which, length: u32 },
     /// As many elements as the field `length` says.
-    #[allow(missing_docs)]
     Sequence { of: Which, length: String },
 }
 

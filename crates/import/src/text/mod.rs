@@ -29,7 +29,6 @@ pub enum Line {
     /// A record of the scheduler.
     Record(SchedRecord),
     /// At least `count` records of the CPU before its next record were lost. 0: its buffer begins here.
-    #[allow(missing_docs)]
     Lost { cpu: u32, count: u64 },
     /// A record of an event that is not read.
     Other,
