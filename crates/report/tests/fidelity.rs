@@ -1,11 +1,11 @@
-//! docs/fidelity.md holds the tables of stored validations, cases/results/*.json, as `schedlab validate --json` printed
-//! them. To write the page's tables anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test it fidelity`.
+//! docs/fidelity.md contains the tables of stored validations, cases/results/*.json, as `schedlab validate --json`
+//! printed them. To write the page's tables anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test it fidelity`.
 
 use schedlab_compare::agreement::Validation;
 use schedlab_report::validation::{overview, sentence};
 use std::path::Path;
 
-/// The part of a stored validation that stands in the page.
+/// The part of a stored validation that the page contains.
 fn block(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let stored: Validation =
