@@ -1,4 +1,5 @@
-//! Interrupts: entry, effect of each, exit. An idle CPU first leaves its idle state; user mode continues, or gives way.
+//! Interrupts: entry, the effect of each, exit. An idle CPU first leaves its idle state; user mode continues or is
+//! left.
 
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
@@ -83,7 +84,7 @@ impl System<'_> {
         self.next_wakeup(cpu, Context::Hard);
     }
 
-    /// The next timer that this interrupt of `cpu` runs. What ends a slice (HRTICK) and the tick are timers, too.
+    /// The next timer that this interrupt of `cpu` runs. The end of a slice (HRTICK) and the tick are timers, too.
     fn next_timer(&mut self, cpu: CpuId) -> Option<Timer> {
         let (now, c) = (self.now, &mut self.cpus[cpu]);
         let later = |at: u64| if at > now { at } else { NEVER };
@@ -114,7 +115,7 @@ impl System<'_> {
         }
     }
 
-    /// A timer interrupt has done its wakeups: the timer is set anew.
+    /// A timer interrupt has made its wakeups: programs the timer again.
     pub fn end_timer(&mut self, cpu: CpuId) {
         let exit_ns = self.fixed.machine.costs.timer_exit_ns;
         if exit_ns == 0 {
@@ -123,7 +124,7 @@ impl System<'_> {
         self.cpus[cpu].hard = Frame::until(Step::TimerExit, self.now + exit_ns);
     }
 
-    /// Time to start a timer, ns; more if the hardware has to be set to it (`hrtimer_reprogram`).
+    /// Time to start a timer, ns; longer if the hardware must be programmed for it (`hrtimer_reprogram`).
     pub fn timer_start_ns(&self, cpu: CpuId, expires: u64) -> u64 {
         let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
         let is_first =
@@ -165,13 +166,13 @@ impl System<'_> {
         match c.task.step {
             Step::User => self.return_to_user(cpu),
             Step::IdleLoop => self.begin_idle_loop(cpu),
-            // The host stops polling for a vCPU when another task is to run.
+            // The host stops polling for a vCPU when another task has to run.
             Step::Syscall(Sys::VcpuPolls) if c.need_resched.is_some() => c.task.ends = now,
             _ => c.task.ends = now + c.task.left,
         }
     }
 
-    /// Enqueues the tasks that remote wakers queued for this CPU, by its clock's reading at `at`, ns; returns how many.
+    /// Enqueues the tasks that remote wakers queued for this CPU, with its clock read at `at`, ns; returns how many.
     pub fn flush_wake_list(&mut self, cpu: CpuId, at: u64) -> u64 {
         if self.cpus[cpu].wake_list.is_empty() {
             return 0;

@@ -1,4 +1,4 @@
-//! Invariants that hold at every instant. The sums are checked at the end of every run, also in release; the walk over
+//! Invariants that hold at every instant. The sums are checked at the end of every run, even in release; the walk over
 //! all queues after every event is for tests.
 
 use crate::cpu::Cpu;
@@ -7,11 +7,11 @@ use crate::system::System;
 use crate::task::{TaskState, UserOp};
 use schedlab_base::{CpuId, Error, Result, TaskId};
 
-/// Charged CPU time equals elapsed time minus idle: the tasks' sum is the CPUs' busy time, except time that was charged
-/// to no task or is yet to be charged.
+/// Checks that charged CPU time equals elapsed time minus idle time: the tasks' sum is the CPUs' busy time, except for
+/// time that was charged to no task or is yet to be charged.
 ///
 /// # Errors
-/// When it does not: a fault of the simulator.
+/// When it does not: an error of the simulator.
 pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     let tasks: u64 = sys.fair.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
     let charged = |c: &Cpu| c.busy_ns as i64 - c.uncharged_ns - sys.since_charged(c.curr);
@@ -22,7 +22,7 @@ pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     Err(Error::internal(format!("tasks were charged {tasks} ns but the CPUs were busy {busy} ns")))
 }
 
-/// Every class's queues; every task on at most one queue, and counted there; channels.
+/// Checks every class's queues; that every task is on at most one queue, and counted there; and channels.
 ///
 /// # Errors
 /// The first invariant that does not hold, with CPU and time.
@@ -55,8 +55,8 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel. A
-/// reader sleeps beside bytes only if another task is awake that will take them or wake it.
+/// Checks every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel.
+/// A reader sleeps while there are bytes only if another task is awake that will take them or wake it.
 fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
     if sys.channels.buffers.is_empty() {
         return Ok(());
@@ -87,7 +87,7 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
     Err(format!("{sleeping:?} sleep in calls on channels, {queued:?} wait at their ends"))
 }
 
-/// Tasks with a wakeup pending or under way that have not been woken by it.
+/// Tasks that a pending or current wakeup has not woken yet.
 fn called_up(sys: &System<'_>) -> Vec<TaskId> {
     let listed = sys.cpus.iter().flat_map(|c| c.to_wake.iter().flatten().copied());
     let begun = sys.cpus.iter().flat_map(|c| {

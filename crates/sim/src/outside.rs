@@ -1,4 +1,4 @@
-//! What comes from outside a run's CPUs at stated times.
+//! Events from outside of a run's CPUs, at stated times.
 
 use crate::run::begin_measuring;
 use crate::system::System;
@@ -11,14 +11,13 @@ use std::collections::VecDeque;
 /// How long a change waits for a task whose locks are held, ns.
 const HELD_NS: u64 = 1_000;
 
-/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches, of groups and of
-/// tasks after it.
+/// The end of the warm-up, and later changes of the kernel's switches, of groups and of tasks.
 pub(crate) struct Outside<'a> {
     measure_from: u64,
     changes: &'a [(Ns, Kernel)],
     /// Changes of groups and tasks, in order.
     later: VecDeque<(u64, Later)>,
-    /// The earliest time of the first of these, whose task had its locks held.
+    /// Until when the first of these waits, because its task's locks are held.
     held_until: u64,
 }
 
@@ -60,7 +59,7 @@ impl<'a> Outside<'a> {
             self.later.front().filter(|(at, _)| (*at).max(self.held_until) <= sys.now)
         {
             if !sys.change(*later) {
-                // Those behind it wait, too.
+                // Later changes wait, too.
                 self.held_until = sys.now + HELD_NS;
                 break;
             }

@@ -1,9 +1,9 @@
-//! Locks of user space for which tasks spin (a test and set in a loop), as databases have them.
+//! Locks of user space for which tasks spin (a test-and-set loop), as in databases.
 //!
-//! The kernel knows nothing of them: a task that holds one is preempted like any other, and those that want it burn
-//! their time. A released lock goes to the task that has spun longest among those that run in user mode at that moment.
-//! If none does, the first that comes back to user mode takes it. On a CPU that stands still now and then, of a virtual
-//! machine or of a deterministic guest, a task looks again each microsecond instead.
+//! The kernel does not know them: a task that holds one is preempted like any other, and tasks that want it waste their
+//! time. A released lock goes to the task that has spun longest among those that are in user mode at that moment. If
+//! there is none, the first one that comes back to user mode takes it. If CPUs are paused at times, as in a virtual
+//! machine or a deterministic guest, a task checks the lock every microsecond instead.
 
 use crate::frame::{Frame, Step};
 use crate::system::System;
@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// The time of a test and set that succeeds, and of a release, ns of a CPU at full speed.
+/// The time of a successful test-and-set, and of a release, ns of a CPU at full speed.
 const ATOMIC_NS: u64 = 20;
-/// How often a task looks where it can't be found running, ns.
+/// How often a task checks the lock if CPUs may be paused, ns.
 const LOOK_EVERY_NS: u64 = 1_000;
 
 impl System<'_> {
@@ -50,7 +50,7 @@ impl System<'_> {
         self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
         self.start_user(cpu);
         if self.others.hosted.is_some() || self.turns.is_some() {
-            // The next one may stand still; each looks again soon.
+            // The next task may be paused; each one checks the lock again soon.
             return;
         }
         let runs = |t: &&TaskId| {

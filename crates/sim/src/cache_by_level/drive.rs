@@ -1,4 +1,4 @@
-//! Working sets in time: a task's operations go over them chunk by chunk.
+//! Drives working sets through time: a task's operations go over them chunk by chunk.
 
 use crate::system::System;
 use crate::task::UserOp;
@@ -6,8 +6,8 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_world::cache_by_level::Sets;
 
 impl System<'_> {
-    /// All tasks are declared: they get their blocks, if the machine's caches are known. CPUs that take turns have no
-    /// caches of their own.
+    /// Gives all tasks their blocks, once they are declared, if the machine's caches are known. CPUs that take turns
+    /// have no caches of their own.
     pub fn lay_out_memory(&mut self) {
         if self.fixed.machine.turns.is_some() {
             return;
@@ -20,7 +20,7 @@ impl System<'_> {
         self.memory.by_level = Sets::new(self.fixed.machine, self.tasks.iter().map(kb));
     }
 
-    /// The current task of `cpu` continues with its operation. If it has gone over its last chunk, the next one begins.
+    /// The current task of `cpu` continues with its operation. After its last chunk the next operation begins.
     pub fn next_chunk(&mut self, cpu: CpuId, curr: TaskId) {
         let Some(memory) = &mut self.memory.by_level else { return };
         let task = &mut self.tasks[curr];
@@ -39,7 +39,7 @@ impl System<'_> {
         }
     }
 
-    /// The work after which the current operation of a task begins its next chunk, ns.
+    /// Work until a task's current operation begins its next chunk, ns.
     #[inline]
     pub fn chunk_left_ns(&self, task: TaskId) -> u64 {
         match (&self.memory.by_level, self.tasks[task].user) {

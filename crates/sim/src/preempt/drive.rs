@@ -1,4 +1,4 @@
-//! Leaving a call in the middle, and continuing it.
+//! Leaves a call in the middle, and continues it.
 
 use crate::frame::{Frame, Step, Sys};
 use crate::system::{Context, System};
@@ -8,14 +8,14 @@ use schedlab_kernel::preempt::Preempt;
 use schedlab_world::preempt::{Point, gives_way};
 
 impl System<'_> {
-    /// Whether the current task of `cpu` gives way at `point`.
+    /// Whether the current task of `cpu` is switched out at `point`.
     fn gives_way(&self, cpu: CpuId, point: Point) -> bool {
         let c = &self.cpus[cpu];
         let urgent = c.need_resched.map(|_| !c.lazy);
         urgent.is_some() && gives_way(Preempt::of(&self.fixed.kernel), point, urgent)
     }
 
-    /// An interrupt has ended within a system call of the current task: whether the task gives way.
+    /// An interrupt has ended within a system call of the current task: returns whether the task is switched out.
     pub fn preempted_in_call(&mut self, cpu: CpuId, sys: Sys, left_ns: u64) -> bool {
         let Some(curr) = self.cpus[cpu].curr else { return false };
         let parks = self.gives_way(cpu, Point::InterruptEnd) && self.may_leave(curr, sys);
@@ -25,7 +25,7 @@ impl System<'_> {
         parks
     }
 
-    /// A wakeup of the current task's call is over: whether the task gives way.
+    /// A wakeup of the current task's call is over: returns whether the task is switched out.
     pub fn preempted_by_wakeup(&mut self, cpu: CpuId, context: Context) -> bool {
         if context != Context::Task || !self.gives_way(cpu, Point::WakeupEnd) {
             return false;
@@ -35,7 +35,7 @@ impl System<'_> {
         true
     }
 
-    /// The current task might sleep in what it does next: whether it gives way before that.
+    /// The next part of the current task's call may sleep: returns whether the task is switched out before it.
     pub fn preempted_before_sleep(&mut self, cpu: CpuId, curr: TaskId, sys: Sys) -> bool {
         let parks = self.gives_way(cpu, Point::MightSleep) && self.may_leave(curr, sys);
         if parks {
@@ -44,7 +44,7 @@ impl System<'_> {
         parks
     }
 
-    /// Whether a call may be left in that step.
+    /// Whether a call may be left in its current step.
     fn may_leave(&self, curr: TaskId, sys: Sys) -> bool {
         match sys {
             Sys::VcpuKicks | Sys::VcpuHalts | Sys::VcpuPolls => false,
@@ -67,14 +67,14 @@ impl System<'_> {
         std::mem::swap(&mut parked.to_wake, &mut c.to_wake[Context::Task as usize]);
         parked.call_left_ns = std::mem::take(&mut c.call_left_ns);
         parked.sync_wakes = std::mem::take(&mut c.sync_wakes);
-        // The step is over, as far as this CPU is concerned.
+        // For this CPU the step is over.
         c.task = Frame::until(step.0, self.now);
         if let Some(why) = c.need_resched {
             self.schedule(cpu, why);
         }
     }
 
-    /// The task that was just switched to continues: with the call that it left in the middle, or in user mode.
+    /// Continues the task that was just switched to: with the call that it left in the middle, or in user mode.
     pub fn continue_task(&mut self, cpu: CpuId, curr: TaskId) {
         if self.parked[curr].step.is_none() {
             return self.return_to_user(cpu);
@@ -88,7 +88,7 @@ impl System<'_> {
         self.unpark(cpu, curr);
     }
 
-    /// Continues the call that the current task has left, if there is one.
+    /// Continues the call that the current task left, if there is one.
     pub fn unpark(&mut self, cpu: CpuId, curr: TaskId) -> bool {
         let (c, parked) = (&mut self.cpus[cpu], &mut self.parked[curr]);
         let Some((step, left_ns)) = parked.step.take() else { return false };

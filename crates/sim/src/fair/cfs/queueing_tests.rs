@@ -130,7 +130,8 @@ fn before_4_7_a_task_is_placed_before_the_running_one_is_charged() {
     assert_eq!((lead("v4.5"), lead("v6.1")), (3_000_000, 0));
 }
 
-/// What the runner has aged, min_vruntime and a sleeper's place without credit, after 1 ms beside a task 5 ms behind.
+/// After 1 ms with another task 5 ms behind: by how much the runner aged, min_vruntime, and a sleeper's place without
+/// credit.
 fn after_a_millisecond(version: &str) -> [i64; 3] {
     let mut found = [0; 3];
     with_system(version, |sys| {

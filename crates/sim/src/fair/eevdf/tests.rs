@@ -1,4 +1,4 @@
-//! Decisions on queues that are set up by hand: rare states in which versions differ.
+//! Decisions on handmade queues: rare states in which versions differ.
 
 use super::average::Average;
 use crate::class::{Arrival, Dequeue, Enqueue};
@@ -136,7 +136,7 @@ fn another_cpus_slice_timer_is_armed_by_an_interrupt() {
 }
 
 #[test]
-fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
+fn in_7_3_the_slice_timer_is_moved_only_if_needed() {
     queued("v7.3", &[0, 0], |sys, tasks| {
         let (curr, other) = (Some(tasks[0]), Some(tasks[1]));
         let armed = |sys: &System<'_>| sys.cpus[CPU].hrtick_at;
@@ -199,7 +199,7 @@ fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_an_earlier_deadline() 
 
 #[test]
 fn a_sleeper_that_was_moved_while_queued_neither_preempts_nor_becomes_a_buddy() {
-    // Its slice is the shortest and its deadline the earliest, so the look for a wakee's chance would take it off.
+    // Its slice is the shortest and its deadline the earliest, so judging the wakeup could take it off the queue.
     for version in ["v6.12 NEXT_BUDDY", "v6.18", "v6.18 NEXT_BUDDY", "v7.3", "v7.3 NEXT_BUDDY"] {
         queued(version.split(' ').next().expect("a version"), &[300_000, 0], |sys, tasks| {
             sys.fixed.kernel.features.switch(Feature::NextBuddy, version.ends_with("NEXT_BUDDY"));
@@ -287,7 +287,7 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
 }
 
 #[test]
-fn a_delayed_task_that_is_moved_goes_on_sleeping() {
+fn a_delayed_task_that_is_moved_stays_asleep() {
     queued("v6.12", &[900_000, 0], |sys, tasks| {
         let sleeper = tasks[0];
         sys.tasks[sleeper].state = TaskState::Sleeping;
