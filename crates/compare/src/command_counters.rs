@@ -38,13 +38,11 @@ pub enum Over {
         /// "" for counts.
         unit: String,
         better: Better,
-        /// Mean over the runs.
         mean: f64,
         /// Sample standard deviation in percent of the mean; `None` for one run.
         std_pct: Option<f64>,
         /// The mean's 95 % interval by Student's t; `None` for one run.
         ci95: Option<[f64; 2]>,
-        /// The runs' values.
         values: Vec<f64>,
     },
     /// The metric was not counted in all runs.

@@ -23,7 +23,6 @@ pub struct Shares {
     pub samples: u64,
     /// Samples on idle CPUs.
     pub idle: u64,
-    /// Samples in the kernel.
     pub kernel: u64,
     /// Records lost because buffers were full.
     pub lost: u64,

@@ -74,7 +74,6 @@ impl Limit {
     }
 }
 
-/// The knee of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     pub variant: String,
@@ -104,7 +103,6 @@ pub struct Knees {
     /// "schedlab/knee/1".
     pub schema: String,
     pub workload: String,
-    /// The parameter that was varied.
     pub parameter: String,
     pub backend: Origin,
     pub machine: String,
@@ -112,7 +110,6 @@ pub struct Knees {
     /// The largest load tried.
     pub cap: u64,
     pub seeds: Vec<u64>,
-    /// One for each variant.
     pub variants: Vec<Knee>,
     /// Unit of the limit's metric; "" for counts.
     #[serde(default)]

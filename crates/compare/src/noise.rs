@@ -82,7 +82,6 @@ impl Floors {
         let key = |f: &Floor| (f.host.clone(), f.workload.clone(), f.metric.clone());
         self.floors.sort_by_key(key);
     }
-    /// The floor of a metric on a host.
     pub fn of(&self, host: &str, workload: &str, metric: &str) -> Option<&Floor> {
         self.floors.iter().find(|f| f.host == host && f.workload == workload && f.metric == metric)
     }

@@ -43,7 +43,6 @@ pub struct Claim {
     variant: String,
     /// The load; may be omitted if there is only one.
     load: Option<String>,
-    /// The divisor.
     by: Divisor,
     /// The quotient must be above this.
     above: Option<f64>,
@@ -53,7 +52,6 @@ pub struct Claim {
     pub published: Option<[f64; 2]>,
 }
 
-/// The divisor of a claim's quotient.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Divisor {
@@ -78,7 +76,6 @@ pub enum ClaimVerdict {
 }
 
 impl ClaimVerdict {
-    /// The word in tables.
     pub fn word(self) -> &'static str {
         match self {
             ClaimVerdict::Not => "not",
@@ -128,7 +125,6 @@ pub struct JudgedReport {
 }
 
 impl JudgedReport {
-    /// Whether the report has a size.
     pub fn has_size(&self) -> bool {
         self.claims.iter().any(|c| c.published.is_some())
     }

@@ -44,7 +44,6 @@ pub struct ListedCell {
     /// Why this version of schedlab would not use the runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<String>,
-    /// The error in its record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(skip)]

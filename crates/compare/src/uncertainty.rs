@@ -113,7 +113,6 @@ fn drawn_in<'a>(runs: &[&'a Record], seed: u64) -> Option<&'a [Drawn]> {
     runs.iter().find(|r| r.seed == seed).map(|r| r.drawn.as_slice())
 }
 
-/// The values of a metric by seed.
 pub(crate) fn values(runs: &[&Record], metric: &str) -> Vec<RunValue> {
     let of = |r: &&Record| {
         metrics::evaluate(r, metric).value.number().map(|value| RunValue { seed: r.seed, value })

@@ -20,7 +20,6 @@ pub struct Row {
     pub switches: u64,
     pub waits: u64,
     pub delay: Ns,
-    /// The longest wait.
     pub longest: Ns,
     /// Begin of the longest wait, since the recording's first record.
     pub from: Ns,
@@ -69,7 +68,6 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The row of each task.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }

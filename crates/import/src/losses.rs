@@ -2,7 +2,6 @@
 
 use schedlab_base::{Ns, Warning};
 
-/// The losses of one recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
     /// Number of lost events, as far as the recorder counts them.

@@ -82,7 +82,6 @@ pub fn not_a_run(path: &Path, form: Form) -> Error {
         .help(format!("'schedlab import {name}' makes a run of it"))
 }
 
-/// An unpacked file.
 struct Unpacked {
     begin: Vec<u8>,
     from: Box<dyn Read>,
@@ -388,7 +387,6 @@ impl Files {
     }
 }
 
-/// Reads babeltrace's text.
 fn read_babeltrace(from: impl Read, audience: &mut impl Audience, recording: &Recording) -> Result<Imported> {
     let mut lines = Lines::new(from);
     let mut importer = Importer::new(audience);
@@ -437,7 +435,6 @@ impl Fingerprint {
         let product = u128::from(self.state ^ word ^ ODD) * u128::from(ODD | 1 << 32);
         self.state = (product as u64 ^ (product >> 64) as u64).rotate_left(23) ^ word;
     }
-    /// Takes the next bytes.
     pub fn take(&mut self, mut bytes: &[u8]) {
         self.length += bytes.len() as u64;
         if self.held > 0 {

@@ -41,7 +41,6 @@ pub enum Arrival {
     /// For another reason.
     #[default]
     No,
-    /// It is being woken.
     Woken,
     /// It was just made.
     New,

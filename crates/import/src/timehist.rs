@@ -47,7 +47,6 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The mean stay.
     pub fn mean(&self) -> Option<Ns> {
         self.run.0.checked_div(self.stays).map(Ns)
     }

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 pub const WORKLOAD: &str = "recording";
 /// The kind of workload in their descriptions.
 pub const KIND: &str = "recording";
-/// The load's name.
 pub const LOAD: &str = "recorded";
 /// The name of an unknown machine.
 pub const MACHINE: &str = "recorded machine";
@@ -92,7 +91,6 @@ impl RunBuilder {
         self.analyser.rename(task, TaskName { name, background: false });
     }
 
-    /// The findings and the tasks.
     pub fn finish(self, imported: &mut Imported) -> Findings {
         for (actor, background) in imported.cast.tasks.iter_mut().zip(&self.background) {
             actor.background = *background;
@@ -145,7 +143,6 @@ pub struct Labels {
     pub workload: Option<String>,
     /// The kernel's release, if the recording does not report it.
     pub kernel: Option<String>,
-    /// The machine, if it is known.
     pub machine: Option<Machine>,
     /// The file's name, to be shown.
     pub file: Option<String>,

@@ -88,7 +88,6 @@ pub fn find_qemu() -> Result<Qemu> {
     }
 }
 
-/// The newest QEMU of a cache.
 pub fn newest(cache: &Path) -> Option<PathBuf> {
     let whole = cache::entries(&cache::qemus(cache)).into_iter().filter(|d| d.join(PROGRAM).is_file());
     whole.max_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()))

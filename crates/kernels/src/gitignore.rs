@@ -18,7 +18,6 @@ struct Pattern {
     bound: bool,
 }
 
-/// The patterns of one file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Patterns(Vec<Pattern>);
 

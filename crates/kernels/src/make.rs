@@ -57,7 +57,6 @@ pub struct Make<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// The output of a successful make.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MakeOutput {
     /// Warnings with the lines that belong to them.

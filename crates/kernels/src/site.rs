@@ -97,7 +97,6 @@ fn original(source: &Obtained, state: &State, path: &str) -> Result<Content> {
     }
 }
 
-/// A tree that was patched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patched {
     /// Hunks that were applied at other lines than they name.

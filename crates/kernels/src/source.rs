@@ -54,7 +54,6 @@ impl Source {
     }
 }
 
-/// A source in the cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obtained {
     pub folder: PathBuf,

@@ -92,7 +92,6 @@ impl Manifest {
     }
 }
 
-/// A surveyed tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Survey {
     pub files: Manifest,

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 /// Number of groups of tasks that are distinguished, in the order of their first task.
 pub const MAX_GROUPS: usize = 64;
 
-/// The account of one task of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskAccount {
     pub name: String,

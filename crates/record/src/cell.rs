@@ -18,7 +18,6 @@ pub struct GuestSetup {
     /// Hash of the kernel image's bytes.
     pub image: String,
     pub mode: GuestMode,
-    /// Version of QEMU.
     pub qemu: String,
     /// The accelerator that executes the guest's instructions: "tcg" or "kvm".
     pub accelerator: String,
@@ -91,7 +90,6 @@ pub struct CellKey<'a> {
     /// The machine's figures that each run draws from ranges; empty if the machine is used as stated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<&'a Span>,
-    /// The kernel's name.
     pub kernel: &'a str,
     /// The simulated kernel; `None` for a live one.
     pub resolved: Option<&'a Kernel>,
@@ -105,7 +103,6 @@ pub struct CellKey<'a> {
     pub variant: &'a Variant,
     /// The workload as plain data.
     pub spec: &'a serde_json::Value,
-    /// The load's name.
     pub load: &'a str,
     /// The computer of a live run and its kernel's build; `None` for other backends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +113,6 @@ pub struct CellKey<'a> {
 }
 
 impl<'a> CellKey<'a> {
-    /// The key of a record's cell.
     pub fn of(record: &'a Record) -> CellKey<'a> {
         CellKey {
             backend: record.backend.clone(),

@@ -11,5 +11,4 @@ pub struct FunctionCount {
     pub instructions: u64,
 }
 
-/// The counts of a run, by function.
 pub type Counts = BTreeMap<String, FunctionCount>;

@@ -57,10 +57,8 @@ impl Stamp {
     }
 }
 
-/// An outline, with the stamp for its row.
 pub struct ReadOutline {
     stamp: Option<Stamp>,
-    /// The record's outline.
     pub record: Record,
 }
 

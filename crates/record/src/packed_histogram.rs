@@ -69,7 +69,6 @@ impl Packed {
             None
         })
     }
-    /// The histogram with all its buckets.
     pub fn unpack(&self) -> Histogram<u64> {
         // The bytes were checked, so this can't fail; if it did, the counts would still be right.
         read_histogram(&self.bytes).unwrap_or_else(|_| {

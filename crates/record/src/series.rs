@@ -36,7 +36,6 @@ pub struct Series {
 
 #[derive(Clone, Debug)]
 enum Body {
-    /// All buckets.
     Whole(Histogram<u64>),
     /// The buckets in use, as they are stored.
     Packed(Packed),
@@ -297,7 +296,6 @@ fn no_histogram() -> ! {
     panic!("a digest of a series was asked for its histogram")
 }
 
-/// A series in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -387,7 +385,6 @@ pub(crate) fn read_histogram(mut bytes: &[u8]) -> Result<Histogram<u64>, String>
     Ok(hist)
 }
 
-/// A digest in the index.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DigestWire(String, Better, Sum, u64, u64, Digest);
 

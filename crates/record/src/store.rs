@@ -34,7 +34,6 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Reads the run's record.
     pub fn record(&self) -> Result<Record> {
         load(&self.path)
     }
@@ -73,7 +72,6 @@ impl RunDir {
     }
 }
 
-/// The outcome of storing a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stored {
     Written(RunDir),

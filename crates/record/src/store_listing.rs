@@ -36,7 +36,6 @@ const RECORD_SCHEMA_OF: &str = "schedlab/record/";
 /// Digits of a cell's name.
 pub const CELL_DIGITS: usize = 32;
 
-/// A cell of a store.
 #[derive(Clone, Debug)]
 pub struct HeldCell {
     pub folder: PathBuf,
@@ -52,9 +51,7 @@ pub struct HeldCell {
 pub struct HeldRun {
     pub run: RunDir,
     pub seed: u64,
-    /// Bytes of its files.
     pub bytes: u64,
-    /// Time at which it was stored.
     pub made: SystemTime,
 }
 
@@ -64,7 +61,6 @@ pub struct RunHead {
     pub schema: String,
     /// The version of the code that made it.
     pub model: u32,
-    /// The backend that made it.
     pub backend: Origin,
     machine: Named,
     pub kernel: String,
@@ -148,7 +144,6 @@ pub struct Identity {
     /// The image of the kernel's own code.
     #[serde(default)]
     pub code: Value,
-    /// The machine with all its figures.
     #[serde(default)]
     pub machine: Value,
     /// Figures of the machine that were drawn from ranges.

@@ -33,7 +33,6 @@ impl Tally {
         Tally { series, counts }
     }
 
-    /// Adds one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         match self.counts.get_mut(bucket(value)) {

@@ -14,7 +14,6 @@ pub const FRESH_NS: u64 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
-    /// The task that waited.
     pub task: String,
     /// Begin of its wakeup.
     pub woken_at: Ns,
@@ -24,7 +23,6 @@ pub struct Wait {
     pub enqueue_ns: u64,
     /// The task that woke it; `None` for an interrupt.
     pub waker: Option<String>,
-    /// The CPU the waker ran on.
     pub waker_cpu: CpuId,
     pub chosen_cpu: CpuId,
     /// Why that CPU was chosen (`PlaceReason` name); `None` if the backend does not report it.

@@ -5,7 +5,6 @@ use schedlab_compare::Comparison;
 use schedlab_compare::comparison::ASTRAY;
 use schedlab_kernel::Level;
 
-/// The meaning of the marks.
 pub fn marks(c: &Comparison) -> String {
     let (change, same) = limits(c);
     format!("* better, ! worse, # changed: {change}; = same: {same}; ~ cannot tell.{}", looks(c))

@@ -170,7 +170,6 @@ fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Compariso
     c.comparisons.iter().find(|r| r.is_of(cell) && r.metric == metric)
 }
 
-/// The figure published for this cell and metric.
 fn published<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Published> {
     c.published.iter().find(|p| p.is_for(&cell.variant, &cell.load, metric))
 }

@@ -197,7 +197,6 @@ fn size(r: &ComparisonRow) -> f64 {
     if ratio > 0.0 { ratio.ln().abs() } else { f64::INFINITY }
 }
 
-/// A row with its change.
 fn line(load: &str, r: &ComparisonRow, out: &mut dyn Write) -> io::Result<()> {
     let change = r.change_pct.map_or_else(|| "new".to_owned(), change);
     columns(load, r, &format!("{change:>7}{:1} {}", r.flag(), interval(r)), out)

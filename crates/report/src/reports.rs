@@ -7,7 +7,6 @@ use schedlab_base::counted;
 use schedlab_compare::reports::{ClaimVerdict, JudgedClaim, JudgedReport};
 use std::io::{self, Write};
 
-/// Writes the reports as plain text.
 pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     for report in all {
         write!(

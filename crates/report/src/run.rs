@@ -13,7 +13,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The schema of a run's JSON.
 pub const RUN_SCHEMA: &str = "schedlab/run/1";
 
 /// The statistics of a series that are shown.
@@ -40,7 +39,6 @@ pub struct Run {
     pub schema: &'static str,
     /// The version of the simulator's model.
     pub model: u32,
-    /// The backend that made it.
     pub backend: Origin,
     pub machine: String,
     pub kernel: String,

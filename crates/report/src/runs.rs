@@ -23,7 +23,6 @@ const MOST_NAMED: usize = 4;
 /// A figure with a longer value is listed only by name.
 const LONGEST_VALUE: usize = 30;
 
-/// The content of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ColumnKind {
     /// Names, which may be shortened.
@@ -90,7 +89,6 @@ fn in_middle(text: &str, most: usize) -> String {
     text.chars().take(first).chain(CUT.chars()).chain(end).collect()
 }
 
-/// Writes the list.
 pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     if cells.is_empty() {
         return writeln!(out, "no runs are stored there");

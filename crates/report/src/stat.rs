@@ -22,7 +22,6 @@ pub struct CountedCommand {
     pub whole_system: bool,
     /// The running kernel.
     pub kernel: String,
-    /// Number of runs.
     pub runs: usize,
     pub metrics: BTreeMap<String, Over>,
     /// Each only once.

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-/// The text that a writer writes.
 pub fn text(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     make(&mut out).unwrap();

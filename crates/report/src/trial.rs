@@ -40,7 +40,6 @@ pub struct Page<'a> {
     pub all: bool,
 }
 
-/// Writes the page.
 pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     patch(p, out)?;
     if let Some(text) = can_show_nothing(p.comparison) {

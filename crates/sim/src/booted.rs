@@ -28,7 +28,6 @@ use schedlab_base::{CpuId, Ns, Stream};
 use schedlab_kernel::{Feature, History, Kernel, effect};
 use schedlab_machine::{Domain, Domains, Machine};
 
-/// A CPU with its domains.
 pub(crate) fn cpu(
     machine: &Machine,
     kernel: &Kernel,

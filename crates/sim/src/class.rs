@@ -31,11 +31,8 @@ pub enum Enqueue {
 /// Why a task is taken off its queue (`DEQUEUE_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dequeue {
-    /// It goes to sleep.
     Sleep,
-    /// It ends.
     Exit,
-    /// It is about to be moved.
     Move,
     /// Its group has no quota left (`DEQUEUE_THROTTLE`, 6.18).
     Throttle,
@@ -45,7 +42,6 @@ pub enum Dequeue {
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub task: TaskId,
-    /// Why it was enqueued.
     pub how: Enqueue,
     /// Whether its waker is about to sleep (WF_SYNC).
     pub sync: bool,
@@ -106,7 +102,6 @@ pub(crate) trait SchedClass {
     fn prio_changed(sys: &mut System<'_>, task: TaskId, old: Attr);
     /// The CPUs that a task may use have changed.
     fn set_cpus_allowed(_sys: &mut System<'_>, _task: TaskId) {}
-    /// The shares of a task group have changed.
     fn shares_changed(_sys: &mut System<'_>, _cpu: CpuId, _group: GroupId) {}
     /// A task leaves the class; it is on no queue now.
     fn switched_from(sys: &mut System<'_>, task: TaskId);

@@ -116,9 +116,7 @@ pub struct Cpu {
     pub load: CpuLoad,
     /// The current choice of a CPU for a new task.
     pub walk: crate::balance::state::Descent,
-    /// Newidle balance in progress.
     pub newidle: crate::balance::state::Newidle,
-    /// Periodic balance in progress.
     pub periodic: crate::balance::state::Periodic,
 }
 

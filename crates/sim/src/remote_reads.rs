@@ -18,7 +18,6 @@ pub struct RemoteReads {
     n: usize,
 }
 
-/// The outcome of reading a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineRead {
     /// The line was unchanged, or the reader's own.
@@ -47,7 +46,6 @@ impl RemoteReads {
         let at = cpu.index() << self.shift;
         self.holders[at..at + (1 << self.shift)].fill(0);
     }
-    /// Distance of two CPUs.
     #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
         if a == b { Distance::Own } else { self.distance[a.index() * self.n + b.index()] }

@@ -26,7 +26,6 @@ pub enum Fires {
     FairServer,
 }
 
-/// A pending timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
     hard: u64,

@@ -21,7 +21,6 @@ pub enum EstimateRule {
 }
 
 impl EstimateRule {
-    /// The rule of a kernel.
     pub fn of(history: &History) -> EstimateRule {
         match (history.util_est_alone, history.util_est_on_any_cpu) {
             (false, _) => EstimateRule::WithLast,
@@ -34,11 +33,9 @@ impl EstimateRule {
 /// Facts about a task that goes to sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct SleepFacts {
-    /// Its utilisation.
     pub util_avg: u64,
     /// Its runnable average.
     pub runnable_avg: u64,
-    /// Capacity of its CPU.
     pub capacity: u64,
 }
 

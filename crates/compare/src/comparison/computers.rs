@@ -80,7 +80,6 @@ pub(super) fn short_names(cells: &[&CellRuns<'_>]) -> Option<Vec<String>> {
     names.filter(|names| all_differ(names))
 }
 
-/// Whether all names differ.
 pub(super) fn all_differ(names: &[String]) -> bool {
     names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1)
 }

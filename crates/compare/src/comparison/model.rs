@@ -146,7 +146,6 @@ pub struct Cell {
     /// The computer of live runs, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computer: Option<CellComputer>,
-    /// Metrics by name.
     pub metrics: BTreeMap<String, CellStat>,
 }
 

@@ -16,12 +16,10 @@ use std::path::{Path, PathBuf};
 /// A stored run named by the user.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// The index of its source.
     pub source: usize,
     pub run: RunDir,
 }
 
-/// Runs of one source.
 pub fn of_one_source(runs: Vec<RunDir>) -> Vec<Named> {
     runs.into_iter().map(|run| Named { source: 0, run }).collect()
 }

@@ -24,7 +24,6 @@ pub struct Question {
     pub of_load: BTreeMap<[String; 3], Vec<String>>,
     /// The baseline's name; the first variant of each group if `None`.
     pub baseline: Option<String>,
-    /// Why it is the baseline.
     pub baseline_is: BaselineIs,
     /// The smallest change that counts, percent.
     pub min_effect_pct: f64,

@@ -86,7 +86,6 @@ fn open(
     Some(OpenRow { row, asked })
 }
 
-/// The row with its verdict.
 fn judged(row: ComparisonRow, found: Decided, min_effect_pct: f64) -> ComparisonRow {
     let Decided { change, at, verdict, why, look } = found;
     ComparisonRow {

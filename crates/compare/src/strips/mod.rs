@@ -34,7 +34,6 @@ const MOST_OF_WAIT: u64 = 20_000_000;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Strips {
-    /// End of the run.
     pub end: Ns,
     /// End of its warm-up.
     pub measured_from: Ns,

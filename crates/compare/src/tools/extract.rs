@@ -102,7 +102,6 @@ pub fn metric_option(workload: &str, text: &str, place: fn(String) -> Place) -> 
     check(&wanted).map(|()| wanted)
 }
 
-/// The default direction of a unit.
 pub fn default_better(unit: &str) -> &'static str {
     units::better(unit).name()
 }

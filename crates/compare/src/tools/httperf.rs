@@ -117,7 +117,6 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-/// The figures in a line.
 fn figures(line: &str) -> Vec<(&'static str, Result<Option<f64>>)> {
     let ms = |word: &str| after(line, word).map(|v| v.map(|v| scaled(v, 1e6)));
     if line.starts_with("Connection time [ms]: min") {

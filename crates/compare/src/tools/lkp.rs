@@ -136,7 +136,6 @@ impl Table {
         Ok(())
     }
 
-    /// Ends the table.
     fn end(&mut self, all: &mut [Reading]) {
         if let Some((at, words)) = self.broken.take()
             && is_like_a_row(&words)

@@ -102,7 +102,6 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
     Ok(tool)
 }
 
-/// The reader of a saved output.
 #[derive(Clone)]
 pub enum OutputReader {
     Tool(&'static Tool),
@@ -137,7 +136,6 @@ pub fn reader_of(text: &str) -> Option<OutputReader> {
     own.or_else(|| detect(text).map(OutputReader::Tool))
 }
 
-/// The tool that printed a text.
 pub fn detect(text: &str) -> Option<&'static Tool> {
     TOOLS.iter().copied().find(|t| (t.knows)(text))
 }

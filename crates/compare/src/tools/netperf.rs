@@ -50,7 +50,6 @@ fn heading(line: &str) -> Option<String> {
     Some(format!("{protocol}_{word}"))
 }
 
-/// The unit of a result.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Rate,

@@ -102,7 +102,6 @@ struct Given {
     by_user: bool,
 }
 
-/// The contents of a file.
 enum Contents {
     Tool(&'static Tool, Vec<Reading>),
     Schedlab(Vec<schedlab_json::Run>),

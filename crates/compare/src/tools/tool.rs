@@ -90,7 +90,6 @@ pub struct Reading {
     pub unread: Vec<usize>,
 }
 
-/// By name.
 pub type FigureValues = BTreeMap<String, f64>;
 
 impl Tool {

@@ -85,7 +85,6 @@ pub struct Tracepoints {
     readers: Vec<Option<Reader>>,
 }
 
-/// The content of a record.
 pub enum Record {
     /// A record of the scheduler: the thread that ran, and the content.
     Event(u32, RecordKind),

@@ -12,9 +12,7 @@ use schedlab_base::{Error, ErrorKind, Result};
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 pub struct Layout {
-    /// The layout of pages.
     pub page: Head,
-    /// The scheduler's tracepoints.
     pub tracepoints: Tracepoints,
 }
 

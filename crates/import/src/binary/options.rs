@@ -12,7 +12,6 @@ pub struct TraceOptions {
     pub release: Option<String>,
     /// Number of events that newer ones overwrote.
     pub overwritten: u64,
-    /// The clock of the records.
     clock: String,
 }
 

@@ -74,10 +74,18 @@ impl Packing {
 
 /// The pages of a CPU, one after the other.
 pub enum Stream {
-    /// Uncompressed.
-    Plain { at: u64, end: u64 },
+    Plain {
+        at: u64,
+        end: u64,
+    },
     /// In packed chunks: `left` more of them from `at` on. `held` has the pages of the last chunk, read up to `used`.
-    Packed { by: Packing, at: u64, left: u32, held: Vec<u8>, used: usize },
+    Packed {
+        by: Packing,
+        at: u64,
+        left: u32,
+        held: Vec<u8>,
+        used: usize,
+    },
 }
 
 impl Stream {

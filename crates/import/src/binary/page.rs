@@ -67,7 +67,6 @@ impl Head {
     }
 }
 
-/// A part of a sub-buffer.
 pub enum Part<'a> {
     /// This many records before it were overwritten; 1 if the number is unknown.
     Missed(u64),

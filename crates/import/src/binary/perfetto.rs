@@ -64,7 +64,6 @@ struct Reader<'a, A> {
     /// The task that runs on each CPU, plus one; 0 if unknown.
     running: Vec<u32>,
     last_cpu: u32,
-    /// The events of a bundle.
     bundle: Vec<SchedRecord>,
     others: u64,
     bundles: u64,

@@ -1,6 +1,5 @@
 //! Decodes Protocol Buffers as far as needed: fields, one after the other.
 
-/// The value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value<'a> {
     Number(u64),

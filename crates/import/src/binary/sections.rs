@@ -50,7 +50,6 @@ impl Buffer {
     }
 }
 
-/// An opened file.
 pub struct Opened {
     /// The layouts of pages and tracepoints.
     pub layout: Layout,

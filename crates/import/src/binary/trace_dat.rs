@@ -25,7 +25,6 @@ const MOST_HEAD: u64 = 256 << 20;
 /// Bytes that hold the start of version 7: magic, version, sizes, compression.
 const BEGIN: u64 = 256;
 
-/// The pages of a CPU.
 struct Pages {
     cpu: u32,
     stream: Stream,

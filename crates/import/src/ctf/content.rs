@@ -8,7 +8,6 @@ use crate::task_table::Audience;
 use crate::{Importer, KnownThread};
 use schedlab_trace::SwitchReason;
 
-/// The fields of an event.
 pub(crate) trait EventFields {
     fn number(&self, name: &str) -> Option<i64>;
     fn text(&self, name: &str) -> Option<&[u8]>;

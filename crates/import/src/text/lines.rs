@@ -61,7 +61,6 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The last line returned.
     #[inline]
     pub fn last(&self) -> &[u8] {
         &self.buffer[self.given.clone()]

@@ -26,10 +26,12 @@ use number::{Cursor, number};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A record of the scheduler.
     Record(SchedRecord),
     /// At least `count` records of the CPU before its next record were lost. 0: its buffer begins here.
-    Lost { cpu: u32, count: u64 },
+    Lost {
+        cpu: u32,
+        count: u64,
+    },
     /// A record of an event that is not read.
     Other,
     /// A record of a known event whose fields can't be read.

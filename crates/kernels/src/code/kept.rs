@@ -133,7 +133,6 @@ impl Image {
     }
 }
 
-/// The image of a key, if the cache has it.
 pub fn find(key: &str, cache: &Path) -> Option<Image> {
     let found = all(cache).into_iter().find(|image| image.note.key == key);
     found.inspect(|image| shelf::touch(image.folder(), NOTE))
@@ -151,7 +150,6 @@ pub(super) fn find_whole(key: &str, cache: &Path, say: &mut dyn FnMut(&str)) -> 
     Ok(None)
 }
 
-/// All images of the cache, by name.
 pub fn all(cache: &Path) -> Vec<Image> {
     cache::entries(&cache::images(cache)).iter().filter_map(|folder| open(folder).ok()).collect()
 }

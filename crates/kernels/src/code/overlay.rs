@@ -24,7 +24,6 @@ impl<'a> Overlay<'a> {
         let found = self.0.iter().find(|(p, _)| *p == path).map(|(_, text)| *text);
         found.ok_or_else(|| Error::internal(format!("the overlay of an image has no file {path}")))
     }
-    /// A hash of all files.
     pub fn hash(self) -> String {
         let mut all = String::new();
         self.0.iter().for_each(|(path, text)| all.extend([*path, "\0", *text, "\0"]));

@@ -13,7 +13,6 @@ use std::process::Command;
 pub struct CodePlace {
     /// Index of the change.
     pub change: usize,
-    /// Address in the object.
     pub address: u64,
     /// The function of `kernel/sched` that holds the address; empty if none does.
     pub function: String,

@@ -53,7 +53,6 @@ pub(super) fn unmet(fragment: &(String, String), config: &str) -> Option<String>
     (!all.is_empty()).then(|| format!("{name} asks in vain for {}{more}: {why}", all.join(", ")))
 }
 
-/// The option of a fragment's line.
 fn option_of(line: &str) -> Option<&str> {
     let line = line.trim();
     let off = line.strip_prefix("# CONFIG_").and_then(|l| l.strip_suffix(" is not set"));

@@ -32,7 +32,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The placement in words.
     pub fn words(&self) -> String {
         let shifted = match self.offset {
             0 => String::new(),

@@ -17,7 +17,6 @@ pub use read::{parse, read};
 
 use crate::blob::Kind;
 
-/// A line of a hunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Line {
     /// In both files.
@@ -57,7 +56,6 @@ pub struct Hunk {
     pub ends_open: bool,
 }
 
-/// The changes to one file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FileDiff {
     /// The old path; `None` for a new file.

@@ -48,7 +48,6 @@ impl Drop for Work {
     }
 }
 
-/// The client with its lists.
 #[derive(Debug)]
 pub struct Client {
     work: Work,

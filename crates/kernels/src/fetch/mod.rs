@@ -173,7 +173,6 @@ pub fn source(series: &str, cache: &Path, refresh: bool, say: &mut dyn FnMut(&st
     Ok(place)
 }
 
-/// The newest source of a series in the cache.
 pub fn source_in_cache(series: &str, cache: &Path) -> Option<PathBuf> {
     let all = cache::entries(&cache::sources(cache)).into_iter();
     let of = |folder: PathBuf| {

@@ -17,7 +17,6 @@ pub const SOURCE_PACKAGE: &str = "linux-source-";
 pub struct KernelPackages {
     /// uname's release.
     pub release: String,
-    /// The package with the image.
     pub image: String,
     /// The package with the configuration, where it is not the image's.
     pub config: Option<String>,

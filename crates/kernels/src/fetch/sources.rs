@@ -24,7 +24,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("by-hash", "By-Hash"),
 ];
 
-/// One source of packages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
     uris: Vec<String>,
@@ -34,7 +33,6 @@ pub struct Source {
     options: Vec<(String, String)>,
 }
 
-/// The machine's own sources.
 pub fn of_machine() -> Vec<Source> {
     read_below(Path::new("/etc/apt"))
 }

@@ -6,7 +6,6 @@ use crate::metric::value::Better;
 use crate::series::Series;
 use crate::tally::Tally;
 
-/// The waits of one group's tasks.
 struct GroupWaits {
     woken: Tally,
     others: Tally,
@@ -26,7 +25,6 @@ pub(super) struct WaitsByGroup([Option<Box<GroupWaits>>; MAX_GROUPS + 1]);
 pub(super) struct WaitSeries {
     /// Waits after a wakeup, of all tasks.
     pub woken: Series,
-    /// All waits, of all tasks.
     pub all: Series,
     /// Waits by group; empty if the workload's tasks are one group.
     pub groups: Vec<Delays>,

@@ -30,9 +30,7 @@ pub(super) struct Task {
     pub woken_early: bool,
     /// Begin of its open wait.
     pub since: Ns,
-    /// Begin of its stay.
     pub stay_from: Ns,
-    /// The CPU of its last stay.
     pub last_cpu: Option<CpuId>,
     /// When a wakeup or fork last queued it.
     pub woken_at: Option<Ns>,

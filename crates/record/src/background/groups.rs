@@ -48,7 +48,6 @@ const LEAST_GAPS: usize = 10;
 /// Facts about a thread, from /proc.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ThreadFacts {
-    /// Whether it is a kernel thread.
     pub kernel: bool,
     pub process: String,
     /// Its affinity mask.
@@ -58,7 +57,6 @@ pub struct ThreadFacts {
     pub real_time: bool,
 }
 
-/// The kind of a group's threads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadKind {
@@ -92,7 +90,6 @@ impl Shape {
     }
 }
 
-/// A group of threads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
     pub name: String,
@@ -112,7 +109,6 @@ pub struct Group {
     /// Gap between arrivals (of a group per CPU: on one CPU), ns.
     #[serde(rename = "gap_ns")]
     pub gap: Spread,
-    /// The shape of the gaps.
     pub shape: Shape,
     /// Time on a CPU, in percent of one CPU.
     pub cpu_pct: f64,

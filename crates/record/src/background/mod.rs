@@ -37,7 +37,6 @@ enum ThreadState {
     Awake(Option<Ns>),
 }
 
-/// A thread and its arrivals.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Thread {
     /// Its name in the kernel's events.

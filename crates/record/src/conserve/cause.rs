@@ -27,7 +27,6 @@ pub enum CauseKind {
 }
 
 impl CauseKind {
-    /// Every kind.
     pub const ALL: [CauseKind; 8] = [
         CauseKind::Placed,
         CauseKind::Preempted,

@@ -24,7 +24,6 @@ pub struct Window {
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DecisionCount {
-    /// The decision's reason.
     pub reason: &'static str,
     pub about: &'static str,
     pub count: u64,
@@ -64,7 +63,6 @@ pub struct FreeCpu {
     pub tries: Vec<BalanceTry>,
 }
 
-/// The chances of one wait.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Chance {
     /// Time during which at least one CPU that the task may use was free, ns.

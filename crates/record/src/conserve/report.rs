@@ -17,7 +17,6 @@ pub struct IdleWhileWaiting {
     pub time_ns: u64,
     /// `time_ns` in percent of the measured time.
     pub share_pct: f64,
-    /// Number of stretches.
     pub stretches: u64,
     /// Sum of the stretches' times over tasks, ns. It exceeds `time_ns` if several tasks waited at once.
     pub task_time_ns: u64,
@@ -28,7 +27,6 @@ pub struct IdleWhileWaiting {
     pub notes: Vec<String>,
 }
 
-/// One cause's stretches.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CauseShare {
     pub cause: &'static str,

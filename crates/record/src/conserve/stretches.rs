@@ -11,7 +11,6 @@ use schedlab_machine::Domains;
 use schedlab_trace::{BalanceTrigger, Event, EventKind, MoveReason, Sink};
 use std::collections::BTreeMap;
 
-/// How a stretch ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StretchEnd {
     /// The task's own CPU picked it.
@@ -219,7 +218,6 @@ impl Stretches {
         self.waiting.retain(|t| *t != task);
     }
 
-    /// Ends the task's open stretch, if any.
     fn close(&mut self, task: TaskId, end: StretchEnd) {
         let now = self.now;
         let wait = self.wait(task);

@@ -37,7 +37,6 @@ pub struct Explanation {
     pub beyond: u64,
     /// The sum of their lengths. Waits that were not kept count with the histogram's resolution.
     pub beyond_time_ns: u64,
-    /// The tail by cause.
     pub tail: TailSplit,
     /// The worst waits, longest first.
     pub worst: Vec<Explained>,
@@ -68,13 +67,11 @@ pub struct TailSplit {
     pub causes: Vec<TailCause>,
 }
 
-/// One cause's share of the tail.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TailCause {
     pub cause: &'static str,
     /// The cause in a sentence.
     pub about: &'static str,
-    /// Number of waits with this cause.
     pub waits: u64,
     /// The sum of their lengths.
     pub time_ns: u64,

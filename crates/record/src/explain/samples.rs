@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, VecDeque};
 pub const KEPT_WAITS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 
-/// The tail of a series.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SampleTail {
     pub run: String,
@@ -24,13 +23,11 @@ pub struct SampleTail {
     pub metric: String,
     /// Samples longer than this are in the tail.
     pub cut_ns: u64,
-    /// Number of samples in the tail.
     pub samples: u64,
     /// The sum of their lengths.
     pub time_ns: u64,
     /// The tasks' activities in that time, longest first.
     pub parts: Vec<TailPart>,
-    /// The longest samples.
     pub worst: Vec<LongSample>,
     pub notes: Vec<String>,
 }
@@ -44,21 +41,18 @@ pub struct TailPart {
     pub about: &'static str,
     /// Number of samples that contain it.
     pub samples: u64,
-    /// Its summed time.
     pub time_ns: u64,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LongSample {
     pub task: String,
-    /// The time at which the sample ended.
     pub ended_at: Ns,
     pub length_ns: u64,
     /// The task's activities in it, ns by name.
     pub did: BTreeMap<&'static str, u64>,
 }
 
-/// A task's activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TaskActivity {
     Computing,
@@ -101,7 +95,6 @@ struct LongTime {
     did: Vec<(u64, u64, Option<TaskActivity>)>,
 }
 
-/// The source of the times to collect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TailSource {
     /// A program's series, by its number.
@@ -300,7 +293,6 @@ impl Samples {
     }
 }
 
-/// The tail as text.
 pub fn samples_text(tail: &SampleTail) -> String {
     let mut out = Vec::new();
     wrap(&mut out, "", 2, &tail.run);

@@ -38,7 +38,6 @@ Metrics are of the workload's tasks only, not of the machine's own (kworkers and
 | --- | --- | --- | --- | --- |
 ";
 
-/// The whole page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     for m in METRICS {

@@ -18,7 +18,6 @@ enum GroupQuantity {
     Migrations,
     MeanSlice,
     MeanOfMeans,
-    /// The mean slice on one CPU.
     SliceOn(CpuId),
     /// A statistic of the waits after a wakeup.
     WakeupDelay(Stat),

@@ -121,7 +121,6 @@ pub struct Resolved {
     from: MetricSource,
 }
 
-/// The source of a metric's value.
 #[derive(Clone, Debug)]
 enum MetricSource {
     Counter,
@@ -378,7 +377,6 @@ impl Resolved {
             MetricSource::Series { name, .. } => Some(name),
         }
     }
-    /// The metric's value in a record.
     pub fn evaluate(&self, record: &Record) -> Value {
         if let Some(why) = guest::withheld(record, self) {
             return Value::Missing(why);

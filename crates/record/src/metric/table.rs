@@ -12,7 +12,6 @@ use schedlab_trace::{
 };
 
 const SIM: &[Backend] = &[Backend::Sim];
-/// Backends with simulated machines.
 const SIMULATED: &[Backend] = &[Backend::Sim, Backend::Code];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
 const GUEST: &[Backend] = &[Backend::Vm];

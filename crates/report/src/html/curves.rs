@@ -19,7 +19,6 @@ pub const BOTTOM: f64 = 24.0;
 
 /// Half the width of the longest label of a percentile.
 const LABEL: f64 = 22.0;
-/// Percentiles with a tick.
 const TICKS: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
 /// The figure of a series, given for each cell of the group; empty if there is nothing to draw.

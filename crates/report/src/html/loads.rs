@@ -12,7 +12,6 @@ const STAYS: &str = "slice";
 /// The most series of a load that are drawn.
 const MOST: usize = 6;
 
-/// The sections of all loads.
 pub fn section(report: &HtmlReport<'_>) -> String {
     let groups = report.groups();
     let parts = groups.iter().enumerate().map(|(at, group)| {

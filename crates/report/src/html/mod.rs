@@ -28,7 +28,6 @@ use schedlab_compare::comparison::Cell;
 use schedlab_compare::strips::Strips;
 use schedlab_record::Record;
 
-/// The content of a report.
 pub struct HtmlReport<'a> {
     pub title: &'a str,
     /// The question, in a sentence or more; may be empty.
@@ -40,7 +39,6 @@ pub struct HtmlReport<'a> {
     /// When the first and the last of the runs were stored, UTC; empty if unknown.
     pub made: (String, String),
     pub comparison: &'a Comparison,
-    /// The runs of each cell.
     pub runs: &'a [Vec<Record>],
     /// The command line that makes each cell's runs again, if there is one.
     pub again: &'a [Option<String>],

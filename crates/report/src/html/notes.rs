@@ -5,7 +5,6 @@ use super::escape::escape;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Environment and warnings.
 pub fn environment(report: &HtmlReport<'_>) -> String {
     let mut out = String::from("<section id=\"environment\"><h2>Environment and warnings</h2>\n");
     let warnings = &report.comparison.warnings;

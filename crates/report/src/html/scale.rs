@@ -19,7 +19,6 @@ impl Log {
         let margin = ((high - low) * 0.04).max(0.05);
         Some(Log { low: low - margin, high: high + margin, ends })
     }
-    /// The position of a value.
     pub fn at(&self, value: f64) -> f64 {
         let log = value.max(f64::MIN_POSITIVE).log10().clamp(self.low, self.high);
         self.ends.0 + (log - self.low) / (self.high - self.low) * (self.ends.1 - self.ends.0)

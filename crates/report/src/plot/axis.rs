@@ -27,7 +27,6 @@ impl Axis {
         let low = if from_zero && low == 0.0 { 0.0 } else { low - span * 0.05 };
         Axis { low, high: most.max(low) + span * 0.05, log: false, ends }
     }
-    /// The position of a value.
     pub fn at(&self, value: f64) -> f64 {
         let value = if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value };
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);

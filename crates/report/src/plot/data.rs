@@ -141,7 +141,6 @@ pub fn by_workload(c: &Comparison) -> Vec<PlotData> {
     workloads.into_iter().map(one).filter(|data| !data.panels.is_empty()).collect()
 }
 
-/// The data to plot from a comparison of one workload.
 pub fn of(c: &Comparison) -> PlotData {
     let all: Vec<CellNames> = c.cells.iter().map(parts).collect();
     let swept = axis(&all);

@@ -20,14 +20,30 @@ pub enum Anchor {
 /// One mark. Lengths are in units of the drawing, y goes down.
 #[derive(Clone, Debug)]
 pub enum Mark {
-    /// A line through points.
-    Line { points: Vec<(f64, f64)>, color: u32, width: f64, dashed: bool },
+    Line {
+        points: Vec<(f64, f64)>,
+        color: u32,
+        width: f64,
+        dashed: bool,
+    },
     /// A filled rectangle: left, top, width, height.
-    Rect { at: (f64, f64), size: (f64, f64), color: u32 },
+    Rect {
+        at: (f64, f64),
+        size: (f64, f64),
+        color: u32,
+    },
     /// A text whose baseline goes through a point.
-    Text { at: (f64, f64), text: String, size: f64, anchor: Anchor },
+    Text {
+        at: (f64, f64),
+        text: String,
+        size: f64,
+        anchor: Anchor,
+    },
     /// A mark with a text that SVG viewers show under the pointer.
-    Tipped { mark: Box<Mark>, tip: String },
+    Tipped {
+        mark: Box<Mark>,
+        tip: String,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -36,7 +36,6 @@ pub struct MatrixLayout {
     beside: usize,
 }
 
-/// The texts of a matrix's cell.
 struct MatrixCell {
     value: String,
     spread: String,

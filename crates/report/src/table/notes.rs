@@ -62,7 +62,6 @@ pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     stacks(c).map_or(Ok(()), |text| write!(out, "{}", wrap("      ", &text)))
 }
 
-/// The default store.
 const USUAL_STORE: &str = "runs";
 
 /// The legend of columns and marks.

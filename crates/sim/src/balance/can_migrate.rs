@@ -12,7 +12,6 @@ pub const BREAK: u32 = 32;
 /// Facts about a pass that apply to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MigrateRules {
-    /// The generation of rules.
     pub balancer: Balancer,
     pub pass: PassKind,
     /// Whether the kernel is preemptible (CONFIG_PREEMPTION): a newidle pass then takes only one task.
@@ -141,7 +140,6 @@ pub enum WalkStep {
     Offer,
     /// Release the lock, attach the detached tasks, take the lock again.
     Pause,
-    /// The walk is over.
     Stop(Stop),
 }
 

@@ -7,7 +7,6 @@
 
 /// Number of calls at which the ratio is computed and the sums are halved.
 const CALLS: u32 = 1024;
-/// Sides of the dice.
 pub const SIDES: u64 = 1024;
 
 /// One CPU's record of its newidle passes over one domain.

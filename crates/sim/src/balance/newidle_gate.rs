@@ -6,7 +6,6 @@
 
 use schedlab_kernel::History;
 
-/// The generations of the gates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Gates {
     /// 2.6.32 to 3.11: one fixed threshold.
@@ -77,11 +76,9 @@ pub fn climb(gates: Gates, avg_idle_ns: u64, spent_ns: u64, domain_cost_ns: u64)
 /// Events that may have happened while a domain was balanced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewidleArrivals {
-    /// A task was pulled.
     pub pulled: bool,
     /// Number of tasks the CPU has now.
     pub nr_running: u32,
-    /// A wakeup is queued on it.
     pub wakeup_pending: bool,
 }
 

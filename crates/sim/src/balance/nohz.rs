@@ -29,7 +29,6 @@ pub struct KickFacts {
     /// `None` if there is no count: in 4.5 if no domain lies above the cache's, as on a machine with one socket; later
     /// if there is no domain inside the cache.
     pub busy_nearby: Option<u32>,
-    /// Capacity of this CPU.
     pub capacity: u64,
     /// Capacity of this CPU, undisturbed.
     pub capacity_orig: u64,
@@ -49,7 +48,6 @@ pub enum NoKick {
     NobodyTickless,
     /// `nohz.next_balance` is still in the future.
     TooEarly,
-    /// This CPU has nothing to give.
     NothingToGive,
 }
 

@@ -16,7 +16,6 @@ pub struct DomainState {
     pub nr_balance_failed: u32,
 }
 
-/// The parameters that bound it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Interval after an imbalance, ms.
@@ -35,7 +34,6 @@ pub enum PassOutcome {
         /// The last queue walked could give nothing because of affinity: the interval may grow to the pinned limit.
         all_pinned: bool,
     },
-    /// Tasks moved.
     Moved,
     /// A queue was found and nothing moved (`lb_failed`).
     Failed(Active),
@@ -44,13 +42,11 @@ pub enum PassOutcome {
 /// The outcome of active balance after a failure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Active {
-    /// It was not due.
     NotDue,
     /// The source's running task may not run on the destination.
     Pinned,
     /// Another CPU is already pushing a task of that source.
     UnderWay,
-    /// The stopper was started.
     Started,
 }
 
@@ -62,7 +58,6 @@ impl DomainState {
         }
     }
 
-    /// Ends the pass.
     pub fn settle(&mut self, bounds: &Bounds, outcome: PassOutcome) {
         self.nr_balance_failed = match outcome {
             PassOutcome::Balanced { .. } | PassOutcome::Moved => 0,

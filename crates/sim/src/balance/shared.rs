@@ -32,7 +32,6 @@ pub struct Gathered {
     pub(super) stats: GroupStats,
 }
 
-/// Which domains have shared state.
 fn has_shared(domain: &Domain, features: FeatureSet) -> bool {
     match () {
         () if domain.params.numa => features.has(Feature::SdSharedNuma),

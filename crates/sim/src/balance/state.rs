@@ -101,7 +101,6 @@ pub struct NohzState {
 }
 
 impl NohzState {
-    /// State with all CPUs idle.
     pub fn new(nr_cpus: usize) -> NohzState {
         NohzState {
             tickless: Arena::filled(true, nr_cpus),
@@ -155,7 +154,6 @@ impl BalanceState {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum PassStage {
-    /// No pass.
     #[default]
     Idle,
     /// Reading the local group, to find out whether it is this CPU's turn.

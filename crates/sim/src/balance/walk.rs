@@ -80,7 +80,6 @@ impl WalkProgress {
         }
     }
 
-    /// Takes a task of this size.
     pub(super) fn take(&mut self, rules: &MigrateRules, size: u64, hot: bool) -> Offer {
         self.moved += 1;
         self.left = self.left.saturating_sub(i64::try_from(size).unwrap_or(i64::MAX));

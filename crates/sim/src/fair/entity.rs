@@ -85,7 +85,6 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// A task's entity on a queue.
     pub fn of_task(task: TaskId, weight: u64, cfs_rq: CfsRqId, history: &History) -> Entity {
         let mut e = Entity {
             vruntime: 0,

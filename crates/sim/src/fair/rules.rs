@@ -10,7 +10,6 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::SwitchReason;
 
-/// The rules of one fair class.
 pub(crate) trait FairRules {
     /// Charges the running entity of `queue` up to this instant, and acts on the result (`update_curr`).
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId);
@@ -34,7 +33,6 @@ pub(crate) trait FairRules {
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
     /// The tick finds a task running.
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
-    /// The running task yields.
     fn yield_task(sys: &mut System<'_>, task: TaskId);
     /// Whether a task just enqueued on `cpu` preempts `curr`. Marks buddies as the kernel does.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool;

@@ -19,7 +19,6 @@ pub struct Slope {
 /// The owner of a weight: inverses of tasks' weights come from a table, others are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bearer {
-    /// A task.
     Task,
     /// A group's entity, or a queue.
     Group,

@@ -16,7 +16,6 @@ pub fn core_power(threads: u64) -> u64 {
     SCALE + SCALE * threads.saturating_sub(1) / 10
 }
 
-/// The rules by version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1BusiestRules {
     /// Whether tasks are counted, not weighed (before 2.6.18).
@@ -32,7 +31,6 @@ pub struct O1BusiestRules {
 pub struct Sums {
     /// Biased loads of its CPUs.
     pub load: u64,
-    /// Current loads.
     pub load_now: u64,
     /// Runnable tasks.
     pub nr_running: u64,
@@ -56,7 +54,6 @@ pub struct GroupsSeen {
     total: Sums,
 }
 
-/// The amount to pull.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pull {
     pub group: u32,
@@ -80,7 +77,6 @@ pub enum Balanced {
 }
 
 impl GroupsSeen {
-    /// Takes the local group.
     pub fn local(&mut self, sums: Sums) {
         self.local = sums;
         self.add(&sums);

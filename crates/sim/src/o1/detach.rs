@@ -78,11 +78,9 @@ impl Best {
     pub fn skips(&self, prio: u8) -> bool {
         prio >= self.this || (!self.seen && prio == self.busiest)
     }
-    /// A task stays.
     pub fn stays(&mut self, prio: u8) {
         self.seen |= prio == self.busiest;
     }
-    /// A task moves.
     pub fn moves(&mut self, prio: u8) {
         self.this = self.this.min(prio);
     }

@@ -29,5 +29,4 @@ pub mod wake;
 
 pub(crate) use drive::cpu_offset;
 
-/// The class.
 pub(crate) struct O1;

@@ -107,7 +107,6 @@ pub struct O1Task {
     pub last_ran_ns: u64,
     /// Its weight, while it is queued.
     pub weight: u64,
-    /// The task that created it.
     pub parent: Option<TaskId>,
 }
 

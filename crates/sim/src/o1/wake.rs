@@ -6,7 +6,6 @@
 use super::prio::ONE_TASK;
 use schedlab_trace::AffineReason;
 
-/// The facts of the choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeFacts {
     /// Load of the previous CPU, low estimate.

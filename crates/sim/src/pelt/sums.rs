@@ -23,7 +23,6 @@ pub enum SumRule {
 }
 
 impl SumRule {
-    /// The rule of a kernel.
     pub fn of(history: &History) -> SumRule {
         match () {
             () if history.sums_from_averages => SumRule::FromAverages,
@@ -37,7 +36,6 @@ impl SumRule {
 /// The averages of tasks that have left a runqueue, which it has not subtracted yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
-    /// Number of tasks.
     pub tasks: u32,
     load_avg: u64,
     runnable_avg: u64,

@@ -21,7 +21,6 @@ enum ClockState {
     Held,
 }
 
-/// The clock of one runqueue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RqClock {
     /// The last reading, ns.
@@ -75,7 +74,6 @@ impl RqClock {
         self.state = ClockState::Held;
     }
 
-    /// The lock is released.
     #[inline]
     pub fn release(&mut self) {
         self.state = ClockState::Runs;

@@ -59,12 +59,10 @@ impl Rqs {
         let (idle, all) = (self.nr_sched_idle[cpu], self.nr_running[cpu]);
         debug_assert!(idle <= all, "{cpu} counts {idle} SCHED_IDLE tasks among {all}");
     }
-    /// SCHED_IDLE tasks came.
     #[inline]
     pub fn add_sched_idle(&mut self, cpu: CpuId, tasks: u32) {
         self.nr_sched_idle[cpu] += tasks;
     }
-    /// SCHED_IDLE tasks left.
     #[inline]
     pub fn sub_sched_idle(&mut self, cpu: CpuId, tasks: u32) {
         self.nr_sched_idle[cpu] -= tasks;

@@ -24,7 +24,6 @@ impl PrioArray {
     pub fn iter(&self) -> impl Iterator<Item = (Rank, TaskId)> + '_ {
         self.tasks.iter().copied()
     }
-    /// The task to run.
     #[inline]
     pub fn first(&self) -> Option<TaskId> {
         self.tasks.first().map(|(_, t)| *t)

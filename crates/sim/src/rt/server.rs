@@ -35,7 +35,6 @@ pub struct Reserved {
     pub period_ns: u64,
 }
 
-/// The server of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Server {
     pub stage: ServerStage,

@@ -49,7 +49,6 @@ pub struct AffineFacts<'a> {
     pub wakee_load: u64,
     /// How both change the two CPUs' loads, with groups taken into account, up to 4.13.
     pub effects: Effects,
-    /// Capacity of this CPU.
     pub this_capacity: u64,
     /// Capacity of the previous CPU.
     pub prev_capacity: u64,

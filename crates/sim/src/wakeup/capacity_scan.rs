@@ -13,7 +13,6 @@ use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
 
-/// The state of the scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CapacityScan {
     /// Number of CPUs of the domain passed, from the target on.

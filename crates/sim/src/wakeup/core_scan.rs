@@ -21,7 +21,6 @@ use schedlab_kernel::Feature;
 use schedlab_machine::Domain;
 use schedlab_trace::PlaceReason;
 
-/// The phase of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// An idle sibling of the previous CPU (5.13+).

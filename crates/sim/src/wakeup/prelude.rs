@@ -19,7 +19,6 @@ use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_trace::PlaceReason;
 
-/// The current test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Test {
     Target,

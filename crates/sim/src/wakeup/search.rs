@@ -27,7 +27,6 @@ pub enum Answer {
     Idle,
     /// The task's group has nothing queued there; other groups have this load. Only [`AbsentGroup`] asks for it.
     Absent {
-        /// The CPU's load.
         load: u64,
     },
 }
@@ -45,7 +44,6 @@ impl Answer {
     }
 }
 
-/// The next step of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SearchStep {
     /// Read whether this CPU is idle now, and step again with the answer.
@@ -191,7 +189,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// A search in progress.
 #[derive(Clone, Copy, Debug)]
 pub enum Search {
     /// Group by group, for one that is all idle (`SIS_GROUP`).

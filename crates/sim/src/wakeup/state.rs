@@ -5,7 +5,6 @@ use super::search::Search;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::PlaceReason;
 
-/// The stage of a wakeup.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WakeStage {
     /// The task may still be on its old CPU.

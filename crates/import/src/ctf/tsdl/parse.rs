@@ -33,7 +33,6 @@ pub fn description(text: &str) -> Result<Description> {
     Ok(reader.made)
 }
 
-/// The value of an attribute.
 enum Value {
     Number(i64),
     Text(String),

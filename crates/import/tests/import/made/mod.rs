@@ -112,7 +112,6 @@ pub fn story() -> Vec<(u64, u32, Vec<u8>)> {
     ]
 }
 
-/// A CPU's page.
 pub fn page(cpu: u32) -> Vec<u8> {
     let mut last_ns = 1_000_000;
     let mut page = u64::to_ne_bytes(last_ns).to_vec();

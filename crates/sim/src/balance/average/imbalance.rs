@@ -34,7 +34,6 @@ pub struct Amount {
     pub how: AmountRule,
 }
 
-/// The rule that gave an amount.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AmountRule {
     /// Enough to bring both groups to the domain's average.

@@ -38,7 +38,6 @@ impl System<'_> {
         self.fixed.history.spare_capacity
     }
 
-    /// Starts a pass.
     pub(super) fn begin_pass(&mut self, dst: CpuId, level: usize, trigger: BalanceTrigger) -> Pass {
         let mut p = Pass::begin(dst, level, trigger, self.now);
         // Before 2.6.23 every CPU balances its own domains.
@@ -49,7 +48,6 @@ impl System<'_> {
         p
     }
 
-    /// The stage in which groups are read.
     fn first_group(&self) -> PassStage {
         if self.fixed.history.o1 {
             let (sums, seen) = Default::default();
@@ -296,7 +294,6 @@ impl System<'_> {
         }
     }
 
-    /// Ends the pass as balanced.
     pub(crate) fn end_balanced(&mut self, p: &mut Pass, at: u64, why: BalanceReason) {
         // A pass that searched again ends like one whose tasks were all pinned.
         self.end_pass(p, at, PassOutcome::Balanced { all_pinned: p.again }, why);

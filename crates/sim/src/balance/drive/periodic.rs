@@ -97,7 +97,6 @@ impl System<'_> {
         }
     }
 
-    /// One step of the softirq.
     pub fn soft_step(&mut self, cpu: CpuId) {
         let (at, pauses) = self.read_on(cpu, |c| &mut c.periodic.pass);
         if pauses {

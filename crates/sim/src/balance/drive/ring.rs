@@ -35,7 +35,6 @@ const AT_ONCE: usize = 16;
 pub(super) enum AfterReading {
     /// Another CPU acts first.
     Pause,
-    /// All groups are read.
     Complete,
     /// With the next group, which the other loop must read.
     Group,

@@ -37,7 +37,6 @@ pub struct Amount {
     pub how: AmountRule,
 }
 
-/// The rule that gave an amount.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AmountRule {
     /// Any one task: averages mean nothing if affinity decides.

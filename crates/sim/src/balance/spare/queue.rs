@@ -12,7 +12,6 @@ use schedlab_base::CpuId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
     pub cpu: CpuId,
-    /// Load average.
     pub load: u64,
     /// Utilisation including estimates, at most the capacity.
     pub util: u64,

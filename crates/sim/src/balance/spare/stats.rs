@@ -83,7 +83,6 @@ impl Tally {
         self.stats(group, self.group_type(group, imbalance_pct, gives_to_idle))
     }
 
-    /// The group's type.
     #[inline]
     pub(super) fn group_type(
         &self,
@@ -119,7 +118,6 @@ impl Tally {
         }
     }
 
-    /// The statistics of a group of this type.
     pub(super) fn stats(&self, group: &GroupFacts, group_type: SpareType) -> GroupStats {
         let mut stats = GroupStats {
             group_load: self.load,

@@ -6,7 +6,6 @@
 
 use crate::fair::slope::Slope;
 
-/// The facts on which placement depends.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacementFacts {
     /// `min_vruntime` of the destination queue.

@@ -43,7 +43,6 @@ pub enum ByPolicy {
     Preempt,
     /// Never preempt.
     Refuse,
-    /// Compare vruntimes.
     Compare,
 }
 

@@ -4,7 +4,6 @@ use crate::fair::cfs::pick::Candidate;
 use crate::fair::cfs::preempt::{Behind, by_distance};
 use crate::fair::entity::EntityId;
 
-/// The candidates of a pick.
 #[derive(Clone, Copy, Debug)]
 pub struct PickFacts {
     pub left: Candidate,

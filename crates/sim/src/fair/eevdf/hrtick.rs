@@ -111,7 +111,6 @@ impl System<'_> {
 enum SliceEnd {
     /// At this time, ns.
     At(u64),
-    /// It is over.
     Over,
 }
 

@@ -5,12 +5,10 @@
 
 use super::average::Average;
 
-/// The facts on which placement depends.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacementFacts {
     /// The queue's sums, including its current entity.
     pub average: Average,
-    /// The entity's weight.
     pub weight: u64,
     /// Its lag when it left its queue, virtual ns; 0 without PLACE_LAG.
     pub lag: i64,

@@ -25,7 +25,6 @@ use schedlab_trace::SwitchReason;
 pub enum LeaveReason {
     /// Its task goes to sleep.
     Sleeps,
-    /// Its task ends.
     Ends,
     /// Its task moves while runnable.
     Moves,

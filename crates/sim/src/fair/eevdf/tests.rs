@@ -43,7 +43,6 @@ fn entity(sys: &System<'_>, task: TaskId) -> EntityId {
     sys.tasks[task].entity
 }
 
-/// Changes a queued entity.
 fn edit(sys: &mut System<'_>, task: TaskId, change: impl FnOnce(&mut crate::fair::Entity)) {
     let (e, queue) = (entity(sys, task), sys.root(CPU));
     let deadline = sys.fair.entities[e].deadline;

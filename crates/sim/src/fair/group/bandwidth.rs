@@ -59,7 +59,6 @@ pub struct Slice {
 pub struct Bandwidth {
     /// CPU time for each period.
     pub quota_ns: u64,
-    /// Length of a period.
     pub period_ns: u64,
     /// Unused quota that may be saved up.
     pub burst_ns: u64,

@@ -17,15 +17,12 @@ pub const FINE: u64 = 1024;
 /// The facts about one cfs_rq and its group.
 #[derive(Clone, Copy, Debug)]
 pub struct SharesFacts {
-    /// The group's shares.
     pub shares: u64,
     /// Weights on this cfs_rq (`load.weight`).
     pub load_weight: u64,
-    /// Its load average.
     pub load_avg: u64,
     /// Its part of `group_load`.
     pub contribution: u64,
-    /// The group's load.
     pub group_load: u64,
     /// How many times the shares count: since 7.3 once for each task of the group that can run at the same time
     /// (`calc_concur_shares`), else once.

@@ -183,7 +183,6 @@ impl System<'_> {
         }
     }
 
-    /// Ends the throttling of a queue.
     pub(super) fn end_throttling(&mut self, queue: CfsRqId) {
         let now = self.rq_clock(self.fair.queues[queue].cpu);
         let since = self.fair.group_rqs[queue].throttled_since.take();

@@ -60,7 +60,6 @@ impl System<'_> {
         }
     }
 
-    /// A group's cfs_rq of a CPU.
     #[inline]
     pub fn group_queue(&self, group: GroupId, cpu: CpuId) -> CfsRqId {
         CfsRqId(group.0 * self.nr_cpus() as u32 + cpu.0)
