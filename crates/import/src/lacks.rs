@@ -7,7 +7,7 @@ use crate::sched_record::RecordKind;
 use schedlab_base::{Error, Result, Warning};
 use schedlab_trace::SwitchReason;
 
-/// How to record with other tools what is needed.
+/// How to record the needed tracepoints with other tools.
 pub const HOW_TO_RECORD: &str = "record sched_switch, sched_waking and sched_wakeup: perf sched record, or trace-cmd record -e sched_switch \
      -e sched_waking -e sched_wakeup";
 /// The warning's code for a recording without wakeups.

@@ -26,7 +26,7 @@ pub struct Order {
     held: VecDeque<SchedRecord>,
     /// The time of each CPU's last record.
     last_ns: Vec<u64>,
-    /// Records of each CPU left out since the last one that was taken.
+    /// Number of records of each CPU that were left out since its last one that was taken.
     missing: Vec<u64>,
     /// The time of the last record passed on.
     given_ns: u64,

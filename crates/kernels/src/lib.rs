@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_configuration_asks_for_what_guests_need() {
+    fn the_built_in_configuration_has_the_options_that_guests_need() {
         for name in configure::NEEDED {
             assert!(GUEST_CONFIG.lines().any(|l| l == format!("CONFIG_{name}=y")), "{name}");
         }

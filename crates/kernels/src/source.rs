@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_whose_gitignore_names_its_sources_is_read_all_the_same() {
+    fn a_tree_whose_gitignore_names_its_sources_is_still_read() {
         let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         kernel(own.path());
         put(&own.path().join("kernel/a.c"), "a");

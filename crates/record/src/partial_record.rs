@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_reads_what_the_derived_reader_reads() {
+    fn one_pass_reads_the_same_as_the_derived_reader() {
         let text = serde_json::to_string(&full()).unwrap();
         assert_eq!(whole(&text).unwrap(), serde_json::from_str::<Record>(&text).unwrap());
         assert_eq!(whole(&text).unwrap(), full());

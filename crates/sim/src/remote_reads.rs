@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_costs_what_its_read_costs() {
+    fn a_visit_costs_as_much_as_its_read() {
         let costs = Machine::load("nodes-2x4").expect("a machine").costs;
         let distinct = [costs.visit_hit_ns, costs.visit_miss_near_ns, costs.visit_miss_far_ns];
         assert!(distinct.is_sorted() && distinct[0] < distinct[1] && distinct[1] < distinct[2]);

@@ -80,7 +80,7 @@ fn since_4_7_a_busy_queue_leaves_a_new_task_less_utilisation() {
 }
 
 #[test]
-fn with_util_est_a_waking_task_counts_as_what_it_used_when_it_slept() {
+fn with_util_est_a_waking_task_counts_with_its_use_before_the_sleep() {
     for counts in [true, false] {
         with_system("v6.5", |sys| {
             sys.fixed.kernel.features.switch(Feature::UtilEst, counts);

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_outside_of_its_record_is_none() {
+    fn a_text_outside_of_its_record_is_not_read() {
         let comm = format(1).any("comm").unwrap();
         for (length, at) in [(4_u32, 60_u32), (0xffff, 0xffff), (9, 28)] {
             assert_eq!(comm.text(&record(309, &[length << 16 | at, 1, 1, 1, 1], b"abc\0")), None);

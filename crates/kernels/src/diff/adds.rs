@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(counters, [Counter("lb_sg_scan".into())], "one that was bumped before is not new");
     }
     #[test]
-    fn what_a_patch_adds_stays_added_when_a_later_one_shows_it() {
+    fn features_stay_added_when_a_later_patch_shows_them() {
         let patch = |lines: &str| {
             let (old, new) = (lines.matches("\n ").count(), lines.lines().count());
             let head = "--- a/kernel/sched/features.h\n+++ b/kernel/sched/features.h\n";

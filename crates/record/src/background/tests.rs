@@ -152,7 +152,7 @@ fn only_the_processes_that_wake_up_most_have_a_group_of_their_own() {
 }
 
 #[test]
-fn a_file_has_mean_gaps_and_run_times_and_says_what_it_leaves_out() {
+fn a_file_has_mean_gaps_and_run_times_and_names_groups_left_out() {
     let all = [
         (thread("kworker/0:1", 0, (0..30).map(|i| i * 1_000), 25), facts(true, "0", 0)),
         (thread("migration/0", 0, [5], 3), facts(true, "0", 0)),

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_what_a_run_lacks() {
+    fn errors_name_groups_and_cpus_that_a_run_lacks() {
         let why = |r: &Record, name: &str| match evaluate(r, name) {
             crate::Value::Missing(why) => why,
             value => panic!("{value:?}"),

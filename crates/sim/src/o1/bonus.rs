@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_counts_by_what_is_missing_before_2_6_17_and_once_after() {
+    fn sleep_counts_more_at_low_averages_before_2_6_17_and_once_after() {
         let one = slept(0, 20, Sleep::Normal);
         assert_eq!(V12.credit(&one).0, 200 * MS);
         assert_eq!(V18.credit(&one).0, 20 * MS);

@@ -88,7 +88,7 @@ mod tests {
     use crate::upkeep_tests::{born, with_system};
 
     #[test]
-    fn policies_change_no_count_of_a_cfs_rq_where_there_is_none() {
+    fn policies_change_no_count_in_kernels_without_cfs_rqs() {
         with_system("v2.6.18", |sys| {
             let cpu = CpuId(0);
             let task = born(sys, cpu);

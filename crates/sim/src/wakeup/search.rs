@@ -32,7 +32,6 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Whether the CPU is idle.
     #[inline]
     pub fn is_idle(self) -> bool {
         self == Answer::Idle

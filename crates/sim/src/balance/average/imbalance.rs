@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_local_groups_capacity_limits_what_it_takes() {
+    fn the_local_groups_capacity_limits_the_amount() {
         for b in BOTH {
             // Averages 512 and 3072 around a total of 9 tasks on 5 CPUs; the local group's one CPU takes (average - 0)
             // for itself.
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_balance_above_average_takes_what_is_given_in_3_4() {
+    fn in_3_4_only_the_busiest_group_limits_a_forced_balance_above_average() {
         let mut f = facts(Balancer::V3_4, group(1, 3, 1024, Other), group(1, 5, 1024, Imbalanced));
         f.domain_avg_load = 2048;
         // Local 3072 is above 2048: only the busiest group limits the amount, to 5120 - 2048.

@@ -351,7 +351,7 @@ mod tests {
     use schedlab_trace::Discard;
 
     #[test]
-    fn newidle_passes_over_serialized_domains_wait_for_nobody_since_6_19() {
+    fn since_6_19_newidle_passes_over_serialized_domains_do_not_wait() {
         for (profile, ends) in [("v6.18", false), ("v7.3", true)] {
             let machine = Machine::load("nodes-2x4").expect("a machine");
             let mut sink = Discard;

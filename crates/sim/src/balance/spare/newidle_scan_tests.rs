@@ -71,7 +71,7 @@ fn the_square_law_follows_sis_util() {
 }
 
 #[test]
-fn periodic_passes_store_what_is_switched_on() {
+fn periodic_passes_store_the_hints_that_are_switched_on() {
     let mut seen = DomainStats::new(core(2));
     (seen.total_load, seen.total_capacity, seen.sum_util) = (500, 114_688, 112 * 1024 / 2);
     let stored = |on, pass| {

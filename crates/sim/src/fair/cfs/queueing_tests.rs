@@ -80,7 +80,7 @@ fn a_groups_first_task_has_all_of_a_sleepers_credit() {
 }
 
 #[test]
-fn the_end_of_a_turn_leaves_what_a_cpu_contributes_to_a_group() {
+fn the_end_of_a_turn_keeps_a_cpus_contribution_to_a_group() {
     for (version, renewed) in [("v5.4", true), ("v5.10", false), ("v6.1", false)] {
         with_system(version, |sys| {
             let group =

@@ -104,7 +104,7 @@ fn a_debt_that_grew_while_queued_asleep_is_forgiven_since_7_1() {
 }
 
 #[test]
-fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since() {
+fn in_7_3_a_delayed_wakee_has_no_credit_for_the_runners_time() {
     for (version, preempts) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[0, 100_000], |sys, tasks| {
             edit(sys, tasks[1], |e| (e.delayed, e.vlag) = (true, -50_000));
@@ -163,7 +163,7 @@ fn in_7_3_the_slice_timer_is_moved_only_if_needed() {
 }
 
 #[test]
-fn before_7_0_new_attributes_protect_anew() {
+fn before_7_0_new_attributes_renew_protection() {
     for (version, protected) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[300_000, 0], |sys, tasks| {
             let e = entity(sys, tasks[0]);
