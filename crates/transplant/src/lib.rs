@@ -94,7 +94,7 @@
 //! the clock, `turns.rs` does so for CPUs that take turns, `board.rs`, `cpu.rs` and `task.rs` hold one machine.
 //! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind
 //! links and in virtual machines (`net.rs`, `nested.rs`) are `sim`'s: `lab` boots them, and the engine sees a trait.
-//!
+
 #![allow(missing_docs)]
 
 pub mod abi;
