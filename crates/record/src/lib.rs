@@ -32,6 +32,9 @@
 //! - A *series* is all values of one quantity: exact count, sum, least and largest value, and a histogram.
 //! - A *digest* is a record without its waits and histograms: what tables need of thousands of runs.
 //!
+//! Comparisons of many stored runs see digests: from their store's [`index`], or made of records that are read without
+//! their waits. A field that comparisons read must be in the index's rows. Histograms of read records stay packed.
+//!
 //! Rules. "Not measured" is a value with a reason, never 0. The same run gives the same bytes: maps are ordered, and no
 //! float is stored where an integer will do. A change that alters what the analyser counts raises [`WATCHING`]; one
 //! that alters simulated results raises [`MODEL`].

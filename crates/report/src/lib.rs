@@ -15,6 +15,10 @@
 //! | judgements | [`validation`], [`changes`], [`predictions`], [`reports`] |
 //! | reference pages | [`features`], [`history`], [`migration`] |
 //!
+//! The HTML page is made of the comparison, its cells' records and the *strips* of two runs
+//! (`schedlab_compare::strips`): who ran on each CPU and how many waited there, packed into bytes, in bins where a run
+//! has too much for a page. `pixels.js` unpacks them and `strips.js` draws them.
+//!
 //! What all forms share is in [`number`] (three significant digits, a unit that fits, signs on changes), [`text`]
 //! (wrapping at 78 columns), and the private modules `heading` (where and under which kernels), `legend` (marks and
 //! flags) and `usec` (schbench's histogram). [`uncertainty`] puts the effect of drawn costs into words.
