@@ -12,7 +12,8 @@
 //! [`run()`] takes a [`Guest`] (image, QEMU, mode, memory, boot options), a machine and a live request, and returns the
 //! same outcome as a live run on the host.
 //!
-//! 1. [`shape`] numbers the machine as QEMU does, and refuses what QEMU can't build; `qemu` writes both command lines.
+//! 1. [`shape`] numbers the machine as QEMU does, and refuses machines that QEMU can't build; `qemu` writes both
+//!    command lines.
 //! 2. `initramfs` packs this executable, its libraries and the job (`job`, `cpio`, `elf`).
 //! 3. `watch` runs QEMU. The kernel's log comes out on the first serial port, one reply on the second (`reply`, framed
 //!    and checked). `symptoms` reads the log of a guest that dies or hangs, and `limits` ends one that takes too long.

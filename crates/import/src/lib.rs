@@ -5,7 +5,8 @@
 //!
 //! Recorders keep the same few tracepoints in many forms: text by three tools with options that change columns, binary
 //! files with their own layouts, packed or piped. They lose events, leave tracepoints out, reuse thread numbers, and
-//! merge CPUs out of order. A reader of figures must get the same ones from all forms, and must learn what is missing.
+//! merge CPUs out of order. A reader of figures must get the same ones from all forms, and must learn of everything
+//! that is missing.
 //!
 //! # The way of a record
 //!
@@ -16,9 +17,9 @@
 //! 3. [`order`] puts records in the order of time, within a bounded window.
 //! 4. [`translate`] gives an [`Audience`] the analyser's events. [`task_table`] makes ids that are not reused of the
 //!    kernel's numbers; [`states`] knows what `prev_state` meant in which release.
-//! 5. [`losses`] counts what was lost, [`lacks`] says which tracepoints there are none of and what can't be said for
-//!    that. Both come back in [`Imported`]. [`to_run`] makes the record of a run; [`latency`] and [`timehist`] print
-//!    what users of `perf sched` know.
+//! 5. [`losses`] counts lost records, [`lacks`] says which tracepoints there are none of and what follows from that.
+//!    Both come back in [`Imported`]. [`to_run`] makes the record of a run; [`latency`] and [`timehist`] print the
+//!    tables of `perf sched`.
 //!
 //! Start with [`sched_record`] and [`translate`]; the smallest reader is `text/babeltrace.rs`.
 //!

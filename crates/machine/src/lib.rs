@@ -3,7 +3,7 @@
 //! # Problem
 //!
 //! A decision of the scheduler depends on the shape of a machine (who shares a core, a cache, a node), and its effect
-//! on what each step costs there. The shape can be read from sysfs or a description. Most costs can't: they are
+//! on the cost of each step there. The shape can be read from sysfs or a description. Most costs can't: they are
 //! measured where the machine is at hand, taken from documents, or estimated. So every figure has a source and a range,
 //! and `--uncertainty` draws figures from their ranges.
 //!
@@ -21,9 +21,9 @@
 //! - [`Domains`] ([`domains`]): sched domains and groups by kernel version, as `build_sched_domains` makes them.
 //! - [`Costs`] ([`costs`]): one table with a row for each cost: name with unit, default, range, source, meaning.
 //!   Machine files, `--uncertainty` and help follow from it.
-//! - [`IdleState`], [`CacheLevel`], [`Background`] (what an idle machine runs by itself), [`Turns`] (CPUs that share
-//!   one processor's time, as those of a deterministic guest).
-//! - [`migration`]: what moving a task costs, measured as a patch of 2005 did at boot.
+//! - [`IdleState`], [`CacheLevel`], [`Background`] (tasks of an idle machine), [`Turns`] (CPUs that share one
+//!   processor's time, as those of a deterministic guest).
+//! - [`migration`]: the cost of moving a task, measured as a patch of 2005 did at boot.
 //!
 //! # Invariants
 //!

@@ -17,7 +17,7 @@
 //! - [`kept`]: `events.slt`, the file of a run's events, written and read in constant memory.
 //! - [`points`]: from our events to the kernel's tracepoints, in words and order. All writers for other tools stand on
 //!   it: [`perfetto`] (packets are encoded by hand where a run has many), [`ctf`], [`text`].
-//! - [`window`]: a part of a run, with what was under way when it begins. [`parting`]: where two runs of the same
+//! - [`window`]: a part of a run, with everything under way when it begins. [`parting`]: where two runs of the same
 //!   programs part.
 //!
 //! # Invariants

@@ -22,7 +22,7 @@
 //!       shim/include/asm/   an architecture, `arch/sim`, without hardware
 //! ```
 //!
-//! `kernels/src/code/` builds the image: it lays `shim/` over the tree, asks by compiling what the tree has
+//! `kernels/src/code/` builds the image: it lays `shim/` over the tree, finds by compiling which forms the tree has
 //! (`shim/image/probes.c`; a version is never compared), and links a shared object. The image never calls the engine,
 //! so nothing of the engine is borrowed while kernel code runs. `shim/abi.h` and `abi.rs` are the two sides of the
 //! interface; the loader compares version and sizes.
@@ -36,12 +36,12 @@
 //!   interrupt; programs, memory and caches; system calls, channels and futexes by the models of `sim`, around
 //!   `try_to_wake_up`.
 //!
-//! docs/code.md has this as a table, and says what such a run can't do.
+//! docs/code.md has this as a table, and names the limits of such a run.
 //!
 //! # Terms
 //!
-//! - *Verb*: a function of the image that the engine calls, such as "wake this task" (`img_wake`) or "the timer
-//!   fires". It runs kernel code of the entered CPU to the end, at one instant of the kernel's clock.
+//! - *Verb*: a function of the image that the engine calls, such as "wake this task" (`img_wake`) or "the timer fires".
+//!   It runs kernel code of the entered CPU to the end, at one instant of the kernel's clock.
 //! - *View*: flags of the entered CPU after a verb: the idle task is current, a switch is due, the verb was left.
 //! - *Note*: one thing that kernel code did during a verb: a switch, a wakeup, a timer that was set, an interrupt that
 //!   was sent. Probes on the tree's own tracepoints write most notes. Switches, wakeups and moves of a run come from
@@ -59,8 +59,8 @@
 //!
 //! Task A, on CPU 3, wakes task B by a futex.
 //!
-//! 1. `user.rs`: A's work is done. `ask` gets `Op::Wake` from A's program; `perform` prices the call
-//!    (`futex_wake_ns`), and `begin_call` adds the entry. Time passes.
+//! 1. `user.rs`: A's work is done. `ask` gets `Op::Wake` from A's program; `perform` prices the call (`futex_wake_ns`),
+//!    and `begin_call` adds the entry. Time passes.
 //! 2. `board.rs`: the path ends, and `act` comes to `Next::Call`. `calls.rs`: `futex_wake` takes B off the word's
 //!    waiters, and `wake_next` enters the CPU and calls the verb.
 //! 3. `load.rs`: `Image::wake` calls `img_do`. `shim/image/weave.c`: `img_do` runs `img_wake`, on the engine's stack
@@ -72,17 +72,16 @@
 //!    `EventKind::Waking`; `sched_wakeup` is `EventKind::Enqueued`, and costs `enqueue_ns` and a lock by distance; the
 //!    reschedule note makes an interrupt due on B's CPU.
 //! 6. `follow` lets the price pass. `wake_next` then takes the next waiter, or the call ends.
-//! 7. On B's CPU `begin_interrupt` and `interrupt` call the verb `irq_resched`. `settle` looks at the view: an idle
-//!    CPU leaves its idle loop (`Next::IdleLeave`), a busy one gives way on its return to user mode
-//!    (`Next::Schedule`). Both are the tree's `schedule()`, whose switch note makes B current (`switched`). `user.rs`
-//!    runs B's program.
+//! 7. On B's CPU `begin_interrupt` and `interrupt` call the verb `irq_resched`. `settle` looks at the view: an idle CPU
+//!    leaves its idle loop (`Next::IdleLeave`), a busy one gives way on its return to user mode (`Next::Schedule`).
+//!    Both are the tree's `schedule()`, whose switch note makes B current (`switched`). `user.rs` runs B's program.
 //!
 //! # When kernel code fails
 //!
-//! What no kernel survives ends the process: BUG, a wild access, a missing function (its stub is a page that faults),
-//! an endless loop (`watchdog.rs`). `fault.rs` prints the reason and the calls, by function and line, and exits with
-//! code 4; `lab/src/exec/image_process.rs` makes an error of it. What a kernel survives becomes a warning of the
-//! record: WARN and messages of errors by `kernel.rs`; broken invariants of tasks and queues, for which
+//! Faults that no kernel survives end the process: BUG, a wild access, a missing function (its stub is a page that
+//! faults), an endless loop (`watchdog.rs`). `fault.rs` prints the reason and the calls, by function and line, and
+//! exits with code 4; `lab/src/exec/image_process.rs` makes an error of it. Faults that a kernel survives are warnings
+//! of the record: WARN and messages of errors by `kernel.rs`; broken invariants of tasks and queues, for which
 //! `shim/image/audit.c` looks, by `findings.rs`. A lost task ends the run, by `Board::fail`. A verb that refuses
 //! returns an errno, which `kernel.rs` puts into words.
 //!
@@ -92,8 +91,8 @@
 //! (view, audit, counters) changes nothing that a run computes. `load.rs`, `verbs.rs`, `fault.rs`, `symbols.rs`,
 //! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `run.rs` boots, rests and drives
 //! the clock, `turns.rs` does so for CPUs that take turns, `board.rs`, `cpu.rs` and `task.rs` hold one machine.
-//! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind
-//! links and in virtual machines (`net.rs`, `nested.rs`) are `sim`'s: `lab` boots them, and the engine sees a trait.
+//! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind links
+//! and in virtual machines (`net.rs`, `nested.rs`) are `sim`'s: `lab` boots them, and the engine sees a trait.
 
 #![allow(missing_docs)]
 

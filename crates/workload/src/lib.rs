@@ -29,8 +29,8 @@
 //! # Invariants
 //!
 //! - The same spec and seed give the same [`Built`]. Random draws are keyed by purpose and number (`Builder::stream`).
-//! - A program is asked when its task is on a CPU, never at the moment of its wakeup, so that it reads what a thread
-//!   would read there. Every operation takes some time.
+//! - A program is asked when its task is on a CPU, never at the moment of its wakeup, so that it reads the values that
+//!   a thread would read there. Every operation takes some time.
 //! - Tasks share words and cells within one place ([`place`]) only; machines meet at channels.
 //! - A file's error names line and column. No backend is known here, and nothing is looked up on the machine.
 
