@@ -42,7 +42,7 @@
 //!
 //! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`], [`variant_words`]: what is to be run. They make
 //!    no run.
-//! 2. [`plan`], [`memory_estimate`], [`variant_checks`]: which runs, and whether they fit.
+//! 2. [`mod@plan`], [`memory_estimate`], [`variant_checks`]: which runs, and whether they fit.
 //! 3. [`exec`]: makes them.
 //! 4. Searches and judgements that call an executor more than once: [`budget`] (more runs until rows are decided),
 //!    [`knee`] (the largest load that holds a limit), [`bisect`] (the commit that moved a metric), [`hunt`] (the

@@ -14,7 +14,7 @@
 //! | host, kernel and settings are noted | [`environment`], [`computer`], [`scheduler`] |
 //! | all that was measured is put together | [`findings`] |
 //! | the record gets a name from what determines the run | [`cell`] |
-//! | it is written once, and listed and found again | [`store`], [`holdings`], [`index`] |
+//! | it is written once, and listed and found again | [`store`], [`store_listing`], [`index`] |
 //! | a name is looked up in it | [`metric`] |
 //!
 //! Two questions about a run have answers of their own. [`mod@explain`] says why its longest waits were long.
