@@ -1,11 +1,34 @@
-//! Imports recordings of other tools: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the
-//! events and the record of a run.
+//! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd, perf, Perfetto or LTTng,
+//! becomes the events and the record of a run.
 //!
-//! A form's reader ([`text`]) turns a record into a [`SchedRecord`]; [`order`] sorts records by time; [`translate`]
-//! turns them into events for an [`Audience`], with task ids from [`task_table`]. Everything streams: memory grows with
-//! the number of tasks and CPUs, not with the length of a recording. [`losses`] counts missing records.
+//! # Problem
 //!
-//! Times are nanoseconds since the recording's first record.
+//! Recorders keep the same few tracepoints in many forms: text by three tools with options that change columns, binary
+//! files with their own layouts, packed or piped. They lose events, leave tracepoints out, reuse thread numbers, and
+//! merge CPUs out of order. A reader of figures must get the same ones from all forms, and must learn of everything
+//! that is missing.
+//!
+//! # The way of a record
+//!
+//! 1. [`read()`] opens a file, a folder or a pipe; `unpack` handles gzip, zstd and zlib; [`form`] recognises the
+//!    [`Form`].
+//! 2. A form's reader makes a [`SchedRecord`] of each record: [`text`], [`binary`] (perf.data, trace.dat, Perfetto),
+//!    [`ctf`].
+//! 3. [`order`] puts records in the order of time, within a bounded window.
+//! 4. [`translate`] gives an [`Audience`] the analyser's events. [`task_table`] makes ids that are not reused of the
+//!    kernel's numbers; [`states`] knows what `prev_state` meant in which release.
+//! 5. [`losses`] counts lost records, [`lacks`] says which tracepoints there are none of and what follows from that.
+//!    Both come back in [`Imported`]. [`to_run`] makes the record of a run; [`latency`] and [`timehist`] print the
+//!    tables of `perf sched`.
+//!
+//! Start with [`sched_record`] and [`translate`]; the smallest reader is `text/babeltrace.rs`.
+//!
+//! # Invariants
+//!
+//! Times are nanoseconds since the recording's first record. Everything streams: memory grows with tasks and CPUs, not
+//! with the length of a recording. Nothing is guessed: a figure that depends on a missing tracepoint is missing, and no
+//! stay or wait crosses a loss. Input is hostile until it is checked, so lengths are bounded and every error names the
+//! place in the file.
 
 pub mod binary;
 pub mod ctf;

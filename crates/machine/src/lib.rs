@@ -1,7 +1,35 @@
 //! The hardware: its topology, the sched domains and groups that a kernel derives from it, and the cost of each step.
 //!
-//! A machine comes from a preset (`machines/*.toml`, compiled in), from a file of the same form, from a generic size
-//! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (v2.6.12 to v6.x).
+//! # Problem
+//!
+//! A decision of the scheduler depends on the shape of a machine (who shares a core, a cache, a node), and its effect
+//! on the cost of each step there. The shape can be read from sysfs or a description. Most costs can't: they are
+//! measured where the machine is at hand, taken from documents, or estimated. So every figure has a source and a range,
+//! and `--uncertainty` draws figures from their ranges.
+//!
+//! # From a description to a machine
+//!
+//! A preset (compiled in) and a file have one form: `file` reads its sections, [`reader`] its TOML with places, `units`
+//! and `uneven` topologies whose parts are unlike. A size (`smp-N`, `smt-N`) is a [`shape`]. This host, or a copy of
+//! its sysfs, comes by [`sysfs`], with costs that [`probed`] keeps. All of them end in a [`Machine`]: plain data that
+//! records embed, so a stored run needs no file of its own. [`Machine::under`] takes the costs of a kernel's version.
+//! `write` writes a machine file again, `show` prints one.
+//!
+//! # Types, and where to start
+//!
+//! - [`Topology`]: CPUs with core, cluster, last-level cache and node; [`Distance`] between two of them. Start here.
+//! - [`Domains`] ([`domains`]): sched domains and groups by kernel version, as `build_sched_domains` makes them.
+//! - [`Costs`] ([`costs`]): one table with a row for each cost: name with unit, default, range, source, meaning.
+//!   Machine files, `--uncertainty` and help follow from it.
+//! - [`IdleState`], [`CacheLevel`], [`Background`] (tasks of an idle machine), [`Turns`] (CPUs that share one
+//!   processor's time, as those of a deterministic guest).
+//! - [`migration`]: the cost of moving a task, measured as a patch of 2005 did at boot.
+//!
+//! # Invariants
+//!
+//! CPUs count from 0 without gaps; `os_cpu` has the kernel's numbers where a host has gaps. A value outside its range,
+//! an unknown key and a cost without a source are errors with file and line. A machine whose costs are not known can be
+//! shown and is refused by a simulation ([`Unfit`]). Nothing here knows a scheduler's state.
 
 pub mod background;
 pub mod caches;

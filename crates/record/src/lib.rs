@@ -14,7 +14,7 @@
 //! | host, kernel and settings are noted | [`environment`], [`computer`], [`scheduler`] |
 //! | all measurements are put together | [`findings`] |
 //! | the record's name is derived from everything that determines the run | [`cell`] |
-//! | the record is written once, listed and found again | [`store`], [`holdings`], [`index`] |
+//! | it is written once, and listed and found again | [`store`], [`store_listing`], [`index`] |
 //! | a name is looked up in it | [`metric`] |
 //!
 //! Three modules answer questions about a run. [`mod@explain`] says why its longest waits were long. [`conserve`] says
@@ -32,7 +32,10 @@
 //! - A *series* is all values of one quantity: exact count, sum, least and largest value, and a histogram.
 //! - A *digest* is a record without its waits and histograms, for tables of thousands of runs.
 //!
-//! Rules: "Not measured" is a value with a reason, never 0. The same run gives the same bytes: maps are ordered, and no
+//! Comparisons of many stored runs see digests: from their store's [`index`], or made of records that are read without
+//! their waits. A field that comparisons read must be in the index's rows. Histograms of read records stay packed.
+//!
+//! Rules. "Not measured" is a value with a reason, never 0. The same run gives the same bytes: maps are ordered, and no
 //! float is stored where an integer will do. A change that alters what the analyser counts raises [`WATCHING`]; one
 //! that alters simulated results raises [`MODEL`].
 //!

@@ -15,9 +15,13 @@
 //! | judgements | [`validation`], [`changes`], [`predictions`], [`reports`] |
 //! | reference pages | [`features`], [`history`], [`migration`] |
 //!
-//! Shared by all forms are [`number`] (three significant digits, a unit that fits, signs on changes), [`text`]
-//! (wrapping at 78 columns), and the private modules `heading` (machine and kernels), `legend` (marks and flags) and
-//! `usec` (schbench's histogram). [`uncertainty`] puts the effect of drawn costs into words.
+//! The HTML page is made of the comparison, its cells' records and the *strips* of two runs
+//! (`schedlab_compare::strips`): who ran on each CPU and how many waited there, packed into bytes, in bins where a run
+//! has too much for a page. `pixels.js` unpacks them and `strips.js` draws them.
+//!
+//! All forms share [`number`] (three significant digits, a unit that fits, signs on changes), [`text`]
+//! (wrapping at 78 columns), and the private modules `heading` (machine and kernels), `legend` (marks and
+//! flags) and `usec` (schbench's histogram). [`uncertainty`] puts the effect of drawn costs into words.
 //!
 //! Terms:
 //!

@@ -67,6 +67,31 @@
 //! 9. `schedule.rs`: if it does, the CPU is signalled (`resched`, `kick`). `interrupt.rs` receives the signal, and
 //!    `schedule()` picks B there.
 //!
+//! # Rooms
+//!
+//! Rooms carry the kernel's names.
+//!
+//! - The core (`core.c`): `system.rs`, `fixed.rs`, `cpu.rs`, `task.rs` and `frame.rs` are the state; `run.rs`,
+//!   `outside.rs`, `observe.rs` and `invariants.rs` the run; `schedule.rs`, `interrupt.rs`, `fork.rs` and `set_up.rs`
+//!   the core's own paths; `rq/` the runqueue whatever the class; `preempt/` preemption models.
+//! - `class.rs` is the seam to the classes (`SchedClass`, `sched.h`). `fair/` is the fair class: `early/`, `cfs/` and
+//!   `eevdf/` hold the rules before 2.6.32, up to 6.5 and since 6.6 as equals, `rules.rs` what differs between them,
+//!   `group/` task groups with quotas and idle groups. `rt/` has SCHED_FIFO and SCHED_RR with the fair server, `o1/`
+//!   the scheduler before 2.6.23.
+//! - `wakeup/`: `target` (waker's or previous CPU), `prelude` (quick answers), a file for each search.
+//! - `balance/` (`load_balance`): `average/` and `spare/` (since 5.5) are two families of pure rules, `drive/` takes
+//!   both through time: `pass`, `newidle`, `periodic`, `nohz`, `idlest_walk`.
+//! - `idle/` (idle loop, menu), `timer.rs` (hrtimers), `pelt.rs`, `cpu_load.rs` and `util_est.rs` (load averages),
+//!   `schedstat.rs`.
+//! - User mode and calls: `user.rs`, `syscall.rs`, `spinlock.rs`, `channel/` (pipes and sockets, epoll).
+//! - Other machines: `nested/` has virtual machines, each a `System` whose CPUs are threads of another one; `net/`
+//!   machines behind a link; `turns/` CPUs of a deterministic guest. Nothing in `System` is global, so a guest's kernel
+//!   is of any release.
+//! - `remote_reads.rs`, `costs.rs` and `cache_by_level/` price remote state and moves; `booted.rs` is the slow state of
+//!   a machine that was up and idle.
+//!
+//! Tasks, entities and queues are separate arenas (`self.tasks[t]`, `self.entities[e]`, `self.queues[q]`).
+//!
 //! # Time and determinism
 //!
 //! Time is integer nanoseconds since the run began. Nothing reads a real clock, nothing decides by a float, and no hash
@@ -74,6 +99,11 @@
 //! equal times are ordered by draws that are keyed by the seed ([`schedlab_world::engine`]). A CPU acts alone at its
 //! instant, and may continue at once as long as no other CPU could come first (`System::at_once`). That merging of
 //! steps changes no byte ([`simulate_unmerged`], `tests/it/merging.rs`).
+//!
+//! Three rules of time matter for whoever reads a driver. User mode is *work left and the time of the last account*: an
+//! interrupt, a busy sibling or a refill may stretch it. `schedule()` has two instants: a task leaves `nr_running` at
+//! its dequeue and stays current to the end of the switch. A scan is a resumable step: it reads each CPU's state at the
+//! instant of its answer, so the choice of an idle CPU is no reservation.
 //!
 //! Random draws have a key (seed, purpose, number), so that one more draw in one place moves no other. The same
 //! version, setup and seed give the same events, on any thread and any machine (`tests/it/determinism.rs`).

@@ -1,8 +1,30 @@
-//! The events of a run: one model, shaped like tracepoints, for the simulator, the live kernel and importers.
+//! The events of a run: one model, shaped like tracepoints, for the simulators, the live kernel and importers.
 //!
-//! A backend hands each event to a [`Sink`]. Only the `record` crate defines what a slice, a wakeup delay or a
-//! migration is, so that every backend means the same. Times are nanoseconds since the run began. A sink sees the
-//! events of one task in causal order, also where their times are equal.
+//! # Problem
+//!
+//! Four backends and many recorders report what a scheduler did, each in its own words. Whatever is made of that
+//! (metrics, timelines, explanations) should be made once. So all of them emit one kind of [`Event`], 32 bytes and
+//! `Copy`, and hand it to a [`Sink`]. What a slice, a wakeup delay or a migration is, only the crate `record` defines,
+//! which is the most important sink.
+//!
+//! # Main parts
+//!
+//! - [`event`]: the kinds of events, named after tracepoints where these exist. Read it first.
+//! - [`reason`]: why a CPU was chosen, a switch made, a balance pass given up: a row for each reason, with its name in
+//!   metrics and a sentence. Only our rules know reasons; other backends leave them out.
+//! - [`cast`]: the tasks that events name by [`schedlab_base::TaskId`]. [`counter`]: tracks of loads and virtual times,
+//!   for sinks that ask.
+//! - [`kept`]: `events.slt`, the file of a run's events, written and read in constant memory.
+//! - [`points`]: from our events to the kernel's tracepoints, in words and order. All writers for other tools stand on
+//!   it: [`perfetto`] (packets are encoded by hand where a run has many), [`ctf`], [`text`].
+//! - [`window`]: a part of a run, with everything under way when it begins. [`parting`]: where two runs of the same
+//!   programs part.
+//!
+//! # Invariants
+//!
+//! Times are nanoseconds since the run began. Events come in the order of time per CPU, and those of one task in causal
+//! order, also where times are equal. An event that is lost is an event ([`EventKind::Lost`]). A sink gets details and
+//! counters only if it asks ([`Sink::wants_details`], [`Sink::wants_counters`]), and asking changes nothing in the run.
 
 pub mod cast;
 pub mod counter;
