@@ -1,7 +1,7 @@
 //! Preemption in the kernel: a task gives way in the middle of a system call, and continues there when it runs again
 //! (`preempt_schedule`, `preempt_schedule_irq`, `might_resched`).
 //!
-//! Under every model a task gives way at its return to user mode (`return_to_user`). The points before that are here,
+//! Under every model a task gives way at its return to user mode (`returns`). The points before that are here,
 //! and `drive` takes tasks through them. A call that is left in the middle is parked with its task: the step, its time
 //! left, and the wakeups that it has yet to make.
 //!

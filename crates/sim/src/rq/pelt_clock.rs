@@ -15,13 +15,13 @@ impl System<'_> {
         if !self.fixed.scales_time {
             return self.now;
         }
-        self.now - self.rqs.pelt_lag[cpu].at(self.now, self.fixed.speed[cpu])
+        self.now - self.rqs.pelt_lag[cpu].at(self.now, self.board.speed[cpu])
     }
 
     /// The capacity that a running task counts with in utilisation: 1024 where the clock is scaled instead.
     #[inline]
     pub fn util_share(&self, cpu: CpuId) -> u64 {
-        if self.fixed.scales_time { SCALE } else { self.fixed.speed[cpu] }
+        if self.fixed.scales_time { SCALE } else { self.board.speed[cpu] }
     }
 
     /// A CPU is about to run a task after an idle time, or the other way round.
@@ -29,7 +29,7 @@ impl System<'_> {
         if !self.fixed.scales_time {
             return;
         }
-        let (now, capacity) = (self.now, self.fixed.speed[cpu]);
+        let (now, capacity) = (self.now, self.board.speed[cpu]);
         if to_task {
             return self.rqs.pelt_lag[cpu].busy(now);
         }

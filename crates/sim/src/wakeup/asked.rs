@@ -1,9 +1,10 @@
 //! A single question: where a task goes that a CPU wakes. The state is that of one instant.
 
 use super::state::{WakeStage, Waking};
-use crate::system::{Context, System};
+use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::AffineReason;
+use schedlab_world::board::Context;
 
 /// The answer.
 pub(crate) struct Chosen {
@@ -15,7 +16,7 @@ pub(crate) struct Chosen {
 impl System<'_> {
     /// The CPU that a sleeping task goes to. No other CPU acts meanwhile.
     pub(crate) fn ask_select(&mut self, by: CpuId, task: TaskId, sync: bool) -> Chosen {
-        self.cpus[by].sync_wakes = sync;
+        self.board.seats[by].sync_wakes = sync;
         let mut w = Waking { task, began_ns: self.now, ..Waking::default() };
         self.settle(by, Context::Task, &mut w);
         while matches!(w.stage, WakeStage::Prelude(_) | WakeStage::Search(_)) {
