@@ -8,6 +8,7 @@ use crate::system::System;
 use crate::task::{QueueState, TaskState};
 use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+use schedlab_world::board::Kernel as _;
 
 /// The first CPU of `set` after the one chosen last, wrapping around (`cpumask_any_and_distribute`).
 pub(crate) fn after(set: &CpuSet, last: CpuId) -> Option<CpuId> {
@@ -25,13 +26,13 @@ impl System<'_> {
                 self.cpus[cpu].push = Some((curr, to, MoveReason::Affinity));
                 self.schedule(cpu, SwitchReason::Moved);
             }
-            _ => self.return_to_user(cpu),
+            _ => self.returns(cpu),
         }
     }
 
     /// A task gets another mask from outside.
     pub(crate) fn allow(&mut self, task: TaskId, mask: u32) {
-        let allowed = self.fixed.masks[mask as usize].clone();
+        let allowed = self.board.masks[mask as usize].clone();
         let (by, cpu) = (self.stepping.acting, self.tasks[task].cpu);
         let to = self.choose_allowed(by, task, Some(&allowed));
         let stays = allowed.contains(cpu);

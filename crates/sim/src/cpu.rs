@@ -60,10 +60,6 @@ pub struct Cpu {
     pub nohz_asked: NohzFlags,
     /// Requests that it is about to serve in the softirq raised by its IPI (`nohz_idle_balance`, 5.5+).
     pub nohz_serves: NohzFlags,
-    /// Time that the current call still takes after its wakeups, ns.
-    pub call_left_ns: u64,
-    /// Whether the wakeups in task context come from a waker that is about to sleep (WF_SYNC).
-    pub sync_wakes: bool,
     // Its clocks.
     /// The clock of the runqueue: the time that the lock holder sees.
     pub clock: RqClock,
@@ -74,8 +70,6 @@ pub struct Cpu {
     /// The part of `busy_ns` that was charged to no task, minus idle time that was charged to tasks. Both occur because
     /// a runqueue's clock lags behind the time of the switch.
     pub uncharged_ns: i64,
-    /// When the current user-mode stretch was last accounted, ns.
-    pub user_since: u64,
     /// When the current idle period began, ns, for the governor.
     pub halted_at: u64,
     /// When the idle period that `avg_idle` samples began (`idle_stamp`); 0 for none.
@@ -95,8 +89,6 @@ pub struct Cpu {
     pub haltpoll: Haltpoll,
     /// Tasks queued by remote wakers (`wake_list`).
     pub wake_list: Vec<TaskId>,
-    /// Tasks to wake one after another, by context (futex wake list; expired timers).
-    pub to_wake: [Vec<TaskId>; 2],
     /// Tasks in the order they were enqueued (`cfs_tasks`), newest last. Tasks that a balancer refused are first.
     pub list: Vec<TaskId>,
     /// The task that the switch in progress moves to another CPU.
@@ -142,13 +134,9 @@ impl Cpu {
             softirq: false,
             ticked_idle: None,
             waking: [Waking::default(), Waking::default()],
-            to_wake: [Vec::with_capacity(8), Vec::with_capacity(8)],
-            sync_wakes: false,
-            call_left_ns: 0,
             newidle: Default::default(),
             periodic: Default::default(),
             walk: Default::default(),
-            user_since: 0,
             halted_at: 0,
             idle_stamp: 0,
             avg_idle_ns: 2 * migration_cost_ns,

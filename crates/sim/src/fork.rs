@@ -10,6 +10,7 @@ use crate::task::Class;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
+use schedlab_world::board::Kernel as _;
 
 impl System<'_> {
     /// Starts the choice of a CPU for `task`, which `cpu`'s current task has created.
@@ -28,7 +29,7 @@ impl System<'_> {
             Err(at) => self.cpus[cpu].task.ends = at,
             Ok(to) => {
                 self.new_task(cpu, task, to);
-                self.return_to_user(cpu);
+                self.returns(cpu);
             }
         }
     }
@@ -65,7 +66,7 @@ impl System<'_> {
         self.emit(by, EventKind::Placed { task, target: to, reason, probes: 0 });
         self.tasks[task].cpu = by;
         self.task_fork(task, to);
-        self.tasks[task].ran_on = to;
+        self.board.threads[task].ran_on = to;
         self.tasks[task].recent = by;
         if to != by {
             self.migrate_task(task, to);
@@ -79,7 +80,7 @@ impl System<'_> {
     pub fn begin_exec(&mut self, cpu: CpuId, curr: TaskId) {
         // A real-time task stays (`select_task_rq_rt` chooses only for wakeups and new tasks).
         if self.class(curr) == Class::Rt {
-            return self.return_to_user(cpu);
+            return self.returns(cpu);
         }
         self.cpus[cpu].walk =
             Descent::begin(&self.fixed.domains, cpu, Why::Exec, self.fixed.history.fork_stops_at_gap);
@@ -94,7 +95,7 @@ impl System<'_> {
         self.cpus[cpu].walk = walk;
         match chosen {
             Err(at) => self.cpus[cpu].task.ends = at,
-            Ok(to) if to == cpu || !self.tasks[curr].may_run_on(to) => self.return_to_user(cpu),
+            Ok(to) if to == cpu || !self.tasks[curr].may_run_on(to) => self.returns(cpu),
             Ok(to) => {
                 // An earlier request to the stopper comes first.
                 self.cpus[cpu].push.get_or_insert((curr, to, MoveReason::Exec));

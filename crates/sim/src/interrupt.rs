@@ -3,12 +3,16 @@
 
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
-use crate::frame::{Frame, Step, Sys};
-use crate::system::{Context, System};
+use crate::frame::{Frame, Step};
+use crate::system::System;
 use crate::task::TaskState;
 use crate::timer::{Fires, Timer};
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
+use schedlab_world::board::Context;
+use schedlab_world::board::Kernel as _;
+use schedlab_world::calls::Call;
+use schedlab_world::drivers::{Links, UserMode};
 use schedlab_world::engine::NEVER;
 
 impl System<'_> {
@@ -25,7 +29,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            let received_ns = self.others.nic.take(cpu, now) * costs.nic_irq_ns;
+            let received_ns = self.board.nic.take(cpu, now) * costs.nic_irq_ns;
             let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some());
             (Step::Ipi, costs.ipi_irq_ns + received_ns + queued_ns)
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
@@ -66,7 +70,7 @@ impl System<'_> {
                 self.unthrottle_freed(cpu);
                 self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
-                if self.others.nic.next(cpu).is_none() {
+                if self.board.nic.next(cpu).is_none() {
                     return self.leave_hard(cpu);
                 }
                 self.receive(cpu);
@@ -106,7 +110,7 @@ impl System<'_> {
             Fires::Wakes(task) => {
                 self.time_out(task);
                 self.vcpu_timer(task);
-                self.cpus[cpu].to_wake[Context::Hard as usize].push(task);
+                self.board.seats[cpu].to_wake[Context::Hard as usize].push(task);
             }
             Fires::RtPeriod => self.rt_period_ends(cpu),
             Fires::Quota(group) => self.period_ends(cpu, group),
@@ -164,10 +168,10 @@ impl System<'_> {
         }
         let c = &mut self.cpus[cpu];
         match c.task.step {
-            Step::User => self.return_to_user(cpu),
+            Step::User => self.returns(cpu),
             Step::IdleLoop => self.begin_idle_loop(cpu),
             // The host stops polling for a vCPU when another task has to run.
-            Step::Syscall(Sys::VcpuPolls) if c.need_resched.is_some() => c.task.ends = now,
+            Step::Syscall(Call::VcpuPolls) if c.need_resched.is_some() => c.task.ends = now,
             _ => c.task.ends = now + c.task.left,
         }
     }

@@ -4,8 +4,9 @@
 use crate::cpu::Cpu;
 use crate::frame::Step;
 use crate::system::System;
-use crate::task::{TaskState, UserOp};
+use crate::task::TaskState;
 use schedlab_base::{CpuId, Error, Result, TaskId};
+use schedlab_world::thread::UserOp;
 
 /// Checks that charged CPU time equals elapsed time minus idle time: the tasks' sum is the CPUs' busy time, except for
 /// time that was charged to no task or is yet to be charged.
@@ -49,8 +50,8 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     for own in &mut sys.others.nested {
         walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
     }
-    for own in &mut sys.others.remotes {
-        walk(&mut own.sys).map_err(|e| e.context("behind a link"))?;
+    for own in &mut sys.board.peers {
+        own.check().map_err(|e| e.context("behind a link"))?;
     }
     Ok(())
 }
@@ -58,14 +59,14 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
 /// Checks every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel.
 /// A reader sleeps while there are bytes only if another task is awake that will take them or wake it.
 fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
-    if sys.channels.buffers.is_empty() {
+    if sys.board.channels.buffers.is_empty() {
         return Ok(());
     }
     let called = called_up(sys);
     let asleep = |id: TaskId| sys.tasks[id].state == TaskState::Sleeping && !called.contains(&id);
-    for (port, buffer) in sys.channels.buffers.iter().enumerate() {
+    for (port, buffer) in sys.board.channels.buffers.iter().enumerate() {
         buffer.check().map_err(|what| format!("end {port}: {what}"))?;
-        let reads = |id: &TaskId| match sys.tasks[*id].user {
+        let reads = |id: &TaskId| match sys.board.threads[*id].user {
             UserOp::Transfer(t) => !t.sends && t.port.index() == port,
             _ => false,
         };
@@ -74,12 +75,12 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
             return Err(format!("{readers:?} sleep at end {port} beside what they want to read"));
         }
     }
-    if let Some((task, end)) = sys.channels.slept_on() {
+    if let Some((task, end)) = sys.board.channels.slept_on() {
         return Err(format!("{task:?} waits on a set whose end {} has something to read", end.0));
     }
-    let mut queued: Vec<TaskId> = sys.channels.sleepers.iter().flatten().copied().collect();
+    let mut queued: Vec<TaskId> = sys.board.channels.sleepers.iter().flatten().copied().collect();
     queued.sort_unstable();
-    let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.tasks[*id].user, UserOp::Transfer(_));
+    let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.board.threads[*id].user, UserOp::Transfer(_));
     let sleeping: Vec<TaskId> = (0..sys.tasks.len()).map(TaskId::from).filter(sleeps).collect();
     if queued == sleeping {
         return Ok(());
@@ -89,7 +90,7 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
 
 /// Tasks that a pending or current wakeup has not woken yet.
 fn called_up(sys: &System<'_>) -> Vec<TaskId> {
-    let listed = sys.cpus.iter().flat_map(|c| c.to_wake.iter().flatten().copied());
+    let listed = sys.board.seats.iter().flat_map(|s| s.to_wake.iter().flatten().copied());
     let begun = sys.cpus.iter().flat_map(|c| {
         let frames = [c.task.step, c.hard.step].into_iter().zip(&c.waking);
         frames.filter(|(step, w)| *step == Step::Wakeup && w.is_pending()).map(|(_, w)| w.task())

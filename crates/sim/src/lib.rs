@@ -133,7 +133,6 @@ mod affinity;
 pub mod balance;
 pub mod booted;
 pub mod cache_by_level;
-mod channel;
 mod class;
 pub mod costs;
 mod cpu;
@@ -149,6 +148,7 @@ mod nested;
 mod net;
 pub mod o1;
 mod observe;
+mod on_board;
 mod outside;
 pub mod pelt;
 mod preempt;
@@ -159,18 +159,16 @@ mod run;
 mod schedstat;
 mod schedule;
 mod set_up;
-mod spinlock;
 mod syscall;
 mod system;
 mod task;
 mod timer;
 pub mod turns;
-mod user;
 pub mod util_est;
 pub mod wakeup;
 
 pub use nested::set_up::Guests;
-pub use net::set_up::Links;
+pub use net::set_up::Unlinked;
 pub use schedlab_world::report::{SimReport, TaskAccount};
 
 #[cfg(test)]

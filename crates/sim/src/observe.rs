@@ -4,7 +4,7 @@ use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::Domains;
 use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{ActiveReason, AffineReason, KickReason, SkipReason};
-use schedlab_world::env::Intervals;
+use schedlab_world::board::Counts;
 
 /// Sums over a run, from the end of the warm-up; times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,14 +18,8 @@ pub struct Stats {
     pub periodic_ns: u64,
     /// The part of `newidle_ns` and `periodic_ns` spent on reading statistics.
     pub stats_ns: u64,
-    /// Work repeated to warm a new cache after a move, or the task's own cache after other tasks used it.
-    pub refill_ns: u64,
     /// Checks by wakers that found the wakee still on its old CPU.
     pub on_cpu_waits: u64,
-    /// Datagrams lost because buffers were full.
-    pub datagrams_lost: u64,
-    /// User time while a sibling was busy.
-    pub smt_shared_ns: u64,
     /// Ticks at which two tasks of a group shared a CPU while another CPU of its cache had a shorter queue.
     pub crowded_ticks: u64,
     /// Time spent leaving idle states.
@@ -41,16 +35,16 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Every counter by metric name.
-    pub fn named(&self) -> Vec<(String, u64)> {
+    /// Every counter by metric name, with those of the board.
+    pub fn named(&self, board: &Counts) -> Vec<(String, u64)> {
         let sums = [
             ("select.time", self.select_ns),
             ("balance.newidle_time", self.newidle_ns),
             ("balance.periodic_time", self.periodic_ns),
             ("balance.stats_time", self.stats_ns),
-            ("refill.time", self.refill_ns),
+            ("refill.time", board.refill_ns),
             ("wakeup.on_cpu_waits", self.on_cpu_waits),
-            ("smt.shared_time", self.smt_shared_ns),
+            ("smt.shared_time", board.smt_shared_ns),
             ("idle.exit_time", self.idle_exit_ns),
         ];
         let mut all: Vec<(String, u64)> = sums.map(|(name, n)| (name.to_owned(), n)).into();
@@ -73,24 +67,12 @@ pub struct Accounts {
     pub stats: Stats,
     /// The counters of /proc/schedstat.
     pub schedstat: Schedstat,
-    /// The programs' measurements by interval.
-    pub intervals: Intervals,
-    /// Values before this time are not recorded, ns.
-    pub measure_from: u64,
-    /// Waits that began earlier count from here, ns: the end of the warm-up once it is over.
-    pub counted_from: u64,
 }
 
 impl Accounts {
     /// All counts are 0, and everything is recorded.
     pub fn new(domains: &Domains, features: FeatureSet) -> Accounts {
-        Accounts {
-            stats: Stats::default(),
-            schedstat: schedstat(domains, features),
-            intervals: Intervals::default(),
-            measure_from: 0,
-            counted_from: 0,
-        }
+        Accounts { stats: Stats::default(), schedstat: schedstat(domains, features) }
     }
 }
 

@@ -23,12 +23,7 @@ pub(crate) struct Outside<'a> {
 
 impl<'a> Outside<'a> {
     pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
-        Outside {
-            measure_from: sys.accounts.measure_from,
-            changes,
-            later: sys.run.later.clone(),
-            held_until: 0,
-        }
+        Outside { measure_from: sys.board.measure_from, changes, later: sys.run.later.clone(), held_until: 0 }
     }
     /// The time of the next such event.
     pub(crate) fn next(&self) -> u64 {

@@ -45,9 +45,9 @@ impl System<'_> {
         let queued_at = std::mem::take(&mut t.queued_at);
         if queued_at != 0 {
             let cpu = t.cpu.index();
-            let waited_ns = self.now.saturating_sub(queued_at.max(self.accounts.counted_from));
+            let waited_ns = self.now.saturating_sub(queued_at.max(self.board.counted_from));
             self.accounts.schedstat.cpus[cpu].counters.run_delay += waited_ns;
-            if let Some((machine, _)) = self.vcpu_of(task) {
+            if let Some((machine, _)) = self.board.threads[task].vcpu() {
                 self.others.nested[machine].counted.steal_ns += waited_ns;
             }
         }

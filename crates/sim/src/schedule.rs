@@ -12,6 +12,7 @@ use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+use schedlab_world::drivers::UserMode;
 use schedlab_world::engine::NEVER;
 
 impl System<'_> {
@@ -184,7 +185,7 @@ impl System<'_> {
         }
         let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
         if let Some(p) = prev {
-            let (by_core, task) = (&mut self.memory.by_core, &mut self.tasks[p]);
+            let (by_core, task) = (&mut self.board.by_core, &mut self.board.threads[p]);
             let costs = &self.fixed.machine.costs;
             by_core.leave((cpu, p), &mut task.reuse, task.footprint_kb, stayed, costs);
         }
@@ -285,8 +286,8 @@ impl System<'_> {
         let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         self.report_counters(to, [Some(task), None]);
-        let waker = &self.cpus[by];
-        let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
+        let sync_wakes = self.board.seats[by].sync_wakes;
+        let sync = how == Enqueue::Wakeup && sync_wakes && !self.cpus[by].hard.active();
         let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });
         let signals = preempts && self.resched_for(by, to, task, why);
         if self.rt.shared.any && how != Enqueue::Moved {
@@ -349,10 +350,10 @@ impl System<'_> {
     /// Signals `to`: by an IPI, or by a write to the flag that an idle CPU watches.
     pub fn kick(&mut self, by: CpuId, to: CpuId) {
         let watches = self.cpus[to].curr.is_none();
-        let delay = match self.turns {
+        let delay = match self.board.turns {
             Some(_) => 0,
             None if watches => self.signal_ns(by, to),
-            None => ipi_ns(&self.fixed.machine.costs, self.memory.remote_reads.distance(by, to)),
+            None => ipi_ns(&self.fixed.machine.costs, self.remote_reads.distance(by, to)),
         };
         let c = &mut self.cpus[to];
         c.ipi_at = c.ipi_at.min(self.now + delay);

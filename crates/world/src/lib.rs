@@ -17,12 +17,15 @@
 #![allow(missing_docs)]
 
 pub mod arrivals;
+pub mod board;
 pub mod cache_by_core;
 pub mod cache_by_level;
+pub mod calls;
 pub mod channel;
 pub mod decision;
 pub mod engine;
 pub mod env;
+pub mod links;
 pub mod masks;
 pub mod nested;
 pub mod net;
@@ -30,7 +33,20 @@ pub mod preempt;
 pub mod report;
 pub mod ring;
 pub mod speed;
+pub mod spin;
+pub mod thread;
+pub mod turns;
+pub mod user;
 pub mod words;
+
+/// The drivers that a kernel has by its board.
+pub mod drivers {
+    pub use crate::calls::Calls;
+    pub use crate::channel::drive::Transfers;
+    pub use crate::links::Links;
+    pub use crate::spin::Spins;
+    pub use crate::user::UserMode;
+}
 
 /// A seed with this bit: the kernel draws nothing, and has 0 where it would draw. Two sides with dice of their own can
 /// be compared so.

@@ -10,7 +10,7 @@ use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_record::{ENGINE, Record};
-use schedlab_sim::{Guests, Links};
+use schedlab_sim::{Guests, Unlinked};
 use schedlab_transplant::{Setting, Setup, fault, visits};
 use schedlab_world::nested::Guest;
 use schedlab_world::net::Peer;
@@ -159,7 +159,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
         let mut guests = Guests::of(prepared.machine, workload)?;
-        let mut links = Links::of(prepared.machine, workload)?;
+        let mut links = Unlinked::of(prepared.machine, workload)?;
         let guests = guests.boot(seed).into_iter().map(|own| Box::new(own) as Box<dyn Guest + '_>).collect();
         let peers = links.boot(seed).into_iter().map(|peer| Box::new(peer) as Box<dyn Peer + '_>).collect();
         let setup = Setup {

@@ -7,7 +7,6 @@
 //! Times are ns, sizes bytes unless a name says KB.
 
 mod cutoffs;
-mod drive;
 mod model;
 
 pub use cutoffs::{by_domain, check, cutoffs};

@@ -168,7 +168,7 @@ impl System<'_> {
     /// `post_init_entity_util_avg`).
     pub(super) fn settle_load(&mut self, task: TaskId, to: CpuId) {
         let queue = &self.fair.queues[self.group_queue(self.tasks[task].group, to)].avg;
-        let capacity = if self.fixed.history.new_task_by_capacity { self.fixed.speed[to] } else { SCALE };
+        let capacity = if self.fixed.history.new_task_by_capacity { self.board.speed[to] } else { SCALE };
         let room = FirstUtilFacts { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity };
         let (history, now) = (&self.fixed.history, self.now);
         let entity = &mut self.fair.entities[self.tasks[task].entity];

@@ -13,6 +13,7 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_machine::IdleGovernor;
 use schedlab_trace::EventKind;
+use schedlab_world::drivers::UserMode;
 use schedlab_world::engine::NEVER;
 
 /// The state of a CPU that polls with the haltpoll governor.
@@ -148,7 +149,8 @@ impl System<'_> {
     pub fn leave_idle_state(&mut self, cpu: CpuId, state: u8) {
         let reached = self.core_state(cpu, self.sunk_to(cpu, state));
         let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
-        let (now, tick_ns, next_ipi) = (self.now, self.fixed.tick_ns, self.next_ipi(cpu));
+        let (now, tick_ns, next_ipi) =
+            (self.now, self.fixed.tick_ns, self.board.nic.next(cpu).unwrap_or(NEVER));
         let c = &mut self.cpus[cpu];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
         let stay_ns = now - c.halted_at;
@@ -187,7 +189,7 @@ impl System<'_> {
 
     /// The state of the CPU's core, given the CPU's own request: the shallowest request of its threads.
     fn core_state(&self, cpu: CpuId, own: u8) -> u8 {
-        let siblings = self.fixed.siblings[cpu].iter();
+        let siblings = self.board.siblings[cpu].iter();
         siblings.fold(own, |least, s| match self.cpus[*s].task.step {
             Step::Halted { state } => least.min(state),
             _ => 0,

@@ -5,6 +5,8 @@ use crate::frame::Step;
 use crate::run::begin_measuring;
 use schedlab_base::{CpuId, Result, TaskId};
 use schedlab_trace::Sink;
+use schedlab_world::board::Kernel as _;
+use schedlab_world::drivers::Links;
 use schedlab_world::engine::NEVER;
 use schedlab_world::nested::{Guest, GuestCounts, IRQ_VCPU};
 use schedlab_world::net::{Acted, Packet};
@@ -64,7 +66,7 @@ impl Guest for Nested<'_> {
             self.sys.step(vcpu, now);
         }
         self.pause(vcpu, now);
-        sent.append(&mut self.sys.others.nic.sent);
+        sent.append(&mut self.sys.board.nic.sent);
         self.relay.pass_on(sink);
         accounts::acted(&mut self.sys, &mut self.done)
     }

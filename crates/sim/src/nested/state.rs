@@ -69,7 +69,7 @@ pub struct Nested<'s> {
     /// Counters since the warm-up ended.
     pub counted: GuestCounts,
     pub(super) vcpus: Vec<Vcpu>,
-    pub(super) vhost: Vhost,
+    pub(crate) vhost: Vhost,
     pub(super) halt_poll_ns: u64,
     pub(super) relay: Relay,
     /// Its tasks have all left.

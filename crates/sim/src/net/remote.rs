@@ -25,8 +25,4 @@ impl Remote<'_> {
             self.tree.arm(cpu.index(), self.sys.next_event(cpu));
         }
     }
-    /// Whether its CPUs may take several steps at once.
-    pub fn let_merge(&mut self, merge: bool) {
-        self.sys.stepping.merge = merge;
-    }
 }

@@ -12,11 +12,12 @@ use super::prio;
 use super::state::O1Task;
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
-use crate::task::{Class, TaskState, UserOp};
+use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::SwitchReason;
 use schedlab_workload::ChannelKind;
+use schedlab_world::thread::UserOp;
 
 impl SchedClass for O1 {
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue) {
@@ -316,8 +317,8 @@ impl System<'_> {
     /// A task is woken: its sleep is credited (`activate_task`).
     fn o1_wakes(&mut self, cpu: CpuId, task: TaskId) {
         let clock = self.rq_clock(cpu);
-        let pipe = match self.tasks[task].user {
-            UserOp::Transfer(t) => self.channels.kind(t.port) == ChannelKind::Pipe,
+        let pipe = match self.board.threads[task].user {
+            UserOp::Transfer(t) => self.board.channels.kind(t.port) == ChannelKind::Pipe,
             _ => false,
         };
         if pipe && self.fixed.history.quiet_pipes {

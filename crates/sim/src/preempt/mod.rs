@@ -1,7 +1,7 @@
 //! Preemption in the kernel: a task is switched out in the middle of a system call, and continues there when it runs
 //! again (`preempt_schedule`, `preempt_schedule_irq`, `might_resched`).
 //!
-//! Under every model a task can be switched out at its return to user mode (`return_to_user`). The earlier points are
+//! Under every model a task can be switched out at its return to user mode (`returns`). The earlier points are
 //! here, and `drive` takes tasks through them. A call that is left in the middle is parked with its task: the step, its
 //! remaining time, and the wakeups that it has yet to make.
 //!

@@ -73,7 +73,7 @@ impl System<'_> {
     pub fn refresh_idle(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
         self.rqs.idle[cpu] = c.curr.is_none() && self.rqs.nr_running[cpu] == 0 && c.wake_list.is_empty();
-        self.memory.remote_reads.dirty(cpu);
+        self.remote_reads.dirty(cpu);
     }
 
     /// The time that the lock holder of `cpu`'s runqueue sees, ns.

@@ -15,13 +15,13 @@ impl System<'_> {
         if !self.fixed.scales_time {
             return self.now;
         }
-        self.now - self.rqs.pelt_lag[cpu].at(self.now, self.fixed.speed[cpu])
+        self.now - self.rqs.pelt_lag[cpu].at(self.now, self.board.speed[cpu])
     }
 
     /// The capacity with which a running task counts in utilisation: 1024 if the clock is scaled instead.
     #[inline]
     pub fn util_share(&self, cpu: CpuId) -> u64 {
-        if self.fixed.scales_time { SCALE } else { self.fixed.speed[cpu] }
+        if self.fixed.scales_time { SCALE } else { self.board.speed[cpu] }
     }
 
     /// A CPU switches from idle to a task, or from a task to idle.
@@ -29,7 +29,7 @@ impl System<'_> {
         if !self.fixed.scales_time {
             return;
         }
-        let (now, capacity) = (self.now, self.fixed.speed[cpu]);
+        let (now, capacity) = (self.now, self.board.speed[cpu]);
         if to_task {
             return self.rqs.pelt_lag[cpu].busy(now);
         }

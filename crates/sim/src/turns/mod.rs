@@ -2,7 +2,6 @@
 //! turns. The rule whose turn it is: `schedlab_world::ring`.
 
 pub(crate) mod drive;
-pub mod sharing;
 
 #[cfg(test)]
 mod tests;

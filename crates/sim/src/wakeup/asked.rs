@@ -1,9 +1,10 @@
 //! A single question: to which CPU a woken task goes, with the state at one instant.
 
 use super::state::{WakeStage, Waking};
-use crate::system::{Context, System};
+use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::AffineReason;
+use schedlab_world::board::Context;
 
 /// The chosen CPU, and why.
 pub(crate) struct Chosen {
@@ -15,7 +16,7 @@ pub(crate) struct Chosen {
 impl System<'_> {
     /// The CPU to which a sleeping task would go. No other CPU acts meanwhile.
     pub(crate) fn ask_select(&mut self, by: CpuId, task: TaskId, sync: bool) -> Chosen {
-        self.cpus[by].sync_wakes = sync;
+        self.board.seats[by].sync_wakes = sync;
         let mut w = Waking { task, began_ns: self.now, ..Waking::default() };
         self.settle(by, Context::Task, &mut w);
         while matches!(w.stage, WakeStage::Prelude(_) | WakeStage::Search(_)) {

@@ -15,13 +15,14 @@ use crate::class::{Enqueue, Select};
 use crate::costs::{enqueue_on_ns, rq_lock_ns};
 use crate::frame::{Frame, Step};
 use crate::remote_reads::{LineRead, probe_ns};
-use crate::system::{Context, System, frame_of};
+use crate::system::{System, frame_of};
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, History};
 use schedlab_machine::Distance;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 use schedlab_workload::ROOT_GROUP;
+use schedlab_world::board::Context;
 
 /// How often a waker checks whether the wakee has left its old CPU, ns.
 const ON_CPU_POLL_NS: u64 = 100;
@@ -36,8 +37,7 @@ impl System<'_> {
 
     /// Takes the next pending wakeup up to its first step; false if there was none.
     fn begin_wakeup(&mut self, cpu: CpuId, context: Context) -> bool {
-        let c = &mut self.cpus[cpu];
-        let pending = &mut c.to_wake[context as usize];
+        let pending = &mut self.board.seats[cpu].to_wake[context as usize];
         if pending.is_empty() {
             match context {
                 Context::Task => self.after_wakeups(cpu),
@@ -47,6 +47,7 @@ impl System<'_> {
         }
         // Usually there is one, so `swap_remove` moves nothing.
         let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
+        let c = &mut self.cpus[cpu];
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
         let traced_at = self.now + self.fixed.machine.costs.trace_event_ns;
         *frame_of(c, context) = Frame::until(Step::Wakeup, traced_at);
@@ -113,7 +114,7 @@ impl System<'_> {
                     return Some(self.queued_while_leaving(cpu, w, on));
                 }
                 self.accounts.stats.on_cpu_waits += 1;
-                if let Some(sharing) = &mut self.turns {
+                if let Some(sharing) = &mut self.board.turns {
                     sharing.gives_way = true;
                 }
                 return Some(self.now + ON_CPU_POLL_NS);
@@ -122,7 +123,7 @@ impl System<'_> {
                 w.chosen = task.cpu;
                 w.stage = WakeStage::Requeue;
                 let costs = &self.fixed.machine.costs;
-                w.locked_ns = self.now + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, w.chosen));
+                w.locked_ns = self.now + rq_lock_ns(costs, self.remote_reads.distance(cpu, w.chosen));
                 return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen].curr.is_some()));
             }
             TaskState::Sleeping => task.state = TaskState::Waking,
@@ -137,14 +138,13 @@ impl System<'_> {
         }
         if let Select::At(to, reason) = self.select_task_rq(cpu, w.task, w.prev) {
             // The class has read the current task of the previous CPU, which counts as one probe.
-            let at =
-                self.now + probe_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(cpu, w.prev));
+            let at = self.now + probe_ns(&self.fixed.machine.costs, self.remote_reads.read(cpu, w.prev));
             return Some(self.placed(cpu, w, at, to, reason));
         }
         let waker = self.cpus[cpu].curr.filter(|_| context == Context::Task);
         let chosen = self.choose_target(cpu, waker, w.task, w.prev);
         (w.target, w.affine) = (chosen.cpu, chosen.affine);
-        if let Some(why) = chosen.why.filter(|_| !self.tasks[w.task].background) {
+        if let Some(why) = chosen.why.filter(|_| !self.board.threads[w.task].background) {
             self.accounts.stats.affine[why as usize] += 1;
         }
         if let Some(reason) = chosen.unsearched {
@@ -178,7 +178,7 @@ impl System<'_> {
     /// Whether two CPUs share their last-level cache.
     #[inline]
     pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
-        matches!(self.memory.remote_reads.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
+        matches!(self.remote_reads.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
     }
 
     /// Continues probing; returns when the step ends.
@@ -239,7 +239,7 @@ impl System<'_> {
             match next {
                 SearchStep::Probe(c) => {
                     w.probes = w.probes.saturating_add(1);
-                    at += probe_ns(costs, self.memory.remote_reads.read(cpu, c));
+                    at += probe_ns(costs, self.remote_reads.read(cpu, c));
                     if at >= self.stepping.horizon {
                         w.asked = Some(c);
                         return at;
@@ -319,7 +319,7 @@ impl System<'_> {
         if remote_list {
             return at + self.wake_list_ns(cpu, to);
         }
-        w.locked_ns = at + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, to));
+        w.locked_ns = at + rq_lock_ns(costs, self.remote_reads.distance(cpu, to));
         w.locked_ns + enqueue_on_ns(costs, self.cpus[to].curr.is_some())
     }
 

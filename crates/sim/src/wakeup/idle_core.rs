@@ -29,7 +29,7 @@ impl System<'_> {
         if !self.has(Feature::SisCore) || !self.fixed.smt_present {
             return;
         }
-        let siblings = &self.fixed.siblings[cpu];
+        let siblings = &self.board.siblings[cpu];
         if siblings.iter().all(|s| self.rqs.is_idle(*s)) {
             let llc = self.llc_of(cpu);
             self.llc[llc].has_idle_cores = true;

@@ -63,7 +63,7 @@ impl System<'_> {
         let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
         let Some(level) = domains.iter().position(asked) else { return no_domain };
         let params = &domains[level].params;
-        let sync = waker.filter(|t| self.cpus[cpu].sync_wakes && self.believes_sync(*t, wakee));
+        let sync = waker.filter(|t| self.board.seats[cpu].sync_wakes && self.believes_sync(*t, wakee));
         let facts = affine::AffineFacts {
             current_load: if sync.is_some() { current_load } else { 0 },
             wakee_load,
@@ -92,7 +92,7 @@ impl System<'_> {
         if !self.tasks[wakee].may_run_on(cpu) {
             return of(prev, None, None);
         }
-        let sync = waker.filter(|_| self.cpus[cpu].sync_wakes);
+        let sync = waker.filter(|_| self.board.seats[cpu].sync_wakes);
         match self.o1_choose(cpu, sync, wakee, prev) {
             WakeChoice::Affine(level, why) => of(cpu, Some(level as u8), Some(why)),
             WakeChoice::Balance => of(cpu, None, None),

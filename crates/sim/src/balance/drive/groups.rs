@@ -316,10 +316,10 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         // A queue that has become short is not even locked: the source's length was just read.
         if self.rqs.nr_running(src) > 1 {
-            *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
+            *at += rq_lock_ns(costs, self.remote_reads.distance(by, src)) + costs.move_task_ns;
             // Taking the lock writes the line that others read.
-            self.memory.remote_reads.dirty(src);
-            self.memory.remote_reads.read(by, src);
+            self.remote_reads.dirty(src);
+            self.remote_reads.read(by, src);
         }
         p.src = Some(src);
         p.stage = PassStage::Take { src, amount: q.amount };

@@ -13,7 +13,7 @@ use schedlab_trace::BalanceTrigger;
 impl System<'_> {
     /// Cost of fetching a line that `writer` wrote.
     fn fetch_ns(&self, by: CpuId, writer: CpuId) -> u64 {
-        let read = match self.memory.remote_reads.distance(by, writer) {
+        let read = match self.remote_reads.distance(by, writer) {
             Distance::Own => LineRead::Hit,
             Distance::Smt | Distance::Llc => LineRead::MissNear,
             Distance::Node | Distance::Remote => LineRead::MissFar,

@@ -42,7 +42,7 @@ impl System<'_> {
 
     fn visit(&mut self, by: CpuId, cpu: CpuId) -> u64 {
         let costs = &self.fixed.machine.costs;
-        costs.fork_visit_ns + visit_ns(costs, self.memory.remote_reads.read(by, cpu))
+        costs.fork_visit_ns + visit_ns(costs, self.remote_reads.read(by, cpu))
     }
 
     fn idlest_group(

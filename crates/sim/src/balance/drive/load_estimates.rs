@@ -11,7 +11,7 @@ impl System<'_> {
     /// `by` reads `cpu` in a pass; returns the cost, ns.
     #[inline]
     pub(crate) fn visit_ns(&mut self, by: CpuId, cpu: CpuId) -> u64 {
-        visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu))
+        visit_ns(&self.fixed.machine.costs, self.remote_reads.read(by, cpu))
     }
     /// `by` reads `cpu` for a group's statistics; the pass `p` counts the visit, and `at` advances.
     #[inline]

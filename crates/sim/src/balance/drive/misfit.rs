@@ -58,7 +58,7 @@ impl System<'_> {
 
     /// Whether the other threads of a CPU's core are idle (`is_core_idle`).
     pub(super) fn core_is_idle_beside(&self, cpu: CpuId) -> bool {
-        self.fixed.siblings[cpu].iter().all(|s| self.rqs.is_idle(*s))
+        self.board.siblings[cpu].iter().all(|s| self.rqs.is_idle(*s))
     }
 
     /// The capacities that a pass for `dst` over a level compares.

@@ -192,7 +192,7 @@ impl System<'_> {
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
-        self.accounts.stats.newidle_ns += self.now - n.began_ns.max(self.accounts.counted_from);
+        self.accounts.stats.newidle_ns += self.now - n.began_ns.max(self.board.counted_from);
         self.bring_forward(cpu, n);
         let has_tasks = self.rqs.nr_running(cpu) > 0;
         let c = &mut self.cpus[cpu];

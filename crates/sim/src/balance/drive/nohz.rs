@@ -86,7 +86,7 @@ impl System<'_> {
         }
         let tickless = self.cpus.ids().filter(|c| self.balance.nohz.tickless[*c]);
         let cores = self.fixed.history.ilb_on_idle_core;
-        let core_idles = |c: CpuId| !cores || self.fixed.siblings[c].iter().all(|s| self.rqs.is_idle(*s));
+        let core_idles = |c: CpuId| !cores || self.board.siblings[c].iter().all(|s| self.rqs.is_idle(*s));
         let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.rqs.is_idle(c), core_idles) else {
             return self.kick_decided(cpu, KickReason::NobodyIdle, None);
         };
@@ -127,7 +127,7 @@ impl System<'_> {
     /// only if there is a domain above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
         if !self.fixed.history.kick_by_cache {
-            let siblings = self.fixed.siblings[cpu].iter();
+            let siblings = self.board.siblings[cpu].iter();
             return Some(1 + siblings.filter(|s| !self.balance.nohz.tickless[**s]).count() as u32);
         }
         let top = self.fixed.domains.of_cpu[cpu].len();

@@ -102,13 +102,13 @@ impl System<'_> {
         let cores_first = self.fixed.history.prefers_idle_core && !domain.params.share_capacity;
         while let Some(cpu) = local.balancers().get(i).copied() {
             i += 1;
-            let siblings = &self.fixed.siblings[cpu];
+            let siblings = &self.board.siblings[cpu];
             // A core with an idle thread counts once: its other threads are skipped.
             let passed = |s: &CpuId| *s < cpu && self.rqs.is_idle(*s) && local.balancers().contains(s);
             if cores_first && siblings.iter().any(passed) {
                 continue;
             }
-            *at += visit_ns(costs, self.memory.remote_reads.read(by, cpu));
+            *at += visit_ns(costs, self.remote_reads.read(by, cpu));
             let reads = match self.rqs.is_idle(cpu) {
                 false => Reads::Busy,
                 true if cores_first && !siblings.iter().all(|s| self.rqs.is_idle(*s)) => Reads::IdleThread,
@@ -283,7 +283,7 @@ impl System<'_> {
         match queue.result() {
             Some(src) if src != p.dst => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
                 p.stage = PassStage::Move { src, imbalance };
             }

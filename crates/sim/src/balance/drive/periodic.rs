@@ -110,7 +110,7 @@ impl System<'_> {
             } else if let Some(cost) = self.next_cpu(cpu, &mut p) {
                 break 'step self.now + cost;
             } else {
-                self.accounts.stats.periodic_ns += self.now - p.began_ns.max(self.accounts.counted_from);
+                self.accounts.stats.periodic_ns += self.now - p.began_ns.max(self.board.counted_from);
                 return self.leave_soft(cpu);
             };
             match progress {

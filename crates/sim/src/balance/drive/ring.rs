@@ -71,10 +71,10 @@ impl<'m> System<'m> {
 
     #[inline]
     fn cpus_and_sight(&mut self) -> (&mut Arena<CpuId, Cpu>, Sight<'_, 'm>) {
-        let System { cpus, fixed, memory, fair, rqs, balance, stepping, .. } = self;
+        let System { cpus, fixed, remote_reads, fair, rqs, balance, stepping, .. } = self;
         let (misfit, imbalanced) = (&balance.misfit, &balance.imbalanced[..]);
         let state = OtherCpus { fixed, queues: &fair.queues, rqs, misfit, imbalanced };
-        (cpus, Sight { lines: &mut memory.remote_reads, state, horizon: stepping.horizon })
+        (cpus, Sight { lines: remote_reads, state, horizon: stepping.horizon })
     }
 
     /// Continues a pass of `by` at this instant if it is in the loop over groups. Returns the time it has reached, and
@@ -234,7 +234,7 @@ mod tests {
             q.util_est = own.below(5, 1025);
             sys.rqs.set(cpu, nr, 0, nr == 0 && own.below(6, 2) == 0);
             if own.below(7, 2) == 0 {
-                sys.memory.remote_reads.read(CpuId(0), cpu);
+                sys.remote_reads.read(CpuId(0), cpu);
             }
         }
         // Pauses at every group, at some, or at none.

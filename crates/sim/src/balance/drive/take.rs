@@ -59,7 +59,8 @@ impl System<'_> {
             allowed_nearby: if allowed { None } else { nearby() },
             delayed: e.delayed,
             ineligible: self.fixed.history.ineligible_stay && self.is_ineligible(task),
-            per_cpu_kthread: t.background && t.allowed.as_ref().is_some_and(|a| a.len() == 1),
+            per_cpu_kthread: t.allowed.as_ref().is_some_and(|a| a.len() == 1)
+                && self.board.threads[task].background,
             running: t.on_cpu,
             sched_idle: t.attr.policy == Policy::Idle,
             buddy: q.next == Some(t.entity) || q.last == Some(t.entity),

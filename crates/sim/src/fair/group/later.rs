@@ -44,8 +44,8 @@ impl System<'_> {
 
     /// Whether a task of the workload has begun and not ended.
     fn is_there(&self, task: TaskId) -> bool {
-        let t = &self.tasks[task];
-        !t.background && !matches!(t.state, TaskState::Unborn | TaskState::Dead)
+        !self.board.threads[task].background
+            && !matches!(self.tasks[task].state, TaskState::Unborn | TaskState::Dead)
     }
 
     /// Whether a CPU is about to switch from a task of the group, or of a group below it, and so has its runqueue

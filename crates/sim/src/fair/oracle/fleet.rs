@@ -69,6 +69,7 @@ pub fn answer(
     let tasks = sys.write_fleet(state);
     asking.set(true);
     let (answer, why) = sys.ask_fleet(state, question, &tasks, group);
+    drop(sys);
     let why = format!("{why}{}", reasons.words.join(", "));
     let named = |t: &TaskId| tasks.iter().position(|own| own == t);
     let mut moved: Vec<usize> = reasons.moved.iter().filter_map(named).collect();

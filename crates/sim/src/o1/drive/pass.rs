@@ -104,7 +104,7 @@ impl System<'_> {
         match queue.result().filter(|src| *src != p.dst) {
             Some(src) => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
                 p.stage = PassStage::O1Move { src, load: pull.load };
             }
@@ -202,7 +202,7 @@ impl System<'_> {
     /// Whether all threads of a core run their idle tasks (`cpu_and_siblings_are_idle`).
     fn core_idles(&self, cpu: CpuId) -> bool {
         let idles = |c: CpuId| self.cpus[c].curr.is_none();
-        idles(cpu) && self.fixed.siblings[cpu].iter().all(|s| idles(*s))
+        idles(cpu) && self.board.siblings[cpu].iter().all(|s| idles(*s))
     }
 
     /// No task could be moved: after too many failures the migration thread pushes the running one.
