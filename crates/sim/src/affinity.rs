@@ -7,8 +7,8 @@ use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
 use crate::task::{QueueState, TaskState};
 use schedlab_base::{CpuId, CpuSet, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
-use schedlab_world::board::Kernel as _;
 
 /// The first CPU of `set` after the one chosen last, wrapping around (`cpumask_any_and_distribute`).
 pub(crate) fn after(set: &CpuSet, last: CpuId) -> Option<CpuId> {

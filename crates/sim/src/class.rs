@@ -14,9 +14,9 @@ use crate::rt::Rt;
 use crate::system::System;
 use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, GroupId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
-use schedlab_world::engine::NEVER;
 
 /// Why a task is put on a queue (`ENQUEUE_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

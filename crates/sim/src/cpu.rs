@@ -10,8 +10,8 @@ use crate::timer::TimerQueue;
 use crate::wakeup::scan_cost::ScanCost;
 use crate::wakeup::state::Waking;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_trace::SwitchReason;
-use schedlab_world::engine::NEVER;
 
 /// One CPU.
 ///

@@ -13,10 +13,10 @@ use crate::pelt::SumRule;
 use crate::task::Class;
 use crate::util_est::EstimateRule;
 use schedlab_base::{Arena, CpuId, Stream};
+use schedlab_board::NO_DICE;
+use schedlab_board::board::Board;
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Level, Machine, Topology};
-use schedlab_world::NO_DICE;
-use schedlab_world::board::Board;
 
 /// Data that do not change during a run, except the kernel's switches; see
 /// [`System::switch_kernel`](crate::system::System::switch_kernel).
@@ -67,7 +67,7 @@ pub struct Fixed<'s> {
     pub cutoffs: Arena<CpuId, Vec<Option<u64>>>,
     /// Cost jitter and other draws of the machine, apart from the workload's.
     pub stream: Stream,
-    /// Whether the kernel draws ([`schedlab_world::NO_DICE`]).
+    /// Whether the kernel draws ([`schedlab_board::NO_DICE`]).
     pub dice: bool,
 }
 

@@ -9,8 +9,8 @@ use crate::system::System;
 use crate::task::Class;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
-use schedlab_world::board::Kernel as _;
 
 impl System<'_> {
     /// Starts the choice of a CPU for `task`, which `cpu`'s current task has created.

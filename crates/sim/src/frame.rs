@@ -4,8 +4,8 @@
 //! frame keeps the rest of its cost. The task keeps its progress in user mode (work left), never as an end time.
 
 use schedlab_base::TaskId;
-use schedlab_world::calls::Call;
-use schedlab_world::engine::NEVER;
+use schedlab_board::calls::Call;
+use schedlab_board::engine::NEVER;
 
 /// The step that a context is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,12 +8,12 @@ use crate::system::System;
 use crate::task::TaskState;
 use crate::timer::{Fires, Timer};
 use schedlab_base::CpuId;
+use schedlab_board::board::Context;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::engine::NEVER;
 use schedlab_trace::SwitchReason;
-use schedlab_world::board::Context;
-use schedlab_world::board::Kernel as _;
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::{Links, UserMode};
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Handles an interrupt that is due on `cpu`: IPIs first, then the tick and the timers, in the order of their

@@ -6,7 +6,7 @@ use crate::frame::Step;
 use crate::system::System;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, Error, Result, TaskId};
-use schedlab_world::thread::UserOp;
+use schedlab_board::thread::UserOp;
 
 /// Checks that charged CPU time equals elapsed time minus idle time: the tasks' sum is the CPUs' busy time, except for
 /// time that was charged to no task or is yet to be charged.

@@ -50,9 +50,9 @@
 //!
 //! Task A, on CPU 3, wakes task B, which ran on CPU 7 last.
 //!
-//! 1. `user.rs`: A's work is done. Its program answers with `Op::Wake`, and a system call begins.
-//! 2. `syscall.rs`: when the call has taken its time, `sys_futex_wake` takes B off the word's waiters and puts it on
-//!    the CPU's list `to_wake`.
+//! 1. `board/src/calls.rs`: A's work is done. Its program answers with `Op::Wake`, and a system call begins.
+//! 2. The same file: when the call has taken its time, `futex_wake` takes B off the word's waiters and puts it on the
+//!    CPU's list `to_wake`. `on_board.rs` is where the board meets our rules.
 //! 3. `wakeup/drive.rs`: `next_wakeup` begins with B and emits `Waking`. `wakeup_step` waits while B is still being
 //!    switched out on CPU 7 (`settle`).
 //! 4. `wakeup/target.rs`, `affine.rs`, `wide.rs`: `select_task_rq_fair` chooses CPU 3 or CPU 7 as the target.
@@ -83,7 +83,8 @@
 //!   both through time: `pass`, `newidle`, `periodic`, `nohz`, `idlest_walk`.
 //! - `idle/` (idle loop, menu), `timer.rs` (hrtimers), `pelt.rs`, `cpu_load.rs` and `util_est.rs` (load averages),
 //!   `schedstat.rs`.
-//! - User mode and calls: `user.rs`, `syscall.rs`, `spinlock.rs`, `channel/` (pipes and sockets, epoll).
+//! - `on_board.rs` makes a kernel of the board of it; `syscall.rs` has the calls that are the kernel's own. User mode,
+//!   other calls, pipes and sockets, locks of user space and links are in [`schedlab_board`].
 //! - Other machines: `nested/` has virtual machines, each a `System` whose CPUs are threads of another one; `net/`
 //!   machines behind a link; `turns/` CPUs of a deterministic guest. Nothing in `System` is global, so a guest's kernel
 //!   is of any release.
@@ -96,7 +97,7 @@
 //!
 //! Time is integer nanoseconds since the run began. Nothing reads a real clock, nothing decides by a float, and no hash
 //! map is walked (`.ci/tidy` checks it). The main loop asks each CPU for its next event and lets the earliest act;
-//! equal times are ordered by draws that are keyed by the seed ([`schedlab_world::engine`]). A CPU acts alone at its
+//! equal times are ordered by draws that are keyed by the seed ([`schedlab_board::engine`]). A CPU acts alone at its
 //! instant, and may continue at once as long as no other CPU could come first (`System::at_once`). That merging of
 //! steps changes no byte ([`simulate_unmerged`], `tests/it/merging.rs`).
 //!
@@ -112,7 +113,7 @@
 //!
 //! Kernel paths cost what the machine's `costs` say. Remote state costs by distance, and only if it has changed since
 //! this CPU read it last (`remote_reads.rs`). Moving a task costs its working set: by one private cache for each core
-//! ([`schedlab_world::cache_by_core`]), or, where a machine lists its caches, by level, line and sharing
+//! ([`schedlab_board::cache_by_core`]), or, where a machine lists its caches, by level, line and sharing
 //! ([`cache_by_level`]).
 //!
 //! # What is checked
@@ -169,7 +170,7 @@ pub mod wakeup;
 
 pub use nested::set_up::Guests;
 pub use net::set_up::Unlinked;
-pub use schedlab_world::report::{SimReport, TaskAccount};
+pub use schedlab_board::report::{SimReport, TaskAccount};
 
 #[cfg(test)]
 mod upkeep_tests;

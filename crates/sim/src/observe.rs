@@ -1,10 +1,10 @@
 //! Figures that are not in events: counters of the costs of a run.
 
+use schedlab_board::board::Counts;
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::Domains;
 use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{ActiveReason, AffineReason, KickReason, SkipReason};
-use schedlab_world::board::Counts;
 
 /// Sums over a run, from the end of the warm-up; times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,18 +1,18 @@
-//! Our rules as a kernel of the board ([`schedlab_world::board`]): what its drivers ask, and the way back to user mode.
+//! Our rules as a kernel of the board ([`schedlab_board::board`]): what its drivers ask, and the way back to user mode.
 
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_board::board::{Board, Context, Kernel};
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Calls, UserMode};
+use schedlab_board::nested::Direction;
+use schedlab_board::net::Packet;
+use schedlab_board::speed::Speed;
 use schedlab_machine::Distance;
 use schedlab_trace::{Sink, SwitchReason};
 use schedlab_workload::Usage;
-use schedlab_world::board::{Board, Context, Kernel};
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::{Calls, UserMode};
-use schedlab_world::nested::Direction;
-use schedlab_world::net::Packet;
-use schedlab_world::speed::Speed;
 
 impl<'s> Kernel<'s> for System<'s> {
     #[inline]

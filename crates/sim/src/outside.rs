@@ -3,9 +3,9 @@
 use crate::run::begin_measuring;
 use crate::system::System;
 use schedlab_base::Ns;
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Kernel;
 use schedlab_workload::Later;
-use schedlab_world::engine::NEVER;
 use std::collections::VecDeque;
 
 /// How long a change waits for a task whose locks are held, ns.

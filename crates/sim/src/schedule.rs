@@ -10,10 +10,10 @@ use crate::system::System;
 use crate::task::Class;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
-use schedlab_world::drivers::UserMode;
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Switches out the current task of `cpu`, for the given reason.

@@ -17,11 +17,11 @@ use crate::o1::state::O1Task;
 use crate::system::System;
 use crate::task::{Class, Declared};
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::Calls;
 use schedlab_kernel::Attr;
 use schedlab_workload::ROOT_GROUP;
-use schedlab_world::board::Kernel as _;
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::Calls;
 
 /// A property that a new task gives itself by a call.
 #[derive(Debug)]

@@ -1,17 +1,17 @@
-//! System calls that are the kernel's own affair: their effect, once their time has passed. Calls on what programs share
-//! are the board's ([`schedlab_world::calls`]).
+//! System calls that are the kernel's own affair: their effect, once their time has passed. Calls on memory that
+//! programs share are the board's ([`schedlab_board::calls`]).
 
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::TaskState;
 use crate::timer::Fires;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::Calls;
 use schedlab_kernel::Attr;
 use schedlab_trace::{EventKind, SwitchReason};
 use schedlab_workload::Outcome;
-use schedlab_world::board::Kernel as _;
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::Calls;
 
 impl System<'_> {
     /// The call's time has passed: it has its effect now, unless the task gives way before it.

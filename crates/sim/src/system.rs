@@ -25,12 +25,12 @@ use crate::rt::RtState;
 use crate::task::Task;
 use crate::wakeup::llc::LlcShared;
 use schedlab_base::{Arena, CpuId, Error, Ns, TaskId};
+use schedlab_board::board::{Board, Context};
+use schedlab_board::drivers::UserMode;
 use schedlab_kernel::{Feature, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::{Counters, Event, EventKind, Sink};
 use schedlab_workload::Later;
-use schedlab_world::board::{Board, Context};
-use schedlab_world::drivers::UserMode;
 use std::collections::VecDeque;
 
 /// The step under way, as the loop that drives the clock and the step agree on it.
@@ -241,7 +241,7 @@ impl<'s> System<'s> {
         self.stepping.touched.push(cpu);
     }
 
-    /// The time of `cpu`'s next event; [`NEVER`](schedlab_world::engine::NEVER) if it waits for others.
+    /// The time of `cpu`'s next event; [`NEVER`](schedlab_board::engine::NEVER) if it waits for others.
     #[inline]
     pub fn next_event(&self, cpu: CpuId) -> u64 {
         let c = &self.cpus[cpu];

@@ -1,5 +1,5 @@
 //! Tasks as the scheduler knows them: attributes, class, place. Their programs are the board's
-//! ([`schedlab_world::thread`]).
+//! ([`schedlab_board::thread`]).
 
 use crate::fair::EntityId;
 use crate::o1::state::O1Task;

@@ -7,7 +7,7 @@
 //! Before 2.6.21 ticks run timers (`timers_on_ticks`): [`at_tick`] is the tick that runs one.
 
 use schedlab_base::{GroupId, TaskId};
-use schedlab_world::engine::NEVER;
+use schedlab_board::engine::NEVER;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 

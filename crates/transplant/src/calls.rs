@@ -5,14 +5,14 @@ use crate::engine::Engine;
 use crate::kernel::{NewTask, refused};
 use crate::task::{Declared, Life, Parked, Slept, Task};
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::{Context, Kernel as _};
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::Calls;
+use schedlab_board::preempt::{Point, gives_way};
+use schedlab_board::thread::UserOp;
 use schedlab_kernel::Attr;
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::Outcome;
-use schedlab_world::board::{Context, Kernel as _};
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::Calls;
-use schedlab_world::preempt::{Point, gives_way};
-use schedlab_world::thread::UserOp;
 
 impl Engine<'_> {
     /// The effect of a call that is the kernel's own.
@@ -114,8 +114,9 @@ impl Engine<'_> {
         }
         let Some(curr) = self.cpus[cpu].current.program() else { return false };
         let is_call = matches!(next, Next::Call(_) | Next::Wake);
-        let locked = matches!(self.board.threads[curr].user, UserOp::Transfer(t) if self.board.channels.locks_out(curr, t));
-        if !is_call || locked {
+        let locked = |t| self.board.channels.locks_out(curr, t);
+        let is_locked = matches!(self.board.threads[curr].user, UserOp::Transfer(t) if locked(t));
+        if !is_call || is_locked {
             return false;
         }
         let seat = &mut self.board.seats[cpu];

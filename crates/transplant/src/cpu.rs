@@ -4,8 +4,8 @@
 //! way to `schedule()`), what follows from it (a switch, a wakeup) after it. Times are ns since the run began.
 
 use schedlab_base::TaskId;
-use schedlab_world::calls::Call;
-use schedlab_world::engine::NEVER;
+use schedlab_board::calls::Call;
+use schedlab_board::engine::NEVER;
 
 /// An interrupt, by its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
-//! The engine: one simulated machine that runs the image. Its state, and the dispatch of a CPU's next event.
+//! The engine: it drives the image on a board. Its state, and the dispatch of a CPU's next event.
 //!
-//! `run` asks [`Engine::next_event`] when a CPU acts next and calls [`Engine::step`] then; CPUs whose next event changed
-//! are in `touched`. Times are ns since the run began; the kernel's clock is [`Engine::epoch`] ahead.
+//! `run` asks [`Engine::next_event`] when a CPU acts next and calls [`Engine::step`] then; CPUs whose next event
+//! changed are in `touched`. Times are ns since the run began; the kernel's clock is [`Engine::epoch`] ahead.
 
 use crate::cpu::{Activity, After, Cpu, Current, Interrupt, Next};
 use crate::findings::Findings;
@@ -10,17 +10,17 @@ use crate::nested::Nested;
 use crate::quotas::Quotas;
 use crate::task::Task;
 use schedlab_base::{Arena, CpuId, Error, GroupId, TaskId};
+use schedlab_board::BEGINS_AT;
+use schedlab_board::board::Board;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Calls, Links, UserMode};
+use schedlab_board::engine::NEVER;
+use schedlab_board::preempt::Point;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{History, Level};
 use schedlab_machine::{Distance, Machine};
 use schedlab_trace::{MoveReason, Sink};
-use schedlab_world::BEGINS_AT;
-use schedlab_world::board::Board;
-use schedlab_world::board::Kernel as _;
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::{Calls, Links, UserMode};
-use schedlab_world::engine::NEVER;
-use schedlab_world::preempt::Point;
 use std::collections::BTreeMap;
 
 /// How long it rests before the run, ns, at least: idle CPUs stop their ticks, and what the boot has left is done. The

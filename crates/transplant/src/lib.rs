@@ -59,22 +59,22 @@
 //!
 //! Task A, on CPU 3, wakes task B by a futex.
 //!
-//! 1. `user.rs`: A's work is done. `ask` gets `Op::Wake` from A's program; `perform` prices the call (`futex_wake_ns`),
-//!    and `begin_call` adds the entry. Time passes.
-//! 2. `board.rs`: the path ends, and `act` comes to `Next::Call`. `calls.rs`: `futex_wake` takes B off the word's
-//!    waiters, and `wake_next` enters the CPU and calls the verb.
+//! 1. `board/src/calls.rs`: A's work is done. `ask` gets `Op::Wake` from A's program, `price_ns` prices the call
+//!    (`futex_wake_ns`), and `begin_call` adds the entry. Time passes.
+//! 2. `engine.rs`: the path ends, and `act` comes to `Next::Call`. The board's `futex_wake` takes B off the word's
+//!    waiters; `calls.rs`: `wake_next` enters the CPU and calls the verb.
 //! 3. `load.rs`: `Image::wake` calls `img_do`. `shim/image/weave.c`: `img_do` runs `img_wake`, on the engine's stack
 //!    or, where CPUs are woven, on one of the CPU's own. `img_wake` (`shim/image/verbs.c`) calls the tree's
 //!    `try_to_wake_up`.
 //! 4. The tree chooses a CPU, queues B there and sends an interrupt. Its tracepoints and `arch_smp_send_reschedule`
 //!    leave notes (`shim/image/notes.c`).
-//! 5. `board.rs`: `follow` calls `take_notes`. In `notes.rs` notes become events and prices: `sched_waking` is
+//! 5. `engine.rs`: `follow` calls `take_notes`. In `notes.rs` notes become events and prices: `sched_waking` is
 //!    `EventKind::Waking`; `sched_wakeup` is `EventKind::Enqueued`, and costs `enqueue_ns` and a lock by distance; the
 //!    reschedule note makes an interrupt due on B's CPU.
 //! 6. `follow` lets the price pass. `wake_next` then takes the next waiter, or the call ends.
 //! 7. On B's CPU `begin_interrupt` and `interrupt` call the verb `irq_resched`. `settle` looks at the view: an idle CPU
 //!    leaves its idle loop (`Next::IdleLeave`), a busy one gives way on its return to user mode (`Next::Schedule`).
-//!    Both are the tree's `schedule()`, whose switch note makes B current (`switched`). `user.rs` runs B's program.
+//!    Both are the tree's `schedule()`, whose switch note makes B current (`switched`). The board runs B's program.
 //!
 //! # When kernel code fails
 //!
@@ -82,7 +82,7 @@
 //! faults), an endless loop (`watchdog.rs`). `fault.rs` prints the reason and the calls, by function and line, and
 //! exits with code 4; `lab/src/exec/image_process.rs` makes an error of it. Faults that a kernel survives are warnings
 //! of the record: WARN and messages of errors by `kernel.rs`; broken invariants of tasks and queues, for which
-//! `shim/image/audit.c` looks, by `findings.rs`. A lost task ends the run, by `Board::fail`. A verb that refuses
+//! `shim/image/audit.c` looks, by `findings.rs`. A lost task ends the run, by `Engine::fail`. A verb that refuses
 //! returns an errno, which `kernel.rs` puts into words.
 //!
 //! # Invariants and files

@@ -8,15 +8,15 @@ use crate::cpu::{Activity, Next};
 use crate::engine::Engine;
 use crate::kernel::Kernel;
 use schedlab_base::{CpuId, Result, TaskId};
-use schedlab_world::board::{Context, Kernel as _};
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::{Links, UserMode};
-use schedlab_world::engine::NEVER;
-use schedlab_world::nested::{Direction, Guest, GuestCounts, VCPU_FOOTPRINT_KB, Vcpu, Vhost};
-use schedlab_world::net::Packet;
-use schedlab_world::report::SimReport;
-use schedlab_world::speed::Speed;
-use schedlab_world::thread::UserOp;
+use schedlab_board::board::{Context, Kernel as _};
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::engine::NEVER;
+use schedlab_board::nested::{Direction, Guest, GuestCounts, VCPU_FOOTPRINT_KB, Vcpu, Vhost};
+use schedlab_board::net::Packet;
+use schedlab_board::report::SimReport;
+use schedlab_board::speed::Speed;
+use schedlab_board::thread::UserOp;
 
 /// A virtual machine of the host.
 pub struct Nested<'s> {

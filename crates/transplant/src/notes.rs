@@ -11,10 +11,10 @@ use crate::cpu::{Current, Halt, Interrupt};
 use crate::engine::Engine;
 use crate::task::{LastEvent, Task, kthread_id};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
-use schedlab_world::drivers::UserMode;
-use schedlab_world::engine::NEVER;
 
 /// TASK_DEAD of all modelled releases, as `prev_state` shows it beside the flags below it.
 const EXITED_STATES: u64 = 0x30;

@@ -1,22 +1,22 @@
-//! The image as a kernel of the board ([`schedlab_world::board`]): what its drivers ask, halts, and the way back to user
-//! mode.
+//! The image as a kernel of the board ([`schedlab_board::board`]): the questions of its drivers, halts, and the way
+//! back to user mode.
 
 use crate::cpu::{Activity, Current, Halt, Next};
 use crate::engine::Engine;
 use crate::kernel::has_idle_driver;
 use crate::task::Slept;
 use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_board::board::{Board, Context, Kernel};
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Calls, Transfers, UserMode};
+use schedlab_board::engine::NEVER;
+use schedlab_board::nested::Direction;
+use schedlab_board::net::Packet;
+use schedlab_board::speed::Speed;
+use schedlab_board::thread::UserOp;
 use schedlab_machine::{Distance, IdleGovernor};
 use schedlab_trace::{EventKind, Sink};
 use schedlab_workload::Usage;
-use schedlab_world::board::{Board, Context, Kernel};
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::{Calls, Transfers, UserMode};
-use schedlab_world::engine::NEVER;
-use schedlab_world::nested::Direction;
-use schedlab_world::net::Packet;
-use schedlab_world::speed::Speed;
-use schedlab_world::thread::UserOp;
 
 impl<'s> Kernel<'s> for Engine<'s> {
     #[inline]

@@ -8,11 +8,11 @@ use crate::engine::Engine;
 use crate::kernel::refused;
 use crate::task::Life;
 use schedlab_base::{CpuId, CpuSet, GroupId, Result, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_kernel::{Attr, Limit};
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::group::GroupDecl;
 use schedlab_workload::{Later, ROOT_GROUP};
-use schedlab_world::board::Kernel as _;
 
 impl Engine<'_> {
     /// Makes the workload's groups, parents first.

@@ -1,5 +1,5 @@
 //! A task of the workload or of the machine's background, as the engine knows it. Its program is the board's
-//! ([`schedlab_world::thread`]); all that the scheduler knows of it is the image's.
+//! ([`schedlab_board::thread`]); all that the scheduler knows of it is the image's.
 
 use crate::cpu::Next;
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};

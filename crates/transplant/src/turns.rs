@@ -1,11 +1,11 @@
-//! The image on CPUs that take turns ([`schedlab_world::turns`]).
+//! The image on CPUs that take turns ([`schedlab_board::turns`]).
 
 use crate::cpu::Activity;
 use crate::engine::Engine;
 use crate::run::{Clock, Ended, Outside};
 use schedlab_base::{CpuId, Result, Stream};
-use schedlab_world::engine::NEVER;
-use schedlab_world::turns::{Course, TakesTurns};
+use schedlab_board::engine::NEVER;
+use schedlab_board::turns::{Course, TakesTurns};
 
 impl<'s> TakesTurns<'s> for Engine<'s> {
     fn set_now(&mut self, now: u64) {
@@ -64,6 +64,6 @@ impl<'s> Course<Engine<'s>> for Run<'_, '_> {
 /// Lets CPUs act in turns until the end.
 pub fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
     let mut run = Run { clock, outside, ended: Ended::at(clock.end) };
-    schedlab_world::turns::drive(engine, &mut run, &Stream::new(seed), true)?;
+    schedlab_board::turns::drive(engine, &mut run, &Stream::new(seed), true)?;
     Ok(run.ended)
 }

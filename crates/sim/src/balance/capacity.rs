@@ -9,7 +9,7 @@ use super::fits::{Asymmetry, Kinds};
 use crate::o1::busiest::core_power;
 use schedlab_kernel::History;
 
-pub use schedlab_world::speed::SCALE;
+pub use schedlab_board::speed::SCALE;
 
 /// Capacity of a core's threads together, before 5.0 (`smt_gain`).
 const SMT_GAIN: u64 = 1178;

@@ -1,4 +1,4 @@
-//! Questions to the memory hierarchy of a machine ([`schedlab_world::cache_by_level`]), and its use during a run.
+//! Questions to the memory hierarchy of a machine ([`schedlab_board::cache_by_level`]), and its use during a run.
 //!
 //! [`Model`] runs D003's procedure on it ([`schedlab_machine::migration::measure`]), which gives the values that the
 //! kernel would have found at boot on any machine. [`survey`] answers for all distances, `cutoffs` for a kernel's

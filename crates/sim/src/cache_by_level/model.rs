@@ -8,11 +8,11 @@
 //! seconds.
 
 use schedlab_base::{CpuId, Error, Result};
+use schedlab_board::cache_by_level::{FoundIn, Hierarchy};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::{
     Distances, Ground, Matrix, Overrides, PairResult, Pattern, SMALLEST, Search, measure, touch_2005,
 };
-use schedlab_world::cache_by_level::{FoundIn, Hierarchy};
 
 /// The largest block, bytes.
 const LARGEST_BLOCK: u64 = 16 << 10;

@@ -11,10 +11,10 @@ use crate::idle::haltpoll::HaltChoice;
 use crate::idle::nap::{Nap, keeps_tick, stayed};
 use crate::system::System;
 use schedlab_base::CpuId;
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
 use schedlab_machine::IdleGovernor;
 use schedlab_trace::EventKind;
-use schedlab_world::drivers::UserMode;
-use schedlab_world::engine::NEVER;
 
 /// The state of a CPU that polls with the haltpoll governor.
 const POLLING: u8 = 0;

@@ -5,8 +5,8 @@ use crate::system::System;
 use crate::task::TaskState;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
-use schedlab_world::nested::GuestCounts;
-use schedlab_world::net::Acted;
+use schedlab_board::nested::GuestCounts;
+use schedlab_board::net::Acted;
 
 /// Adds to the report what happened in a guest: accounts of its tasks, measurements of its programs, counters.
 ///

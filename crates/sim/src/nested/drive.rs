@@ -4,13 +4,13 @@ use crate::frame::Step;
 use crate::system::System;
 use crate::timer::Fires;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_world::board::Context;
-use schedlab_world::board::Kernel as _;
-use schedlab_world::calls::Call;
-use schedlab_world::drivers::UserMode;
-use schedlab_world::engine::NEVER;
-use schedlab_world::nested::{Direction, Guest};
-use schedlab_world::speed::Speed;
+use schedlab_board::board::Context;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
+use schedlab_board::nested::{Direction, Guest};
+use schedlab_board::speed::Speed;
 
 impl System<'_> {
     /// The vCPU's thread begins a stretch of user mode on `cpu`; returns when the stretch ends, ns. A thread that has

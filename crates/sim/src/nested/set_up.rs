@@ -5,12 +5,12 @@ use super::{Hosted, Nested, Relay};
 use crate::run::{load_workload, start_all};
 use crate::system::System;
 use schedlab_base::{CpuId, Result, Stream};
+use schedlab_board::masks::confine;
+use schedlab_board::nested::VCPU_FOOTPRINT_KB;
+use schedlab_board::net::Nic;
+use schedlab_board::thread::UserOp;
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Env, NestedDecl, Op, Place, Program, TaskDecl};
-use schedlab_world::masks::confine;
-use schedlab_world::nested::VCPU_FOOTPRINT_KB;
-use schedlab_world::net::Nic;
-use schedlab_world::thread::UserOp;
 
 /// A task that is elsewhere.
 struct Elsewhere;

@@ -2,9 +2,9 @@
 
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_board::nested::{GuestCounts, Vcpu, Vhost};
+use schedlab_board::speed::Speed;
 use schedlab_trace::{Event, Sink};
-use schedlab_world::nested::{GuestCounts, Vcpu, Vhost};
-use schedlab_world::speed::Speed;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -6,11 +6,11 @@
 
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_world::board::Context;
-use schedlab_world::board::Kernel as _;
-use schedlab_world::drivers::{Links, UserMode};
-use schedlab_world::nested::{Direction, Guest};
-use schedlab_world::thread::UserOp;
+use schedlab_board::board::Context;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::nested::{Direction, Guest};
+use schedlab_board::thread::UserOp;
 
 impl System<'_> {
     /// The virtual machine whose thread this is.

@@ -5,11 +5,11 @@ use crate::invariants;
 use crate::nested::accounts;
 use crate::run::begin_measuring;
 use schedlab_base::{CpuId, Result};
+use schedlab_board::drivers::Links;
+use schedlab_board::engine::NEVER;
+use schedlab_board::net::{Acted, Packet, Peer, queue_cpu};
+use schedlab_board::report::SimReport;
 use schedlab_trace::Sink;
-use schedlab_world::drivers::Links;
-use schedlab_world::engine::NEVER;
-use schedlab_world::net::{Acted, Packet, Peer, queue_cpu};
-use schedlab_world::report::SimReport;
 
 impl Peer for Remote<'_> {
     fn delay_ns(&self) -> u64 {

@@ -5,7 +5,7 @@
 
 use crate::nested::Relay;
 use crate::system::System;
-use schedlab_world::engine::WinnerTree;
+use schedlab_board::engine::WinnerTree;
 
 /// A machine behind a link.
 pub struct Remote<'s> {

@@ -7,10 +7,10 @@ use crate::nested::{Hosted, Relay};
 use crate::run::{load_workload, start_all};
 use crate::system::System;
 use schedlab_base::{CpuId, Result, Stream};
+use schedlab_board::engine::WinnerTree;
+use schedlab_board::masks::confine;
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Place, RemoteDecl};
-use schedlab_world::engine::WinnerTree;
-use schedlab_world::masks::confine;
 
 /// The machines behind a workload's links, before they boot.
 pub struct Unlinked(Vec<Unbooted>);

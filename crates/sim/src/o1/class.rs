@@ -14,10 +14,10 @@ use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
 use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::thread::UserOp;
 use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::SwitchReason;
 use schedlab_workload::ChannelKind;
-use schedlab_world::thread::UserOp;
 
 impl SchedClass for O1 {
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue) {

@@ -3,12 +3,12 @@
 use crate::frame::{Frame, Step};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Context;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::preempt::{Point, gives_way};
+use schedlab_board::thread::UserOp;
 use schedlab_kernel::preempt::Preempt;
-use schedlab_world::board::Context;
-use schedlab_world::board::Kernel as _;
-use schedlab_world::calls::Call;
-use schedlab_world::preempt::{Point, gives_way};
-use schedlab_world::thread::UserOp;
 
 impl System<'_> {
     /// Whether the current task of `cpu` is switched out at `point`.

@@ -4,8 +4,8 @@
 
 use crate::system::System;
 use schedlab_base::CpuId;
+use schedlab_board::engine::NEVER;
 use schedlab_trace::SwitchReason;
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Handles the timer of `cpu` if it has fired.

@@ -1,12 +1,12 @@
-//! Our rules on CPUs that take turns ([`schedlab_world::turns`]).
+//! Our rules on CPUs that take turns ([`schedlab_board::turns`]).
 
 use crate::frame::{Frame, Step};
 use crate::outside::Outside;
 use crate::run::{Drive, RunClock, over};
 use crate::system::System;
 use schedlab_base::{CpuId, Result};
-use schedlab_world::engine::NEVER;
-use schedlab_world::turns::{Course, TakesTurns};
+use schedlab_board::engine::NEVER;
+use schedlab_board::turns::{Course, TakesTurns};
 
 impl System<'_> {
     /// The context that is active on `cpu`.
@@ -100,7 +100,7 @@ pub fn drive(sys: &mut System<'_>, clock: RunClock, how: &Drive<'_>) -> Result<R
     let leaps = std::mem::take(&mut sys.stepping.merge);
     let mut run = Run { clock, outside: Outside::new(sys, &how.changes), how };
     let draws = sys.fixed.stream;
-    schedlab_world::turns::drive(sys, &mut run, &draws, leaps)?;
+    schedlab_board::turns::drive(sys, &mut run, &draws, leaps)?;
     run.clock.missed = run.outside.left();
     Ok(run.clock)
 }

@@ -3,8 +3,8 @@
 use super::state::{WakeStage, Waking};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Context;
 use schedlab_trace::AffineReason;
-use schedlab_world::board::Context;
 
 /// The chosen CPU, and why.
 pub(crate) struct Chosen {

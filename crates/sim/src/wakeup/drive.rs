@@ -18,11 +18,11 @@ use crate::remote_reads::{LineRead, probe_ns};
 use crate::system::{System, frame_of};
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Context;
 use schedlab_kernel::{Feature, History};
 use schedlab_machine::Distance;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 use schedlab_workload::ROOT_GROUP;
-use schedlab_world::board::Context;
 
 /// How often a waker checks whether the wakee has left its old CPU, ns.
 const ON_CPU_POLL_NS: u64 = 100;

@@ -17,10 +17,10 @@ use crate::fair::entity::Entity;
 use crate::fair::group::shares::FINE;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
-use schedlab_world::engine::NEVER;
 
 /// A slice may end this far from the armed time without moving the timer, ns.
 const NEAR_NS: u64 = 5_000;

@@ -122,7 +122,7 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_the_runners_time() {
 #[test]
 fn another_cpus_slice_timer_is_armed_by_an_interrupt() {
     queued("v7.3", &[0, 0], |sys, _| {
-        let never = schedlab_world::engine::NEVER;
+        let never = schedlab_board::engine::NEVER;
         (sys.stepping.acting, sys.cpus[CPU].ipi_at) = (CPU, never);
         sys.hrtick_update(CPU, true);
         assert_eq!((sys.cpus[CPU].hrtick_at, sys.cpus[CPU].ipi_at), (SLICE as u64, never));
@@ -143,7 +143,7 @@ fn in_7_3_the_slice_timer_is_moved_only_if_needed() {
             let e = entity(sys, tasks[0]);
             sys.fair.entities[e].deadline += by;
         };
-        assert_eq!(armed(sys), schedlab_world::engine::NEVER);
+        assert_eq!(armed(sys), schedlab_board::engine::NEVER);
         sys.hrtick_update(CPU, true);
         assert_eq!(armed(sys), SLICE as u64, "an entity that comes arms it");
         longer(sys, 9_000);
@@ -158,7 +158,7 @@ fn in_7_3_the_slice_timer_is_moved_only_if_needed() {
         sys.hrtick_picked(CPU, other, curr);
         assert_eq!(armed(sys), SLICE as u64 + 9_000, "near enough");
         sys.hrtick_picked(CPU, curr, None);
-        assert_eq!(armed(sys), schedlab_world::engine::NEVER);
+        assert_eq!(armed(sys), schedlab_board::engine::NEVER);
     });
 }
 

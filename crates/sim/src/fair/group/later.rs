@@ -10,10 +10,10 @@ use crate::class::{Arrival, Enqueue};
 use crate::system::System;
 use crate::task::{QueueState, TaskState};
 use schedlab_base::{GroupId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Limit;
 use schedlab_trace::SwitchReason;
 use schedlab_workload::{GroupDecl, Later};
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Makes a change. Returns false if it has to wait for the task.

@@ -6,8 +6,8 @@ use crate::fair::entity::{Entity, EntityId};
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, GroupId, TaskId};
+use schedlab_board::BEGINS_AT;
 use schedlab_workload::{GroupDecl, ROOT_GROUP};
-use schedlab_world::BEGINS_AT;
 
 /// The shares of an idle group (`WEIGHT_IDLEPRIO`).
 const WEIGHT_OF_IDLE: u64 = 3;

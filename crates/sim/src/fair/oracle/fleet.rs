@@ -9,10 +9,10 @@ use crate::fair::{Cfs, Eevdf, Fair};
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, GroupId, Ns, Result, TaskId};
+use schedlab_board::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
 use schedlab_trace::{Event, EventKind, Sink};
-use schedlab_world::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 use std::cell::Cell;
 
 /// What the rules report while they are asked.

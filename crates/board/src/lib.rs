@@ -1,9 +1,24 @@
-//! What surrounds the scheduler on a simulated machine: the clock's queue, what programs share and call, speed, caches.
+//! The simulated machine without its kernel: programs in user mode, their system calls, pipes and sockets, links,
+//! caches, the queue of events.
 //!
-//! Two crates simulate kernels: `sim` by our rules, `transplant` by the kernel's own code. Programs, pipes, sockets,
-//! words of user space and private caches are not the scheduler's, and there is one model of each, here. Everything is
-//! state with pure rules. Nothing here takes time and nothing knows a runqueue: the drivers of both crates take these
-//! rules through time. Both answer questions about single decisions, whose states are here, too ([`decision`]).
+//! Two crates are kernels of it: `sim` by our rules, `transplant` by the kernel's own code. Programs, channels, words
+//! of user space and private caches are not the scheduler's, and there is one of each, here: rules in plain state, and
+//! drivers that take them through time ([`drivers`]). A kernel implements [`board::Kernel`] and has the drivers by
+//! that. So the same program takes the same steps at the same prices under both, and a difference between two runs is
+//! the scheduler's.
+//!
+//! # One operation
+//!
+//! 1. A stretch of user mode ends: the kernel calls [`user_done`](user::UserMode::user_done).
+//! 2. [`ask`](calls::Calls::ask) gets the program's next operation; [`perform`](calls::Calls::perform) makes work or a
+//!    [`Call`](calls::Call) of it, and prices that.
+//! 3. The kernel lets the price pass ([`call_after`](board::Kernel::call_after)) and calls
+//!    [`effect`](calls::Calls::effect). Words, channels and sets of ends are changed here. Timers, forks, attributes
+//!    and exits are the kernel's ([`kernel_call`](board::Kernel::kernel_call)).
+//! 4. Tasks that the call wakes are in its CPU's [`Seat`](board::Seat). The kernel wakes them one after another, and
+//!    [`end_call`](calls::Calls::end_call) follows.
+//!
+//! States of single decisions, which both kernels are asked about, are in [`decision`].
 //!
 //! Terms:
 //!
