@@ -5,7 +5,7 @@ fn shown(machine: &str, kernel: &str, cpu: u32) -> String {
     show(&machine, Version::parse(kernel).unwrap(), Some(CpuId(cpu)))
 }
 
-/// The text up to the costs, which have their own test.
+/// The text before the costs, which have their own test.
 fn before_costs(text: &str) -> &str {
     text.split_once("\ncosts").unwrap().0
 }
