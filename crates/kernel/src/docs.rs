@@ -30,7 +30,7 @@ change in the middle of a run (`NAME@10s`). On live systems features and tunable
 
 ";
 
-/// The page, whole.
+/// The whole page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     let profiles: Vec<String> = PROFILES.iter().map(|p| p.version.to_string()).collect();

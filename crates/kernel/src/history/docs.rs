@@ -21,7 +21,7 @@ sched domains differ by version, too: `schedlab machine NAME` prints them.
 
 ";
 
-/// The page, whole.
+/// The whole page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     let profiles: Vec<String> = PROFILES.iter().map(|p| p.version.to_string()).collect();
