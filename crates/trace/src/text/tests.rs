@@ -1,4 +1,4 @@
-//! A small text, whole.
+//! A small text, complete.
 
 use super::Text;
 use crate::{Actor, Cast, Event, EventKind, PlaceReason, Sink, SwitchReason};
@@ -80,7 +80,7 @@ fn names_stay_in_their_line() {
     assert!(text.lines().last().unwrap().contains("prev_comm=a\\u000ab prev_pid=7"), "{text}");
 }
 
-/// The lines of a text with these events on CPU 1, without its head.
+/// The lines of a text with these events on CPU 1, without the header.
 fn lines_of(kinds: &[EventKind]) -> Vec<String> {
     let cast = Cast { cpus: 2, ..Cast::default() };
     let mut text = Text::new(Vec::new(), &cast);
