@@ -1,8 +1,8 @@
-//! The kernel in a VM: any image, any topology QEMU can build, and inside it this same executable as init.
+//! The kernel in a VM: any image, any topology that QEMU can build, and this same executable as init.
 //!
-//! A guest has no network, no disk and no user space but schedlab. In real time each run has a boot, and an initramfs
-//! carries the job in. A deterministic guest is booted once and kept at rest, and each run continues from there. The
-//! kernel's log comes out on the first serial port, and one reply on the second.
+//! A guest has no network, no disk and no user space except schedlab. In real time each run boots, and an initramfs
+//! contains the job. A deterministic guest is booted once and kept at rest; each run continues from there. The kernel's
+//! log is on the first serial port, and the reply on the second.
 
 pub mod counter;
 mod cpio;
@@ -37,7 +37,7 @@ use schedlab_base::GuestMode;
 use schedlab_machine::Machine;
 use schedlab_record::{GuestSetup, environment};
 
-/// The executor of a guest's instructions.
+/// The method of executing a guest's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accelerator {
     /// QEMU's translator.
@@ -47,7 +47,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// QEMU's name for it.
+    /// QEMU's name.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Tcg => "tcg",
@@ -56,23 +56,20 @@ impl Accelerator {
     }
 }
 
-/// The parts of a guest other than machine and workload.
+/// The settings of a guest, except machine and workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     pub image: Image,
-    /// The emulator.
     pub qemu: Qemu,
     pub mode: Mode,
-    /// The executor of its instructions.
     pub accelerator: Accelerator,
-    /// Memory, MiB.
     pub memory_mb: u32,
-    /// Words added to the kernel's command line.
+    /// Additions to the kernel's command line.
     pub boot_options: Vec<String>,
 }
 
 impl Guest {
-    /// The part of a guest that its runs depend on, as the record keeps it; `machine` is the guest's.
+    /// The settings that a guest's runs depend on, for the record; `machine` is the guest's.
     pub fn setup(&self, machine: &Machine) -> GuestSetup {
         GuestSetup {
             image: self.image.hash.clone(),

@@ -1,7 +1,7 @@
-//! Boots real guests: the kernel that SCHEDLAB_TEST_KERNEL names, under this machine's QEMU. Without a kernel or QEMU
-//! it boots nothing, and says so.
+//! Boots real guests: the kernel in SCHEDLAB_TEST_KERNEL, under this machine's QEMU. Without a kernel or QEMU it boots
+//! nothing and reports that.
 //!
-//! This executable also runs in the guest, as init and as agent, so it has a main of its own.
+//! This executable also runs in the guest, as init and as agent, so it has its own main.
 
 use schedlab_base::testing::skipped;
 use schedlab_base::{Error, Result};
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The guest to test with, or what is missing for it.
+/// The guest for the tests, or what is missing for it.
 fn guest() -> std::result::Result<Guest, String> {
     let word = std::env::var(KERNEL)
         .map_err(|_| format!("{KERNEL} names no kernel: an image, or a word such as 6.1"))?;
@@ -54,7 +54,7 @@ fn guest() -> std::result::Result<Guest, String> {
     Ok(Guest { image, qemu, mode, accelerator, memory_mb: 512, boot_options: vec!["nosmt=force".into()] })
 }
 
-/// schbench for a second.
+/// A run of schbench for one second.
 fn request(variant: Variant) -> Request {
     let second = Params([("runtime".to_owned(), 1_000_000_000)].into());
     let spec = Spec::bench("schbench", &second).expect("schbench takes a runtime");
@@ -107,7 +107,7 @@ fn a_run_from_rest_depends_on_its_seed_and_on_nothing_before(guest: &Guest) {
     let want = made(&alone, &storm, 2);
     made(&beside, &messages, 1);
     let other = made(&beside, &storm, 1);
-    // After two other runs, and in a guest that was booted by itself.
+    // After two other runs, and in a guest that was booted separately.
     assert!(made(&beside, &storm, 2) == want, "a run shows what ran before it");
     assert!(other.found != want.found, "two seeds give one run");
 }
