@@ -1,8 +1,8 @@
 //! The programs that tasks run, the operations they yield, and the benchmarks made of them.
 //!
-//! A [`Program`] is a small state machine. The simulator advances it in simulated time, the live agent runs the very
-//! same value on a thread; neither can tell a program which of the two it is. A [`Benchmark`] is one file under
-//! `bench/` and one row of [`BENCHMARKS`]: its parameters, and a pure function that builds its tasks.
+//! A [`Program`] is a small state machine. The simulator advances it in simulated time; the live agent runs the same
+//! value on a thread; the program can't tell the difference. A [`Benchmark`] is one file under `bench/` and one row of
+//! [`BENCHMARKS`]: its parameters, and a pure function that builds its tasks.
 
 pub mod bench;
 pub mod beside;
