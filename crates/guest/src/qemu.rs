@@ -69,6 +69,7 @@ pub fn command(
     Ok(command)
 }
 
+/// Memory of each node, bytes.
 pub fn nodes(megabytes: u32, topology: &Topology) -> Vec<u64> {
     let nodes = topology.node_distance.len().max(1);
     vec![(u64::from(megabytes) / nodes as u64) << 20; nodes]

@@ -17,7 +17,8 @@ use std::io::{self, Write};
 /// Text is written in blocks of this many bytes, which stay in a CPU's cache until then. Larger ones are not faster.
 const BLOCK: usize = 1 << 17;
 
-/// A sink can't return errors, so after a failure nothing more is written, and [`Text::finish`] returns the error.
+/// Writes large blocks: `out` needs no buffer. A sink can't return errors, so after a failure nothing more is written,
+/// and [`Text::finish`] returns the error.
 pub struct Text<'a, W> {
     out: W,
     lines: Lines<'a>,

@@ -1,4 +1,4 @@
-//! When an old value goes back, as a table; and the whole way through a folder on disk.
+//! When an old value is restored, as a table; and the whole process with a folder on disk.
 
 use super::apply::make;
 use super::fake::FakeKernel;
@@ -43,7 +43,7 @@ fn entry(boot: &str) -> Entry {
 fn the_old_value_goes_back_when_boot_owner_and_value_say_so() {
     let gone: &dyn Fn(Owner) -> bool = &|_| false;
     let lives: &dyn Fn(Owner) -> bool = &|o| o == OTHER;
-    // Its id belongs to a process that started later.
+    // Its process id belongs to a process that started later.
     let reused: &dyn Fn(Owner) -> bool = &|o| o == Owner { started: 8, ..OTHER };
     let unreadable = || Err(io::Error::from_raw_os_error(libc::EACCES));
     let theirs = || Verdict::Theirs("3".to_owned());
@@ -118,7 +118,7 @@ fn the_latest_change_is_taken_back_first_and_features_one_by_one() {
     assert!(journal.entries().is_empty());
 }
 
-/// Control groups that OTHER made, one in another, after it gave the cpu controller to children.
+/// Control groups made by OTHER, one in another, after it gave the cpu controller to children.
 fn left_groups() -> (tempfile::TempDir, Journal, FakeKernel) {
     let folder = tempfile::tempdir().unwrap();
     let kernel = FakeKernel::with(&[("/top/cgroup.subtree_control", "memory"), ("/top/cpu.weight", "")]);
@@ -186,7 +186,7 @@ fn what_cannot_be_put_back_stays_and_what_is_torn_is_set_aside() {
     assert_eq!(kernel.text(KNOB), "1");
 }
 
-/// A tree of ordinary files with one knob, and a journal beside it.
+/// A tree of ordinary files with one knob, and a journal next to it.
 fn tree() -> (tempfile::TempDir, System, Journal, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let system = System::at(&folder.path().join("root"));
@@ -242,7 +242,7 @@ fn a_panic_and_a_failed_change_put_everything_back() {
     });
     assert!(panicked.is_err() && fs::read_to_string(&knob).unwrap() == "1\n");
     let mut bad = plan(&knob, "0", "0");
-    // This file keeps no value: the second change fails after the first was made.
+    // This file stores no value: the second change fails after the first was made.
     bad.writes.push(write("/dev/null", Form::Plain, "1"));
     assert!(bad.apply_on(system.clone(), journal.clone()).is_err());
     assert!(fs::read_to_string(&knob).unwrap() == "1\n" && Lock::take(&system.lock_folder()).is_ok());
@@ -287,7 +287,7 @@ fn an_entry_that_can_not_be_read_stays_and_is_told() {
     let (folder, kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
     let journal = Journal::at(folder.path());
     let kept = journal.keep(&[entry("b")]).unwrap();
-    // Links in a circle: nobody can read them, whatever their rights.
+    // A cycle of links: nobody can read them, with any rights.
     let (unreadable, whole) = (&kept[0], folder.path().join("whole"));
     fs::rename(unreadable, &whole).unwrap();
     std::os::unix::fs::symlink(unreadable, unreadable).unwrap();
@@ -306,7 +306,7 @@ fn an_entry_that_can_not_be_read_stays_and_is_told() {
     assert_eq!(kernel.text(KNOB), "1");
 }
 
-/// A file that OTHER gave 9 and that had 41, with its entry in a journal.
+/// A file that had 41 until OTHER wrote 9, with its entry in a journal.
 fn left_file() -> (tempfile::TempDir, System, Journal, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().canonicalize().unwrap().join("file");

@@ -1,4 +1,4 @@
-//! Variants and settings as writes, on machines that exist in memory only.
+//! Variants and settings as writes, on machines that exist only in memory.
 
 use super::expand::expand;
 use super::fake::FakeKernel;

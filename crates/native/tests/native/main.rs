@@ -1,6 +1,6 @@
-//! Runs on the running kernel, each check in turn in a process of one thread, since workloads fork.
+//! Runs on the running kernel, one check at a time in a process with one thread, since workloads fork.
 //!
-//! This executable is also the agent that it starts, so it has a main of its own.
+//! This executable is also its own agent, so it has its own main.
 
 mod agent;
 mod channels;
@@ -10,7 +10,7 @@ mod single;
 use schedlab_native::agent_main;
 use std::process::ExitCode;
 
-/// Checks of a module, by their names.
+/// A module's checks by name.
 macro_rules! checks {
     ($module:ident: $($name:ident),* $(,)?) => {
         [$((concat!(stringify!($module), "::", stringify!($name)), $module::$name as fn())),*]

@@ -1,4 +1,4 @@
-//! Channels at work, and the messages when they fail.
+//! Working channels, and the messages when they fail.
 
 use super::*;
 use std::net::UdpSocket;
@@ -77,7 +77,7 @@ fn a_datagram_of_another_size_is_not_taken_for_it() {
 fn lost_datagrams_are_counted_and_those_left_over_are_not_lost() {
     let (c, here, there) = one(ChannelKind::Udp);
     let mut buffer = Buffer::default();
-    // Far more than a receive buffer of 208 KB holds.
+    // Far more than fits a receive buffer of 208 KB.
     for _ in 0..2000 {
         c.send(there, 1000, &mut buffer, || false).unwrap();
     }
