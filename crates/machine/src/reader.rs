@@ -75,8 +75,8 @@ impl<'t> Table<'t> {
     }
     /// Checks the keys. `elsewhere` gives the help for a key that belongs in another table.
     ///
+    /// # Errors
     /// For a key not in `known`. Messages call it `what`, and name its right place or the nearest key.
-    /// When a key is none of `known`; messages call it `what`, and name the place where it belongs or the nearest key.
     pub fn only(&self, what: &str, known: &[&str], elsewhere: impl Fn(&str) -> Option<String>) -> Result<()> {
         let strange = self.entries.keys().find(|k| !known.contains(&k.get_ref().as_ref()));
         strange.map_or(Ok(()), |key| {

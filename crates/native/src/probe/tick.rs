@@ -5,7 +5,6 @@
 //! each period only the longest gap near it counts. A few periods with other gaps do not change the median. The cost of
 //! a tick is the thread's lost time: on a virtual machine it includes the exits to the hypervisor at both ends. Times
 //! are ns.
-//! hypervisor that begin and end the interrupt. Times are ns.
 
 use super::batches::Batches;
 use crate::sys;

@@ -5,7 +5,6 @@
 //! Throughput counts the bytes of files read and written, not calls. Differences: the script is the table below, not a
 //! recording; each client begins at a place in it drawn by the seed; nothing is stored, so CPU time stands for the
 //! server's look-ups and copies; there is no clean-up between two passes.
-//! CPU time stands for the server's look-ups and copies; there is no clean-up between two passes.
 
 use super::exchange::{Exchange, Turn};
 use super::params::{SECOND, runtime, warmup, work};

@@ -1,8 +1,8 @@
 //! Replay: a recorded schedule as a workload.
 //!
 //! A recording shows when tasks ran. From that, the tasks' intentions are derived: how long they computed between two
-//! sleeps, whom they woke, and what each sleep waited for. These are the *steps* of a [`Schedule`]. A burst is not cut
-//! where the recorded scheduler preempted the task, since another scheduler might not do so.
+//! sleeps, whom they woke, and the event that each sleep waited for. These are the *steps* of a [`Schedule`]. A burst
+//! is not cut where the recorded scheduler preempted the task, since another scheduler might not do so.
 //!
 //! - A sleep that a task ended waits for that task ([`Step::Await`], [`Step::Wake`]). Wakeups are counted: one that
 //!   comes before its sleep ends the sleep at once.

@@ -22,14 +22,14 @@ use std::sync::atomic::AtomicBool;
 use symbols::Symbols;
 use tally::Tally;
 
-/// Bytes of a CPU's ring: what an unprivileged user may lock (kernel.perf_event_mlock_kb), less a page.
+/// Bytes of a CPU's ring: an unprivileged user's limit (kernel.perf_event_mlock_kb), less a page.
 const RING_BYTES: usize = 512 << 10;
 /// Interval of emptying the rings.
 const EMPTY_EVERY: Ns = Ns::ms(100);
 /// The file with the kernel's highest rate.
 const MAX_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
-/// What triggers samples.
+/// The trigger of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The CPU's cycle counter.
