@@ -129,7 +129,7 @@ mod tests {
     use crate::{CpuId, TaskId};
 
     #[test]
-    fn a_thing_is_found_by_the_id_it_got() {
+    fn an_item_is_found_by_its_id() {
         let mut names: Arena<TaskId, &str> = Arena::new();
         let (a, b) = (names.push("a"), names.push("b"));
         assert_eq!((a, b), (TaskId(0), TaskId(1)));

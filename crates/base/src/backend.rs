@@ -82,7 +82,6 @@ impl fmt::Display for GuestMode {
 /// The origin of a record. Sorted by its word.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// A backend made it.
     Made(Backend),
     /// Read from another program's output. The word is that output's name of its backend, or [`Origin::FILE`].
     Read(Box<str>),
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_calls_its_backend_is_kept() {
+    fn another_programs_backend_name_is_kept() {
         let other = Origin::from_word("arm-model");
         assert_eq!((other.name(), other.made_by()), ("arm-model", None));
         let mut all =

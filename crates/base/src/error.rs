@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_place_thing_and_remedy() {
+    fn an_error_names_place_object_and_remedy() {
         let text = "a = 1\nkernal = 2\n";
         let e = Error::unknown("key", "kernal", ["kernel", "machine"]).at(Spot::at_offset(
             Path::new("x.toml"),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_error_quotes_does_not_act_on_the_terminal() {
+    fn quoted_text_in_errors_can_not_control_the_terminal() {
         let spot = Spot::file(Path::new("a\u{1b}[2J\n.toml"));
         let e = Error::unknown("key", "k\ne\u{9b}y", ["x"]).context("in \u{202e}b").at(spot);
         let shown = "a\\u001b[2J\\u000a.toml: in \\u202eb: unknown key 'k\\u000ae\\u009by'\n  help: known: x";

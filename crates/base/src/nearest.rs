@@ -83,7 +83,7 @@ mod tests {
     use super::{likest, nearest};
 
     #[test]
-    fn the_likest_share_words_and_are_told_once() {
+    fn similar_names_share_words_and_appear_once() {
         let known =
             ["wakeup_delay.p50", "run_delay.total", "run_delay.mean", "migrations", "run_delay.total"];
         assert_eq!(likest("rundelay.total", known, 2), ["run_delay.total", "run_delay.mean"]);

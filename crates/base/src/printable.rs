@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_is_written_out_and_the_rest_stays() {
+    fn control_characters_are_escaped_and_others_stay() {
         assert_eq!(name("pi\u{1b}[31mpe"), "pi\\u001b[31mpe");
         assert_eq!(name("a\nb\tc\u{7f}\u{9b}\u{202e}"), "a\\u000ab\\u0009c\\u007f\\u009b\\u202e");
         assert!(unfit("v6.1 J\u{f6}rg").is_none() && unfit(" ").is_some() && unfit("a\u{1b}[31m").is_some());

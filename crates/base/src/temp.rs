@@ -20,7 +20,6 @@ pub const LEFT_AFTER: Duration = Duration::from_secs(60);
 /// A folder under a temporary name. Dropping it removes it, unless [`TempFolder::rename_to`] has moved it to its place.
 #[derive(Debug)]
 pub struct TempFolder {
-    /// The temporary path.
     pub path: PathBuf,
     renamed: bool,
     _lock: Option<File>,
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_goes_and_what_a_living_one_has_stays() {
+    fn leftovers_of_killed_writers_are_removed_and_files_of_living_ones_stay() {
         let parent = std::env::temp_dir().join(format!("schedlab-temp-{}", std::process::id()));
         fs::create_dir_all(&parent).unwrap();
         let at = |name: &str| parent.join(name);

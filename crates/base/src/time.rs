@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn times_of_people_are_read() {
         for (text, ns) in
             [("250", 250), ("30us", 30_000), ("1.5ms", 1_500_000), ("2s", 2_000_000_000), ("0.7 ms", 700_000)]
         {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_time() {
+    fn invalid_times_are_refused() {
         for text in ["", "ms", "3 parsecs", "-1ms", "1e9", "99999999999s", "1.2.3ms"] {
             assert!(Ns::parse(text, "ns").is_err(), "{text}");
         }

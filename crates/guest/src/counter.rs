@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plugin_wrote_is_read() {
+    fn the_plugins_output_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         std::fs::write(&out, "run\n0 1 90\n1 2 10\n7 1 1\n").unwrap();

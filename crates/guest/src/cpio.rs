@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_stand_before_their_files_and_are_made_unasked() {
+    fn folders_precede_their_files_and_are_made_automatically() {
         let mut archive = Archive::default();
         archive.put("/lib/x/libc.so", file(b"abc"));
         archive.put("/init", Node::File { content: b"\x7fELF".to_vec(), executable: true });
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(files in proptest::collection::btree_map("[a-z]{1,9}", proptest::collection::vec(any::<u8>(), 0..40), 0..9)) {
+        fn archived_files_read_back(files in proptest::collection::btree_map("[a-z]{1,9}", proptest::collection::vec(any::<u8>(), 0..40), 0..9)) {
             let mut archive = Archive::default();
             for (name, content) in &files {
                 archive.put(&format!("/{name}"), file(content));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executable_tells_its_loader_and_libraries() {
+    fn an_executable_names_its_loader_and_libraries() {
         let (_, bytes) = own();
         let elf = Elf::parse(&bytes).unwrap();
         let dynamic = cfg!(not(target_feature = "crt-static"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_mapped_is_not_needed_to_run() {
+    fn unmapped_bytes_are_not_needed_to_run() {
         let (_, bytes) = own();
         let elf = Elf::parse(&bytes).unwrap();
         let folder = tempfile::tempdir().unwrap();

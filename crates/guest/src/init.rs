@@ -23,7 +23,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
-/// The port for the reply.
 const REPLY_PORT: &str = "/dev/ttyS1";
 
 /// The folder in which a run's events are kept until they are sent.
@@ -258,12 +257,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_of_the_host_is_no_init() {
+    fn a_process_of_the_host_is_not_init() {
         assert!(!is_init());
     }
 
     #[test]
-    fn what_everything_else_needs_is_mounted_first() {
+    fn basic_file_systems_are_mounted_first() {
         let at = |place: &str| MOUNTS.iter().position(|m| m.1 == place).unwrap();
         assert!(at("/dev") < at("/dev/shm") && at("/sys") < at("/sys/kernel/debug"));
         let needed: Vec<&str> = MOUNTS.iter().filter(|m| m.3).map(|m| m.1).collect();

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wrapper_started_ends_with_it_and_keeps_nobody_waiting() {
+    fn children_of_a_wrapper_end_with_it_and_delay_nobody() {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join("left");
         let begun = Instant::now();

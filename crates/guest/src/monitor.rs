@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_apart_from_answers() {
+    fn events_are_separated_from_answers() {
         let greeting = "{\"QMP\": {}}\n{\"return\": {}}\n";
         assert!(!said(greeting).is_stopped().unwrap());
         let stop = format!("{greeting}{{\"event\": \"STOP\"}}\n");

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_at_rest_and_those_that_go_on_from_it_are_one_machine() {
+    fn a_guest_at_rest_and_those_that_continue_are_the_same_machine() {
         let guest = guest(Mode::Deterministic, Version::new(10, 0));
         let files = [sys::memory_file().unwrap(), sys::memory_file().unwrap()];
         let to = line_on(&guest, &machine(), Way::ToRest(&files)).unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mode_can_not_do_is_refused_with_what_can() {
+    fn unsupported_modes_are_refused_with_an_alternative() {
         let told = line(&guest(Mode::Deterministic, Version::new(7, 2))).unwrap_err().to_string();
         assert!(told.contains("QEMU 7.2") && told.contains("8.2") && told.contains("real-time"), "{told}");
         let kvm = Guest { accelerator: Accelerator::Kvm, ..guest(Mode::Deterministic, Version::new(9, 0)) };
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn dies_are_told_by_their_caches_alone() {
+    fn dies_are_recognised_by_their_caches_alone() {
         let shape = Shape { llcs: 4, ..Shape::flat(8, 1) };
         let machine = Machine { topology: shape.topology().unwrap(), ..machine() };
         let told = line_of(&guest(Mode::RealTime, Version::new(10, 0)), &machine).unwrap();

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_reply_is_no_reply() {
+    fn a_changed_reply_is_rejected() {
         let mut sent = framed(b"{\"done\":1}");
         let last = sent.len() - END.len() - 1;
         sent[last] ^= 1;

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_come_to_lie_side_by_side() {
+    fn siblings_become_neighbours() {
         let built = as_built(&machine(&two_sockets())).unwrap().topology;
         let adjacent = Shape { numbering: Numbering::Adjacent, ..two_sockets() };
         assert_eq!(built, adjacent.topology().unwrap());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_qemu_can_not_build_is_named() {
+    fn machines_that_qemu_can_not_build_are_named() {
         let error = |m: &Machine| as_built(m).unwrap_err().to_string();
         let big = error(&Machine::load("smt-128").unwrap());
         assert!(big.contains("'smt-128'") && big.contains("128 CPUs") && big.contains("1 to 64"), "{big}");

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sign_is_recognised_as_what_it_is() {
+    fn every_sign_is_recognised() {
         for sign in FATAL {
             let log = format!("[ 1.0] fine\n[ 2.0] x {} y\n", sign.words);
             let found = fatal(&log).unwrap();

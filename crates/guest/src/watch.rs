@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_hangs_is_ended_and_told_of() {
+    fn a_guest_that_hangs_is_ended_and_reported() {
         let silent = failed("exec sleep 60");
         assert!(silent.contains("within 2 s under tcg") && silent.contains("SERIAL_8250"), "{silent}");
         let under_kvm = failed("echo 'qemu: warning: no TSC' >&2; exec sleep 60 # KVM");

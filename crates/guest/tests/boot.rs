@@ -28,9 +28,9 @@ fn main() -> ExitCode {
             a_run_under_a_variant_comes_back_whole(&guest);
             a_command_is_taken_along(&guest);
             pairs_over_tcp_and_udp_are_made(&guest);
-            a_refusal_comes_back_as_it_was_said(&guest);
-            a_kernel_that_can_not_start_init_says_so(&guest);
-            what_is_no_kernel_is_told_of(&guest);
+            a_refusal_comes_back_unchanged(&guest);
+            a_kernel_that_can_not_start_init_is_recognised(&guest);
+            files_that_are_not_kernels_are_reported(&guest);
             println!("boot: ok");
             if guest.qemu.can(Mode::Deterministic).is_ok() {
                 a_run_from_rest_depends_on_its_seed_and_on_nothing_before(&guest);
@@ -131,21 +131,21 @@ fn pairs_over_tcp_and_udp_are_made(guest: &Guest) {
     }
 }
 
-fn a_refusal_comes_back_as_it_was_said(guest: &Guest) {
+fn a_refusal_comes_back_unchanged(guest: &Guest) {
     let mut variant = Variant::plain(RUNNING);
     variant.features = vec!["NO_SUCH_FEATURE_AT_ALL".to_owned()];
     let e = go(guest, &request(variant)).unwrap_err();
     assert!(e.to_string().contains("SUCH_FEATURE_AT_ALL"), "{e}");
 }
 
-fn a_kernel_that_can_not_start_init_says_so(guest: &Guest) {
+fn a_kernel_that_can_not_start_init_is_recognised(guest: &Guest) {
     let other =
         Guest { boot_options: vec!["rdinit=/dev/null".into(), "init=/dev/null".into()], ..guest.clone() };
     let e = go(&other, &request(Variant::plain(RUNNING))).unwrap_err().to_string();
     assert!(e.contains("the guest died: ") && e.contains("  | ["), "{e}");
 }
 
-fn what_is_no_kernel_is_told_of(guest: &Guest) {
+fn files_that_are_not_kernels_are_reported(guest: &Guest) {
     let mut other = guest.clone();
     other.image.path = "/etc/passwd".into();
     let e = go(&other, &request(Variant::plain(RUNNING))).unwrap_err().to_string();

@@ -226,7 +226,7 @@ mod tests {
     use schedlab_base::Ns;
 
     #[test]
-    fn a_tunable_that_the_kernel_lacks_is_told_also_in_mid_run() {
+    fn a_tunable_that_the_kernel_lacks_is_reported_even_during_a_run() {
         let set = |kernel: &str, name: &str, later: bool| -> Vec<(String, String)> {
             let mut v = Variant::plain(kernel);
             let tunables = [(name.to_owned(), 1_000_000)].into();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_switches_on_itself_is_what_it_asks_for() {
+    fn kernels_ask_for_the_features_they_switch_on() {
         for kernel in PROFILES.iter().map(|p| Kernel::of(p.version)) {
             for f in kernel.features.iter() {
                 assert_eq!(idle_because(f, &kernel), None, "{} on {}", f.name(), kernel.version);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_or_asked_for_twice_is_not_told_or_once() {
+    fn features_without_effect_are_reported_once_and_only_if_on() {
         assert_eq!(told("v4.5", &["NO_ILB_UTIL"]), [""; 0]);
         assert_eq!(told("v4.5", &["ILB_UTIL", "NO_ILB_UTIL"]), [""; 0]);
         assert_eq!(told("v4.5", &["ILB_UTIL", "ilb_util"]).len(), 1);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_task_can_have_is_refused() {
+    fn impossible_attributes_are_refused() {
         let nice = AttrChange { nice: Some(20), ..AttrChange::default() };
         assert!(nice.check().unwrap_err().to_string().contains("-20 to 19"));
         let deadline = AttrChange { policy: Some(Policy::Deadline), ..AttrChange::default() };

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_feature_is_refused() {
+    fn unknown_features_are_refused() {
         assert!(named(&["LAST_BUDY"]).unwrap_err().to_string().contains("'LAST_BUDY'"));
         assert!(numbered(1 << 63).unwrap_err().to_string().contains("not a set of features"));
         assert!(numbered(1 << 49).is_err() && numbered(1 << 48).is_ok(), "VCPU_PACK's bit is the last");

@@ -37,10 +37,10 @@ pub struct Variant {
     pub name: String,
     /// The kernel's profile ("v4.5"), or `running` for the live one.
     pub kernel: String,
-    /// Patches of the kernel's source, in order, by the experiment's names. Empty: none.
+    /// Patches of the kernel's source, in order, as the experiment names them. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patch: Vec<String>,
-    /// A configuration fragment for a kernel that is built, by the experiment's name.
+    /// A configuration fragment for building the kernel, as the experiment names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// How the time of the kernel's code is charged, on backend code.
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_at_the_start_does_not_change_later() {
+    fn features_built_in_at_the_start_do_not_change_later() {
         let change = |feature: &str, tunable: &str, value| Change {
             time: Ns::secs(1),
             features: [feature].iter().filter(|f| !f.is_empty()).map(|f| (*f).to_owned()).collect(),
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_no_kernel_heeds_is_told() {
+    fn a_slice_that_the_kernel_ignores_is_reported() {
         let mut v = Variant::plain("v4.5");
         v.tasks.insert("*".into(), AttrChange { slice: Some(Ns::ms(3)), ..AttrChange::default() });
         assert!(v.without_effect().unwrap()[0].message.contains("before v6.12"));

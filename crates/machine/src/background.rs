@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_names_a_file_beside_it() {
+    fn a_machine_names_a_file_in_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("b.toml"), sample().text("")).unwrap();
         let named = |value: &str| {

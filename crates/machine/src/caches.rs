@@ -37,13 +37,11 @@ impl Sharing {
     }
 }
 
-/// One level of data caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLevel {
     /// 1, 2 or 3.
     pub level: u32,
-    /// Size of one cache, KB.
     pub size_kb: u64,
     /// Size of a line, bytes.
     pub line: u32,

@@ -165,7 +165,6 @@ fn kernels(top: &Table<'_>, in_turns: bool) -> Result<Vec<KernelCosts>> {
     top.tables("kernel", KERNEL)?.into_iter().map(one).collect()
 }
 
-/// The costs in the `[costs]` table of `top`.
 fn costs(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<(String, u64)>> {
     let names: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
     let (mut all, mut checked) = (Vec::new(), Costs::default());
@@ -338,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_background_is_none_even_of_a_preset() {
+    fn an_empty_background_removes_even_a_presets() {
         let of = |text: &str| parse(Path::new("m.toml"), text).unwrap().background.len();
         assert!(of("name = 'm'\nabout = 'a'\nlike = 'spr-2x56'") > 0);
         assert_eq!(of("name = 'm'\nabout = 'a'\nlike = 'spr-2x56'\nbackground = []"), 0);
     }
 
     #[test]
-    fn a_machine_may_be_like_a_preset_but_for_what_it_says() {
+    fn a_machine_may_be_like_a_preset_except_for_stated_values() {
         let text = "name = 'm'\nabout = 'a'\nlike = 'fb-2x12-smt'\n[costs]\n\
                     tick_ns = { value = 1234, range = [1000, 3000], source = 'mine' }\n\
                     [[background]]\nname = 'd'\nper_cpu = true\nevery = '1ms'\nrun = '1us'\nsource = 's'";

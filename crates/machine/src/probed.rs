@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_takes_what_was_measured_and_says_so() {
+    fn a_machine_takes_measured_costs_and_notes_their_source() {
         let mut machine = Machine::load("smp-2").unwrap();
         let all = ["syscall_ns", "no_such_cost", WATCHED, IDLE_EXIT].map(|n| measured(n, 7_000));
         let probed = Probed::here(all.to_vec());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_a_probe_is_none() {
+    fn a_pipe_instead_of_a_probe_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE);
         assert_eq!(text_of(&file).unwrap(), None);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_under_another_kernel_does_not_hold() {
+    fn measurements_under_another_kernel_do_not_hold() {
         let here = Probed::here(Vec::new());
         assert!(here.holds() && !here.release.is_empty() && here.cpus > 0);
         assert!(!Probed { release: "2.6.30".into(), ..here.clone() }.holds());

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cost_that_stands_for_itself_is_uncertain_and_tables_of_drivers_are_not() {
+    fn every_separate_cost_is_uncertain_and_tables_of_drivers_are_not() {
         let machine = Machine::load("fb-2x12-smt").unwrap();
         let names: Vec<String> = machine.uncertain(true).into_iter().map(|s| s.name).collect();
         let uncounted = machine.uncertain(false);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_experiment_sets_stays() {
+    fn values_set_by_an_experiment_stay() {
         let mut machine = Machine::load("smp-2").unwrap();
         let note = crate::CostNote { name: "tick_ns".into(), range: None, source: "set".into() };
         machine.provenance.insert(0, note);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_part_of_another_cost_is_drawn_only_where_it_is_stated() {
+    fn parts_of_other_costs_are_drawn_only_if_stated() {
         let named = |machine: &str| {
             let spans = Machine::load(machine).unwrap().uncertain(false);
             spans.into_iter().map(|s| s.name).collect::<Vec<_>>()

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_of_a_halt_whose_driver_tells_no_exit_can_be_written() {
+    fn halts_without_an_exit_time_of_the_driver_can_be_written() {
         let mut machine = Machine::load("smp-2").unwrap();
         let state = |name: &str, typical: u64, residency: u64| IdleState {
             name: name.into(),

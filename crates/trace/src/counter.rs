@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_what_was_put_into_it() {
+    fn a_set_has_the_added_kinds() {
         let set = Counters::NONE.and(CounterKind::Lag).or(Counters::NONE.and(CounterKind::Load));
         let has: Vec<&str> = CounterKind::ALL.iter().filter(|k| set.has(**k)).map(|k| k.name()).collect();
         assert_eq!(has, ["load", "lag"]);

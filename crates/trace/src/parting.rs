@@ -114,7 +114,7 @@ struct Moment {
     deeds: Vec<(Deed, &'static str)>,
 }
 
-/// The instants of a run with deeds.
+/// Walks over a run's instants that have deeds.
 struct Moments<'e> {
     events: &'e [Event],
     tasks: usize,

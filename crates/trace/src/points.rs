@@ -14,7 +14,6 @@ use schedlab_base::{CpuId, Ns, TaskId};
 pub struct Tracepoint {
     /// Nanoseconds since the run began.
     pub at: Ns,
-    /// The CPU of the tracepoint.
     pub cpu: CpuId,
     /// The current task of the CPU; `None`: the idle task.
     pub current: Option<TaskId>,
@@ -25,19 +24,41 @@ pub struct Tracepoint {
 #[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    Switch { prev: Option<TaskId>, state: Left, next: Option<TaskId> },
+    Switch {
+        prev: Option<TaskId>,
+        state: Left,
+        next: Option<TaskId>,
+    },
     /// sched_waking; `target` is the task's last CPU, as in the kernel. `irq`: in an interrupt.
-    Waking { task: TaskId, target: CpuId, irq: bool },
+    Waking {
+        task: TaskId,
+        target: CpuId,
+        irq: bool,
+    },
     /// sched_wakeup, or sched_wakeup_new for a new task.
-    Wakeup { task: TaskId, target: CpuId, new: bool },
+    Wakeup {
+        task: TaskId,
+        target: CpuId,
+        new: bool,
+    },
     /// sched_migrate_task.
-    Migrate { task: TaskId, from: CpuId, to: CpuId },
+    Migrate {
+        task: TaskId,
+        from: CpuId,
+        to: CpuId,
+    },
     /// task_newtask.
-    NewTask { task: TaskId },
+    NewTask {
+        task: TaskId,
+    },
     /// sched_process_exit.
-    Exit { task: TaskId },
+    Exit {
+        task: TaskId,
+    },
     /// cpu_idle; `None`: the CPU leaves the idle state.
-    Idle { state: Option<u8> },
+    Idle {
+        state: Option<u8>,
+    },
 }
 
 /// The state in which a task left its CPU.
@@ -265,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakeup_of_a_task_that_never_left_is_none() {
+    fn a_task_that_never_left_has_no_wakeup() {
         let into = switch(None, Some(A), SwitchReason::FromIdle);
         let away = switch(Some(A), Some(B), SwitchReason::Blocked);
         let waking = EventKind::Waking { task: A, waker: None };
@@ -288,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn preempted_and_runnable_are_told_apart() {
+    fn preempted_and_runnable_states_differ() {
         let states = [SwitchReason::Yielded, SwitchReason::WakeupPreempt, SwitchReason::Preempted];
         assert_eq!(states.map(|why| Left::of(why).letters()), ["R", "R+", "R+"]);
         assert_eq!(Left::of(SwitchReason::TickSlice).bits(), 0x100);

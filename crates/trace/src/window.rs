@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_begins_with_who_runs_and_who_waits_then() {
+    fn a_window_begins_with_running_and_waiting_tasks() {
         let mut keep = Keep::default();
         let window = Window { from: Ns(100), until: Ns(200) };
         let mut within = Within::new(window, &mut keep).moved();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_events_tells_what_goes_on_and_nothing_of_what_was_lost() {
+    fn a_window_without_events_shows_the_state_but_no_earlier_losses() {
         let mut keep = Keep::default();
         let mut within = Within::new(Window { from: Ns(100), until: Ns(200) }, &mut keep);
         let on = |cpu, e: Event| Event { cpu: CpuId(cpu), ..e };

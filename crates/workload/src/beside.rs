@@ -12,7 +12,6 @@ pub const STAYS: Ns = Ns(u64::MAX);
 /// The parts that run in parallel with a workload.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// Names of the parts.
     names: Vec<String>,
     /// By task, the number of its part; 0: none, or the task only serves one.
     of_tasks: Vec<u64>,

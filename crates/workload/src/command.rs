@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_on_one_line_comes_apart_again(words in proptest::collection::vec(".{0,8}", 0..5)) {
+        fn joined_words_split_into_the_same_words(words in proptest::collection::vec(".{0,8}", 0..5)) {
             prop_assert_eq!(split(&one_line(&words)).unwrap(), words);
         }
         #[test]

@@ -53,7 +53,6 @@ pub enum Later {
     Limited(GroupId, Limit),
     /// The tasks in the group, and in groups below it, may use the CPUs of the mask.
     Confined(GroupId, u32),
-    /// The task moves to the group.
     Moved(TaskId, GroupId),
     /// The task may use the CPUs of the mask.
     Allowed(TaskId, u32),

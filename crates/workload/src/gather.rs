@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_the_gate_reads_schedstat_first_and_the_newer_kernels_has_longer_lines() {
+    fn the_controller_reads_schedstat_before_it_opens_the_gate() {
         let new = Guest { version: Version::new(7, 3), ..OLD };
         let many = |g: Guest| Guest { lines: 64, ..g };
         assert_eq!(many(OLD).opening().since(OLD.opening()), Ns::us(705));
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_warms_up_stays_as_it_is() {
+    fn workloads_with_a_warm_up_do_not_change() {
         let mut b = Builder::new(1);
         b.lasts(Ns::ms(10), Ns::ms(5));
         b.task("t", Box::new(Gone)).unwrap();

@@ -1,4 +1,4 @@
-//! Changes of task groups and tasks during a run, in a built workload: by id.
+//! Changes of task groups and tasks during a run. In a built workload they name groups and tasks by id.
 
 use crate::build::{Built, TaskDecl};
 pub use crate::decl::Later;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_tasks_and_groups_are_named() {
         let wrong = |change| note(&mut built(), &[change]).unwrap_err().to_string();
         let group = |path: &str| GroupChange { path: path.into(), shares: Some(2), ..GroupChange::default() };
         assert!(wrong(at(Some(group("/d")), None)).contains("unknown group '/d'"));

@@ -26,7 +26,6 @@ pub enum Spec {
         /// Times in ns.
         params: Params,
     },
-    /// An rt-app description.
     RtApp {
         /// The file's name in messages.
         file: String,

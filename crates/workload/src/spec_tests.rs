@@ -133,7 +133,7 @@ fn an_rtapp_file_is_read_and_named_after_itself() {
 }
 
 #[test]
-fn a_bad_file_is_told_with_its_path() {
+fn errors_of_bad_files_have_their_path() {
     let (_folder, path) = file(b"{\"tasks\": {\n  \"a\": {\"rum\": 5}}}");
     let told = Spec::rtapp_file(&path, None).unwrap_err().to_string();
     assert!(told.starts_with(&format!("{}:2:9: unknown key", path.display())), "{told}");

@@ -65,7 +65,7 @@ mod tests {
     use schedlab_base::Ns;
 
     #[test]
-    fn each_thing_has_a_line() {
+    fn each_item_has_a_line() {
         let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<String>>();
         let base = Spec::bench("hogs", &crate::Params::default()).unwrap();
         assert!(base.surroundings().is_empty());

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_is_the_workload_s_whatever_ends_beside_it() {
+    fn the_run_lasts_as_long_as_the_workload_not_its_parallel_parts() {
         let beside = |name: &str| {
             let Spec::Bench { name, params } = Spec::bench(name, &Params::default()).unwrap() else {
                 panic!()
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_benchmark_beside_has_series_of_its_own() {
+    fn the_same_benchmark_in_parallel_has_its_own_series() {
         let names = |called: Option<&str>| {
             let Spec::Bench { name, params } = Spec::bench("pipe", &Params::default()).unwrap() else {
                 panic!()
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn rtapp_texts_run_beside_each_other_under_their_names() {
+    fn rtapp_texts_run_in_parallel_under_their_names() {
         let text =
             r#"{ "tasks": { "a": { "loop": -1, "run": 10, "sleep": 10 } }, "global": { "duration": 1 } }"#;
         let rtapp = |called: Option<&str>| Beside {

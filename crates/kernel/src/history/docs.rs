@@ -53,7 +53,7 @@ pub fn page() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn chronology_page_is_what_the_table_says() {
+    fn chronology_page_matches_the_table() {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/chronology.md");
         if std::env::var_os("SCHEDLAB_BLESS").is_some() {
             std::fs::write(&file, super::page()).unwrap();

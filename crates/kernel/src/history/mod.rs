@@ -297,7 +297,7 @@ mod tests {
 
     /// Results of `validate --rules` for 5.10.262 and 6.12.117.
     #[test]
-    fn stable_series_have_what_their_trees_have() {
+    fn stable_series_have_the_mechanisms_of_their_trees() {
         let of = |major, minor| History::of(Version::new(major, minor));
         assert!(of(5, 10).util_shrinks && !of(5, 15).util_shrinks && of(6, 1).util_shrinks);
         assert!(of(6, 12).pick_buddy && !of(6, 13).pick_buddy);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_said_once_and_spans_stand_in_order() {
+    fn names_are_unique_and_spans_are_in_order() {
         for (i, m) in HISTORY.iter().enumerate() {
             assert!(HISTORY[..i].iter().all(|other| other.name != m.name), "{} twice", m.name);
             assert!(!m.name.contains('_') && find(&m.name.to_uppercase()).unwrap().name == m.name);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_told_why_it_has_a_mechanism_or_not() {
+    fn a_mechanism_explains_why_a_version_has_it_or_not() {
         let told = |name: &str, v: &str| find(name).unwrap().because(Version::parse(v).unwrap());
         assert_eq!(told("per-entity-load", "3.4"), "comes with v3.8");
         assert_eq!(told("per-entity-load", "3.8"), "since v3.8");
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_what_the_rows_say() {
+    fn flags_match_the_rows() {
         let (v34, v45, v65) = (Version::new(3, 4), Version::new(4, 5), Version::new(6, 5));
         assert!(!History::of(v34).per_entity_load && History::of(v45).per_entity_load);
         assert!(History::of(v45).runnable_load && !History::of(v65).runnable_load);

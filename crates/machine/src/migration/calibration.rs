@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_told_size_counts_where_it_is_about_the_found_one() {
+    fn the_reported_size_counts_if_it_is_near_the_found_one() {
         let honest = levels(32 << 10, 32 << 10, 96 << 20);
         assert_eq!((honest.effective(), honest.differs()), (32 << 20, false));
         let nearly = levels(24 << 10, 32 << 10, 96 << 20);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_a_large_cache_is_found_and_told() {
+    fn a_part_of_a_large_cache_is_found_and_reported() {
         let slice = levels(16 << 10, 480 << 10, 80 << 20);
         assert_eq!((slice.found, slice.effective(), slice.differs()), (Some(16 << 20), 16 << 20, true));
         let none = levels(480 << 10, 480 << 10, 80 << 20);

@@ -1,4 +1,4 @@
-//! The measurement of one pair (D003's `measure_migration_cost`), integer by integer.
+//! The measurement of one pair, with exactly the integers of D003's `measure_migration_cost`.
 
 use super::{Ground, Overrides};
 use schedlab_base::{CpuId, Result};

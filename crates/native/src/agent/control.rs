@@ -74,7 +74,6 @@ fn sleep_to_tick(least: Duration) {
     }
 }
 
-/// The controlling thread of a run.
 pub struct Controller<'a> {
     shared: &'a Shared,
     changes: &'a Changes,

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_are_off_are_told() {
+    fn wrong_times_cause_warnings() {
         let second = Ns::secs(1);
         assert_eq!((overrun(Ns::ms(1_015), second), slow_end(second, Ns::ms(60))), (None, None));
         assert!(overrun(Ns::ms(1_100), second).is_some_and(|w| w.message.contains("instead of 1s")));

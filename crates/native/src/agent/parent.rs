@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_death_is_told_with_its_signal_and_last_words() {
+    fn a_death_is_reported_with_its_signal_and_last_words() {
         let died = |raw| conclude(b"{\"done\":", "stack overflow", ExitStatus::from_raw(raw)).unwrap_err();
         let killed = died(9).to_string();
         assert!(killed.contains("SIGKILL") && killed.contains("memory"), "{killed}");

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_is_refused() {
+    fn invalid_jobs_are_refused() {
         let text = b"{\"workload\": 1}".to_vec();
         let mut framed = (text.len() as u64).to_le_bytes().to_vec();
         framed.extend(text);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_sched_ext_the_error_says_what_to_use() {
+    fn without_sched_ext_the_error_has_a_remedy() {
         if is_there() {
             return skipped("a kernel without sched_ext");
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 const NAME: &str = "schedlab-stage-";
 /// Time for a server to answer on its port.
 const READY_WITHIN: Ns = Ns::secs(20);
-/// Interval of attempts.
+/// Interval between attempts to connect.
 const TRY_EVERY: Ns = Ns::ms(20);
 
 #[derive(Debug)]

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_taken_off_and_never_all() {
+    fn known_parts_are_subtracted_and_at_least_1_ns_remains() {
         let batches = Batches::new(vec![900, 1_000, 1_100, 5_000, 800]);
         let cost = batches.cost("syscall_ns", 300, "");
         assert_eq!((cost.value, cost.range), (700, (500, 800)));

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_told_from_gaps_of_another_period_and_of_none() {
+    fn ticks_are_separated_from_gaps_of_another_or_no_period() {
         let mut gaps: Vec<Gap> =
             (0..250).map(|n| at(n * JIFFY + 3_990_000 + n * 37 % 20_000, 30_000)).collect();
         // A hypervisor's gaps a hundred times a second, and short gaps at any time.
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_around_the_end_of_a_period_is_one_phase() {
+    fn gaps_around_the_end_of_a_period_are_one_phase() {
         let gaps: Vec<Gap> = (1..250).map(|n| at(n * JIFFY - 10_000 + (n % 2) * 20_000, 5_000)).collect();
         assert_eq!(ticks(&gaps, JIFFY, 1_000_000_000).len(), 249);
     }

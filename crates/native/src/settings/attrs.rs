@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_thread_is_changed_and_a_missing_one_is_told() {
+    fn a_running_thread_is_changed_and_a_missing_one_is_an_error() {
         let change = AttrChange { policy: Some(Policy::Idle), ..AttrChange::default() };
         let (asked, ask) = std::sync::mpsc::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_may_have_is_told_in_words() {
+    fn refused_attributes_are_explained() {
         let odd = Attr { policy: Policy::Fifo, ..Attr::default() };
         assert!(check(odd).unwrap_err().to_string().contains("priorities are 1 to 99"));
         let mut command = Command::new("true");

@@ -39,7 +39,7 @@ impl Attributes {
         Attr { rt_priority: if new.policy.is_fair() { 0 } else { priority }, ..new }
     }
 
-    /// Sets them for a thread (0: the caller).
+    /// Sets these attributes for a thread (0: the caller).
     ///
     /// # Errors
     /// When the kernel refuses; the help names the needed capability. Of kind [`ErrorKind`] `Input` if there is no such
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_told() {
+    fn unavailable_settings_are_errors() {
         let fifo = AttrChange { policy: Some(Policy::Fifo), ..AttrChange::default() };
         let e =
             Attributes { change: fifo, priority: Some(100), ..Attributes::default() }.give(0).unwrap_err();

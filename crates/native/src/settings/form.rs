@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_word_stands_in_parentheses() {
+    fn the_chosen_word_is_in_parentheses() {
         assert_eq!(Form::Bracketed.current("none voluntary (full) lazy\n", "lazy").as_deref(), Some("full"));
         assert_eq!(Form::Bracketed.current("full\n", "lazy"), None);
     }

@@ -157,7 +157,7 @@ fn groups_of_a_killed_run_are_removed_from_the_innermost_on() {
 }
 
 #[test]
-fn a_group_with_somebody_elses_group_in_it_stays_and_is_told() {
+fn a_group_with_a_foreign_group_in_it_stays_and_is_reported() {
     let (_folder, journal, kernel) = left_groups();
     kernel.make_group(Path::new("/top/schedlab-200-7-a/b/theirs")).unwrap();
     let done = recover(&journal, &kernel, &moment("b", ME, &|_| false), Whose::Gone);
@@ -167,7 +167,7 @@ fn a_group_with_somebody_elses_group_in_it_stays_and_is_told() {
 }
 
 #[test]
-fn what_cannot_be_put_back_stays_and_what_is_torn_is_set_aside() {
+fn entries_that_can_not_be_restored_stay_and_torn_ones_are_set_aside() {
     let (folder, mut kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
     let journal = Journal::at(folder.path());
     kernel.sealed.push(KNOB.into());
@@ -249,7 +249,7 @@ fn a_panic_and_a_failed_change_put_everything_back() {
 }
 
 #[test]
-fn a_value_that_somebody_else_set_meanwhile_stays() {
+fn a_value_that_somebody_else_set_stays() {
     let (_folder, system, journal, knob) = tree();
     let applied = plan(&knob, "0", "0").apply_on(system, journal.clone()).unwrap();
     fs::write(&knob, "7\n").unwrap();
@@ -283,7 +283,7 @@ fn an_empty_value_that_an_administrator_set_stays() {
 }
 
 #[test]
-fn an_entry_that_can_not_be_read_stays_and_is_told() {
+fn an_unreadable_entry_stays_and_is_reported() {
     let (folder, kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
     let journal = Journal::at(folder.path());
     let kept = journal.keep(&[entry("b")]).unwrap();
@@ -324,7 +324,7 @@ fn recovered(journal: &Journal, system: &System) -> (bool, String) {
 }
 
 #[test]
-fn a_file_that_has_become_a_pipe_or_a_link_is_told_and_not_touched() {
+fn a_file_replaced_by_a_pipe_or_a_link_is_reported_and_not_touched() {
     let (folder, system, journal, own) = left_file();
     let other = folder.path().join("other");
     fs::write(&other, "9\n").unwrap();
@@ -396,7 +396,7 @@ fn a_journal_that_cannot_be_kept_changes_nothing() {
 }
 
 #[test]
-fn a_kernel_that_keeps_another_value_is_told() {
+fn a_kernel_that_keeps_another_value_is_an_error() {
     let kernel = FakeKernel::with(&[("/scaling_min_freq", "800000")]);
     let e = make(&kernel, &write("/scaling_min_freq", Form::Plain, "1234567")).unwrap_err().to_string();
     assert!(e.contains("was given '1234567' and keeps '1234000'"), "{e}");

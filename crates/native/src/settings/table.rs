@@ -16,7 +16,6 @@ pub enum Values {
     Number(i64, i64),
     /// 0 or 1, off or on.
     Switch,
-    /// One of these words.
     Words(&'static [&'static str]),
     /// A word from the machine's own list.
     Word,

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_opened_and_only_where_they_lie() {
+    fn only_regular_files_at_their_path_are_opened() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().canonicalize().unwrap();
         let (file, link, pipe) = (folder.join("f"), folder.join("l"), folder.join("p"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_short_a_file_and_nobody_elses() {
+    fn an_entry_is_a_short_file_of_this_user() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e");
         fs::write(&path, "{}").unwrap();

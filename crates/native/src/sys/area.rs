@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_area_is_aligned_and_holds_what_was_asked_for() {
+    fn an_area_is_aligned_and_large_enough() {
         let area = Area::map(3 << 20).unwrap();
         assert_eq!(area.words.as_ptr() as usize % HUGE, 0);
         assert_eq!(area.get().len() * WORD, 4 << 20, "whole huge pages");

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_keep_what_is_here_and_all_is_what_the_run_may_use() {
+    fn masks_keep_usable_cpus_and_a_full_mask_means_all_of_them() {
         let own = sys::affinity().unwrap();
         let mut wide = CpuSet::from_iter(own.lowest());
         wide.insert(CpuId(MAX_CPUS - 1));

@@ -368,7 +368,6 @@ pub fn spawn_process(sibling: bool, body: impl FnOnce()) -> io::Result<()> {
 pub enum Reaped {
     /// A child ended, with this status.
     Child(u32, ExitStatus),
-    /// All children still run.
     Running,
     /// There are no children.
     None,

@@ -94,7 +94,6 @@ pub enum Ended {
     Child(u32, ExitStatus, Used),
     /// All children still run.
     None,
-    /// There are no children.
     NoChildren,
 }
 

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_done_when_those_who_are_there_wait() {
+    fn all_tasks_are_done_when_the_existing_ones_wait() {
         let a = Arena::new(0, 0, 0).unwrap();
         a.live().store(2, SeqCst);
         a.parked().store(1, SeqCst);

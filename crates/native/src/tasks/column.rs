@@ -6,7 +6,7 @@ use schedlab_workload::SeriesDecl;
 /// A declared series with its direction parsed.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Dotted.
+    /// Dotted metric name.
     pub name: String,
     unit: String,
     better: Better,

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_what_lies_beside_them_are_mapped_heap_stack_and_large_parts_are_not() {
+    fn files_and_parts_next_to_them_are_mapped_but_not_heap_stack_and_large_parts() {
         let maps = "\
 00400000-00500000 r-xp 00000000 fe:00 12 /bin/a program\n\
 00500000-00510000 rw-p 00100000 fe:00 12 /bin/a program\n\

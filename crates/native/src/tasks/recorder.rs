@@ -118,7 +118,6 @@ impl Counters {
     pub fn worked(self, cpu_ns: u64) -> Counters {
         Counters { cpu_ns, ..self }
     }
-    /// The counts since `before`.
     pub fn since(self, before: Counters) -> Counters {
         let minus = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_sub(b?));
         Counters {
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_count_is_absent() {
+    fn counts_that_the_kernel_lacks_are_absent() {
         assert_eq!(migrations("se.exec_start   :  12.5\nse.nr_migrations         :     42\n"), Some(42));
         assert_eq!(migrations("no such line"), None);
         assert_eq!(run_delay("100 250 7\n"), Some(250));

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_keeps_what_was_read_last() {
+    fn ended_tasks_keep_their_last_reading() {
         let (process, thread) = (std::process::id(), sys::thread_id());
         let end = sys::thread_cpu_ns() + 3_000_000;
         while sys::thread_cpu_ns() < end {}

@@ -15,7 +15,7 @@ pub struct ObserverFindings {
 }
 
 impl ObserverFindings {
-    /// Adds the findings to a run's.
+    /// Adds the findings to those of a run.
     pub fn join(self, found: &mut Findings) {
         found.add(self.seen);
         let reasons = self.unmeasured.into_iter().map(|(what, why)| (format!("{UNCOUNTED}{what}"), why));

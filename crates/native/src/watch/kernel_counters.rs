@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_counted_between_the_copies_counts() {
+    fn only_counts_between_the_copies_count() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("schedstat");
         let now = |picks| std::fs::write(&file, counting(picks)).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_or_not_measured_is_absent_and_what_was_lost_is_told() {
+    fn unmeasured_counts_are_absent_and_lost_ones_reported() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("schedstat");
         let mut warnings = Vec::new();

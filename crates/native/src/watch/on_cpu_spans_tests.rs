@@ -13,7 +13,7 @@ fn bytes(before: &[u64], thread: u32, at: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_record_tells_who_when_and_how() {
+fn a_record_has_thread_time_and_reason() {
     let of = |misc: u16| RingRecord::parse(RECORD_SWITCH, misc, &bytes(&[], 42, 1_000), CPU);
     let seen = |way| RingRecord::Switch(Switch { at_ns: 1_000, thread: 42, cpu: CPU, way });
     let (out, preempt) = (MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT);

@@ -268,7 +268,7 @@ mod tests {
                         intr 5 0\nctxt 1234\nprocesses 77\nprocs_running 2\n";
 
     #[test]
-    fn stat_tells_busy_from_idle_and_counts_guest_time_once() {
+    fn stat_separates_busy_from_idle_and_counts_guest_time_once() {
         let s = Stat::parse(STAT, 10_000_000).unwrap();
         let want = Stat { cpus: 2, busy_ns: 1_650_000_000, steal_ns: 400_000_000, switches: 1234, forks: 77 };
         assert_eq!(s, want);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_passes_its_limit_is_warned_of() {
+    fn only_amounts_beyond_their_limit_cause_warnings() {
         let one = Ns::secs(1);
         let quiet = Delta {
             wall: one,

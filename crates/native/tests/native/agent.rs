@@ -180,7 +180,7 @@ fn enough(samples: u64, cpu_time: u64) -> bool {
     samples > 100 || stretch() > 1 && (samples + 3) * Ns::ms(2).0 > cpu_time
 }
 
-pub fn events_tell_what_schbench_waited_for() {
+pub fn events_show_the_waits_of_schbench() {
     let job = Job { observe: Observe::Events, ..schbench(2, 1000) };
     let outcome = run(&job, None).unwrap();
     if let Err(e) = schedlab_native::tracepoints::check() {
@@ -284,7 +284,7 @@ fn script(name: &str, text: &str) -> PathBuf {
     path
 }
 
-pub fn an_agent_that_dies_is_told() {
+pub fn an_agent_that_dies_is_reported() {
     let cases = [
         ("killed", "echo almost done >&2; kill -9 $$", "SIGKILL", "almost done"),
         ("quit", "echo cannot go on >&2; exit 7", "exit code 7", "cannot go on"),
@@ -298,7 +298,7 @@ pub fn an_agent_that_dies_is_told() {
     }
 }
 
-pub fn an_agent_that_is_not_there_is_told() {
+pub fn a_missing_agent_is_reported() {
     let e = run_with(Path::new("/nonexistent/agent"), &schbench(2, 100), None).unwrap_err();
     assert!(e.kind() == ErrorKind::Machine && e.to_string().contains("SCHEDLAB_AGENT"), "{e}");
 }
@@ -313,7 +313,7 @@ pub fn no_job_is_an_input_error() {
 }
 
 /// Two spinning processes share this machine with everything else on it; the sampler reads their usage.
-pub fn the_slice_test_reads_what_processes_use() {
+pub fn the_slice_test_reads_the_usage_of_processes() {
     let factor = stretch();
     for mode in [0, 1] {
         let given = [

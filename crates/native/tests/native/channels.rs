@@ -138,7 +138,7 @@ fn full_channel(processes: bool, factor: u64) -> Result<(), String> {
     if sixteen < Ns::ms(250 * factor).0 { Ok(()) } else { Err(format!("{sixteen} {seventeen}")) }
 }
 
-pub fn the_end_reaches_who_waits_for_a_channel() {
+pub fn the_end_reaches_tasks_that_wait_for_a_channel() {
     MODES.into_iter().for_each(|processes| in_time(|factor| waiting_end(processes, factor)));
 }
 
@@ -180,7 +180,7 @@ fn waiting_end(processes: bool, factor: u64) -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
-pub fn a_lost_datagram_is_told_and_hangs_nobody() {
+pub fn a_lost_datagram_is_reported_and_hangs_nobody() {
     MODES.into_iter().for_each(|processes| in_time(|factor| lost_datagrams(processes, factor)));
 }
 

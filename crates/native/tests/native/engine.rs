@@ -268,7 +268,7 @@ fn warmed_up(factor: u64) -> Result<(), String> {
     if soon && enough { Ok(()) } else { Err(format!("{lasted}, {rounds} rounds in {cpu_time} ns")) }
 }
 
-pub fn a_workload_that_is_cut_off_before_its_end_says_so() {
+pub fn a_workload_that_is_cut_off_before_its_end_warns() {
     for (busy, told) in [(Ns::ms(1), false), (Ns::secs(60), true)] {
         let mut b = builder(Ns::ZERO);
         b.ends_within(Ns::ms(100));
@@ -368,7 +368,7 @@ pub fn the_controller_rests_before_tasks_whose_beginning_is_measured() {
     assert!(soonest < Some(Ns::ms(16 * 16)), "{soonest:?}");
 }
 
-pub fn a_panicking_program_is_told_by_its_name() {
+pub fn a_panicking_program_is_named() {
     let mut b = builder(Ns::secs(20));
     b.task("broken", steps(|_| panic!("on purpose"))).unwrap();
     let e = run(b).unwrap_err();
@@ -412,7 +412,7 @@ pub fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
     assert!(m.found.seen.warnings.is_empty(), "{:?}", m.found.seen.warnings);
 }
 
-pub fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
+pub fn tasks_that_switch_too_often_are_not_recorded_with_a_reason() {
     let mut b = builder(Ns::secs(1));
     let mask = b.mask(std::iter::once(CpuId(0)).collect());
     for i in 0..2 {
@@ -468,7 +468,7 @@ pub fn tasks_spin_for_a_lock_and_one_holds_it() {
     );
 }
 
-pub fn what_runs_beside_a_workload_ends_with_it() {
+pub fn parallel_parts_end_with_the_workload() {
     let mut b = builder(Ns::ZERO);
     b.ends_within(Ns::secs(60));
     let mut worked = false;

@@ -4,7 +4,6 @@ use schedlab_workload::{Env, Op, Program};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-/// A check with its name.
 pub type Check = (&'static str, fn());
 
 /// Runs the checks whose names contain every word on the command line, or lists them.

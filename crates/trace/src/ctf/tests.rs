@@ -57,7 +57,7 @@ fn a_stream_is_in_order_although_a_wakeup_has_waited() {
 }
 
 #[test]
-fn lost_events_are_told_between_packets_and_failures_at_the_end() {
+fn lost_events_are_counted_between_packets_and_failures_reported_at_the_end() {
     let (folder, cast) = (tempfile::tempdir().unwrap(), cast());
     let mut ctf = Ctf::new(folder.path(), &cast);
     let event = |at, kind| Event { at: Ns(at), cpu: CpuId(0), kind };

@@ -19,7 +19,6 @@ macro_rules! kinds {
             }
         })*
 
-        /// The names of all reasons, by number.
         #[derive(Serialize, Deserialize)]
         pub(super) struct Names {
             $($field: Vec<String>,)*

@@ -176,7 +176,7 @@ fn blocks_follow_each_other_and_an_error_names_its_place() {
 }
 
 #[test]
-fn details_go_to_those_who_ask() {
+fn details_go_only_to_sinks_that_ask() {
     let event = |kind| Item::Event(Event { at: Ns(1), cpu: CpuId(0), kind });
     let items = [event(EventKind::Stay), event(EventKind::Exited { task: TaskId(0) })];
     let mut keep = Keep::default();

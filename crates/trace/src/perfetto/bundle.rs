@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_once_unless_their_places_collide_and_times_are_differences() {
+    fn names_are_written_once_unless_their_slots_collide_and_times_are_differences() {
         let mut bundle = Bundle { switched: true, ..Bundle::default() };
         let tasks = [1, 2, 1, 1 + SLOTS as u32, 1];
         tasks.iter().zip([10, 10, 15, 400, 90_000]).for_each(|(task, at)| switch(&mut bundle, at, *task));

@@ -31,7 +31,6 @@ const BUNDLE_EVENT: u32 = 2;
 const EVENT_CPU_IDLE: u32 = 13;
 const EVENT_MIGRATE: u32 = 491;
 
-/// Writes a run.
 pub struct Run<'a, W: Write> {
     pen: Pen<'a, W>,
     points: Points,

@@ -124,7 +124,7 @@ fn threads_have_their_process_before_their_first_event() {
 }
 
 #[test]
-fn preemption_and_wakeup_are_told_in_the_kernel_s_way() {
+fn preemption_and_wakeup_have_the_kernels_form() {
     let packets = file(1);
     let all: Vec<_> =
         packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event).cloned().collect();
@@ -167,7 +167,7 @@ fn track_events(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)>
 }
 
 #[test]
-fn tracks_tell_reasons_counters_and_flows() {
+fn tracks_show_reasons_counters_and_flows() {
     let packets = file(1);
     let cleared: Vec<u32> = packets.iter().filter_map(|p| p.sequence_flags).collect();
     assert!(cleared[0] & 1 == 1 && cleared[1..].iter().all(|f| *f == 2), "names begin once");
@@ -272,7 +272,7 @@ fn two_runs_have_their_own_cpus_threads_and_tracks() {
 }
 
 #[test]
-fn after_a_loss_a_switch_tells_again_who_left() {
+fn after_a_loss_a_switch_is_a_message_again() {
     let cast = cast();
     let mut file = Perfetto::new(Vec::new(), &[&cast]);
     let mut run = Run::new(&mut file, &cast, Side::default(), Ns(100));
@@ -292,7 +292,7 @@ fn after_a_loss_a_switch_tells_again_who_left() {
 }
 
 #[test]
-fn what_can_not_be_written_is_told_at_the_end() {
+fn failures_to_write_are_reported_at_the_end() {
     let cast = cast();
     let mut file = Perfetto::new(std::fs::File::options().write(true).open("/dev/full").unwrap(), &[&cast]);
     let mut run = Run::new(&mut file, &cast, Side::default(), Ns(0));

@@ -89,7 +89,6 @@ impl Kinds {
     }
 }
 
-/// The packet that describes a track.
 pub(super) fn describe<W>(pen: &Pen<'_, W>, track: Track, parent: Option<u64>) -> TracePacket {
     let uuid = Some(track.uuid(pen.side.number));
     let descriptor = TrackDescriptor { uuid, parent_uuid: parent, ..about(pen, track) };

@@ -123,7 +123,7 @@ mod tests {
     use super::release;
 
     #[test]
-    fn readers_are_told_a_release_with_the_layout_that_is_written() {
+    fn the_release_in_the_file_implies_the_written_layout() {
         for (ran, told) in [
             ("v2.6.30", "4.14.0-for-v2.6.30"),
             ("v4.5", "4.14.0-for-v4.5"),

@@ -60,7 +60,7 @@ fn a_plain_text_has_the_kernel_s_lines_only() {
 }
 
 #[test]
-fn a_loss_is_told_as_ftrace_tells_it() {
+fn a_loss_is_written_as_in_ftrace() {
     let cast = Cast { tasks: Vec::new(), cpus: 2, release: "v6.12".into(), end: Ns(9) };
     let mut text = Text::new(Vec::new(), &cast);
     text.event(&Event { at: Ns(5), cpu: CpuId(1), kind: EventKind::Lost { count: 7 } });
@@ -146,7 +146,7 @@ fn a_text_of_many_blocks_is_whole_and_its_blocks_end_with_lines() {
 }
 
 #[test]
-fn a_failure_to_write_is_told_at_the_end() {
+fn a_failure_to_write_is_reported_at_the_end() {
     let cast = Cast::default();
     for events in [0, 5000] {
         let mut text = Text::new(std::fs::File::options().write(true).open("/dev/full").unwrap(), &cast);

@@ -42,7 +42,7 @@ fn the_work_does_not_depend_on_the_size_of_the_set() {
 }
 
 #[test]
-fn a_waker_keeps_its_beat_and_makes_up_for_what_it_missed() {
+fn a_waker_keeps_its_beat_and_makes_up_for_missed_beats() {
     let log = batch(&[("jobs", 1), ("wakers", 2), ("rate", 1_000), ("runtime", 50_000_000)]);
     let beats = |name| log.times(name, |op| matches!(op, Op::SleepTo { .. }));
     assert_eq!((beats("waker/0").len(), beats("waker/1").len()), (51, 51), "the first one included");

@@ -44,7 +44,7 @@ fn clients_draw_for_themselves_and_by_seed() {
 }
 
 #[test]
-fn many_clients_meet_at_the_lock_and_all_go_on() {
+fn many_clients_share_the_lock_and_all_continue() {
     let log = db(&[("clients", 60), ("runtime", 50_000_000)], 1);
     assert!(log.steps.iter().any(|s| matches!(s.op, Op::Wait { .. })), "3 us x 60 of 150 us");
     for c in 0..60 {

@@ -19,7 +19,7 @@ fn every_round_is_one_sleep_and_its_overrun_is_recorded() {
 }
 
 #[test]
-fn work_is_done_between_sleeps_and_is_no_overrun() {
+fn work_between_sleeps_is_not_part_of_the_overrun() {
     let given = [("run", 20_000), ("sleep", 5_000), ("spread", 0), ("runtime", 1_000_000)];
     let log = bench("nanosleep", &given, 1, COSTS);
     let ops: Vec<Op> = log.steps_of("sleeper-0").iter().map(|s| s.op).take(4).collect();

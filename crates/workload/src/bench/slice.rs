@@ -102,7 +102,6 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The policy named by a parameter.
 pub(super) fn policy(params: &Params, name: &str) -> Result<Policy> {
     Ok([Policy::Other, Policy::Batch, Policy::Idle][params.count(name)?.min(2)])
 }

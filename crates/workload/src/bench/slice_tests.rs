@@ -91,7 +91,7 @@ fn nice_values_are_written_as_people_do() {
 }
 
 #[test]
-fn a_waker_by_timer_stays_on_its_grid_and_leaves_out_what_went_by() {
+fn a_waker_by_timer_stays_on_its_grid_and_skips_missed_points() {
     let given = [("tasks", 1), ("runtime", 100_000_000)];
     let sleeps = |given: &[(&str, u64)], costs| -> Vec<Ns> {
         let log = bench("slice", given, 3, costs);
@@ -110,7 +110,7 @@ fn a_waker_by_timer_stays_on_its_grid_and_leaves_out_what_went_by() {
 }
 
 #[test]
-fn a_sleeping_waker_adds_its_period_to_what_it_does() {
+fn a_sleeping_waker_adds_its_period_to_its_work() {
     let log = bench("slice", &[("tasks", 1), ("waker", 1), ("runtime", 100_000_000)], 3, COSTS);
     let runs = log.times("waker/0", |op| *op == Op::Run { work: Ns::us(20) });
     // 1 ms, 50 us of slack, 3 us to wake, 20 us of work, two calls.

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_tasks_or_too_many_is_told() {
+    fn missing_and_too_many_tasks_are_errors() {
         assert!(copies("t.json", "{}", 2).unwrap_err().to_string().contains("no task"));
         let e = copies("t.json", TWO, u64::MAX).unwrap_err().to_string();
         assert!(e.contains("t.json:2:") && e.contains("too many"), "{e}");

@@ -180,7 +180,7 @@ fn the_file_as_a_whole_is_checked() {
 }
 
 #[test]
-fn what_would_hang_or_run_away_is_refused() {
+fn files_that_would_hang_or_run_away_are_refused() {
     for (tasks, wanted) in [
         (r#""a": {"lock": "m", "unlock": "m"}"#, "t.json:2:1: no event of task 'a' takes any time"),
         (r#""a": {"run": 0}"#, "t.json:2:1: no event of task 'a' takes any time"),
@@ -312,7 +312,7 @@ fn with_key(level: Level, name: &str) -> String {
 }
 
 #[test]
-fn every_row_of_the_table_is_what_the_reader_does() {
+fn the_reader_follows_every_row_of_the_table() {
     for row in KEYS {
         let result = build(&with_key(row.level, row.name));
         match row.fate {

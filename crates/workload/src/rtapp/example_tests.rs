@@ -87,7 +87,7 @@ fn fewest_cpus(name: &str) -> usize {
 }
 
 #[test]
-fn each_syntax_of_the_examples_becomes_what_the_table_says() {
+fn each_syntax_of_the_examples_has_the_outcome_in_the_table() {
     assert_eq!(EXAMPLES.len(), 28, "of rt-app as of 2026");
     for (_, name, becomes) in EXAMPLES {
         let plain = read(name, None);
@@ -125,7 +125,7 @@ fn each_syntax_of_the_examples_becomes_what_the_table_says() {
 }
 
 #[test]
-fn every_file_of_the_folder_stands_for_an_example() {
+fn every_file_of_the_folder_belongs_to_an_example() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rtapp");
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

@@ -115,7 +115,7 @@ pub fn parse(source: Source<'_>) -> Result<Value> {
     }
 }
 
-/// The keys of an object with their places; numbers of repeated ones.
+/// The places of an object's keys, and the numbers that repeated keys get.
 #[derive(Default)]
 struct Names {
     seen: BTreeMap<String, usize>,

@@ -115,7 +115,7 @@ fn strings_may_have_single_quotes() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_have_their_place_in_the_file() {
     for (text, wanted) in [
         ("", "t.json:1:1: expected a value, found the end of the file"),
         ("{\"a\": 1 \"b\": 2}", "t.json:1:9: expected ',' or '}', found '\"'"),
@@ -171,7 +171,7 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(json in any_json()) {
+    fn printed_values_read_back(json in any_json()) {
         let once = printed(&read(&json.to_string()).unwrap());
         prop_assert_eq!(printed(&read(&once).unwrap()), once.clone());
         // An independent reader reads the same content.

@@ -12,7 +12,6 @@ use schedlab_base::{Error, Result};
 pub enum Level {
     /// The file's outermost object.
     Root,
-    /// `global`.
     Global,
     Task,
     /// A phase, or a task.

@@ -21,7 +21,6 @@ pub struct File {
     pub tasks: Vec<Task>,
 }
 
-/// A kind of task.
 #[derive(Debug)]
 pub struct Task {
     pub name: String,

@@ -96,7 +96,6 @@ impl Condition {
     }
 }
 
-/// A wait on a condition.
 #[derive(Debug)]
 pub struct Waiting {
     condition: Condition,

@@ -66,7 +66,7 @@ fn loops_nest_task_over_phases() {
 }
 
 #[test]
-fn a_task_without_a_loop_count_goes_on_to_the_end() {
+fn a_task_without_a_loop_count_continues_to_the_end() {
     let log =
         tasks(r#""a": {"run": 1000, "sleep": 1000}, "b": {"loop": -1, "run": 1000, "sleep": 9000}"#, FREE);
     assert_eq!((log.times("a-0", is_run).len(), log.times("b-1", is_run).len()), (500, 100));

@@ -183,7 +183,7 @@ fn matrix(found: &[DistanceCosts], distances: &Distances, ask: &Ask) -> Matrix {
     matrix
 }
 
-/// The CPUs by package, node, cache, cluster, core and thread, with the machine's numbers.
+/// The machine's CPUs, sorted by package, node, cache, cluster, core and thread.
 fn order(host: &Machine) -> Vec<u32> {
     let mut cpus: Vec<u32> = (0..host.topology.nr_cpus() as u32).collect();
     cpus.sort_by_key(|cpu| {

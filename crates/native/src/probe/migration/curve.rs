@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_staying_takes_is_subtracted_in_both_directions() {
+    fn the_time_of_staying_is_subtracted_in_both_directions() {
         let all: Vec<Four> = (0..9).map(|i| [500 + i, 700 + i, 100 + i, 200 + i]).collect();
         let found = cost(64, &all);
         assert_eq!(found.into_ns, (600, 300), "to the first CPU, to the second");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_that_is_no_move_costs_nothing() {
+    fn a_move_to_the_same_cpu_costs_nothing() {
         let all: Vec<Four> = (0..9).map(|i| [100 + i * 7 % 9, 100 + i * 5 % 9, 100 + i, 108 - i]).collect();
         let found = cost(64, &all);
         assert!(!found.seen);

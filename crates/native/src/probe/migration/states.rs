@@ -49,7 +49,7 @@ mod tests {
     use schedlab_base::Stream;
 
     #[test]
-    fn two_states_are_told_apart_and_one_is_not_split() {
+    fn two_states_are_separated_and_one_is_not_split() {
         let costs = [12, 101, 13, 12, 99, 11, 12, 104, 13, 12, 12, 13, 100, 11, 12];
         let found = split(&costs).unwrap();
         assert_eq!(found, States { cheaper_ns: 12, dearer_pct: 26, from_ns: 99 });
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_odd_passes_are_no_state() {
+    fn a_few_odd_passes_are_not_a_state() {
         let mut costs = vec![12; 20];
         costs[7] = 900;
         costs[9] = 900;
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_seldom_seems_to_have_two_states() {
+    fn noise_rarely_looks_like_two_states() {
         let stream = Stream::new(1);
         // A sum of draws is nearly normal.
         let noise =

@@ -187,7 +187,7 @@ fn the_root_group_keeps_its_values() {
 }
 
 #[test]
-fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
+fn a_session_group_is_reported_if_tasks_stay_in_it() {
     let nanosleep = Spec::bench("nanosleep", &Params::default()).unwrap();
     let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
     let spec = |tasks: &[&str]| {
@@ -218,7 +218,7 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
 }
 
 #[test]
-fn groups_are_made_with_the_settings_and_only_what_outlives_the_run_is_taken_back() {
+fn groups_are_made_with_the_settings_and_only_surviving_changes_are_undone() {
     let mut plan = Plan::default();
     let kernel = scope();
     plan.group(&writes::groups(&kernel, &find(&kernel).unwrap(), ME, &tree()).unwrap());

@@ -23,7 +23,7 @@ impl Counts {
         }
         self
     }
-    /// Adds counters, reasons and warnings to a run's.
+    /// Adds the counters, reasons and warnings to the findings of a run.
     pub fn join(self, found: &mut Findings) {
         found.counters.extend(self.counters);
         let reasons = self.uncounted.into_iter().map(|(name, why)| (format!("{UNCOUNTED}{name}"), why));

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_are_wanted_each_is_missing_for_that_reason() {
+    fn unwanted_counters_are_missing_for_that_reason() {
         let mut none = Offspring::none("not now");
         none.start().unwrap();
         none.stop().unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_lie_in_the_environment_under_the_counters_name() {
+    fn reasons_are_in_the_environment_under_the_counters_name() {
         let uncounted = BTreeMap::from([("perf.cycles".to_owned(), "none here".to_owned())]);
         let counts = Counts { uncounted, ..counts(&[("perf.page_faults", 7)]) };
         let mut found = Findings::default();

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_took_turns_is_stretched_and_says_so() {
+    fn a_counter_that_took_turns_is_extrapolated_with_a_warning() {
         assert_eq!(reading(7, 100, 100), Scaled::Whole(7));
         assert_eq!(reading(1_000, 100, 25), Scaled::Stretched(4_000, 25.0));
         assert_eq!(reading(10, 3, 2), Scaled::Stretched(15, 200.0 / 3.0));

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_had_has_its_reason_and_remedy() {
+    fn unavailable_counters_have_a_reason_and_a_remedy() {
         let mut none = refusing(libc::ENOENT, false);
         assert!(none.is_empty() && none.why("perf.cycles").is_some_and(|w| w.contains("no such counter")));
         let counts = none.read();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_took_turns_are_told_with_the_share() {
+    fn counters_that_took_turns_are_reported_with_the_share() {
         assert_eq!(multiplexed(&[]), None);
         let text = multiplexed(&[("perf.cycles", 61.7), ("perf.branches", 33.2)]).unwrap().message;
         assert!(text.contains("perf.branches, perf.cycles took turns") && text.contains("33%"), "{text}");

@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn missing_commands_are_errors() {
         let argv = ["/no/such/program".to_owned()];
         let e = command(&argv, WatchOptions::default(), &AtomicBool::new(false)).unwrap_err();
         assert!(e.to_string().contains("it is not there"), "{e}");
     }
 
     #[test]
-    fn the_whole_system_runs_on_every_cpu_or_says_what_is_needed() {
+    fn the_whole_system_is_counted_on_every_cpu_or_the_error_has_a_remedy() {
         let mut shares = Vec::new();
         // Between the starts on two CPUs, or between the ends of counters and clock, other work may run, but not
         // always.

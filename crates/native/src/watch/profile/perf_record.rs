@@ -36,7 +36,10 @@ pub enum Record {
         user: Vec<u64>,
     },
     /// A thread was named.
-    Named { thread: u32, name: String },
+    Named {
+        thread: u32,
+        name: String,
+    },
     /// A process mapped code.
     Mapped {
         process: u32,
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_forks_and_losses_are_told() {
+    fn mappings_forks_and_losses_are_read() {
         let map = [halves(7, 7), bytes(&[0x1000, 0x2000, 0]), b"/usr/bin/x\0\0\0\0\0\0".to_vec()].concat();
         let want = Record::Mapped { process: 7, start: 0x1000, length: 0x2000, object: "/usr/bin/x".into() };
         assert_eq!(parse(MMAP, 0, &map), Some(want));

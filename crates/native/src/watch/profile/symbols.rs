@@ -117,7 +117,7 @@ not a line
     }
 
     #[test]
-    fn hidden_addresses_are_no_symbols() {
+    fn hidden_addresses_are_ignored() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t schedule\n";
         assert_eq!(Symbols::parse(hidden), Symbols::default());
     }

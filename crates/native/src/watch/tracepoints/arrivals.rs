@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_comes_after_idle_is_told() {
+    fn only_arrivals_after_idle_are_reported() {
         let record = |prev: u32| {
             let mut bytes: Vec<u8> = [prev, prev, 70, 71].into_iter().flat_map(u32::to_ne_bytes).collect();
             bytes.extend(5_000u64.to_ne_bytes());

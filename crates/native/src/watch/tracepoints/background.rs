@@ -166,7 +166,6 @@ impl Reduction {
     }
 }
 
-/// A thread in /proc.
 enum ProcThread {
     /// The recorder's own.
     Ours,

@@ -52,7 +52,7 @@ fn recorded_events_become_rates() {
 }
 
 #[test]
-fn proc_tells_kernel_threads_and_their_class() {
+fn proc_shows_kernel_threads_and_their_class() {
     let stat = |flags: u64, nice: i32, policy: u32| {
         format!(
             "7 (a) b) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 {nice} 1 0 {} {policy} 0",

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_is_news_unless_the_switch_was_told() {
+    fn an_arrival_is_new_unless_the_switch_was_reported() {
         let mut running = BTreeMap::new();
         let to = |next: u32, prev: u32| SchedRecord {
             what: RecordKind::Switch {

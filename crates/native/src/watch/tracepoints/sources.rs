@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_tells_of_every_sleep_and_is_gone_afterwards() {
+    fn an_instance_records_every_sleep_and_is_removed_afterwards() {
         if !instance::may_be_had() {
             return skipped("root and tracefs");
         }

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_comes_back_and_nothing_is_left_in_the_folder() {
+    fn records_read_back_and_the_folder_stays_empty() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -111,7 +111,7 @@ fn a_format_that_lacks_something_is_named() {
 }
 
 #[test]
-fn records_say_who_left_whom_and_why() {
+fn records_have_both_threads_of_a_switch_and_the_reason() {
     let l = layouts();
     let switch = |prev: u32, state: u32| l.read(&bytes(300, 0, prev, &[(24, prev), (32, state), (56, 8)]));
     let left = |prev, why| Some(TracepointKind::Switch { prev, next: 8, why });
@@ -131,7 +131,7 @@ fn records_say_who_left_whom_and_why() {
 }
 
 #[test]
-fn records_say_who_woke_whom_unless_an_interrupt_did() {
+fn records_have_the_waker_unless_it_is_an_interrupt() {
     let l = layouts();
     let waking = |flags| l.read(&bytes(301, flags, 12, &[(24, 40), (32, 3)]));
     assert_eq!(
@@ -316,7 +316,7 @@ fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(ObserverFindings, u64)> {
 }
 
 #[test]
-fn what_was_emptied_in_the_measured_time_is_told() {
+fn rings_emptied_in_the_measured_time_are_reported() {
     let warned = |measured: bool| {
         let mut events = Events::open(&[], sys::thread_id()).ok()?;
         if measured {

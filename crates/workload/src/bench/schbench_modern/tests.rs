@@ -51,7 +51,7 @@ fn a_list_has_one_stamp_and_the_last_to_come_is_woken_first() {
 }
 
 #[test]
-fn who_shares_a_cpu_spins_for_its_lock() {
+fn workers_of_one_cpu_spin_for_its_lock() {
     let given = [("threads", 2), ("runtime", 20_000_000)];
     let apart = modern_on(&given, |task, _| CpuId(task.0));
     let together = modern_on(&given, |_, _| CpuId(3));
@@ -112,7 +112,7 @@ fn message_threads_take_turns_at_the_pace() {
 }
 
 #[test]
-fn too_many_requests_wait_in_the_queue_and_their_latency_says_so() {
+fn too_many_requests_wait_in_the_queue_and_their_latency_shows_it() {
     // One worker needs 180 us per request, and one is due every 100 us: the queue grows, and no request is skipped.
     let given = [("threads", 1), ("rps", 10_000), ("operations", 1), ("runtime", 200_000_000)];
     let values = modern(&given).values("schbench-modern.request_latency");
