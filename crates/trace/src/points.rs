@@ -24,41 +24,20 @@ pub struct Tracepoint {
 #[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    Switch {
-        prev: Option<TaskId>,
-        state: Left,
-        next: Option<TaskId>,
-    },
+    /// sched_switch; `state` is the leaving task's.
+    Switch { prev: Option<TaskId>, state: Left, next: Option<TaskId> },
     /// sched_waking; `target` is the task's last CPU, as in the kernel. `irq`: in an interrupt.
-    Waking {
-        task: TaskId,
-        target: CpuId,
-        irq: bool,
-    },
+    Waking { task: TaskId, target: CpuId, irq: bool },
     /// sched_wakeup, or sched_wakeup_new for a new task.
-    Wakeup {
-        task: TaskId,
-        target: CpuId,
-        new: bool,
-    },
+    Wakeup { task: TaskId, target: CpuId, new: bool },
     /// sched_migrate_task.
-    Migrate {
-        task: TaskId,
-        from: CpuId,
-        to: CpuId,
-    },
+    Migrate { task: TaskId, from: CpuId, to: CpuId },
     /// task_newtask.
-    NewTask {
-        task: TaskId,
-    },
+    NewTask { task: TaskId },
     /// sched_process_exit.
-    Exit {
-        task: TaskId,
-    },
+    Exit { task: TaskId },
     /// cpu_idle; `None`: the CPU leaves the idle state.
-    Idle {
-        state: Option<u8>,
-    },
+    Idle { state: Option<u8> },
 }
 
 /// The state in which a task left its CPU.

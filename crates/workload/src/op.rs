@@ -70,9 +70,7 @@ pub enum Op {
         at: Ns,
     },
     /// Sleep for a length of time (nanosleep); ordinary tasks get the kernel's timer slack in addition.
-    Sleep {
-        length: Ns,
-    },
+    Sleep { length: Ns },
     /// Sleep to an absolute time (clock_nanosleep TIMER_ABSTIME); returns at once if it is past.
     SleepTo {
         /// Absolute time.
@@ -87,36 +85,21 @@ pub enum Op {
         until: Ns,
     },
     /// futex wake: wake up to `count` waiters of `word`, oldest first. `Outcome::Count` is the number woken.
-    Wake {
-        word: WordId,
-        count: u32,
-    },
+    Wake { word: WordId, count: u32 },
     /// Take a lock of user space: spin until `word` is 0, and set it to 1. The task may be preempted while it spins,
     /// and while it holds the lock. Nobody sleeps. Which of several running spinners gets a released lock is not
     /// specified.
-    SpinLock {
-        word: WordId,
-    },
+    SpinLock { word: WordId },
     /// Release such a lock: set `word` to 0.
-    SpinUnlock {
-        word: WordId,
-    },
+    SpinUnlock { word: WordId },
     /// Write `bytes` into the channel, and return when all are in; sleep while its buffer is full. On UDP this is one
     /// datagram.
-    Send {
-        port: PortId,
-        bytes: u32,
-    },
+    Send { port: PortId, bytes: u32 },
     /// Read until `bytes` have arrived; sleep while there are none. On UDP this is one datagram.
-    Recv {
-        port: PortId,
-        bytes: u32,
-    },
+    Recv { port: PortId, bytes: u32 },
     /// Wait until an end of a set has data (epoll_wait). `Outcome::Ready` names it; ends take turns in the order of
     /// arrival. Only one task may wait on a set and read its ends, and it must read before it waits again.
-    Poll {
-        set: SetId,
-    },
+    Poll { set: SetId },
     /// Touch `kb` KB of the task's own memory, `rounds` times: read and change each line.
     Touch {
         /// At most the task's footprint.
@@ -126,25 +109,18 @@ pub enum Op {
     /// sched_yield.
     Yield,
     /// Start a task that was declared as spawned by this one.
-    Spawn {
-        task: TaskId,
-    },
+    Spawn { task: TaskId },
     /// exec(2) as far as it concerns the scheduler: the kernel opens a file and balances the task (`sched_exec`). The
     /// file has no known format, so the program continues.
     Exec,
     /// Change this task's scheduling attributes.
-    SetAttr {
-        attr: Attr,
-    },
+    SetAttr { attr: Attr },
     /// Allow this task only the CPUs of the workload's mask number `mask` ([`crate::Built::masks`]).
-    SetAffinity {
-        mask: u32,
-    },
+    SetAffinity { mask: u32 },
     /// Read a task's usage so far, as in /proc. The result is `Outcome::Used`; for a task that ended, it is the last
     /// one that was read.
-    Usage {
-        task: TaskId,
-    },
+    Usage { task: TaskId },
+    /// End the task.
     Exit,
 }
 

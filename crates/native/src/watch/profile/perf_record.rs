@@ -36,10 +36,7 @@ pub enum Record {
         user: Vec<u64>,
     },
     /// A thread was named.
-    Named {
-        thread: u32,
-        name: String,
-    },
+    Named { thread: u32, name: String },
     /// A process mapped code.
     Mapped {
         process: u32,
@@ -61,6 +58,7 @@ pub enum Record {
     Lost(u64),
     /// The kernel slowed sampling down.
     Throttled,
+    /// A record of any other kind.
     Other,
 }
 
