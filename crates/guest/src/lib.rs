@@ -1,4 +1,4 @@
-//! The kernel in a VM: any image, any topology QEMU can build, and inside it this same executable as init.
+//! The kernel in a VM: any image, any topology that QEMU can build, and this same executable as init.
 //!
 //! # Problem
 //!
@@ -64,7 +64,7 @@ use schedlab_base::GuestMode;
 use schedlab_machine::Machine;
 use schedlab_record::{GuestSetup, environment};
 
-/// The executor of a guest's instructions.
+/// The method of executing a guest's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accelerator {
     /// QEMU's translator.
@@ -74,7 +74,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// QEMU's name for it.
+    /// QEMU's name.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Tcg => "tcg",
@@ -83,23 +83,20 @@ impl Accelerator {
     }
 }
 
-/// The parts of a guest other than machine and workload.
+/// The settings of a guest, except machine and workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     pub image: Image,
-    /// The emulator.
     pub qemu: Qemu,
     pub mode: Mode,
-    /// The executor of its instructions.
     pub accelerator: Accelerator,
-    /// Memory, MiB.
     pub memory_mb: u32,
-    /// Words added to the kernel's command line.
+    /// Additions to the kernel's command line.
     pub boot_options: Vec<String>,
 }
 
 impl Guest {
-    /// The part of a guest that its runs depend on, as the record keeps it; `machine` is the guest's.
+    /// The settings that a guest's runs depend on, for the record; `machine` is the guest's.
     pub fn setup(&self, machine: &Machine) -> GuestSetup {
         GuestSetup {
             image: self.image.hash.clone(),

@@ -49,26 +49,26 @@ pub use window::{Window, Within};
 
 use schedlab_base::{Ns, TaskId};
 
-/// A consumer of what a run emits, in time order per CPU.
+/// A consumer of a run's events, in time order per CPU.
 pub trait Sink {
-    /// One event of the scheduler.
+    /// An event of the scheduler.
     fn event(&mut self, event: &Event);
-    /// One value that a program recorded for one of its series (index as declared by the workload).
+    /// A value that a program recorded for one of its series (index in the workload's order).
     fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64);
-    /// Whether the simulator also reports what only explanations need ([`EventKind::is_detail`]). Other sinks are
-    /// spared the cost.
+    /// Whether the simulator should also report details for explanations ([`EventKind::is_detail`]). Other sinks save
+    /// their cost.
     fn wants_details(&self) -> bool {
         false
     }
-    /// The value of a counter from now on.
+    /// A counter's value from now on.
     fn counter(&mut self, _at: Ns, _counter: Counter, _value: i64) {}
-    /// The counters that the simulator reports to it. Other sinks are spared the cost.
+    /// The counters that the simulator should report. Other sinks save their cost.
     fn wants_counters(&self) -> Counters {
         Counters::NONE
     }
 }
 
-/// Drops everything: for speed measurements.
+/// Drops everything, for measurements of speed.
 #[derive(Debug, Default)]
 pub struct Discard;
 
@@ -77,10 +77,9 @@ impl Sink for Discard {
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
-/// Keeps everything: for tests and for short traces.
+/// Keeps everything, for tests and short traces.
 #[derive(Debug, Default)]
 pub struct Keep {
-    /// Events in the order they were emitted.
     pub events: Vec<Event>,
     /// Samples: time, task, series, value.
     pub samples: Vec<(Ns, TaskId, u16, u64)>,
