@@ -105,7 +105,7 @@ drawn() {
 lines() {
     local study file
     if [ "$backend" = code ]; then drawn; return; fi
-    for study in first-idle newidle fair-sleepers; do
+    for study in first-idle newidle fair-sleepers idle-cfs-rq; do
         echo "study $study --runs 1"
     done
     for file in "$here"/examples/rtapp/*.json; do

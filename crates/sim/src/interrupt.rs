@@ -74,7 +74,6 @@ impl System<'_> {
                     return self.leave_hard(cpu);
                 }
                 self.receive(cpu);
-                self.next_wakeup(cpu, Context::Hard);
             }
             step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),
         }
