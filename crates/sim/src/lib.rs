@@ -142,6 +142,7 @@ pub mod wakeup;
 pub use nested::set_up::Guests;
 pub use net::set_up::Links;
 pub use schedlab_world::report::{SimReport, TaskAccount};
+pub use wakeup::Explainer;
 
 #[cfg(test)]
 mod upkeep_tests;

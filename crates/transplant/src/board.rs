@@ -3,6 +3,7 @@
 //! `run` asks [`Board::next_event`] when a CPU acts next and calls [`Board::step`] then; CPUs whose next event changed
 //! are in `touched`. Times are ns since the run began; the kernel's clock is [`Board::epoch`] ahead.
 
+use crate::choices::{Explained, Explaining};
 use crate::cpu::{Activity, After, Call, Cpu, Current, Interrupt, Next};
 use crate::findings::Findings;
 use crate::kernel::Kernel;
@@ -47,6 +48,7 @@ pub struct Accounts {
     pub datagrams_lost: u64,
     /// Time for which CPUs were halted.
     pub halted_ns: u64,
+    pub explained: Explained,
 }
 
 /// One machine.
@@ -104,6 +106,8 @@ pub struct Board<'s> {
     pub horizon: u64,
     /// What the kernel's code did that no kernel may.
     pub findings: Findings,
+    /// Who says why the code chose as it did, where somebody asks.
+    pub explaining: Option<Explaining<'s>>,
     /// What ends the run.
     pub fault: Option<Error>,
     pub sink: &'s mut dyn Sink,
@@ -175,6 +179,7 @@ impl<'s> Board<'s> {
             level: Level::Free,
             horizon: NEVER,
             findings: Findings::default(),
+            explaining: None,
             fault: None,
             sink,
         }

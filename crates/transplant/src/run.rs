@@ -19,6 +19,7 @@ use schedlab_workload::{Built, Later, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
 use schedlab_world::cache_by_level::Sources;
 use schedlab_world::channel::state::Channels;
+use schedlab_world::decision::Rules;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::masks::confine;
 use schedlab_world::nested::Guest;
@@ -82,6 +83,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,
+    /// Who says why the code chose as it did, if somebody asks.
+    pub rules: Option<Box<dyn Rules + 'a>>,
     /// How the run helps to find a fault.
     pub debug: Debug<'a>,
     /// Ends the run early when it becomes true.
@@ -109,6 +112,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         peers,
         seed,
         background,
+        rules,
         mut debug,
         stop,
         clock,
@@ -157,6 +161,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     rest(&mut board, seed)?;
     if level.weaves() {
         board.kernel.image().weave(level == Level::Exact);
+    }
+    if let Some(rules) = rules {
+        board.explain_by(rules);
     }
     board.alive += peers.iter().filter(|peer| !peer.is_done()).count();
     board.peers = peers;
@@ -347,6 +354,7 @@ impl Outside {
                 set(&mut board.kernel, setting)?;
                 board.preempt = setting.preempt().unwrap_or(board.preempt);
             }
+            board.pass_features();
         }
         while let Some((_, later)) = due(&mut self.later, board.now) {
             board.change(later);
@@ -593,6 +601,8 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
     found.counters.extend(board.by_level.iter().flat_map(|memory| memory.sources.named()));
     found.counters.extend(board.quota_counts());
+    found.counters.extend(accounts.explained.counters());
+    found.warnings.extend(accounts.explained.warnings());
     if board.channels.may_lose() {
         *found.counters.entry("udp.lost".to_owned()).or_default() += accounts.datagrams_lost;
     }

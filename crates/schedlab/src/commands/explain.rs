@@ -107,10 +107,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let record = record_with_waits(&one)?;
     let Some(other) = &args.vs else {
-        let mut explanation = explain_beyond(&record, stat, args.worst);
-        if record.backend.is_simulated() && !args.stored {
-            explain_again::add_idle_cpus(&record, &mut explanation)?;
-        }
+        let explanation = match record.backend.is_simulated() && !args.stored {
+            true => explain_again::explanation(&record, stat, args.worst)?,
+            false => explain_beyond(&record, stat, args.worst),
+        };
         if args.json {
             return output::json_as("schedlab/explanation/1", &explanation);
         }

@@ -35,34 +35,56 @@ pub fn answer(
 ) -> QueueAnswer {
     let mut sink = Discard;
     let mut sys = System::new(machine, *kernel, 1, &mut sink);
-    let tasks = sys.write(state);
-    match question {
-        QueueQuestion::Pick => {
-            let prev = state.current.map(|c| tasks[c]);
-            let picked = sys.pick_next_task(CPU, prev);
-            QueueAnswer::Picked(picked.and_then(|t| tasks.iter().position(|own| *own == t)))
-        }
-        QueueQuestion::Place => {
-            let how = if state.is_new { Enqueue::New } else { Enqueue::Wakeup };
-            sys.activate_task(CPU, tasks[state.about], how);
-            let e = sys.entity(tasks[state.about]);
-            let deadline = if sys.fixed.fair == Class::Eevdf { e.deadline } else { 0 };
-            QueueAnswer::Placed { vruntime: e.vruntime, deadline }
-        }
-        QueueQuestion::Preempt => {
-            let how = if state.is_new { Enqueue::New } else { Enqueue::Wakeup };
-            let arrival = Arrival { task: tasks[state.about], how, sync: state.sync };
-            let preempts = sys.wakeup_preempt(CPU, arrival) || sys.cpus[CPU].need_resched.is_some();
-            let next = sys.fair.queues[sys.root(CPU)].next;
-            let place = |e: EntityId| tasks.iter().position(|t| sys.tasks[*t].entity == e);
-            QueueAnswer::Judged { preempts, next: next.and_then(place) }
-        }
-    }
+    let tasks = sys.write(state, &[]);
+    sys.answer(state, &tasks, question)
+}
+
+/// Whether the current entity is to give way to the one that has just been queued, by our rules with these
+/// granularities. `weights` are those of the entities, 1024 times as fine: a group's is not that of a nice level.
+pub(crate) fn gives_way(
+    machine: &Machine,
+    kernel: &Kernel,
+    granularity: Granularity,
+    (state, weights): (&AskedQueue, &[u64]),
+) -> bool {
+    let mut sink = Discard;
+    let mut sys = System::new(machine, *kernel, 1, &mut sink);
+    sys.fixed.gran = granularity;
+    let tasks = sys.write(state, weights);
+    let answer = sys.answer(state, &tasks, QueueQuestion::Preempt);
+    matches!(answer, QueueAnswer::Judged { preempts: true, .. })
 }
 
 impl System<'_> {
-    /// Writes a state; returns its tasks in the order of its entities.
-    fn write(&mut self, state: &AskedQueue) -> Vec<TaskId> {
+    fn answer(&mut self, state: &AskedQueue, tasks: &[TaskId], question: QueueQuestion) -> QueueAnswer {
+        let sys = self;
+        match question {
+            QueueQuestion::Pick => {
+                let prev = state.current.map(|c| tasks[c]);
+                let picked = sys.pick_next_task(CPU, prev);
+                QueueAnswer::Picked(picked.and_then(|t| tasks.iter().position(|own| *own == t)))
+            }
+            QueueQuestion::Place => {
+                let how = if state.is_new { Enqueue::New } else { Enqueue::Wakeup };
+                sys.activate_task(CPU, tasks[state.about], how);
+                let e = sys.entity(tasks[state.about]);
+                let deadline = if sys.fixed.fair == Class::Eevdf { e.deadline } else { 0 };
+                QueueAnswer::Placed { vruntime: e.vruntime, deadline }
+            }
+            QueueQuestion::Preempt => {
+                let how = if state.is_new { Enqueue::New } else { Enqueue::Wakeup };
+                let arrival = Arrival { task: tasks[state.about], how, sync: state.sync };
+                let preempts = sys.wakeup_preempt(CPU, arrival) || sys.cpus[CPU].need_resched.is_some();
+                let next = sys.fair.queues[sys.root(CPU)].next;
+                let place = |e: EntityId| tasks.iter().position(|t| sys.tasks[*t].entity == e);
+                QueueAnswer::Judged { preempts, next: next.and_then(place) }
+            }
+        }
+    }
+
+    /// Writes a state; returns its tasks in the order of its entities. Without weights they have those of their nice
+    /// levels.
+    fn write(&mut self, state: &AskedQueue, weights: &[u64]) -> Vec<TaskId> {
         self.now = NOW;
         let mut tasks = vec![TaskId(0); state.entities.len()];
         // Alone on the queue, it leaves without delay.
@@ -81,6 +103,9 @@ impl System<'_> {
         for (task, entity) in tasks.iter().zip(&state.entities) {
             self.overwrite(*task, entity);
         }
+        for (task, weight) in tasks.iter().zip(weights) {
+            self.weigh(*task, *weight);
+        }
         for i in (0..tasks.len()).filter(queued).filter(|i| Some(*i) != state.current) {
             self.on_line(self.tasks[tasks[i]].entity);
         }
@@ -96,6 +121,14 @@ impl System<'_> {
         let c = &mut self.cpus[CPU];
         (c.curr, c.need_resched, c.lazy) = (state.current.map(|i| tasks[i]), None, false);
         tasks
+    }
+
+    /// Gives a queued task another weight.
+    fn weigh(&mut self, task: TaskId, fine: u64) {
+        let e = &mut self.fair.entities[self.tasks[task].entity];
+        let q = &mut self.fair.queues[e.cfs_rq];
+        q.load_fine = q.load_fine - e.fine_weight + fine;
+        e.set_weight(fine);
     }
 
     fn asked(&mut self, entity: &AskedEntity) -> TaskId {
