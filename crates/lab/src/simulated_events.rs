@@ -39,8 +39,8 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     }
 }
 
-/// Whether a counter or series says why decisions were made: a run of the kernel's own code knows it only if it was made
-/// to be explained.
+/// Whether a counter or series says why decisions were made: a run of the kernel's own code knows it only if it was
+/// made to be explained.
 fn is_of_reasons(name: &str) -> bool {
     ["placement.", "rules.", "slice."].iter().any(|begin| name.starts_with(begin))
 }

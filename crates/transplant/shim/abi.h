@@ -251,6 +251,7 @@ enum img_entity_flags {
 	IMG_E_NEXT = 4, IMG_E_LAST = 8, IMG_E_SKIP = 16,	/* the queue's buddies */
 	IMG_E_OWN_SLICE = 32,	/* it has asked for its slice */
 	IMG_E_RELATIVE = 64,	/* its deadline is a distance */
+	IMG_E_DELAYED = 128,	/* it sleeps, and is still queued; only of a queue that is read */
 };
 struct img_entity {
 	long long vruntime, deadline, lag, protected_until;
@@ -296,8 +297,9 @@ struct img_choice_cpu {
 };
 enum img_choice_how { IMG_C_WAKEUP, IMG_C_FORK, IMG_C_EXEC };
 struct img_choice {
-	const struct img_choice_cpu *cpus;
-	const unsigned long *allowed;	/* bits by CPU */
+	struct img_choice_cpu *cpus;
+	struct img_choice_cpu *after;	/* when the choice was made; NULL: nobody acted meanwhile */
+	unsigned long *allowed;		/* bits by CPU */
 	unsigned int cpu;		/* that chooses */
 	unsigned int prev, recent;	/* the task's CPU; its recent_used_cpu */
 	unsigned int how, fair, sched_idle;	/* its class and policy */

@@ -218,6 +218,7 @@ pub mod entity {
     pub const SKIP: u32 = 16;
     pub const OWN_SLICE: u32 = 32;
     pub const RELATIVE: u32 = 64;
+    pub const DELAYED: u32 = 128;
 }
 
 /// `struct img_entity`.
@@ -477,6 +478,7 @@ pub mod choice_how {
 #[derive(Debug)]
 pub struct RawChoice {
     pub cpus: *const RawChoiceCpu,
+    pub after: *const RawChoiceCpu,
     pub allowed: *const c_ulong,
     pub cpu: c_uint,
     pub prev: c_uint,

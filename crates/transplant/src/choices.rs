@@ -4,7 +4,7 @@
 //!
 //! No note and no answer takes time, so that the run is the same as without them.
 
-use crate::abi::{Note, RawChoice, choice_how, kind, wakee};
+use crate::abi::{Note, RawChoice, RawChoiceCpu, choice_how, kind, wakee};
 use crate::board::Board;
 use crate::load::Image;
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Warning};
@@ -88,16 +88,7 @@ impl Image {
             (std::slice::from_raw_parts(raw.cpus, self.cpus), words)
         };
         into.cpus.clear();
-        into.cpus.extend(cpus.iter().map(|c| AskedChoiceCpu {
-            load: c.load,
-            capacity: c.capacity.into(),
-            nr_running: c.nr_running,
-            nr_delayed: c.nr_delayed,
-            nr_sched_idle: c.nr_sched_idle,
-            nr_idle_scan: c.nr_idle_scan,
-            has_idle_cores: c.has_idle_cores != 0,
-            is_idle: c.idle != 0,
-        }));
+        into.cpus.extend(cpus.iter().map(read));
         let may = |cpu: &usize| words[cpu / 64] >> (cpu % 64) & 1 == 1;
         let all = (0..self.cpus).all(|cpu| may(&cpu));
         into.allowed = (!all).then(|| (0..self.cpus).filter(may).map(CpuId::from).collect::<CpuSet>());
@@ -108,6 +99,38 @@ impl Image {
         into.avg_idle_ns = raw.avg_idle;
         (into.wake_avg_idle_ns, into.avg_scan_cost_ns) = (raw.wake_avg_idle, raw.avg_scan_cost);
         Some(raw)
+    }
+}
+
+fn read(c: &RawChoiceCpu) -> AskedChoiceCpu {
+    AskedChoiceCpu {
+        load: c.load,
+        capacity: c.capacity.into(),
+        nr_running: c.nr_running,
+        nr_delayed: c.nr_delayed,
+        nr_sched_idle: c.nr_sched_idle,
+        nr_idle_scan: c.nr_idle_scan,
+        has_idle_cores: c.has_idle_cores != 0,
+        is_idle: c.idle != 0,
+    }
+}
+
+impl Image {
+    /// Who runs where when the choice was made, if others acted meanwhile; hints and loads are those of its begin, since
+    /// the choice changes them itself. `false`: nobody acted.
+    fn pass_on(&self, note: &Note, state: &mut AskedChoice) -> bool {
+        // SAFETY: as in `choice`, which has read the note.
+        let raw = unsafe { &*(note.at as *const RawChoice) };
+        if raw.after.is_null() {
+            return false;
+        }
+        // SAFETY: it has an element for each CPU.
+        let after = unsafe { std::slice::from_raw_parts(raw.after, self.cpus) };
+        for (cpu, now) in state.cpus.iter_mut().zip(after.iter().map(read)) {
+            (cpu.is_idle, cpu.nr_running, cpu.nr_sched_idle) =
+                (now.is_idle, now.nr_running, now.nr_sched_idle);
+        }
+        true
     }
 }
 
@@ -167,7 +190,12 @@ impl<'s> Board<'s> {
         counts.choices += 1;
         let (reason, probes) = match is_fair {
             true if how == choice_how::WAKEUP => {
-                let ours = explaining.rules.choose(&explaining.state);
+                let mut ours = explaining.rules.choose(&explaining.state);
+                let same = |ours: &Result<Choice, _>| ours.as_ref().is_ok_and(|ours| ours.cpu == target);
+                if !same(&ours) && self.kernel.image().pass_on(note, &mut explaining.state) {
+                    let then = explaining.rules.choose(&explaining.state);
+                    ours = if same(&then) { then } else { ours };
+                }
                 let name = self.tasks.get(task.index()).map_or("the kernel's", |t| &t.name);
                 let between =
                     || format!("choice for {name} at {}, woken on CPU {}, from CPU {}", Ns(at), by.0, prev.0);
@@ -236,5 +264,27 @@ impl Explained {
             ("checks_shared", self.checks_shared),
         ];
         all.map(|(name, n)| (format!("rules.{name}"), n)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_ours_if_the_choice_is_and_others_are_counted() {
+        let ours = |cpu| Choice { cpu: CpuId(cpu), reason: PlaceReason::IdleCore, affine: None, probes: 3 };
+        let mut counts = Explained { choices: 3, ..Explained::default() };
+        let between = || "choice".to_owned();
+        assert_eq!(counts.judge(CpuId(5), Ok(ours(5)), between), (PlaceReason::IdleCore, 3));
+        assert_eq!(counts.judge(CpuId(4), Ok(ours(5)), between), (PlaceReason::NotShared, 0));
+        assert_eq!(counts.judge(CpuId(4), Err("a feature is on"), between), (PlaceReason::Unexplained, 0));
+        let all: BTreeMap<String, u64> = counts.counters().into_iter().collect();
+        let of = |name: &str| all[&format!("rules.{name}")];
+        assert_eq!((of("choices"), of("asked"), of("shared"), of("unexplained")), (3, 2, 1, 1));
+        let words: Vec<String> = counts.warnings().into_iter().map(|w| w.message).collect();
+        assert!(words[0].contains("the code took CPU 4, our rules CPU 5 by idle_core"), "{words:?}");
+        assert_eq!(words[1], "1 choices are not explained: a feature is on");
+        assert!(Explained::default().counters().is_empty());
     }
 }

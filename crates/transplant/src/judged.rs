@@ -2,16 +2,16 @@
 //! (`shim/image/judged.c`): the check behind an enqueue, or a tick. Of a check it notes the queue as well, of which our
 //! rules say whether they would have judged the same.
 
-use crate::abi::{Note, RawJudged, entity, kind};
+use crate::abi::{Note, RawJudged, RawJudgedEntity, entity, kind};
 use crate::board::Board;
 use crate::kernel::policy_of;
 use crate::load::Image;
 use schedlab_base::{CpuId, Ns};
 use schedlab_trace::SwitchReason;
-use schedlab_world::decision::{AskedEntity, AskedQueue};
+use schedlab_world::decision::{AskedEntity, AskedQueue, Bearing};
 
-/// A queue that was judged: its entities, and their weights.
-type Queue = (AskedQueue, Vec<u64>);
+/// A queue that was judged, and what its entities are there.
+type Queue = (AskedQueue, Vec<Bearing>);
 
 impl Image {
     /// The queue of a noted check; `None` where it was not read.
@@ -27,7 +27,7 @@ impl Image {
         // SAFETY: the queue has so many entities.
         let all = unsafe { std::slice::from_raw_parts(raw.entities, raw.nr as usize) };
         let flagged = |flag| all.iter().position(|e| e.entity.flags & flag != 0);
-        let one = |e: &crate::abi::RawJudgedEntity| AskedEntity {
+        let one = |e: &RawJudgedEntity| AskedEntity {
             vruntime: e.entity.vruntime,
             deadline: e.entity.deadline,
             lag: e.entity.lag,
@@ -50,7 +50,11 @@ impl Image {
             is_new: raw.is_new != 0,
             sync: raw.sync != 0,
         };
-        Some((queue, all.iter().map(|e| e.weight).collect()))
+        let bearing = |e: &RawJudgedEntity| Bearing {
+            weight: e.weight,
+            delayed: e.entity.flags & entity::DELAYED != 0,
+        };
+        Some((queue, all.iter().map(bearing).collect()))
     }
 }
 
@@ -73,8 +77,8 @@ impl Board<'_> {
         }
         let counts = &mut self.accounts.explained;
         counts.checks += u64::from(arrived.is_some() && !before);
-        let Some((queue, weights)) = queue else { return };
-        let ours = explaining.rules.gives_way(&queue, &weights);
+        let Some((queue, bearings)) = queue else { return };
+        let ours = explaining.rules.gives_way(&queue, &bearings);
         counts.checks_asked += 1;
         counts.checks_shared += u64::from(ours == after);
         if ours != after {
@@ -98,7 +102,7 @@ impl Board<'_> {
         }
     }
 
-    /// A task was queued. `gives_way`: the current one is to leave now, so that this one asked for it unless another did.
+    /// A task was queued. `gives_way`: the current one is to leave now; this one asked for it unless another did.
     pub fn arrived(&mut self, on: CpuId, is_new: bool, gives_way: bool) {
         if let Some(explaining) = self.explaining.as_mut().filter(|_| gives_way) {
             explaining

@@ -23,6 +23,7 @@ mod oracle;
 mod properties;
 mod quotas;
 mod run;
+mod setting;
 pub mod shim;
 mod symbols;
 mod task;
@@ -35,5 +36,6 @@ pub mod watchdog;
 
 pub use charge::Prices;
 pub use kernel::{Debug, Kernel};
-pub use run::{Setting, Setup, simulate};
+pub use run::{Setup, simulate};
+pub use setting::Setting;
 pub use task::kthread_names;

@@ -5,6 +5,7 @@ use crate::board::{Accounts, Board, booted_at_ns, first_due_ns, rest_ns};
 use crate::charge::{self, Prices};
 use crate::cpu::{Current, Next};
 use crate::kernel::{Debug, Kernel};
+use crate::setting::{Setting, set};
 use crate::task::{Life, Task, UserOp};
 use crate::{turns, visits};
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
@@ -34,29 +35,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 const LOOK_EVERY: u64 = 4096;
 /// So many steps at one instant are an endless loop, in a program or in the engine.
 const STEPS_AT_ONCE: u64 = 1_000_000;
-
-/// A setting of the running kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Setting {
-    /// A word of `sched/features`.
-    Feature(String, bool),
-    /// A tunable by its name, and its value as text.
-    Tunable(String, String),
-}
-
-impl Setting {
-    /// Whether it has the kernel group tasks by session, so that a workload's tasks are in sessions.
-    fn asks_for_sessions(&self) -> bool {
-        matches!(self, Setting::Tunable(name, value) if name == "sched_autogroup_enabled" && value == "1")
-    }
-    /// The preemption model that it sets (`sched/preempt` of debugfs); `None`: it sets something else.
-    pub fn preempt(&self) -> Option<Preempt> {
-        match self {
-            Setting::Tunable(name, word) if name == "preempt" => Preempt::parse(word),
-            Setting::Tunable(..) | Setting::Feature(..) => None,
-        }
-    }
-}
 
 /// The full input of a run.
 pub struct Setup<'a> {
@@ -218,14 +196,6 @@ fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     board.accounts = Accounts { intervals, measure_from, ..Accounts::default() };
     board.watched = true;
     Ok(())
-}
-
-/// A setting of the kernel takes effect.
-fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
-    match setting {
-        Setting::Feature(name, on) => kernel.set_feature(name, *on),
-        Setting::Tunable(name, value) => kernel.set_tunable(name, value),
-    }
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.

@@ -13,7 +13,7 @@ use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Feature, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::{AffineReason, PlaceReason};
-use schedlab_world::decision::{AskedChoice, AskedChoiceCpu, AskedQueue, Choice, Rules};
+use schedlab_world::decision::{AskedChoice, AskedChoiceCpu, AskedQueue, Bearing, Choice, Rules};
 
 /// Our rules for a release on a machine.
 pub struct Explainer<'m> {
@@ -112,8 +112,8 @@ impl Rules for Explainer<'_> {
         }
     }
 
-    fn gives_way(&mut self, queue: &AskedQueue, weights: &[u64]) -> bool {
-        gives_way(&self.small, &self.fixed.kernel, self.fixed.gran, (queue, weights))
+    fn gives_way(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> bool {
+        gives_way(&self.small, &self.fixed.kernel, self.fixed.gran, (queue, bearings))
     }
 
     fn choose(&mut self, s: &AskedChoice) -> std::result::Result<Choice, &'static str> {

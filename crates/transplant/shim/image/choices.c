@@ -17,6 +17,7 @@ struct slot {
 	struct img_choice choice;
 };
 static struct slot *unused APART = NULL, *noted APART = NULL;
+unsigned long img_times_left APART = 0;
 
 #ifdef HAVE_SELECT_BY_FLAGS
 #define PARAMETERS struct task_struct *p, int prev, int flags
@@ -42,9 +43,9 @@ static struct slot *slot_new(void)
 		unused = slot->next;
 		return slot;
 	}
-	slot = img_map(sizeof(*slot) + cpus + BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
+	slot = img_map(sizeof(*slot) + 2 * cpus + BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
 	slot->choice.cpus = (void *)(slot + 1);
-	slot->choice.allowed = (void *)(slot + 1) + cpus;
+	slot->choice.allowed = (void *)(slot + 1) + 2 * cpus;
 	return slot;
 }
 
@@ -148,11 +149,19 @@ static unsigned int flips_with(struct task_struct *p)
 	return flips + (current->last_wakee != p);
 }
 
+static void read_cpus(struct img_choice_cpu *cpus)
+{
+	int cpu;
+
+	/* for_each_possible_cpu() costs. */
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		read_cpu(&cpus[cpu], cpu);
+}
+
 static struct slot *read_state(PARAMETERS)
 {
 	struct slot *slot = slot_new();
 	struct img_choice *c = &slot->choice;
-	int cpu;
 
 	*c = (struct img_choice){
 		.cpus = c->cpus, .allowed = c->allowed, .cpu = img_cpu, .prev = prev, .recent = p->recent_used_cpu,
@@ -161,7 +170,7 @@ static struct slot *read_state(PARAMETERS)
 		.sync = (flags & WF_SYNC) && !(current->flags & PF_EXITING), .from_interrupt = !in_task(),
 		.waker_flips = flips_with(p), .wakee_flips = p->wakee_flips, .util = p->se.avg.util_avg,
 	};
-	memcpy((void *)c->allowed, cpumask_bits(p->cpus_ptr), BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
+	memcpy(c->allowed, cpumask_bits(p->cpus_ptr), BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
 	if (!c->fair || c->how != IMG_C_WAKEUP)
 		return slot;
 	c->util = max_t(unsigned long long, c->util, util_est_of(p));
@@ -169,18 +178,21 @@ static struct slot *read_state(PARAMETERS)
 	if (current->sched_class == &fair_sched_class)
 		c->waker_load = load_of(current);
 	read_costs(c);
-	/* for_each_possible_cpu() costs. */
-	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
-		read_cpu((struct img_choice_cpu *)&c->cpus[cpu], cpu);
+	read_cpus(c->cpus);
 	return slot;
 }
 
 static int explained(select_t class, PARAMETERS)
 {
 	struct slot *slot = read_state(ARGUMENTS);
+	unsigned long left = img_times_left;
 	int chosen = class(ARGUMENTS);
 	struct img_note *note = img_note(IMG_CHOSE, img_cpu);
 
+	if (left != img_times_left) {
+		slot->choice.after = slot->choice.cpus + nr_cpu_ids;
+		read_cpus(slot->choice.after);
+	}
 	note->pid = p->pid;
 	note->other = chosen;
 	note->at = (unsigned long)&slot->choice;

@@ -139,6 +139,7 @@ void **img_calls(void);
 #endif
 /* choices.c */
 void img_choices_forget(void);
+extern unsigned long img_times_left;	/* how often verbs were left in the middle */
 /* judged.c */
 void img_judged_forget(void);
 void img_explain_preemption(void);

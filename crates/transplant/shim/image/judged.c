@@ -106,6 +106,9 @@ static void read_entity(struct img_judged_entity *to, struct cfs_rq *cfs_rq, str
 #ifdef HAVE_FLAT_WEIGHT
 	to->weight = se->h_load.weight;
 #endif
+#ifdef DEQUEUE_DELAYED
+	e->flags |= se->sched_delayed ? IMG_E_DELAYED : 0;
+#endif
 #ifdef HAVE_LAG
 	e->deadline = se->deadline;
 	e->slice_ns = se->slice;
@@ -141,7 +144,7 @@ static struct img_judged *read_queue(struct rq *rq, struct task_struct *p, int f
 	j->sync = !!(flags & WF_SYNC);
 	j->is_new = !!(flags & WF_FORK);
 	j->about = IMG_JUDGED_MOST;
-	if (cfs_rq_of(&p->se)->throttle_count || cfs_rq->curr != curr) {
+	if (cfs_rq_of(&p->se)->throttle_count || cfs_rq->curr != curr || !curr->on_rq) {
 		j->why_not = IMG_J_ABSENT;
 		return j;
 	}
@@ -157,7 +160,7 @@ static struct img_judged *read_queue(struct rq *rq, struct task_struct *p, int f
 		se = i < 0 ? curr : rb_entry(node, struct sched_entity, run_node);
 		if (i >= 0)
 			node = following(node);
-		if (se == curr && (i >= 0 || !se->on_rq))
+		if (se == curr && i >= 0)
 			continue;
 		if (j->nr == IMG_JUDGED_MOST) {
 			j->why_not = IMG_J_MANY;

@@ -63,6 +63,15 @@ pub struct Choice {
     pub probes: u16,
 }
 
+/// What an entity of a queue is there, a group's as well as a task's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bearing {
+    /// 1024 times as fine.
+    pub weight: u64,
+    /// It sleeps, and is still queued.
+    pub delayed: bool,
+}
+
 /// Rules that are asked about the decisions of a kernel's own code.
 pub trait Rules {
     /// The kernel's features are these from now on.
@@ -72,7 +81,6 @@ pub trait Rules {
     /// # Errors
     /// The reason why they can't be asked.
     fn choose(&mut self, state: &AskedChoice) -> Result<Choice, &'static str>;
-    /// Whether the current entity gives way to the one that has just been queued. `weights` are those of the entities,
-    /// 1024 times as fine.
-    fn gives_way(&mut self, queue: &AskedQueue, weights: &[u64]) -> bool;
+    /// Whether the current entity gives way to the one that has just been queued. There is a bearing for each entity.
+    fn gives_way(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> bool;
 }

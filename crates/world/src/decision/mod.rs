@@ -10,7 +10,7 @@ mod fleet;
 mod queue;
 mod tree;
 
-pub use choice::{AskedChoice, AskedChoiceCpu, Choice, Rules};
+pub use choice::{AskedChoice, AskedChoiceCpu, Bearing, Choice, Rules};
 pub use fleet::{
     AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedLevel, AskedPlace, AskedTask, FleetAnswer,
     FleetQuestion,
