@@ -116,8 +116,8 @@ fn read(c: &RawChoiceCpu) -> AskedChoiceCpu {
 }
 
 impl Image {
-    /// Who runs where when the choice was made, if others acted meanwhile; hints and loads are those of its begin, since
-    /// the choice changes them itself. `false`: nobody acted.
+    /// Who runs where when the choice was made, if others acted meanwhile; hints and loads are those of its begin,
+    /// since the choice changes them itself. `false`: nobody acted.
     fn pass_on(&self, note: &Note, state: &mut AskedChoice) -> bool {
         // SAFETY: as in `choice`, which has read the note.
         let raw = unsafe { &*(note.at as *const RawChoice) };

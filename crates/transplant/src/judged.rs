@@ -66,14 +66,16 @@ impl Board<'_> {
         let (before, after) = (note.flags & 1 != 0, note.flags & 2 != 0);
         let Some(explaining) = &mut self.explaining else { return };
         let woken = arrived.is_some_and(|task| explaining.is_on_its_way(task));
+        // A tick of CFS asks for two reasons, which nothing tells apart.
+        let charged = if self.history.eevdf { SwitchReason::TickSlice } else { SwitchReason::Preempted };
         let cause = match arrived {
-            None => SwitchReason::TickSlice,
+            None => charged,
             Some(_) if woken => SwitchReason::WakeupPreempt,
             Some(_) => SwitchReason::Arrived,
         };
         if after {
             // Before the check only the charge of the current task can have asked.
-            explaining.ask_to_leave(on, if before { SwitchReason::TickSlice } else { cause });
+            explaining.ask_to_leave(on, if before { charged } else { cause });
         }
         let counts = &mut self.accounts.explained;
         counts.checks += u64::from(arrived.is_some() && !before);

@@ -119,7 +119,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let other = record_with_waits(
         &beside(&wanted, &args.one.source, &one, &record, other).map_err(|e| e.context("--vs"))?,
     )?;
-    let both = versus(&record, &other);
+    let both = versus(&explain_again::with_reasons(record)?, &explain_again::with_reasons(other)?);
     if args.json {
         return output::json_as("schedlab/explanations/1", &both);
     }

@@ -2,7 +2,7 @@
 
 use crate::progress::Bar;
 use crate::{common, interrupt};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::rerun::Rerun;
 use schedlab_record::conserve::IdleWhileWaiting;
 use schedlab_record::explain::explain_beyond;
@@ -34,6 +34,25 @@ pub fn explanation(record: &Record, stat: &str, worst: usize) -> Result<Explanat
     drop(bar);
     explanation.add_chances(chances.ok_or_else(interrupted)?);
     Ok(explanation)
+}
+
+/// A record with the reasons for its run's decisions: of the kernel's own code those of the run made again, if this
+/// build can make it.
+///
+/// # Errors
+/// An interruption, and what the run finds wrong.
+pub fn with_reasons(record: Record) -> Result<Record> {
+    let made = match Rerun::of(&record) {
+        Ok(again) if record.backend == Backend::Code => {
+            let again = again.clocked(&common::SIMULATED);
+            let bar = bar(&again);
+            let made = again.explained(interrupt::stop_flag()?)?.cloned();
+            drop(bar);
+            Some(made.ok_or_else(interrupted)?)
+        }
+        _ => None,
+    };
+    Ok(made.unwrap_or(record))
 }
 
 /// The tail of a series of times that is not of the waits that a record keeps, beyond a statistic of it.
