@@ -197,6 +197,8 @@ mod tests {
             cpu,
             prev,
             recent,
+            // Enough that equal loads leave the task where it was (WA_BIAS).
+            wakee_load: 100,
             ..AskedChoice::default()
         }
     }
