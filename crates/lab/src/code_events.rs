@@ -16,9 +16,11 @@ use std::sync::atomic::Ordering::Relaxed;
 /// How the names of folders with such files begin.
 const PREFIX: &str = ".schedlab-code-";
 
-/// The events of a run that was made again. They are removed with this.
+/// The events of a run that was made again, and its record. The events are removed with this.
 pub struct CodeEvents {
     file: PathBuf,
+    /// With the reasons that our rules have for the code's decisions.
+    pub(crate) record: Record,
     _folder: TempFolder,
 }
 
@@ -28,21 +30,21 @@ impl CodeEvents {
     /// # Errors
     /// Those of the run, and findings that are not the record's.
     pub fn of(cell: &Cell, record: &Record, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
-        let Some((events, made)) = CodeEvents::made(cell, record.seed, stop)? else { return Ok(None) };
-        check_same(&record.found, &made.found)?;
-        Ok(Some(events))
+        let Some(made) = CodeEvents::made(cell, record.seed, true, stop)? else { return Ok(None) };
+        check_same(&record.found, &made.record.found)?;
+        Ok(Some(made))
     }
 
-    /// Makes a run; its events and its record. `None`: `stop` ended it.
+    /// Makes a run. `explains`: our rules are asked about its decisions. `None`: `stop` ended it.
     ///
     /// # Errors
     /// Those of the run.
-    pub fn made(cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<(CodeEvents, Record)>> {
+    pub fn made(cell: &Cell, seed: u64, explains: bool, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
         let folder = TempFolder::create(&std::env::temp_dir(), PREFIX, 0o700)?;
         let keep_events_in = Some(folder.path.clone());
-        let options = RunOptions { keep_events_in, keep_details: true, ..RunOptions::default() };
+        let options = RunOptions { keep_events_in, keep_details: true, explains, ..RunOptions::default() };
         let Some(made) = code::run(cell, seed, &options, stop)? else { return Ok(None) };
-        Ok(made.events.map(|file| (CodeEvents { file, _folder: folder }, made.record)))
+        Ok(made.events.map(|file| CodeEvents { file, record: made.record, _folder: folder }))
     }
 
     /// Gives the events to a sink; the run's end, or `None` where `stop` ended that.

@@ -106,6 +106,21 @@ impl<'a> Rerun<'a> {
         self.warmup.plus(self.record.found.duration)
     }
 
+    /// The record with the reasons for decisions. A run of the kernel's own code is made again for them, unless it has
+    /// been; `None`: `stop` ended it.
+    ///
+    /// # Errors
+    /// Those of the run, and findings that are not the record's.
+    pub fn explained(&self, stop: &AtomicBool) -> Result<Option<&Record>> {
+        if self.cell.backend != Backend::Code {
+            return Ok(Some(self.record));
+        }
+        if !self.is_ready(stop)? {
+            return Ok(None);
+        }
+        Ok(self.made.get().map(|made| &made.record))
+    }
+
     /// The tasks, and the frame of the run.
     pub fn cast(&self) -> Cast {
         self.cast.clone()
@@ -170,8 +185,11 @@ impl<'a> Rerun<'a> {
     pub fn idle_while_waiting(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaiting>> {
         let Some(found) = self.stretches(longest, stop)? else { return Ok(None) };
         let windows: Vec<Window> = found.longest.iter().map(|s| s.window()).collect();
-        let chances = self.watch(&windows, false, stop)?;
-        Ok(chances.map(|chances| IdleWhileWaiting::of(self.record, &found, &self.names, chances)))
+        let (Some(chances), Some(record)) = (self.watch(&windows, false, stop)?, self.explained(stop)?)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(IdleWhileWaiting::of(record, &found, &self.names, chances)))
     }
 
     /// The stretches alone.
@@ -187,7 +205,7 @@ impl<'a> Rerun<'a> {
         if self.has_reasons() { sink } else { sink.without_reasons() }
     }
 
-    /// Whether the run says why the kernel decided as it did.
+    /// Whether the run says why the kernel balanced as it did.
     fn has_reasons(&self) -> bool {
         self.cell.backend == Backend::Sim
     }

@@ -24,15 +24,16 @@ fn a_run_without_kept_events_is_made_again_and_says_what_it_lacks() {
     };
     let again = text("runs", &[]);
     assert!(again.matches("sched_switch:").count() > 30, "{again:.500}");
-    assert_eq!(again, text("kept", &[]), "the events are those that the run kept");
+    assert!(again.contains(" placed ") && !text("kept", &[]).contains(" placed "), "{again:.500}");
+    let plain = ["--plain"];
+    assert_eq!(text("runs", &plain), text("kept", &plain), "the events are those that the run kept");
     let part = text("runs", &["--from", "50ms", "--for", "10ms"]);
     assert!(!part.is_empty() && part.len() < again.len() / 4, "{} of {}", part.len(), again.len());
-    let (_, said) = lab.run(&["trace", "runs", "-o", "x.pftrace"], 0);
-    assert!(said.contains("reasons are missing"), "{said}");
-    for option in [&["--details"][..], &["--counters", "load"]] {
-        let (_, said) = lab.run(&[&["trace", "runs"], option].concat(), 2);
-        assert!(said.contains("reasons are missing") && said.contains(option[0]), "{said}");
-    }
+    let said = |store: &str| lab.run(&["trace", store, "-o", "x.pftrace"], 0).1;
+    assert!(said("kept").contains("reasons are missing") && !said("runs").contains("reasons are missing"));
+    assert!(text("runs", &["--details"]).contains(" placed "));
+    let (_, said) = lab.run(&["trace", "runs", "--counters", "load"], 2);
+    assert!(said.contains("--counters") && said.contains("--backend sim"), "{said}");
     let replayed = lab.json(&["replay", "runs", "--json", "-q"]);
     assert_eq!(replayed["kernel"], "v6.1", "{replayed:.300}");
     let left: Vec<_> = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().collect();
@@ -52,20 +53,61 @@ fn waits_are_explained_without_claims_about_what_nobody_knows() {
         found["worst"].as_array().unwrap().iter().filter_map(|w| w.get("idle_meanwhile")).collect();
     assert!(!chances.is_empty() && chances.iter().all(|c| c["reasons_missing"] == true), "{found:.600}");
     let text = lab.ok(&["explain", "runs"]);
-    assert!(text.contains("reasons are missing") && text.contains("why is not known"), "{text}");
-    for claim in ["no balance pass", "no tick fell", "probe"] {
+    assert!(text.contains("reasons are our rules'") && !text.contains("why is not known"), "{text}");
+    for claim in ["no balance pass", "no tick fell"] {
         assert!(!text.contains(claim), "{text}");
     }
+    let stored = lab.ok(&["explain", "runs", "--stored"]);
+    assert!(stored.contains("reasons are missing") && stored.contains("why is not known"), "{stored}");
     let idle = lab.json(&["explain", "runs", "--idle-while-waiting", "--json"]);
     let causes: Vec<&str> =
         idle["causes"].as_array().unwrap().iter().filter_map(|c| c["cause"].as_str()).collect();
     assert!(causes.iter().all(|c| !c.starts_with("newidle") && *c != "out_of_reach"), "{causes:?}");
-    assert!(idle["notes"].to_string().contains("reasons are missing"), "{}", idle["notes"]);
+    assert!(idle["notes"].to_string().contains("reasons are our rules'"), "{}", idle["notes"]);
     let tail = lab.json(&["explain", "runs", "--metric", "run_delay.p50", "--json"]);
     assert!(tail["samples"].as_u64().unwrap() > 0, "{tail:.300}");
     lab.ok(&["report", "runs", "-o", "page.html"]);
     let page = std::fs::read_to_string(lab.path().join("page.html")).unwrap();
     assert!(page.contains("class=\"strip\"") && !page.contains("can't be shown over time"));
+}
+
+#[test]
+fn our_rules_share_the_decisions_of_the_code_and_the_run_is_the_same() {
+    if !has_source() {
+        return;
+    }
+    let words =
+        ["bench", "hackbench", "--groups", "1", "--loops", "40", "--machine", "smt-8", "--kernel", "6.1"];
+    for level in ["free", "woven"] {
+        let of = |debug: &str| -> serde_json::Map<String, serde_json::Value> {
+            let lab = Lab::new();
+            let more = ["--backend", "code", "--level", level, "--quiet", "--out", "runs"];
+            let mut command = lab.command(&[&words[..], &more].concat());
+            let output = command.env("SCHEDLAB_CODE_DEBUG", debug).output().unwrap();
+            assert!(output.status.success(), "{}", texts(&output).1);
+            let mut record = one_record(&lab.path().join("runs"));
+            serde_json::from_value(record["counters"].take()).unwrap()
+        };
+        let (plain, asked) = (of(""), of("rules"));
+        let added = |name: &str| ["placement.", "rules.", "slice."].iter().any(|p| name.starts_with(p));
+        let kept = |of: &serde_json::Map<String, serde_json::Value>| {
+            of.iter().filter(|(n, _)| !added(n)).map(|(n, v)| (n.clone(), v.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&plain), kept(&asked), "{level}: who asks changes nothing");
+        let n = |name: &str| asked[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+        assert!(n("rules.choices") > 500 && n("rules.asked") * 2 > n("rules.choices"), "{level}: {asked:?}");
+        let least = if level == "free" { 100 } else { 90 };
+        assert!(n("rules.shared") * 100 >= least * n("rules.asked"), "{level}: {asked:?}");
+        assert!(n("rules.checks_shared") * 100 >= 95 * n("rules.checks_asked"), "{level}: {asked:?}");
+        assert_eq!(n("rules.unexplained"), 0, "{level}");
+    }
+}
+
+/// The record of the only run of a store.
+fn one_record(store: &Path) -> serde_json::Value {
+    let cells = std::fs::read_dir(store).unwrap().flatten();
+    let path = cells.map(|e| e.path().join("1/record.json")).find(|path| path.is_file()).unwrap();
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 #[test]

@@ -171,6 +171,7 @@ pub mod wakeup;
 pub use nested::set_up::Guests;
 pub use net::set_up::Unlinked;
 pub use schedlab_board::report::{SimReport, TaskAccount};
+pub use wakeup::Explainer;
 
 #[cfg(test)]
 mod upkeep_tests;

@@ -50,6 +50,15 @@ reasons! {
         StillQueued = "still_queued", "the task had not left its CPU yet and was queued there";
         IdleFits = "idle_fits", "CPUs differ in capacity: an idle one was found that the task fits (5.7 and later)";
         IdleFastest = "idle_fastest", "CPUs differ in capacity, and the task fits no idle one: the fastest idle one (5.7 and later)";
+        NotShared = "not_shared", "the kernel's own code chose it, and our rules would have chosen another CPU";
+        Unexplained = "unexplained", "the kernel's own code chose it, and our rules could not be asked";
+    }
+}
+
+impl PlaceReason {
+    /// Whether only a kernel's own code has it, of which our rules are asked for the reason.
+    pub const fn is_of_code(self) -> bool {
+        matches!(self, PlaceReason::NotShared | PlaceReason::Unexplained)
     }
 }
 

@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 8		/* raised with every change of this file */
+#define IMG_ABI 9		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -48,9 +48,11 @@ enum img_note_kind {
 	IMG_IPI_RESCHED,	/* a reschedule interrupt was sent to cpu */
 	IMG_IPI_CALL,		/* a call-function interrupt was sent to cpu */
 	IMG_SWITCH,		/* sched_switch on cpu: pid left for other; value: prev_state as the tracepoint has it;
-				   flags & 1: preempted */
-	IMG_WAKING,		/* sched_waking of pid; other: the waker; 0 and flags & 1: an interrupt */
-	IMG_WAKEUP,		/* sched_wakeup of pid: it is queued on cpu; value: nr_running there; flags & 1: new */
+				   flags & 1: preempted; & 2: in sched_yield(); & 4: its group is throttled */
+	IMG_WAKING,		/* sched_waking of pid; other: the waker; 0 and flags & 1: an interrupt; value: enum
+				   img_wakee */
+	IMG_WAKEUP,		/* sched_wakeup of pid: it is queued on cpu; value: nr_running there; flags & 1: new; & 2:
+				   cpu's current task is to give way now */
 	IMG_MIGRATE,		/* sched_migrate_task: pid goes to cpu, from CPU `value` */
 	IMG_FORK,		/* sched_process_fork: pid is new, its parent is other */
 	IMG_EXIT,		/* pid is gone */
@@ -65,6 +67,17 @@ enum img_note_kind {
 	IMG_FOUND,		/* what no kernel may do: flags: enum img_finding, of pid on cpu; value as it says
 				   there; other: enum img_verb that ran, or -1; `at` points to the calls that led
 				   there, as those of a message, if it is not 0 */
+	IMG_CHOSE,		/* a class chose CPU `other` for pid; `at` points to a struct img_choice; after img_explain() */
+	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 behind the preemption
+				   check of pid, or 0: behind a tick that changed it; `at` points to a struct img_judged, or
+				   is 0; after img_explain() */
+};
+
+/* What a task was when it was about to be woken. */
+enum img_wakee {
+	IMG_W_QUEUED = 1,	/* it is on its queue */
+	IMG_W_ON_CPU = 2,	/* it is not off its CPU yet */
+	IMG_W_PINNED = 4,	/* it may run on one CPU only, so that no class is asked */
 };
 
 /* What image/audit.c looks for. */
@@ -238,6 +251,7 @@ enum img_entity_flags {
 	IMG_E_NEXT = 4, IMG_E_LAST = 8, IMG_E_SKIP = 16,	/* the queue's buddies */
 	IMG_E_OWN_SLICE = 32,	/* it has asked for its slice */
 	IMG_E_RELATIVE = 64,	/* its deadline is a distance */
+	IMG_E_DELAYED = 128,	/* it sleeps, and is still queued; only of a queue that is read */
 };
 struct img_entity {
 	long long vruntime, deadline, lag, protected_until;
@@ -268,6 +282,49 @@ struct img_answer {
 };
 /* ENOSYS: this tree can't be asked. */
 int img_ask(const struct img_question *question, struct img_answer *answer);
+
+/*
+ * Notes each choice of a CPU from here on (IMG_CHOSE), with the state in which it was made. The state is there until
+ * img_clear(). Only of a fair task's wakeup has it more than `allowed` and the numbers before `wakee_load`.
+ */
+struct img_choice_cpu {
+	unsigned long long load;	/* of its queue, averaged */
+	unsigned int capacity;		/* that is left to fair tasks */
+	unsigned int nr_running;
+	unsigned int nr_delayed, nr_sched_idle;	/* of them: asleep and still queued; SCHED_IDLE */
+	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache */
+	unsigned int idle;		/* available_idle_cpu() */
+};
+enum img_choice_how { IMG_C_WAKEUP, IMG_C_FORK, IMG_C_EXEC };
+struct img_choice {
+	struct img_choice_cpu *cpus;
+	struct img_choice_cpu *after;	/* when the choice was made; NULL: nobody acted meanwhile */
+	unsigned long *allowed;		/* bits by CPU */
+	unsigned int cpu;		/* that chooses */
+	unsigned int prev, recent;	/* the task's CPU; its recent_used_cpu */
+	unsigned int how, fair, sched_idle;	/* its class and policy */
+	unsigned int sync, from_interrupt;
+	unsigned int waker_flips, wakee_flips;	/* wakee_flips: the current task's as this wakeup leaves it; the task's */
+	unsigned long long util;	/* of the task, estimated */
+	unsigned long long wakee_load, waker_load;	/* task_h_load(); 0: the current task is not fair */
+	unsigned long long avg_idle, wake_avg_idle, avg_scan_cost;	/* of the choosing CPU */
+};
+
+/* The queue on which the current task and one that was queued meet, as wakeup preemption judged of it. */
+#define IMG_JUDGED_MOST 64
+enum img_not_judged { IMG_J_ABSENT = 1, IMG_J_MANY };	/* one of the two is not there; it has more entities */
+struct img_judged_entity {
+	struct img_entity entity;	/* only of the two with its policy; without nice */
+	unsigned long long weight;	/* 1024 times as fine */
+};
+struct img_judged {
+	struct img_judged_entity *entities;
+	long long min_vruntime;		/* as in struct img_question */
+	unsigned long long ran_ns;
+	unsigned int nr, about, is_new, sync;
+	unsigned int why_not;		/* enum img_not_judged; 0: the queue was read */
+};
+void img_explain(void);		/* and why current tasks give way (IMG_JUDGED) */
 
 /*
  * One question to the fair class about a machine in a given state, where nothing else may run. The state is gone
@@ -410,8 +467,9 @@ void img_stubs(struct img_stubs *stubs);
 int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage,
 								   costs, sample, entity, question, answer,
 								   fleet_cpu, fleet_task, fleet_level, fleet,
-								   fleet_answer, tree_entity, tree, tree_answer; how
-								   many there are */
+								   fleet_answer, tree_entity, tree, tree_answer,
+								   choice_cpu, choice, judged_entity, judged; how many
+								   there are */
 /* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
 const char *img_memory_at(const void *at, void **by);
 const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */

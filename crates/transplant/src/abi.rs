@@ -4,7 +4,7 @@ use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 8;
+pub const ABI: c_int = 9;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 
@@ -73,6 +73,15 @@ pub mod kind {
     pub const PRINTK: u16 = 13;
     pub const TICK: u16 = 14;
     pub const FOUND: u16 = 15;
+    pub const CHOSE: u16 = 16;
+    pub const JUDGED: u16 = 17;
+}
+
+/// `enum img_wakee`.
+pub mod wakee {
+    pub const QUEUED: u64 = 1;
+    pub const ON_CPU: u64 = 2;
+    pub const PINNED: u64 = 4;
 }
 
 /// `enum img_finding`.
@@ -209,6 +218,7 @@ pub mod entity {
     pub const SKIP: u32 = 16;
     pub const OWN_SLICE: u32 = 32;
     pub const RELATIVE: u32 = 64;
+    pub const DELAYED: u32 = 128;
 }
 
 /// `struct img_entity`.
@@ -442,6 +452,75 @@ pub struct RawTreeAnswer {
     pub groups: [RawAfter; TREE_GROUPS.len()],
 }
 
+/// `struct img_choice_cpu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawChoiceCpu {
+    pub load: u64,
+    pub capacity: c_uint,
+    pub nr_running: c_uint,
+    pub nr_delayed: c_uint,
+    pub nr_sched_idle: c_uint,
+    pub nr_idle_scan: c_uint,
+    pub has_idle_cores: c_uint,
+    pub idle: c_uint,
+}
+
+/// `enum img_choice_how`.
+pub mod choice_how {
+    pub const WAKEUP: u32 = 0;
+    pub const FORK: u32 = 1;
+    pub const EXEC: u32 = 2;
+}
+
+/// `struct img_choice`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawChoice {
+    pub cpus: *const RawChoiceCpu,
+    pub after: *const RawChoiceCpu,
+    pub allowed: *const c_ulong,
+    pub cpu: c_uint,
+    pub prev: c_uint,
+    pub recent: c_uint,
+    pub how: c_uint,
+    pub fair: c_uint,
+    pub sched_idle: c_uint,
+    pub sync: c_uint,
+    pub from_interrupt: c_uint,
+    pub waker_flips: c_uint,
+    pub wakee_flips: c_uint,
+    pub util: u64,
+    pub wakee_load: u64,
+    pub waker_load: u64,
+    pub avg_idle: u64,
+    pub wake_avg_idle: u64,
+    pub avg_scan_cost: u64,
+}
+
+/// `struct img_judged_entity`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawJudgedEntity {
+    pub entity: RawEntity,
+    /// 1024 times as fine.
+    pub weight: u64,
+}
+
+/// `struct img_judged`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawJudged {
+    pub entities: *const RawJudgedEntity,
+    pub min_vruntime: i64,
+    pub ran_ns: u64,
+    pub nr: c_uint,
+    pub about: c_uint,
+    pub is_new: c_uint,
+    pub sync: c_uint,
+    pub why_not: c_uint,
+}
+
 /// `struct img_stubs`.
 #[repr(C)]
 #[derive(Debug)]
@@ -452,7 +531,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 19] = [
+pub const SIZES: [usize; 23] = [
     size_of::<RawMachine>(),
     size_of::<Note>(),
     size_of::<RawView>(),
@@ -472,4 +551,8 @@ pub const SIZES: [usize; 19] = [
     size_of::<RawTreeEntity>(),
     size_of::<RawTree>(),
     size_of::<RawTreeAnswer>(),
+    size_of::<RawChoiceCpu>(),
+    size_of::<RawChoice>(),
+    size_of::<RawJudgedEntity>(),
+    size_of::<RawJudged>(),
 ];

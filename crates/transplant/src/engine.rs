@@ -3,6 +3,7 @@
 //! `run` asks [`Engine::next_event`] when a CPU acts next and calls [`Engine::step`] then; CPUs whose next event
 //! changed are in `touched`. Times are ns since the run began; the kernel's clock is [`Engine::epoch`] ahead.
 
+use crate::choices::{Explained, Explaining};
 use crate::cpu::{Activity, After, Cpu, Current, Interrupt, Next};
 use crate::findings::Findings;
 use crate::kernel::Kernel;
@@ -36,6 +37,7 @@ pub struct Accounts {
     pub periodic_ns: u64,
     /// Time for which CPUs were halted.
     pub halted_ns: u64,
+    pub explained: Explained,
 }
 
 /// An image, the board that it runs on, and what the engine knows of both.
@@ -75,6 +77,8 @@ pub struct Engine<'s> {
     pub horizon: u64,
     /// What the kernel's code did that no kernel may.
     pub findings: Findings,
+    /// Who says why the code chose as it did, where somebody asks.
+    pub explaining: Option<Explaining<'s>>,
     /// What ends the run.
     pub fault: Option<Error>,
     pub sink: &'s mut dyn Sink,
@@ -131,6 +135,7 @@ impl<'s> Engine<'s> {
             level: Level::Free,
             horizon: NEVER,
             findings: Findings::default(),
+            explaining: None,
             fault: None,
             sink,
         }

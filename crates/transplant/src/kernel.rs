@@ -115,6 +115,12 @@ pub(crate) fn policy_number(policy: Policy) -> u32 {
     }
 }
 
+/// The policy of such a number; one that is not known is an ordinary one.
+pub(crate) fn policy_of(number: u32) -> Policy {
+    let all = [Policy::Fifo, Policy::Rr, Policy::Batch, Policy::Idle, Policy::Deadline];
+    all.into_iter().find(|policy| policy_number(*policy) == number).unwrap_or(Policy::Other)
+}
+
 /// A task's attributes in the kernel's words.
 pub fn attr_of(attr: TaskAttr) -> Attr {
     Attr {

@@ -90,7 +90,7 @@
 //! Times are ns; the engine's count from the run's begin, the image's are ahead by the time since its boot. A look
 //! (view, audit, counters) changes nothing that a run computes. `load.rs`, `verbs.rs`, `fault.rs`, `symbols.rs`,
 //! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `run.rs` boots, rests and drives
-//! the clock, `turns.rs` does so for CPUs that take turns, `board.rs`, `cpu.rs` and `task.rs` hold one machine.
+//! the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs` hold one machine.
 //! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind links
 //! and in virtual machines (`net.rs`, `nested.rs`) are `sim`'s: `lab` boots them, and the engine sees a trait.
 
@@ -100,11 +100,13 @@ pub mod abi;
 mod blocks;
 mod calls;
 mod charge;
+mod choices;
 mod cpu;
 mod engine;
 pub mod fault;
 mod findings;
 mod fleet;
+mod judged;
 mod kernel;
 pub mod load;
 mod nested;
@@ -114,6 +116,7 @@ mod oracle;
 mod properties;
 mod quotas;
 mod run;
+mod setting;
 pub mod shim;
 mod symbols;
 mod task;
@@ -125,5 +128,6 @@ pub mod watchdog;
 
 pub use charge::Prices;
 pub use kernel::{Debug, Kernel};
-pub use run::{Setting, Setup, simulate};
+pub use run::{Setup, simulate};
+pub use setting::Setting;
 pub use task::kthread_names;

@@ -1,7 +1,8 @@
 //! Opens an image and calls it.
 //!
 //! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. This file,
-//! `verbs`, `fault`, `symbols` and `watchdog` are unsafe. A fault within the image ends the process (`fault`).
+//! `choices`, `judged`, `verbs`, `fault`, `symbols` and `watchdog` are unsafe. A fault within the image ends the
+//! process (`fault`).
 
 use crate::abi::{
     ABI, Attr, Note, RawAnswer, RawFleet, RawFleetAnswer, RawIdleState, RawMachine, RawNewTask, RawQuestion,

@@ -35,7 +35,7 @@ impl Engine<'_> {
     pub fn emit(&mut self, cpu: CpuId, kind: EventKind) -> u64 {
         self.emit_at(self.now, cpu, kind)
     }
-    fn emit_at(&mut self, at: u64, cpu: CpuId, kind: EventKind) -> u64 {
+    pub fn emit_at(&mut self, at: u64, cpu: CpuId, kind: EventKind) -> u64 {
         if self.watched {
             self.sink.event(&Event { at: Ns(at), cpu, kind });
         }
@@ -68,6 +68,7 @@ impl Engine<'_> {
             kind::WAKING => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
                 self.waking(task, LastEvent { at, cpu: by, name: "sched_waking" });
+                self.waking_begins(task, by, &note);
                 let waker = if note.flags & 1 == 0 { self.any_task(note.other) } else { None };
                 self.accounts.wakeups += 1;
                 self.emit_at(at, by, EventKind::Waking { task, waker })
@@ -81,6 +82,7 @@ impl Engine<'_> {
                     Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
                 };
                 let (enqueue_ns, is_new) = (costs.enqueue_ns, note.flags & 1 != 0);
+                self.explain_queued(at, task, on, is_new);
                 let made_on = self
                     .board
                     .threads
@@ -91,6 +93,7 @@ impl Engine<'_> {
                     self.emit_at(at, on, EventKind::Migrate { task, from, why: MoveReason::Fork });
                 }
                 let nr_running = u16::try_from(note.value).unwrap_or(u16::MAX);
+                self.arrived(on, is_new, note.flags & 2 != 0);
                 let event = EventKind::Enqueued { task, nr_running, new: is_new };
                 enqueue_ns + lock_ns + self.emit_at(at, on, event)
             }
@@ -134,6 +137,14 @@ impl Engine<'_> {
             kind::FORK | kind::EXIT => 0,
             kind::PRINTK => {
                 self.kernel.keep_message(&note);
+                0
+            }
+            kind::CHOSE => {
+                self.explain_choice(at, by, &note);
+                0
+            }
+            kind::JUDGED => {
+                self.judged(at, &note);
                 0
             }
             kind::FOUND => {
@@ -182,7 +193,7 @@ impl Engine<'_> {
     }
 
     /// The task of a pid, the kernel's own included; `None` for idle.
-    fn any_task(&self, pid: i32) -> Option<TaskId> {
+    pub fn any_task(&self, pid: i32) -> Option<TaskId> {
         if pid == 0 {
             return None;
         }
@@ -195,13 +206,14 @@ impl Engine<'_> {
     /// `sched_switch`: the CPU has another current task.
     fn switched(&mut self, cpu: CpuId, at: u64, note: Note) -> u64 {
         let (prev, next) = (self.any_task(note.pid), self.any_task(note.other));
+        let asked = self.why_left(cpu, note.flags);
         let why = match (note.value, note.flags & 1 != 0) {
             _ if prev.is_none() => SwitchReason::FromIdle,
-            (_, true) | (0, _) => SwitchReason::Preempted,
+            (_, true) | (0, _) => asked,
             (state, _) if state & EXITED_STATES != 0 => SwitchReason::Exited,
             _ => SwitchReason::Blocked,
         };
-        let sleeps = !matches!(why, SwitchReason::Preempted);
+        let sleeps = matches!(why, SwitchReason::FromIdle | SwitchReason::Blocked | SwitchReason::Exited);
         self.follow_switch(LastEvent { at, cpu, name: "sched_switch" }, (prev, sleeps), next);
         let event_ns = self.emit_at(at, cpu, EventKind::Switch { prev, next, why });
         let c = &mut self.cpus[cpu];

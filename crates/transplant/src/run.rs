@@ -5,6 +5,7 @@ use crate::charge::{self, Prices};
 use crate::cpu::{Current, Next};
 use crate::engine::{Accounts, Engine, booted_at_ns, first_due_ns, rest_ns};
 use crate::kernel::{Debug, Kernel};
+use crate::setting::{Setting, set};
 use crate::task::{Life, Task};
 use crate::{turns, visits};
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
@@ -12,6 +13,7 @@ use schedlab_board::arrivals::Arrivals;
 use schedlab_board::board::Counts;
 use schedlab_board::cache_by_level::Sources;
 use schedlab_board::channel::state::Channels;
+use schedlab_board::decision::Rules;
 use schedlab_board::drivers::{Links, UserMode};
 use schedlab_board::engine::{NEVER, WinnerTree};
 use schedlab_board::masks::confine;
@@ -39,29 +41,6 @@ const LOOK_EVERY: u64 = 4096;
 /// So many steps at one instant are an endless loop, in a program or in the engine.
 const STEPS_AT_ONCE: u64 = 1_000_000;
 
-/// A setting of the running kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Setting {
-    /// A word of `sched/features`.
-    Feature(String, bool),
-    /// A tunable by its name, and its value as text.
-    Tunable(String, String),
-}
-
-impl Setting {
-    /// Whether it has the kernel group tasks by session, so that a workload's tasks are in sessions.
-    fn asks_for_sessions(&self) -> bool {
-        matches!(self, Setting::Tunable(name, value) if name == "sched_autogroup_enabled" && value == "1")
-    }
-    /// The preemption model that it sets (`sched/preempt` of debugfs); `None`: it sets something else.
-    pub fn preempt(&self) -> Option<Preempt> {
-        match self {
-            Setting::Tunable(name, word) if name == "preempt" => Preempt::parse(word),
-            Setting::Tunable(..) | Setting::Feature(..) => None,
-        }
-    }
-}
-
 /// The full input of a run.
 pub struct Setup<'a> {
     pub machine: &'a Machine,
@@ -87,6 +66,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,
+    /// Who says why the code chose as it did, if somebody asks.
+    pub rules: Option<Box<dyn Rules + 'a>>,
     /// How the run helps to find a fault.
     pub debug: Debug<'a>,
     /// Ends the run early when it becomes true.
@@ -114,6 +95,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         peers,
         seed,
         background,
+        rules,
         mut debug,
         stop,
         clock,
@@ -162,6 +144,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     rest(&mut engine, seed)?;
     if level.weaves() {
         engine.kernel.image().weave(level == Level::Exact);
+    }
+    if let Some(rules) = rules {
+        engine.explain_by(rules);
     }
     engine.alive += peers.iter().filter(|peer| !peer.is_done()).count();
     engine.board.peers = peers;
@@ -216,14 +201,6 @@ fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
     engine.board.counts = Counts::default();
     engine.watched = true;
     Ok(())
-}
-
-/// A setting of the kernel takes effect.
-fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
-    match setting {
-        Setting::Feature(name, on) => kernel.set_feature(name, *on),
-        Setting::Tunable(name, value) => kernel.set_tunable(name, value),
-    }
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.
@@ -307,6 +284,7 @@ impl Outside {
                 set(&mut engine.kernel, setting)?;
                 engine.preempt = setting.preempt().unwrap_or(engine.preempt);
             }
+            engine.pass_features();
         }
         while let Some((_, later)) = due(&mut self.later, engine.now) {
             engine.change(later);
@@ -552,6 +530,8 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
     found.counters.extend(engine.board.by_level.iter().flat_map(|memory| memory.sources.named()));
     found.counters.extend(engine.quota_counts());
+    found.counters.extend(engine.accounts.explained.counters());
+    found.warnings.extend(engine.accounts.explained.warnings());
     if engine.board.channels.may_lose() {
         *found.counters.entry("udp.lost".to_owned()).or_default() += engine.board.counts.datagrams_lost;
     }

@@ -42,6 +42,7 @@ verbs! {
     img_continue();
     img_finish();
     img_audit();
+    img_explain();
     img_enter(c_int) -> *const RawView;
     img_clear();
     img_irq_idle_tick();

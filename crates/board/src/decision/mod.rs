@@ -1,14 +1,16 @@
 //! Single decisions: states that are asked about, questions and answers. Our rules (`sim`) and a kernel's own code
 //! (`transplant`) take the same ones, so that their answers can be compared.
 //!
-//! A state is of one runqueue ([`queue`]), of a CPU whose tasks are in groups ([`tree`]) or of a whole machine
-//! ([`fleet`]). What begins with `Asked` is a state or a
+//! A state is of one runqueue ([`queue`]), of a CPU whose tasks are in groups ([`tree`]), of a whole machine
+//! ([`fleet`]), or of a wakeup in a run of a kernel's own code ([`choice`]). What begins with `Asked` is a state or a
 //! part of one.
 
+mod choice;
 mod fleet;
 mod queue;
 mod tree;
 
+pub use choice::{AskedChoice, AskedChoiceCpu, Bearing, Choice, Rules};
 pub use fleet::{
     AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedLevel, AskedPlace, AskedTask, FleetAnswer,
     FleetQuestion,

@@ -9,10 +9,10 @@ use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
-use schedlab_kernel::{Change, History};
+use schedlab_kernel::{Change, History, Kernel};
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_record::{ENGINE, Record};
-use schedlab_sim::{Guests, Unlinked};
+use schedlab_sim::{Explainer, Guests, Unlinked};
 use schedlab_transplant::{Setting, Setup, fault, visits};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -31,6 +31,7 @@ struct Job {
     seed: u64,
     keep_events_in: Option<PathBuf>,
     keep_details: bool,
+    explains: bool,
     watched: Vec<u64>,
     debug: Debugging,
 }
@@ -47,13 +48,13 @@ enum Answer {
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
 pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let RunOptions { keep_events_in, keep_details, watched, .. } = options.clone();
+    let RunOptions { keep_events_in, keep_details, explains, watched, .. } = options.clone();
     let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
     if debug.guard && cell.code.as_ref().is_some_and(|code| code.setup.level.counts()) {
         let text = format!("{DEBUG_VARIABLE}=guard moves memory, on which the price of counted code depends");
         return Err(Error::input(text).help("guard is for level free: --level free"));
     }
-    let job = Job { cell: packed, seed, keep_events_in, keep_details, watched, debug };
+    let job = Job { cell: packed, seed, keep_events_in, keep_details, explains, watched, debug };
     let begun = |process| {
         if job.debug.gdb {
             eprintln!("{}", gdb_words(cell, process));
@@ -85,6 +86,8 @@ struct Debugging {
     gdb: bool,
     /// Memory that is not allocated, or not any more, is out of reach.
     guard: bool,
+    /// Our rules are asked about its decisions.
+    rules: bool,
 }
 
 impl Debugging {
@@ -96,7 +99,8 @@ impl Debugging {
             match word {
                 "gdb" => all.gdb = true,
                 "guard" => all.guard = true,
-                _ => return Err(Error::unknown(DEBUG_VARIABLE, word, ["gdb", "guard"])),
+                "rules" => all.rules = true,
+                _ => return Err(Error::unknown(DEBUG_VARIABLE, word, ["gdb", "guard", "rules"])),
             }
         }
         Ok(all)
@@ -128,8 +132,8 @@ fn kind_of(code: u8) -> ErrorKind {
 /// Those of the run.
 pub fn child() -> Result<()> {
     let job: Job = image_process::asked()?;
-    let Job { keep_events_in, keep_details, watched, debug, .. } = job;
-    let options = RunOptions { keep_events_in, keep_details, watched, ..RunOptions::default() };
+    let Job { keep_events_in, keep_details, explains, watched, debug, .. } = job;
+    let options = RunOptions { keep_events_in, keep_details, explains, watched, ..RunOptions::default() };
     let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, debug));
     let stopped = || Error::internal("a run that nobody stopped was stopped");
     let answer = match made.and_then(|made| made.ok_or_else(stopped)) {
@@ -155,6 +159,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
     let code = cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))?;
     let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
     let mut watched = Ok(());
+    let explains = options.explains || debug.rules;
     let made = sim::made(cell, seed, options, ENGINE, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
@@ -176,6 +181,10 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
             peers,
             seed,
             background: !prepared.machine.background.is_empty(),
+            rules: match explains {
+                true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
+                false => None,
+            },
             debug: schedlab_transplant::Debug {
                 guard: debug.guard,
                 loaded: &mut || {

@@ -15,6 +15,8 @@ pub struct RunOptions {
     pub keep_events_in: Option<PathBuf>,
     /// Whether these files have details, too ([`schedlab_trace::Sink::wants_details`]).
     pub keep_details: bool,
+    /// Whether our rules are asked about the decisions of a kernel's own code.
+    pub explains: bool,
     /// Gets a simulation's progress, simulated ns; useful if one run is made at a time.
     pub clock: Option<&'static AtomicU64>,
     /// Addresses of the object of a kernel's own code to which visits are counted ([`super::code::VISITS`]).

@@ -169,7 +169,7 @@ fn by_rules(cell: &Cell, stop: &AtomicBool) -> Result<Option<(Vec<Event>, Vec<St
 
 /// The events of a run of the kernel's code.
 fn by_code(cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Vec<Event>>> {
-    let Some((events, _)) = CodeEvents::made(cell, seed, stop)? else { return Ok(None) };
+    let Some(events) = CodeEvents::made(cell, seed, false, stop)? else { return Ok(None) };
     let mut kept = Keep::default();
     Ok(events.feed(&mut kept, stop)?.map(|_| kept.events))
 }

@@ -93,7 +93,8 @@ fn counters(seen: &RunCounts) -> BTreeMap<String, u64> {
     }
     if seen.any_placed || seen.wakeups == 0 {
         put("placement.probes".into(), seen.probes);
-        for why in PlaceReason::ALL {
+        let is_reported = |w: &&PlaceReason| !w.is_of_code() || seen.placement[**w as usize] > 0;
+        for why in PlaceReason::ALL.iter().filter(is_reported) {
             put(format!("placement.{}", why.name()), seen.placement[*why as usize]);
         }
     }

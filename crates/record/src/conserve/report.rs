@@ -118,6 +118,7 @@ impl IdleWhileWaiting {
             },
             idle_meanwhile,
         };
+        let reasons = explain::reasons_missing(record).or_else(|| explain::rules_share(record));
         let warnings = record.found.warnings.iter().map(|w| w.message.clone());
         IdleWhileWaiting {
             run: explain::run_of(record),
@@ -127,7 +128,7 @@ impl IdleWhileWaiting {
             stretches: causes.iter().map(|c| c.stretches).sum(),
             task_time_ns,
             longest: found.longest.iter().zip(chances).map(listed).collect(),
-            notes: warnings.chain(explain::reasons_missing(record)).collect(),
+            notes: warnings.chain(reasons).collect(),
             causes,
         }
     }

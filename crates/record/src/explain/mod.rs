@@ -239,14 +239,33 @@ fn notes(
         ));
     }
     notes.extend(record.found.warnings.iter().map(|w| w.message.clone()));
-    notes.extend(reasons_missing(record));
+    notes.extend(reasons_missing(record).or_else(|| rules_share(record)));
     notes
 }
 
 /// The note for a run whose source reports the kernel's actions but not its reasons.
 pub fn reasons_missing(record: &Record) -> Option<String> {
-    let text = "reasons are missing: the kernel's own code does not say why it decides, only the simulator's rules do";
-    (record.backend == Backend::Code).then(|| text.to_owned())
+    let text = "reasons are missing: the kernel's own code does not say why it decides; the run made again does, by \
+                our rules";
+    (record.backend == Backend::Code && !record.found.counters.contains_key("rules.choices"))
+        .then(|| text.to_owned())
+}
+
+/// How many decisions of the kernel's own code our rules share, where they were asked.
+pub fn rules_share(record: &Record) -> Option<String> {
+    let count = |name: &str| record.found.counters.get(name).copied();
+    let (choices, asked, shared) = (count("rules.choices")?, count("rules.asked")?, count("rules.shared")?);
+    let unexplained = count("rules.unexplained").unwrap_or(0) + (asked - shared);
+    let (checks, same) = (count("rules.checks_asked")?, count("rules.checks_shared")?);
+    let pct = |part: u64, whole: u64| format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64);
+    Some(format!(
+        "reasons are our rules': {} of {choices} choices of a CPU by the kernel's own code have one; where our rules were \
+         asked they chose the same CPU in {} of {asked}, and judged {} of {checks} preemption checks as the code; what \
+         balancing was tried is not explained",
+        pct(choices - unexplained, choices),
+        pct(shared, asked),
+        pct(same, checks)
+    ))
 }
 
 /// Whether the statistic is a count and not a time.

@@ -107,10 +107,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let record = record_with_waits(&one)?;
     let Some(other) = &args.vs else {
-        let mut explanation = explain_beyond(&record, stat, args.worst);
-        if record.backend.is_simulated() && !args.stored {
-            explain_again::add_idle_cpus(&record, &mut explanation)?;
-        }
+        let explanation = match record.backend.is_simulated() && !args.stored {
+            true => explain_again::explanation(&record, stat, args.worst)?,
+            false => explain_beyond(&record, stat, args.worst),
+        };
         if args.json {
             return output::json_as("schedlab/explanation/1", &explanation);
         }
@@ -119,7 +119,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let other = record_with_waits(
         &beside(&wanted, &args.one.source, &one, &record, other).map_err(|e| e.context("--vs"))?,
     )?;
-    let both = versus(&record, &other);
+    let both = versus(&explain_again::with_reasons(record)?, &explain_again::with_reasons(other)?);
     if args.json {
         return output::json_as("schedlab/explanations/1", &both);
     }

@@ -2,33 +2,57 @@
 
 use crate::progress::Bar;
 use crate::{common, interrupt};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::rerun::Rerun;
 use schedlab_record::conserve::IdleWhileWaiting;
+use schedlab_record::explain::explain_beyond;
 use schedlab_record::explain::samples::SampleTail;
 use schedlab_record::{Explanation, Record, Series, Value, evaluate};
 
-/// Adds the idle CPUs to each wait of an explanation. A run that this build can't make again gets a
-/// note.
+/// An explanation beyond a statistic of the waits, with the idle CPUs of the worst ones and, of the kernel's own code,
+/// with our rules' reasons. A run that this build can't make again gets a note.
 ///
 /// # Errors
 /// An interruption, and what the simulator finds wrong.
-pub fn add_idle_cpus(record: &Record, explanation: &mut Explanation) -> Result<()> {
-    if explanation.worst.is_empty() {
-        return Ok(());
+pub fn explanation(record: &Record, stat: &str, worst: usize) -> Result<Explanation> {
+    let stored = || explain_beyond(record, stat, worst);
+    if record.found.waits.is_empty() || worst == 0 {
+        return Ok(stored());
     }
     let again = match Rerun::of(record) {
         Ok(again) => again.clocked(&common::SIMULATED),
         Err(e) => {
+            let mut explanation = stored();
             explanation.notes.push(format!("which CPUs were idle meanwhile is not shown: {}", e.message()));
-            return Ok(());
+            return Ok(explanation);
         }
     };
     let bar = bar(&again);
-    let chances = again.chances(explanation.worst.len(), interrupt::stop_flag()?)?;
+    let stop = interrupt::stop_flag()?;
+    let mut explanation = explain_beyond(again.explained(stop)?.ok_or_else(interrupted)?, stat, worst);
+    let chances = again.chances(explanation.worst.len(), stop)?;
     drop(bar);
     explanation.add_chances(chances.ok_or_else(interrupted)?);
-    Ok(())
+    Ok(explanation)
+}
+
+/// A record with the reasons for its run's decisions: of the kernel's own code those of the run made again, if this
+/// build can make it.
+///
+/// # Errors
+/// An interruption, and what the run finds wrong.
+pub fn with_reasons(record: Record) -> Result<Record> {
+    let made = match Rerun::of(&record) {
+        Ok(again) if record.backend == Backend::Code => {
+            let again = again.clocked(&common::SIMULATED);
+            let bar = bar(&again);
+            let made = again.explained(interrupt::stop_flag()?)?.cloned();
+            drop(bar);
+            Some(made.ok_or_else(interrupted)?)
+        }
+        _ => None,
+    };
+    Ok(made.unwrap_or(record))
 }
 
 /// The tail of a series of times that is not of the waits that a record keeps, beyond a statistic of it.

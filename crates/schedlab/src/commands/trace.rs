@@ -11,7 +11,7 @@ use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use schedlab_base::temp::{TempFile, TempFolder};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::events::Events;
 use schedlab_lab::named::beside;
 use schedlab_record::{Record, RunDir, explain};
@@ -126,6 +126,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some(path) => path.clone(),
         None => default_name(&record, of.other, args.format),
     };
+    let again = first.are_simulated();
     if args.format == Form::Ctf {
         of.write_folder(&path, &mut first)?;
     } else {
@@ -137,7 +138,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !args.quiet {
         print_place(&args, &path);
         let mut records = std::iter::once(&record).chain(of.other);
-        let missing = records.find_map(explain::reasons_missing).filter(|_| !args.plain);
+        let missing = records.find_map(explain::reasons_missing).filter(|_| !args.plain && !again);
         missing.iter().for_each(|text| output::note(text));
     }
     Ok(())
@@ -191,14 +192,12 @@ fn print_place(args: &TraceArgs, path: &Path) {
 }
 
 fn events<'a>(args: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
-    let simulator_only = args.details || args.counters().any();
-    if let Some(missing) = explain::reasons_missing(record).filter(|_| simulator_only) {
-        let option = if args.details { "--details" } else { "--counters" };
-        return Err(
-            Error::input(format!("{option}: {missing}")).help("leave it out, or run it with --backend sim")
-        );
+    if record.backend == Backend::Code && args.counters().any() {
+        return Err(Error::input("--counters: the kernel's own code does not count them, only our rules do")
+            .help("leave it out, or run it with --backend sim"));
     }
-    let events = if simulator_only { Events::simulated(record) } else { Events::of(run, record) };
+    let made_again = args.details || args.counters().any();
+    let events = if made_again { Events::simulated(record) } else { Events::of(run, record) };
     events?.clocked(&common::SIMULATED).within(args.window.window()?)
 }
 

@@ -14,6 +14,7 @@ pub mod absent_group;
 pub mod affine;
 mod asked;
 pub mod capacity_scan;
+mod choice;
 pub mod core_scan;
 mod drive;
 pub mod first_idle;
@@ -27,6 +28,8 @@ pub mod state;
 mod target;
 pub mod wake_idle;
 pub mod wide;
+
+pub use choice::Explainer;
 
 #[cfg(test)]
 mod testing;

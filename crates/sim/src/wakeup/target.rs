@@ -7,6 +7,7 @@
 
 use super::affine;
 use crate::balance::fits::fits;
+use crate::fixed::Fixed;
 use crate::o1::wake::WakeChoice;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
@@ -24,6 +25,13 @@ pub struct Target {
     pub unsearched: Option<PlaceReason>,
     /// The reason given by `wake_affine`, if it was called.
     pub why: Option<AffineReason>,
+}
+
+/// The waker's domain in which the choice is made.
+pub(super) fn asked_domain(fixed: &Fixed<'_>, cpu: CpuId, prev: CpuId) -> Option<usize> {
+    let early = fixed.history.passive_wakeups;
+    let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
+    fixed.domains.of_cpu[cpu].iter().position(asked)
 }
 
 impl System<'_> {
@@ -59,10 +67,8 @@ impl System<'_> {
             return stays;
         }
         let early = self.fixed.history.passive_wakeups;
-        let domains = &self.fixed.domains.of_cpu[cpu];
-        let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
-        let Some(level) = domains.iter().position(asked) else { return no_domain };
-        let params = &domains[level].params;
+        let Some(level) = asked_domain(&self.fixed, cpu, prev) else { return no_domain };
+        let params = &self.fixed.domains.of_cpu[cpu][level].params;
         let sync = waker.filter(|t| self.board.seats[cpu].sync_wakes && self.believes_sync(*t, wakee));
         let facts = affine::AffineFacts {
             current_load: if sync.is_some() { current_load } else { 0 },

@@ -5,11 +5,6 @@
 #define IMG_FLEET_H
 #include "image.h"
 
-#ifndef HAVE_TG_CFS_RQ
-#define tg_cfs_rq(tg, cpu) ((tg)->cfs_rq[cpu])
-#define tg_se(tg, cpu) ((tg)->se[cpu])
-#endif
-
 extern struct task_struct *img_fleet_tasks[IMG_FLEET_TASKS];
 extern struct task_group *img_fleet_group;
 int img_fleet_prepare(void);		/* once, at rest */

@@ -25,6 +25,11 @@
 #define __state state
 #endif
 
+#ifndef HAVE_TG_CFS_RQ
+#define tg_cfs_rq(tg, cpu) ((tg)->cfs_rq[cpu])
+#define tg_se(tg, cpu) ((tg)->se[cpu])
+#endif
+
 /* A task of the image's: the kernel's, and what system calls would keep on its stack. */
 struct img_task {
 	struct task_struct task;
@@ -132,6 +137,13 @@ void **img_calls(void);
 #else
 #define IMG_LOCK_OF(rq) (&(rq)->lock)
 #endif
+/* choices.c */
+void img_choices_forget(void);
+extern unsigned long img_times_left;	/* how often verbs were left in the middle */
+/* judged.c */
+void img_judged_forget(void);
+void img_explain_preemption(void);
+bool img_gives_way(struct rq *rq);
 /* audit.c */
 void img_found_here(int kind, unsigned int cpu, const struct task_struct *p, u64 value);
 void img_audit_queued(struct task_struct *p);

@@ -25,6 +25,8 @@ const struct img_note *img_notes(unsigned long long *number)
 void img_clear(void)
 {
 	count = 0;
+	img_choices_forget();
+	img_judged_forget();
 }
 
 struct img_note *img_note(int kind, unsigned int cpu)
@@ -84,6 +86,17 @@ static struct img_note *img_event(int kind, unsigned int cpu)
 	return img_note(kind, cpu);
 }
 
+static bool is_throttled(struct task_struct *p)
+{
+#if defined(HAVE_TASK_THROTTLED)
+	return p->throttled;
+#elif defined(CONFIG_CFS_BANDWIDTH)
+	return p->sched_class == &fair_sched_class && p->se.cfs_rq->throttle_count;
+#else
+	return false;
+#endif
+}
+
 /* prev_state as the tracepoint prints it: bits of TASK_REPORT, 0 for a task that stays runnable. */
 static void switched(bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -91,7 +104,7 @@ static void switched(bool preempt, struct task_struct *prev, struct task_struct 
 
 	note->pid = prev->pid;
 	note->other = next->pid;
-	note->flags = preempt;
+	note->flags = preempt | (img_verb == IMG_DO_YIELD ? 2 : 0) | (is_throttled(prev) ? 4 : 0);
 	note->value = preempt ? 0 : (READ_ONCE(prev->__state) | prev->exit_state) & TASK_REPORT;
 	/* A further note may move this one. */
 	if (READ_ONCE(prev->__state) == TASK_RUNNING && !is_idle_task(prev))
@@ -116,6 +129,8 @@ static void on_waking(void *data, struct task_struct *p)
 	note->pid = p->pid;
 	note->flags = interrupt;
 	note->other = interrupt ? 0 : current->pid;
+	note->value = (p->on_rq ? IMG_W_QUEUED : 0) | (p->on_cpu ? IMG_W_ON_CPU : 0) |
+		      (p->nr_cpus_allowed == 1 ? IMG_W_PINNED : 0);
 }
 
 static void queued(struct task_struct *p, int is_new)
@@ -123,7 +138,7 @@ static void queued(struct task_struct *p, int is_new)
 	struct img_note *note = img_event(IMG_WAKEUP, task_cpu(p));
 
 	note->pid = p->pid;
-	note->flags = is_new;
+	note->flags = is_new | (img_gives_way(task_rq(p)) ? 2 : 0);
 	note->value = task_rq(p)->nr_running;
 	img_audit_queued(p);
 	/* Of a new task the kernel asks later. */

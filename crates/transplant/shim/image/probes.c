@@ -123,6 +123,14 @@ unsigned int probe_ttwu_pending(struct rq *rq) { return rq->ttwu_pending; }
 long probe_tg_runnable(struct task_group *tg) { return atomic_long_read(&tg->runnable_avg); }
 /* PROBE(WAKE_AVG_IDLE) */
 u64 probe_wake_avg_idle(struct rq *rq) { return rq->wake_avg_idle; }
+/* PROBE(H_NR_IDLE) */
+unsigned int probe_h_nr_idle(struct cfs_rq *cfs_rq) { return cfs_rq->h_nr_idle; }
+/* PROBE(H_NR_RUNNABLE) */
+unsigned int probe_h_nr_runnable(struct cfs_rq *cfs_rq) { return cfs_rq->h_nr_queued - cfs_rq->h_nr_runnable; }
+/* PROBE(H_NR_DELAYED) */
+unsigned int probe_h_nr_delayed(struct cfs_rq *cfs_rq) { return cfs_rq->h_nr_delayed; }
+/* PROBE(AVG_SCAN_COST) */
+u64 probe_avg_scan_cost(struct sched_domain *sd) { return sd->avg_scan_cost; }
 /* PROBE(TASK_THROTTLED) */
 bool probe_task_throttled(struct task_struct *p) { return p->throttled && list_empty(&p->throttle_node); }
 /* PROBE(PICK_NEXT_FAIR) */

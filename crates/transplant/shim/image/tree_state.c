@@ -3,10 +3,6 @@
  * The tasks, groups and bytes of which tree.c makes a state. Stands for nothing in the kernel. tree.c includes it, as
  * kernel/sched/build_policy.c does the files of classes.
  */
-#ifndef HAVE_TG_CFS_RQ
-#define tg_cfs_rq(tg, cpu) ((tg)->cfs_rq[cpu])
-#define tg_se(tg, cpu) ((tg)->se[cpu])
-#endif
 #ifdef WF_TTWU
 #define WOKEN WF_TTWU
 #else

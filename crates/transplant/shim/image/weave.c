@@ -135,6 +135,7 @@ void img_leave(u64 wait_ps)
 	img_charged_ps += wait_ps;
 	if (finishing || !img_weaving)
 		return;
+	img_times_left++;
 	mine->context = img_context;
 	mine->irqs = img_irqs;
 	/* The next verb is another CPU's. */

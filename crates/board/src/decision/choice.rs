@@ -1,0 +1,86 @@
+//! A wakeup's choice of a CPU: what a kernel's own code read as it chose, and who is asked why.
+
+use super::AskedQueue;
+use schedlab_base::{CpuId, CpuSet};
+use schedlab_trace::{AffineReason, PlaceReason};
+
+/// A CPU as a choice reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AskedChoiceCpu {
+    /// Load average of its queue.
+    pub load: u64,
+    /// Capacity that is left to fair tasks.
+    pub capacity: u64,
+    pub nr_running: u32,
+    /// Of these, tasks that sleep and are still queued, and SCHED_IDLE tasks.
+    pub nr_delayed: u32,
+    pub nr_sched_idle: u32,
+    /// Hints of its last-level cache.
+    pub nr_idle_scan: u32,
+    pub has_idle_cores: bool,
+    pub is_idle: bool,
+}
+
+/// What is read, at one instant, of a fair task that wakes up.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AskedChoice {
+    /// All of the machine's.
+    pub cpus: Vec<AskedChoiceCpu>,
+    /// Where the task may run; `None`: everywhere.
+    pub allowed: Option<CpuSet>,
+    /// The CPU that wakes.
+    pub cpu: CpuId,
+    /// The task's CPU, and the one before it.
+    pub prev: CpuId,
+    pub recent: CpuId,
+    /// The task is SCHED_IDLE.
+    pub sched_idle: bool,
+    /// Its waker is about to sleep.
+    pub sync: bool,
+    /// How often the choosing CPU's current task has woken another task than the last time, this wakeup included, and
+    /// how often the woken task has.
+    pub waker_flips: u32,
+    pub wakee_flips: u32,
+    /// Loads as the root sees them.
+    pub waker_load: u64,
+    pub wakee_load: u64,
+    /// Estimated utilisation of the task.
+    pub util: u64,
+    /// Of the CPU that wakes: average idle time, the same as SIS_PROP ages it, and the average cost of a scan, ns.
+    pub avg_idle_ns: u64,
+    pub wake_avg_idle_ns: u64,
+    pub avg_scan_cost_ns: u64,
+}
+
+/// A choice, with its reasons.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    pub cpu: CpuId,
+    pub reason: PlaceReason,
+    /// The answer of `wake_affine`, if it was asked.
+    pub affine: Option<AffineReason>,
+    /// CPUs whose idle state was read.
+    pub probes: u16,
+}
+
+/// What an entity of a queue is there, a group's as well as a task's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bearing {
+    /// 1024 times as fine.
+    pub weight: u64,
+    /// It sleeps, and is still queued.
+    pub delayed: bool,
+}
+
+/// Rules that are asked about the decisions of a kernel's own code.
+pub trait Rules {
+    /// The kernel's features are these from now on.
+    fn switch(&mut self, features: &[(String, bool)]);
+    /// The CPU that they would have chosen.
+    ///
+    /// # Errors
+    /// The reason why they can't be asked.
+    fn choose(&mut self, state: &AskedChoice) -> Result<Choice, &'static str>;
+    /// Whether the current entity gives way to the one that has just been queued. There is a bearing for each entity.
+    fn gives_way(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> bool;
+}

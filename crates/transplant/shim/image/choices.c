@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The states in which CPUs were chosen for tasks, for whoever explains the choices. Stands for nothing in the kernel.
+ *
+ * Once it is on, it stands between the core and select_task_rq() of each class: it reads what the fair class reads, lets
+ * the class choose, and notes the choice. It reads by its own code, which costs nothing, and changes nothing: what the
+ * class computes as it goes and keeps for others, as a queue's h_load, is computed here aside.
+ *
+ * Its own data and memory are apart from the kernel's, whose cache lines are counted by their addresses.
+ */
+#include "image.h"
+
+#define APART __section(".img_choices")
+
+struct slot {
+	struct slot *next;
+	struct img_choice choice;
+};
+static struct slot *unused APART = NULL, *noted APART = NULL;
+unsigned long img_times_left APART = 0;
+
+#ifdef HAVE_SELECT_BY_FLAGS
+#define PARAMETERS struct task_struct *p, int prev, int flags
+#define ARGUMENTS p, prev, flags
+#define IS_NEW (flags & WF_FORK)
+#define IS_WAKEUP (flags & WF_TTWU)
+#else
+#define PARAMETERS struct task_struct *p, int prev, int sd_flag, int flags
+#define ARGUMENTS p, prev, sd_flag, flags
+#define IS_NEW (sd_flag & SD_BALANCE_FORK)
+#define IS_WAKEUP (sd_flag & SD_BALANCE_WAKE)
+#endif
+typedef int (*select_t)(PARAMETERS);
+static select_t fair APART = NULL, rt APART = NULL, dl APART = NULL;
+
+/* Until the notes are forgotten. */
+static struct slot *slot_new(void)
+{
+	unsigned long cpus = sizeof(struct img_choice_cpu) * nr_cpu_ids;
+	struct slot *slot = unused;
+
+	if (slot) {
+		unused = slot->next;
+		return slot;
+	}
+	slot = img_map(sizeof(*slot) + 2 * cpus + BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
+	slot->choice.cpus = (void *)(slot + 1);
+	slot->choice.allowed = (void *)(slot + 1) + 2 * cpus;
+	return slot;
+}
+
+void img_choices_forget(void)
+{
+	struct slot *slot;
+
+	while ((slot = noted)) {
+		noted = slot->next;
+		slot->next = unused;
+		unused = slot;
+	}
+}
+
+/* update_cfs_rq_h_load() */
+static unsigned long h_load(struct cfs_rq *cfs_rq)
+{
+#ifdef CONFIG_FAIR_GROUP_SCHED
+	struct sched_entity *se = tg_se(cfs_rq->tg, cpu_of(rq_of(cfs_rq)));
+
+	if (cfs_rq->last_h_load_update == jiffies)
+		return cfs_rq->h_load;
+	if (se)
+		return h_load(cfs_rq_of(se)) * se->avg.load_avg / (cfs_rq_of(se)->avg.load_avg + 1);
+#endif
+	return cfs_rq->avg.load_avg;
+}
+
+/* task_h_load() */
+static unsigned long load_of(struct task_struct *p)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(&p->se);
+
+	return p->se.avg.load_avg * h_load(cfs_rq) / (cfs_rq->avg.load_avg + 1);
+}
+
+/* _task_util_est(): a word, or two of which the greater counts; the upper bit of the first is a mark. */
+static unsigned int util_est_of(struct task_struct *p)
+{
+	unsigned int words[sizeof(p->se.avg.util_est) / sizeof(int)];
+
+	memcpy(words, &p->se.avg.util_est, sizeof(words));
+	words[0] &= ~(1U << 31);
+	return max(words[0], words[ARRAY_SIZE(words) - 1]);
+}
+
+static void read_cpu(struct img_choice_cpu *c, int cpu)
+{
+	struct sched_domain_shared *shared = per_cpu(sd_llc_shared, cpu);
+	struct rq *rq = cpu_rq(cpu);
+	bool pending = false;
+
+#ifdef HAVE_TTWU_PENDING
+	pending = rq->ttwu_pending;
+#endif
+	*c = (struct img_choice_cpu){
+		.load = rq->cfs.avg.load_avg, .capacity = rq->cpu_capacity, .nr_running = rq->nr_running,
+		.idle = rq->curr == rq->idle && !rq->nr_running && !pending,
+	};
+#ifdef HAVE_H_NR_IDLE
+	c->nr_sched_idle = rq->cfs.h_nr_idle;
+#else
+	c->nr_sched_idle = rq->cfs.idle_h_nr_running;
+#endif
+#if defined(HAVE_H_NR_RUNNABLE)
+	c->nr_delayed = rq->cfs.h_nr_queued - rq->cfs.h_nr_runnable;
+#elif defined(HAVE_H_NR_DELAYED)
+	c->nr_delayed = rq->cfs.h_nr_delayed;
+#endif
+	if (!shared)
+		return;
+	c->has_idle_cores = shared->has_idle_cores;
+#ifdef HAVE_NR_IDLE_SCAN
+	c->nr_idle_scan = shared->nr_idle_scan;
+#endif
+}
+
+/* What SIS_PROP reads. */
+static void read_costs(struct img_choice *c)
+{
+#ifdef HAVE_AVG_SCAN_COST
+	struct sched_domain *sd = *this_cpu_ptr(&sd_llc);
+
+	c->avg_scan_cost = sd ? sd->avg_scan_cost : 0;
+#endif
+	c->avg_idle = this_rq()->avg_idle;
+#ifdef HAVE_WAKE_AVG_IDLE
+	c->wake_avg_idle = this_rq()->wake_avg_idle;
+	if (jiffies > this_rq()->wake_stamp)
+		c->wake_avg_idle >>= min(jiffies - this_rq()->wake_stamp, 63UL);
+#endif
+}
+
+/* wakee_flips as record_wakee() leaves it. */
+static unsigned int flips_with(struct task_struct *p)
+{
+	unsigned int flips = current->wakee_flips;
+
+	if (time_after(jiffies, current->wakee_flip_decay_ts + HZ))
+		flips >>= 1;
+	return flips + (current->last_wakee != p);
+}
+
+static void read_cpus(struct img_choice_cpu *cpus)
+{
+	int cpu;
+
+	/* for_each_possible_cpu() costs. */
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		read_cpu(&cpus[cpu], cpu);
+}
+
+static struct slot *read_state(PARAMETERS)
+{
+	struct slot *slot = slot_new();
+	struct img_choice *c = &slot->choice;
+
+	*c = (struct img_choice){
+		.cpus = c->cpus, .allowed = c->allowed, .cpu = img_cpu, .prev = prev, .recent = p->recent_used_cpu,
+		.how = IS_NEW ? IMG_C_FORK : IS_WAKEUP ? IMG_C_WAKEUP : IMG_C_EXEC,
+		.fair = p->sched_class == &fair_sched_class, .sched_idle = p->policy == SCHED_IDLE,
+		.sync = (flags & WF_SYNC) && !(current->flags & PF_EXITING), .from_interrupt = !in_task(),
+		.waker_flips = flips_with(p), .wakee_flips = p->wakee_flips, .util = p->se.avg.util_avg,
+	};
+	memcpy(c->allowed, cpumask_bits(p->cpus_ptr), BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
+	if (!c->fair || c->how != IMG_C_WAKEUP)
+		return slot;
+	c->util = max_t(unsigned long long, c->util, util_est_of(p));
+	c->wakee_load = load_of(p);
+	if (current->sched_class == &fair_sched_class)
+		c->waker_load = load_of(current);
+	read_costs(c);
+	read_cpus(c->cpus);
+	return slot;
+}
+
+static int explained(select_t class, PARAMETERS)
+{
+	struct slot *slot = read_state(ARGUMENTS);
+	unsigned long left = img_times_left;
+	int chosen = class(ARGUMENTS);
+	struct img_note *note = img_note(IMG_CHOSE, img_cpu);
+
+	if (left != img_times_left) {
+		slot->choice.after = slot->choice.cpus + nr_cpu_ids;
+		read_cpus(slot->choice.after);
+	}
+	note->pid = p->pid;
+	note->other = chosen;
+	note->at = (unsigned long)&slot->choice;
+	slot->next = noted;
+	noted = slot;
+	return chosen;
+}
+static int explained_fair(PARAMETERS)
+{
+	return explained(fair, ARGUMENTS);
+}
+static int explained_rt(PARAMETERS)
+{
+	return explained(rt, ARGUMENTS);
+}
+static int explained_dl(PARAMETERS)
+{
+	return explained(dl, ARGUMENTS);
+}
+
+/* Classes are constant to the compiler; the core calls their functions by pointer. */
+static select_t stand_before(const struct sched_class *class, select_t with)
+{
+	select_t volatile *at = (select_t volatile *)&class->select_task_rq;
+	select_t was = *at;
+
+	*at = with;
+	return was;
+}
+
+void img_explain(void)
+{
+	if (fair)
+		return;
+	fair = stand_before(&fair_sched_class, explained_fair);
+	rt = stand_before(&rt_sched_class, explained_rt);
+	dl = stand_before(&dl_sched_class, explained_dl);
+	img_explain_preemption();
+}

@@ -1,0 +1,115 @@
+//! Why a current task gave way, where somebody asks (`choices`). The image notes which call of the code asked for that
+//! (`shim/image/judged.c`): the check behind an enqueue, or a tick. Of a check it notes the queue as well, of which our
+//! rules say whether they would have judged the same.
+
+use crate::abi::{Note, RawJudged, RawJudgedEntity, entity, kind};
+use crate::engine::Engine;
+use crate::kernel::policy_of;
+use crate::load::Image;
+use schedlab_base::{CpuId, Ns};
+use schedlab_board::decision::{AskedEntity, AskedQueue, Bearing};
+use schedlab_trace::SwitchReason;
+
+/// A queue that was judged, and what its entities are there.
+type Queue = (AskedQueue, Vec<Bearing>);
+
+impl Image {
+    /// The queue of a noted check; `None` where it was not read.
+    fn judged(&self, note: &Note) -> Option<Queue> {
+        if note.kind != kind::JUDGED || note.at == 0 {
+            return None;
+        }
+        // SAFETY: such a note points to a queue, which is there until the notes are forgotten; that takes `&mut self`.
+        let raw = unsafe { &*(note.at as *const RawJudged) };
+        if raw.why_not != 0 {
+            return None;
+        }
+        // SAFETY: the queue has so many entities.
+        let all = unsafe { std::slice::from_raw_parts(raw.entities, raw.nr as usize) };
+        let flagged = |flag| all.iter().position(|e| e.entity.flags & flag != 0);
+        let one = |e: &RawJudgedEntity| AskedEntity {
+            vruntime: e.entity.vruntime,
+            deadline: e.entity.deadline,
+            lag: e.entity.lag,
+            protected_until: e.entity.protected_until,
+            slice_ns: u32::try_from(e.entity.slice_ns).unwrap_or(u32::MAX),
+            policy: policy_of(e.entity.policy),
+            nice: 0,
+            relative: false,
+        };
+        let queue = AskedQueue {
+            entities: all.iter().map(one).collect(),
+            current: flagged(entity::CURRENT),
+            absent: None,
+            next: flagged(entity::NEXT),
+            last: flagged(entity::LAST),
+            skip: flagged(entity::SKIP),
+            min_vruntime: raw.min_vruntime,
+            ran_ns: raw.ran_ns,
+            about: raw.about as usize,
+            is_new: raw.is_new != 0,
+            sync: raw.sync != 0,
+        };
+        let bearing = |e: &RawJudgedEntity| Bearing {
+            weight: e.weight,
+            delayed: e.entity.flags & entity::DELAYED != 0,
+        };
+        Some((queue, all.iter().map(bearing).collect()))
+    }
+}
+
+impl Engine<'_> {
+    /// A check was made, or a tick has asked the current task to give way.
+    pub fn judged(&mut self, at: u64, note: &Note) {
+        let (on, arrived, current) = (CpuId(note.cpu), self.any_task(note.pid), self.any_task(note.other));
+        let queue = self.kernel.image().judged(note);
+        let (before, after) = (note.flags & 1 != 0, note.flags & 2 != 0);
+        let Some(explaining) = &mut self.explaining else { return };
+        let woken = arrived.is_some_and(|task| explaining.is_on_its_way(task));
+        // A tick of CFS asks for two reasons, which nothing tells apart.
+        let charged =
+            if self.board.history.eevdf { SwitchReason::TickSlice } else { SwitchReason::Preempted };
+        let cause = match arrived {
+            None => charged,
+            Some(_) if woken => SwitchReason::WakeupPreempt,
+            Some(_) => SwitchReason::Arrived,
+        };
+        if after {
+            // Before the check only the charge of the current task can have asked.
+            explaining.ask_to_leave(on, if before { charged } else { cause });
+        }
+        let counts = &mut self.accounts.explained;
+        counts.checks += u64::from(arrived.is_some() && !before);
+        let Some((queue, bearings)) = queue else { return };
+        let ours = explaining.rules.gives_way(&queue, &bearings);
+        counts.checks_asked += 1;
+        counts.checks_shared += u64::from(ours == after);
+        if ours != after {
+            let word = |gives_way| if gives_way { "gives way" } else { "stays" };
+            let current = current.and_then(|t| self.board.threads.get(t.index()));
+            let current = current.map_or("the kernel's own task", |t| &t.name);
+            let (code, ours) = (word(after), word(ours));
+            counts.differs(|| {
+                format!("at {} on CPU {}: {current} {code} by the code, {ours} by our rules", Ns(at), on.0)
+            });
+        }
+    }
+
+    /// Why a preempted task has left, as far as notes say it: `flags` are those of the switch.
+    pub fn why_left(&mut self, on: CpuId, flags: u16) -> SwitchReason {
+        let Some(explaining) = &mut self.explaining else { return SwitchReason::Preempted };
+        match explaining.asked_to_leave(on) {
+            _ if flags & 4 != 0 => SwitchReason::Throttled,
+            _ if flags & 2 != 0 => SwitchReason::Yielded,
+            asked => asked.unwrap_or(SwitchReason::Preempted),
+        }
+    }
+
+    /// A task was queued. `gives_way`: the current one is to leave now; this one asked for it unless another did.
+    pub fn arrived(&mut self, on: CpuId, is_new: bool, gives_way: bool) {
+        if let Some(explaining) = self.explaining.as_mut().filter(|_| gives_way) {
+            explaining
+                .ask_to_leave(on, if is_new { SwitchReason::Arrived } else { SwitchReason::WakeupPreempt });
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Settings of the running kernel: words of `sched/features`, and tunables.
+
+use crate::kernel::Kernel;
+use schedlab_base::Result;
+use schedlab_kernel::preempt::Preempt;
+
+/// A setting of the running kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// A word of `sched/features`.
+    Feature(String, bool),
+    /// A tunable by its name, and its value as text.
+    Tunable(String, String),
+}
+
+impl Setting {
+    /// Whether it has the kernel group tasks by session, so that a workload's tasks are in sessions.
+    pub(crate) fn asks_for_sessions(&self) -> bool {
+        matches!(self, Setting::Tunable(name, value) if name == "sched_autogroup_enabled" && value == "1")
+    }
+    /// The preemption model that it sets (`sched/preempt` of debugfs); `None`: it sets something else.
+    pub fn preempt(&self) -> Option<Preempt> {
+        match self {
+            Setting::Tunable(name, word) if name == "preempt" => Preempt::parse(word),
+            Setting::Tunable(..) | Setting::Feature(..) => None,
+        }
+    }
+}
+
+/// A setting of the kernel takes effect.
+pub(crate) fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
+    match setting {
+        Setting::Feature(name, on) => kernel.set_feature(name, *on),
+        Setting::Tunable(name, value) => kernel.set_tunable(name, value),
+    }
+}
