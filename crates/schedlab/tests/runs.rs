@@ -185,26 +185,6 @@ fn no_cell_goes_that_was_not_named() {
 }
 
 #[test]
-fn a_run_of_an_experiment_is_explained_by_load_and_variant() {
-    let lab = Lab::new();
-    let none = lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1;
-    assert!(
-        none.contains("no run of small is stored in runs") && none.contains("schedlab run small.toml"),
-        "{none}"
-    );
-    lab.ok(&["run", "small.toml", "-q"]);
-    let text = lab.ok(&["explain", "small.toml", "--load", "1x6", "--variant", "first-idle", "--seed", "2"]);
-    assert!(text.starts_with("schbench 1x6 on smp-4, first-idle, sim, seed 2\n"), "{text}");
-    assert_eq!(text, lab.ok(&["explain", "runs", "--load", "1x6", "--variant", "first-idle", "--seed", "2"]));
-    let err = lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1;
-    assert!(err.contains("2 cells") && err.contains("--variant v4.5|first-idle"), "{err}");
-    assert!(lab.run(&["explain", "small.toml", "--load", "1x7"], 2).1.contains("unknown load '1x7'"));
-    // An experiment that was changed after its runs has no runs.
-    lab.write("small.toml", &common::SMALL.replace("200ms", "201ms"));
-    assert!(lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1.contains("no run of small"));
-}
-
-#[test]
 fn causes_of_two_runs_stand_side_by_side() {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q"]);
@@ -262,21 +242,6 @@ fn an_edited_experiment_is_explained_by_its_present_cells_and_the_list_tells_old
         .collect();
     assert!(runtimes.contains(&"100ms") && runtimes.contains(&"200ms"), "{cells}");
     assert!(!fresh.ok(&["runs"]).contains("differs"));
-}
-
-#[test]
-fn a_run_that_is_named_is_told_by_its_own_seed() {
-    let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "v4.5"]);
-    let folder = lab.json(&["runs", "--json"])["cells"][0]["folder"].as_str().unwrap().to_owned();
-    let run = format!("{folder}/2");
-    for words in [&["runs", "rm", &run][..], &["runs", "show", &run]] {
-        let text = lab.ok(words);
-        assert!(text.contains(", seed 2\n") && !text.contains("seeds 1-3"), "{words:?}: {text}");
-    }
-    assert!(lab.ok(&["runs", "rm", &folder]).contains(", seeds 1-3\n"));
-    let (_, err) = lab.run(&["runs", "show", "3"], 2);
-    assert!(err.contains("no cell '3'") && err.contains("at least 4 digits"), "{err}");
 }
 
 #[test]
