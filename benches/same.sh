@@ -7,15 +7,16 @@
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
-draws=300 seed=1 edit="" jobs=$(getconf _NPROCESSORS_ONLN)
+draws=300 seed=1 edit="" backend=sim jobs=$(getconf _NPROCESSORS_ONLN)
 
 usage() {
     cat >&2 <<TEXT
-usage: benches/same.sh [-n DRAWS] [-r SEED] [-e SED] draw BUILD >LINES
+usage: benches/same.sh [-n DRAWS] [-r SEED] [-b BACKEND] [-e SED] draw BUILD >LINES
        benches/same.sh [-e SED] [-k FOLDER] check BUILD LINES
   BUILD  an executable, such as target/release/schedlab
   -n     drawn runs ($draws), beside the studies with few runs and the rt-app examples
   -r     seed of the draws ($seed)
+  -b     sim or code ($backend); code draws levels instead of features, and needs the images of 6.1, 6.12 and 7.3
   -e     edit of what was stored before it is summed (sed -E): fields renamed on purpose; give it to both
   -k     folder in which records that differ are kept
 TEXT
@@ -23,10 +24,11 @@ TEXT
 }
 
 kept=""
-while getopts n:r:e:k: option; do
+while getopts n:r:b:e:k: option; do
     case $option in
         n) draws=$OPTARG ;;
         r) seed=$OPTARG ;;
+        b) backend=$OPTARG ;;
         e) edit=$OPTARG ;;
         k) kept=$OPTARG ;;
         *) usage ;;
@@ -48,7 +50,7 @@ drawn() {
     local features
     features=$("$build" kernel features --json |
         awk '/"kind": "feature"/ { yes = 1 } /"name":/ && yes { gsub(/[",]/, "", $2); print $2; yes = 0 }' | tr '\n' ' ')
-    awk -v draws="$draws" -v seed="$seed" -v features="$features" '
+    awk -v draws="$draws" -v seed="$seed" -v features="$features" -v backend="$backend" '
         function draw(n) { state = (state * 16807) % 2147483647; return int(state / 2147483647 * n) }
         function from(a, b) { return a + draw(b - a + 1) }
         function one(words, all, n) { n = split(words, all, " "); return all[1 + draw(n)] }
@@ -80,6 +82,13 @@ drawn() {
             for (i = 0; i < draws; i++) {
                 line = workload()
                 line = line " --machine " one("1cpu 2cpu 4cpu smp-6 8cpu smt-8 smt-16 x5570-2x4-smt desktop-8-smt nodes-2x4 icount-4 icount-8-smt icount-16 fb-2x12-smt fb-2x24 spr-2x56 epyc-2x64-smt")
+                if (backend == "code") {
+                    line = line " --kernel " one("v6.1 v6.12 v7.3") " --level " one("free free counted woven")
+                    if (draw(6) == 0) line = line " --policy " one("batch idle fifo:10 rr:10")
+                    if (draw(6) == 0) line = line " --nice=" from(-10, 10)
+                    print "bench " line " --backend code --seed " from(1, 9)
+                    continue
+                }
                 line = line " --kernel " one("v2.6.27 v2.6.30 v3.4 v4.5 v5.4 v5.10 v5.15 v6.1 v6.5 v6.6 v6.12 v6.18 v7.3")
                 for (k = one("0 0 1 2 3"); k > 0; k--)
                     line = line " --feature " one("NO_ ") name[1 + draw(n)] (draw(3) == 0 ? "@" from(5, 40) "ms" : "")
@@ -95,7 +104,8 @@ drawn() {
 
 lines() {
     local study file
-    for study in first-idle newidle fair-sleepers; do
+    if [ "$backend" = code ]; then drawn; return; fi
+    for study in first-idle newidle fair-sleepers idle-cfs-rq; do
         echo "study $study --runs 1"
     done
     for file in "$here"/examples/rtapp/*.json; do

@@ -1,44 +1,41 @@
-//! Arenas: things that live as long as a run, indexed by their own kind of id. `tasks[cpu]` does not compile.
-//!
-//! An [`Arena`] reads as a slice (`len`, `iter`, `get`), but is indexed by its id alone.
+//! Arenas: items that live as long as a run, indexed by their own kind of id. `tasks[cpu]` does not compile. An
+//! [`Arena`] reads as a slice (`len`, `iter`, `get`), but only its own id indexes it.
 
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
-/// An id that is an index into an arena.
+/// An index into an arena.
 pub trait Id: Copy {
     fn at(self) -> usize;
-    /// The id of an index; arenas are far smaller than 2^32 entries.
+    /// Arenas are far smaller than 2^32 entries.
     fn of(at: usize) -> Self;
 }
 
-/// Things of one kind, each with an id of type `I`.
+/// Items of one kind, each with an id of type `I`.
 pub struct Arena<I, T> {
     items: Vec<T>,
     id: PhantomData<fn(I) -> I>,
 }
 
 impl<I: Id, T> Arena<I, T> {
-    /// An empty arena.
     pub fn new() -> Arena<I, T> {
         Arena::from(Vec::new())
     }
-    /// `n` times the same.
+    /// `n` copies of `item`.
     pub fn filled(item: T, n: usize) -> Arena<I, T>
     where
         T: Clone,
     {
         Arena::from(vec![item; n])
     }
-    /// Adds one at the end; returns its id.
+    /// Appends an item and returns its id.
     pub fn push(&mut self, item: T) -> I {
         let id = I::of(self.items.len());
         self.items.push(item);
         id
     }
-    /// All ids, in order.
     pub fn ids(&self) -> impl Iterator<Item = I> + Clone + use<I, T> {
         (0..self.items.len()).map(I::of)
     }
@@ -132,7 +129,7 @@ mod tests {
     use crate::{CpuId, TaskId};
 
     #[test]
-    fn a_thing_is_found_by_the_id_it_got() {
+    fn an_item_is_found_by_its_id() {
         let mut names: Arena<TaskId, &str> = Arena::new();
         let (a, b) = (names.push("a"), names.push("b"));
         assert_eq!((a, b), (TaskId(0), TaskId(1)));

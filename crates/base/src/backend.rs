@@ -1,41 +1,36 @@
-//! Where runs are made, and where a record is from: one word each on the command line, in files and in tables.
+//! Backends and origins of records: one word each on the command line, in files and in tables.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Where runs are made.
+/// The engine that makes runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Backend {
-    /// The simulator.
     Sim,
-    /// The running kernel.
     Host,
-    /// A kernel in a guest.
     Vm,
-    /// The scheduler's own code of a kernel's tree, on simulated machines.
+    /// The scheduler's own code from a kernel's tree, on simulated machines.
     Code,
 }
 
 impl Backend {
-    /// All of them.
     pub const ALL: [Backend; 4] = [Backend::Sim, Backend::Host, Backend::Vm, Backend::Code];
 
     /// Reads "sim", "host", "vm" or "code".
     ///
     /// # Errors
-    /// Another word.
+    /// For any other word.
     pub fn parse(text: &str) -> Result<Backend> {
         let known = |b: &Backend| b.name() == text;
         let found = Backend::ALL.into_iter().find(known);
         found.ok_or_else(|| Error::unknown("backend", text, Backend::ALL.map(Backend::name)))
     }
-    /// Whether its machines are simulated, and a run is the same every time.
+    /// Whether machines are simulated, so that a run always gives the same result.
     pub const fn is_simulated(self) -> bool {
         matches!(self, Backend::Sim | Backend::Code)
     }
-    /// Its word.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Sim => "sim",
@@ -58,18 +53,18 @@ impl Serialize for Backend {
     }
 }
 
-/// What the time of a guest counts.
+/// The unit of a guest's time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestMode {
-    /// Instructions, all of the guest's CPUs in turns: the same run gives the same events.
+    /// Instructions of all of the guest's CPUs, which take turns: the same run gives the same events.
     Deterministic,
     /// The host's time.
     RealTime,
 }
 
 impl GuestMode {
-    /// Its word in options, records and tables.
+    /// The word in options, records and tables.
     pub const fn name(self) -> &'static str {
         match self {
             GuestMode::Deterministic => "deterministic",
@@ -84,37 +79,34 @@ impl fmt::Display for GuestMode {
     }
 }
 
-/// Where a record is from. Sorted by its word.
+/// The origin of a record. Sorted by its word.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// A backend made it.
     Made(Backend),
-    /// It was read from another program's output. The word is what that output calls its backend, or [`Origin::FILE`].
+    /// Read from another program's output. The word is that output's name of its backend, or [`Origin::FILE`].
     Read(Box<str>),
 }
 
 impl Origin {
-    /// The word of an output that names no backend.
+    /// The word for an output that names no backend.
     pub const FILE: &str = "file";
-    /// The word of a recording: another tool recorded a real kernel's events.
+    /// The word for a recording: another tool recorded a real kernel's events.
     pub const RECORDING: &str = "recording";
 
-    /// The origin that an output names. A word that is not a backend's is kept as it is.
+    /// The origin that an output names. Words of no backend are kept unchanged.
     pub fn from_word(word: &str) -> Origin {
         Backend::parse(word).map_or_else(|_| Origin::Read(word.into()), Origin::Made)
     }
-    /// The backend, if one made it.
     pub fn made_by(&self) -> Option<Backend> {
         match self {
             Origin::Made(backend) => Some(*backend),
             Origin::Read(_) => None,
         }
     }
-    /// Whether it was made on a simulated machine.
+    /// Whether the record was made on a simulated machine.
     pub fn is_simulated(&self) -> bool {
         self.made_by().is_some_and(Backend::is_simulated)
     }
-    /// Its word.
     pub fn name(&self) -> &str {
         match self {
             Origin::Made(backend) => backend.name(),
@@ -160,7 +152,7 @@ impl Serialize for Origin {
 }
 
 impl<'de> Deserialize<'de> for Origin {
-    /// Reads what schedlab stored: a backend's word, [`Origin::FILE`] or [`Origin::RECORDING`].
+    /// Reads stored words: a backend's, [`Origin::FILE`] or [`Origin::RECORDING`].
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Origin, D::Error> {
         let word = String::deserialize(d)?;
         if [Origin::FILE, Origin::RECORDING].contains(&word.as_str()) {
@@ -199,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_calls_its_backend_is_kept() {
+    fn another_programs_backend_name_is_kept() {
         let other = Origin::from_word("arm-model");
         assert_eq!((other.name(), other.made_by()), ("arm-model", None));
         let mut all =

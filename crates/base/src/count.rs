@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 
-/// A number and the things that it counts.
+/// A number and its noun: "2 runs".
 pub fn counted(n: impl Count, what: &str) -> String {
     format!("{n} {}", things(n, what))
 }
 
-/// Each of the things once, where it is first.
+/// The items without repetitions, in order of first appearance.
 pub fn each_once<T: PartialEq + Clone>(all: &[T]) -> Vec<T> {
     let mut found: Vec<T> = Vec::new();
     for one in all {
@@ -18,7 +18,7 @@ pub fn each_once<T: PartialEq + Clone>(all: &[T]) -> Vec<T> {
     found
 }
 
-/// The word for `n` things.
+/// The noun in the form that fits `n`.
 pub fn things(n: impl Count, what: &str) -> String {
     if n.is_one() {
         return what.to_owned();
@@ -31,14 +31,12 @@ pub fn things(n: impl Count, what: &str) -> String {
     }
 }
 
-/// The word for one thing, or the word for several: "was" or "were".
+/// `one` if `n` is 1, else `many`: "was" or "were".
 pub fn one_or<'a>(n: impl Count, one: &'a str, many: &'a str) -> &'a str {
     if n.is_one() { one } else { many }
 }
 
-/// A whole number.
 pub trait Count: Copy + Display {
-    /// Whether it is 1.
     fn is_one(self) -> bool;
 }
 

@@ -15,7 +15,6 @@ pub struct CpuSet {
 pub const MAX_CPUS: u32 = 4096;
 
 impl CpuSet {
-    /// The empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -23,7 +22,6 @@ impl CpuSet {
     pub fn first(n: usize) -> Self {
         (0..n).map(CpuId::from).collect()
     }
-    /// Adds a CPU.
     pub fn insert(&mut self, cpu: CpuId) {
         let word = cpu.index() / 64;
         if self.bits.len() <= word {
@@ -31,7 +29,6 @@ impl CpuSet {
         }
         self.bits[word] |= 1 << (cpu.index() % 64);
     }
-    /// Removes a CPU.
     pub fn remove(&mut self, cpu: CpuId) {
         if let Some(w) = self.bits.get_mut(cpu.index() / 64) {
             *w &= !(1 << (cpu.index() % 64));
@@ -40,7 +37,7 @@ impl CpuSet {
             self.bits.pop();
         }
     }
-    /// Removes all CPUs, and keeps the memory.
+    /// Empties the set and keeps its memory.
     pub fn clear(&mut self) {
         self.bits.clear();
     }
@@ -48,7 +45,7 @@ impl CpuSet {
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.bits.get(cpu.index() / 64).is_some_and(|w| w >> (cpu.index() % 64) & 1 == 1)
     }
-    /// How many CPUs the set holds (`cpumask_weight`).
+    /// Number of CPUs in the set (`cpumask_weight`).
     pub fn len(&self) -> usize {
         self.bits.iter().map(|w| w.count_ones() as usize).sum()
     }
@@ -66,7 +63,7 @@ impl CpuSet {
                 .map(move |w| CpuId::from(i * 64 + w.trailing_zeros() as usize))
         })
     }
-    /// CPUs in both sets.
+    /// The intersection.
     pub fn and(&self, other: &CpuSet) -> CpuSet {
         let mut bits: Vec<u64> = self.bits.iter().zip(&other.bits).map(|(a, b)| a & b).collect();
         while bits.last() == Some(&0) {
@@ -74,16 +71,14 @@ impl CpuSet {
         }
         CpuSet { bits }
     }
-    /// CPUs in either set.
+    /// The union.
     pub fn or(&self, other: &CpuSet) -> CpuSet {
         self.iter().chain(other.iter()).collect()
     }
-    /// Whether a CPU is in both sets.
     #[inline]
     pub fn intersects(&self, other: &CpuSet) -> bool {
         self.bits.iter().zip(&other.bits).any(|(a, b)| a & b != 0)
     }
-    /// Whether every CPU of this set is in `other`.
     pub fn is_subset(&self, other: &CpuSet) -> bool {
         self.bits.iter().enumerate().all(|(i, w)| w & !other.bits.get(i).copied().unwrap_or(0) == 0)
     }
@@ -91,7 +86,7 @@ impl CpuSet {
     /// Reads the kernel's list notation.
     ///
     /// # Errors
-    /// When the text is not such a list, a range runs backwards, or a number is 4096 or more.
+    /// When the text is not such a list, a range runs backwards, or a CPU's number is 4096 or more.
     pub fn parse(text: &str) -> Result<CpuSet> {
         let bad = |part: &str| {
             Error::input(format!("'{part}' is not a CPU or a range of CPUs"))

@@ -1,4 +1,4 @@
-//! Errors that name the thing, the place and the remedy, and warnings as data.
+//! Errors that name the object, the place and the remedy, and warnings as data.
 //!
 //! One error type serves all crates: a kind (which fixes the exit code), a message, an optional place in a file, and
 //! an optional remedy. Libraries return it; only the command line prints it.
@@ -8,19 +8,18 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The result type of every fallible schedlab function.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The classes of errors; each has an exit code.
+/// The class of an error. It decides the exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// A check the user asked for did not hold (exit code 1).
+    /// A check that the user asked for failed (exit code 1).
     CheckFailed,
     /// The input is wrong (exit code 2).
     Input,
     /// This machine can't do that (exit code 3).
     Machine,
-    /// A guest's kernel did not come up, or died (exit code 3).
+    /// A guest's kernel did not start, or died (exit code 3).
     Guest,
     /// A fault of schedlab itself (exit code 4).
     Internal,
@@ -31,7 +30,6 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The process exit code of this class.
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorKind::CheckFailed => 1,
@@ -44,7 +42,6 @@ impl ErrorKind {
     }
 }
 
-/// A place in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spot {
     /// The file, as the user named it.
@@ -54,7 +51,6 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The place of byte `offset` of `text` in `file`.
     pub fn at_offset(file: &Path, text: &str, offset: usize) -> Spot {
         let before = &text.as_bytes()[..offset.min(text.len())];
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
@@ -62,7 +58,7 @@ impl Spot {
         let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
         Spot { file: file.to_owned(), line_column: Some((line, column)) }
     }
-    /// A file as a whole.
+    /// A whole file.
     pub fn file(file: &Path) -> Spot {
         Spot { file: file.to_owned(), line_column: None }
     }
@@ -75,12 +71,12 @@ impl fmt::Display for Spot {
     }
 }
 
-/// An error lists all known names up to this many characters; of a longer list it offers the likest names only.
+/// An error lists all known names if they fit in this many characters; otherwise only the most similar ones.
 const MOST_LISTED: usize = 600;
-/// The number of names offered of a list that is too long.
+/// Number of similar names that an error offers.
 const LIKEST: usize = 8;
 
-/// All known names, or those most like `name` when the list is long.
+/// All known names, or the ones most similar to `name` when the list is long.
 fn listed(name: &str, known: &[&str]) -> String {
     let all = known.join(", ");
     if all.len() <= MOST_LISTED {
@@ -103,19 +99,16 @@ struct Detail {
 pub struct Error(Box<Detail>);
 
 impl Error {
-    /// An error of a kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Detail { kind, message: message.into(), spot: None, help: None }))
     }
-    /// The input is wrong.
     pub fn input(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Input, message)
     }
-    /// This machine can't do that.
+    /// This machine can't do the request.
     pub fn machine(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Machine, message)
     }
-    /// A fault of schedlab itself.
     pub fn internal(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Internal, message)
     }
@@ -133,7 +126,7 @@ impl Error {
             _ => failed,
         }
     }
-    /// No `what` is called `name`. The help offers the nearest of `known`, or lists each once.
+    /// No `what` is called `name`. The help offers the nearest of `known`, or lists them.
     pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         let mut seen = std::collections::BTreeSet::new();
         let known: Vec<&str> = known.into_iter().filter(|k| seen.insert(*k)).collect();
@@ -144,37 +137,33 @@ impl Error {
         Error::input(format!("unknown {what} '{}'", printable::name(name))).help(help)
     }
 
-    /// The same error with a remedy.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Error {
         self.0.help = Some(help.into());
         self
     }
-    /// The same error at a place, unless it has one already.
+    /// Adds a place, unless the error has one.
     #[must_use]
     pub fn at(mut self, spot: Spot) -> Error {
         self.0.spot.get_or_insert(spot);
         self
     }
-    /// The same error with words before its message.
+    /// Puts words before the message.
     #[must_use]
     pub fn context(mut self, words: impl fmt::Display) -> Error {
         self.0.message = format!("{words}: {}", self.0.message);
         self
     }
-    /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
-    /// The message alone.
     pub fn message(&self) -> &str {
         &self.0.message
     }
-    /// The place, when there is one.
     pub fn spot(&self) -> Option<&Spot> {
         self.0.spot.as_ref()
     }
-    /// The remedy, when there is one.
     pub fn remedy(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
@@ -193,7 +182,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Something the reader of a result must know. It is stored in the record and printed with the result.
+/// A fact that the reader of a result must know. It is stored in the record and printed with the result.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Warning {
     /// A stable dotted code ("samples.few", "host.steal").
@@ -203,7 +192,6 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// A warning with a stable code.
     pub fn new(code: &str, message: impl Into<String>) -> Warning {
         Warning { code: code.to_owned(), message: message.into() }
     }
@@ -214,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_place_thing_and_remedy() {
+    fn an_error_names_place_object_and_remedy() {
         let text = "a = 1\nkernal = 2\n";
         let e = Error::unknown("key", "kernal", ["kernel", "machine"]).at(Spot::at_offset(
             Path::new("x.toml"),
@@ -226,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_error_quotes_does_not_act_on_the_terminal() {
+    fn quoted_text_in_errors_can_not_control_the_terminal() {
         let spot = Spot::file(Path::new("a\u{1b}[2J\n.toml"));
         let e = Error::unknown("key", "k\ne\u{9b}y", ["x"]).context("in \u{202e}b").at(spot);
         let shown = "a\\u001b[2J\\u000a.toml: in \\u202eb: unknown key 'k\\u000ae\\u009by'\n  help: known: x";

@@ -1,6 +1,6 @@
-//! Names made of bytes: 32 hexadecimal digits of 128-bit FNV-1a, short enough for folders. Not safe against forgery.
+//! Names derived from bytes: 32 hexadecimal digits of 128-bit FNV-1a, short for folders. Not safe against forgery.
 
-/// Names a file by its bytes, as the folder of a cell is named.
+/// The name of a file by its content; folders of cells are named so.
 pub fn content_hash(bytes: &[u8]) -> String {
     format!("{:032x}", fnv1a_128(bytes))
 }

@@ -1,8 +1,8 @@
-//! The one way in for files that a user names: regular files and pipes, up to a limit.
+//! The only way to read files that a user names: regular files and pipes, up to a limit.
 //!
-//! A device may give bytes for ever and may act when it is opened, so devices are refused before they are opened. The
-//! limit keeps a wrong file (a trace, a disk image) from filling the memory; [`LIMIT_VARIABLE`] sets another limit.
-//! Sizes are in MiB.
+//! A device may give bytes without end, and opening it may have effects. So devices are refused before they are opened.
+//! The limit keeps a wrong file (a trace, a disk image) from filling the memory; [`LIMIT_VARIABLE`] changes it. Sizes
+//! are in MiB.
 
 use crate::{Error, Result, Spot};
 use std::fs::{self, File, FileType};
@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The usual limit of an input's length, MiB; the `_up_to` functions take another.
+/// The usual limit of an input's length, MiB. The functions `*_up_to` take another.
 pub const LIMIT_MB: u64 = 64;
 /// The environment variable that sets the limit of all inputs, MiB.
 pub const LIMIT_VARIABLE: &str = "SCHEDLAB_MAX_INPUT_MB";
@@ -23,7 +23,7 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>> {
     bytes_up_to(path, LIMIT_MB)
 }
 
-/// As [`bytes`], for a kind of file with another usual limit.
+/// As [`bytes`], with another usual limit.
 pub fn bytes_up_to(path: &Path, usual_mb: u64) -> Result<Vec<u8>> {
     let limit = limit_mb(usual_mb)?;
     read(path, limit).map_err(|e| Error::io(path, "read", &e))?
@@ -37,7 +37,7 @@ pub fn text(path: &Path) -> Result<String> {
     text_up_to(path, LIMIT_MB)
 }
 
-/// As [`text`], for a kind of file with another usual limit.
+/// As [`text`], with another usual limit.
 pub fn text_up_to(path: &Path, usual_mb: u64) -> Result<String> {
     utf8(path, bytes_up_to(path, usual_mb)?)
 }
@@ -55,8 +55,8 @@ pub fn text_if_there(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Opens a file or a pipe. Its kind is checked before and after opening, because the path may come to name another file
-/// in between.
+/// Opens a file or a pipe. Its kind is checked before and after opening, because another file may take the path in
+/// between.
 ///
 /// # Errors
 /// When the path is missing, unreadable, or neither a file nor a pipe.
@@ -118,10 +118,10 @@ fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String> {
     })
 }
 
-/// The limit in force, MiB: the environment variable's, else the usual one.
+/// The limit in force, MiB: from the environment variable, else `usual`.
 ///
 /// # Errors
-/// When the variable has no number.
+/// When the variable is not a number.
 pub fn limit_mb(usual: u64) -> Result<u64> {
     std::env::var_os(LIMIT_VARIABLE).map_or(Ok(usual), |given| stated(&given.to_string_lossy()))
 }

@@ -1,29 +1,29 @@
-//! What every other crate shares. Nothing here knows of scheduling.
+//! Basics that all other crates share. Nothing here knows about scheduling.
 //!
-//! Three kinds of things are here. The words of data that all crates pass around:
+//! Three kinds of items are here. First, types of data that all crates pass around:
 //!
-//! | word | module |
+//! | type | module |
 //! | --- | --- |
 //! | time in integer nanoseconds, [`Ns`]; calendar time for people | [`time`], [`utc`] |
 //! | ids ([`CpuId`], [`TaskId`], [`GroupId`]) and vectors that only their own id can index | [`arena`] |
 //! | sets of CPUs in the kernel's list notation | [`cpuset`] |
 //! | kernel versions | [`version`] |
-//! | where runs are made, and where a record is from | [`backend`] |
+//! | backends of runs, and origins of records | [`backend`] |
 //! | errors with place and remedy; warnings as data | [`error`] |
 //! | keyed random draws: draw `i` is a pure function of seed, purpose and `i` | [`random`] |
 //!
-//! The ways in and out, each of which must be done in one way only:
+//! Second, operations that must be done in one way only:
 //!
-//! | way | module |
+//! | operation | module |
 //! | --- | --- |
-//! | reading what a user names: regular files and pipes, up to a limit | [`input`] |
+//! | reading files that a user names: regular files and pipes, up to a limit | [`input`] |
 //! | writing whole files and folders: under a temporary name, then renamed | [`temp`] |
-//! | escaping what schedlab did not write, before a terminal gets it | [`printable`] |
+//! | escaping foreign text before a terminal gets it | [`printable`] |
 //! | loops over several threads, with results in order | [`parallel`] |
-//! | names made of content | [`hash`] |
+//! | names derived from content | [`hash`] |
 //!
-//! And words for people: [`count`] ("2 entries"), [`mod@natural`] (2 before 16), [`nearest`] ("did you mean"), [`wrap`]
-//! (78 columns), [`row`] (rows of text without the machinery of formats).
+//! Third, text for people: [`count`] ("2 entries"), [`mod@natural`] (2 before 16), [`nearest`] ("did you mean"),
+//! [`wrap`] (78 columns), [`row`] (fast rows of text, without `format!`).
 //!
 //! Rules. Units are in the names of fields. Simulated time is integer nanoseconds, and no clock is read here except for
 //! names of temporary files and in [`testing`]. An [`Error`] is a kind, which sets the exit code; a message; a place;
@@ -73,7 +73,6 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The id as an array index.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -106,7 +105,7 @@ id!(
     CpuId
 );
 id!(
-    /// A task, by its place in the run's task table: workload tasks first, in the order they were declared.
+    /// A task, by its index in the run's task table: workload tasks first, in order of declaration.
     TaskId
 );
 id!(

@@ -26,8 +26,8 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     a.len().cmp(&b.len())
 }
 
-/// A name in natural order. Names that differ only in leading zeros are in the order of text, so that equal ones are
-/// the same.
+/// A name in natural order. Names that differ only in leading zeros are compared as text, so that only identical names
+/// are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Natural<'a>(pub &'a str);
 

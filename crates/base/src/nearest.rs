@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-/// The candidate nearest to `name`, if it is near enough to be worth offering: the edits are at most one more than a
-/// third of the letters compared, and fewer than the letters typed.
+/// The most similar candidate, if it is similar enough to be offered: the edits are at most one more than a third of
+/// the compared letters, and fewer than the typed letters.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     known
@@ -13,9 +13,9 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, k)| k)
 }
 
-/// The `most` candidates that are most like `name`, the likest first, however unlike they are. Candidates that share
-/// more words with it (parts between dots, underscores, hyphens and blanks) come first, then those of fewer edits.
-/// Equally like candidates keep their order.
+/// The `most` candidates most similar to `name`, best first, however different they are. Candidates that share more
+/// words with it (parts between dots, underscores, hyphens and blanks) come first, then those with fewer edits. Ties
+/// keep their order.
 pub fn likest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
     let shared = |known: &str| words(&wanted).filter(|w| words(known).any(|k| alike(w, k))).count();
@@ -37,19 +37,19 @@ pub fn likest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, most: us
     names
 }
 
-/// The parts of a name that are compared: those of two letters and more.
+/// The parts of a name that are compared: all with at least two letters.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(['.', '_', '-', ' ']).filter(|w| w.len() > 1)
 }
 
-/// Whether two words are the same except for an ending or a slip.
+/// Whether two words differ only by an ending or a typing error.
 fn alike(a: &str, b: &str) -> bool {
     let starts = |a: &str, b: &str| a.len() > 2 && b.starts_with(a);
     a == b || starts(a, b) || starts(b, a) || (a.len() > 3 && distance(a, b) <= 1)
 }
 
-/// Edits from `wanted` to the candidate, or to as much of the candidate's beginning as was typed: `SIS_FRIST` is near
-/// `SIS_FIRST_IDLE`. `None` when neither is near: a short text must not look near only because the candidate is long.
+/// Edits from `wanted` to the candidate, or to a prefix of the candidate as long as `wanted`: `SIS_FRIST` is near
+/// `SIS_FIRST_IDLE`. `None` when neither is near: a long candidate must not make a short text look near.
 fn score(wanted: &str, known: &str) -> Option<usize> {
     let (typed, letters) = (wanted.chars().count(), known.chars().count());
     let near = |edits: usize, of: usize| (edits <= 1 + of / 3 && edits < typed).then_some(edits);
@@ -83,7 +83,7 @@ mod tests {
     use super::{likest, nearest};
 
     #[test]
-    fn the_likest_share_words_and_are_told_once() {
+    fn similar_names_share_words_and_appear_once() {
         let known =
             ["wakeup_delay.p50", "run_delay.total", "run_delay.mean", "migrations", "run_delay.total"];
         assert_eq!(likest("rundelay.total", known, 2), ["run_delay.total", "run_delay.mean"]);

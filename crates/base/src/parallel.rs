@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The threads that this machine has CPUs for.
+/// Number of CPUs that this process may use.
 pub fn cpus() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The results of `make` for each item, in order. At most `threads` threads work, this one among them. Threads that the
-/// system refuses are done without.
+/// Calls `make` for each item; results are in order. At most `threads` threads work, including the caller's. If the
+/// system refuses threads, fewer work.
 ///
 /// # Panics
 /// When `make` panics.

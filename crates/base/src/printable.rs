@@ -1,20 +1,20 @@
-//! Escapes for text that schedlab did not write, to make it harmless for a terminal and for a reader.
+//! Escapes for foreign text, so that it is harmless for a terminal and for a reader.
 //!
-//! A record, a saved output or a file's name may hold characters that a terminal obeys (colours, moves of the cursor)
-//! or that change the order in which text is read. Such characters are shown the way JSON writes them, as in `\u001b`:
-//! JSON that is escaped here stays the same JSON. Harmless text comes back unchanged.
+//! A record, a saved output or a file's name may contain characters that a terminal obeys (colours, cursor moves) or
+//! that change the order of reading. They are shown as JSON writes them (`\u001b`), so escaped JSON stays the same
+//! JSON. Harmless text is returned unchanged.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a character acts on the text instead of standing in it: C0, DEL and C1 controls, line and paragraph
-/// separators, and the marks, embeddings, overrides and isolates of bidirectional text.
+/// Whether a character controls the display: C0, DEL and C1 controls, line and paragraph separators, and bidirectional
+/// marks, embeddings, overrides and isolates.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What is wrong with a name that results are to carry; `None`: it is visible and on one line.
+/// Why results can't carry a name; `None` if it is visible and on one line.
 pub fn unfit(name: &str) -> Option<&'static str> {
     match name {
         name if name.trim().is_empty() => Some("is empty"),
@@ -23,17 +23,17 @@ pub fn unfit(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Escapes a name for the middle of a line: newlines and tabs are escaped, too.
+/// Escapes a name for the middle of a line, including newlines and tabs.
 pub fn name(text: &str) -> Cow<'_, str> {
     escaped(text, |c, _| acts(c))
 }
 
-/// Escapes whole lines. Newlines and tabs stay, and so does a carriage return that ends a line, as in CSV.
+/// Escapes whole lines. Newlines and tabs stay, as does a carriage return at the end of a line (CSV).
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c, next| acts(c) && !matches!((c, next), ('\n' | '\t', _) | ('\r', Some('\n'))))
 }
 
-/// Escapes the characters for which `acts` holds; `acts` also gets the character that follows.
+/// Escapes the characters for which `acts` holds; its second argument is the next character.
 fn escaped(text: &str, acts: impl Fn(char, Option<char>) -> bool) -> Cow<'_, str> {
     let with_next = || text.chars().zip(text.chars().skip(1).map(Some).chain([None]));
     if !with_next().any(|(c, next)| acts(c, next)) {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_is_written_out_and_the_rest_stays() {
+    fn control_characters_are_escaped_and_others_stay() {
         assert_eq!(name("pi\u{1b}[31mpe"), "pi\\u001b[31mpe");
         assert_eq!(name("a\nb\tc\u{7f}\u{9b}\u{202e}"), "a\\u000ab\\u0009c\\u007f\\u009b\\u202e");
         assert!(unfit("v6.1 J\u{f6}rg").is_none() && unfit(" ").is_some() && unfit("a\u{1b}[31m").is_some());

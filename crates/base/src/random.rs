@@ -1,7 +1,7 @@
 //! Keyed random draws: common random numbers without a shared generator.
 //!
-//! A [`Stream`] is a key made of a seed and a path of words; draw number `i` is a pure function of key and `i`. A draw
-//! that is added in one place never shifts the draws of another. So variants stay paired: run i of every variant draws
+//! A [`Stream`] is a key made of a seed and a path of words. Draw number `i` is a pure function of the key and `i`, so
+//! a new draw in one place never shifts draws elsewhere. Variants therefore stay paired: run i of every variant draws
 //! the same. The mixer is the 64-bit finaliser of the SplitMix family; a test pins its output, because records depend
 //! on it.
 
@@ -20,16 +20,13 @@ const fn mix(mut z: u64) -> u64 {
 }
 
 impl Stream {
-    /// The root stream of a run.
     pub const fn new(seed: u64) -> Stream {
         Stream { key: mix(seed) }
     }
-    /// The sub-stream for a numbered thing.
     #[must_use]
     pub const fn number(self, n: u64) -> Stream {
         Stream { key: mix(self.key ^ mix(n)) }
     }
-    /// The sub-stream for a named purpose.
     #[must_use]
     pub const fn purpose(self, name: &str) -> Stream {
         let (bytes, mut hash, mut i) = (name.as_bytes(), 0xcbf2_9ce4_8422_2325_u64, 0);
@@ -49,7 +46,7 @@ impl Stream {
     pub const fn below(self, i: u64, n: u64) -> u64 {
         ((self.bits(i) as u128 * n as u128) >> 64) as u64
     }
-    /// Draw `i` of an exponential distribution with the given mean, by integer table (no float decides).
+    /// Draw `i` of an exponential distribution with that mean, by an integer table, since no float may decide.
     pub fn exponential(self, i: u64, mean: u64) -> u64 {
         // -ln(u) in 1/2^16 steps: u = 2^-k * m with m in [1/2, 1); ln m by a 64-entry table, linear between entries.
         let u = self.bits(i) | 1;

@@ -1,15 +1,15 @@
-//! Rows of text, written without the machinery of formats: outputs with millions of rows spent half their time in it.
+//! Rows of text without `format!`: it took half the time of outputs with millions of rows.
 //!
-//! A row is a sequence of bytes. A writer prepares repeated names once, with `format!`, and appends them as text.
+//! A row is a sequence of bytes. Writers prepare repeated names once, with `format!`, and append them as text.
 
-/// Text that is being written. Each call appends to it.
+/// Text under construction. Each call appends.
 #[derive(Default)]
 pub struct TextRow {
     bytes: Vec<u8>,
 }
 
 impl TextRow {
-    /// Empties it and keeps its memory.
+    /// Empties the text and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -31,7 +31,7 @@ impl TextRow {
         }
         self
     }
-    /// A number in at least `width` columns, filled up with spaces from the left.
+    /// A number, right-aligned in at least `width` columns.
     #[inline]
     pub fn right(&mut self, width: usize, number: impl Into<u64>) -> &mut TextRow {
         let mut digits = itoa::Buffer::new();
@@ -39,7 +39,7 @@ impl TextRow {
         self.bytes.extend((digits.len()..width).map(|_| b' '));
         self.text(digits)
     }
-    /// A number of at least `N` digits, filled up with zeros from the left.
+    /// A number with leading zeros, at least `N` digits.
     #[inline]
     pub fn zeros<const N: usize>(&mut self, number: impl Into<u64>) -> &mut TextRow {
         let number = number.into();

@@ -1,8 +1,8 @@
-//! Temporary names: a file or folder is written under such a name next to its place, and renamed when it is complete.
+//! Temporary names: a file or folder gets one next to its final place, and is renamed when it is complete.
 //!
-//! The writer holds a lock (flock) on the file or folder, which the kernel drops when the writer dies. A killed
-//! writer's leftovers are recognised by their free lock; the next writer in the same folder removes them. Names end in
-//! `.tmp` and hold the process id and a number that the process never uses again, so that two writers never share one.
+//! The writer locks the file or folder (flock); the kernel drops the lock when the writer dies. The next writer in the
+//! same folder recognises leftovers of a killed writer by their free lock, and removes them. Names end in `.tmp`. They
+//! contain the process id and a number that the process uses once, so two writers never share a name.
 
 use crate::{Error, Result};
 use std::fs::{self, DirBuilder, File};
@@ -12,35 +12,33 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How temporary names end.
+/// The ending of temporary names.
 pub const ENDING: &str = ".tmp";
-/// Nothing younger than this counts as left over: a writer takes its lock long before.
+/// Only older files count as left over: a writer takes its lock much earlier.
 pub const LEFT_AFTER: Duration = Duration::from_secs(60);
 
-/// A folder under a temporary name. It is removed when dropped, unless [`TempFolder::rename_to`] has put it in its
-/// place.
+/// A folder under a temporary name. Dropping it removes it, unless [`TempFolder::rename_to`] has moved it to its place.
 #[derive(Debug)]
 pub struct TempFolder {
-    /// Where it is.
     pub path: PathBuf,
     renamed: bool,
     _lock: Option<File>,
 }
 
 impl TempFolder {
-    /// Makes a folder in `parent` whose name begins with `prefix`, and removes what killed writers left there under
-    /// that prefix. `mode` holds its permissions, less the umask.
+    /// Makes a folder in `parent` whose name begins with `prefix`, and removes leftovers of killed writers with that
+    /// prefix. `mode` is its permissions, less the umask.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When the folder can't be made.
     pub fn create(parent: &Path, prefix: &str, mode: u32) -> Result<TempFolder> {
         TempFolder::attempt(parent, prefix, mode)
             .map_err(|(path, e)| Error::io(&path, "create the folder", &e))
     }
-    /// The same, with the path and the system's own error, for those who may try again.
+    /// As [`TempFolder::create`], but errors are the path and the system's own error, so that the caller may try again.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When the folder can't be made.
     pub fn attempt(
         parent: &Path,
         prefix: &str,
@@ -49,17 +47,17 @@ impl TempFolder {
         clear_left(parent, prefix);
         let make = |path: &Path| DirBuilder::new().mode(mode).create(path);
         let (path, ()) = first_free(parent, prefix, make)?;
-        // Some network file systems have no locks; leftovers are not collected there.
+        // Some network file systems have no locks; leftovers are not removed there.
         let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
         Ok(TempFolder { path, renamed: false, _lock: lock })
     }
-    /// Renames the folder to its place, where it stays. The folder is removed when that fails.
+    /// Renames the folder to its final place. If that fails, the folder is removed.
     ///
     /// # Errors
-    /// As rename(2): a file or a folder with something in it is at that place, or the disk does not take it.
+    /// As rename(2): the place has a file or a folder that is not empty, or the disk refuses.
     pub fn rename_to(mut self, place: &Path) -> io::Result<()> {
         fs::rename(&self.path, place)?;
-        // The temporary name is free from here on; anything that appears under it belongs to another writer.
+        // From here on the temporary name is free: whatever appears under it belongs to another writer.
         self.renamed = true;
         Ok(())
     }
@@ -68,23 +66,23 @@ impl TempFolder {
 impl Drop for TempFolder {
     fn drop(&mut self) {
         if !self.renamed {
-            // The folder may hold something that this user can't remove; the next writer tries again.
+            // The folder may hold a file that this user can't remove; the next writer tries again.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Whether a device, a pipe or a socket is at that place: it is written into. A rename would put a file there instead,
-/// and root may do so in /dev.
+/// Whether the place is a device, a pipe or a socket, to write into. A rename would replace it by a file; root may do
+/// that even in /dev.
 fn is_written_into(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
-/// Writes a file completely or not at all: next to its place, synced, then renamed. A symbolic link stays a link; the
-/// file that it names is written. Into a device or a pipe the content is written as it is.
+/// Writes a file completely or not at all: next to its place, synced, then renamed. A symbolic link stays: the file
+/// that it names is written. A device or a pipe gets the content directly.
 ///
 /// # Errors
-/// When the disk does not take it; nothing is left then.
+/// When the disk refuses; no file is left then.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     if is_written_into(path) {
         let written = File::options().write(true).open(path).and_then(|mut file| file.write_all(content));
@@ -109,22 +107,22 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// A file that is being written under a temporary name next to its place. It is removed when dropped, unless
-/// [`TempFile::put`] has given it its place. A device or a pipe at that place is written into.
+/// A file that is written under a temporary name next to its place. Dropping it removes it, unless [`TempFile::put`]
+/// has moved it to its place. If the place is a device or a pipe, that is written directly.
 #[derive(Debug)]
 pub struct TempFile {
-    /// The file, open for reading and writing; a device or a pipe for writing.
+    /// The file, open for reading and writing; a device or a pipe is open for writing.
     pub file: File,
     path: PathBuf,
-    /// `None`: it is in its place already.
+    /// `None`: the file is in its place already.
     place: Option<PathBuf>,
 }
 
 impl TempFile {
-    /// Makes an empty file, and removes what killed writers left there.
+    /// Makes an empty file, and removes leftovers of killed writers.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When the file can't be made.
     pub fn create(place: &Path) -> Result<TempFile> {
         let target = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
         let failed = |e: io::Error| Error::io(place, "write", &e);
@@ -143,14 +141,14 @@ impl TempFile {
         let _ = file.try_lock();
         Ok(TempFile { file, path, place: Some(target) })
     }
-    /// Where it is until then.
+    /// The current path.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// Gives the file its place, where it stays.
+    /// Moves the file to its place.
     ///
     /// # Errors
-    /// When the disk does not take it; nothing is left then.
+    /// When the disk refuses; no file is left then.
     pub fn put(self) -> Result<()> {
         let Some(place) = &self.place else { return Ok(()) };
         let put = self.file.sync_all().and_then(|()| fs::rename(&self.path, place));
@@ -161,17 +159,17 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         if self.place.is_some() {
-            // Once it has its place this fails, as it should.
+            // After the rename this fails, as it should.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Checks that [`write_whole`] can write a file, before the work that fills it: a temporary file is made
-/// beside its place and removed.
+/// Checks that [`write_whole`] can write a file, before the work that fills it: makes a temporary file next to the
+/// place and removes it.
 ///
 /// # Errors
-/// A folder that is not there or that this user can't write to, and a folder in the file's place.
+/// For a missing folder, one that this user can't write to, and a folder in the file's place.
 pub fn check_place(path: &Path) -> Result<()> {
     if is_written_into(path) {
         return Ok(());
@@ -189,14 +187,14 @@ pub fn check_place(path: &Path) -> Result<()> {
     fs::remove_file(&beside).map_err(failed)
 }
 
-/// A temporary name in `parent` that this process has not used and will not use again.
+/// A temporary name in `parent`, used only once by this process.
 pub fn new_name(parent: &Path, prefix: &str) -> PathBuf {
     static USED: AtomicU64 = AtomicU64::new(0);
     let number = USED.fetch_add(1, Ordering::Relaxed);
     parent.join(format!("{prefix}{}.{number}{ENDING}", std::process::id()))
 }
 
-/// Makes something under a new name. A killed process may have had this process's id and left something there.
+/// Makes a file or folder under a new name. A killed process may have had this process's id and left the name taken.
 fn first_free<T>(
     parent: &Path,
     prefix: &str,
@@ -212,7 +210,7 @@ fn first_free<T>(
     }
 }
 
-/// Whether the writer of something under a temporary name was killed: it is old, and nobody holds its lock.
+/// Whether the writer of a temporary file or folder was killed: it is old, and nobody holds its lock.
 pub fn is_left(path: &Path) -> bool {
     let left = || -> io::Result<bool> {
         let about = fs::symlink_metadata(path)?;
@@ -223,14 +221,14 @@ pub fn is_left(path: &Path) -> bool {
     left().is_ok_and(|left| left)
 }
 
-/// Removes what killed writers left in a folder under a prefix. Young leftovers stay: their writers may not have taken
+/// Removes leftovers of killed writers with that prefix in a folder. Young ones stay: their writers may not have taken
 /// the lock yet.
 pub fn clear_left(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let ours = name.to_str().is_some_and(|n| n.starts_with(prefix) && n.ends_with(ENDING));
         if ours && is_left(&entry.path()) {
-            // Another process may remove the same; a failure does not matter.
+            // Another process may remove it at the same time; a failure does not matter.
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
@@ -252,7 +250,7 @@ mod tests {
         first.rename_to(&parent.join("place")).unwrap();
         let second = TempFolder::create(&parent, ".a.", 0o700).unwrap();
         assert_ne!(second.path, name, "no name is used twice");
-        // A place that is taken: the folder goes, and what is there stays.
+        // The place is taken: the folder is removed, and the file there stays.
         fs::write(parent.join("place/file"), "").unwrap();
         let gone = second.path.clone();
         assert!(second.rename_to(&parent.join("place")).is_err());
@@ -276,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_goes_and_what_a_living_one_has_stays() {
+    fn leftovers_of_killed_writers_are_removed_and_files_of_living_ones_stay() {
         let parent = std::env::temp_dir().join(format!("schedlab-temp-{}", std::process::id()));
         fs::create_dir_all(&parent).unwrap();
         let at = |name: &str| parent.join(name);
@@ -315,7 +313,7 @@ mod tests {
         write_whole(&link, b"through the link").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(at("c")).unwrap(), b"through the link");
-        // A folder can't be replaced by a file; nothing is left of the attempt.
+        // A folder can't be replaced by a file; the attempt leaves no file.
         assert!(write_whole(&at(young), b"x").is_err());
         let names: Vec<String> =
             fs::read_dir(&parent).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();

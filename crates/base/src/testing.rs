@@ -1,13 +1,13 @@
-//! What the tests of all crates share.
+//! Helpers for tests of all crates.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Reports that the calling test did not run, because it needs something that this machine lacks ("root"). Only the
-/// first line of `needs` is printed, so that an error may be given.
+/// Reports that the calling test did not run because this machine lacks `needs` ("root"). Only the first line of
+/// `needs` is printed, so that an error may be passed.
 ///
-/// The line goes around the harness, which hides the output of tests that pass. `.ci/run` counts these lines.
+/// The line bypasses the harness, which hides the output of passing tests. `.ci/run` counts these lines.
 pub fn skipped(needs: impl Display) {
     let needs = needs.to_string();
     let thread = std::thread::current();
@@ -20,11 +20,11 @@ fn line(needs: &str, test: &str) -> String {
     format!("skipped: needs {} ({test})\n", needs.lines().next().unwrap_or("nothing"))
 }
 
-/// Whether one of five tries is in time: anything else that runs on this machine may hold up a try. A try is given the
-/// factor by which its times are longer than on an idle machine ([`stretch`]); that of the first is 1.
+/// Tries up to five times, because other work on this machine may delay a try. `attempt` gets the factor by which times
+/// are longer than on an idle machine ([`stretch`]); the first try gets 1.
 ///
 /// # Panics
-/// When every try is late: why each of them was.
+/// When every try is late. The message has the reason of each.
 pub fn in_time(mut attempt: impl FnMut(u64) -> Result<(), String>) {
     let mut late = Vec::new();
     while late.len() < 5 {
@@ -37,8 +37,8 @@ pub fn in_time(mut attempt: impl FnMut(u64) -> Result<(), String>) {
     panic!("{late:?}");
 }
 
-/// By what factor a test's times must be longer than on an idle machine. It is 1 where the calling thread gets a
-/// quarter of a CPU or more: so much is left beside other work, unless the thread stands back (`nice -n 19`).
+/// The factor by which a test's times must be longer than on an idle machine. It is 1 if the calling thread gets a
+/// quarter of a CPU or more. A thread gets that next to other work, unless it has a low priority (`nice -n 19`).
 pub fn stretch() -> u64 {
     let (begun, before) = (Instant::now(), own_cpu_time());
     while let (Some(before), Some(now)) = (before, own_cpu_time()) {
@@ -50,14 +50,14 @@ pub fn stretch() -> u64 {
     1
 }
 
-/// The inverse of the share of a CPU, up to 16: times leave room for less than all of a CPU, so that is enough for the
-/// smallest share, 1.4 % (nice 19 beside nice 0).
+/// The inverse of the thread's share of a CPU, at most 16. That suffices for the smallest share, 1.4 % (nice 19 against
+/// nice 0), because times allow for less than a whole CPU.
 fn factor(cpu: Duration, wall: Duration) -> u64 {
     let times = wall.as_nanos() / cpu.as_nanos().max(1);
     if times < 4 { 1 } else { times.min(16) as u64 }
 }
 
-/// The calling thread's CPU time; `None` on a kernel that keeps no accounts.
+/// CPU time of the calling thread; `None` on a kernel without accounting.
 fn own_cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)

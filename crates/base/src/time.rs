@@ -1,28 +1,25 @@
-//! Nanoseconds as a newtype, and the way people write them ("30ms", "2us", "1.5s").
+//! Time in nanoseconds, and the notation of people ("30ms", "2us", "1.5s").
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// A point in time or a length of time, in nanoseconds. A run starts at 0.
+/// A point in time or a duration, in nanoseconds. A run starts at 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ns(pub u64);
 
 impl Ns {
-    /// The end of time: a timer that never fires.
+    /// A timer at this time never fires.
     pub const MAX: Ns = Ns(u64::MAX);
     pub const ZERO: Ns = Ns(0);
 
-    /// From microseconds.
     pub const fn us(us: u64) -> Ns {
         Ns(us * 1_000)
     }
-    /// From milliseconds.
     pub const fn ms(ms: u64) -> Ns {
         Ns(ms * 1_000_000)
     }
-    /// From seconds.
     pub const fn secs(s: u64) -> Ns {
         Ns(s * 1_000_000_000)
     }
@@ -31,12 +28,12 @@ impl Ns {
     pub const fn since(self, other: Ns) -> Ns {
         Ns(self.0.saturating_sub(other.0))
     }
-    /// `self + other`, staying at [`Ns::MAX`] when it would pass it.
+    /// `self + other`, at most [`Ns::MAX`].
     #[inline]
     pub const fn plus(self, other: Ns) -> Ns {
         Ns(self.0.saturating_add(other.0))
     }
-    /// Seconds, for people and statistics; never for a decision of the simulator.
+    /// Seconds, for people and statistics only: the simulator decides nothing by floats.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -73,7 +70,7 @@ impl Ns {
         Self::scaled(&number.replace('_', ""), scale).ok_or_else(no_time)
     }
 
-    /// Exact decimal arithmetic: no float rounds a time.
+    /// Decimal arithmetic without floats, so that no time is rounded.
     fn scaled(number: &str, scale: u64) -> Option<Ns> {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if whole.is_empty() && fraction.is_empty() {
@@ -90,7 +87,7 @@ impl Ns {
     }
 }
 
-/// A time of at most 4.29 s, in ns, where many are kept; longer ones become the longest. Periods of deadline tasks are
+/// A time of at most 4.29 s, in ns, for tables with many times; longer times saturate. Periods of deadline tasks are
 /// not longer (`sched_deadline_period_max_us`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Ns", into = "Ns")]
@@ -98,7 +95,6 @@ pub struct Ns32(u32);
 
 impl Ns32 {
     pub const ZERO: Ns32 = Ns32(0);
-    /// The number of ns.
     pub fn ns(self) -> u64 {
         self.0.into()
     }
@@ -192,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn times_of_people_are_read() {
         for (text, ns) in
             [("250", 250), ("30us", 30_000), ("1.5ms", 1_500_000), ("2s", 2_000_000_000), ("0.7 ms", 700_000)]
         {
@@ -202,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_time() {
+    fn invalid_times_are_refused() {
         for text in ["", "ms", "3 parsecs", "-1ms", "1e9", "99999999999s", "1.2.3ms"] {
             assert!(Ns::parse(text, "ns").is_err(), "{text}");
         }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-/// The number of the user as which this process acts; `None` without /proc.
+/// The user id with which this process acts; `None` without /proc.
 pub fn own_uid() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|about| about.uid())
 }

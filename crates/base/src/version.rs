@@ -5,14 +5,12 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A kernel release, as far as it decides mechanisms: v2.6.30, v4.5, v6.12.
+/// A kernel release, as precise as mechanisms need it: v2.6.30, v4.5, v6.12.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
-    /// Third number; 0 when absent. Only 2.6.x kernels differ by it.
+    /// Third number; 0 when absent. It matters for 2.6.x kernels only.
     pub patch: u16,
-    /// Second number.
     pub minor: u16,
-    /// First number.
     pub major: u16,
 }
 
@@ -21,7 +19,7 @@ impl Version {
     pub const fn new(major: u16, minor: u16) -> Version {
         Version { major, minor, patch: 0 }
     }
-    /// All three numbers in one, for a fast comparison: the simulator compares versions several times per event.
+    /// One number for fast comparison: the simulator compares versions several times per event.
     #[inline]
     const fn rank(self) -> u64 {
         (self.major as u64) << 32 | (self.minor as u64) << 16 | self.patch as u64

@@ -1,10 +1,10 @@
-//! Words in lines that fit into mails and terminals.
+//! Text wrapped for mails and terminals.
 
-/// The columns of a line.
+/// Columns of a line.
 pub const WIDTH: usize = 78;
 
-/// Words in lines of at most [`WIDTH`] columns: the first behind `first`, the others behind `rest`. A word that is
-/// longer than a line stands alone on one that is too long: see [`pieces`].
+/// Words in lines of at most [`WIDTH`] columns. The first line starts with `first`, the others with `rest`. A word
+/// longer than a line gets its own, longer line: see [`pieces`].
 pub fn wrapped<W: AsRef<str>>(first: &str, rest: &str, words: impl Iterator<Item = W>) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut line, mut empty) = (first.to_owned(), true);
@@ -24,8 +24,8 @@ pub fn wrapped<W: AsRef<str>>(first: &str, rest: &str, words: impl Iterator<Item
     lines
 }
 
-/// A word in pieces of at most `most` characters: broken behind its commas (a list of CPUs), and cut where a part is
-/// longer than that (a task's name).
+/// A word in pieces of at most `most` characters. It is broken after commas (a list of CPUs), and a longer part is cut
+/// (a task's name).
 pub fn pieces(word: &str, most: usize) -> Vec<String> {
     if word.chars().count() <= most {
         return vec![word.to_owned()];
@@ -44,7 +44,7 @@ pub fn pieces(word: &str, most: usize) -> Vec<String> {
     all
 }
 
-/// The last eight lines of a program's output that are not empty, for a message.
+/// The last eight non-empty lines of a program's output, for a message.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     lines[lines.len().saturating_sub(8)..].join("\n  ")

@@ -1,4 +1,4 @@
-//! Counters of commands: which are shown, next to what, and their mean over repeats.
+//! Counters of commands: which are shown, the figures next to them, and their mean over repeats.
 
 use crate::metrics;
 use crate::stats::special::{root, t_quantile};
@@ -35,27 +35,21 @@ pub fn beside(counter: &str) -> Option<(String, &'static str)> {
 pub enum Over {
     /// The metric was counted in all runs.
     Counted {
-        /// Unit; "" for counts.
+        /// "" for counts.
         unit: String,
-        /// Which direction is good.
         better: Better,
-        /// Mean over the runs.
         mean: f64,
         /// Sample standard deviation in percent of the mean; `None` for one run.
         std_pct: Option<f64>,
         /// The mean's 95 % interval by Student's t; `None` for one run.
         ci95: Option<[f64; 2]>,
-        /// The runs' values.
         values: Vec<f64>,
     },
     /// The metric was not counted in all runs.
-    Missing {
-        /// The reason.
-        missing: String,
-    },
+    Missing { missing: String },
 }
 
-/// A metric over the runs of one command. It is missing if one run lacks it.
+/// A metric over the runs of one command; missing if one run lacks it.
 pub fn over(records: &[Record], metric: &str) -> Over {
     let all: Vec<metrics::Evaluated> = records.iter().map(|r| metrics::evaluate(r, metric)).collect();
     if let Some(Value::Missing(why)) = all.iter().map(|e| &e.value).find(|v| matches!(v, Value::Missing(_))) {
@@ -79,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_asked_for_is_one_and_so_is_what_stands_beside_it() {
+    fn metrics_and_the_figures_next_to_them_are_known() {
         for name in metrics() {
             assert!(schedlab_record::Metric::find(&name).is_ok(), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Samples as shares of the time CPUs were busy, with the interval of each share.
+//! Profile samples as shares of the CPUs' busy time, with the interval of each share.
 
 use schedlab_base::Warning;
 use serde::Serialize;
@@ -15,45 +15,41 @@ pub struct Shares {
     pub whole_system: bool,
     /// From start to end, ns.
     pub elapsed_ns: u64,
-    /// Samples asked for, per second and CPU.
+    /// The sampling rate that was asked for, per second and CPU.
     pub rate: u64,
-    /// The clock that drove them: "cycles" or "timer".
+    /// The clock that triggered samples: "cycles" or "timer".
     pub clock: &'static str,
-    /// Samples of CPUs that were not idle. Shares are of these.
+    /// Samples on busy CPUs, of which shares are computed.
     pub samples: u64,
-    /// Samples of idle CPUs.
+    /// Samples on idle CPUs.
     pub idle: u64,
-    /// The part of the samples in the kernel.
     pub kernel: u64,
-    /// Records lost for lack of room.
+    /// Records lost because buffers were full.
     pub lost: u64,
-    /// The kernel's functions, by their own samples, most first; or the functions asked for.
+    /// The kernel's functions, most of their own samples first; or the functions asked for.
     pub functions: Vec<ShareRow>,
-    /// User mode by object, most samples first.
+    /// Objects of user mode, most samples first.
     pub objects: Vec<ShareRow>,
-    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
-/// A function's or an object's part.
+/// The share of a function or object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShareRow {
-    /// Its name; of a renamed function the name that was asked for.
+    /// Its name; for a renamed function the name that was asked for.
     pub name: String,
     /// Its name in this kernel, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub here: Option<String>,
     /// Samples in it or in functions that it called.
     pub total: u64,
-    /// Samples in it.
+    /// Samples in itself.
     #[serde(rename = "self")]
     pub own: u64,
-    /// `total` in per cent of the samples.
+    /// `total` in percent of the samples.
     pub total_pct: f64,
-    /// Its 95 % interval.
     pub total_ci95_pct: Option<[f64; 2]>,
-    /// `self` in per cent of the samples.
+    /// `self` in percent of the samples.
     pub self_pct: f64,
-    /// Its 95 % interval.
     pub self_ci95_pct: Option<[f64; 2]>,
 }

@@ -1,4 +1,4 @@
-//! The knee, the largest load that keeps a metric under a limit: the limit and the result as data.
+//! Knees as data: a knee is the largest load that keeps a metric under a limit.
 
 use crate::uncertainty::Sway;
 use schedlab_base::{Error, Ns, Origin, Result, Warning};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Limit {
     /// The metric; without a dot it is a statistic of the workload's own first series.
     pub metric: String,
-    /// Whether values below the limit hold; else values above do.
+    /// Whether values below the limit are good; otherwise values above are.
     pub below: bool,
     /// The limit, in the metric's unit (times in ns).
     pub value: f64,
@@ -21,7 +21,7 @@ impl Limit {
     /// Reads "p99 < 2ms", "schbench.latency.p99 < 2ms", "work > 1000".
     ///
     /// # Errors
-    /// When it has another form.
+    /// When the text is something else.
     pub fn parse(text: &str) -> Result<Limit> {
         let wrong = || {
             Error::input(format!("'{text}' is not a limit"))
@@ -39,7 +39,7 @@ impl Limit {
         };
         Ok(Limit { metric: metric.to_owned(), below: &text[at..=at] == "<", value })
     }
-    /// The limit with a full metric name for a workload: "p99" becomes "schbench.latency.p99".
+    /// The limit with the full name of a workload's metric: "p99" becomes "schbench.latency.p99".
     ///
     /// # Errors
     /// When the workload has no such metric.
@@ -50,7 +50,7 @@ impl Limit {
             _ => self.metric.clone(),
         };
         Metric::find(&full)?;
-        // A benchmark that shows a series by its mean has one value a run.
+        // A benchmark that shows a series by its mean has one value in each run.
         let percentile_of = |series: &&str| full.strip_prefix(*series).is_some_and(|s| s.starts_with(".p"));
         let mut means = bench.headline.iter().filter_map(|h| h.strip_suffix(".mean"));
         if let Some(series) = means.find(percentile_of) {
@@ -68,31 +68,31 @@ impl Limit {
         let higher = |b: Built| b.series.iter().any(|s| s.name == series && s.better == "higher");
         if built.is_ok_and(higher) { "mean > 2ms" } else { "mean < 2ms" }
     }
-    /// Whether it names only a statistic, of the workload's first series.
+    /// Whether it names only a statistic of the workload's first series.
     pub fn is_bare(&self) -> bool {
         Stat::parse(&self.metric).is_some()
     }
 }
 
-/// The knee of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     pub variant: String,
-    /// The largest load that held, by seed; 0: none did.
+    /// The largest load that met the limit, by seed; 0 if none did.
     pub knees: Vec<u64>,
     /// Mean over the seeds.
     pub mean: f64,
     /// 95 % interval of the mean over the seeds (t); `None` for one seed.
     pub ci95: Option<[f64; 2]>,
-    /// Seeds whose knee is the cap: the true one may be higher.
+    /// Number of seeds whose knee is the cap: the true one may be higher.
     pub at_cap: usize,
-    /// Seeds without a knee, because the metric was missing where it mattered.
+    /// Number of seeds without a knee, because the metric was missing where it mattered.
     #[serde(default)]
     pub unknown: usize,
-    /// Loads above a seed's knee that could not be judged, because the metric was missing: the true knee may be higher.
+    /// Number of loads above a seed's knee that could not be judged, because the metric was missing: the true knee may
+    /// be higher.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unjudged: usize,
-    /// The drawn costs that move the knee; `None` if none were drawn.
+    /// The drawn costs that affect the knee; `None` if none were drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<Sway>,
 }
@@ -103,17 +103,13 @@ pub struct Knees {
     /// "schedlab/knee/1".
     pub schema: String,
     pub workload: String,
-    /// The parameter that was raised.
     pub parameter: String,
-    /// The backend that made its runs.
     pub backend: Origin,
-    /// The machine's name.
     pub machine: String,
     pub limit: Limit,
     /// The largest load tried.
     pub cap: u64,
     pub seeds: Vec<u64>,
-    /// Per variant.
     pub variants: Vec<Knee>,
     /// Unit of the limit's metric; "" for counts.
     #[serde(default)]
@@ -121,9 +117,8 @@ pub struct Knees {
     /// Every load tried, by variant and load.
     #[serde(default)]
     pub tried: Vec<TriedLoad>,
-    /// Whether it was interrupted. Unfinished seeds are left out.
+    /// Whether the search was interrupted. Unfinished seeds are left out.
     pub interrupted: bool,
-    /// Warnings for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
@@ -134,9 +129,9 @@ pub struct TriedLoad {
     pub variant: String,
     /// The value of the parameter.
     pub load: u64,
-    /// The limit's metric by ascending seed, in [`Knees::unit`].
+    /// The limit's metric, by ascending seed, in [`Knees::unit`].
     pub values: Vec<f64>,
-    /// Seeds in which it was missing.
+    /// Number of seeds in which it was missing.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing: usize,
 }

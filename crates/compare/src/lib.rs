@@ -1,25 +1,26 @@
-//! What runs show: from records to verdicts.
+//! Judges runs: from records to verdicts.
 //!
-//! A *record* is what a run leaves ([`schedlab_record::Record`]). This crate reads records, and the saved output of
-//! other tools, and judges what they show. It makes no run and prints nothing. It does not know the simulator, the
-//! running kernel or guests: the compiler holds that, because no backend is among its dependencies.
+//! A *record* is the stored result of a run ([`schedlab_record::Record`]). This crate reads records and the saved
+//! output of other tools, and judges them. It makes no run and prints nothing. It does not know the simulator, the
+//! running kernel or guests: no backend is among its dependencies.
 //!
 //! From a record to a verdict:
 //!
 //! | step | module |
 //! | --- | --- |
 //! | find stored runs by name, load or variant | [`runs`] |
-//! | read what another tool printed, as a record | [`tools`] |
+//! | read another tool's output as a record | [`tools`] |
 //! | take a metric's value out of a record | [`metrics`] |
 //! | group records into cells, cells into rows, rows into a table | [`comparison`] |
 //! | intervals, ranks, corrections, looks | [`stats`] |
 //! | how much repeats of one build differ | [`noise`] |
 //! | which uncertain cost of a machine moves a result | [`uncertainty`] |
 //!
-//! Some questions have results of their own, as plain data that can be stored and printed: the knee of a load
-//! ([`knees`]); whether a simulated and a real kernel agree ([`agreement`]); whether a change moves both alike
-//! ([`predicted`], [`agreement::changes`]); what a patch costs ([`trial`]); what public reports claim ([`reports`]);
-//! who ran where over time ([`strips`]); counted and sampled commands ([`command_counters`], [`cpu_profile`]).
+//! Some questions have their own results, plain data that can be stored and printed: the knee of a load ([`knees`]);
+//! whether a simulated and a real kernel agree ([`agreement`]); whether a change moves both alike ([`predicted`],
+//! [`agreement::changes`]); the cost of a patch ([`trial`]); whether runs show the claims of public reports
+//! ([`reports`]); which task ran where over time ([`strips`]); counted and sampled commands ([`command_counters`],
+//! [`cpu_profile`]).
 //!
 //! Terms:
 //!
@@ -31,7 +32,7 @@
 //!   variant's.
 //! - A *verdict* is better, worse, changed, same or unclear. "Unclear" means that the data can't tell.
 //!
-//! Rules. The run is the unit of replication, never the event. "Not measured" is a value with its reason. All
+//! Rules: The run is the unit of replication, never the event. "Not measured" is a value with its reason. All
 //! transcendental functions come from one library, so that the same records give the same verdicts on every machine.
 
 pub mod agreement;

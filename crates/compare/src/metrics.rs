@@ -8,7 +8,7 @@ use schedlab_record::{Better, Metric, Record, Value};
 use schedlab_workload::{Benchmark, Spec, spec};
 use std::collections::BTreeMap;
 
-/// Metrics shown first for a workload that names none.
+/// Headline metrics of a workload that names none.
 pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"];
 
 /// The kind of workload in records of benchmarks ([`Spec::Bench`]).
@@ -20,14 +20,13 @@ pub type Declared = (String, String, Better);
 /// A metric's value in one run, with its unit and direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluated {
-    /// Unit: "ns", "1/s", "" for counts.
+    /// "ns", "1/s", "" for counts.
     pub unit: String,
-    /// Which direction is good.
     pub better: Better,
     pub value: Value,
 }
 
-/// The benchmark that a record is a run of; `None` for other runs, even if their workload has a benchmark's name, as a
+/// The benchmark of which a record is a run; `None` for other runs, even if their workload has a benchmark's name, as a
 /// recorded or saved command may.
 pub fn benchmark(record: &Record) -> Option<&'static Benchmark> {
     let kind = record.spec.get("kind").and_then(serde_json::Value::as_str);
@@ -37,15 +36,15 @@ pub fn benchmark(record: &Record) -> Option<&'static Benchmark> {
     spec::find(&record.workload).ok()
 }
 
-/// Checks that a metric of that name can exist, given these series of the workload and these figures of commands.
+/// Checks that a metric of this name can exist, given the workload's series and the commands' figures.
 ///
 /// # Errors
-/// When there is none; the nearest name is offered.
+/// When it can't; the nearest name is offered.
 pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> {
     if tools::is_declared(figures, name) || of_figure(name).is_some_and(|f| tools::is_declared(figures, f)) {
         return Ok(());
     }
-    // A name that begins like a figure is meant as one: figures' names help more than the table's.
+    // A name that begins like a figure's probably means one, so figures' names help more than the table's.
     let first = name.split('.').next().unwrap_or(name);
     let own = || figures.iter().filter(|f| f.split('.').next() == Some(first)).map(String::as_str);
     if own().next().is_some() && !series.iter().any(|(s, ..)| name.starts_with(&format!("{s}."))) {
@@ -61,7 +60,7 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
     })
 }
 
-/// The whole name of the workload's own metric that is spelled most like `name`, in full or as tables print it.
+/// The full name of the workload's own metric that is spelled most like `name`, in full or as tables print it.
 fn likest(name: &str, series: &[Declared], figures: &[String]) -> Option<String> {
     let stats = |s: &Declared| ["mean", "p50", "p99", "max"].map(|stat| format!("{}.{stat}", s.0));
     let figures = figures.iter().filter(|f| !f.contains('<')).cloned();
@@ -109,7 +108,7 @@ impl KnownMetrics {
         }
         Ok(())
     }
-    /// Checks that one of the workloads can give that metric.
+    /// Checks that one of the workloads can give a metric.
     ///
     /// # Errors
     /// When none can; the nearest name is offered.
@@ -122,7 +121,7 @@ impl KnownMetrics {
     pub fn in_full(&self, name: &str) -> Vec<String> {
         in_full(name, &self.series, &self.figures)
     }
-    /// These metrics, with whole names in place of short ones that tables print.
+    /// These metrics, with full names in place of the short ones that tables print.
     pub fn spelled_out(&self, names: &[String]) -> Vec<String> {
         let one = |name: &String| match self.check(name) {
             Ok(()) => vec![name.clone()],
@@ -134,13 +133,13 @@ impl KnownMetrics {
     }
 }
 
-/// The figure that is asked for as the mean of a series. A tool prints `hackbench.elapsed`; the benchmark of its name
-/// has a series with the mean `hackbench.elapsed.mean`. Both names work for both.
+/// The name of the figure, if a figure is asked for as the mean of a series. A tool prints `hackbench.elapsed`; the
+/// benchmark of that name has a series with the mean `hackbench.elapsed.mean`. Both names work for both.
 fn of_figure(name: &str) -> Option<&str> {
     name.strip_suffix(".mean")
 }
 
-/// The whole names of a metric as tables print it, without the program's name; empty if no series or figure has it.
+/// The full names of a metric that tables print without the program's name; empty if no series or figure has it.
 pub fn in_full(name: &str, series: &[Declared], figures: &[String]) -> Vec<String> {
     let of_series = series.iter().filter_map(|(series, ..)| {
         let (program, rest) = series.split_once('.')?;
@@ -157,7 +156,7 @@ pub fn in_full(name: &str, series: &[Declared], figures: &[String]) -> Vec<Strin
     all
 }
 
-/// The value of a metric in a record; for a name that it can't have, a missing value with the reason.
+/// The value of a metric in a record. A name that can't exist gives a missing value with the reason.
 pub fn evaluate(record: &Record, name: &str) -> Evaluated {
     let figures = &record.found.figures;
     if let Some(figure) = figures.get(name).or_else(|| figures.get(of_figure(name)?)) {

@@ -2,9 +2,9 @@
 //!
 //! A/A runs (the same variant under two names, in the order A B B A) are compared like any two variants. The end of the
 //! interval that is farther from 0 is the floor of that workload and metric, in percent: this machine shows smaller
-//! changes without any cause. On backend host a change must reach the floor to count, if the floor exceeds the minimum
-//! effect. The limit of "same" remains the minimum effect. Floors are kept by host: model and number of its CPUs, and
-//! the kernel's release.
+//! changes without any cause. On the host backend, if the floor exceeds the minimum effect, a change must reach the
+//! floor to count. The limit for "same" remains the minimum effect. Floors are stored by host: model and number of its
+//! CPUs, and the kernel's release.
 
 use schedlab_base::{Backend, Error, Result, input, temp};
 use schedlab_record::{Record, WATCHING};
@@ -16,7 +16,7 @@ const SCHEMA: &str = "schedlab/noise/1";
 /// The floors' file in the state folder.
 pub const FILE: &str = "noise.json";
 
-/// The result of A/A runs of one workload in one metric.
+/// The result of A/A runs of one workload for one metric.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Floor {
     /// The host, as [`host_of`] names it.
@@ -39,7 +39,7 @@ pub struct Floor {
     pub watching: u32,
 }
 
-/// Floors, of any number of hosts.
+/// Floors of any number of hosts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Floors {
     schema: String,
@@ -48,8 +48,8 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// The stored floors; none if there is no file. Floors from runs that another version watched are ignored: watching
-    /// adds to a metric and so to its floor.
+    /// The stored floors; none if there is no file. Floors from runs that another version watched are ignored: the way
+    /// of watching affects a metric, and so its floor.
     ///
     /// # Errors
     /// When the file can't be read or does not hold noise floors.
@@ -63,10 +63,10 @@ impl Floors {
         floors.floors.retain(|f| f.watching == WATCHING);
         if floors.schema == SCHEMA { Ok(floors) } else { Err(bad(format!("schema '{}'", floors.schema))) }
     }
-    /// Stores them; the file is renamed into place.
+    /// Stores the floors; the file is renamed into place.
     ///
     /// # Errors
-    /// When they can't be written.
+    /// When writing fails.
     pub fn store(&self, path: &Path) -> Result<()> {
         let stored = Floors { schema: SCHEMA.to_owned(), floors: self.floors.clone() };
         let text = serde_json::to_string_pretty(&stored).map_err(|e| Error::internal(e.to_string()))?;
@@ -74,7 +74,7 @@ impl Floors {
         fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", &e))?;
         temp::write_whole(path, (text + "\n").as_bytes())
     }
-    /// Adds newer floors. All older floors of the same host and workload are removed.
+    /// Adds newer floors, which replace all of the same host and workload.
     pub fn renew(&mut self, new: Vec<Floor>) {
         let same = |a: &Floor, b: &Floor| (&a.host, &a.workload) == (&b.host, &b.workload);
         self.floors.retain(|old| !new.iter().any(|n| same(old, n)));
@@ -82,7 +82,6 @@ impl Floors {
         let key = |f: &Floor| (f.host.clone(), f.workload.clone(), f.metric.clone());
         self.floors.sort_by_key(key);
     }
-    /// The floor of a metric on a host.
     pub fn of(&self, host: &str, workload: &str, metric: &str) -> Option<&Floor> {
         self.floors.iter().find(|f| f.host == host && f.workload == workload && f.metric == metric)
     }
@@ -97,7 +96,7 @@ impl Floors {
     }
 }
 
-/// The host's name of a live record: model and number of its CPUs, release of its kernel.
+/// The host of a live record: model and number of its CPUs, release of its kernel.
 pub fn host_of(record: &Record) -> String {
     let model = record.found.environment.get("cpu.model").map_or("unknown CPUs", String::as_str);
     format!("{} x {model}, {}", record.machine.topology.nr_cpus(), record.kernel)
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_read_back_and_the_rest_is_refused() {
+    fn stored_floors_are_read_back_and_other_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state").join(FILE);
         assert_eq!(Floors::load(&path).unwrap(), Floors::default());
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_floors_take_the_place_of_their_workloads() {
+    fn newer_floors_replace_those_of_their_workload() {
         let mut floors = Floors::default();
         floors.renew(vec![
             floor("pipe", "work", 3.5),

@@ -1,11 +1,11 @@
-//! Predicted changes: what a change does to a real kernel, and what its simulation predicted.
+//! Predicted changes: the effect of a change on a real kernel, and its effect in simulation.
 //!
-//! Agreeing with a kernel is easy; predicting what a change does to it is the test. For each load and each row of
+//! Agreeing with a kernel is easy; predicting the effect of a change on it is the test. For each load and each row of
 //! [`of_changes`], the change of the mean over the real runs is compared with that over the simulated runs. A row
-//! counts if either moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no
-//! farther than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have
-//! one sign and their sizes differ by at most [`TOLERANCE_PCT`] of the real one, or when the simulated change is within
-//! the real interval. Rows whose real change is unknown are counted apart. A real change has no sign if its interval
+//! counts if either moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches at most
+//! [`TOLERANCE_PCT`] of it, or [`KNOWN_POINTS`], to either side. A row agrees when both changes have the same sign and
+//! their sizes differ by at most [`TOLERANCE_PCT`] of the real one, or when the simulated change is within the real
+//! interval. Rows whose real change is unknown are counted separately. A real change has no sign if its interval
 //! includes 0.
 
 use crate::agreement::numbers_of;
@@ -16,24 +16,24 @@ use schedlab_base::Backend;
 use schedlab_record::Record;
 use serde::Serialize;
 
-/// The smallest change that counts, per cent.
+/// The smallest change that counts, percent.
 pub const MOVED_PCT: f64 = 5.0;
-/// How far the size of a predicted change may be off, per cent of the real change.
+/// How far the size of a predicted change may be off, percent of the real change.
 pub const TOLERANCE_PCT: f64 = 35.0;
 
 /// How far the interval of a small change may reach, percentage points.
 pub const KNOWN_POINTS: f64 = 5.0;
 
-/// Predictions of a change.
+/// Predictions of the effects of a change.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Predictions {
     /// The rows that count.
     pub rows: Vec<Predicted>,
-    /// Rows that moved, but whose real change is unknown.
+    /// Number of rows that moved, but whose real change is unknown.
     pub unknown: usize,
 }
 
-/// A metric of a load, changed by a variant.
+/// The effect of a variant on a metric of a load.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Predicted {
     /// The machine of the real runs.
@@ -41,19 +41,18 @@ pub struct Predicted {
     /// Workload and load.
     pub load: String,
     pub metric: String,
-    /// Change of the real mean, per cent.
+    /// Change of the real mean, percent.
     pub real_pct: f64,
     /// Its 95 % interval.
     pub real_ci95_pct: [f64; 2],
-    /// Change of the simulated mean, per cent.
+    /// Change of the simulated mean, percent.
     pub simulated_pct: f64,
-    /// Whether the signs are equal; `None`: the real interval includes 0.
+    /// Whether the signs are equal; `None` if the real interval includes 0.
     pub same_sign: Option<bool>,
-    /// Whether the prediction holds.
     pub agrees: bool,
 }
 
-/// A load on a machine, with its runs under both variants.
+/// A load on a machine, with its runs under base and variant.
 #[derive(Debug)]
 pub struct LoadOnMachine {
     /// The machine of the real runs.
@@ -62,18 +61,18 @@ pub struct LoadOnMachine {
     pub load: String,
     /// The real runs: under the base, under the variant.
     real: [Vec<Record>; 2],
-    /// The runs on simulated machines, in the same order: by our rules, or by the kernel's own code.
+    /// The simulated runs, in the same order: by our rules, or by the kernel's own code.
     simulated: [Vec<Record>; 2],
 }
 
-/// How a row's mean moves on one side.
+/// The change of a row's mean in real or simulated runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MeanMove {
     /// The means, in the row's unit: under the base, under the variant.
     pub means: [f64; 2],
-    /// The change, per cent of the first.
+    /// The change, percent of the first.
     pub pct: f64,
-    /// Half the 95 % interval of the change, points; `None`: fewer than two pairs of runs.
+    /// Half the 95 % interval of the change, percentage points; `None` for fewer than two pairs of runs.
     pub half: Option<f64>,
 }
 
@@ -88,7 +87,7 @@ impl LoadOnMachine {
                 continue;
             }
             seen.push(place);
-            // A guest and its simulation may have machines of two names, but one topology.
+            // A guest and its simulation may name their machines differently, but share a topology.
             let of = |real: bool, name: &str| -> Vec<Record> {
                 let is = |r: &&Record| {
                     let is_of_side = if real { r.backend == Backend::Vm } else { r.backend.is_simulated() };
@@ -109,18 +108,18 @@ impl LoadOnMachine {
         }
         all
     }
-    /// How the row moves in the real kernel.
+    /// The change of the row in the real kernel.
     ///
     /// # Errors
-    /// Says in words why it does not: it was not measured, or it is 0 under the base.
+    /// Says in words why there is none: the metric was not measured, or is 0 under the base.
     pub fn real(&self, row: &MetricRow) -> Result<MeanMove, String> {
         MeanMove::of(row, &self.real)
     }
-    /// How the row moves in the simulation.
+    /// The change of the row in the simulation.
     pub fn simulated(&self, row: &MetricRow) -> Result<MeanMove, String> {
         MeanMove::of(row, &self.simulated)
     }
-    /// The number of real runs under the variant that has fewer.
+    /// The number of real runs under base or variant, whichever is smaller.
     pub fn runs(&self) -> usize {
         self.real[0].len().min(self.real[1].len())
     }
@@ -132,7 +131,7 @@ impl MeanMove {
         let pct = change_pct(&values).ok_or("it is 0 before the change")?;
         Ok(MeanMove { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
     }
-    /// The 95 % interval of the change, per cent. No row of the list can be negative, so none falls by more than 100 %.
+    /// The 95 % interval of the change, percent. No metric of the list is negative, so no change is below -100 %.
     pub(crate) fn interval(&self) -> Option<[f64; 2]> {
         let half = self.half?;
         Some([(self.pct - half).max(-100.0), self.pct + half])
@@ -147,7 +146,7 @@ impl MeanMove {
     }
 }
 
-/// The predictions, in the order of records and rows.
+/// All predictions, in the order of records and rows.
 pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     let mut all = Predictions::default();
     for place in LoadOnMachine::all(records, base, variant) {
@@ -188,15 +187,15 @@ fn predict_row(row: &MetricRow, place: &LoadOnMachine) -> Option<(Predicted, boo
     Some((predicted, is_known))
 }
 
-/// Change from the first mean to the second, per cent of the first.
+/// Change from the first mean to the second, percent of the first.
 fn change_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     let base = mean(&v[0]);
     (base != 0.0).then(|| 100.0 * (mean(&v[1]) - base) / base)
 }
 
-/// Half the 95 % interval of the change, per cent of the first mean. The change is a ratio of means. So runs of equal
-/// seed are compared after the first was multiplied by that ratio: the spread of a base that is doubled counts twice
-/// (delta method).
+/// Half the 95 % interval of the change, percent of the first mean. The change is a ratio of means, so each run is
+/// compared with that of equal seed multiplied by the ratio: if the base is doubled, its spread counts twice (delta
+/// method).
 fn half_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     let n = v[0].len().min(v[1].len());
     let base = mean(&v[0]);
@@ -218,7 +217,7 @@ mod tests {
     fn runs(backend: Backend, variant: &str, migrations: [u64; 4]) -> impl Iterator<Item = Record> {
         switched(backend, variant, "migrations", migrations)
     }
-    /// The predictions where the real kernel goes from about 100 migrations to `real`, and the simulated from 110 to
+    /// Predictions for a real kernel whose migrations change from about 100 to `real`, and a simulated one with 110 to
     /// `simulated`.
     fn predictions(real: [u64; 4], simulated: u64) -> Predictions {
         let records: Vec<Record> = runs(Backend::Vm, "off", [99, 100, 101, 100])
@@ -250,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_move_does_not_count_and_what_is_not_known_is_counted_apart() {
+    fn only_moved_rows_count_and_unknown_ones_separately() {
         assert_eq!(predictions([101, 100, 99, 100], 111), Predictions::default());
         let noisy = predictions([60, 250, 90, 200], 160);
         assert!(noisy.rows.is_empty() && noisy.unknown == 1, "{noisy:?}");
     }
 
     #[test]
-    fn an_interval_ends_at_all_of_it() {
+    fn an_interval_ends_at_minus_100_percent() {
         let fallen = MeanMove { means: [10.0, 1.0], pct: -90.0, half: Some(25.0) };
         assert_eq!(fallen.interval(), Some([-100.0, -65.0]));
         let risen = MeanMove { means: [1.0, 10.0], pct: 900.0, half: Some(25.0) };
@@ -266,11 +265,11 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_of_the_mean_and_its_interval_of_the_pairs() {
+    fn the_mean_gives_the_change_and_the_pairs_its_interval() {
         let v = [vec![10.0, 20.0, 30.0], vec![11.0, 22.0, 33.0]];
         assert!((change_pct(&v).unwrap() - 10.0).abs() < 1e-9);
         assert!(half_pct(&v).unwrap() < 1e-9, "each run is a tenth more than its pair");
-        // Twice the base, less 1, 0 and -1: standard deviation 1, t of two degrees of freedom 4.303.
+        // Twice the base, less 1, 0 and -1: standard deviation 1, t with two degrees of freedom 4.303.
         let twice = [vec![10.0, 20.0, 30.0], vec![19.0, 40.0, 61.0]];
         assert!((half_pct(&twice).unwrap() - 100.0 * 4.302_652_7 / 3f64.sqrt() / 20.0).abs() < 1e-3);
         assert_eq!(half_pct(&[vec![1.0], vec![2.0]]), None);

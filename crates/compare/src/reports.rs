@@ -1,4 +1,4 @@
-//! Public reports, judged: what was published about an experiment, as claims that its runs can refute.
+//! Judges public reports by runs of their experiments: a report is a set of claims that runs can refute.
 //!
 //! A claim is a quotient: of two metrics, seed by seed, or of a metric and a number. It has the reported direction, and
 //! often a size. Times are ns.
@@ -9,7 +9,7 @@ use crate::stats::special::t_quantile;
 use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 
-/// A value may be off the published size by this factor and still have it: a quarter. Reports come from other machines.
+/// A value counts as the published size if it is off by at most this factor, because reports come from other machines.
 const VALUE: f64 = 1.25;
 /// The same for the logarithm of a change: 4 % is not 13 %, though 1.04 is near 1.13.
 const CHANGE: f64 = 2.0;
@@ -17,19 +17,18 @@ const CHANGE: f64 = 2.0;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublicReport {
-    /// The name of its experiment.
     pub name: String,
-    /// What is reported, in a line.
+    /// The reported result, in a line.
     pub title: String,
     /// Where it was published.
     pub source: String,
-    /// What it said.
+    /// The words of the report.
     pub said: String,
-    /// Why runs show the direction and another size, if that is known.
+    /// Why runs show the direction but another size, if known.
     why_size: Option<String>,
-    /// Why runs don't show it, if that is known.
+    /// Why runs don't show it, if known.
     why_not: Option<String>,
-    /// What runs can show of it.
+    /// The claims that runs can check.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
@@ -40,11 +39,10 @@ pub struct Claim {
     /// The quotient, in words.
     pub says: String,
     metric: String,
-    /// The variant whose value is divided.
+    /// The variant whose value is the dividend.
     variant: String,
-    /// The load; it may be left out if there is only one.
+    /// The load; may be omitted if there is only one.
     load: Option<String>,
-    /// What it is divided by.
     by: Divisor,
     /// The quotient must be above this.
     above: Option<f64>,
@@ -54,17 +52,16 @@ pub struct Claim {
     pub published: Option<[f64; 2]>,
 }
 
-/// What a value is divided by.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Divisor {
     /// A number, in the metric's unit.
     Number(f64),
-    /// A variant's metric; by default the same metric.
+    /// A metric of a variant; by default the same metric.
     Value { variant: String, metric: Option<String> },
 }
 
-/// What runs say about a claim or a report.
+/// The judgement of a claim or a report by runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimVerdict {
@@ -72,14 +69,13 @@ pub enum ClaimVerdict {
     Not,
     /// The runs can't tell: the bound is inside their 95 % interval.
     Unclear,
-    /// The runs show the direction and another size.
+    /// The runs show the direction but another size.
     Direction,
     /// The runs show it, with its size if one was published.
     Reproduced,
 }
 
 impl ClaimVerdict {
-    /// The word in tables.
     pub fn word(self) -> &'static str {
         match self {
             ClaimVerdict::Not => "not",
@@ -99,7 +95,7 @@ pub struct JudgedClaim {
     /// Its 95 % interval; `None` for a single run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
-    /// The bound that decides the direction. It is ours; the report has none.
+    /// The bound that decides the direction. It is ours, not the report's.
     pub bound: f64,
     /// Whether the quotient must be above the bound.
     pub above: bool,
@@ -110,15 +106,14 @@ pub struct JudgedClaim {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct JudgedReport {
-    /// The name of its experiment.
     pub name: String,
-    /// What is reported.
+    /// The reported result, in a line.
     pub title: String,
     /// Where it was published.
     pub source: String,
-    /// What it said.
+    /// The words of the report.
     pub said: String,
-    /// Why runs don't show all of it, if that is known; `None` where they do.
+    /// Why runs don't show all of it, if known; `None` if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The lowest verdict of its claims.
@@ -130,7 +125,6 @@ pub struct JudgedReport {
 }
 
 impl JudgedReport {
-    /// Whether the report has a size.
     pub fn has_size(&self) -> bool {
         self.claims.iter().any(|c| c.published.is_some())
     }
@@ -145,7 +139,7 @@ struct ReportsFile {
 /// Reads a file of reports.
 ///
 /// # Errors
-/// When the text is not one, and for claims without a direction or with two.
+/// When the text is something else, and for claims with no direction or two.
 pub fn read(text: &str) -> Result<Vec<PublicReport>> {
     let file: ReportsFile = toml::from_str(text).map_err(|e| Error::input(format!("reports: {e}")))?;
     for (report, claim) in file.report.iter().flat_map(|r| r.claims.iter().map(move |c| (r, c))) {
@@ -179,7 +173,7 @@ impl PublicReport {
             },
             verdict,
             claims,
-            // Other warnings are about the comparison's rows, which are not shown.
+            // Other warnings concern the comparison's rows, which are not shown.
             warnings: runs
                 .warnings
                 .iter()
@@ -232,7 +226,7 @@ impl Claim {
     }
 }
 
-/// The mean of logarithms and its 95 % interval (Student's); without an interval for a single value.
+/// The mean of logarithms and its 95 % interval (Student's t); without an interval for a single value.
 fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
@@ -244,7 +238,7 @@ fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
     (mean, Some([mean - half, mean + half]))
 }
 
-/// `direction`: whether it is the reported one; `None`: the runs can't tell.
+/// `direction`: whether it is the reported one; `None` if the runs can't tell.
 fn verdict(direction: Option<bool>, size: Option<bool>) -> ClaimVerdict {
     match (direction, size) {
         (Some(false), _) => ClaimVerdict::Not,
@@ -254,7 +248,7 @@ fn verdict(direction: Option<bool>, size: Option<bool>) -> ClaimVerdict {
     }
 }
 
-/// Whether a value is in a range, or outside it by a factor of at most `room`, on the same side of 0.
+/// Whether a value is in a range, or outside of it by a factor of at most `room`, on the same side of 0.
 fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
     let (least, most) = (from.abs().min(to.abs()), from.abs().max(to.abs()));
     ours * from > 0.0 && (least / room..=most * room).contains(&ours.abs())

@@ -1,4 +1,5 @@
-//! Stored runs by subject: the cells of a store in words, chosen by name or by load, variant and so on.
+//! Stored runs by subject: describes the cells of a store in words, and chooses them by name or by load, variant and so
+//! on.
 //!
 //! A cell is named by the first digits of its folder, by the folder, or by the names in its record. One record of each
 //! cell is read. A cell whose record can't be read is listed with the reason; no filter chooses it.
@@ -14,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Fewest digits that can name a cell.
+/// The fewest digits that can name a cell.
 const FEWEST_DIGITS: usize = 4;
 /// Digits shown if they suffice to distinguish all cells.
 const SHOWN_DIGITS: usize = 8;
@@ -23,14 +24,14 @@ const SHOWN_DIGITS: usize = 8;
 #[derive(Clone, Debug, Serialize)]
 pub struct ListedCell {
     pub folder: String,
-    /// Experiments that made runs of it, by name. Those that only used them are not known.
+    /// Names of experiments that made runs of it. Experiments that only used existing runs are not known.
     pub experiments: Vec<String>,
     /// Its subject; `None` if its record can't be read.
     #[serde(flatten)]
     pub of: Option<CellSubject>,
     /// Seeds of its runs, ascending.
     pub seeds: Vec<u64>,
-    /// When the last of them was stored, UTC to the minute.
+    /// When the last run was stored, UTC to the minute.
     pub made: String,
     /// Size of all its runs, bytes.
     pub size_bytes: u64,
@@ -43,10 +44,8 @@ pub struct ListedCell {
     /// Why this version of schedlab would not use the runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<String>,
-    /// The error in its record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The cell in the store.
     #[serde(skip)]
     pub held: HeldCell,
 }
@@ -57,7 +56,6 @@ pub struct CellSubject {
     pub load: String,
     pub variant: String,
     pub machine: String,
-    /// The backend that made its runs.
     pub backend: Origin,
     pub kernel: String,
 }
@@ -93,13 +91,12 @@ impl ListedCell {
             held,
         }
     }
-    /// The run of a seed.
     pub fn run(&self, seed: u64) -> Option<&HeldRun> {
         self.held.runs.iter().find(|r| r.seed == seed)
     }
 }
 
-/// Why a folder of that name would not be found for runs of a real kernel: their record has another name.
+/// Why a folder of this name would not be found for runs of a real kernel: their record gives another name.
 fn named_otherwise(head: &RunHead, held: &HeldCell) -> Option<String> {
     let made = head.backend.made_by().filter(|_| head.is_live())?;
     let record = held.runs.first()?.run.outline().ok()?;
@@ -110,7 +107,7 @@ fn named_otherwise(head: &RunHead, held: &HeldCell) -> Option<String> {
 
 impl CellSubject {
     fn head(head: &RunHead) -> CellSubject {
-        // A record may be foreign: its names must print as names.
+        // A record may be foreign, so its names are made printable.
         let name = |text: &str| printable::name(text).into_owned();
         CellSubject {
             workload: name(&head.workload),
@@ -121,18 +118,18 @@ impl CellSubject {
             kernel: name(&head.kernel),
         }
     }
-    /// Whether a filter's word means it.
+    /// Whether a filter's word means this subject.
     fn matches(&self, key: Key, word: &str) -> bool {
         match key {
             Key::Load => means_load(word, &self.workload, &self.load, &self.machine),
             _ => means(word, self.get(key)),
         }
     }
-    /// The words that name the cell in progress.
+    /// The words that name the cell in progress messages.
     fn title(&self) -> String {
         format!("{} {} {}{ON}{}", self.workload, self.load, self.variant, self.machine)
     }
-    /// The value of one kind.
+    /// The word of one kind.
     fn get(&self, key: Key) -> &str {
         match key {
             Key::Load => &self.load,
@@ -175,7 +172,7 @@ enum Key {
     Backend,
 }
 
-/// Words that choose cells. A cell must match one word of each kind; a kind without words matches all.
+/// A choice of cells. A cell must match one word of each kind; a kind without words matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub load: Vec<String>,
@@ -199,8 +196,8 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         self.words().iter().all(|(.., words)| words.is_empty())
     }
-    /// The chosen cells. A name without its swept values means all of them. Names also work as lists and tables print
-    /// them: shortened, and loads with their workload or machine.
+    /// The chosen cells. A swept variant's or load's name without its values means all values. Names also work as lists
+    /// and tables print them: shortened, and loads with their workload or machine.
     ///
     /// # Errors
     /// When a word matches none of the cells; the nearest is offered.
@@ -230,14 +227,14 @@ impl Filter {
         }
     }
 
-    /// The filter as options.
+    /// The filter, as options of the command line.
     fn options(&self) -> String {
         let words = self.words().into_iter();
         let given = words.flat_map(|(_, what, words)| words.iter().map(move |w| format!("--{what} {w}")));
         given.collect::<Vec<_>>().join(" ")
     }
 
-    /// The numbered sources' cells that match.
+    /// The matching cells, each with the number of its source.
     fn narrow(&self, mut cells: Vec<(usize, ListedCell)>) -> Result<Vec<(usize, ListedCell)>> {
         for (key, what, words) in self.words() {
             if words.is_empty() {
@@ -256,10 +253,10 @@ impl Filter {
     }
 }
 
-/// Marks what lists leave out of a name.
+/// Marks the omitted part of a name in lists.
 pub const CUT: &str = "..";
 
-/// Whether a word means that name: in whole, without its swept values, or as a list shortens it.
+/// Whether a word means a name: in full, without its swept values, or as a list shortens it.
 pub fn means(word: &str, name: &str) -> bool {
     let is_short = || {
         let (begin, end) = word.split_once(CUT)?;
@@ -270,15 +267,15 @@ pub fn means(word: &str, name: &str) -> bool {
         || is_short().unwrap_or(false)
 }
 
-/// Whether a word means a load of that workload on that machine: a word of [`means_load_anywhere`], or one that ends in
+/// Whether a word means a load of a workload on a machine: a word of [`means_load_anywhere`], or one that ends in
 /// `@MACHINE`.
 pub fn means_load(word: &str, workload: &str, load: &str, machine: &str) -> bool {
     let anywhere = |word: &str| means_load_anywhere(word, workload, load);
     word.rsplit_once('@').is_some_and(|(word, on)| anywhere(word) && means(on, machine)) || anywhere(word)
 }
 
-/// Whether a word means a load of that workload: `LOAD`, `WORKLOAD` for all its loads, or `WORKLOAD LOAD` as tables and
-/// progress print it.
+/// Whether a word means a load of a workload: `LOAD`, `WORKLOAD` for all its loads, or `WORKLOAD LOAD` as tables and
+/// progress messages print it.
 pub fn means_load_anywhere(word: &str, workload: &str, load: &str) -> bool {
     let in_workload = word.strip_prefix(workload).and_then(|rest| rest.strip_prefix(' '));
     means(word, load) || word == workload || in_workload.is_some_and(|word| means(word, load))
@@ -305,7 +302,7 @@ fn key(c: &ListedCell) -> impl Ord + '_ {
     (c.of.is_none(), &c.experiments, of, &c.folder)
 }
 
-/// How many digits of their names distinguish all cells, at least the usual number.
+/// The number of digits that distinguishes all cells, at least the usual number.
 pub fn digits(cells: &[ListedCell]) -> usize {
     let mut names: Vec<&str> = cells.iter().map(|c| c.held.name.as_str()).collect();
     names.sort_unstable();
@@ -318,19 +315,19 @@ pub fn digits(cells: &[ListedCell]) -> usize {
 #[derive(Clone, Debug)]
 pub struct Chosen {
     pub cell: ListedCell,
-    /// The run's seed; `None`: all of them.
+    /// The run's seed; all runs if `None`.
     pub seed: Option<u64>,
 }
 
-/// Comes before the machine in a cell's words.
+/// Stands before the machine in a cell's title.
 const ON: &str = " on ";
 
-/// Whether a name may be a cell's words: `schbench threads=8 v6.5 on smt-8`.
+/// Whether a name may be a cell's title: `schbench threads=8 v6.5 on smt-8`.
 pub fn is_title(name: &str) -> bool {
     name.split_once(ON).is_some_and(|(before, _)| before.split(' ').count() > 2)
 }
 
-/// The cell or run of these words, as progress and lists print them; `None` for other words.
+/// The cell or run of a title, as progress messages and lists print it; `None` for other words.
 fn titled(cells: &[ListedCell], name: &str) -> Option<Result<Chosen>> {
     let rest = |c: &'_ ListedCell| {
         let rest = name.strip_prefix(&c.of.as_ref()?.title())?;
@@ -355,7 +352,7 @@ fn titled(cells: &[ListedCell], name: &str) -> Option<Result<Chosen>> {
     Some(with_seed(cell.clone(), seed))
 }
 
-/// The cell, or its run of that seed.
+/// The cell, or its run with that seed.
 fn with_seed(cell: ListedCell, seed: Option<u64>) -> Result<Chosen> {
     match seed {
         Some(missing) if cell.run(missing).is_none() => {
@@ -366,8 +363,8 @@ fn with_seed(cell: ListedCell, seed: Option<u64>) -> Result<Chosen> {
     }
 }
 
-/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, the folder of either in the listed store, or the words by which
-/// progress names it.
+/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, the folder of either in the listed store, or its title in
+/// progress messages.
 ///
 /// # Errors
 /// When there is no such cell or run, the folder is in another store, or several cells are meant.
@@ -390,7 +387,7 @@ pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
     with_seed(cell, Some(seed))
 }
 
-/// The cell of a folder. A cell of that name in another store is another cell.
+/// The cell of a folder, if the folder is in the listed store.
 fn in_store(cells: &[ListedCell], folder: &str, name: &str) -> Result<ListedCell> {
     let real = |path: Option<&Path>| {
         let path = path.filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -443,14 +440,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_are_told_in_ranges() {
+    fn seeds_are_shown_as_ranges() {
         assert_eq!(seeds(&[1, 2, 3, 7, 9, 10]), "1-3,7,9-10");
         assert_eq!(seeds(&[u64::MAX]), u64::MAX.to_string());
         assert_eq!(seeds(&[]), "");
     }
 
     #[test]
-    fn a_word_means_a_name_with_all_that_is_swept_and_a_name_as_it_is_printed() {
+    fn a_word_means_a_name_with_any_swept_value_or_as_printed() {
         assert!(means("1x8", "1x8,threads=4") && means("1x8", "1x8") && !means("1x8", "1x80"));
         assert!(means("thre..=1ms", "threads=4,cputime=1ms") && means("threads..", "threads=4"));
         assert!(!means("..", "threads=4") && !means("thre..=2ms", "threads=4,cputime=1ms"));
@@ -500,7 +497,7 @@ mod tests {
         assert!(short.remedy().is_some_and(|r| r.contains("at least 4 digits")), "{short:?}");
         assert!(found("xyz").unwrap_err().contains("no cell 'xyz' is stored there"));
         assert!(found("ffff").unwrap_err().contains("no cell"));
-        // Another store's cell is another cell, and a seed never means a cell's digits.
+        // A cell of another store is not found, and a seed is never taken for a cell's digits.
         assert!(found("other/abcd5678000000000000000000000000").unwrap_err().contains("no cell 'other/"));
         assert!(found("other/abcd5678000000000000000000000000/7").unwrap_err().contains("no cell 'other/"));
         let numbers = [listed("27700000000000000000000000000000", &[1])];

@@ -1,10 +1,10 @@
-//! Records made by hand, for tests of this crate and of those above it.
+//! Handmade records, for tests of this crate and of those above it.
 
 use schedlab_base::{Backend, Ns};
 use schedlab_kernel::Variant;
 use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
 
-/// A record with these counters and nothing else.
+/// A record with only these counters.
 pub fn record(counters: &[(&str, u64)]) -> Record {
     let json = serde_json::json!({
         "schema": RECORD_SCHEMA, "model": MODEL, "backend": "sim", "kernel": "v6.5", "resolved": null,
@@ -28,7 +28,7 @@ pub fn with_series(name: &str, values: &[u64]) -> Record {
     record
 }
 
-/// Four runs of a backend and a variant, seeds 1 to 4, whose counter has these values.
+/// Four runs of a backend and a variant, with seeds 1 to 4 and these values of a counter.
 pub fn switched(
     backend: Backend,
     variant: &str,

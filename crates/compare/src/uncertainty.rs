@@ -1,10 +1,10 @@
-//! How the model's uncertainty affects a result: which drawn costs move it, how far, and whether the verdict holds.
+//! How the model's uncertainty affects a result: which drawn costs affect it, how far, and whether the verdict holds.
 //!
 //! Under `--uncertainty` run i of every variant draws the same costs from their stated ranges
-//! ([`Machine::draw`](schedlab_machine::Machine::draw)), so variants stay paired and the spread over runs contains the
-//! costs'. This module correlates each drawn cost with a metric's value, or with the change of each pair, by Spearman's
-//! rank correlation: costs act in curves and steps, and ranks need only a direction. p-values are corrected by Holm's
-//! method over the costs of one result, because two of forty costs are "significant" by chance.
+//! ([`Machine::draw`](schedlab_machine::Machine::draw)), so variants stay paired and the spread over runs includes that
+//! of the costs. This module correlates each drawn cost with a metric's value, or with the change of each pair, by
+//! Spearman's rank correlation: costs act in curves and steps, and ranks need only a direction. p-values are corrected
+//! by Holm's method over the costs of one result, because two of forty costs are "significant" by chance.
 
 use crate::metrics;
 use crate::stats::describe::{median_sorted, sorted};
@@ -14,20 +14,20 @@ use schedlab_machine::{Drawn, Span};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 
-/// Default number of runs of each cell when costs are drawn. A cost that explains a quarter of the spread of ranks (rho
-/// 0.5) is then beyond chance among forty.
+/// Default number of runs of each cell when costs are drawn. With these, a cost that explains a quarter of the spread
+/// of ranks (rho 0.5) is significant even among forty.
 pub const DEFAULT_DRAWS: u64 = 40;
-/// Costs kept for each result.
+/// The most costs kept for each result.
 const KEPT: usize = 3;
 
 /// How drawn costs affect one value or change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sway {
-    /// How many draws give the result.
+    /// Number of draws with the result.
     pub draws: usize,
-    /// How many costs (and idle states) were drawn: p-values are corrected for that.
+    /// Number of drawn costs and idle states, for which p-values are corrected.
     pub costs: usize,
-    /// How many draws, taken alone, agree with the verdict: by the sign of the change, or, for "same", because the
+    /// Number of draws that, taken alone, agree with the verdict: by the sign of the change or, for "same", because the
     /// change is within the minimum effect. `None` for values, and if the verdict is "unclear".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agree: Option<usize>,
@@ -38,22 +38,22 @@ pub struct Sway {
 /// A drawn cost and its effect on a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mover {
-    /// The cost and the range it was drawn from.
+    /// The cost and the range from which it was drawn.
     #[serde(flatten)]
     pub cost: Span,
     /// Rank correlation of cost and result, -1 to 1.
     pub rho: f64,
     /// Its p-value, corrected for the number of costs.
     pub p: f64,
-    /// Median of the result over the third of the draws in which the cost is lowest: a value in the metric's
-    /// unit, or a change in percent; `None` if there is no percentage.
+    /// Median of the result over the third of the draws with the lowest cost: a value in the metric's unit, or a change
+    /// in percent; `None` if there is no percentage.
     pub low: Option<f64>,
-    /// The same over the third in which the cost is highest.
+    /// The same over the third with the highest cost.
     pub high: Option<f64>,
 }
 
 impl Mover {
-    /// Whether it is beyond chance among all drawn costs.
+    /// Whether the correlation is significant among all drawn costs.
     pub fn beyond_chance(&self) -> bool {
         self.p < ALPHA
     }
@@ -61,11 +61,11 @@ impl Mover {
 
 /// A result of one draw.
 pub struct Point<'a> {
-    /// Its draws, of the same figures at every point.
+    /// The drawn costs, of the same figures at every point.
     pub drawn: &'a [Drawn],
-    /// The result on the scale on which it is ranked.
+    /// The value by which results are ranked.
     pub rank_by: f64,
-    /// The result as it is shown.
+    /// The value to show.
     pub shown: Option<f64>,
 }
 
@@ -94,7 +94,7 @@ pub fn of_change(
     sway(&points, agreeing(&changes, verdict, min_effect_pct))
 }
 
-/// How many draws, taken alone, agree with the verdict ([`Sway::agree`]).
+/// Number of draws that, taken alone, agree with the verdict ([`Sway::agree`]).
 fn agreeing(changes: &[PairChange], verdict: Verdict, min_effect_pct: f64) -> Option<usize> {
     let shifts: Vec<f64> = changes.iter().map(|c| c.shift).collect();
     let typical = median_sorted(&sorted(&shifts));
@@ -113,7 +113,6 @@ fn drawn_in<'a>(runs: &[&'a Record], seed: u64) -> Option<&'a [Drawn]> {
     runs.iter().find(|r| r.seed == seed).map(|r| r.drawn.as_slice())
 }
 
-/// The values of a metric by seed.
 pub(crate) fn values(runs: &[&Record], metric: &str) -> Vec<RunValue> {
     let of = |r: &&Record| {
         metrics::evaluate(r, metric).value.number().map(|value| RunValue { seed: r.seed, value })
@@ -148,7 +147,7 @@ fn value_of(drawn: &[Drawn], name: &str) -> Option<f64> {
     drawn.iter().find(|d| d.span.name == name).map(|d| d.value as f64)
 }
 
-/// Medians of the shown results, over the thirds of draws in which the cost is lowest and highest.
+/// Medians of the shown results, over the thirds of draws with the lowest and the highest cost.
 fn thirds(costs: &[f64], points: &[Point<'_>]) -> [Option<f64>; 2] {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));

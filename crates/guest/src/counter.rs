@@ -1,9 +1,9 @@
-//! Instructions of the scheduler, counted exactly: a plugin of QEMU counts calls and instructions of each function of
+//! Exact counts of the scheduler's instructions: a QEMU plugin counts calls and instructions of each function of
 //! `kernel/sched` between two marks that init sets around each run.
 //!
-//! Counting does not change a guest's time, because the plugin's instructions are not the guest's. It needs an
-//! image with a table of the scheduler's functions beside it, which kernels built by schedlab have, a C compiler, and a
-//! QEMU from 9.0 on, the first with version 3 of the interface.
+//! Counting does not change a guest's time, because the plugin's instructions are not the guest's. It needs a table of
+//! the scheduler's functions next to the image (kernels built by schedlab have one), a C compiler, and QEMU 9.0 or
+//! later, the first with version 3 of the interface.
 
 use crate::Guest;
 use schedlab_base::content_hash;
@@ -18,22 +18,21 @@ use std::process::Command;
 const SOURCE: &str = include_str!("counter.c");
 const SINCE: Version = Version::new(9, 0);
 
-/// A table of functions for the plugin.
+/// The plugin with its table of functions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Counter {
     plugin: PathBuf,
-    /// Names by index.
     names: Vec<String>,
-    /// The plugin's map.
+    /// The table in the plugin's form.
     map: String,
     mark: u64,
 }
 
 impl Counter {
-    /// The counter for a guest's image; `None` if no table of functions lies beside it.
+    /// The counter for a guest's image; `None` if no table of functions is next to it.
     ///
     /// # Errors
-    /// When the table can't be read, the plugin can't be made, or this QEMU has no such plugins.
+    /// When the table can't be read, the plugin can't be compiled, or this QEMU does not support such plugins.
     pub fn of(guest: &Guest) -> Result<Option<Counter>> {
         let table = guest.image.path.with_file_name(FUNCTIONS_FILE);
         if !table.is_file() || guest.qemu.version < SINCE {
@@ -46,14 +45,14 @@ impl Counter {
                 .help("remove the folder; the kernel is then built again")
         })
     }
-    /// QEMU's option, with the map written to `map`.
+    /// QEMU's option. Writes the table to `map`.
     pub fn option(&self, map: &Path, out: &Path) -> Result<String> {
         temp::write_whole(map, self.map.as_bytes())?;
         let doubled = |path: &Path| path.display().to_string().replace(',', ",,");
         let (plugin, map, out) = (doubled(&self.plugin), doubled(map), doubled(out));
         Ok(format!("file={plugin},map={map},mark={:x},out={out}", self.mark))
     }
-    /// Reads the plugin's output: the counts of the run.
+    /// Reads a run's counts from the plugin's output.
     pub fn read(&self, out: &Path) -> Counts {
         let text = std::fs::read_to_string(out).unwrap_or_default();
         let mut run = Counts::new();
@@ -84,7 +83,7 @@ fn parsed(text: &str, plugin: PathBuf) -> Option<Counter> {
     let mark = all.iter().find(|(_, _, name)| *name == MARK)?.0;
     let (mut names, mut map, mut last) = (Vec::<String>::new(), String::new(), 0);
     for (start, end, name) in all.into_iter().filter(|(start, end, name)| end > start && *name != MARK) {
-        // Aliases of one function have one address.
+        // Aliases of a function have the same address.
         if start < last {
             continue;
         }
@@ -99,12 +98,12 @@ fn parsed(text: &str, plugin: PathBuf) -> Option<Counter> {
     (!names.is_empty()).then_some(Counter { plugin, names, map, mark })
 }
 
-/// A function's name without what the compiler puts behind it: parts of a function count as the function.
+/// A function's name without the compiler's suffix: parts of a function count as the function.
 fn base_name(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// The compiled plugin, in the cache by its source.
+/// The compiled plugin; the cache stores it by its source.
 fn plugin(cache: &Path) -> Result<PathBuf> {
     let folder = cache.join("plugins");
     let place = folder.join(format!("counter-{}.so", &content_hash(SOURCE.as_bytes())[..12]));
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plugin_wrote_is_read() {
+    fn the_plugins_output_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         std::fs::write(&out, "run\n0 1 90\n1 2 10\n7 1 1\n").unwrap();

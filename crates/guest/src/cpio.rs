@@ -1,8 +1,8 @@
-//! Archives in the "newc" form of cpio, which the kernel unpacks into its first root file system.
+//! Archives in cpio's "newc" form, which the kernel unpacks into its first root file system.
 //!
 //! The same files give the same bytes: inode numbers count from 1, owners and times are 0, and paths are sorted, so
-//! that a folder stands before its files. Format: Documentation/driver-api/early-userspace/buffer-format of the kernel;
-//! several archives may follow each other, each beginning at a multiple of four bytes.
+//! that a folder precedes its files. Format: Documentation/driver-api/early-userspace/buffer-format of the kernel.
+//! Several archives may follow each other, each at a multiple of four bytes.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     Folder,
-    /// A file with its content; executable or not.
     File {
         content: Vec<u8>,
-        /// Whether it can be executed.
         executable: bool,
     },
-    /// A symbolic link.
     Link(String),
     /// A character device: major and minor number.
     Device(u32, u32),
@@ -28,12 +25,12 @@ pub struct Archive {
     nodes: BTreeMap<String, Node>,
 }
 
-/// Archives are padded to a multiple of this, so that others may follow.
+/// Archives are padded to a multiple of this size, so that others may follow.
 const BLOCK: usize = 512;
 const TRAILER: &str = "TRAILER!!!";
 
 impl Archive {
-    /// Puts a node at an absolute path, and makes the folders above it.
+    /// Puts a node at an absolute path, and makes its parent folders.
     pub fn put(&mut self, path: &str, node: Node) {
         let path = path.trim_matches('/');
         for (end, _) in path.match_indices('/') {
@@ -41,13 +38,13 @@ impl Archive {
         }
         self.nodes.insert(path.to_owned(), node);
     }
-    /// Whether something lies at an absolute path.
+    /// Whether the archive has an absolute path.
     pub fn has(&self, path: &str) -> bool {
         self.nodes.contains_key(path.trim_matches('/'))
     }
 
-    /// The archive's bytes, padded to a multiple of 512. Archives that follow each other may use the same inode
-    /// numbers, because the kernel links files by inode number only when they claim several links.
+    /// The archive's bytes, padded to a multiple of 512. Several archives may use the same inode numbers: the kernel
+    /// links files by inode number only if they claim several links.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (inode, (path, node)) in (1u32..).zip(&self.nodes) {
@@ -81,7 +78,7 @@ fn entry(out: &mut Vec<u8>, inode: u32, path: &str, node: &Node) {
     pad(out, 4);
 }
 
-/// Magic and thirteen numbers of eight hexadecimal digits, then the name with a NUL; padded to four bytes.
+/// Magic, thirteen numbers of eight hexadecimal digits, the name with a NUL; padded to four bytes.
 fn header(out: &mut Vec<u8>, head: &Head<'_>) {
     let (owner, group, time, check) = (0, 0, 0, 0);
     let (size, name_size) = (head.size as u32, head.name.len() as u32 + 1);
@@ -110,7 +107,7 @@ mod tests {
         Node::File { content: content.to_vec(), executable: false }
     }
 
-    /// Names, modes and contents of an archive, read as the kernel does.
+    /// Names, modes and contents, read as the kernel does.
     fn read(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let (mut at, mut found) = (0, Vec::new());
         loop {
@@ -132,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_stand_before_their_files_and_are_made_unasked() {
+    fn folders_precede_their_files_and_are_made_automatically() {
         let mut archive = Archive::default();
         archive.put("/lib/x/libc.so", file(b"abc"));
         archive.put("/init", Node::File { content: b"\x7fELF".to_vec(), executable: true });
@@ -144,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(files in proptest::collection::btree_map("[a-z]{1,9}", proptest::collection::vec(any::<u8>(), 0..40), 0..9)) {
+        fn archived_files_read_back(files in proptest::collection::btree_map("[a-z]{1,9}", proptest::collection::vec(any::<u8>(), 0..40), 0..9)) {
             let mut archive = Archive::default();
             for (name, content) in &files {
                 archive.put(&format!("/{name}"), file(content));

@@ -1,8 +1,8 @@
-//! Reads an executable to carry it into a guest: its interpreter, the libraries it needs, where it looks for them, and
-//! how many of its bytes are ever mapped.
+//! Reads the facts of an executable that a guest needs: its interpreter, its libraries, where it looks for them, and
+//! how many of its bytes are mapped.
 //!
 //! Only the program headers of 64-bit little-endian ELF are read. Sections are for linkers and debuggers, and are not
-//! carried along. Format: System V ABI, chapters "Object Files" and "Program Loading".
+//! carried into the guest. Format: System V ABI, chapters "Object Files" and "Program Loading".
 
 use schedlab_base::{Error, Result};
 
@@ -17,11 +17,11 @@ const DT_RUNPATH: u64 = 29;
 /// An executable or a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elf {
-    /// The program that loads it; `None` for libraries and static executables.
+    /// The program that loads it (the dynamic loader); `None` for libraries and static executables.
     pub interpreter: Option<String>,
-    /// File names of the libraries it needs.
+    /// File names of the required libraries.
     pub needed: Vec<String>,
-    /// Folders to look in first for those libraries.
+    /// Folders that are searched first for those libraries.
     pub run_path: Vec<String>,
     /// Bytes of the file up to the end of the last mapped segment.
     pub mapped: usize,
@@ -35,19 +35,19 @@ struct Segment {
 }
 
 impl Elf {
-    /// Reads the headers of a whole file.
+    /// Reads the headers of a complete file.
     ///
     /// # Errors
-    /// When it is not a 64-bit ELF of this byte order, or torn.
+    /// When it is not a 64-bit ELF with this byte order, or is truncated.
     pub fn parse(bytes: &[u8]) -> Result<Elf> {
         read(bytes).ok_or_else(|| Error::input("not a complete 64-bit ELF file"))
     }
 }
 
-/// The part of the file that a guest needs: up to the end of the last mapped segment, without the table of sections.
+/// The part of the file for a guest: up to the end of the last mapped segment, without the section table.
 pub fn stripped(bytes: &[u8], elf: &Elf) -> Vec<u8> {
     let mut kept = bytes[..elf.mapped.min(bytes.len())].to_vec();
-    // Offset of the table, then its entry count and the index of its names: none.
+    // Clear the table's offset, its entry count and the index of its names.
     for range in [0x28..0x30, 0x3c..0x40] {
         if let Some(field) = kept.get_mut(range) {
             field.fill(0);
@@ -112,7 +112,7 @@ fn read_dynamic(bytes: &[u8], segments: &[Segment], dynamic: &Segment, elf: &mut
         })
         .collect::<Option<_>>()?;
     let strings = entries.iter().find(|(tag, _)| *tag == DT_STRTAB)?.1;
-    // The headers give the string table by its address; the file needs its offset.
+    // Headers give the string table's address; its file offset is needed.
     let home = segments
         .iter()
         .find(|s| s.kind == PT_LOAD && (s.address..s.address.saturating_add(s.size)).contains(&strings))?;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executable_tells_its_loader_and_libraries() {
+    fn an_executable_names_its_loader_and_libraries() {
         let (_, bytes) = own();
         let elf = Elf::parse(&bytes).unwrap();
         let dynamic = cfg!(not(target_feature = "crt-static"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_mapped_is_not_needed_to_run() {
+    fn unmapped_bytes_are_not_needed_to_run() {
         let (_, bytes) = own();
         let elf = Elf::parse(&bytes).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,11 @@
-//! The guest's side: process 1, from the initramfs to the reply and the power-off.
+//! The guest's process 1, from the initramfs to the reply and the power-off.
 //!
-//! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
-//! loopback on where the run has TCP or UDP, and switches balancing by caches off where its machine has several. If the
-//! run has groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It has
-//! the kernel make its workers ([`crate::warm`]), lets it come to rest and makes the run by the same code as a live run
-//! on the host. In a deterministic guest it is stopped at rest, and reads the job when it continues ([`crate::wake`]).
-//! Then it sends the reply through the second serial port and switches the machine off. Init reaps no orphans: the
-//! agent reaps those of its run, and then the machine ends.
+//! Init mounts the file systems for measurements, lifts limits, and enables the kernel's counters. It enables loopback
+//! if the run has TCP or UDP, and disables balancing by caches if the machine has several. If the run has groups and
+//! the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It makes the kernel start
+//! its workers ([`crate::warm`]), waits until the kernel is at rest, and makes the run with the code of live runs on
+//! the host. A deterministic guest is stopped at rest, and reads the job when it continues ([`crate::wake`]). Then init
+//! sends the reply over the second serial port and powers off. Init reaps no orphans: the agent reaps those of its run.
 
 use crate::initramfs::BOOT_PATH;
 use crate::job::{Answer, Boot, Job, Reply, joined};
@@ -24,19 +23,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
-/// The port that the reply goes through.
 const REPLY_PORT: &str = "/dev/ttyS1";
 
-/// Where a run's events are written before they are sent.
+/// The folder in which a run's events are kept until they are sent.
 const EVENTS_PLACE: &str = "/tmp";
-/// The most events that come through the port, bytes: about a million. An emulated port takes some 20 instructions of
-/// the guest and two exits of QEMU for each.
+/// The most events sent over the port, bytes: about a million events. Each byte takes some 20 of the guest's
+/// instructions and two exits of QEMU on an emulated port.
 const MOST_EVENTS_BYTES: u64 = 8 << 20;
 
-/// Where the cpu controller of control groups is mounted if it is one of v1.
+/// The mount point of a v1 cpu controller.
 const CPU_CONTROLLER: &str = "/cgroup/cpu";
 
-/// Type, place, options, whether a run needs it, and the kernel option that has it.
+/// Type, place, options, whether a run needs it, and the kernel option that provides it.
 type Mount = (&'static str, &'static str, &'static str, bool, &'static str);
 
 #[rustfmt::skip]
@@ -52,17 +50,17 @@ const MOUNTS: &[Mount] = &[
     ("cgroup2", warm::CGROUPS, "", false, "CONFIG_CGROUPS"),
 ];
 
-/// Files of /proc/sys and the values written to them; files that a kernel lacks are left out.
+/// Files of /proc/sys and their values; files that a kernel lacks are skipped.
 #[rustfmt::skip]
 const SYSCTLS: &[(&str, &str)] = &[
-    // Count wakeups, placements and balancing.
+    // Counts wakeups, placements and balancing.
     ("kernel/sched_schedstats", "1"),
     // The run may use counters and symbols.
     ("kernel/perf_event_paranoid", "-1"),
     ("kernel/kptr_restrict", "0"),
-    // Only errors and worse reach the serial port, because each byte takes time of the CPU that prints it.
+    // Only errors and worse reach the serial port: each byte takes time of the CPU that prints it.
     ("kernel/printk", "4 4 1 4"),
-    // Workloads may have many small tasks, in little memory.
+    // Workloads may have many small tasks in little memory.
     ("kernel/threads-max", "120000"),
     ("kernel/pid_max", "400000"),
     ("vm/max_map_count", "400000"),
@@ -74,7 +72,7 @@ pub fn is_init() -> bool {
     std::process::id() == 1 && Path::new(BOOT_PATH).exists()
 }
 
-/// The work of process 1. Returns only when the machine can't be switched off.
+/// The main function of process 1. Returns only if the machine can't power off.
 pub fn init_main() {
     let mut events = Vec::new();
     let reply = match catch_unwind(AssertUnwindSafe(|| work(&mut events))) {
@@ -86,7 +84,7 @@ pub fn init_main() {
         }
     };
     if let Err(e) = send(&reply, &events) {
-        // The reply did not get through: report in the kernel's log.
+        // The reply was not sent: report in the kernel's log.
         let first = match &reply {
             Reply::Failed(fault) => format!("{}; ", Error::from(fault.clone()).message()),
             Reply::Done(_) => String::new(),
@@ -108,7 +106,7 @@ fn work(events: &mut Vec<u8>) -> Result<Answer> {
     say(INIT_UP);
     lift_limits();
     for (file, value) in SYSCTLS {
-        // A kernel without the file lacks the mechanism that it would switch.
+        // A kernel without the file lacks the mechanism.
         let _ = fs::write(Path::new("/proc/sys").join(file), value);
     }
     let text = fs::read(BOOT_PATH).map_err(|e| Error::io(Path::new(BOOT_PATH), "read", &e))?;
@@ -141,10 +139,10 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Sets up what the job's run needs of the machine.
+/// Prepares the machine for the job's run.
 fn prepare(job: &Job) -> Result<Option<Warning>> {
     let loopback = if job.loopback { sys::loopback_up() } else { Ok(()) };
-    // A command may do without TCP and UDP; a command that can't reports it itself.
+    // A command may not need TCP and UDP; one that does reports the error itself.
     let needed = !matches!(job.request.spec, schedlab_workload::Spec::Command(_));
     if let (true, Err(e)) = (needed, loopback) {
         return Err(Error::machine(format!("can't switch the loopback interface on: {e}"))
@@ -154,11 +152,11 @@ fn prepare(job: &Job) -> Result<Option<Warning>> {
     Ok(has_groups.then(mount_cpu_controller).flatten())
 }
 
-/// Makes the job's run; the file of its events goes to `events`, if they are wanted. A run that could not keep them
-/// leaves none.
+/// Makes the job's run, and appends the file of its events to `events` if it is wanted. If the run could not keep
+/// events, there is none.
 fn made(job: Job, events: &mut Vec<u8>) -> Result<Outcome> {
     let Job { mut request, marks, ring_kib, keep, .. } = job;
-    // In the guest the variant's kernel is the running one, whatever its name outside.
+    // In the guest the variant's kernel is the running one, whatever the host calls it.
     RUNNING.clone_into(&mut request.variant.kernel);
     if marks {
         sys::mark();
@@ -177,14 +175,14 @@ fn made(job: Job, events: &mut Vec<u8>) -> Result<Outcome> {
     outcome
 }
 
-/// Mounts everything; returns a warning for each file system that this kernel lacks.
+/// Mounts everything; returns a warning for each file system that the kernel lacks.
 fn mount_all() -> Result<Vec<Warning>> {
     let mut missing = Vec::new();
     for (kind, at, options, needed, config) in MOUNTS {
-        // Fails within sysfs, where the kernel makes the folders itself.
+        // Fails within sysfs, where the kernel makes folders itself.
         let _ = fs::create_dir_all(at);
         match sys::mount(kind, at, options) {
-            // A kernel may mount it by itself (CONFIG_DEVTMPFS_MOUNT).
+            // A kernel may have mounted it itself (CONFIG_DEVTMPFS_MOUNT).
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {}
             Err(e) if *needed => {
                 return Err(Error::machine(format!("can't mount {kind} on {at}: {e}"))
@@ -200,8 +198,7 @@ fn mount_all() -> Result<Vec<Warning>> {
     Ok(missing)
 }
 
-/// Mounts the cpu controller as v1 where the unified hierarchy lacks it. Without either the run itself says what is
-/// missing.
+/// Mounts the cpu controller as v1 if the unified hierarchy lacks it. Without either, the run reports what is missing.
 fn mount_cpu_controller() -> Option<Warning> {
     let unified = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     if unified.split_whitespace().any(|name| name == "cpu") {
@@ -225,12 +222,12 @@ fn lift_limits() {
         (libc::RLIMIT_RTPRIO, 99),
     ];
     for (which, to) in limits {
-        // A limit that stays low shows as an error of the workload that needs more.
+        // If a limit stays low, a workload that needs more reports an error.
         let _ = sys::lift_limit(which, to);
     }
 }
 
-/// Writes a line to the kernel's log, at a level that reaches the console whatever the user's log level.
+/// Writes a line to the kernel's log, at a level that reaches the console at any log level of the user.
 fn say(words: &str) {
     let line = format!("<0>{}\n", words.replace('\n', " "));
     if fs::write("/dev/kmsg", &line).is_err() {
@@ -241,7 +238,7 @@ fn say(words: &str) {
 fn send(reply: &Reply, events: &[u8]) -> Result<()> {
     let reply = serde_json::to_vec(reply).map_err(|e| Error::internal(format!("the guest's reply: {e}")))?;
     let payload = joined(reply, events);
-    // Each byte costs the guest an access to the port, so packing is worth its time.
+    // Compression pays off, because each byte costs the guest a port access.
     let payload = miniz_oxide::deflate::compress_to_vec_zlib(&payload, 1);
     let fault = |doing: &str, e: &std::io::Error| {
         let kind = ErrorKind::Machine;
@@ -260,12 +257,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_of_the_host_is_no_init() {
+    fn a_process_of_the_host_is_not_init() {
         assert!(!is_init());
     }
 
     #[test]
-    fn what_everything_else_needs_is_mounted_first() {
+    fn basic_file_systems_are_mounted_first() {
         let at = |place: &str| MOUNTS.iter().position(|m| m.1 == place).unwrap();
         assert!(at("/dev") < at("/dev/shm") && at("/sys") < at("/sys/kernel/debug"));
         let needed: Vec<&str> = MOUNTS.iter().filter(|m| m.3).map(|m| m.1).collect();

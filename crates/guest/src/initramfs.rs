@@ -1,10 +1,9 @@
-//! Makes a guest's root file system: schedlab itself as init, the libraries it is linked with, the programs of a
-//! command, and the job.
+//! Makes a guest's root file system: schedlab as init, its shared libraries, the programs of a command, and the job.
 //!
-//! Libraries are found without running the loader: in the folders that an executable names, in those of the libraries
-//! mapped into this very process, and in the usual ones. Each library keeps its path, since the guest's loader, the
-//! same one, looks there too. A static executable needs none. The initramfs is two archives, one behind the other; the
-//! second has only what init is started for.
+//! Libraries are found without the loader: in the folders that an executable names, in those of the libraries mapped
+//! into this process, and in the usual ones. Each library keeps its path, since the guest's loader is the same and
+//! looks there too. A static executable needs none. The initramfs is two concatenated archives; the second has only
+//! init's orders.
 
 use crate::cpio::{Archive, Node};
 use crate::elf::{self, Elf};
@@ -13,24 +12,24 @@ use schedlab_native::AGENT_VARIABLE;
 use schedlab_workload::{CommandSpec, Spec};
 use std::path::{Path, PathBuf};
 
-/// Where init finds in the guest what it is started for.
+/// The file in the guest with init's orders.
 pub const BOOT_PATH: &str = "/schedlab/boot.json";
-/// The loader's default folders of libraries (ld.so(8)).
+/// The loader's default library folders (ld.so(8)).
 const USUAL: &[&str] =
     &["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-/// Folders that are mounted on or written to.
+/// Mount points and writable folders.
 const FOLDERS: &[&str] = &["/proc", "/sys", "/tmp", "/run", "/var/lib", "/root"];
-/// Where commands are looked for when PATH is not set.
+/// The search path for commands if PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
-/// The initramfs for a run, with a sched_ext scheduler (its program, and its place in the guest).
+/// The initramfs for a run. `scheduler`: the program of a sched_ext scheduler, and its path in the guest.
 ///
 /// # Errors
-/// When this executable, a library or a command can't be read or is not what Linux on x86-64 runs.
+/// When this executable, a library or a command can't be read or is not for Linux on x86-64.
 pub fn pack(spec: &Spec, scheduler: Option<(&Path, String)>, boot: &[u8]) -> Result<Vec<u8>> {
     let mut base = Archive::default();
     FOLDERS.iter().for_each(|f| base.put(f, Node::Folder));
-    // Init has only these devices before it mounts /dev; the console is its standard input and output.
+    // Init has only these devices until it mounts /dev; the console is its standard input and output.
     base.put("/dev/console", Node::Device(5, 1));
     base.put("/dev/null", Node::Device(1, 3));
     let mut packer = Packer { archive: base, mapped: mapped_libraries() };
@@ -48,7 +47,7 @@ pub fn pack(spec: &Spec, scheduler: Option<(&Path, String)>, boot: &[u8]) -> Res
     Ok(bytes)
 }
 
-/// This executable, also when its file was replaced or removed while it runs; in tests the one that the variable names.
+/// This executable, even if its file was replaced or removed; in tests the one that the variable names.
 fn own_executable() -> PathBuf {
     let named = std::env::var_os(AGENT_VARIABLE).map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
@@ -60,11 +59,11 @@ struct Packer {
     mapped: Vec<PathBuf>,
 }
 
-/// The path by which a command names this executable, in guests and outside.
+/// The path by which a command names this executable, in guests and elsewhere.
 pub const OWN: &str = "/proc/self/exe";
 
 impl Packer {
-    /// Packs an executable or library and all that it needs.
+    /// Packs an executable or library and everything that it needs.
     fn executable(&mut self, file: &Path, to: &str) -> Result<()> {
         let bytes = std::fs::read(file).map_err(|e| Error::io(file, "read", &e))?;
         let elf = Elf::parse(&bytes).map_err(|e| {
@@ -102,10 +101,10 @@ impl Packer {
         })
     }
 
-    /// Packs every program that a command starts, under its path here.
+    /// Packs every program that a command starts, under its path on this host.
     fn programs(&mut self, command: &CommandSpec) -> Result<()> {
         let started = [&command.argv, &command.setup, &command.server, &command.cleanup];
-        // This executable is there already, as init.
+        // This executable is in the archive already, as init.
         let others = |program: &&String| *program != OWN;
         for program in started.into_iter().filter_map(|argv| argv.first()).filter(others) {
             let path = which(program)?;
@@ -126,7 +125,7 @@ impl Packer {
     }
 }
 
-/// A program's file.
+/// Finds a program's file.
 fn which(program: &str) -> Result<PathBuf> {
     if program.contains('/') {
         return std::path::absolute(program).map_err(|e| Error::io(Path::new(program), "find", &e));
@@ -144,7 +143,7 @@ fn text(path: &Path) -> Result<String> {
         .ok_or_else(|| Error::input(format!("{} is not a UTF-8 path, so it can't be packed", path.display())))
 }
 
-/// Files of the shared libraries of this process, as /proc/self/maps names them.
+/// The shared libraries of this process, from /proc/self/maps.
 fn mapped_libraries() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut files: Vec<PathBuf> = maps.lines().filter_map(mapped_file).map(PathBuf::from).collect();
@@ -153,7 +152,7 @@ fn mapped_libraries() -> Vec<PathBuf> {
     files
 }
 
-/// The file of a line of /proc/self/maps: the text behind the fifth field.
+/// The file in a line of /proc/self/maps: the text after the fifth field.
 fn mapped_file(line: &str) -> Option<&str> {
     let at = line.find('/')?;
     let path = &line[at..];

@@ -6,16 +6,16 @@ use schedlab_native::live::Request;
 use schedlab_native::{Fault, Outcome};
 use serde::{Deserialize, Serialize};
 
-/// What init is started for. It lies in the initramfs.
+/// Init's orders, in the initramfs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boot {
-    /// How long init lets the kernel come to rest after boot, in the guest's time.
+    /// How long init waits after boot until the kernel is at rest, in the guest's time.
     pub settle: Ns,
-    /// Whether balancing by last-level caches is switched off. A job's variant may switch it on again.
+    /// Whether balancing by last-level caches is disabled. A job's variant may enable it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub llc_balancing_off: bool,
-    /// The job. `None`: the guest is stopped at rest, and the guests that continue from there read one each.
+    /// `None`: the guest is stopped at rest, and each guest that continues from there reads a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
 }
@@ -25,21 +25,21 @@ pub struct Boot {
 #[serde(deny_unknown_fields)]
 pub struct Job {
     pub request: Request,
-    /// Whether the begin and the end of the run are marked for a counter of instructions.
+    /// Whether marks for a counter of instructions surround the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub marks: bool,
-    /// Whether the loopback interface is switched on.
+    /// Whether the loopback interface is enabled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
-    /// Size of the ring of events of each CPU, KiB; 0: the usual size.
+    /// Size of each CPU's ring of events, KiB; 0: the usual size.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ring_kib: u32,
-    /// Whether the run's events come back with the reply.
+    /// Whether the run's events are sent with the reply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks with a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -48,9 +48,7 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
-    /// The run was made.
     Done(Box<Answer>),
-    /// It could not be made.
     Failed(Fault),
 }
 
@@ -58,11 +56,11 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub outcome: Outcome,
-    /// The CPUs as the guest's kernel sees them.
+    /// CPUs in the view of the guest's kernel.
     pub topology: Topology,
 }
 
-/// What comes through the port: the reply as JSON; if the run kept its events, a zero byte, which JSON has none of, and
+/// The bytes sent over the port: the reply as JSON, and if the run kept events, a zero byte (which JSON never has) and
 /// their file.
 pub fn joined(reply: Vec<u8>, events: &[u8]) -> Vec<u8> {
     let mut all = reply;
@@ -73,7 +71,7 @@ pub fn joined(reply: Vec<u8>, events: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The reply and the file of events.
+/// Splits the bytes into the reply and the file of events.
 pub fn parted(all: &[u8]) -> (&[u8], &[u8]) {
     match all.iter().position(|b| *b == 0) {
         Some(at) => (&all[..at], &all[at + 1..]),

@@ -1,10 +1,10 @@
-//! Tests whether KVM works. Neither a device that opens nor code that runs proves much; only a booted kernel does.
+//! Tests whether KVM works. Opening the device or running code proves little; booting a kernel proves it.
 //!
-//! The first trial ([`starts`]) takes a moment and needs no kernel. Its guest is 64 KiB of firmware. The first
-//! instructions, at the reset vector, write to the port of QEMU's debug exit device, and QEMU then ends with a code of
-//! their choosing. The guest has the CPU model that guests under KVM get, because nested virtualisation fails there
-//! first (the host refuses a register that the model asks for). Firmware and kernel may still fail later, so the second
-//! trial ([`boots`]) boots a kernel as a run does.
+//! The first trial ([`starts`]) is short and needs no kernel. Its guest is 64 KiB of firmware, whose first
+//! instructions, at the reset vector, write to the port of QEMU's debug exit device; QEMU then ends with a code that
+//! they choose. The guest has the CPU model of all guests under KVM, because nested virtualisation fails there first
+//! (the host refuses a register that the model asks for). Firmware and kernel may still fail later, so the second trial
+//! ([`boots`]) boots a kernel as a run does.
 
 use crate::watch::Guard;
 use crate::{Accelerator, Guest, Image, Mode, Qemu, run};
@@ -22,19 +22,19 @@ pub const DEVICE: &str = "/dev/kvm";
 const CODE: [u8; 5] = [0xb0, 0x10, 0xe6, 0xf4, 0xf4];
 const ROM_BYTES: usize = 0x1_0000;
 const RESET_VECTOR: usize = 0xfff0;
-/// The device ends QEMU with twice the value plus one.
+/// The device ends QEMU with the code: twice the value plus one.
 const EXIT_CODE: i32 = 0x10 * 2 + 1;
 const LONGEST: Duration = Duration::from_secs(2);
-/// Kernels boot under KVM within 3 s; the limit allows for a host that does other work, too.
+/// Kernels boot under KVM within 3 s; the limit allows for a busy host.
 const BOOTS_WITHIN: Duration = Duration::from_secs(15);
-/// Memory of the guest that is booted, MiB.
+/// Memory for the trial boot, MiB.
 const MEMORY_MB: u32 = 512;
 const POLL: Duration = Duration::from_millis(10);
 
-/// Starts the tiny guest under KVM. If it takes too long, QEMU and all processes it started are killed.
+/// Starts the tiny guest under KVM. On a timeout, QEMU and all processes it started are killed.
 ///
 /// # Errors
-/// When it does not run: why, in QEMU's words.
+/// When it does not run. The message has QEMU's reason.
 pub fn starts(qemu: &Qemu) -> Result<()> {
     let folder = TempFolder::create(&std::env::temp_dir(), "schedlab-kvm-", 0o700)
         .map_err(|e| e.help("a guest's firmware goes there; TMPDIR names another place"))?;
@@ -57,10 +57,10 @@ pub fn starts(qemu: &Qemu) -> Result<()> {
     }
 }
 
-/// Boots the kernel under KVM as a run in real time does.
+/// Boots the kernel under KVM, as a run in real time does.
 ///
 /// # Errors
-/// When it does not boot: why, in the words of QEMU and of the kernel.
+/// When it does not boot. The message has the reason of QEMU and of the kernel.
 pub fn boots(qemu: &Qemu, image: &Image) -> Result<()> {
     let guest = Guest {
         image: image.clone(),
@@ -73,7 +73,7 @@ pub fn boots(qemu: &Qemu, image: &Image) -> Result<()> {
     run::boots(&guest, BOOTS_WITHIN)
 }
 
-/// The exit code, if it ends in time; else it is killed.
+/// The exit code; if the child does not end in time, it is killed.
 fn ended(child: &mut Guard) -> Option<Option<i32>> {
     let begun = Instant::now();
     while begun.elapsed() < LONGEST {
@@ -87,7 +87,7 @@ fn ended(child: &mut Guard) -> Option<Option<i32>> {
     None
 }
 
-/// The first line of QEMU's output, without the program's name; later lines are consequences of the first failure.
+/// The first line of QEMU's output, without the program's name; later lines are consequences of the first error.
 fn first_line(said: &Path) -> String {
     // An unreadable file counts as empty.
     let text = fs::read(said).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
@@ -102,7 +102,6 @@ fn firmware() -> Vec<u8> {
     bytes
 }
 
-/// Whether this user may open the device.
 pub fn opens() -> std::io::Result<()> {
     fs::OpenOptions::new().read(true).write(true).open(Path::new(DEVICE)).map(drop)
 }
@@ -133,16 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wrapper_started_ends_with_it_and_keeps_nobody_waiting() {
+    fn children_of_a_wrapper_end_with_it_and_delay_nobody() {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join("left");
         let begun = Instant::now();
-        // The first script's child keeps its standard error open; the second script writes down its child's number.
+        // The first script's child keeps standard error open; the second script saves its child's process id.
         let refused = with("sleep 30 & echo 'qemu: error: no' >&2; exit 1").unwrap_err().to_string();
         assert!(refused.ends_with("start: no") && begun.elapsed() < LONGEST, "{refused}");
         with(&format!("sleep 30 & echo $! > {}; wait", left.display())).unwrap_err();
         let number = fs::read_to_string(&left).unwrap();
-        // It may be a zombie until its new parent reaps it; on a busy machine it takes a moment to die.
+        // It may be a zombie until its new parent reaps it; on a busy machine that takes a moment.
         let state = || fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
         let is_over = |state: &str| state.is_empty() || state.contains(") Z ") || state.contains(") X ");
         let killed = Instant::now();

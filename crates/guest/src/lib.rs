@@ -1,8 +1,35 @@
-//! The kernel in a VM: any image, any topology QEMU can build, and inside it this same executable as init.
+//! The kernel in a VM: any image, any topology that QEMU can build, and this same executable as init.
 //!
-//! A guest has no network, no disk and no user space but schedlab. In real time each run has a boot, and an initramfs
-//! carries the job in. A deterministic guest is booted once and kept at rest, and each run continues from there. The
-//! kernel's log comes out on the first serial port, and one reply on the second.
+//! # Problem
+//!
+//! The simulator must be held against real kernels, of several releases and on several topologies, without installing
+//! one and without root. A guest has no network, no disk and no user space but schedlab, so nothing but the workload
+//! disturbs a run. In real time a guest's figures are the host's. A *deterministic* guest counts instructions in place
+//! of time and its CPUs take turns, so the same job gives the same bytes.
+//!
+//! # A run
+//!
+//! [`run()`] takes a [`Guest`] (image, QEMU, mode, memory, boot options), a machine and a live request, and returns the
+//! same outcome as a live run on the host.
+//!
+//! 1. [`shape`] numbers the machine as QEMU does, and refuses machines that QEMU can't build; `qemu` writes both
+//!    command lines.
+//! 2. `initramfs` packs this executable, its libraries and the job (`job`, `cpio`, `elf`).
+//! 3. `watch` runs QEMU. The kernel's log comes out on the first serial port, one reply on the second (`reply`, framed
+//!    and checked). `symptoms` reads the log of a guest that dies or hangs, and `limits` ends one that takes too long.
+//! 4. Inside, `init` is process 1: it mounts, sets up, and calls `schedlab_native::live::run`.
+//! 5. A deterministic guest is booted once and kept at rest (`rest`; `warm` has its kernel make its workers first,
+//!    `wake` is init's side, `monitor` leads QEMU). Each run loads that state, so no run has another one before it.
+//!
+//! [`counter`] has QEMU load a plugin (`counter.c`) that counts calls and instructions of each function of the
+//! scheduler. [`kvm`] tests whether KVM really runs a guest. [`llc`] switches balancing by caches (7.2), which no
+//! profile models.
+//!
+//! # Invariants
+//!
+//! QEMU never outlives the thread that watches it. Guests write to unnamed files and a private folder only. A torn
+//! reply is an error, never a result. Images and QEMU are found and built by `schedlab_kernels`; control groups,
+//! settings and measuring inside are those of `native`.
 
 pub mod counter;
 mod cpio;
@@ -37,7 +64,7 @@ use schedlab_base::GuestMode;
 use schedlab_machine::Machine;
 use schedlab_record::{GuestSetup, environment};
 
-/// The executor of a guest's instructions.
+/// The method of executing a guest's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accelerator {
     /// QEMU's translator.
@@ -47,7 +74,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// QEMU's name for it.
+    /// QEMU's name.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Tcg => "tcg",
@@ -56,23 +83,20 @@ impl Accelerator {
     }
 }
 
-/// The parts of a guest other than machine and workload.
+/// The settings of a guest, except machine and workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     pub image: Image,
-    /// The emulator.
     pub qemu: Qemu,
     pub mode: Mode,
-    /// The executor of its instructions.
     pub accelerator: Accelerator,
-    /// Memory, MiB.
     pub memory_mb: u32,
-    /// Words added to the kernel's command line.
+    /// Additions to the kernel's command line.
     pub boot_options: Vec<String>,
 }
 
 impl Guest {
-    /// The part of a guest that its runs depend on, as the record keeps it; `machine` is the guest's.
+    /// The settings that a guest's runs depend on, for the record; `machine` is the guest's.
     pub fn setup(&self, machine: &Machine) -> GuestSetup {
         GuestSetup {
             image: self.image.hash.clone(),

@@ -1,34 +1,34 @@
-//! Limits on the time that a guest takes to boot and to make its run. All times are the host's.
+//! Limits on a guest's boot and run time. All times are the host's.
 //!
-//! A limit tells a hang from slowness, so it is several times the measured times. Translated guests booted within 5 s
-//! of real time at 8 CPUs, and within 75 s at 32 where instructions are counted; a second of virtual time in which
-//! every CPU is busy took 8 to 13 s. A host that does other work, too, may take several times as long.
+//! A limit should detect hangs, not slowness, so it is several times the measured times. Translated guests booted
+//! within 5 s of real time at 8 CPUs, and within 75 s at 32 when instructions are counted; a second of virtual time
+//! with all CPUs busy took 8 to 13 s. A busy host may take several times as long.
 
 use crate::{Accelerator, Guest, Mode};
 use schedlab_base::{Error, Ns, Result};
 use std::time::Duration;
 
-/// The environment variable that sets both limits, in seconds.
+/// The environment variable for both limits, in seconds.
 pub const LIMIT_VARIABLE: &str = "SCHEDLAB_VM_TIMEOUT";
 
-/// How long a guest may take.
+/// Maximal durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From the start of QEMU until init is up.
+    /// From the start of QEMU until init runs.
     pub boot: Duration,
-    /// From then on until the reply is there.
+    /// From then until the reply.
     pub run: Duration,
 }
 
-/// The limits for a guest whose run takes `run` of its own time; the user's limits go before.
+/// The limits for a guest whose run takes `run` in its own time. The user's limits override them.
 ///
 /// # Errors
-/// When the variable holds no number of seconds.
+/// When the variable is not a number of seconds.
 pub fn limits(guest: &Guest, cpus: usize, run: Ns) -> Result<Limits> {
     given_or(usual(guest.mode, guest.accelerator, cpus as u64, run))
 }
 
-/// The user's limits, or else these.
+/// The user's limits, else `usual`.
 pub fn given_or(usual: Limits) -> Result<Limits> {
     std::env::var(LIMIT_VARIABLE).map_or(Ok(usual), |text| given(&text))
 }

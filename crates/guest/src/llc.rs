@@ -1,9 +1,9 @@
 //! Balancing by last-level caches (SCHED_CACHE, 7.2; read in 7.2.12 and 7.3.4), which no profile models.
 //!
-//! A kernel built with it moves the threads of a program to one last-level cache if the machine has several. A
-//! simulation of that machine does not, so a guest of several caches boots with it off. A variant that names the
-//! tunable [`TUNABLE`] gets what it says before its run begins. On a machine with one cache the kernel leaves it off by
-//! itself, and such a guest is left alone.
+//! A kernel with SCHED_CACHE moves the threads of a program to one last-level cache if the machine has several. The
+//! simulator does not, so a guest with several caches boots with it disabled. If a variant sets the tunable
+//! [`TUNABLE`], its value applies before the run begins. With one cache the kernel disables it itself, and the guest is
+//! not changed.
 
 use schedlab_base::{Version, Warning};
 use schedlab_kernel::Variant;
@@ -11,31 +11,31 @@ use schedlab_machine::Topology;
 use std::fs;
 use std::path::Path;
 
-/// The first kernel that may have it.
+/// The first kernel that can have it.
 pub const SINCE: Version = Version::new(7, 2);
 
-/// The kernel's switch as a tunable: a file of `sched` in debugfs.
+/// The kernel's switch as a tunable: a file in debugfs's `sched`.
 pub const TUNABLE: &str = "llc_balancing/enabled";
 
-/// The kernel's switch, in debugfs; kernels built without SCHED_CACHE have no such file.
+/// The kernel's switch in debugfs. Kernels without SCHED_CACHE lack the file.
 const SWITCH: &str = "/sys/kernel/debug/sched/llc_balancing/enabled";
 
-/// Whether a kernel that is left to itself has it on, on those CPUs.
+/// Whether a kernel enables it by default on these CPUs.
 pub fn is_on(version: Version, topology: &Topology) -> bool {
     version >= SINCE && topology.cpus.iter().any(|cpu| cpu.llc != topology.cpus[0].llc)
 }
 
-/// Whether a guest with that kernel and those CPUs boots with it off.
+/// Whether a guest with this kernel and these CPUs boots with it disabled.
 pub fn is_switched_off(release: &str, topology: &Topology) -> bool {
     Version::parse(release).is_ok_and(|version| is_on(version, topology))
 }
 
-/// Whether a variant says from the start whether it is on.
+/// Whether a variant sets it at the start.
 pub fn is_chosen(variant: &Variant) -> bool {
     variant.tunables.contains_key(TUNABLE)
 }
 
-/// Switches it off, in the guest. Returns a warning about it; `None` if the kernel is built without it.
+/// Disables it in the guest. Returns a warning about it; `None` if the kernel does not have it.
 pub fn switch_off() -> Option<Warning> {
     let switch = Path::new(SWITCH);
     if !switch.exists() {

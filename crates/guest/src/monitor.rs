@@ -1,12 +1,11 @@
-//! QEMU's monitor: the machine protocol (QMP) over QEMU's standard input and output, as far as a guest at rest needs
-//! it.
+//! QEMU's monitor: the machine protocol (QMP) over QEMU's standard input and output, as far as guests at rest need it.
 //!
-//! Commands are lines of JSON, written ahead of their answers; answers and events come as lines of JSON, in a file that
-//! grows. The machine stands still while the monitor is used: a command that reached QEMU while the guest runs would
-//! end the turn of a CPU at a moment of the host's time.
+//! Commands are lines of JSON, sent without waiting for answers. Answers and events arrive as lines of JSON in a
+//! growing file. The monitor is used only while the machine is stopped: a command to a running guest would end a CPU's
+//! turn at a moment of the host's time.
 //!
-//! Mirrors qapi/migration.json of QEMU 8.2 to 10.0. With `x-ignore-shared` memory in shared files is left out of the
-//! state, which then has only the devices and CPUs.
+//! Mirrors qapi/migration.json of QEMU 8.2 to 10.0. With `x-ignore-shared` the state does not include memory in shared
+//! files; it has only devices and CPUs.
 
 use crate::watch::Tail;
 use schedlab_base::{Error, ErrorKind, Result};
@@ -21,16 +20,16 @@ pub struct Monitor {
     output: Tail,
     /// Lines read so far.
     lines: Vec<Value>,
-    /// Bytes of the output that are in `lines`.
+    /// Number of bytes of the output that are in `lines`.
     read: usize,
 }
 
 impl Monitor {
-    /// The monitor that reads `input` and writes to the file of `output`.
+    /// A monitor with QEMU's `input`, and the file of its `output`.
     pub fn new(input: ChildStdin, output: Tail) -> Monitor {
         Monitor { input, output, lines: Vec::new(), read: 0 }
     }
-    /// Begins the dialogue, and asks to be sent the events of saving and loading.
+    /// Begins the dialogue, and subscribes to events about saving and loading.
     pub fn begin(&mut self) {
         self.ask("qmp_capabilities", &json!({}));
         let on = |name: &str| json!({ "capability": name, "state": true });
@@ -43,16 +42,16 @@ impl Monitor {
     pub fn go_on(&mut self) {
         self.ask("cont", &json!({}));
     }
-    /// Has the state of a machine that stands still saved to that path; [`Monitor::is_carried`] reports the end.
+    /// Starts saving a stopped machine's state to a path; [`Monitor::is_carried`] reports the end.
     pub fn save(&mut self, path: &str) {
-        // Without a limit; the default is that of a network.
+        // Removes the default limit, which is for a network.
         self.ask("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 40 }));
         self.ask("migrate", &json!({ "uri": format!("file:{path}") }));
     }
-    /// Has a state loaded from that path; [`Monitor::is_carried`] reports the end.
+    /// Starts loading a state from a path; [`Monitor::is_carried`] reports the end.
     pub fn load(&mut self, path: &str) {
-        // A loaded machine announces its network cards by timers of the host's time, also if it has none. While such a
-        // timer is set, the turns of the CPUs end by the host's time (QEMU's icount_get_limit).
+        // A loaded machine announces its network cards by timers in the host's time, even without cards. Such a timer
+        // makes CPU turns end by the host's time (QEMU's icount_get_limit).
         self.ask("migrate-set-parameters", &json!({ "announce-rounds": 0 }));
         self.ask("migrate-incoming", &json!({ "uri": format!("file:{path}") }));
     }
@@ -64,7 +63,7 @@ impl Monitor {
         self.listen()?;
         Ok(self.events().any(|line| line["event"] == "STOP"))
     }
-    /// Whether a state is saved or loaded.
+    /// Whether saving or loading has ended.
     ///
     /// # Errors
     /// When QEMU refused a command, or failed.
@@ -87,16 +86,16 @@ impl Monitor {
 ",
             json!({ "execute": command, "arguments": arguments })
         );
-        // A QEMU that does not read has ended, and whoever watches it sees why.
+        // If QEMU does not read, it has ended; the watcher reports why.
         let _ = self.input.write_all(line.as_bytes());
     }
 
-    /// Reads what is new.
+    /// Reads new output.
     fn listen(&mut self) -> Result<()> {
         self.output.grow();
         while let Some(length) = self.output.bytes[self.read..].iter().position(|b| *b == b'\n') {
             let line = &self.output.bytes[self.read..self.read + length];
-            // A line that is not JSON is not the monitor's.
+            // Lines that are not JSON are not from the monitor.
             if let Ok(value) = serde_json::from_slice::<Value>(line) {
                 if let Some(error) = value.get("error") {
                     let words = error["desc"].as_str().unwrap_or("an error without words");
@@ -120,19 +119,19 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// A monitor that reads nothing and has said this.
+    /// A monitor that ignores input and has written `text`.
     fn said(text: &str) -> Monitor {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let monitor = Monitor::new(child.stdin.take().unwrap(), Tail::open(file.path()).unwrap());
-        // It ends when the monitor does.
+        // The child ends when the monitor is dropped.
         std::thread::spawn(move || child.wait());
         monitor
     }
 
     #[test]
-    fn events_are_told_apart_from_answers() {
+    fn events_are_separated_from_answers() {
         let greeting = "{\"QMP\": {}}\n{\"return\": {}}\n";
         assert!(!said(greeting).is_stopped().unwrap());
         let stop = format!("{greeting}{{\"event\": \"STOP\"}}\n");

@@ -1,13 +1,12 @@
 //! The command lines of QEMU and of the kernel for a guest.
 //!
-//! The guest is a PC without devices except two serial ports: the kernel's log on the first, schedlab's reply on the
-//! second. The kernel is told to read time from the TSC, which an emulated CPU has at no cost; by default it would take
-//! the HPET, where each read is a trap. The CPU's vendor is Intel, because QEMU's `max` is an AMD CPU by default, on
-//! which kernels before 6.9 see no SMT. Tried with QEMU 7.2 and 10.0 and Linux 6.1 and 7.3.
+//! The guest is a PC without devices except two serial ports: the first for the kernel's log, the second for schedlab's
+//! reply. The command line makes the kernel read time from the TSC, which is free on an emulated CPU; the default is
+//! the HPET, where each read traps. The CPU's vendor is Intel: QEMU's `max` is an AMD CPU by default, on which kernels
+//! before 6.9 see no SMT. Tested with QEMU 7.2 and 10.0 and Linux 6.1 and 7.3.
 //!
 //! A guest that is stopped at rest ([`crate::rest`]) has a watchdog (ib700), which stops QEMU at an exact instant of
-//! the guest's time, and its memory lies in files, so that guests that continue from there share it until they write to
-//! it.
+//! the guest's time. Its memory is in files. Guests that continue from there share it until they write to it.
 
 use crate::shape::{self, Counts};
 use crate::wake::JOB_ITEM;
@@ -20,41 +19,37 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 
-/// The first QEMU whose translator may have a thread for each CPU. QEMU 7.2 runs stale copies of code that the kernel
-/// has patched, and 5 of 20 boots of Linux 7.3 die of it.
+/// The first QEMU whose translator may use a thread per CPU. QEMU 7.2 runs stale copies of code that the kernel has
+/// patched; 5 of 20 boots of Linux 7.3 crashed.
 const THREADS_SINCE: Version = Version::new(10, 0);
-/// The kernel's longest command line on x86 (COMMAND_LINE_SIZE), its final NUL included.
+/// The kernel's longest command line on x86 (COMMAND_LINE_SIZE), including the final NUL.
 const MAX_COMMAND_LINE: usize = 2048;
-/// Less memory can't hold a kernel with its initramfs.
+/// A kernel with its initramfs does not fit less memory.
 const MIN_MEMORY_MB: u32 = 256;
 
-/// The seed of the boot that a guest at rest has behind it.
+/// The seed for the boot of a guest at rest.
 const BOOT_SEED: u64 = 1;
 
-/// The way of a guest from its start.
+/// The part of a guest's life in one QEMU.
 #[derive(Clone, Copy, Debug)]
 pub enum Way<'a> {
     /// From the boot to the reply.
     Whole,
-    /// From the boot to the rest. It waits for the monitor's `cont`. The files become its memory, one for each node.
+    /// From the boot to rest. QEMU waits for the monitor's `cont`. The files are its memory, one per node.
     ToRest(&'a [File]),
-    /// From the rest to the reply, with the memory that was left there. The job is in a file.
+    /// From rest to the reply, with the memory saved there. The job is in a file.
     FromRest(&'a [File], &'a Path),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
-    /// Kernel image.
     pub kernel: &'a Path,
-    /// Initramfs.
     pub initrd: &'a Path,
-    /// Where the kernel's log goes.
     pub log: &'a Path,
-    /// Where the reply goes.
     pub reply: &'a Path,
 }
 
-/// QEMU, ready to be started, for a machine whose CPUs are numbered as QEMU numbers them.
+/// QEMU's command for a machine whose CPUs are numbered in QEMU's order.
 ///
 /// # Errors
 /// When this QEMU, mode or accelerator can't run the guest, or a boot option is not one word.
@@ -74,21 +69,21 @@ pub fn command(
     Ok(command)
 }
 
-/// Memory of each node of a guest, bytes.
+/// Memory of each node, bytes.
 pub fn nodes(megabytes: u32, topology: &Topology) -> Vec<u64> {
     let nodes = topology.node_distance.len().max(1);
     vec![(u64::from(megabytes) / nodes as u64) << 20; nodes]
 }
 
-/// The path under which a process that inherits an open file can open it again.
+/// The path under which a child process can open an inherited file again.
 pub fn inherited(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// How many threads of the host run the guest's CPUs.
+/// The host's threads that run the guest's CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
-    /// One, on which they take turns.
+    /// One thread; the CPUs take turns.
     One,
     Each,
 }
@@ -106,9 +101,9 @@ pub fn host_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Chooses the threads. A thread for each CPU needs a QEMU where that is sound, and a host with a CPU for each thread
-/// and one for QEMU itself. If the host takes one of the threads off its CPU, the others spin for it: 8 CPUs on 2 took
-/// eight times as long as on one thread.
+/// Chooses the threads. A thread per CPU needs a QEMU in which this is sound, and a host with a CPU for each thread and
+/// one for QEMU itself. If the host preempts one of the threads, the others spin for it: 8 CPUs on 2 took eight times
+/// as long as on one thread.
 pub fn threads(guest: &Guest, cpus: usize, host_cpus: usize) -> Threads {
     let translated = guest.accelerator == Accelerator::Tcg;
     let sound = guest.qemu.version >= THREADS_SINCE && host_cpus > cpus;
@@ -186,8 +181,8 @@ fn accelerator(guest: &Guest, threads: Threads) -> String {
 fn cpu(guest: &Guest, counts: Counts) -> String {
     match guest.accelerator {
         Accelerator::Kvm => "host".to_owned(),
-        // Leaf 0x1f is switched off, because some QEMUs (10.0) fail on it where there are several dies. The kernel
-        // reads the caches from leaf 4, and needs no dies for its domains.
+        // Leaf 0x1f is disabled, because some QEMUs (10.0) fail on it with several dies. The kernel reads caches from
+        // leaf 4, and does not need dies for its domains.
         Accelerator::Tcg if counts.dies > 1 => "max,vendor=GenuineIntel,level=0x16".to_owned(),
         Accelerator::Tcg => "max,vendor=GenuineIntel".to_owned(),
     }
@@ -198,7 +193,7 @@ fn smp(cpus: usize, counts: Counts) -> String {
     format!("{cpus},sockets={sockets},dies={dies},cores={cores},threads={threads}")
 }
 
-/// Options for the memory and the nodes that share it; a PC has a single node by default.
+/// Options for the memory and its nodes; a PC has one node by default.
 fn memory(megabytes: u32, topology: &Topology, way: Way<'_>) -> Vec<(&'static str, String)> {
     let sizes = nodes(megabytes, topology);
     let each = sizes[0] >> 20;
@@ -234,8 +229,7 @@ fn memory(megabytes: u32, topology: &Topology, way: Way<'_>) -> Vec<(&'static st
 }
 
 /// Options of a guest that is stopped at rest, and of those that continue from there. Both have the same devices,
-/// because QEMU loads a state only into the machine that it was saved from. The monitor is on standard input and
-/// output.
+/// because QEMU loads a state only into the same machine. The monitor is on standard input and output.
 fn rest(way: Way<'_>) -> Vec<(&'static str, String)> {
     let job = match way {
         Way::Whole => return Vec::new(),
@@ -255,17 +249,17 @@ fn rest(way: Way<'_>) -> Vec<(&'static str, String)> {
     options
 }
 
-/// A path as QEMU's options take it: they read a doubled comma as a comma within the value.
+/// A path for QEMU's options: a doubled comma is a comma within the value.
 fn doubled(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// The kernel's command line. The user's words stand last, so that they prevail.
+/// The kernel's command line. The user's words are last, so they take precedence.
 fn kernel_line(guest: &Guest) -> Result<String> {
-    // An oops panics, since a run after an oops measures nothing; -no-reboot then ends QEMU, too.
+    // An oops panics, since measurements after it are invalid; -no-reboot then ends QEMU, too.
     // Some kernels use fewer serial ports than the machine has, unless nr_uarts is given.
     let mut words = vec!["console=ttyS0", "8250.nr_uarts=4", "panic=-1", "oops=panic", "rdinit=/init"];
-    // Fixed addresses, since cache sets and hashes depend on them. sched_verbose shows the domains in debugfs.
+    // Addresses are fixed, since cache sets and hashes depend on them. sched_verbose shows the domains in debugfs.
     words.extend(["nokaslr", "norandmaps", "sched_verbose"]);
     if guest.accelerator == Accelerator::Tcg {
         words.extend(["tsc=reliable", "clocksource=tsc"]);
@@ -348,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_at_rest_and_those_that_go_on_from_it_are_one_machine() {
+    fn a_guest_at_rest_and_those_that_continue_are_the_same_machine() {
         let guest = guest(Mode::Deterministic, Version::new(10, 0));
         let files = [sys::memory_file().unwrap(), sys::memory_file().unwrap()];
         let to = line_on(&guest, &machine(), Way::ToRest(&files)).unwrap();
@@ -388,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mode_can_not_do_is_refused_with_what_can() {
+    fn unsupported_modes_are_refused_with_an_alternative() {
         let told = line(&guest(Mode::Deterministic, Version::new(7, 2))).unwrap_err().to_string();
         assert!(told.contains("QEMU 7.2") && told.contains("8.2") && told.contains("real-time"), "{told}");
         let kvm = Guest { accelerator: Accelerator::Kvm, ..guest(Mode::Deterministic, Version::new(9, 0)) };
@@ -398,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn dies_are_told_by_their_caches_alone() {
+    fn dies_are_recognised_by_their_caches_alone() {
         let shape = Shape { llcs: 4, ..Shape::flat(8, 1) };
         let machine = Machine { topology: shape.topology().unwrap(), ..machine() };
         let told = line_of(&guest(Mode::RealTime, Version::new(10, 0)), &machine).unwrap();

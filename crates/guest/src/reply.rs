@@ -1,28 +1,27 @@
-//! Carries a guest's reply over a serial port. The reply is framed, so that noise before and after it does no harm, and
-//! checked, so that a torn or changed reply is never taken for a result.
+//! Sends a guest's reply over a serial port. The reply is framed, so that noise around it is harmless, and checked, so
+//! that a truncated or changed reply is never accepted.
 //!
-//! The head is a mark, the length and a check sum (CRC-32 as in IEEE 802.3), as hexadecimal text on one line. The
-//! payload follows byte by byte, then the end mark. The port must be raw: a cooked terminal would change the payload.
+//! The head is a mark, the length and a checksum (CRC-32 as in IEEE 802.3), as one line of hexadecimal text. The
+//! payload follows, then the end mark. The port must be raw: a cooked terminal would change the payload.
 
 use schedlab_base::{Error, Result};
 
 const BEGIN: &[u8] = b"\n\x01schedlab-reply/1 ";
 const END: &[u8] = b"\n\x04schedlab-end\n";
-/// Length and check sum with a space between, and the line's end.
+/// Length and checksum with a space between, and a newline.
 const NUMBERS: usize = 8 + 1 + 8 + 1;
 
-/// The part of a reply that has been received so far.
+/// The state of receiving a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
     /// No reply has begun.
     Nothing,
-    /// A part of the reply: the bytes received, and the bytes of the whole payload.
+    /// A part of the reply: number of bytes received, and of the whole payload.
     Part(usize, usize),
-    /// The whole payload.
     Whole(&'a [u8]),
 }
 
-/// A payload as it is sent.
+/// Frames a payload for sending.
 pub fn framed(payload: &[u8]) -> Vec<u8> {
     let mut out = BEGIN.to_vec();
     out.extend(format!("{:08x} {:08x}\n", payload.len(), crc32fast::hash(payload)).into_bytes());
@@ -34,7 +33,7 @@ pub fn framed(payload: &[u8]) -> Vec<u8> {
 /// Looks for a reply in the received bytes.
 ///
 /// # Errors
-/// When a reply is complete by its length, but not the one that was sent.
+/// When a reply has the announced length, but is not the sent one.
 pub fn find(bytes: &[u8]) -> Result<Received<'_>> {
     let Some(begun) = bytes.windows(BEGIN.len()).position(|w| w == BEGIN) else {
         return Ok(Received::Nothing);
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_reply_is_no_reply() {
+    fn a_changed_reply_is_rejected() {
         let mut sent = framed(b"{\"done\":1}");
         let last = sent.len() - END.len() - 1;
         sent[last] ^= 1;

@@ -1,13 +1,13 @@
-//! Guests at rest. A deterministic guest is booted once for its image and machine, comes to rest, and is stopped and
-//! saved there. Each run loads that state and continues from it, so no run has another one before it, and a boot is
-//! paid once for all of them.
+//! Guests at rest. A deterministic guest is booted once per image and machine, comes to rest, and is stopped and saved.
+//! Each run loads that state and continues from it. So no run precedes another in the same guest, and all share one
+//! boot.
 //!
-//! Invariant: what a run finds depends on its guest, machine, programs and seed only. The boot has a seed of its own,
-//! it is stopped at an exact instant of the guest's time ([`crate::wake`]), and a state is loaded bit by bit.
+//! Invariant: the state that a run finds depends only on its guest, machine, programs and seed. The boot has its own
+//! seed, it is stopped at an exact instant of the guest's time ([`crate::wake`]), and a state is loaded bit by bit.
 //!
-//! The guest's memory lies in unnamed files of this process ([`crate::sys::memory_file`]). The guest that is booted
-//! writes to them; those that continue from there map them privately, so loading copies nothing but the state of
-//! devices and CPUs, about 400 KB. All of it goes when the process ends, however it ends.
+//! The guest's memory is in unnamed files of this process ([`crate::sys::memory_file`]). The booting guest writes to
+//! them; guests that continue map them privately, so loading copies only the state of devices and CPUs, about 400 KB.
+//! Everything disappears when the process ends, however it ends.
 
 use crate::job::Boot;
 use crate::limits::Limits;
@@ -24,41 +24,39 @@ use std::fs::File;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most guests that are kept at rest. Each holds the memory that its boot wrote to, 150 to 250 MB.
+/// The most guests at rest. Each occupies the memory that its boot wrote to, 150 to 250 MB.
 const MOST: usize = 8;
 
 /// A guest at rest.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// Its memory, a file for each node.
+    /// Its memory, one file per node.
     pub memory: Vec<File>,
     /// The state of its devices and CPUs.
     pub state: File,
-    /// The kernel's log until then.
+    /// The kernel's log so far.
     pub log: String,
 }
 
-/// A place for a guest at rest: empty until it is booted. Who finds it locked waits for the boot under way.
+/// A slot for a guest at rest: empty until it is booted. A locked slot means that the boot is under way.
 #[derive(Debug)]
 struct Slot {
     key: String,
     rest: Mutex<Option<Arc<Rest>>>,
 }
 
-/// The guests at rest of this process. They are kept for later runs; the one that was not used for longest goes first.
+/// This process's guests at rest, kept for later runs. The least recently used one is dropped first.
 #[derive(Debug, Default)]
 pub struct AtRest {
     slots: Mutex<Vec<Arc<Slot>>>,
 }
 
 impl AtRest {
-    /// None yet.
     pub const fn new() -> AtRest {
         AtRest { slots: Mutex::new(Vec::new()) }
     }
 
-    /// The guest at rest that a run continues from, booted if it is not there yet; `None` when `stop` became true
-    /// before.
+    /// The guest at rest for a run, booted if necessary; `None` when `stop` became true before.
     pub(crate) fn of(
         &self,
         guest: &Guest,
@@ -89,7 +87,7 @@ impl AtRest {
     }
 }
 
-/// All that a rest depends on: the guest, its machine, and the programs in its initramfs.
+/// Everything that a rest depends on: the guest, its machine, and the programs in its initramfs.
 fn key(guest: &Guest, machine: &Machine, request: &Request) -> Result<String> {
     let command = matches!(request.spec, Spec::Command(_)).then_some(&request.spec);
     let parts = (
@@ -102,7 +100,6 @@ fn key(guest: &Guest, machine: &Machine, request: &Request) -> Result<String> {
     serde_json::to_string(&parts).map_err(|e| Error::internal(format!("a guest as JSON: {e}")))
 }
 
-/// Boots a guest to its rest.
 fn boot(
     guest: &Guest,
     machine: &Machine,

@@ -1,5 +1,5 @@
-//! One run in a guest: bring the job in, wait for the reply, read it, and check that the guest had the machine asked
-//! for. A deterministic guest continues from its rest ([`crate::rest`]); a guest in real time boots for each run.
+//! One run in a guest: passes the job, waits for the reply, reads it, and checks that the guest had the requested
+//! machine. A deterministic guest continues from its rest ([`crate::rest`]); a guest in real time boots for each run.
 
 use crate::counter::Counter;
 use crate::job::{Answer, Boot, Job, Reply, parted};
@@ -24,25 +24,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Size of the rings of events of short runs in deterministic guests, KiB. The kernel clears a ring when it is made,
-/// which at the usual size takes longer than all else of such a run.
+/// Size of event rings for short runs in deterministic guests, KiB. The kernel clears a ring when it makes it; at the
+/// usual size this takes longer than the rest of such a run.
 const SHORT_RING_KIB: u32 = 2048;
-/// The longest run that is short. Runs that end by themselves count as short.
+/// The longest short run. Runs that end by themselves count as short.
 const SHORT: Ns = Ns::secs(1);
 
 /// The result of a run in a guest.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// The run's outcome, with facts about the guest in its environment and warnings.
+    /// The outcome. Its environment has facts about the guest and warnings.
     pub outcome: Outcome,
     pub log: String,
-    /// Calls and instructions of the scheduler's functions; empty if they were not counted.
+    /// Calls and instructions of the scheduler's functions; empty if not counted.
     pub counts: Counts,
-    /// The file of its events; empty if they were not wanted, or not kept.
+    /// The file of events; empty if not wanted or not kept.
     pub events: Vec<u8>,
 }
 
-/// The files of a guest, in a folder that goes with it.
+/// The files of a guest, in a temporary folder.
 pub(crate) struct Place {
     folder: TempFolder,
     initrd: PathBuf,
@@ -53,7 +53,6 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A place in the folder for temporary files.
     pub fn new() -> Result<Place> {
         let folder = TempFolder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
             .map_err(|e| e.help("schedlab writes the guest's files there; TMPDIR names another place"))?;
@@ -69,11 +68,11 @@ impl Place {
         let packed = initramfs::pack(&request.spec, scheduler, &boot)?;
         std::fs::write(&self.initrd, packed).map_err(|e| Error::io(&self.initrd, "write", &e))
     }
-    /// The files as QEMU is given them, but for the kernel.
+    /// The input files for QEMU, except the kernel.
     pub fn files(&self) -> Files<'_> {
         Files { kernel: Path::new(""), initrd: &self.initrd, log: &self.log, reply: &self.reply }
     }
-    /// The files as they are watched.
+    /// The output files to watch.
     pub fn outputs(&self, monitor: bool) -> Outputs<'_> {
         let monitor = monitor.then_some(self.monitor.as_path());
         Outputs { log: &self.log, reply: &self.reply, said: &self.said, monitor }
@@ -81,12 +80,12 @@ impl Place {
 }
 
 /// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done. A run of a
-/// deterministic guest depends on the guest, the machine and the request only, whatever ran before it. Its scheduler's
+/// deterministic guest depends only on the guest, the machine and the request, not on earlier runs. The scheduler's
 /// instructions are counted if the image has a table of functions ([`crate::counter`]). With `keep` the run's events
-/// come back, too, as far as they go through the port in good time; the run's warnings report where they were cut off.
+/// are returned, as many as the port transfers in reasonable time; a warning reports where they were cut off.
 ///
 /// # Errors
-/// When QEMU can't build or start the machine, the kernel fails, or the guest lacks what the run asks for.
+/// When QEMU can't build or start the machine, the kernel fails, or the guest lacks something that the run needs.
 pub fn run(
     at_rest: &AtRest,
     guest: &Guest,
@@ -105,10 +104,10 @@ pub fn run(
     from_rest(&rest, guest, &machine, (request, keep), limits, stop)
 }
 
-/// Boots a guest of two CPUs as a run does, lets it make a very short run, and takes its reply.
+/// Boots a guest of two CPUs as a run does, makes a very short run, and receives its reply.
 ///
 /// # Errors
-/// As [`run`], and when the guest takes longer than `within` to boot, or for its run.
+/// As [`run`], and when the boot or the run takes longer than `within`.
 pub fn boots(guest: &Guest, within: Duration) -> Result<()> {
     let once = Params([("loops".to_owned(), 1)].into());
     let spec = Spec::bench("pipe", &once)?;
@@ -118,7 +117,7 @@ pub fn boots(guest: &Guest, within: Duration) -> Result<()> {
     whole(guest, &machine, (&request, false), Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
 }
 
-/// A run from the boot on.
+/// A run that boots.
 fn whole(
     guest: &Guest,
     machine: &Machine,
@@ -139,7 +138,7 @@ fn whole(
     Ok(Some(Visit { outcome, log: left.log, counts: Counts::new(), events }))
 }
 
-/// A run from the rest on.
+/// A run that continues from rest.
 fn from_rest(
     rest: &Rest,
     guest: &Guest,
@@ -157,7 +156,7 @@ fn from_rest(
     let write =
         |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).map_err(|e| Error::io(path, "write", &e));
     write(&item, &wake::packed(&job))?;
-    // The initramfs has been unpacked, but QEMU wants one where it had one.
+    // The initramfs is unpacked already, but QEMU requires one as before.
     write(&place.initrd, &[0])?;
     let files = Files { kernel: &guest.image.path, ..place.files() };
     let mut command = qemu::command(guest, machine, request.seed, files, Way::FromRest(&rest.memory, &item))?;
@@ -174,7 +173,7 @@ fn from_rest(
     Ok(Some(Visit { outcome, log: left.log, counts, events }))
 }
 
-/// A run as the guest's init is asked for it.
+/// The job for the guest's init.
 fn job(request: &Request, keep: bool, marks: bool) -> Job {
     let short = match &request.spec {
         Spec::Command(_) => false,
@@ -182,7 +181,7 @@ fn job(request: &Request, keep: bool, marks: bool) -> Job {
     };
     Job {
         loopback: needs_loopback(request),
-        // Recording events disturbs no other user in a guest, and its init is root.
+        // In a guest, recording events disturbs no other user, and init is root.
         request: in_guest(request),
         marks,
         ring_kib: if short { SHORT_RING_KIB } else { 0 },
@@ -190,8 +189,8 @@ fn job(request: &Request, keep: bool, marks: bool) -> Job {
     }
 }
 
-/// The request as the guest sees it: its scheduler's program lies elsewhere, because folders of this host
-/// may be mounted over in the guest.
+/// The request for the guest: the path of its scheduler's program changes, because the guest may mount over folders of
+/// this host.
 fn in_guest(request: &Request) -> Request {
     let mut request = Request { observe: Observe::Events, ..request.clone() };
     let place = place_of(&request);
@@ -202,14 +201,14 @@ fn in_guest(request: &Request) -> Request {
     request
 }
 
-/// Where the program of a run's scheduler lies in the guest.
+/// The path of a run's scheduler program in the guest.
 fn place_of(request: &Request) -> Option<String> {
     let (program, _) = request.variant.scx.as_ref()?.words()?;
     Some(format!("/schedlab/{}", program.rsplit('/').next()?))
 }
 
-/// Whether the run may use TCP or UDP. For any other run the interface stays down, because bringing it up is work for
-/// the kernel and would change the figures of runs that count instructions.
+/// Whether the run may use TCP or UDP. Otherwise the interface stays down: enabling it is work for the kernel, and
+/// would change the figures of runs that count instructions.
 fn needs_loopback(request: &Request) -> bool {
     let over_network = |kind: &ChannelKind| matches!(kind, ChannelKind::Tcp | ChannelKind::Udp);
     match &request.spec {
@@ -218,7 +217,7 @@ fn needs_loopback(request: &Request) -> bool {
     }
 }
 
-/// How long the run takes in the guest's time, at most.
+/// The longest time of the run, in the guest's time.
 fn length(request: &Request) -> Ns {
     match &request.spec {
         Spec::Command(command) => {
@@ -226,7 +225,7 @@ fn length(request: &Request) -> Ns {
             let started = parts.iter().filter(|argv| !argv.is_empty()).count() as u64;
             Ns(command.timeout.0.saturating_mul(started))
         }
-        // The guest refuses a spec that can't be built.
+        // The guest reports a spec that can't be built.
         spec => spec.build(request.seed).map_or(Ns::ZERO, |built| built.warmup.plus(built.duration)),
     }
 }
@@ -235,7 +234,7 @@ pub(crate) fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
     e.context(format!("{} on {}", guest.image.release, machine.name))
 }
 
-/// What the guest's machine can't do its kernel can't.
+/// An error about the guest's machine becomes one about its kernel.
 fn of_kernel(e: Error) -> Error {
     if e.kind() != ErrorKind::Machine {
         return e;
@@ -275,7 +274,7 @@ pub(crate) fn outcome(
     Ok((outcome, events.to_vec()))
 }
 
-/// Facts about the guest for the record; none of them differs between equal runs.
+/// Facts about the guest for the record; they are the same in equal runs.
 fn guest_facts(guest: &Guest, machine: &Machine, variant: &Variant) -> BTreeMap<String, String> {
     let (setup, cpus) = (guest.setup(machine), machine.topology.nr_cpus());
     let llc_off = setup.llc_balancing_off && !llc::is_chosen(variant);

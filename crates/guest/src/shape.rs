@@ -1,29 +1,29 @@
-//! A machine as QEMU builds it: the topologies QEMU can build, and its CPU numbers.
+//! Machines that QEMU can build: topologies and CPU numbers.
 //!
 //! QEMU's PC is regular: sockets of equally many dies, dies of equally many cores, cores of equally many threads. An L3
-//! belongs to a die (CPUID leaf 4 of an Intel CPU), so that schedlab's LLC is QEMU's die. CPU numbers go through the
-//! threads of a core, then the cores, dies and sockets (the order of the MADT). A machine with another numbering is
-//! renumbered and otherwise the same.
+//! belongs to a die (CPUID leaf 4 of an Intel CPU), so schedlab's LLC is QEMU's die. CPU numbers count threads of a
+//! core first, then cores, dies and sockets (the order of the MADT). A machine with another numbering is renumbered,
+//! but otherwise unchanged.
 
 use schedlab_base::{Error, Result};
 use schedlab_machine::{Cpu, Machine, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most CPUs of a guest: an emulator takes too long to boot more.
+/// The most CPUs of a guest: with more, an emulator boots too slowly.
 pub const MAX_CPUS: usize = 64;
 
 /// Counts for QEMU's -smp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub sockets: u32,
-    /// Dies of a socket, each with an L3.
+    /// Dies per socket, each with an L3.
     pub dies: u32,
-    /// Cores of a die.
+    /// Cores per die.
     pub cores: u32,
     pub threads: u32,
 }
 
-/// The machine with its CPUs numbered as QEMU numbers them. Nothing else changes.
+/// The same machine with CPUs numbered in QEMU's order.
 ///
 /// # Errors
 /// When QEMU can't build it: too many CPUs, clusters that share an L2, units of unequal size.
@@ -63,7 +63,7 @@ fn renumbered(topology: &Topology, order: &[Cpu]) -> Topology {
     Topology { cpus: order.iter().enumerate().map(row).collect(), ..topology.clone() }
 }
 
-/// The counts of a machine whose CPUs are numbered as QEMU numbers them.
+/// The counts of a machine whose CPUs are numbered in QEMU's order.
 pub fn counts(topology: &Topology) -> Result<Counts> {
     let cpus = &topology.cpus;
     if cpus.is_empty() || cpus.len() > MAX_CPUS {
@@ -103,7 +103,7 @@ fn uneven(what: &str) -> Error {
         .help("QEMU builds regular machines only: sockets, caches, cores and threads, each of the same size")
 }
 
-/// The first difference between the machine asked for and the guest's, in a sentence; `None` when they are the same.
+/// The first difference between the requested machine and the guest's, as a sentence; `None` if they are the same.
 pub fn difference(asked: &Topology, seen: &Topology) -> Option<String> {
     if asked.nr_cpus() != seen.nr_cpus() {
         return Some(format!(
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_come_to_lie_side_by_side() {
+    fn siblings_become_neighbours() {
         let built = as_built(&machine(&two_sockets())).unwrap().topology;
         let adjacent = Shape { numbering: Numbering::Adjacent, ..two_sockets() };
         assert_eq!(built, adjacent.topology().unwrap());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_qemu_can_not_build_is_named() {
+    fn machines_that_qemu_can_not_build_are_named() {
         let error = |m: &Machine| as_built(m).unwrap_err().to_string();
         let big = error(&Machine::load("smt-128").unwrap());
         assert!(big.contains("'smt-128'") && big.contains("128 CPUs") && big.contains("1 to 64"), "{big}");
@@ -177,7 +177,7 @@ mod tests {
         let mut odd = machine(&two_sockets());
         odd.topology.cpus.pop();
         assert!(error(&odd).contains("not equally many"));
-        // The totals divide evenly, but the units are unequal.
+        // The totals divide evenly, but units are unequal.
         let mut skewed = machine(&Shape { numbering: Numbering::Adjacent, ..Shape::flat(2, 2) });
         skewed.topology.cpus[1].core = 1;
         skewed.topology.cpus[1].cluster = 1;

@@ -1,22 +1,21 @@
-//! Recognises failures in a kernel's log, and says what to do about them.
+//! Recognises failures in a kernel's log, and suggests remedies.
 //!
-//! Pure text: lines that every kernel from 3.x to 7.x prints when it stops, when it hangs, or when it lacks what a
-//! guest needs. Specific lines stand before general ones in the tables, because a panic follows its cause in the log.
+//! Pure text: lines that every kernel from 3.x to 7.x prints when it stops, hangs, or lacks something that a guest
+//! needs. Specific lines precede general ones in the tables, because a panic follows its cause in the log.
 
 /// The prefix of init's own lines.
 pub const INIT_SAYS: &str = "schedlab: ";
-/// Init's line when it is up.
+/// Init's line when it runs.
 pub const INIT_UP: &str = "schedlab: init is up";
-/// Init's line when it can't do its work and has no way to reply.
+/// Init's line when it can neither work nor reply.
 pub const INIT_FAILED: &str = "schedlab: init can't work: ";
 
 /// A recognised line.
 struct Sign {
     /// Words in the line.
     words: &'static str,
-    /// Their meaning, a clause about the kernel.
+    /// The meaning, a clause about the kernel.
     what: &'static str,
-    /// The remedy.
     help: &'static str,
 }
 
@@ -47,7 +46,7 @@ const FATAL: &[Sign] = &[
     Sign { words: "Kernel panic - not syncing", what: "the kernel panicked", help: KERNEL_FAULT },
 ];
 
-/// Signs of a hang. They make results doubtful, and explain a run that does not end.
+/// Signs of a hang. They make results doubtful, and explain runs that do not end.
 #[rustfmt::skip]
 const DOUBTFUL: &[Sign] = &[
     Sign { words: "soft lockup", what: "a CPU did not schedule for more than 20 s (soft lockup)", help: KERNEL_FAULT },
@@ -63,16 +62,15 @@ const DOUBTFUL: &[Sign] = &[
 pub struct Symptom {
     /// The failure, a clause about the kernel.
     pub what: String,
-    /// The remedy.
     pub help: &'static str,
-    /// The lines of the log that show it.
+    /// The lines of the log that prove it.
     pub lines: String,
 }
 
-/// How many lines of a log are quoted.
+/// Number of quoted log lines.
 const QUOTED: usize = 15;
 
-/// The reason why the guest can't continue, if there is one.
+/// Why the guest can't continue; `None` if it can.
 pub fn fatal(log: &str) -> Option<Symptom> {
     if let Some((_, said)) = log.split_once(INIT_FAILED) {
         let what = format!("init can't work: {}", said.lines().next().unwrap_or_default().trim_end());
@@ -85,7 +83,7 @@ pub fn fatal(log: &str) -> Option<Symptom> {
     Some(Symptom { what: sign.what.to_owned(), help: sign.help, lines: first_lines(&log[from..]) })
 }
 
-/// The symptoms that make a guest's results doubtful, each once.
+/// The symptoms that make a guest's results doubtful, without repetitions.
 pub fn doubtful(log: &str) -> Vec<Symptom> {
     let one = |sign: &Sign| {
         let at = log.find(sign.words)?;
@@ -96,7 +94,7 @@ pub fn doubtful(log: &str) -> Vec<Symptom> {
     DOUBTFUL.iter().filter_map(one).collect()
 }
 
-/// The end of a log, for messages.
+/// The last lines of a log for an error message.
 pub fn last_lines(log: &str) -> String {
     let lines = worth_quoting(log);
     lines[lines.len().saturating_sub(QUOTED)..].join("\n")
@@ -108,7 +106,7 @@ fn first_lines(log: &str) -> String {
     lines.join("\n")
 }
 
-/// The lines worth quoting: without the firmware's lines, code bytes and lists of modules.
+/// The lines worth quoting: without the firmware's lines, code bytes and module lists.
 fn worth_quoting(log: &str) -> Vec<String> {
     let noise = |line: &String| {
         let said = line.split_once("] ").map_or(line.as_str(), |(_, said)| said).trim_start();
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sign_is_recognised_as_what_it_is() {
+    fn every_sign_is_recognised() {
         for sign in FATAL {
             let log = format!("[ 1.0] fine\n[ 2.0] x {} y\n", sign.words);
             let found = fatal(&log).unwrap();

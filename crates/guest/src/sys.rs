@@ -1,7 +1,7 @@
-//! The system calls of guests and of init, each behind a safe function. `unsafe` is here only.
+//! The system calls of guests and of init, each in a safe function. All `unsafe` of this crate is here.
 //!
-//! Mirrors kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2),
-//! random(4), termios(3), reboot(2), as of Linux 3.17 and later.
+//! Mirrors kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2), random(4),
+//! termios(3), reboot(2), as of Linux 3.17 and later.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -15,13 +15,13 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Kills a group of processes, given its leader. It is not an error if the group has just ended.
+/// Kills a process group by its leader. It is not an error if the group has just ended.
 pub fn kill_group(leader: u32) {
     // SAFETY: takes integers only; a child that was not waited for keeps its number.
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
 }
 
-/// An unnamed file in memory. It is gone when the last process that has it open ends, however it ends.
+/// An unnamed file in memory. It disappears when the last process that has it open ends, however it ends.
 pub fn memory_file() -> io::Result<File> {
     // SAFETY: the name is NUL-terminated; a descriptor that the call returns belongs to nobody else.
     unsafe {
@@ -31,7 +31,7 @@ pub fn memory_file() -> io::Result<File> {
     }
 }
 
-/// Lets the command's process have these files open under the numbers that they have here.
+/// Keeps these files open in the command's process, under the same numbers.
 pub fn inherit(command: &mut Command, files: &[File]) {
     let numbers: Vec<libc::c_int> = files.iter().map(AsRawFd::as_raw_fd).collect();
     let keep = move || {
@@ -42,7 +42,7 @@ pub fn inherit(command: &mut Command, files: &[File]) {
     unsafe { command.pre_exec(keep) };
 }
 
-/// Has this process use a range of I/O ports, or gives the range up.
+/// Allows or forbids this process to use a range of I/O ports.
 ///
 /// # Errors
 /// ENOSYS from a kernel without CONFIG_X86_IOPL_IOPERM.
@@ -59,9 +59,9 @@ pub fn use_ports(first: u16, many: u16, on: bool) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Writes a byte to a port that [`use_ports`] was called for; otherwise the process gets SIGSEGV.
+/// Writes a byte to a port that [`use_ports`] has allowed; on other ports the process gets SIGSEGV.
 pub fn write_port(port: u16, value: u8) {
-    // SAFETY: the instruction touches neither memory nor stack; it is the device that acts.
+    // SAFETY: the instruction touches neither memory nor stack; only the device acts.
     unsafe { std::arch::asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack)) };
 }
 
@@ -71,7 +71,7 @@ pub fn write_port_wide(port: u16, value: u16) {
     unsafe { std::arch::asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack)) };
 }
 
-/// Reads a byte from a port that [`use_ports`] was called for.
+/// Reads a byte from a port that [`use_ports`] has allowed.
 pub fn read_port(port: u16) -> u8 {
     let value: u8;
     // SAFETY: as in `write_port`.
@@ -79,7 +79,7 @@ pub fn read_port(port: u16) -> u8 {
     value
 }
 
-/// Has the kernel take new random numbers from the CPU.
+/// Makes the kernel take new random numbers from the CPU.
 ///
 /// # Errors
 /// EINVAL from kernels before 4.14; EPERM without CAP_SYS_ADMIN.
@@ -90,10 +90,10 @@ pub fn draw_anew() -> io::Result<()> {
     check(unsafe { libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG) })
 }
 
-/// Lets this thread run only on the CPUs for which `may` holds.
+/// Restricts this thread to the CPUs for which `may` holds.
 ///
 /// # Errors
-/// EINVAL if none of them is online.
+/// EINVAL if no such CPU is online.
 pub fn run_on(may: impl Fn(usize) -> bool) -> io::Result<()> {
     // SAFETY: a cpu_set_t is bits, for which zeros are valid; CPU_SET checks the number against the set's size; the
     // kernel only reads the set.
@@ -114,20 +114,20 @@ pub fn mount(kind: &str, at: &str, options: &str) -> io::Result<()> {
     check(unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) })
 }
 
-/// Sets a limit of this process and its children, soft and hard.
+/// Sets the soft and hard limit of this process and its children.
 ///
 /// # Errors
-/// EPERM beyond a limit of the system.
+/// EPERM beyond the system's limit.
 pub fn lift_limit(which: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: to, rlim_max: to };
     // SAFETY: `limit` is a whole rlimit that the kernel only reads.
     check(unsafe { libc::setrlimit(which, &limit) })
 }
 
-/// Switches the loopback interface on. The kernel gives it 127.0.0.1 by itself.
+/// Enables the loopback interface. The kernel assigns 127.0.0.1 itself.
 ///
 /// # Errors
-/// EAFNOSUPPORT from a kernel without IPv4, ENODEV from a kernel without the interface.
+/// EAFNOSUPPORT from a kernel without IPv4, ENODEV from one without the interface.
 pub fn loopback_up() -> io::Result<()> {
     // SAFETY: takes integers only; a descriptor that it returns belongs to nobody else.
     let socket = unsafe {
@@ -149,7 +149,7 @@ pub fn loopback_up() -> io::Result<()> {
     }
 }
 
-/// Makes a terminal pass bytes as they are.
+/// Makes a terminal pass bytes unchanged.
 ///
 /// # Errors
 /// ENOTTY when it is not a terminal.
@@ -163,7 +163,7 @@ pub fn make_raw(terminal: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Waits until everything written to a terminal has left it.
+/// Waits until a terminal has sent everything.
 ///
 /// # Errors
 /// As tcdrain(3).
@@ -172,13 +172,13 @@ pub fn drain(terminal: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::tcdrain(terminal.as_raw_fd()) })
 }
 
-/// A system call that does nothing and that nothing else here makes: the counter of instructions looks for it.
+/// A system call without effect that schedlab makes nowhere else: the instruction counter looks for it.
 pub fn mark() {
     // SAFETY: the call takes a number only; there is no file of that number.
     let _ = unsafe { libc::syncfs(-1) };
 }
 
-/// Switches the machine off. Returns only if that fails.
+/// Powers the machine off. Returns only if that fails.
 pub fn power_off() -> io::Error {
     // SAFETY: takes an integer only.
     unsafe { libc::reboot(libc::RB_POWER_OFF) };

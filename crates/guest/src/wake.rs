@@ -1,13 +1,13 @@
-//! The guest's side of a rest: init has QEMU stop the machine while everything sleeps, and reads its job when it wakes
-//! up, in another QEMU that has loaded the machine's state.
+//! The guest's side of rest: init makes QEMU stop the machine while everything sleeps. It reads its job when it wakes
+//! up in another QEMU, which has loaded the machine's state.
 //!
-//! The stop must come at the same instant of the guest's time whenever a guest is brought to rest, or two guests of one
-//! image would differ. So it is not the host that stops the machine but a watchdog of the guest (QEMU's ib700): init
-//! sets it and goes to sleep, and its timer ends the emulation while all CPUs are halted. A job that came through a
-//! serial port would arrive at an instant of the host's time; init reads it from an item of fw_cfg, each byte of which
-//! is there when the instruction that reads it is executed. The item's content is QEMU's own and no part of the state.
+//! The stop must come at the same instant of the guest's time whenever a guest is brought to rest; otherwise two guests
+//! of one image would differ. So not the host stops the machine, but a watchdog of the guest (QEMU's ib700): init sets
+//! it and sleeps, and its timer stops the emulation while all CPUs are halted. A job from a serial port would arrive at
+//! an instant of the host's time. Instead, init reads it from an item of fw_cfg, whose bytes are available as soon as
+//! they are read. The item's content belongs to QEMU and is not part of the state.
 //!
-//! All runs continue from the same rest, so each is brought to a state of its own by its seed ([`scatter`]).
+//! All runs continue from the same rest, so each run's seed changes the state first ([`scatter`]).
 //!
 //! Mirrors docs/specs/fw_cfg.rst and hw/watchdog/wdt_ib700.c of QEMU.
 
@@ -18,35 +18,35 @@ use schedlab_base::{Error, Ns, Result};
 use std::io;
 use std::time::Duration;
 
-/// The item's name.
+/// The name of the item with the job.
 pub const JOB_ITEM: &str = "opt/schedlab/job";
-/// Wait after boot: deferred boot work lasts about a second.
+/// Wait after boot: deferred boot work takes about a second.
 pub const SETTLE: Ns = Ns::secs(2);
 
-/// The watchdog's port, to which its time is written.
+/// The watchdog's port for its time.
 const WATCHDOG: u16 = 0x443;
-/// [`SETTLE`] as the watchdog takes it: two seconds are its fourteenth choice.
+/// [`SETTLE`] for the watchdog: two seconds are its choice 14.
 const TWO_SECONDS: u8 = 14;
-/// How long after the stop init wakes up.
+/// Init wakes up this long after the stop.
 const WAKES_AFTER: Duration = Duration::from_millis(1);
 
-/// The port that selects an item of fw_cfg, and the one behind it that gives an item's bytes.
+/// The port that selects an item of fw_cfg, and the next port, which returns its bytes.
 const SELECTOR: u16 = 0x510;
 const BYTES: u16 = 0x511;
-/// The number of the item that lists all named items: big-endian, their count and for each its size (4 bytes), its
-/// number (2), two bytes without meaning, and its name (56).
+/// The number of the item that lists all named items, big-endian: their count, and for each its size (4 bytes), its
+/// number (2), two unused bytes, and its name (56).
 const DIRECTORY: u16 = 0x19;
 const ENTRY_BYTES: usize = 64;
 
-/// The shortest time between a guest's waking up and its run, and how much longer it may be. The balancing intervals of
-/// a guest's domains and the memory of its load averages are shorter.
+/// The shortest time between a guest's wakeup and its run, and the largest addition to it. The balance intervals of a
+/// guest's domains and the memory of its load averages are shorter.
 const REST: Ns = Ns::ms(100);
 const REST_MORE: Ns = Ns::ms(400);
 
-/// Sets the watchdog and sleeps until the machine has been stopped and woken.
+/// Sets the watchdog, and sleeps until the machine has been stopped and continued.
 ///
 /// # Errors
-/// When the kernel does not let init use ports.
+/// When the kernel does not allow init to use ports.
 pub fn sleep_until_woken() -> Result<()> {
     with_ports(WATCHDOG, 1, || sys::write_port(WATCHDOG, TWO_SECONDS))?;
     std::thread::sleep(Duration::from_nanos(SETTLE.0) + WAKES_AFTER);
@@ -56,7 +56,7 @@ pub fn sleep_until_woken() -> Result<()> {
 /// Reads the job.
 ///
 /// # Errors
-/// When there is none: the machine was not stopped.
+/// When there is no job: the machine was not stopped.
 pub fn read_job() -> Result<Job> {
     let item = with_ports(SELECTOR, 2, || item(JOB_ITEM))?;
     let unreadable = |e: String| Error::internal(format!("the guest's job can't be read: {e}"));
@@ -66,18 +66,18 @@ pub fn read_job() -> Result<Job> {
     serde_json::from_slice(&text).map_err(|e| unreadable(e.to_string()))
 }
 
-/// A job as the item holds it. Each byte is a trap of the guest, so packing is worth its time.
+/// A job in the item's form. Compression pays off, because the guest traps for each byte.
 pub fn packed(job: &[u8]) -> Vec<u8> {
     miniz_oxide::deflate::compress_to_vec_zlib(job, 6)
 }
 
-/// Brings the guest from the common rest to a state of the seed's own: the kernel draws new random numbers, which QEMU
-/// seeds, and init sleeps on one of the CPUs for a while. So the run begins at its own distance from ticks and balance
-/// passes, on its own CPU.
+/// Turns the common rest into a state that depends on the seed: the kernel draws new random numbers, which QEMU seeds,
+/// and init sleeps on one of the CPUs for a while. So the run begins on a CPU, and at a distance from ticks and balance
+/// passes, that depend on the seed.
 pub fn scatter(seed: u64, cpus: usize) {
     let draws = Stream::new(seed).purpose("rest");
     let cpu = draws.below(0, cpus as u64) as usize;
-    // A kernel that refuses either gives less scatter, and the same run for the same seed.
+    // If the kernel refuses either, there is less scatter, but the same seed still gives the same run.
     let _ = sys::draw_anew();
     let moved = sys::run_on(|other| other == cpu);
     std::thread::sleep(Duration::from_nanos(REST.0 + draws.below(1, REST_MORE.0)));
@@ -110,7 +110,7 @@ fn item(name: &str) -> Option<Vec<u8>> {
     Some(bytes(size))
 }
 
-/// An item's number and size, if the entry is that of the name.
+/// The number and size of the item called `name`, if this entry has it.
 fn place(entry: &[u8], name: &str) -> Option<(u16, usize)> {
     let size = u32::from_be_bytes(entry.get(..4)?.try_into().ok()?);
     let number = u16::from_be_bytes(entry.get(4..6)?.try_into().ok()?);

@@ -1,28 +1,28 @@
-//! Has a fresh kernel make the workers that a machine which was up for a while has.
+//! Makes a fresh kernel start the workers that exist on a machine after some time.
 //!
 //! A thread that joins a control group leaves an object behind, which the kernel frees after a grace period
-//! (`kfree_rcu`). At the first one on a CPU the kernel fills that CPU's store of pages through a worker of high
-//! priority, and the pool makes a second worker. Since a new task counts as one that always ran, and that one has nice
-//! -20, the CPU's load rises by 88,761 and takes 300 ms to fade. In a run's first milliseconds that would decide where
-//! tasks wake up and are balanced to, so each CPU does it before the rest.
+//! (`kfree_rcu`). The first time this happens on a CPU, the kernel fills that CPU's store of pages through a worker of
+//! high priority, and the pool starts a second worker. A new task counts as one that always ran, and this one has nice
+//! -20. So the CPU's load rises by 88,761 and takes 300 ms to decay. That would decide wakeups and balancing in a run's
+//! first milliseconds, so each CPU does it before the rest.
 
 use crate::sys;
 use std::fs;
 use std::path::Path;
 
-/// Where the unified hierarchy of control groups is mounted.
+/// The mount point of the unified control group hierarchy.
 pub const CGROUPS: &str = "/sys/fs/cgroup";
-/// The group that init joins and leaves; it is removed.
+/// The group that init joins, leaves and removes.
 const GROUP: &str = "schedlab-warm";
 
-/// Frees an object on each CPU. It does nothing where the unified hierarchy is not mounted.
+/// Frees an object on each CPU. Does nothing if the unified hierarchy is not mounted.
 pub fn warm_up(cpus: usize) {
     let on = |cpu| sys::run_on(|other| other == cpu).is_ok();
     through(Path::new(CGROUPS), cpus, on);
     let _ = sys::run_on(|_| true);
 }
 
-/// Joins and leaves a group on each CPU that `on` takes this thread to.
+/// Joins and leaves a group on each CPU to which `on` can move this thread.
 fn through(top: &Path, cpus: usize, mut on: impl FnMut(usize) -> bool) {
     let group = top.join(GROUP);
     if fs::create_dir(&group).is_err() {
@@ -30,7 +30,7 @@ fn through(top: &Path, cpus: usize, mut on: impl FnMut(usize) -> bool) {
     }
     let join = |group: &Path| fs::write(group.join("cgroup.procs"), "0");
     for cpu in 0..cpus {
-        // The group's set of controllers is freed when its last process leaves, on the CPU where that happens.
+        // The group's set of controllers is freed when its last process leaves, on the CPU where this happens.
         if on(cpu) && join(&group).is_ok() {
             let _ = join(top);
         }

@@ -1,6 +1,6 @@
-//! Runs QEMU and watches it: reads the kernel's log and the reply as they grow, and ends QEMU when the reply is there,
-//! the kernel dies, the time is over, or the user wants to stop. QEMU never outlives the thread that watches it. A
-//! guest that is stopped at rest, or continues from there, is led through its monitor ([`crate::monitor`]).
+//! Runs QEMU and watches it: reads the growing kernel log and reply. It ends QEMU when the reply is complete, the
+//! kernel dies, time is up, or the user stops. QEMU never outlives the watching thread. A guest that is stopped at
+//! rest, or continues from there, is controlled through its monitor ([`crate::monitor`]).
 
 use crate::limits::{LIMIT_VARIABLE, Limits};
 use crate::monitor::Monitor;
@@ -17,26 +17,25 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often files, the child and the stop flag are looked at.
+/// How often files, the child and the stop flag are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The same while QEMU is asked for something that it does at once.
+/// The same while QEMU does something short.
 const LOOK_AT_ONCE: Duration = Duration::from_millis(2);
-/// How long QEMU may take to save or to load a guest at rest.
+/// Limit for saving or loading a guest at rest.
 const CARRIED_WITHIN: Duration = Duration::from_secs(120);
-/// How long a dying kernel may continue writing to its log.
+/// How long a dying kernel may still write its log.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How long a guest that has replied may take to switch itself off.
+/// How long a guest that has replied may take to power off.
 const OFF_WITHIN: Duration = Duration::from_secs(2);
 
-/// QEMU's words when KVM can't continue with a guest.
+/// QEMU's words when KVM fails for a guest.
 const GIVEN_UP: &str = "KVM internal error";
-/// The help where KVM does not work.
+/// The help if KVM does not work.
 const WITHOUT_KVM: &str = "KVM can't be used here: use --accelerator tcg, which needs no KVM";
 
 /// The outputs of a guest that has replied.
 #[derive(Debug)]
 pub struct Left {
-    /// The reply's payload.
     pub reply: Vec<u8>,
     pub log: String,
 }
@@ -44,27 +43,26 @@ pub struct Left {
 #[derive(Clone, Copy, Debug)]
 pub struct Outputs<'a> {
     pub log: &'a Path,
-    /// The output of the second serial port.
     pub reply: &'a Path,
-    /// QEMU's own output.
+    /// QEMU's own messages.
     pub said: &'a Path,
-    /// The output of its monitor; `None`: it has none.
+    /// The output of its monitor; `None`: no monitor.
     pub monitor: Option<&'a Path>,
 }
 
 /// The end of a boot to rest.
 #[derive(Debug)]
 pub enum Rested {
-    /// The guest is at rest and saved; the kernel's log until then.
+    /// The guest is at rest and saved. Value: the kernel's log so far.
     Saved(String),
-    /// Init has replied instead: it can't get there.
+    /// Init replied instead, because it can't reach rest.
     Replied(Left),
 }
 
 /// Starts QEMU and waits for the guest's reply; `None` when `stop` became true before.
 ///
 /// # Errors
-/// When QEMU can't start, the kernel dies or hangs, or the guest ends without a whole reply; each error quotes the last
+/// When QEMU can't start, the kernel dies or hangs, or the guest ends without a complete reply. Errors quote the last
 /// lines of the log or of QEMU.
 pub fn watch(
     qemu: Command,
@@ -77,11 +75,10 @@ pub fn watch(
     running.until_replied(limits, stop)
 }
 
-/// Starts QEMU, waits until the guest is at rest, and has its state saved to that path; `None` when `stop` became true
-/// before.
+/// Starts QEMU, waits until the guest is at rest, and saves its state to a path; `None` when `stop` became true before.
 ///
 /// # Errors
-/// As [`watch`], and when QEMU can't save it.
+/// As [`watch`], and when QEMU can't save the state.
 pub fn watch_to_rest(
     qemu: Command,
     outputs: Outputs<'_>,
@@ -109,11 +106,11 @@ pub fn watch_to_rest(
     Ok(carried.then(|| Rested::Saved(running.log.text())))
 }
 
-/// Starts QEMU, has it load a state from that path, and waits for the reply of the guest that continues from there.
-/// `None` when `stop` became true before.
+/// Starts QEMU, loads a state from a path, and waits for the reply of the guest that continues. `None` when `stop`
+/// became true before.
 ///
 /// # Errors
-/// As [`watch`], and when QEMU can't load it.
+/// As [`watch`], and when QEMU can't load the state.
 pub fn watch_from_rest(
     qemu: Command,
     outputs: Outputs<'_>,
@@ -129,19 +126,19 @@ pub fn watch_from_rest(
     }
     running.monitor()?.go_on();
     running.booted = Some(running.started.elapsed());
-    // The reply is all that is wanted of such a guest, so it is not waited for until it is off.
+    // Only the reply is needed from such a guest, so its power-off is not awaited.
     running.until(limits, stop, LOOK_EVERY, |running| running.replied(Duration::ZERO))
 }
 
-/// A child process that is killed when this value is dropped.
+/// A child process that is killed on drop.
 pub struct Guard(pub Child);
 
 impl Guard {
-    /// Kills the child and all it started, unless it has ended by itself.
+    /// Kills the child and all its processes, unless it has ended.
     pub fn end(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             sys::kill_group(self.0.id());
-            // Nothing more can be done if the wait fails.
+            // If the wait fails, nothing more can be done.
             let _ = self.0.wait();
         }
     }
@@ -153,24 +150,21 @@ impl Drop for Guard {
     }
 }
 
-/// A file that grows.
+/// A growing file.
 #[derive(Debug)]
 pub struct Tail {
     file: File,
-    /// What has been read.
     pub bytes: Vec<u8>,
 }
 
 impl Tail {
-    /// Opens the file.
-    ///
     /// # Errors
-    /// When it can't be read.
+    /// When the file can't be read.
     pub fn open(path: &Path) -> Result<Tail> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
         Ok(Tail { file, bytes: Vec::new() })
     }
-    /// Reads on; returns whether there was more.
+    /// Reads new bytes; returns whether there were any.
     pub fn grow(&mut self) -> bool {
         self.file.read_to_end(&mut self.bytes).is_ok_and(|n| n > 0)
     }
@@ -194,7 +188,7 @@ impl<'a> Running<'a> {
     fn start(mut qemu: Command, outputs: Outputs<'a>, accelerator: Accelerator) -> Result<Running<'a>> {
         let create = |path: &Path| File::create(path).map_err(|e| Error::io(path, "write", &e));
         let said = create(outputs.said)?;
-        // QEMU truncates these files; they are created here so that they can be opened before QEMU writes.
+        // QEMU truncates these files. They are created here so that they can be opened before QEMU writes.
         let (log, reply) = (create(outputs.log), create(outputs.reply));
         log.and(reply)?;
         match outputs.monitor {
@@ -202,8 +196,8 @@ impl<'a> Running<'a> {
             None => qemu.stdin(Stdio::null()).stdout(create(outputs.said)?),
         };
         qemu.stderr(said);
-        // QEMU gets a process group of its own. Ctrl-C then reaches only schedlab, which ends the guest, and a wrapper
-        // around QEMU is killed together with its children.
+        // QEMU gets its own process group. So Ctrl-C reaches only schedlab, which ends the guest, and a wrapper around
+        // QEMU is killed with its children.
         qemu.process_group(0);
         die_with_parent(&mut qemu);
         let program = qemu.get_program().to_string_lossy().into_owned();
@@ -235,7 +229,7 @@ impl<'a> Running<'a> {
         self.until(limits, stop, LOOK_EVERY, |running| running.replied(OFF_WITHIN))
     }
 
-    /// Waits until `done` has an answer; `None` when `stop` became true before.
+    /// Waits until `done` returns an answer; `None` when `stop` became true before.
     fn until<T>(
         &mut self,
         limits: Limits,
@@ -252,7 +246,7 @@ impl<'a> Running<'a> {
             self.look()?;
             match done(self) {
                 Ok(None) => {}
-                // What ended QEMU is a better reason than a monitor that does not answer.
+                // The end of QEMU is a better reason than a monitor that does not answer.
                 Err(_) if ended.is_some_and(|status| !status.success()) => {}
                 all => return all,
             }
@@ -273,7 +267,7 @@ impl<'a> Running<'a> {
         Ok(self.until(limits, stop, LOOK_AT_ONCE, carried)?.is_some())
     }
 
-    /// The reply, if it is there; QEMU then gets some time to end by itself.
+    /// The reply, if complete; QEMU then gets some time to end by itself.
     fn replied(&mut self, off_within: Duration) -> Result<Option<Left>> {
         let Received::Whole(payload) = reply::find(&self.reply.bytes)? else { return Ok(None) };
         let reply = payload.to_vec();
@@ -282,7 +276,7 @@ impl<'a> Running<'a> {
         Ok(Some(Left { reply, log: self.log.text() }))
     }
 
-    /// Reads the new output, and looks for a fatal symptom.
+    /// Reads new output, and checks for fatal symptoms.
     fn look(&mut self) -> Result<()> {
         self.reply.grow();
         if !self.log.grow() {
@@ -296,7 +290,7 @@ impl<'a> Running<'a> {
             std::thread::sleep(LAST_WORDS);
             self.log.grow();
             self.reply.grow();
-            // A kernel may die after the reply, while it switches off.
+            // After the reply, a kernel may die while it powers off.
             if !matches!(reply::find(&self.reply.bytes), Ok(Received::Whole(_))) {
                 return Err(self.died());
             }
@@ -312,7 +306,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// The error when QEMU has ended without a reply.
+    /// The error for a QEMU that ended without a reply.
     fn without_reply(&mut self, status: ExitStatus) -> Error {
         let text = self.log.text();
         if let Some(symptom) = symptoms::fatal(&text) {
@@ -330,25 +324,25 @@ impl<'a> Running<'a> {
         quoting(of_guest(what), &symptoms::last_lines(&text))
     }
 
-    /// QEMU's own output so far.
+    /// QEMU's own messages so far.
     fn said(&self) -> String {
         let said = std::fs::read(self.said).unwrap_or_default();
         String::from_utf8_lossy(&said).trim().to_owned()
     }
 
-    /// Checks for a guest that KVM has given up: QEMU stops such a guest and does not end.
+    /// Checks whether KVM has failed for the guest: QEMU stops such a guest, but does not end.
     fn check_kvm(&self) -> Result<()> {
         if self.accelerator != Accelerator::Kvm || !self.said().contains(GIVEN_UP) {
             return Ok(());
         }
-        // Registers and code follow, which help only KVM's developers.
+        // The registers and code that follow help only KVM's developers.
         let said = self.said();
         let first: Vec<&str> = said.lines().skip_while(|l| !l.contains(GIVEN_UP)).take(2).collect();
         Err(Error::machine(format!("KVM gave the guest up; QEMU said {}", first.join("; ")))
             .help(WITHOUT_KVM))
     }
 
-    /// The error when the guest has written nothing in all its time.
+    /// The error for a guest that wrote nothing until its limit.
     fn silent(&self, seconds: u64) -> Error {
         let name = self.accelerator.name();
         let mut what = format!("the guest said nothing on its serial port within {seconds} s under {name}");
@@ -357,7 +351,7 @@ impl<'a> Running<'a> {
             what.push_str(&format!("; QEMU said {said}"));
         }
         let patience = format!("a slow host needs {LIMIT_VARIABLE}=SECONDS");
-        // Under KVM the host is as likely to blame.
+        // Under KVM the host is equally likely to be the cause.
         let kind = match self.accelerator {
             Accelerator::Kvm => ErrorKind::Machine,
             Accelerator::Tcg => ErrorKind::Guest,
@@ -383,7 +377,7 @@ impl<'a> Running<'a> {
         }
         let text = self.log.text();
         let seconds = limit.as_secs();
-        // A guest that continues from its rest has booted, and its log of the run may well be empty.
+        // A guest that continues from rest has booted, and its log of the run may be empty.
         if text.trim().is_empty() && self.booted.is_none() {
             return Err(self.silent(seconds));
         }
@@ -407,12 +401,11 @@ fn dead(symptom: &Symptom) -> Error {
     quoting(of_guest(format!("the guest died: {}", symptom.what)), &symptom.lines).help(symptom.help)
 }
 
-/// An error of the guest's kernel.
 fn of_guest(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Guest, what)
 }
 
-/// The same error with lines of the log behind it.
+/// Appends lines of the log to an error.
 fn quoting(error: Error, lines: &str) -> Error {
     if lines.is_empty() {
         return error;
@@ -439,7 +432,7 @@ mod tests {
 
     const SHORT: Limits = Limits { boot: Duration::from_secs(2), run: Duration::from_secs(1) };
 
-    /// Watches a shell script in place of QEMU; `$log` and `$reply` name its files.
+    /// Watches a shell script instead of QEMU; `$log` and `$reply` name its files.
     fn watched(script: &str, limits: Limits, stop: &AtomicBool) -> Result<Option<Left>> {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -467,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_hangs_is_ended_and_told_of() {
+    fn a_guest_that_hangs_is_ended_and_reported() {
         let silent = failed("exec sleep 60");
         assert!(silent.contains("within 2 s under tcg") && silent.contains("SERIAL_8250"), "{silent}");
         let under_kvm = failed("echo 'qemu: warning: no TSC' >&2; exec sleep 60 # KVM");
@@ -542,7 +535,7 @@ mod tests {
     fn the_stop_ends_it_at_once_and_nothing_is_left_behind() {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
-        // As a wrapper around QEMU that stays.
+        // Like a wrapper around QEMU that stays.
         let script = format!("sleep 60 & echo $! >{}; wait", pid.display());
         let stop = AtomicBool::new(false);
         let left = std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! Boots real guests: the kernel that SCHEDLAB_TEST_KERNEL names, under this machine's QEMU. Without a kernel or QEMU
-//! it boots nothing, and says so.
+//! Boots real guests: the kernel in SCHEDLAB_TEST_KERNEL, under this machine's QEMU. Without a kernel or QEMU it boots
+//! nothing and reports that.
 //!
-//! This executable also runs in the guest, as init and as agent, so it has a main of its own.
+//! This executable also runs in the guest, as init and as agent, so it has its own main.
 
 use schedlab_base::testing::skipped;
 use schedlab_base::{Error, Result};
@@ -28,9 +28,9 @@ fn main() -> ExitCode {
             a_run_under_a_variant_comes_back_whole(&guest);
             a_command_is_taken_along(&guest);
             pairs_over_tcp_and_udp_are_made(&guest);
-            a_refusal_comes_back_as_it_was_said(&guest);
-            a_kernel_that_can_not_start_init_says_so(&guest);
-            what_is_no_kernel_is_told_of(&guest);
+            a_refusal_comes_back_unchanged(&guest);
+            a_kernel_that_can_not_start_init_is_recognised(&guest);
+            files_that_are_not_kernels_are_reported(&guest);
             println!("boot: ok");
             if guest.qemu.can(Mode::Deterministic).is_ok() {
                 a_run_from_rest_depends_on_its_seed_and_on_nothing_before(&guest);
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The guest to test with, or what is missing for it.
+/// The guest for the tests, or what is missing for it.
 fn guest() -> std::result::Result<Guest, String> {
     let word = std::env::var(KERNEL)
         .map_err(|_| format!("{KERNEL} names no kernel: an image, or a word such as 6.1"))?;
@@ -54,7 +54,7 @@ fn guest() -> std::result::Result<Guest, String> {
     Ok(Guest { image, qemu, mode, accelerator, memory_mb: 512, boot_options: vec!["nosmt=force".into()] })
 }
 
-/// schbench for a second.
+/// A run of schbench for one second.
 fn request(variant: Variant) -> Request {
     let second = Params([("runtime".to_owned(), 1_000_000_000)].into());
     let spec = Spec::bench("schbench", &second).expect("schbench takes a runtime");
@@ -107,7 +107,7 @@ fn a_run_from_rest_depends_on_its_seed_and_on_nothing_before(guest: &Guest) {
     let want = made(&alone, &storm, 2);
     made(&beside, &messages, 1);
     let other = made(&beside, &storm, 1);
-    // After two other runs, and in a guest that was booted by itself.
+    // After two other runs, and in a guest that was booted separately.
     assert!(made(&beside, &storm, 2) == want, "a run shows what ran before it");
     assert!(other.found != want.found, "two seeds give one run");
 }
@@ -131,21 +131,21 @@ fn pairs_over_tcp_and_udp_are_made(guest: &Guest) {
     }
 }
 
-fn a_refusal_comes_back_as_it_was_said(guest: &Guest) {
+fn a_refusal_comes_back_unchanged(guest: &Guest) {
     let mut variant = Variant::plain(RUNNING);
     variant.features = vec!["NO_SUCH_FEATURE_AT_ALL".to_owned()];
     let e = go(guest, &request(variant)).unwrap_err();
     assert!(e.to_string().contains("SUCH_FEATURE_AT_ALL"), "{e}");
 }
 
-fn a_kernel_that_can_not_start_init_says_so(guest: &Guest) {
+fn a_kernel_that_can_not_start_init_is_recognised(guest: &Guest) {
     let other =
         Guest { boot_options: vec!["rdinit=/dev/null".into(), "init=/dev/null".into()], ..guest.clone() };
     let e = go(&other, &request(Variant::plain(RUNNING))).unwrap_err().to_string();
     assert!(e.contains("the guest died: ") && e.contains("  | ["), "{e}");
 }
 
-fn what_is_no_kernel_is_told_of(guest: &Guest) {
+fn files_that_are_not_kernels_are_reported(guest: &Guest) {
     let mut other = guest.clone();
     other.image.path = "/etc/passwd".into();
     let e = go(&other, &request(Variant::plain(RUNNING))).unwrap_err().to_string();

@@ -1,8 +1,8 @@
-//! The forms of recordings, and how a file shows which it is.
+//! The formats of recordings, and how a file is recognised.
 
 use schedlab_base::{Error, Result};
 
-/// A form of recordings.
+/// A format of recordings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// Text of tracefs or of `trace-cmd report`.
@@ -11,9 +11,9 @@ pub enum Form {
     PerfScript,
     /// Text of babeltrace.
     Babeltrace,
-    /// trace-cmd's own file.
+    /// A file of trace-cmd.
     TraceDat,
-    /// perf's own file.
+    /// A file of perf.
     PerfData,
     /// Perfetto's protobuf.
     Perfetto,
@@ -32,7 +32,7 @@ impl Form {
         Form::Ctf,
     ];
 
-    /// Its word on the command line.
+    /// The word on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Form::Ftrace => "ftrace",
@@ -45,16 +45,16 @@ impl Form {
         }
     }
 
-    /// The form of that word.
+    /// Parses a form's word.
     ///
     /// # Errors
-    /// Another word.
+    /// When the word is unknown.
     pub fn parse(word: &str) -> Result<Form> {
         let found = Form::ALL.into_iter().find(|f| f.name() == word);
         found.ok_or_else(|| Error::unknown("form of recordings", word, Form::ALL.map(Form::name)))
     }
 
-    /// The form of a file that begins so, unpacked.
+    /// The form of an unpacked file, by its first bytes.
     ///
     /// # Errors
     /// When its form is not known.
@@ -83,7 +83,7 @@ impl Form {
     }
 }
 
-/// A file of an unknown form.
+/// The error for a file of an unknown form.
 pub(crate) fn unknown() -> Error {
     Error::input("the file is not a recording that is known")
         .help(
@@ -93,7 +93,7 @@ pub(crate) fn unknown() -> Error {
     )
 }
 
-/// Whether the first record's thread number stands apart, as perf has it.
+/// Whether the first record's thread number stands after a blank, as perf prints it.
 fn by_perf(begin: &[u8]) -> bool {
     let lines = begin.split(|b| *b == b'\n');
     let mut records = lines.filter_map(super::text::is_perf);
@@ -105,10 +105,10 @@ fn by_babeltrace(begin: &[u8]) -> bool {
     begin.split(|b| *b == b'\n').take(100).any(super::text::babeltrace::is_event)
 }
 
-/// Whether it begins with a packet of a trace: field 1 and its length, and soon bytes that no text has.
+/// Whether the bytes begin with a packet of a trace: field 1 and its length, and soon after bytes that no text has.
 fn is_perfetto(begin: &[u8]) -> bool {
     let [0x0a, rest @ ..] = begin else { return false };
     let length = rest.iter().position(|b| b & 0x80 == 0);
-    // Text that begins with an empty line has a length, too, if one takes it so.
+    // A text that begins with an empty line also decodes as a field with a length.
     length.is_some_and(|n| n < 5) && begin.iter().take(64).any(|b| *b < 9 || *b > 0xf4)
 }

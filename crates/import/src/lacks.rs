@@ -1,13 +1,13 @@
-//! What was not recorded: tracepoints of which a recording has none, and what can't be said without them.
+//! Finds tracepoints that a recording lacks, and the figures that can't be given without them.
 //!
-//! A recording that lacks some tracepoints is a good recording of the rest. Nothing is guessed: what depends on a
-//! missing tracepoint is not measured.
+//! A recording that lacks some tracepoints is still a good recording of the rest. Nothing is guessed: figures that
+//! depend on a missing tracepoint are not measured.
 
 use crate::sched_record::RecordKind;
 use schedlab_base::{Error, Result, Warning};
 use schedlab_trace::SwitchReason;
 
-/// How other tools record what is needed.
+/// How to record the needed tracepoints with other tools.
 pub const HOW_TO_RECORD: &str = "record sched_switch, sched_waking and sched_wakeup: perf sched record, or trace-cmd record -e sched_switch \
      -e sched_waking -e sched_wakeup";
 /// The warning's code for a recording without wakeups.
@@ -18,7 +18,7 @@ pub const LACKS_WAKEUPS: &str = "recording.lacks_wakeups";
 pub struct Kinds {
     /// sched_switch.
     pub switches: u64,
-    /// Of these, those that a task left to sleep.
+    /// Of these, those of a task that went to sleep.
     pub sleeps: u64,
     /// sched_waking.
     pub wakings: u64,
@@ -47,12 +47,12 @@ impl Kinds {
         *count += 1;
     }
 
-    /// Whether wakeups were recorded, in one way or the other. A recording in which no task slept has none to record.
+    /// Whether wakeups were recorded in any way. A recording in which no task slept needs none.
     pub fn has_wakeups(&self) -> bool {
         self.wakings > 0 || self.wakeups > 0 || self.sleeps == 0
     }
 
-    /// Refuses a recording of which nothing can be said.
+    /// Refuses a recording of which nothing can be computed.
     ///
     /// # Errors
     /// When it has no sched_switch.
@@ -67,7 +67,7 @@ impl Kinds {
         Err(Error::input(text).help(HOW_TO_RECORD))
     }
 
-    /// What is not there, and what cannot be said for that.
+    /// Names the missing tracepoints and the figures that can't be given for that.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut all = Vec::new();
         if !self.has_wakeups() {
@@ -87,7 +87,7 @@ impl Kinds {
         all
     }
 
-    /// Tracepoints that are not there, and what cannot be said for that. Some of them may have had nothing to report.
+    /// The missing tracepoints, each with the figures that can't be given. Some may just have had nothing to report.
     pub fn lacks(&self) -> Vec<(&'static str, &'static str)> {
         let rows = [
             (
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_named_and_what_rests_on_it() {
+    fn missing_tracepoints_are_named_with_the_figures_that_need_them() {
         let codes = |k: Kinds| k.warnings().into_iter().map(|w| w.code).collect::<Vec<_>>();
         let all = Kinds { switches: 9, sleeps: 4, wakings: 4, wakeups: 4, moves: 1, births: 1 };
         assert!(codes(all).is_empty() && all.lacks().is_empty() && all.check(9).is_ok());

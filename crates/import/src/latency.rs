@@ -1,4 +1,4 @@
-//! `schedlab latency`: per task its time on CPUs and its waits for one, as `perf sched latency` has them.
+//! `schedlab latency`: each task's time on CPUs and its waits for a CPU, as in `perf sched latency`.
 //!
 //! A wait is a run delay: from the begin of a wakeup, from the first enqueue, or from an involuntary switch, to the
 //! switch to the task.
@@ -8,21 +8,18 @@ use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
 use schedlab_trace::{Actor, Event, EventKind, Sink, SwitchReason};
 use std::collections::BTreeMap;
 
-/// The figures of a task, or of all tasks of a name.
+/// The figures of a task, or of all tasks with the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     pub name: String,
-    /// Its thread's number.
     pub tid: u32,
     /// Its process; 0 if it is not reported.
     pub process: u32,
     pub tasks: u64,
-    /// Time on CPUs.
     pub run: Ns,
     pub switches: u64,
     pub waits: u64,
     pub delay: Ns,
-    /// The longest, and its begin and end.
     pub longest: Ns,
     /// Begin of the longest wait, since the recording's first record.
     pub from: Ns,
@@ -34,7 +31,7 @@ impl Row {
     pub fn mean(&self) -> Option<Ns> {
         self.delay.0.checked_div(self.waits).map(Ns)
     }
-    /// The figures of both.
+    /// Adds another row's figures.
     fn add(&mut self, o: &Row) {
         if o.longest > self.longest {
             (self.longest, self.from, self.to) = (o.longest, o.from, o.to);
@@ -47,36 +44,35 @@ impl Row {
     }
 }
 
-/// What is known of a task now.
+/// The current state of a task.
 #[derive(Clone, Copy, Default)]
 enum State {
     #[default]
     Off,
-    /// It waits for a CPU since then; on that runqueue, if it is reported.
+    /// Waits for a CPU since this time, on this runqueue if it is known.
     Waits(Ns, Option<CpuId>),
-    /// It runs there since then. A wakeup may come before it has left.
+    /// Runs since this time on this CPU. The third is the time of a wakeup that came before it left.
     Runs(Ns, CpuId, Option<Ns>),
 }
 
-/// Counts as the events come.
+/// Sums up waits and run times from events.
 #[derive(Default)]
 pub struct Latency {
     states: Vec<State>,
     rows: Vec<Row>,
     current: Vec<Option<TaskId>>,
-    /// Only switches on these CPUs count.
+    /// Count only switches on these CPUs.
     pub only: Option<CpuSet>,
     /// The recording's first record by its own clock, ns.
     pub opened_ns: u64,
 }
 
 impl Latency {
-    /// The row of each task.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Rows of tasks of one name put together, by name.
+    /// Rows of tasks with the same name summed up, sorted by name.
     pub fn by_name<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Row> {
         let mut all: BTreeMap<&str, Row> = BTreeMap::new();
         for row in rows {
@@ -194,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_known_from_the_beginning_is_kept() {
+    fn a_process_known_from_the_beginning_is_kept() {
         let mut latency = Latency::default();
         let actor =
             Actor { name: "a".into(), tid: 21, process: 20, background: false, prio: 120, group: None };

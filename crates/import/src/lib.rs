@@ -1,11 +1,34 @@
-//! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the events
-//! and the record of a run.
+//! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd, perf, Perfetto or LTTng,
+//! becomes the events and the record of a run.
 //!
-//! The way of a record: a form's reader ([`text`]) makes it [`SchedRecord`]; [`order`] puts it in the order of time;
-//! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`task_table`]. Everything streams: memory
-//! grows with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
+//! # Problem
 //!
-//! Times are nanoseconds since the recording's first record.
+//! Recorders keep the same few tracepoints in many forms: text by three tools with options that change columns, binary
+//! files with their own layouts, packed or piped. They lose events, leave tracepoints out, reuse thread numbers, and
+//! merge CPUs out of order. A reader of figures must get the same ones from all forms, and must learn of everything
+//! that is missing.
+//!
+//! # The way of a record
+//!
+//! 1. [`read()`] opens a file, a folder or a pipe; `unpack` handles gzip, zstd and zlib; [`form`] recognises the
+//!    [`Form`].
+//! 2. A form's reader makes a [`SchedRecord`] of each record: [`text`], [`binary`] (perf.data, trace.dat, Perfetto),
+//!    [`ctf`].
+//! 3. [`order`] puts records in the order of time, within a bounded window.
+//! 4. [`translate`] gives an [`Audience`] the analyser's events. [`task_table`] makes ids that are not reused of the
+//!    kernel's numbers; [`states`] knows what `prev_state` meant in which release.
+//! 5. [`losses`] counts lost records, [`lacks`] says which tracepoints there are none of and what follows from that.
+//!    Both come back in [`Imported`]. [`to_run`] makes the record of a run; [`latency`] and [`timehist`] print the
+//!    tables of `perf sched`.
+//!
+//! Start with [`sched_record`] and [`translate`]; the smallest reader is `text/babeltrace.rs`.
+//!
+//! # Invariants
+//!
+//! Times are nanoseconds since the recording's first record. Everything streams: memory grows with tasks and CPUs, not
+//! with the length of a recording. Nothing is guessed: a figure that depends on a missing tracepoint is missing, and no
+//! stay or wait crosses a loss. Input is hostile until it is checked, so lengths are bounded and every error names the
+//! place in the file.
 
 pub mod binary;
 pub mod ctf;
@@ -36,7 +59,7 @@ use schedlab_base::{Error, Ns, Result, Warning, printable};
 use schedlab_trace::Cast;
 use translate::Translator;
 
-/// What a recording reported beside its events.
+/// The result of an import, apart from the events.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     pub cast: Cast,
@@ -49,22 +72,22 @@ pub struct Imported {
     pub records: u64,
     /// Number of records of other events, which are not read.
     pub others: u64,
-    /// Files of the trace's folder that are not streams of it, or begin as none does.
+    /// Files of the trace's folder that were not read, because they do not begin like streams of it.
     pub passed_over: Vec<String>,
     pub form: Option<Form>,
-    /// A hash of the file's bytes; 0 if none was wanted.
+    /// A hash of the file's bytes; 0 if it was not asked for.
     pub fingerprint: u64,
 }
 
 impl Imported {
-    /// What the reader of any figure must know: what was lost, and what was not recorded.
+    /// Warnings for the reader of any figure: lost records, and tracepoints that were not recorded.
     pub fn warnings(&self) -> Vec<Warning> {
         let passed_over = passed_over(&self.passed_over);
         self.losses.warnings().into_iter().chain(passed_over).chain(self.kinds.warnings()).collect()
     }
 }
 
-/// The warning for files that are not read.
+/// The warning for files that were not read.
 fn passed_over(files: &[String]) -> Option<Warning> {
     let shown: Vec<_> = files.iter().take(5).map(|name| printable::name(name)).collect();
     let more = if files.len() > shown.len() { ", ..." } else { "" };
@@ -77,7 +100,7 @@ fn passed_over(files: &[String]) -> Option<Warning> {
     (!files.is_empty()).then(|| Warning::new("recording.passed_over", text))
 }
 
-/// Takes records as they are read, and gives an audience their events in the order of time.
+/// Takes records as they are read, and gives an audience their events in order of time.
 pub struct Importer<'a, A> {
     order: Order,
     translator: Translator,
@@ -85,12 +108,11 @@ pub struct Importer<'a, A> {
     pub losses: Losses,
     /// The tracepoints that were recorded.
     kinds: Kinds,
-    /// Losses of each CPU that its next record is told of.
+    /// Losses of each CPU, to be reported before its next record.
     lost: Vec<Option<u64>>,
 }
 
 impl<'a, A: Audience> Importer<'a, A> {
-    /// An importer that tells this audience.
     pub fn new(audience: &'a mut A) -> Importer<'a, A> {
         Importer {
             order: Order::default(),
@@ -102,7 +124,6 @@ impl<'a, A: Audience> Importer<'a, A> {
         }
     }
 
-    /// Takes a record.
     #[inline]
     pub fn record(&mut self, record: SchedRecord) {
         self.kinds.note(&record.what);
@@ -121,7 +142,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         order.take(record, losses, |later, record| translator.translate(&record, later, *audience));
     }
 
-    /// Records of the CPU before its next one were lost, or its first ones are not there.
+    /// Records of the CPU before its next one were lost, or its recording begins there.
     pub fn lost(&mut self, cpu: u32, count: u64) {
         let at = cpu as usize;
         if at >= self.lost.len() {
@@ -130,7 +151,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.lost[at] = Some(self.lost[at].unwrap_or(0).saturating_add(count));
     }
 
-    /// A thread's name, process and group, told apart from any record.
+    /// A thread's name, process and group, known from outside of records.
     pub fn introduce(&mut self, tid: u32, known: KnownThread) {
         self.translator.tasks.belongs(tid, known.process, self.audience);
         self.translator.tasks.introduce(tid, known);
@@ -141,11 +162,11 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.order.count
     }
 
-    /// Refuses a text whose times are not those of a clock: a fifth of them steps back on their CPU, and more than half
-    /// of what others went forth.
+    /// Refuses a text whose times are not a clock's: a fifth of them step back on their CPU, and the steps back add up
+    /// to more than half of the steps forward.
     ///
     /// # Errors
-    /// Such a text, with the options that print it.
+    /// When the text is refused; the error names the options that print a clock's times.
     pub fn check_clock(&self) -> Result<()> {
         let (printed, all) = (&self.order.printed, self.order.count);
         if printed.back < 100 || printed.back < all / 5 || printed.back_ns * 2 < printed.forth_ns {
@@ -159,7 +180,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         Err(Error::input(text).help("print times: 'perf script' without --deltatime"))
     }
 
-    /// Reports the rest. `cpus` and `release` of the machine, if the recording has them.
+    /// Passes on the remaining records. `cpus` and `release` of the machine, if the recording has them.
     pub fn finish(mut self, cpus: Option<u32>, release: Option<String>) -> Imported {
         let (translator, audience) = (&mut self.translator, &mut *self.audience);
         self.order.finish(|later, record| translator.translate(&record, later, audience));

@@ -1,27 +1,26 @@
-//! What a recording lacks, as counts: a reader must know it, and no figure may depend on it.
+//! Counts losses of a recording. A reader must know them, and no figure may depend on lost records.
 
 use schedlab_base::{Ns, Warning};
 
-/// The losses of one recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
-    /// Events that the recorder reports as lost, as far as it counts them.
+    /// Number of lost events, as far as the recorder counts them.
     pub events: u64,
-    /// Places at which it lost some.
+    /// Number of places where events were lost.
     pub places: u64,
     /// Events that newer ones overwrote before the recording was saved.
     pub overwritten: u64,
-    /// Records that came too late to be put in order; they are left out, as lost ones.
+    /// Records that came too late to be sorted; they are left out like lost ones.
     pub late: u64,
-    /// The furthest that time went backwards.
+    /// The largest step of time backwards.
     pub backwards: Ns,
-    /// Times that the clock began anew: everything after it is put behind what was before.
+    /// How often the clock restarted; later times are shifted to follow the earlier ones.
     pub restarts: u64,
     /// Records of known events that can't be read.
     pub unreadable: u64,
-    /// The line of the first of them, or its number; 0: none.
+    /// The line or number of the first of them; 0: none.
     pub first_unreadable: u64,
-    /// The file ends in the middle of a record.
+    /// Whether the file ends in the middle of a record.
     pub cut: bool,
 }
 
@@ -34,7 +33,7 @@ impl Losses {
         }
     }
 
-    /// What the reader of the results must know.
+    /// Warnings about losses for the reader of the results.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut all = Vec::new();
         let mut say = |is: bool, code: &str, words: String| {

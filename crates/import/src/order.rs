@@ -1,9 +1,9 @@
-//! Puts records in the order of time, within a bounded window.
+//! Sorts records by time, within a bounded window.
 //!
 //! Recorders write per CPU, and their tools merge. The merged order may be off by some records. Records of one CPU keep
-//! their order; across CPUs they are sorted by time, stable, within [`WINDOW`] records. A record that comes later than
-//! that is late: it is left out and counts as lost on its CPU. If the time of all records stays behind, the clock has
-//! begun anew, and times continue from the last one.
+//! their order; across CPUs they are sorted by time, stable, within [`WINDOW`] records. A record that comes even later
+//! is left out and counts as lost on its CPU. If the time of all records stays behind, the clock has restarted, and
+//! times continue from the last one.
 
 use crate::losses::Losses;
 use crate::sched_record::{RecordKind, SchedRecord};
@@ -12,14 +12,13 @@ use std::collections::VecDeque;
 
 /// Number of records that are held back.
 pub const WINDOW: usize = 4096;
-/// A CPU's records may be this far out of order by themselves: an interrupt's record may stand before the one that it
-/// interrupted. Their order counts then, not their times.
+/// Records of one CPU may be this far out of order: an interrupt's record may stand before that of the interrupted
+/// code. Then their order counts, not their times.
 const JITTER_NS: u64 = 1_000_000;
-/// After this many late records in a row the clock has begun anew.
+/// This many late records in a row mean that the clock has restarted.
 const ANEW_AFTER: u64 = 1024;
 
-/// No recording is longer, 26 days: sums of times over all CPUs must fit into 64 bits. A time that is further away is
-/// damaged.
+/// The longest recording, 26 days: sums of times over all CPUs must fit into 64 bits. A time further away is damaged.
 const LONGEST_NS: u64 = 1 << 51;
 
 #[derive(Default)]
@@ -27,26 +26,26 @@ pub struct Order {
     held: VecDeque<SchedRecord>,
     /// The time of each CPU's last record.
     last_ns: Vec<u64>,
-    /// Number of each CPU's records that were left out since its last one that was taken.
+    /// Number of records of each CPU that were left out since its last one that was taken.
     missing: Vec<u64>,
-    /// The time of the last record that was given on.
+    /// The time of the last record passed on.
     given_ns: u64,
     late_in_a_row: u64,
-    /// Added to the recording's times since the clock began anew.
+    /// Added to the recording's times since the clock restarted.
     shift_ns: i128,
     /// The time of the first record.
     first_ns: Option<u64>,
-    /// Number of records by now, losses not counted.
+    /// Number of records so far, without losses.
     pub count: u64,
-    /// The steps of time as it is printed.
+    /// The steps of printed times.
     pub printed: Printed,
 }
 
-/// How the times of each CPU's records go on, as they are printed.
+/// Steps between the printed times of each CPU's records.
 #[derive(Default)]
 pub struct Printed {
     last_ns: Vec<Option<u64>>,
-    /// Steps back, and the sums of steps back and forth.
+    /// Number of steps back, and the sums of steps back and forward.
     pub back: u64,
     pub back_ns: u128,
     pub forth_ns: u128,
@@ -68,7 +67,7 @@ impl Printed {
 }
 
 impl Order {
-    /// Takes a record; the oldest ones are given on once the window is full.
+    /// Takes a record; passes on the oldest ones once the window is full.
     pub fn take(
         &mut self,
         mut record: SchedRecord,
@@ -117,7 +116,7 @@ impl Order {
         }
     }
 
-    /// The clock has begun anew with this record: nothing is known of what runs where.
+    /// The clock has restarted with this record: which task runs where is no longer known.
     fn anew(
         &mut self,
         record: &mut SchedRecord,
@@ -156,7 +155,7 @@ impl Order {
         }
     }
 
-    /// Gives on what is left.
+    /// Passes on the remaining records.
     pub fn finish(&mut self, mut give: impl FnMut(&mut VecDeque<SchedRecord>, SchedRecord)) {
         while !self.held.is_empty() {
             self.give_oldest(&mut give);

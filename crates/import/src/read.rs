@@ -16,30 +16,30 @@ use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// So many bytes show a file's form.
+/// Bytes that are read to recognise a file's form.
 const BEGIN: usize = 1 << 16;
-/// A text whose first lines are not records is not a recording.
+/// A text without a record in this many lines is not a recording.
 const FOREIGN_LINES: u64 = 100_000;
-/// Packings within one another.
+/// The deepest nesting of packings.
 const MOST_LAYERS: u32 = 3;
-/// A form that is unpacked to a file is not longer.
+/// The longest form that is unpacked to a file.
 const MOST_UNPACKED: u64 = 32 << 30;
 
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The file; `-` is standard input.
+    /// The file's path; `-` is standard input.
     pub path: PathBuf,
-    /// Its form; `None`: as the file shows.
+    /// The form; `None`: recognise it.
     pub form: Option<Form>,
-    /// The release of the kernel, where the recording may not have it: bits of a task's state have other meanings
-    /// before 4.14.
+    /// The release of the kernel, for recordings that may lack it: before 4.14 the bits of a task's state have other
+    /// meanings.
     pub kernel: Option<String>,
-    /// Whether a fingerprint of its bytes is wanted.
+    /// Whether to compute a fingerprint of its bytes.
     pub hashed: bool,
 }
 
 impl Recording {
-    /// The file of that path, of the form that it shows.
+    /// The file of a path, whose form is to be recognised.
     pub fn at(path: &Path) -> Recording {
         Recording { path: path.to_owned(), form: None, kernel: None, hashed: false }
     }
@@ -54,42 +54,40 @@ impl Recording {
     }
 }
 
-/// Reads a recording and gives the audience its events. What is compressed as a whole is unpacked, and has the
-/// fingerprint of what is in it.
+/// Reads a recording and gives the audience its events. A compressed file is unpacked, and has the fingerprint of its
+/// unpacked bytes.
 ///
 /// # Errors
-/// When it can't be read, or holds no records of the scheduler, with the place.
+/// When it can't be read, or holds no records of the scheduler, with the place of the error.
 pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
     read_unpacked(recording, audience).map_err(|e| e.at(Spot::file(&recording.path)))
 }
 
-/// The form of the recording that a file or folder is; `None` if it shows no sign of one. Pipes are not read.
+/// The form of a file or folder that is a recording; `None` if it shows no sign of one. Pipes are not read.
 pub fn form_at(path: &Path) -> Option<Form> {
     if path.is_dir() {
         return ctf::is_trace(path).then_some(Form::Ctf);
     }
     let recording = Some(Recording::at(path)).filter(|_| path.is_file())?;
     let Unpacked { begin, .. } = unpacked(&recording).ok()?;
-    // Any text may be one of ftrace's; a record in it shows that it is.
+    // Any text might be ftrace's; a record in it shows that it is.
     let is_record = |line: &[u8]| text::is_perf(line).is_some();
     Form::of(&begin).ok().filter(|f| *f != Form::Ftrace || begin.split(|b| *b == b'\n').any(is_record))
 }
 
-/// The error for a recording where a run was wanted.
+/// The error for a recording given where a run was wanted.
 pub fn not_a_run(path: &Path, form: Form) -> Error {
     let name = path.display();
     Error::input(format!("{name} is a recording ({}) and not a run", form.name()))
         .help(format!("'schedlab import {name}' makes a run of it"))
 }
 
-/// What is in a file, however it is packed.
 struct Unpacked {
-    /// Its first bytes.
     begin: Vec<u8>,
     from: Box<dyn Read>,
-    /// Packings within one another.
+    /// Number of nested packings.
     layers: u32,
-    /// Set once a packed stream has ended too early.
+    /// Set when a packed stream has ended too early.
     cut: Rc<Cell<bool>>,
 }
 
@@ -131,7 +129,7 @@ fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<
             };
             Imported { fingerprint: whole.hash.as_ref().map_or(0, Fingerprint::finish), ..told }
         }
-        // A file of a trace stands for its folder.
+        // A file of a trace means its whole folder.
         Form::Ctf => match recording.path.parent().filter(|_| layers == 0 && !recording.is_piped()) {
             Some(folder) if folder.as_os_str().is_empty() => read_ctf(Path::new("."), recording, audience)?,
             Some(folder) => read_ctf(folder, recording, audience)?,
@@ -144,7 +142,7 @@ fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<
     Ok(Imported { form: Some(form), ..told })
 }
 
-/// The first bytes of what is read.
+/// The first bytes of the input.
 fn peek(from: &mut impl Read, recording: &Recording) -> Result<Vec<u8>> {
     let mut begin = vec![0; BEGIN];
     let mut held = 0;
@@ -155,7 +153,7 @@ fn peek(from: &mut impl Read, recording: &Recording) -> Result<Vec<u8>> {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(recording.io(&e)),
         }
-        // A pipe that pauses has shown enough with its first lines.
+        // A pipe that pauses has shown enough after these lines.
         if recording.is_piped() && memchr::memchr_iter(b'\n', &begin[..held]).count() > 16 {
             break;
         }
@@ -164,7 +162,7 @@ fn peek(from: &mut impl Read, recording: &Recording) -> Result<Vec<u8>> {
     Ok(begin)
 }
 
-/// Reads a recording of which figures are wanted, or a part of it. With `moved`, times count from the part's beginning.
+/// Reads a recording for its figures, or a part of it. With `moved`, times count from the part's beginning.
 ///
 /// # Errors
 /// As [`read`], when it has no switches, and when it ends before the part begins.
@@ -188,21 +186,21 @@ pub fn read_part(
     let opened = if moved { window.from } else { Ns::ZERO };
     imported.cast.end = window.until.since(opened);
     imported.opened_ns = imported.opened_ns.saturating_add(opened.0);
-    // A part gets its own fingerprint.
+    // A part has its own fingerprint.
     if recording.hashed {
         imported.fingerprint = of_part(imported.fingerprint, window);
     }
     Ok(imported)
 }
 
-/// The fingerprint of a part of the recording that has this one.
+/// The fingerprint of a part of a recording that has the fingerprint `whole`.
 fn of_part(whole: u64, part: Window) -> u64 {
     let mut hash = Fingerprint::default();
     [whole, part.from.0, part.until.0].iter().for_each(|n| hash.take(&n.to_le_bytes()));
     hash.finish()
 }
 
-/// Reads a trace that is a folder; its fingerprint is that of its files.
+/// Reads a trace that is a folder; its fingerprint is computed from its files.
 fn read_ctf(folder: &Path, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
     let (told, files) = ctf::read(folder, audience)?;
     let mut fingerprint = Fingerprint::default();
@@ -215,7 +213,7 @@ fn read_ctf(folder: &Path, recording: &Recording, audience: &mut impl Audience) 
     Ok(Imported { form: Some(Form::Ctf), fingerprint, ..told })
 }
 
-/// The file of a form that is not read from its beginning to its end.
+/// The file of a form that is read at random offsets.
 fn file(recording: &Recording, form: Form) -> Result<File> {
     if recording.is_piped() || !recording.path.is_file() {
         return Err(Error::input(format!(
@@ -227,7 +225,7 @@ fn file(recording: &Recording, form: Form) -> Result<File> {
     File::open(&recording.path).map_err(|e| recording.io(&e))
 }
 
-/// The same of one that is unpacked, into a file without a name.
+/// Unpacks to a file without a name, for forms that are read at random offsets.
 fn spooled(from: impl Read, recording: &Recording) -> Result<File> {
     let folder = std::env::temp_dir();
     let failed = |e: &io::Error| Error::io(&folder, "unpack the recording in", e);
@@ -246,7 +244,7 @@ fn spooled(from: impl Read, recording: &Recording) -> Result<File> {
     Ok(file)
 }
 
-/// A new file in a folder that is gone when it is closed.
+/// A new file in a folder, deleted when it is closed.
 fn nameless(folder: &Path) -> io::Result<File> {
     let mut n = 0;
     loop {
@@ -281,7 +279,7 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
         let at = lines.number + 1;
         let Some(line) = lines.next_line().map_err(|e| recording.io(&e))? else { break };
         let mut told = text::line(line, &mut states);
-        // The last line has its end, unless writing stopped within it.
+        // The last line ends with a newline, unless writing stopped within it.
         if lines.cut {
             importer.losses.cut = text::is_cut(lines.last(), &told) && importer.records() + others > 0;
             if importer.losses.cut {
@@ -330,11 +328,11 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
     }
 }
 
-/// What text of tracefs must be made with.
+/// The remedy for records that can't be read.
 const OPTIONS: &str = "tracefs shows such records with noraw, nohex, nobin and nofields in trace_options, and with a clock of time \
                        in trace_clock: local, global, mono, boot or tai";
 
-/// The error for what a tracer has written that records something else than tracepoints: one wakeup's way, functions.
+/// The error for text of a tracer that records no tracepoints but functions, or the latency of one wakeup.
 fn of_a_tracer(headings: &Headings, events: u64) -> Error {
     let tracer = schedlab_base::printable::name(headings.tracer.as_deref().unwrap_or_default()).into_owned();
     let text = format!(
@@ -356,7 +354,7 @@ struct Files {
 }
 
 impl Files {
-    /// Lines after which all names have been seen, most likely.
+    /// After this many lines all names have probably been seen.
     const ENOUGH: u64 = 10_000;
     const MOST_NAMES: usize = 16;
 
@@ -368,7 +366,7 @@ impl Files {
         if self.lines < Self::ENOUGH { Ok(()) } else { self.check() }
     }
 
-    /// Refuses a text with lines of files: CPU 1 of one machine is not CPU 1 of the other.
+    /// Refuses a text with lines of several files: CPU 1 of one machine is not CPU 1 of the other.
     fn check(&self) -> Result<()> {
         if self.lines == 0 {
             return Ok(());
@@ -389,7 +387,6 @@ impl Files {
     }
 }
 
-/// Reads the text of babeltrace.
 fn read_babeltrace(from: impl Read, audience: &mut impl Audience, recording: &Recording) -> Result<Imported> {
     let mut lines = Lines::new(from);
     let mut importer = Importer::new(audience);
@@ -422,11 +419,11 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// A hash of bytes that does not depend on how they come in pieces: words of 8 bytes, multiplied and folded.
+/// A hash of bytes, independent of how they are split: words of 8 bytes, multiplied and folded.
 #[derive(Default)]
 pub struct Fingerprint {
     state: u64,
-    /// Bytes of a word that is not whole yet.
+    /// Bytes of an incomplete word.
     rest: [u8; 8],
     held: usize,
     length: u64,
@@ -438,7 +435,6 @@ impl Fingerprint {
         let product = u128::from(self.state ^ word ^ ODD) * u128::from(ODD | 1 << 32);
         self.state = (product as u64 ^ (product >> 64) as u64).rotate_left(23) ^ word;
     }
-    /// Takes the next bytes.
     pub fn take(&mut self, mut bytes: &[u8]) {
         self.length += bytes.len() as u64;
         if self.held > 0 {

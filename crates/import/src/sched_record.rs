@@ -1,11 +1,11 @@
-//! One record of the kernel's tracepoints as an importer read it, whatever the form of the file.
+//! One record of the kernel's tracepoints as an importer reads it, in any file format.
 //!
 //! Threads and CPUs have the kernel's numbers; thread 0 is the idle task. Names come with the record, because a thread
 //! may change its name. Times are nanoseconds of the recording's own clock.
 
 use schedlab_trace::SwitchReason;
 
-/// The scheduler's tracepoints that give events. Forms may have others from which threads' names are read.
+/// The scheduler's tracepoints that become events. Other tracepoints may be read for threads' names.
 pub const TRACEPOINTS: [&str; 7] = [
     "sched_switch",
     "sched_waking",
@@ -19,14 +19,14 @@ pub const TRACEPOINTS: [&str; 7] = [
 pub const MAX_THREADS: u32 = 1 << 22;
 /// The highest number of a CPU, plus one.
 pub const MAX_CPUS: u32 = 4096;
-/// Bits of `common_flags`: the record was made while a hard or soft interrupt was served (trace_flag_type).
+/// Bits of `common_flags` that say that the record was made in a hard or soft interrupt (trace_flag_type).
 pub const IN_INTERRUPT: u64 = 0x08 | 0x10;
 /// The flag of clone() for a thread of the same process.
 pub const CLONE_THREAD: u64 = 0x10000;
-/// `process` of a record that does not report it.
+/// `process` of a record whose process is not known.
 pub const UNKNOWN_PROCESS: u32 = 0;
 
-/// A task's name as the kernel has it: at most 16 bytes, filled up with zeros.
+/// A task's name as in the kernel: at most 16 bytes, filled up with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Comm([u8; 16]);
 
@@ -43,13 +43,13 @@ impl Comm {
                 comm
             }
         };
-        // The lowest byte that is zero has its highest bit set here; higher ones may have it, too.
+        // The lowest zero byte has its highest bit set here; higher bytes may have it, too.
         let word = u128::from_le_bytes(comm);
         let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
         let kept = zeros.trailing_zeros() / 8 * 8;
         Comm(if kept >= 128 { comm } else { (word & ((1 << kept) - 1)).to_le_bytes() })
     }
-    /// Whether the recording does not report it ("<...>": the tracer has forgotten the name).
+    /// Whether the name is unknown ("<...>": the tracer has forgotten it).
     #[inline]
     pub fn is_unknown(&self) -> bool {
         self.0[0] == 0 || self.bytes() == b"<...>"
@@ -59,7 +59,7 @@ impl Comm {
         let end = self.0.iter().position(|b| *b == 0).unwrap_or(16);
         &self.0[..end]
     }
-    /// As text; bytes that are no UTF-8 are replaced.
+    /// The name as text; bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }
@@ -68,48 +68,45 @@ impl Comm {
 /// A thread in a record: its number, and its name and priority if the record reports them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Thread {
-    /// The kernel's number.
     pub tid: u32,
-    /// The name then.
+    /// The name at the record's time.
     pub comm: Comm,
-    /// The kernel's priority (0 to 99 is real-time, 120 is nice 0); `None` if it is not reported.
+    /// The kernel's priority (0 to 99 is real-time, 120 is nice 0); `None` if unknown.
     pub prio: Option<i32>,
 }
 
-/// The content of a record. Each variant's line says what its fields mean.
-#[allow(missing_docs)]
+/// The content of a record. Each variant's comment explains its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
     /// sched_switch: `prev` left the CPU for `next`.
     Switch { prev: Thread, next: Thread, why: SwitchReason },
-    /// sched_waking: `waker` began to wake `thread`, which was on `cpu` last; thread 0 for an interrupt.
+    /// sched_waking: `waker` began to wake `thread`, which ran last on `cpu`; `waker` is thread 0 in an interrupt.
     Waking { thread: Thread, waker: Thread, cpu: u32 },
-    /// sched_wakeup and sched_wakeup_new: `thread` was queued on `cpu`. `waker` ran where the record was made, and is
-    /// thread 0 in an interrupt: also for a task's wakeup that another CPU was asked to end (TTWU_QUEUE).
+    /// sched_wakeup and sched_wakeup_new: `thread` was queued on `cpu`. `waker` ran where the record was made; it is
+    /// thread 0 in an interrupt, even if a task on another CPU began the wakeup and sent it here (TTWU_QUEUE).
     Queued { thread: Thread, waker: Thread, cpu: u32, new: bool },
     /// sched_migrate_task: `thread` goes to another CPU.
     Migrate { thread: Thread, from: u32, to: u32 },
     /// sched_process_fork, task_newtask: `parent` made `child`. `own_process`: whether the child is a process of its
-    /// own, if that is reported.
+    /// own; `None` if unknown.
     Fork { parent: Thread, child: Thread, own_process: Option<bool> },
     /// sched_process_exit: `thread` is on its way out.
     Exit { thread: Thread },
-    /// task_rename: `thread` has this name from now on.
+    /// task_rename: `thread` has this new name.
     Rename { thread: Thread },
-    /// Records of this CPU before this one were lost; how many, at least. 0: the CPU's recording begins here.
+    /// At least `count` records of this CPU before this one were lost. 0: the CPU's recording begins here.
     Lost { count: u64 },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedRecord {
     pub at_ns: u64,
-    /// The CPU that made it.
+    /// The CPU that made the record.
     pub cpu: u32,
     /// The thread that ran then.
     pub current: u32,
     /// That thread's process, or [`UNKNOWN_PROCESS`].
     pub process: u32,
-    /// The content.
     pub what: RecordKind,
 }
 

@@ -1,33 +1,33 @@
-//! The bits of `prev_state` in sched_switch, which kernels have given other meanings.
+//! The bits of `prev_state` in sched_switch, whose meaning differs between kernels.
 //!
-//! Since 4.14 a record has a report of the state: 0x10 and 0x20 are tasks that end, 0x40 is a parked thread, and 0x100
-//! alone says that the task was preempted. Before, it has the kernel's own state: 0x40 is a task that ends, and a
-//! preempted one has TASK_STATE_MAX and no other bit. That is the bit above all states, and went up with each new one:
-//! 0x200 (before 3.9), 0x400 (3.9), 0x800 (4.2), 0x1000 (4.8). The three higher ones are never the only bit of a task
-//! that sleeps, so they are known at sight; for the rest the release or the table of flags in the tracepoint's format
-//! is asked. The numbers are those of include/linux/sched.h in these releases (from memory).
+//! Since 4.14 a record has a translated state: 0x10 and 0x20 are tasks that end, 0x40 is a parked thread, and 0x100
+//! alone says that the task was preempted. Before, it has the kernel's internal state: 0x40 is a task that ends, and a
+//! preempted one has only TASK_STATE_MAX. That is the bit above all states, which moved up with each new one: 0x200
+//! (before 3.9), 0x400 (3.9), 0x800 (4.2), 0x1000 (4.8). The three higher ones are never the only bit of a sleeping
+//! task, so they show the kernel's age by themselves; otherwise the release decides, or the table of flags in the
+//! tracepoint's format. The numbers are those of include/linux/sched.h in these releases (from memory).
 
 use schedlab_trace::SwitchReason;
 
-/// A kernel before this one has the states themselves.
+/// Since this kernel records have translated states.
 const REPORTS: (u32, u32) = (4, 14);
-/// Before this one TASK_STATE_MAX is 0x200, since then that is a parked thread.
+/// Since this kernel 0x200 is a parked thread; before, it is TASK_STATE_MAX.
 const PARKS: (u32, u32) = (3, 9);
 
 /// The meaning of the bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum States {
-    /// As reported since 4.14.
+    /// Translated, since 4.14.
     #[default]
     Reported,
-    /// As they were from 3.9 on.
+    /// Internal states from 3.9 on.
     Plain,
-    /// As they were before 3.9.
+    /// Internal states before 3.9.
     First,
 }
 
 impl States {
-    /// The states of that release; today's if the text is not a release.
+    /// The states of a release; today's if the text is not a release.
     pub fn of_release(release: &str) -> States {
         let mut numbers = release.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
         let mut next = || -> Option<u32> { numbers.next()?.parse().ok() };
@@ -38,7 +38,7 @@ impl States {
         }
     }
 
-    /// Those of the format of sched_switch, which prints each with its letter: 64 was `x`, and `P` came with 3.9.
+    /// The states by the format of sched_switch, which prints each with its letter: 64 was `x`, and `P` came with 3.9.
     pub fn of_format(text: &str) -> States {
         let has = |letter: &str| text.contains(&format!("\"{letter}\" }}"));
         match (has("x"), has("P")) {
@@ -48,15 +48,15 @@ impl States {
         }
     }
 
-    /// Takes what a release says, if it is an older one than was thought.
+    /// Learns from a release, if it is older than assumed.
     pub fn learn(&mut self, release: &str) {
         if *self == States::Reported {
             *self = States::of_release(release);
         }
     }
 
-    /// Why the stay of a task ended that left in this state. Bits that only older kernels have show how to read the
-    /// next ones.
+    /// Why a stay ended, by the state of the task that left. Bits that only older kernels have also show how to read
+    /// later records.
     #[inline]
     pub fn ended_by(&mut self, bits: u64) -> SwitchReason {
         const REPORTED: u64 = 0x1ff;
@@ -66,7 +66,7 @@ impl States {
         self.reason(bits)
     }
 
-    /// The same, with nothing learned.
+    /// Why a stay ended, without learning from the bits.
     #[inline]
     pub fn reason(self, bits: u64) -> SwitchReason {
         const DEAD: u64 = 0x10 | 0x20;
@@ -86,7 +86,7 @@ mod tests {
     use SwitchReason::{Blocked, Exited, Preempted};
 
     #[test]
-    fn bits_mean_what_the_release_says() {
+    fn bits_are_read_by_the_release() {
         for (release, bits, why) in [
             ("6.1.0", 0, Preempted),
             ("6.1.0", 0x100, Preempted),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_release_a_bit_of_older_kernels_tells() {
+    fn without_a_release_a_bit_of_older_kernels_shows_their_age() {
         let mut states = States::default();
         assert_eq!(states.ended_by(0x40), Blocked);
         assert_eq!(states.ended_by(0x800), Preempted);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_show_which_letters_a_kernel_has() {
+    fn formats_are_read_by_their_letters() {
         let old =
             r#"print fmt: "...", { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }) : "R""#;
         let parks = old.replace("{ 256, \"W\" }", "{ 256, \"W\" }, { 512, \"P\" }");

@@ -1,7 +1,7 @@
-//! The tasks of a recording: from the kernel's numbers, which are reused, to ids that are not.
+//! The tasks of a recording: turns the kernel's thread numbers, which are reused, into unique ids.
 //!
-//! A thread becomes a task when it is first met, and a new task when its number is used again: after a fork that names
-//! it, or after the switch with which it ended.
+//! A thread becomes a task when it is first seen, and a new task when its number is used again: after a fork that
+//! returns it, or after the switch with which the old task ended.
 
 use crate::sched_record::{Comm, MAX_THREADS, Thread, UNKNOWN_PROCESS};
 use schedlab_base::{Ns, TaskId};
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 
 /// The receiver of a recording's events.
 pub trait Audience: Sink {
-    /// The recording begins at this time of its own clock, ns; reported before all else.
+    /// Called first: the recording begins at this time of its own clock, ns.
     fn opens(&mut self, _at_ns: u64) {}
-    /// A task is met for the first time. Ids count up from 0.
+    /// A task is seen for the first time. Ids count up from 0.
     fn meet(&mut self, task: TaskId, actor: &Actor);
-    /// The task has another name, or its process is known, from now on.
+    /// From now on the task has another name, or its process is known.
     fn changed(&mut self, task: TaskId, actor: &Actor);
 }
 
-/// The kernel's priority of nice 0.
+/// The kernel's priority for nice 0.
 const NICE_0: i32 = 120;
 
-/// Hears of a part of a recording, and of all its tasks.
+/// Passes on a part of a recording, and all its tasks.
 impl<A: Audience> Audience for Within<'_, A> {
     fn opens(&mut self, at_ns: u64) {
         let at_ns = at_ns.saturating_add(self.opened().0);
@@ -35,24 +35,22 @@ impl<A: Audience> Audience for Within<'_, A> {
     }
 }
 
-/// Where a task stands: the reason why it changes its CPU, if it does so now.
+/// How a task comes to a CPU: the reason for a move, if it moves now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Arrival {
-    /// Another reason than the others.
+    /// For another reason.
     #[default]
     No,
-    /// It is being woken.
     Woken,
     /// It was just made.
     New,
-    /// It runs: it comes from nowhere.
+    /// It runs already; nothing is known of its past.
     Here,
 }
 
-/// What is known of a thread apart from the records.
+/// Facts about a thread that are known from outside of records.
 #[derive(Clone, Debug, Default)]
 pub struct KnownThread {
-    /// Its name.
     pub comm: Comm,
     /// Its process, or [`UNKNOWN_PROCESS`].
     pub process: u32,
@@ -61,21 +59,20 @@ pub struct KnownThread {
     pub group: Option<String>,
 }
 
-/// What is kept of a task beside its actor.
+/// Facts about a task in addition to its actor.
 #[derive(Clone, Copy, Default)]
 struct TaskNote {
     comm: Comm,
     arrival: Arrival,
 }
 
-/// The tasks met so far.
 #[derive(Default)]
 pub struct TaskTable {
-    /// The task of each thread number, plus one; 0: none.
+    /// The task of each thread number, plus one; 0 if there is none.
     by_tid: Vec<u32>,
     actors: Vec<Actor>,
     notes: Vec<TaskNote>,
-    /// Names and processes of threads that may yet be met.
+    /// Facts about threads that have not been seen yet.
     introduced: BTreeMap<u32, KnownThread>,
 }
 
@@ -136,12 +133,12 @@ impl TaskTable {
         task
     }
 
-    /// What is known of a thread, should it be met.
+    /// Notes facts about a thread that may be seen later.
     pub fn introduce(&mut self, tid: u32, known: KnownThread) {
         self.introduced.insert(tid, known);
     }
 
-    /// The process of a thread, if the thread is known and its process was not.
+    /// Sets the process of a thread, if the thread is known and its process is not.
     #[inline]
     pub fn belongs(&mut self, tid: u32, process: u32, audience: &mut impl Audience) {
         if process == UNKNOWN_PROCESS || process >= MAX_THREADS {
@@ -163,7 +160,7 @@ impl TaskTable {
         }
     }
 
-    /// The task of a number, if it has been met.
+    /// The task of a number, if it has been seen.
     pub fn known(&self, tid: u32) -> Option<TaskId> {
         self.by_tid.get(tid as usize).and_then(|known| known.checked_sub(1)).map(TaskId)
     }
@@ -172,13 +169,13 @@ impl TaskTable {
         self.actors.get(task.index()).map_or(UNKNOWN_PROCESS, |a| a.process)
     }
 
-    /// Why the task comes.
+    /// Why the task comes to a CPU.
     #[inline]
     pub fn arrival(&mut self, task: TaskId) -> &mut Arrival {
         &mut self.notes[task.index()].arrival
     }
 
-    /// Everyone, at the end.
+    /// All tasks, at the end of the recording.
     pub fn into_cast(self, cpus: usize, release: String, end: Ns) -> Cast {
         Cast { tasks: self.actors, cpus, release, end }
     }

@@ -1,15 +1,14 @@
-//! `schedlab timehist`: one row for each stay of a task on a CPU, as `perf sched timehist` has them.
+//! `schedlab timehist`: one row for each stay of a task on a CPU, as in `perf sched timehist`.
 //!
 //! A row is reported when the stay ends. `wait` is the time off the CPU before the stay, `delay` the part of it from
-//! the begin of the wakeup, `run` the stay. A time that the recording does not report (the task was met within the
-//! stay, events were lost) is `None`. perf's wait and delay mean the same; a task that was preempted has a wait and no
-//! delay.
+//! the begin of the wakeup, `run` the stay. A time that is not known (the task was first seen within the stay, events
+//! were lost) is `None`. perf's wait and delay mean the same; a task that was preempted has a wait and no delay.
 
 use crate::task_table::Audience;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Actor, Event, EventKind, Sink, SwitchReason};
 
-/// A stay.
+/// A stay of a task on a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
     /// Its end, ns of the recording's own clock.
@@ -18,9 +17,8 @@ pub struct Row<'a> {
     pub task: &'a Actor,
     /// Time off the CPU before the stay.
     pub wait: Option<Ns>,
-    /// The part of that from the begin of the wakeup.
+    /// The part of `wait` from the begin of the wakeup.
     pub delay: Option<Ns>,
-    /// Length of the stay.
     pub run: Option<Ns>,
     pub why: SwitchReason,
 }
@@ -34,15 +32,13 @@ struct Task {
     runs: bool,
 }
 
-/// The sums over all rows of a task.
+/// Sums over all rows of a task.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Sums {
     /// Stays whose length is known.
     pub stays: u64,
     pub run: Ns,
-    /// The shortest.
     pub least: Ns,
-    /// The longest.
     pub most: Ns,
     /// Sum of the squares, ns², for the deviation.
     pub squares: u128,
@@ -51,7 +47,6 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The mean stay.
     pub fn mean(&self) -> Option<Ns> {
         self.run.0.checked_div(self.stays).map(Ns)
     }
@@ -64,23 +59,23 @@ impl Sums {
     }
 }
 
-/// Makes rows and gives them on.
+/// Makes rows and passes them on.
 pub struct Timehist<'a, F> {
     only: Option<&'a dyn Fn(CpuId) -> bool>,
     tasks: Vec<Task>,
     last_cpu: Vec<Option<CpuId>>,
     actors: Vec<Actor>,
     sums: Vec<Sums>,
-    /// The task on each CPU, as far as it is known.
+    /// The task on each CPU, if known.
     current: Vec<Option<TaskId>>,
-    /// Idle time of each CPU, and since when it is idle.
+    /// Idle time of each CPU, and since when it has been idle.
     idle: Vec<(Ns, Option<Ns>)>,
     opened_ns: u64,
     give: F,
 }
 
 impl<'a, F: FnMut(Row<'_>)> Timehist<'a, F> {
-    /// Gives its rows to `give`, in the order of their ends.
+    /// Passes rows to `give`, in the order of their ends.
     pub fn new(give: F) -> Timehist<'a, F> {
         Timehist {
             only: None,
@@ -95,7 +90,7 @@ impl<'a, F: FnMut(Row<'_>)> Timehist<'a, F> {
         }
     }
 
-    /// The same, with the rows and sums of these CPUs only.
+    /// Restricts rows and sums to some CPUs.
     #[must_use]
     pub fn only(mut self, cpus: &'a dyn Fn(CpuId) -> bool) -> Timehist<'a, F> {
         self.only = Some(cpus);
@@ -106,7 +101,7 @@ impl<'a, F: FnMut(Row<'_>)> Timehist<'a, F> {
     pub fn sums(&self) -> impl Iterator<Item = (&Actor, &Sums)> {
         self.actors.iter().zip(&self.sums)
     }
-    /// Idle time of each CPU, as far as switches report it.
+    /// Idle time of each CPU, as far as known from switches.
     pub fn idle(&self) -> impl Iterator<Item = (CpuId, Ns)> + '_ {
         self.idle.iter().enumerate().map(|(cpu, (idle, _))| (CpuId::from(cpu), *idle))
     }
@@ -185,7 +180,7 @@ impl<F: FnMut(Row<'_>)> Sink for Timehist<'_, F> {
                     self.tasks[lost.index()] = Task::default();
                 }
                 self.idle[cpu].1 = None;
-                // Any waiting task may have run here meanwhile.
+                // Any waiting task may have run here in the lost time.
                 self.tasks.iter_mut().filter(|t| !t.runs).for_each(|t| *t = Task::default());
             }
             _ => {}

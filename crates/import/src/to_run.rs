@@ -1,4 +1,4 @@
-//! The record of a recording: the same as that of a run whose events were watched.
+//! Makes the record of a recording, the same as that of a run whose events were watched.
 
 use crate::Imported;
 use crate::task_table::Audience;
@@ -11,23 +11,22 @@ use std::collections::BTreeMap;
 
 /// The workload's name in records of recordings.
 pub const WORKLOAD: &str = "recording";
-/// The kind of their workload's description.
+/// The kind of workload in their descriptions.
 pub const KIND: &str = "recording";
-/// The load's name.
 pub const LOAD: &str = "recorded";
-/// The name of a machine of which nothing is known.
+/// The name of an unknown machine.
 pub const MACHINE: &str = "recorded machine";
-/// Seeds of recordings have this many bits, as many as a number in JSON holds everywhere.
+/// Bits of a recording's seed: as many as any JSON reader keeps exactly.
 const SEED_BITS: u32 = 48;
 
-/// Which tasks count as the workload; all but [`ChosenTasks::but`], if nothing is chosen.
+/// Which tasks count as the workload; if nothing is chosen, all except [`ChosenTasks::but`].
 #[derive(Clone, Debug, Default)]
 pub struct ChosenTasks {
-    /// The process that makes the recording, if it does not count.
+    /// The process that makes the recording, if it must not count.
     pub but: Option<u32>,
-    /// Whether tasks that a chosen one makes are chosen, too.
+    /// Whether children of a chosen task are chosen, too.
     pub descendants: bool,
-    /// Names; one that ends in `*` is the beginning of names.
+    /// Names; `*` at the end matches any rest.
     pub names: Vec<String>,
     /// Numbers of threads or processes.
     pub pids: Vec<u32>,
@@ -38,7 +37,6 @@ impl ChosenTasks {
     pub fn is_all(&self) -> bool {
         self.names.is_empty() && self.pids.is_empty()
     }
-    /// Whether the task is among the chosen ones.
     pub fn has(&self, actor: &Actor) -> bool {
         let named = |name: &String| match name.strip_suffix('*') {
             Some(begin) => actor.name.starts_with(begin),
@@ -56,15 +54,15 @@ impl ChosenTasks {
 pub struct RunBuilder {
     analyser: Analyser,
     chosen: ChosenTasks,
-    /// Whether each task is not of the workload.
+    /// Whether each task is outside of the workload.
     background: Vec<bool>,
-    /// Tasks that are chosen because a chosen one made them.
+    /// Whether each task is chosen because its parent is.
     born: Vec<bool>,
 }
 
 impl RunBuilder {
-    /// An audience that counts the chosen tasks; the places of woken tasks are reported on a machine whose CPUs are
-    /// known.
+    /// An audience that counts the chosen tasks. If the machine is given, it also reports to which CPUs woken tasks
+    /// went.
     pub fn new(chosen: ChosenTasks, machine: Option<&Machine>) -> RunBuilder {
         let nr_cpus = machine.map_or(0, |m| m.topology.nr_cpus());
         let mut analyser = Analyser::new(nr_cpus, Vec::new(), Vec::new(), Ns::ZERO);
@@ -93,7 +91,6 @@ impl RunBuilder {
         self.analyser.rename(task, TaskName { name, background: false });
     }
 
-    /// The findings, and who was there.
     pub fn finish(self, imported: &mut Imported) -> Findings {
         for (actor, background) in imported.cast.tasks.iter_mut().zip(&self.background) {
             actor.background = *background;
@@ -137,7 +134,7 @@ impl Audience for RunBuilder {
     }
 }
 
-/// What the user says of a recording.
+/// Facts about a recording, given by the user.
 #[derive(Clone, Debug)]
 pub struct Labels {
     /// The variant's name in tables.
@@ -146,17 +143,16 @@ pub struct Labels {
     pub workload: Option<String>,
     /// The kernel's release, if the recording does not report it.
     pub kernel: Option<String>,
-    /// The machine, if it is known.
     pub machine: Option<Machine>,
-    /// The file's name, for the reader, if there is one.
+    /// The file's name, to be shown.
     pub file: Option<String>,
 }
 
-/// The record of a recording. Recordings of one name are runs of one cell; the seed is from the file's bytes, so that
-/// one file is one run.
+/// The record of a recording. Recordings of one name are runs of one cell; the seed comes from the file's bytes, so
+/// that the same file is the same run.
 ///
 /// # Errors
-/// A fault of schedlab's own.
+/// An internal error.
 pub fn record(
     about: Labels,
     chosen: &ChosenTasks,

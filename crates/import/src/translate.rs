@@ -1,11 +1,12 @@
-//! From records to the analyser's events, in the order of time. Mirrors what the live recorder does with its own.
+//! Translates records, in order of time, into the analyser's events. Mirrors what the live recorder does with its own
+//! records.
 //!
-//! Recordings without sched_wakeup (`perf sched record` since 4.3) do not report when a task was queued. It is queued
-//! at the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU
-//! takes it, else on the CPU where it was.
+//! Recordings without sched_wakeup (`perf sched record` since 4.3) do not report when a task was queued. It then counts
+//! as queued at its sched_waking: on the CPU to which the next sched_migrate_task on the waker's CPU takes it, else on
+//! the CPU where it was.
 //!
 //! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not report when a wakeup
-//! began. It begins with its sched_wakeup then, by the thread that ran where that was recorded.
+//! began. It then counts as begun at its sched_wakeup, by the thread that ran where that was recorded.
 
 use crate::sched_record::{MAX_CPUS, RecordKind, SchedRecord, Thread};
 use crate::task_table::{Arrival, Audience, TaskTable};
@@ -13,9 +14,9 @@ use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many of the next records are looked through for a wakeup's migration.
+/// Number of following records that are searched for a wakeup's migration.
 const LOOK_AHEAD: usize = 64;
-/// Two tracepoints report one fork within this time: the parent may lose its CPU between them.
+/// Two tracepoints within this time report the same fork: the parent may lose its CPU between them.
 const SAME_FORK: Ns = Ns::ms(100);
 
 /// The state of the translation.
@@ -26,16 +27,16 @@ pub struct Translator {
     pub tells_queued: bool,
     /// The first record's time.
     opened_ns: Option<u64>,
-    /// The last event's time since then.
+    /// The time of the last event, since then.
     pub end: Ns,
     /// The highest number of a CPU, plus one.
     pub cpus: u32,
-    /// The last fork of each task: the child's number, and when.
+    /// The last fork of each task: the child's number, and the time.
     forks: BTreeMap<TaskId, (u32, Ns)>,
 }
 
 impl Translator {
-    /// The time of a record since the first one.
+    /// The time of a record, since the first one.
     fn at(&mut self, at_ns: u64, audience: &mut impl Audience) -> Ns {
         let opened_ns = *self.opened_ns.get_or_insert_with(|| {
             audience.opens(at_ns);
@@ -45,7 +46,7 @@ impl Translator {
         self.end = self.end.max(at);
         at
     }
-    /// The first record's time by the recording's clock; 0 if there was none.
+    /// The first record's time by the recording's own clock; 0 if there was none.
     pub fn opened_ns(&self) -> u64 {
         self.opened_ns.unwrap_or(0)
     }
@@ -128,7 +129,7 @@ impl Translator {
         self.tasks.belongs(record.current, record.process, audience);
     }
 
-    /// A task was made; `None` if another tracepoint has reported that already.
+    /// A task was made; `None` if another tracepoint has already reported it.
     fn forked<A: Audience>(
         &mut self,
         at: Ns,
@@ -157,7 +158,7 @@ impl Translator {
         (!twice).then_some(task)
     }
 
-    /// Queues a task whose recording does not report when it was queued.
+    /// Queues a task, where the recording does not report it.
     fn queue(
         &mut self,
         task: TaskId,
@@ -195,7 +196,7 @@ impl Translator {
 }
 
 /// Whether a running task that is woken was about to sleep: it leaves its CPU and comes back without another wakeup.
-/// Else the kernel found it still on its runqueue, and the wakeup only kept it from sleeping.
+/// Otherwise the kernel found it still on its runqueue, and the wakeup only kept it from sleeping.
 fn is_about_to_sleep(tid: u32, later: &VecDeque<SchedRecord>) -> bool {
     let mut left = false;
     for record in later {

@@ -1,7 +1,7 @@
-//! Recordings that are compressed as a whole: by gzip or zstd, or as `atrace -z` writes them (zlib).
+//! Unpacks recordings that are compressed as a whole: by gzip or zstd, or by `atrace -z` (zlib).
 //!
-//! They are unpacked as they are read. A stream that ends too early gives what it has and says that it was cut; one
-//! that is damaged ends in an error, since what follows the damage would be invented.
+//! They are unpacked while they are read. A stream that ends too early gives what it has and reports that it was cut; a
+//! damaged one ends in an error, since anything after the damage would be invented.
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
@@ -9,26 +9,26 @@ use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const BUFFER: usize = 1 << 16;
-/// A name or comment in a gzip file's head is not longer.
+/// The longest name or comment in a gzip file's head.
 const MOST_OF_HEAD: usize = 1 << 12;
-/// The line before an Android trace.
+/// The line before the data of an Android trace.
 const ATRACE: &[u8] = b"TRACE:";
-/// That line stands so near to the file's beginning.
+/// The line begins within this many bytes of the file.
 const ATRACE_WITHIN: usize = 256;
 
-/// A way of packing, as a file's beginning shows it.
+/// A compression of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     Gzip,
-    /// zlib, behind this many other bytes.
+    /// zlib, after this many other bytes.
     Zlib(usize),
     Zstd,
 }
 
 impl Packing {
-    /// How a file that begins so is packed; `None`: not at all, or in a way that is not known.
+    /// The packing of a file, by its first bytes; `None` if there is none, or an unknown one.
     pub fn of(begin: &[u8]) -> Option<Packing> {
         match begin {
             [0x1f, 0x8b, 8, ..] => Some(Packing::Gzip),
@@ -38,7 +38,6 @@ impl Packing {
         }
     }
 
-    /// The algorithm's name.
     pub fn name(self) -> &'static str {
         match self {
             Packing::Gzip => "gzip",
@@ -63,12 +62,12 @@ impl Packing {
     }
 }
 
-/// The two bytes of zlib: deflate with a window of 32 KB, and a sum that 31 divides.
+/// Whether the first two bytes are zlib's: deflate with a window of 32 KB, and a sum divisible by 31.
 fn is_zlib(begin: &[u8]) -> bool {
     matches!(begin, [0x78, flags @ (0x01 | 0x5e | 0x9c | 0xda), _, ..] if (0x7800 + u32::from(*flags)) % 31 == 0)
 }
 
-/// The place behind the line `TRACE:` near the beginning, if it is there.
+/// The offset after the line `TRACE:` near the beginning, if it is there.
 fn after_atrace(begin: &[u8]) -> Option<usize> {
     let head = &begin[..begin.len().min(ATRACE_WITHIN)];
     let at = memchr::memmem::find(head, ATRACE)? + ATRACE.len();
@@ -80,12 +79,12 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the compressed data is damaged: {what}"))
 }
 
-/// A frame of zstd that is being unpacked.
+/// A zstd frame that is being unpacked.
 type Frame = ruzstd::decoding::StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>;
 
-/// zstd: frames one after the other, some of which hold no content. Its decoder ends in an error where its input ends.
+/// zstd: frames one after the other, some without content. Its decoder reports the end of the input as an error.
 struct Zstd {
-    /// `None` behind the last one.
+    /// `None` after the last frame.
     frame: Option<Frame>,
     cut: Rc<Cell<bool>>,
 }
@@ -132,7 +131,7 @@ fn next_frame(mut from: Box<dyn Read>) -> io::Result<Option<Frame>> {
     }
 }
 
-/// Whether an error, or one behind it, is that the input has ended.
+/// Whether an error, or its source, says that the input has ended.
 fn ends_early(e: &io::Error) -> bool {
     if e.kind() == io::ErrorKind::UnexpectedEof {
         return true;
@@ -147,7 +146,7 @@ fn ends_early(e: &io::Error) -> bool {
     false
 }
 
-/// Deflate in the frame of gzip, of which there may be several, or of zlib.
+/// Deflate in members of gzip (one or several), or in zlib.
 struct Inflate {
     from: Box<dyn Read>,
     held: Box<[u8]>,
@@ -155,7 +154,7 @@ struct Inflate {
     end: usize,
     state: Box<InflateState>,
     is_gzip: bool,
-    /// Within a member's data.
+    /// Within the data of a member.
     inside: bool,
     begun: bool,
     over: bool,
@@ -225,7 +224,7 @@ impl Inflate {
     fn head(&mut self) -> io::Result<Option<bool>> {
         let Some(first) = self.byte()? else { return Ok(if self.begun { Some(false) } else { None }) };
         if self.begun && first != 0x1f {
-            // gzip itself passes over what stands behind the last member.
+            // gzip itself ignores bytes after the last member.
             return Ok(Some(false));
         }
         let Some([second, method, flags, ..]) = self.array::<9>()? else { return Ok(None) };
@@ -277,7 +276,7 @@ impl Inflate {
         Ok(Some(()))
     }
 
-    /// Unpacks into the buffer; 0 bytes if the input has ended there.
+    /// Unpacks into the buffer; returns 0 at the end of the input.
     fn next(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             if self.over {
@@ -344,7 +343,7 @@ mod tests {
     use miniz_oxide::deflate::{compress_to_vec, compress_to_vec_zlib};
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
-        // With a name, as gzip writes it.
+        // A head with a name, as gzip writes it.
         let mut all = b"\x1f\x8b\x08\x08\0\0\0\0\0\x03trace.txt\0".to_vec();
         all.extend(compress_to_vec(bytes, 6));
         all.extend(crc32fast::hash(bytes).to_le_bytes());
@@ -352,7 +351,7 @@ mod tests {
         all
     }
 
-    /// What a packed file holds, and whether it was cut.
+    /// The content of a packed file, and whether it was cut.
     fn read(packed: &[u8]) -> io::Result<(Vec<u8>, bool)> {
         let packing = Packing::of(packed).expect("it is packed");
         let cut = Rc::new(Cell::new(false));
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_bytes_come_back_however_they_are_packed() {
+    fn all_packings_are_unpacked() {
         let text: Vec<u8> =
             (0..300_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let zlib = compress_to_vec_zlib(&text, 6);

@@ -1,22 +1,21 @@
-//! Defaults of a distribution's kernels that are not the tree's own: what `uname -r` of such a machine stands for.
+//! Defaults in which a distribution's kernels differ from the kernel.org tree, by `uname -r`.
 //!
-//! The profiles have the tree's defaults. A guest or a host runs what its distribution has built, so a user compares
-//! with these. Debian's were read in the source packages and configurations of 5.10.262, 6.1.192, 6.12.117 and 7.3.4.
+//! The profiles have the tree's defaults, but a guest or host runs a distribution's build; users compare the two here.
+//! Debian's values were read in the source packages and configurations of 5.10.262, 6.1.192, 6.12.117 and 7.3.4.
 
 use crate::origin::Span;
 use schedlab_base::Version;
 use serde::Serialize;
 
-/// A default that parts, in some releases.
+/// A default that differs, in some releases.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Parting {
-    /// The tunable, setting or option.
     pub name: &'static str,
-    /// The tree's default.
+    /// The default in the tree.
     pub tree: &'static str,
-    /// Debian's.
+    /// The default in Debian.
     pub debian: &'static str,
-    /// Its effect, in a sentence without its full stop.
+    /// Its effect: a sentence without the full stop.
     pub about: &'static str,
     #[serde(skip)]
     releases: Span,
@@ -31,12 +30,12 @@ const fn row(
     Parting { name, tree, debian, about, releases }
 }
 
-/// From one series on, before another.
+/// From one series on, until another.
 const fn from(major: u16, minor: u16, before: [u16; 2]) -> Span {
     Span::between(Version::new(major, minor), Version::new(before[0], before[1]))
 }
 
-/// Releases that were read: 5.10, 6.1, 6.12, 7.3. A span ends before the next of them, since others are not known.
+/// The releases read are 5.10, 6.1, 6.12 and 7.3. Series between them are not known, so a span covers only series read.
 const PARTINGS: &[Parting] = &[
     row("autogroup", from(5, 10, [5, 11]), ["1", "0"], AUTOGROUP),
     row("autogroup", from(6, 1, [6, 2]), ["1", "0"], AUTOGROUP),
@@ -61,7 +60,7 @@ const AUTOGROUP: &str =
     "the tasks of each session are a group of their own; Debian's 6.12 and later have 1, as the tree";
 const PREEMPT: &str = "where a task in the kernel gives way";
 
-/// What parts in a release.
+/// The differing defaults of a release.
 pub fn of(version: Version) -> Vec<Parting> {
     PARTINGS.iter().filter(|p| p.releases.has(version)).copied().collect()
 }

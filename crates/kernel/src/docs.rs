@@ -30,7 +30,7 @@ change in the middle of a run (`NAME@10s`). On live systems features and tunable
 
 ";
 
-/// The page, whole.
+/// The whole page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     let profiles: Vec<String> = PROFILES.iter().map(|p| p.version.to_string()).collect();
@@ -107,7 +107,7 @@ fn whose(e: &Entry) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn features_page_is_what_the_tables_say() {
+    fn features_page_matches_the_tables() {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/features.md");
         if std::env::var_os("SCHEDLAB_BLESS").is_some() {
             std::fs::write(&file, super::page()).unwrap();

@@ -1,11 +1,11 @@
 //! The kernels in which a feature or tunable has an effect.
 //!
-//! Every kernel here accepts every feature's name. A feature does nothing if the kernel's code never asks for
-//! it, or if it leans on another feature that is off. A tunable does nothing if the kernel's code never reads
-//! it. A variant that switches such a feature on, or sets such a tunable, gets a warning.
+//! Every kernel accepts every feature's name. A feature does nothing if the kernel's code never asks for it, or if it
+//! depends on another feature that is off. A tunable does nothing if the kernel's code never reads it. A variant that
+//! switches on such a feature, or sets such a tunable, gets a warning.
 //!
-//! Releases are in the row of the feature or tunable, or in the chronology ([`crate::history`]). This
-//! module says which of them decides.
+//! Releases are in the row of the feature or tunable, or in the chronology ([`crate::history`]). This module decides
+//! which of the two applies.
 
 use crate::feature::FEATURES;
 use crate::origin::Span;
@@ -13,47 +13,44 @@ use crate::tunable::{CGROUP_MODE, MODELLED_CGROUP_MODE, TUNABLES};
 use crate::{Feature, Kernel, history};
 use schedlab_base::Warning;
 
-/// The condition under which a feature has an effect.
 struct Need {
     feature: Feature,
-    /// Versions whose code asks for it.
+    /// Versions whose code asks for the feature.
     asked: Span,
-    /// A feature without which it does nothing.
+    /// Another feature that must be on.
     other: Option<Feature>,
 }
 
-/// A feature that versions with a mechanism ask for.
+/// A feature that only versions with a mechanism ask for.
 const fn with(feature: Feature, mechanism: &str) -> Need {
     Need { feature, asked: history::span(mechanism), other: None }
 }
 
-/// A feature that versions ask for from the first that has a mechanism to the last. Releases between its spans, which
-/// have no profile, count as such versions.
+/// A feature that versions ask for from the first to the last with a mechanism. Releases in gaps between its spans,
+/// which have no profile, count as such versions.
 const fn with_some(feature: Feature, mechanism: &str) -> Need {
     Need { feature, asked: history::hull(mechanism), other: None }
 }
 
-/// A feature that versions ask for until a mechanism comes.
+/// A feature that only versions before a mechanism ask for.
 const fn before(feature: Feature, mechanism: &str) -> Need {
     Need { feature, asked: Span::until(history::came(mechanism)), other: None }
 }
 
-/// A feature that the releases which have it ask for.
+/// A feature that exactly the releases with it ask for.
 const fn released(feature: Feature) -> Need {
     Need { feature, asked: kernels(feature), other: None }
 }
 
-/// A feature that all versions ask for until it is gone, also those before it came.
+/// A feature that all versions ask for until its end, including those before it came.
 const fn until_gone(feature: Feature) -> Need {
     Need { feature, asked: Span { since: None, until: kernels(feature).until }, other: None }
 }
 
-/// A feature that every version asks for.
 const fn always(feature: Feature) -> Need {
     Need { feature, asked: Span::ALL, other: None }
 }
 
-/// The releases that have a feature, as its row says.
 const fn kernels(feature: Feature) -> Span {
     match FEATURES[feature as usize].kernels {
         Some(span) => span,
@@ -62,11 +59,11 @@ const fn kernels(feature: Feature) -> Span {
 }
 
 impl Need {
-    /// The same need; without `other` the feature does nothing.
+    /// The same need, if `other` is on as well.
     const fn and(self, other: Feature) -> Need {
         Need { other: Some(other), ..self }
     }
-    /// The same need in versions that have not lost a mechanism yet.
+    /// The same need, only in versions before the end of a mechanism.
     const fn until(self, mechanism: &str) -> Need {
         Need { asked: Span { since: self.asked.since, until: Some(history::went(mechanism)) }, ..self }
     }
@@ -97,7 +94,7 @@ const NEEDS: &[Need] = &[
     released(Feature::DelayDequeue),
     released(Feature::DelayZero).and(Feature::DelayDequeue),
     with_some(Feature::PickBuddy, "pick-buddy"),
-    // CFS kernels know it too; only EEVDF's is simulated.
+    // CFS kernels know it too, but only EEVDF's is simulated.
     with(Feature::Hrtick, "eevdf"),
     before(Feature::LbBias, SPARE),
     released(Feature::WaIdle),
@@ -111,7 +108,7 @@ const NEEDS: &[Need] = &[
     with(Feature::SdSharedAll, SPARE),
     with(Feature::SdNrGroups, SPARE),
     with(Feature::IlbSnapshot, SPARE),
-    // Both act on the stored totals only.
+    // Both act only on the stored totals.
     with(Feature::IlbUtil, SPARE).and(Feature::IlbSnapshot),
     with(Feature::IlbFast, SPARE).and(Feature::IlbSnapshot),
     with(Feature::IlbUtilQuad, SPARE).and(Feature::IlbUtil),
@@ -122,34 +119,34 @@ const NEEDS: &[Need] = &[
     with(Feature::NiRandom, "newidle-by-cost"),
     with(Feature::NiRate, "newidle-by-cost").and(Feature::NiRandom),
     released(Feature::RtPushIpi),
-    // From 6.12 on only groups of real-time tasks are throttled, and there are no groups here.
+    // From 6.12 on, only groups of real-time tasks are throttled. The simulator has no such groups.
     released(Feature::RtRuntimeShare).until("rt-throttles"),
 ];
 
-/// The condition under which a feature acts in a simulated kernel: the versions whose code asks for it, and
-/// another feature that must be on.
+/// The condition for an effect in a simulated kernel: the versions whose code asks for the feature, and another feature
+/// that must be on.
 pub fn acts(feature: Feature) -> (Span, Option<Feature>) {
     let need = NEEDS.iter().find(|n| n.feature == feature);
     let (asked, other) = need.map_or((Span::ALL, None), |n| (n.asked, n.other));
     (if asked_by_o1(feature) { asked } else { since_cfs(asked) }, other)
 }
 
-/// Whether the O(1) scheduler asks for a feature: it can search as later kernels do, and queue remotely.
+/// Whether the O(1) scheduler asks for a feature: it can search as later kernels do, and can queue remotely.
 fn asked_by_o1(feature: Feature) -> bool {
     let others = [Feature::SisSkipTarget, Feature::SisProp, Feature::TtwuQueue, Feature::LbSgScan];
     feature.row().group == "search" || others.contains(&feature)
 }
 
-/// The same releases as far as they have CFS or EEVDF.
+/// Those of the releases that have CFS or EEVDF.
 fn since_cfs(asked: Span) -> Span {
     let cfs = history::went("o1");
     Span { since: Some(asked.since.map_or(cfs, |since| since.max(cfs))), ..asked }
 }
 
-/// Why a feature, though on, does nothing in this kernel; `None` when it may act.
+/// Why a feature that is on does nothing in this kernel; `None` if it may act.
 pub fn idle_because(feature: Feature, kernel: &Kernel) -> Option<String> {
     let (asked, other) = acts(feature);
-    // Of the features that patches bring back, the simulator asks for this one in every version.
+    // Of the features that patches bring back, this is the only one that the simulator asks for in every version.
     let brought = feature == Feature::NewFairSleepers && kernel.brought.is_some_and(|all| all.has(feature));
     let asked = if brought { Span::ALL } else { asked };
     match asked {
@@ -165,7 +162,7 @@ pub fn idle_because(feature: Feature, kernel: &Kernel) -> Option<String> {
     Some(format!("it leans on {}, which is off", other.name()))
 }
 
-/// Warnings about features that were asked for, are on, and do nothing.
+/// Warnings about requested features that are on but do nothing.
 pub fn warnings(variant: &str, asked: impl Iterator<Item = Feature>, kernel: &Kernel) -> Vec<Warning> {
     let on = asked.filter(|f| kernel.features.has(*f));
     let told = on.filter_map(|f| Some((f, idle_because(f, kernel)?)));
@@ -174,11 +171,11 @@ pub fn warnings(variant: &str, asked: impl Iterator<Item = Feature>, kernel: &Ke
     told.map(|t| Warning::new("feature.idle", text(t))).collect()
 }
 
-/// Tunables that every simulated kernel reads, also kernels before the tunable's releases. Timer slack can so
-/// be tried on a kernel whose timers had none.
+/// Tunables that every simulated kernel reads, even before their releases. So timer slack can be tried on a kernel
+/// whose timers had none.
 const READ_BY_ALL: &[&str] = &["timer_slack_ns"];
 
-/// Why a tunable does nothing in this kernel; `None` when it acts. A tunable that no release has acts in all of them.
+/// Why a tunable does nothing in this kernel; `None` if it acts. A tunable that no release has acts in all kernels.
 pub fn unread_because(tunable: &str, kernel: &Kernel) -> Option<String> {
     if tunable == CGROUP_MODE && kernel.tunables.cgroup_mode != MODELLED_CGROUP_MODE {
         let known = "our rules have the mode concur alone; backends code and vm have the others";
@@ -196,7 +193,6 @@ pub fn unread_because(tunable: &str, kernel: &Kernel) -> Option<String> {
     }
 }
 
-/// Warnings about tunables that were set and do nothing.
 pub fn of_tunables<'a>(
     variant: &str,
     set: impl Iterator<Item = &'a String>,
@@ -209,8 +205,8 @@ pub fn of_tunables<'a>(
     .collect()
 }
 
-/// A warning if cutoffs by distance and the feature that reads them do not come together. The O(1) scheduler always
-/// reads them.
+/// A warning if only one of the two is given: cutoffs by distance, or the feature that reads them. The O(1) scheduler
+/// always reads them.
 pub fn of_cutoffs(variant: &str, cost: bool, kernel: &Kernel) -> Option<Warning> {
     if kernel.version < history::went("o1") {
         return None;
@@ -230,7 +226,7 @@ mod tests {
     use schedlab_base::Ns;
 
     #[test]
-    fn a_tunable_that_the_kernel_lacks_is_told_also_in_mid_run() {
+    fn a_tunable_that_the_kernel_lacks_is_reported_even_during_a_run() {
         let set = |kernel: &str, name: &str, later: bool| -> Vec<(String, String)> {
             let mut v = Variant::plain(kernel);
             let tunables = [(name.to_owned(), 1_000_000)].into();
@@ -270,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_switches_on_itself_is_what_it_asks_for() {
+    fn kernels_ask_for_the_features_they_switch_on() {
         for kernel in PROFILES.iter().map(|p| Kernel::of(p.version)) {
             for f in kernel.features.iter() {
                 assert_eq!(idle_because(f, &kernel), None, "{} on {}", f.name(), kernel.version);
@@ -350,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_or_asked_for_twice_is_not_told_or_once() {
+    fn features_without_effect_are_reported_once_and_only_if_on() {
         assert_eq!(told("v4.5", &["NO_ILB_UTIL"]), [""; 0]);
         assert_eq!(told("v4.5", &["ILB_UTIL", "NO_ILB_UTIL"]), [""; 0]);
         assert_eq!(told("v4.5", &["ILB_UTIL", "ilb_util"]).len(), 1);

@@ -1,45 +1,43 @@
 //! Features: named mechanisms that can be switched, as in the kernel's own `sched/features`.
 //!
-//! Each row has the name, the versions with the feature on by default, the releases that have it, the owner
-//! of the name, the trees in which this was read, and what the feature does. A release that the chronology
-//! ([`crate::history`]) states is taken from there. A feature of the kernel keeps the kernel's name; the
-//! other rows say which code they switch. `NO_` before a name switches it off. A search feature excludes the
-//! other searches: switching one on switches the others off. `schedlab kernel features` and docs/features.md
-//! are made from this table.
+//! Each row has the name, the versions with the feature on by default, the releases with it, the owner of the name, the
+//! trees in which this was read, and the feature's effect. Releases in the chronology ([`crate::history`]) are taken
+//! from there. A feature of the kernel keeps the kernel's name; other rows name the code that they switch. `NO_` before
+//! a name switches the feature off. Search features exclude each other: switching one on switches the others off.
+//! `schedlab kernel features` and docs/features.md are made from this table.
 
 use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
 
-/// A feature as the table has it.
+/// A row of the table.
 #[derive(Debug)]
 pub struct FeatureRow {
     pub feature: Feature,
-    /// Its name, upper case.
+    /// Upper case.
     pub name: &'static str,
-    /// One sentence.
+    /// Its effect, one sentence.
     pub about: &'static str,
-    /// Versions for which it is on by default. [`BACKPORTED`] has stable trees that differ.
+    /// Versions with the feature on by default. [`BACKPORTED`] has stable trees that differ.
     pub on: Option<Span>,
     /// Releases that have it; `None`: no release.
     pub kernels: Option<Span>,
-    /// Features of the same group exclude each other; "" for none.
+    /// Features of the same group exclude each other; "": no group.
     pub group: &'static str,
     /// The owner of the name.
     pub source: Source,
-    /// Trees in which this was read: "6.1 to 6.6" says that the change lies between these two.
+    /// Trees in which this was read: "6.1 to 6.6" means that the change lies between these two.
     pub read: &'static str,
 }
 
 macro_rules! features {
     ($($variant:ident, $name:literal, $on:expr, $kernels:expr, $group:literal, $source:expr, $read:literal,
         $about:literal;)*) => {
-        /// A mechanism that can be switched.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Feature { $(#[doc = $about] $variant,)* }
 
-        /// Every feature; help and docs have them in this order.
+        /// Every feature, in the order of help and docs.
         pub const FEATURES: &[FeatureRow] = &[$(FeatureRow {
             feature: Feature::$variant, name: $name, about: $about, on: $on, kernels: $kernels, group: $group,
             source: $source, read: $read,
@@ -47,27 +45,27 @@ macro_rules! features {
     };
 }
 
-/// A release by its three numbers.
+/// A release from three numbers.
 const fn release(v: (u16, u16, u16)) -> Version {
     Version { major: v.0, minor: v.1, patch: v.2 }
 }
-/// From a release on, for good.
+/// From a release on, without end.
 const fn newer(first: (u16, u16, u16)) -> Option<Span> {
     Some(Span::since(release(first)))
 }
-/// From the first release up to but not including the second.
+/// From the first release up to, but not including, the second.
 const fn releases(first: (u16, u16, u16), until: (u16, u16, u16)) -> Option<Span> {
     Some(Span::between(release(first), release(until)))
 }
-/// From a release up to but not including the first with a mechanism of the chronology.
+/// From a release up to, but not including, the first with a mechanism of the chronology.
 const fn before(first: (u16, u16, u16), mechanism: &str) -> Option<Span> {
     Some(Span::between(release(first), came(mechanism)))
 }
-/// From a release up to but not including the first that has lost a mechanism of the chronology.
+/// From a release up to, but not including, the first after the end of a mechanism of the chronology.
 const fn while_in(first: (u16, u16, u16), mechanism: &str) -> Option<Span> {
     Some(Span::between(release(first), went(mechanism)))
 }
-/// From the first release that has lost a mechanism up to but not including the first with another.
+/// From the end of a mechanism up to, but not including, the first release with another.
 const fn from_end(gone: &str, comes: &str) -> Option<Span> {
     Some(Span::between(went(gone), came(comes)))
 }
@@ -75,9 +73,9 @@ const fn from_end(gone: &str, comes: &str) -> Option<Span> {
 const fn with(mechanism: &str) -> Option<Span> {
     Some(span(mechanism))
 }
-/// Never on by default; in no release.
+/// Never on by default, or in no release.
 const NEVER: Option<Span> = None;
-/// A word of the kernel's `sched/features`.
+/// Owner: the kernel's `sched/features`.
 const SCHED: Source = Source::Kernel("");
 
 #[rustfmt::skip]
@@ -247,17 +245,16 @@ features! {
 }
 
 impl Feature {
-    /// The feature's row.
     pub fn row(self) -> &'static FeatureRow {
         &FEATURES[self as usize]
     }
     pub fn name(self) -> &'static str {
         self.row().name
     }
-    /// The feature of that name, in any case.
+    /// The feature with that name, in any case.
     ///
     /// # Errors
-    /// When there is none; the nearest name is offered.
+    /// When there is none; the error offers the nearest name.
     pub fn parse(name: &str) -> Result<Feature> {
         FEATURES
             .iter()
@@ -267,16 +264,16 @@ impl Feature {
     }
 }
 
-/// A set of features. Records have it by name (`stored.rs`).
+/// Records store it by name (`stored.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FeatureSet(u64);
 
 const _: () = assert!(FEATURES.len() <= 64);
 
-/// Defaults that a stable tree backported from later kernels, with the profile used for the tree.
+/// Defaults that a stable tree backported from later kernels, by the profile used for the tree.
 ///
-/// NI_RANDOM came with 6.19. 6.1.192 has it, 6.5 has not. 6.12.107 and the later trees have it, too; the
-/// table takes these trees for their releases. 7.2 switched RT_PUSH_IPI off; 6.1.192 and 6.12.117 have it off.
+/// NI_RANDOM came with 6.19. 6.1.192 has it, 6.5 does not. 6.12.107 and later trees have it, too; the table takes them
+/// for their releases. 7.2 switched RT_PUSH_IPI off; 6.1.192 and 6.12.117 have it off.
 pub const BACKPORTED: &[(Feature, Version, bool)] = &[
     (Feature::NiRandom, Version::new(6, 1), true),
     (Feature::RtPushIpi, Version::new(6, 1), false),
@@ -285,7 +282,6 @@ pub const BACKPORTED: &[(Feature, Version, bool)] = &[
 ];
 
 impl FeatureSet {
-    /// The defaults of a kernel version.
     pub fn defaults(version: Version) -> FeatureSet {
         let on = |r: &&FeatureRow| {
             let tree = BACKPORTED.iter().find(|(feature, of, _)| (*feature, *of) == (r.feature, version));
@@ -297,7 +293,7 @@ impl FeatureSet {
     pub fn has(self, f: Feature) -> bool {
         self.0 >> f as u8 & 1 == 1
     }
-    /// Switches a feature; switching on one of an exclusive group switches the others of it off.
+    /// Switches a feature; switching one on switches the others of its group off.
     pub fn switch(&mut self, f: Feature, on: bool) {
         if on && !f.row().group.is_empty() {
             for other in FEATURES.iter().filter(|r| r.group == f.row().group) {
@@ -313,7 +309,7 @@ impl FeatureSet {
 }
 
 impl FromIterator<Feature> for FeatureSet {
-    /// Exactly these features; groups that exclude each other are not checked.
+    /// Exactly these features; exclusive groups are not checked.
     fn from_iter<T: IntoIterator<Item = Feature>>(features: T) -> FeatureSet {
         FeatureSet(features.into_iter().fold(0, |set, f| set | 1 << f as u8))
     }

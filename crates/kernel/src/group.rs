@@ -1,42 +1,41 @@
-//! Task groups as experiments state them (control groups with the cpu controller), and changes of groups and of their
-//! tasks in the middle of a run.
+//! Task groups as stated in experiments (control groups with the cpu controller), and changes of groups and their tasks
+//! during a run.
 
 use crate::policy::{EVERY_TASK, group_of};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
-/// Shares of a group that states none.
+/// Default shares of a group.
 pub const DEFAULT_SHARES: u64 = 1024;
-/// Period of a quota that states none (`default_cfs_period`; read in 6.1).
+/// Default period of a quota (`default_cfs_period`; read in 6.1).
 pub const DEFAULT_PERIOD: Ns = Ns::ms(100);
 
-/// A group, and the tasks that it has.
+/// A group and its tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupSpec {
     pub path: String,
     pub shares: u64,
-    /// CPU time that it may use in a period, over all CPUs; `None`: any.
+    /// CPU time in each period, over all CPUs; `None`: not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Ns>,
-    /// The period of its quota.
     #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
     pub period: Ns,
-    /// CPU time that it may save up beyond its quota.
+    /// Unused CPU time that the group may save for later periods.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub burst: Ns,
-    /// Its tasks give way to tasks of other groups; its shares play no part then.
+    /// Whether its tasks give way to tasks of other groups; its shares do not matter then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
-    /// CPUs that tasks in it, and in groups below it, may use; `None`: any.
+    /// CPUs for tasks in it and in groups below it; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
-    /// Names of tasks; "*" for all.
+    /// Names of tasks; "*": all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
 }
 
 impl GroupSpec {
-    /// A group at that path, with the usual values and without tasks.
+    /// A group with default values and without tasks.
     pub fn at(path: &str) -> GroupSpec {
         GroupSpec {
             path: path.to_owned(),
@@ -51,51 +50,47 @@ impl GroupSpec {
     }
 }
 
-/// A quota of CPU time, or none.
+/// A quota of CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Limit {
-    /// CPU time that a group may use in a period; `None`: any.
+    /// CPU time in each period; `None`: not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Ns>,
     #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
     pub period: Ns,
-    /// CPU time that it may save up beyond its quota.
+    /// Unused CPU time that the group may save for later periods.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub burst: Ns,
 }
 
 impl Default for Limit {
-    /// No quota.
     fn default() -> Limit {
         Limit { quota: None, period: DEFAULT_PERIOD, burst: Ns::ZERO }
     }
 }
 
-/// A change of a group in the middle of a run. What it does not name stays.
+/// A change of a group during a run. Absent values do not change.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct GroupChange {
-    /// The group's path.
     pub path: String,
-    /// Its shares from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<u64>,
-    /// Its quota from now on, or that it has none.
+    /// The new quota, or no quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// The CPUs that the tasks in it, and in groups below it, may use from now on.
+    /// New CPUs for the tasks in it and in groups below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
 }
 
-/// A change of tasks in the middle of a run. What it does not name stays.
+/// A change of tasks during a run. Absent values do not change.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TaskChange {
-    /// The task's name, with or without its number; "*" for all tasks.
+    /// The task's name, with or without its number; "*": all tasks.
     pub name: String,
-    /// The path of the group that it moves to.
+    /// The path of the task's new group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The CPUs that it may use from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
 }
@@ -111,7 +106,7 @@ impl GroupChange {
 }
 
 impl TaskChange {
-    /// Whether a task of that name is meant.
+    /// Whether the change applies to a task with that name.
     pub fn means(&self, task: &str) -> bool {
         self.name == EVERY_TASK || self.name == task || self.name == group_of(task)
     }

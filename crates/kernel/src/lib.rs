@@ -2,36 +2,33 @@
 //!
 //! # Problem
 //!
-//! "v6.5 with NO_SIS_UTIL and hz=100" has to mean the same in the simulator, on the running kernel and in a guest. So
-//! names, releases, defaults and ranges are here, once, with the tree in which each was read. Behaviour is not: `sim`
-//! implements the mechanisms, and the live backends apply the same names to a real kernel.
+//! "v6.5 with NO_SIS_UTIL and hz=100" must mean the same in the simulator, on the running kernel and in a guest. So
+//! names, releases, defaults and ranges are here, once, with the tree in which each was read. Behaviour is elsewhere:
+//! `sim` implements the mechanisms, and the live backends apply the same names to a real kernel.
 //!
 //! # Terms
 //!
-//! - *Mechanism* ([`history`]): a piece of scheduler code that some releases have. [`History`] has a flag for each
-//!   one. A run resolves the flags from its version, and no other code compares versions.
+//! - *Mechanism* ([`history`]): a piece of scheduler code that some releases have. [`History`] has a flag for each. A
+//!   run resolves the flags from its version, and no other code compares versions.
 //! - *Feature* ([`feature`]): a mechanism that can be switched while the kernel runs, as in its `sched/features`.
 //! - *Tunable* ([`tunable`]): a number or a word, as in `/proc/sys/kernel/sched_*` or `debugfs`.
-//! - *Profile* ([`profile`]): a release with its default features and tunables. A [`Kernel`] is a profile after
-//!   changes.
-//! - *Variant* ([`variant`]): a named kernel of an experiment: a profile, with features, tunables, attributes of
-//!   tasks and groups, and changes in the middle of the run. [`Variant::resolve`] makes kernels of it, or says what
-//!   is wrong.
-//! - *Policy* and attributes ([`policy`]): what `sched_setattr` sets on a task. [`group`] has the same for task
+//! - *Profile* ([`profile`]): a release with its default features and tunables. A [`Kernel`] is a profile with changes.
+//! - *Variant* ([`variant`]): a named kernel of an experiment: a profile, features, tunables, attributes of tasks and
+//!   groups, and changes during the run. [`Variant::resolve`] makes kernels of it, or reports the error.
+//! - *Policy* and attributes ([`policy`]): the values of `sched_setattr` for a task. [`group`] has those of task
 //!   groups.
 //!
 //! # Layers
 //!
-//! Tables (`history/table.rs`, `feature.rs`, `tunable.rs`, `profile.rs`) come first. [`effect`] derives from them in
-//! which kernels a feature has an effect. [`reference`](mod@reference), [`docs`] and `history/docs.rs` make the pages
-//! docs/features.md and docs/chronology.md; tests hold the pages to the tables. `stored.rs` reads the forms of old
-//! records.
+//! Tables (`history/table.rs`, `feature.rs`, `tunable.rs`, `profile.rs`) come first. [`effect`] derives the kernels in
+//! which a feature has an effect. [`reference`](mod@reference), [`docs`] and `history/docs.rs` make the pages
+//! docs/features.md and docs/chronology.md; tests compare the pages with the tables. `stored.rs` reads old records.
 //!
-//! # What is not modelled
+//! # Changes that are not modelled
 //!
-//! Changes that were found in kernel trees and that the simulator lacks are rows of `history/unmodelled.rs`.
+//! Changes that were found in kernel trees, but that the simulator lacks, are rows of `history/unmodelled.rs`.
 
-// The crate is not published: a comment says what its item does not.
+// The crate is not published: a comment adds to its item's name.
 #![allow(missing_docs)]
 
 pub mod distribution;

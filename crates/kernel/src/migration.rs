@@ -1,26 +1,25 @@
 //! The time for which a task stays cache hot, by distance: `migration_cost=` and `migration_factor=` of D003.
 //!
-//! A distance is the number of sched domains that one climbs until the other CPU is inside. A [`MigrationCost`] is what
-//! a variant asks for; [`Cutoffs`] are its result on a machine. Times are ns, and us where a name says so.
+//! A distance is the number of sched domains to climb until the other CPU is inside. A variant asks for a
+//! [`MigrationCost`]; a machine turns it into [`Cutoffs`]. Times are ns, and us where a name says so.
 
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The word for cutoffs that are measured on the machine.
+/// The word for measured cutoffs.
 pub const AUTO: &str = "auto";
 
-/// Cutoffs that a variant asks for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "Stored", try_from = "Stored")]
 pub enum MigrationCost {
-    /// Measured, except those that the machine's file gives.
+    /// Measured, except those in the machine's file.
     Auto,
     /// By distance, us; 0 and distances beyond the list are measured.
     Given(Vec<u64>),
 }
 
-/// The form in records: the word, or the list.
+/// The form in records: the word [`AUTO`], or the list.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Stored {
@@ -62,7 +61,7 @@ impl fmt::Display for MigrationCost {
     }
 }
 
-/// Distances that have a cutoff: more than any kernel has levels on machines of today.
+/// The number of distances: more than the domain levels of any kernel on today's machines.
 const DISTANCES: usize = 12;
 
 /// The cutoffs of a kernel on a machine (`cache_hot_time` of its domains).
@@ -71,14 +70,14 @@ const DISTANCES: usize = 12;
 pub struct Cutoffs([Option<u64>; DISTANCES]);
 
 impl Cutoffs {
-    /// The cutoff of a distance, ns; `None` where no pair of CPUs has the distance.
+    /// The cutoff of a distance, ns; `None` if no pair of CPUs has it.
     pub fn ns(&self, distance: usize) -> Option<u64> {
         self.0.get(distance).copied().flatten()
     }
 }
 
 impl std::convert::From<Vec<Option<u64>>> for Cutoffs {
-    /// By distance, ns.
+    /// From a list by distance, ns.
     fn from(all: Vec<Option<u64>>) -> Cutoffs {
         let mut cutoffs = Cutoffs::default();
         cutoffs.0.iter_mut().zip(all).for_each(|(own, ns)| *own = ns);

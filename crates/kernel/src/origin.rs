@@ -1,38 +1,33 @@
 //! The origin of a feature or tunable: the owner of its name, and the releases that have it.
 //!
-//! Releases are kernel.org's. A row's text says what a stable tree backported from later ones, and marks a
-//! release that was not read in a tree as "from memory".
+//! Releases are kernel.org's. A row's text mentions backports of stable trees, and marks releases that were not read in
+//! a tree as "from memory".
 
 use schedlab_base::Version;
 use serde::Serialize;
 use std::fmt;
 
-/// Releases from one up to, and not including, another.
+/// Releases from one up to, but not including, another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Span {
-    /// The first; `None`: as far back as there are profiles.
+    /// The first release; `None`: since before the oldest profile.
     pub since: Option<Version>,
-    /// The first release after them; `None`: the newest release is one of them.
+    /// The first release after the span; `None`: no end so far.
     pub until: Option<Version>,
 }
 
 impl Span {
-    /// Every release.
     pub const ALL: Span = Span { since: None, until: None };
 
-    /// From a release on.
     pub const fn since(first: Version) -> Span {
         Span { since: Some(first), until: None }
     }
-    /// From a release up to, and not including, another.
     pub const fn between(first: Version, until: Version) -> Span {
         Span { since: Some(first), until: Some(until) }
     }
-    /// Up to, and not including, a release.
     pub const fn until(until: Version) -> Span {
         Span { since: None, until: Some(until) }
     }
-    /// Whether a release is one of them.
     pub const fn has(self, version: Version) -> bool {
         let begun = match self.since {
             Some(first) => !is_before(version, first),
@@ -46,7 +41,7 @@ impl Span {
     }
 }
 
-/// `a < b`, for tables made when this crate is compiled.
+/// `a < b`, for tables evaluated at compile time.
 const fn is_before(a: Version, b: Version) -> bool {
     const fn rank(v: Version) -> u64 {
         (v.major as u64) << 32 | (v.minor as u64) << 16 | v.patch as u64
@@ -68,20 +63,19 @@ impl fmt::Display for Span {
 /// The owner of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// The kernel: a word of its `sched/features`, or the file or call named here.
+    /// The kernel: a word of its `sched/features`, or the named file or call.
     Kernel(&'static str),
-    /// A posted patch that no release has.
+    /// A posted patch that is in no release.
     Patch(&'static str),
-    /// schedlab; with the kernel's code or the patch that the name stands for, "" for none.
+    /// schedlab. The text names the kernel's code or the patch that it stands for; "": none.
     Ours(&'static str),
 }
 
 impl Source {
-    /// Whether the name is schedlab's own, so that no kernel knows it.
+    /// Whether the name is schedlab's own, unknown to any kernel.
     pub fn is_ours(self) -> bool {
         matches!(self, Source::Ours(_))
     }
-    /// One word for tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Source::Kernel(_) => "kernel",
@@ -89,7 +83,7 @@ impl Source {
             Source::Ours(_) => "schedlab",
         }
     }
-    /// The words beside it.
+    /// The detail text.
     pub fn words(self) -> &'static str {
         match self {
             Source::Kernel(text) | Source::Patch(text) | Source::Ours(text) => text,

@@ -5,22 +5,20 @@ use schedlab_base::{Error, Ns, Ns32, Result, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Scheduling policy of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// SCHED_OTHER / SCHED_NORMAL.
     #[default]
     Other,
-    /// SCHED_BATCH: never preempts at wakeup.
+    /// SCHED_BATCH: does not preempt at wakeup.
     Batch,
     /// SCHED_IDLE: weight 3.
     Idle,
-    /// SCHED_FIFO: runs before fair tasks until it sleeps, yields, or a more important one comes.
+    /// SCHED_FIFO: runs before fair tasks until it sleeps, yields, or a task of higher priority comes.
     Fifo,
-    /// SCHED_RR: SCHED_FIFO with turns among equals.
+    /// SCHED_RR: SCHED_FIFO with turns among tasks of equal priority.
     Rr,
-    /// SCHED_DEADLINE: a runtime in each period, the earliest deadline first. Before all others.
+    /// SCHED_DEADLINE: a runtime in each period, earliest deadline first; before all others.
     Deadline,
 }
 
@@ -41,7 +39,7 @@ impl Policy {
     /// Reads "SCHED_OTHER", "other", "normal", "batch", "idle", "fifo", "rr", "deadline".
     ///
     /// # Errors
-    /// When the name is none of these.
+    /// For any other name.
     pub fn parse(text: &str) -> Result<Policy> {
         let name = text.to_ascii_lowercase();
         match name.strip_prefix("sched_").unwrap_or(&name) {
@@ -57,7 +55,7 @@ impl Policy {
             }
         }
     }
-    /// The first kernel that has it; `None`: all have it.
+    /// The first kernel with the policy; `None`: all have it.
     pub fn since(self) -> Option<Version> {
         match self {
             Policy::Batch => Some(history::came("o1-batch")),
@@ -66,28 +64,26 @@ impl Policy {
             Policy::Other | Policy::Fifo | Policy::Rr => None,
         }
     }
-    /// Whether the fair class runs it.
     pub fn is_fair(self) -> bool {
         matches!(self, Policy::Other | Policy::Batch | Policy::Idle)
     }
 }
 
-/// Scheduling attributes of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Attr {
     pub policy: Policy,
-    /// Nice value, -20 to 19, for fair policies.
+    /// -20 to 19, for fair policies.
     pub nice: i8,
-    /// Real-time priority, 1 to 99, for FIFO and RR; else 0.
+    /// 1 to 99 for FIFO and RR; else 0.
     pub rt_priority: u8,
-    /// The slice it asks for (`sched_attr.sched_runtime` of a fair task, 6.12 and later); 0: the kernel's own. Of a
-    /// deadline task the runtime in each period.
+    /// The requested slice (`sched_attr.sched_runtime` of a fair task, 6.12 and later); 0: the kernel's default. For a
+    /// deadline task, the runtime in each period.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slice: Ns32,
-    /// Of a deadline task: how long after the period's beginning its runtime is due.
+    /// For a deadline task: time from the period's start to its deadline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deadline: Ns32,
-    /// Of a deadline task.
+    /// For a deadline task.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub period: Ns32,
 }
@@ -96,24 +92,23 @@ fn is_zero(time: &Ns32) -> bool {
     *time == Ns32::ZERO
 }
 
-/// The shortest and the longest slice a task can ask for; kernels clamp to these (6.12).
+/// The shortest and the longest slice; kernels clamp requests to them (6.12).
 pub const SLICES: std::ops::RangeInclusive<Ns> = Ns(100_000)..=Ns(100_000_000);
 
-/// A variant's changes to a task's attributes. An absent attribute stays as the workload has it.
+/// A variant's changes to a task's attributes. Absent attributes stay as in the workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AttrChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nice: Option<i8>,
-    /// Slice to ask for.
+    /// The requested slice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<Ns>,
 }
 
 impl AttrChange {
-    /// The attributes with the changes made. A task that becomes real-time without a priority gets the lowest
-    /// one.
+    /// Applies the changes to `attr`. A task that becomes real-time without a priority gets the lowest one.
     pub fn over(self, attr: Attr) -> Attr {
         let policy = self.policy.unwrap_or(attr.policy);
         let was_deadline = attr.policy == Policy::Deadline;
@@ -128,14 +123,13 @@ impl AttrChange {
             period: of_policy.period,
         }
     }
-    /// Whether nothing is changed.
     pub fn is_empty(self) -> bool {
         self == AttrChange::default()
     }
-    /// Checks that a task can have them.
+    /// Checks that a task can have these attributes.
     ///
     /// # Errors
-    /// A nice value or slice out of range, and a policy that needs more than a change states.
+    /// For a nice value or slice out of range, and a policy that needs values besides those stated.
     pub fn check(self) -> Result<()> {
         if self.policy == Some(Policy::Deadline) {
             let text =
@@ -159,28 +153,28 @@ impl AttrChange {
     }
 }
 
-/// The attributes of task `name`, which has `own` without changes, under changes by group: first those for every
-/// task, then those for its group.
+/// The attributes of task `name` after the changes: first those for every task, then those for its group. `own`: its
+/// attributes before.
 pub fn changed(tasks: &BTreeMap<String, AttrChange>, name: &str, own: Attr) -> Attr {
     let changes = [EVERY_TASK, group_of(name)].map(|group| tasks.get(group));
     changes.into_iter().flatten().fold(own, |attr, change| change.over(attr))
 }
 
-/// The group of a task: its name without the number at the end (`hog` of `hog/3`, `worker` of `worker12`).
-/// Variants name groups, and accounts are summed over them.
+/// The group of a task: its name without the number at the end (`hog` of `hog/3`, `worker` of `worker12`). Variants
+/// name groups, and CPU time is summed over them.
 pub fn group_of(name: &str) -> &str {
     let bare =
         name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '/' | '-' | '.' | ':' | '#'));
     if bare.is_empty() { name } else { bare }
 }
 
-/// The group of all tasks.
+/// The name for all tasks.
 pub const EVERY_TASK: &str = "*";
 
 /// Load weight of nice 0.
 pub const NICE_0_WEIGHT: u64 = 1024;
 
-/// Weights of nice -20 to 19; each step is about 25 %.
+/// Weights of nice -20 to 19, in steps of about 25 %.
 #[rustfmt::skip]
 const NICE_TO_WEIGHT: [u64; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
@@ -190,11 +184,10 @@ const NICE_TO_WEIGHT: [u64; 40] = [
 ];
 
 impl Attr {
-    /// Fair attributes with a nice value.
     pub fn nice(nice: i8) -> Attr {
         Attr { nice, ..Attr::default() }
     }
-    /// The load weight of a fair task, by nice value. SCHED_IDLE weighs 3, in the oldest kernels 2.
+    /// The load weight of a fair task. SCHED_IDLE weighs 3, in the oldest kernels 2.
     pub fn weight(self, history: &History) -> u64 {
         match self.policy {
             Policy::Idle if history.idle_weighs_three => 3,
@@ -236,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_task_can_have_is_refused() {
+    fn impossible_attributes_are_refused() {
         let nice = AttrChange { nice: Some(20), ..AttrChange::default() };
         assert!(nice.check().unwrap_err().to_string().contains("-20 to 19"));
         let deadline = AttrChange { policy: Some(Policy::Deadline), ..AttrChange::default() };

@@ -1,9 +1,9 @@
-//! Preemption models: where a task in the kernel gives way to another one that is to run.
+//! Preemption models: the points at which a task in the kernel gives way to another.
 //!
-//! A switch that was asked for always happens at the return to user mode. The models differ in how long a task may stay
-//! in the kernel before that (`cond_resched`, `might_sleep`, `preempt_schedule`, `irqentry_exit_cond_resched`), and
-//! the lazy one in how urgent a request is (`resched_curr_lazy`, 6.13). A kernel that was built with PREEMPT_DYNAMIC
-//! (5.12) has them all, and takes the one of `preempt=` or of `sched/preempt` in debugfs; the numbers are its own
+//! A requested switch always happens at the return to user mode. The models differ in how long a task may stay in the
+//! kernel before that (`cond_resched`, `might_sleep`, `preempt_schedule`, `irqentry_exit_cond_resched`). The lazy model
+//! also differs in the urgency of a request (`resched_curr_lazy`, 6.13). A kernel with PREEMPT_DYNAMIC (5.12) has all
+//! models and uses the one in `preempt=` or in debugfs's `sched/preempt`; the numbers are the kernel's
 //! (`preempt_dynamic_none` and so on).
 
 use crate::history::{came, span};
@@ -12,44 +12,38 @@ use crate::{Kernel, history};
 use schedlab_base::{Error, Result, Version};
 use std::collections::BTreeMap;
 
-/// A preemption model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Preempt {
     /// A task in the kernel gives way when it returns to user mode or sleeps (PREEMPT_NONE).
     None,
-    /// Also where it might sleep anyway, as when it takes a mutex (PREEMPT_VOLUNTARY, 2.6.13).
+    /// Also where it might sleep, as when it takes a mutex (PREEMPT_VOLUNTARY, 2.6.13).
     Voluntary,
-    /// Anywhere without a lock: when an interrupt ends, and right after a wakeup (PREEMPT).
+    /// Everywhere except under a lock: when an interrupt ends, and right after a wakeup (PREEMPT).
     Full,
-    /// As full for real-time tasks. A fair task's request waits for the return to user mode, and becomes urgent at the
-    /// next tick (PREEMPT_LAZY, 6.13).
+    /// As `Full` for real-time tasks. A fair task's request waits for the return to user mode, and becomes urgent at
+    /// the next tick (PREEMPT_LAZY, 6.13).
     Lazy,
 }
 
-/// The models, by the kernel's numbers.
 const MODELS: [Preempt; 4] = [Preempt::None, Preempt::Voluntary, Preempt::Full, Preempt::Lazy];
 
-/// The kernel's words for them, by its numbers.
+/// The kernel's words, by number.
 pub const WORDS: &[&str] = &["none", "voluntary", "full", "lazy"];
 
 impl Preempt {
-    /// The model of that number.
     pub fn numbered(number: u8) -> Preempt {
         MODELS[usize::from(number).min(MODELS.len() - 1)]
     }
-    /// The model of a kernel.
     pub fn of(kernel: &Kernel) -> Preempt {
         MODELS[(kernel.tunables.preempt as usize).min(MODELS.len() - 1)]
     }
-    /// The kernel's word for it.
     pub fn word(self) -> &'static str {
         WORDS[self as usize]
     }
-    /// The model of that word.
     pub fn parse(word: &str) -> Option<Preempt> {
         WORDS.iter().position(|w| *w == word).map(|at| MODELS[at])
     }
-    /// The releases that have it, on x86, arm64 and other machines that can be lazy.
+    /// The releases that have it on x86, arm64 and other architectures with lazy preemption.
     pub const fn releases(self) -> Span {
         let short = came("no-voluntary-preemption");
         match self {
@@ -59,20 +53,18 @@ impl Preempt {
             Preempt::Lazy => span("lazy-preemption"),
         }
     }
-    /// The model of a release where nothing else is asked for: what distributions' servers run.
+    /// The default model of a release, as on distributions' servers.
     pub fn default_of(version: Version) -> Preempt {
         let best = [Preempt::Voluntary, Preempt::None].into_iter().find(|m| m.releases().has(version));
         best.unwrap_or(Preempt::Lazy)
     }
-    /// Whether the kernel's code is built to be preempted (CONFIG_PREEMPTION), whatever it runs as.
+    /// Whether the kernel's code is built to be preempted (CONFIG_PREEMPTION), whichever model it uses.
     pub fn is_built_in(kernel: &Kernel) -> bool {
         let dynamic = span("dynamic-preemption").has(kernel.version);
         dynamic || matches!(Preempt::of(kernel), Preempt::Full | Preempt::Lazy)
     }
-    /// Checks that a kernel's release has its model.
-    ///
     /// # Errors
-    /// With the models that it has.
+    /// When the kernel's release lacks its model. The message has the models of the release.
     pub(crate) fn check(kernel: &Kernel) -> Result<()> {
         let model = Preempt::of(kernel);
         if model.releases().has(kernel.version) {
@@ -97,19 +89,19 @@ impl Preempt {
     }
 }
 
-/// What earlier releases of schedlab called `preempt`; 1 meant built to be preempted.
+/// The old name of the tunable `preempt`; 1 meant that the kernel is built to be preempted.
 pub const OLD_TUNABLE: &str = "preemption";
 
-/// Whether a toggle is of the feature that earlier releases of schedlab had for the lazy model.
+/// Whether a toggle is the old feature for the lazy model.
 pub fn is_old_feature(text: &str) -> bool {
     matches!(text.trim().to_ascii_uppercase().as_str(), "PREEMPT_LAZY" | "NO_PREEMPT_LAZY")
 }
 
-/// Puts the tunable `preempt` in the place of what earlier releases of schedlab had for it, with the same meaning: a
-/// name that stood for what the release does anyway goes. `version`: the kernel's, if it is known.
+/// Replaces the old names by the tunable `preempt` with the same meaning. A name that asks for the release's default is
+/// dropped. `version`: the kernel's, if known.
 ///
 /// # Errors
-/// When they ask for different models.
+/// When the names ask for different models.
 pub fn rename(
     version: Option<Version>,
     features: &mut Vec<String>,

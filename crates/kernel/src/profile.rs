@@ -6,15 +6,13 @@ use crate::{Cutoffs, FeatureSet, Tunables};
 use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
-/// A kernel that can be simulated.
 #[derive(Debug)]
 pub struct Profile {
     pub version: Version,
-    /// One line: what is modelled and what is not.
+    /// One line: the modelled mechanisms and the missing ones.
     pub about: &'static str,
 }
 
-/// Every profile.
 pub const PROFILES: &[Profile] = &[
     Profile {
         version: Version::v2_6(12),
@@ -90,43 +88,40 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
-/// The release of the tree that a profile was written after, where that is not the first of its series: stable trees
-/// backport mechanisms, and the profile has them. `None`: the profile has none of them, or nobody knows.
+/// The stable release that a profile follows, with the mechanisms backported to it. `None`: the profile follows the
+/// first release of its series, or this is not known.
 pub fn release(profile: Version) -> Option<&'static str> {
     RELEASES.iter().find(|(version, _)| *version == profile).map(|(_, release)| *release)
 }
 
-/// Profiles and their releases ([`release`]).
 const RELEASES: &[(Version, &str)] =
     &[(Version::new(6, 1), "6.1.192"), (Version::new(6, 12), "6.12.117"), (Version::new(7, 3), "7.3.4")];
 
-/// The profile used for a kernel of that version: the newest that is not newer. The oldest profile
-/// is used for kernels older than all profiles.
+/// The profile for a kernel of that version: the newest that is not newer, or the oldest for still older kernels.
 pub fn nearest(version: Version) -> Version {
     let known = || PROFILES.iter().map(|p| p.version);
     known().filter(|v| *v <= version).max().or_else(|| known().min()).unwrap_or(DEFAULT_PROFILE)
 }
 
-/// The profile that is simulated when none is named, on machines other than this host: the last CFS, with
-/// which most of the model was checked.
+/// The default profile on machines other than this host: the last CFS, with which most of the model was checked.
 pub const DEFAULT_PROFILE: Version = Version::new(6, 5);
 
-/// A kernel with everything resolved, as a run has it.
+/// A kernel with everything resolved, for a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "StoredKernel")]
 pub struct Kernel {
     pub version: Version,
     pub features: FeatureSet,
     pub tunables: Tunables,
-    /// The time for which tasks stay cache hot, by distance; `None`: as the tunables say.
+    /// The time for which tasks stay cache hot, by distance; `None`: from the tunables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cutoffs: Option<Cutoffs>,
-    /// Features that its patches bring: it asks for them, whatever its version. `None`: it has no patches.
+    /// Features that the variant's patches bring: the kernel asks for them in any version. `None`: no patches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub brought: Option<FeatureSet>,
 }
 
-/// A kernel as records have it, records of 0.2 included, which had the lazy model as a feature.
+/// The form in records. Records of 0.2 have the lazy model as a feature.
 #[derive(Deserialize)]
 struct StoredKernel {
     version: Version,
@@ -149,15 +144,14 @@ impl From<StoredKernel> for Kernel {
 }
 
 impl Kernel {
-    /// A profile with its defaults.
     pub fn of(version: Version) -> Kernel {
         let (features, tunables) = (FeatureSet::defaults(version), Tunables::defaults(version));
         Kernel { version, features, tunables, cutoffs: None, brought: None }
     }
-    /// The profile of that name ("v4.5").
+    /// The profile with that name ("v4.5").
     ///
     /// # Errors
-    /// When no such profile is modelled.
+    /// When there is no such profile.
     pub fn profile(name: &str) -> Result<Kernel> {
         let known: Vec<String> = PROFILES.iter().map(|p| p.version.to_string()).collect();
         Version::parse(name)

@@ -1,7 +1,6 @@
-//! The reference of features and tunables: every row of both tables as one value, with what each profile has
-//! by default.
+//! The reference of features and tunables: every row of both tables as one value, with the defaults of each profile.
 //!
-//! Help, `schedlab kernel features`, its JSON and docs/features.md are made from it; it holds no fact of its own.
+//! Help, `schedlab kernel features`, its JSON and docs/features.md are made from it. It has no facts of its own.
 
 use crate::feature::{FEATURES, FeatureRow};
 use crate::origin::{Source, Span};
@@ -11,15 +10,13 @@ use schedlab_base::{Error, Result, Version};
 use serde::Serialize;
 use std::fmt;
 
-/// The value of a feature or a tunable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Setting {
-    /// A feature, on or off.
     Switch(bool),
     /// A tunable's value, in the unit its name ends with.
     Number(u64),
-    /// The same of a tunable whose values have words.
+    /// The value of a tunable whose values have names.
     Word(&'static str),
 }
 
@@ -37,9 +34,7 @@ impl fmt::Display for Setting {
 /// Neighbouring profiles with the same default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Default {
-    /// The oldest of them.
     pub first: Version,
-    /// The newest of them.
     pub last: Version,
     pub value: Setting,
 }
@@ -54,38 +49,36 @@ impl fmt::Display for Default {
     }
 }
 
-/// A feature or tunable.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Entry {
-    /// Its name; a feature's is in upper case, a tunable's ends with its unit.
+    /// A feature's name is in upper case; a tunable's ends with its unit.
     pub name: &'static str,
     /// "feature" or "tunable".
     pub kind: &'static str,
-    /// Its effect, in a sentence.
+    /// Its effect, one sentence.
     pub about: &'static str,
     /// The owner of the name: "kernel", "patch" or "schedlab".
     pub source: &'static str,
-    /// The file, call, code or patch that it is or switches; "" if `source` says all.
+    /// The kernel's file, call, code or patch; "" if `source` says everything.
     pub source_text: &'static str,
-    /// Whether some release has it.
     pub released: bool,
-    /// The first release that has it; `None`: as old as the oldest profile, or in none.
+    /// The first release with it; `None`: since before the oldest profile, or in no release.
     pub since: Option<Version>,
-    /// The first release that no longer has it; `None`: the newest still has it, or none ever had it.
+    /// The first release after its end; `None`: the newest still has it, or none ever had it.
     pub until: Option<Version>,
     /// Trees in which this was read.
     pub read: &'static str,
-    /// Defaults, oldest profile first; without profiles whose kernel does not have the tunable.
+    /// Defaults, oldest profile first, without profiles whose kernel lacks the tunable.
     pub defaults: Vec<Default>,
     /// Versions whose simulated code asks for it.
     pub acts: Span,
-    /// A feature without which it does nothing.
+    /// Another feature that must be on.
     pub leans_on: Option<&'static str>,
-    /// Features that it switches off when it is switched on.
+    /// Features that it switches off when it is on.
     pub excludes: Vec<&'static str>,
-    /// Smallest and largest value of a tunable.
+    /// Smallest and largest value, for a tunable.
     pub range: Option<(u64, u64)>,
-    /// Words for a tunable's values, from 0 on.
+    /// Names of a tunable's values, from 0 on.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub words: &'static [&'static str],
 }
@@ -141,7 +134,6 @@ impl Entry {
     pub fn is_in(&self, version: Version) -> bool {
         self.acts.has(version)
     }
-    /// The default in the profile of that version.
     pub fn value(&self, version: Version) -> Option<Setting> {
         self.defaults.iter().find(|d| d.first <= version && version <= d.last).map(|d| d.value)
     }
@@ -154,7 +146,7 @@ fn source_text(source: Source, word: &'static str) -> &'static str {
     }
 }
 
-/// The defaults of all profiles, neighbours of one value together.
+/// The defaults of all profiles. Neighbours with the same value are merged.
 fn by_profile(value: impl Fn(&Kernel) -> Option<Setting>) -> Vec<Default> {
     let mut all: Vec<Default> = Vec::new();
     let mut gap = true;
@@ -172,20 +164,20 @@ fn by_profile(value: impl Fn(&Kernel) -> Option<Setting>) -> Vec<Default> {
     all
 }
 
-/// Every feature, then every tunable, in the tables' order.
+/// Every feature, then every tunable, in table order.
 pub fn all() -> Vec<Entry> {
     FEATURES.iter().map(Entry::feature).chain(TUNABLES.iter().map(Entry::tunable)).collect()
 }
 
-/// Those that may act in a profile's kernel.
+/// The entries that may act in a profile's kernel.
 pub fn of(version: Version) -> Vec<Entry> {
     all().into_iter().filter(|e| e.is_in(version)).collect()
 }
 
-/// The feature or tunable of that name, in any case; `NO_` before a feature's is passed over.
+/// The feature or tunable with that name, in any case; `NO_` before a feature is ignored.
 ///
 /// # Errors
-/// When there is none; the nearest of all names is offered.
+/// When there is none; the error offers the nearest name.
 pub fn find(name: &str) -> Result<Entry> {
     let name = if preempt::is_old_feature(name) || name == preempt::OLD_TUNABLE { "preempt" } else { name };
     let feature = Toggle::parse(name).ok().map(|t| t.feature.name());

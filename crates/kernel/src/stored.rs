@@ -1,8 +1,7 @@
-//! A set of features as records have it: the names of those that are on, in the order of the table.
+//! A set of features in records: the names of those that are on, in table order.
 //!
-//! Records of 0.1 and 0.2 have a number instead, with one bit for each feature. [`BITS`] is the order of
-//! these bits and never changes: the table's rows may come in any order, and later features have no bit.
-//! Such records are read.
+//! Records of 0.1 and 0.2, which can still be read, have a number with one bit per feature. [`BITS`] is the order of
+//! these bits and never changes: the table's rows may be reordered, and later features have no bit.
 
 use crate::feature::Feature::{self, *};
 use crate::feature::{FEATURES, FeatureSet};
@@ -10,7 +9,7 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// The features that have a bit in numbers of 0.1 and 0.2, lowest bit first.
+/// The features with a bit in records of 0.1 and 0.2, lowest bit first.
 #[rustfmt::skip]
 const BITS: &[Feature] = &[
     GentleFairSleepers, StartDebit, WakeupPreemption, NextBuddy, LastBuddy, CacheHotBuddy, LbBias,
@@ -20,24 +19,22 @@ const BITS: &[Feature] = &[
     AsymGran, WakeupOverlap, AffineWakeups, Hrtick, PlaceLag, PlaceDeadlineInitial, PlaceRelDeadline,
     RunToParity, PreemptShort, PickBuddy, DelayDequeue, DelayZero,
 ];
-/// The features whose bits follow after [`LAZY`]'s.
+/// The features with the bits after [`LAZY`]'s.
 const BITS_AFTER_LAZY: &[Feature] = &[NiRandom, NiRate, SisWakeIdle, VcpuPack];
 
-/// A feature of 0.2 and before that is a value of the tunable `preempt` today. Its bit comes after the bits of
-/// [`BITS`].
+/// A feature up to 0.2 that is now a value of the tunable `preempt`. Its bit follows those of [`BITS`].
 const LAZY: &str = "PREEMPT_LAZY";
 
-/// A set as records have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stored {
-    /// The features that there still are.
+    /// The features that still exist.
     pub on: FeatureSet,
     /// Whether the set has [`LAZY`].
     pub lazy: bool,
 }
 
 impl Stored {
-    /// The set of a number in records of 0.1 and 0.2; `None` if a bit does not belong to a feature.
+    /// The set from a number in records of 0.1 and 0.2; `None` if a bit has no feature.
     fn of_number(number: u64) -> Option<Stored> {
         let bits =
             || BITS.iter().copied().map(Some).chain([None]).chain(BITS_AFTER_LAZY.iter().copied().map(Some));
@@ -81,7 +78,7 @@ impl<'de> Visitor<'de> for NamesOrNumber {
                 continue;
             }
             let known = FEATURES.iter().find(|row| row.name == name);
-            // A feature of a later version; its effect is not known here.
+            // A feature of a later version; its effect is not known.
             let row = known.ok_or_else(|| A::Error::custom(format!("unknown feature '{name}'")))?;
             on.push(row.feature);
         }
@@ -119,12 +116,12 @@ mod tests {
             let names: Vec<&str> = set.iter().map(Feature::name).collect();
             assert_eq!(named(&names).unwrap(), set);
         }
-        // As records of 0.2.0 have them.
+        // From records of 0.2.0.
         assert_eq!([73_975, 268_738_487].map(|number| numbered(number).unwrap()), known);
     }
 
     #[test]
-    fn what_is_no_feature_is_refused() {
+    fn unknown_features_are_refused() {
         assert!(named(&["LAST_BUDY"]).unwrap_err().to_string().contains("'LAST_BUDY'"));
         assert!(numbered(1 << 63).unwrap_err().to_string().contains("not a set of features"));
         assert!(numbered(1 << 49).is_err() && numbered(1 << 48).is_ok(), "VCPU_PACK's bit is the last");

@@ -1,6 +1,6 @@
-//! Tunables: numbers of a kernel that can be set. Each row has the name, the range, the releases that have
-//! it, the owner of the name, the trees in which this was read, and its meaning. Help, validation, JSON and
-//! docs/features.md derive from the table.
+//! Tunables: numbers of a kernel that can be set. Each row has the name, the range, the releases with it, the owner of
+//! the name, the trees in which this was read, and its meaning. Help, validation, JSON and docs/features.md are made
+//! from the table.
 
 use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
@@ -10,25 +10,24 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// A tunable as the table has it.
+/// A row of the table.
 #[derive(Debug)]
 pub struct TunableRow {
-    /// Name, unit last.
+    /// The unit is last.
     pub name: &'static str,
-    /// Its meaning.
     pub about: &'static str,
-    /// Range accepted.
+    /// Accepted range.
     pub range: (u64, u64),
     /// Releases that have it; `None`: no release.
     pub kernels: Option<Span>,
-    /// The owner of the name, and the file or call of a live kernel.
+    /// The owner of the name, and a live kernel's file or call.
     pub source: Source,
     /// Trees in which this was read.
     pub read: &'static str,
 }
 
 impl TunableRow {
-    /// The words for its values, from 0 on; none where its values are numbers only.
+    /// The names of its values, from 0 on; empty if values are numbers only.
     pub fn words(&self) -> &'static [&'static str] {
         match self.name {
             "preempt" => preempt::WORDS,
@@ -36,7 +35,7 @@ impl TunableRow {
             _ => &[],
         }
     }
-    /// A value of it as it is written.
+    /// The written form of a value.
     pub fn text(&self, value: u64) -> String {
         self.words().get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
     }
@@ -49,21 +48,21 @@ impl TunableRow {
 }
 
 pub const CGROUP_MODE: &str = "cgroup_mode";
-/// Its words, in the kernel's order.
+/// Names of the modes, in the kernel's order.
 const CGROUP_MODES: &[&str] = &["up", "smp", "concur", "max", "tasks"];
-/// The mode that our rules have: `concur`, the default.
+/// The mode that our rules implement: `concur`, the default.
 pub const MODELLED_CGROUP_MODE: u64 = 2;
 
-/// The names that an experiment may use.
+/// The names for experiments.
 pub fn names() -> Vec<&'static str> {
     TUNABLES.iter().map(|row| row.name).chain([preempt::OLD_TUNABLE]).collect()
 }
 
-/// A tunable's value as a user writes it: a whole number, or a word if the tunable has words. An old name is read, too
-/// ([`preempt::rename`]).
+/// Reads a tunable's value from a user: a whole number, or a name if its values have names. Old names of the tunable
+/// work, too ([`preempt::rename`]).
 ///
 /// # Errors
-/// Unknown names, values that are neither, and those out of range.
+/// For an unknown tunable, a value that is neither, or one out of range.
 pub fn read(name: &str, text: &str) -> Result<u64> {
     let number = || text.replace('_', "").parse::<u64>().ok();
     if name == preempt::OLD_TUNABLE {
@@ -83,12 +82,12 @@ pub fn read(name: &str, text: &str) -> Result<u64> {
     Ok(value)
 }
 
-/// Whether a tunable's values are words of the kernel's.
+/// Whether a tunable's values have the kernel's names.
 pub fn takes_words(name: &str) -> bool {
     TUNABLES.iter().any(|row| row.name == name && !row.words().is_empty())
 }
 
-/// A value of the tunable of that name as it is written.
+/// The written form of a tunable's value.
 pub fn text(name: &str, value: u64) -> String {
     TUNABLES.iter().find(|r| r.name == name).map_or_else(|| value.to_string(), |row| row.text(value))
 }
@@ -101,21 +100,20 @@ macro_rules! tunables {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct Tunables { $(#[doc = $about] pub $name: u64,)* }
 
-        /// Every tunable.
         pub const TUNABLES: &[TunableRow] = &[$(TunableRow { name: stringify!($name), about: $about, range: ($lo, $hi),
             kernels: $kernels, source: $source, read: $read },)*];
 
         impl Tunables {
-            /// Of values by name; the error is a name that is missing.
+            /// Builds the tunables from values by name. The error is a missing name.
             fn of(value: impl Fn(&str) -> Option<u64>) -> std::result::Result<Tunables, &'static str> {
                 Ok(Tunables {
                     $($name: value(stringify!($name)).ok_or(stringify!($name))?,)*
                 })
             }
-            /// Sets the tunable of that name.
+            /// Sets the tunable with that name.
             ///
             /// # Errors
-            /// When there is none of that name or the value is out of its range.
+            /// When there is none, or the value is out of range.
             pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
                 let row = TUNABLES.iter().find(|r| r.name == name)
                     .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|r| r.name)))?;
@@ -126,7 +124,6 @@ macro_rules! tunables {
                 match name { $(stringify!($name) => self.$name = value,)* _ => {} }
                 Ok(())
             }
-            /// The value of that name.
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name { $(stringify!($name) => Some(self.$name),)* _ => None }
             }
@@ -134,13 +131,9 @@ macro_rules! tunables {
     };
 }
 
-/// Every release.
 const ALL: Option<Span> = Some(Span::ALL);
-/// The releases with CFS.
 const CFS: Option<Span> = Some(Span::between(went("o1"), came("eevdf")));
-/// The releases since CFS.
 const FAIR: Option<Span> = Some(Span::since(went("o1")));
-/// The releases before CFS.
 const O1: Option<Span> = Some(span("o1"));
 
 #[rustfmt::skip]
@@ -224,8 +217,8 @@ impl Serialize for Tunables {
     }
 }
 
-/// Tunables that came after records of model 10. Records have them only if they differ from the default of every
-/// version, so that a record that does not use them stays as it was.
+/// Tunables newer than records of model 10. Records contain them only if they differ from every version's default, so
+/// other records do not change.
 const LATE: [&str; 6] = [
     "cfs_bandwidth_slice_ns",
     "autogroup",
@@ -235,8 +228,8 @@ const LATE: [&str; 6] = [
     "cache_hot_node_ns",
 ];
 
-/// The value of a tunable that records may lack, some of model 9 and before, [`LATE`] ones all: the default of every
-/// version.
+/// The value of a tunable that records may lack (some of model 9 and before, and all [`LATE`] ones): every version's
+/// default.
 fn usual_value(name: &str) -> Option<u64> {
     const CAME: [&str; 6] = [
         "preempt",
@@ -260,11 +253,10 @@ impl<'de> Deserialize<'de> for Tunables {
 }
 
 impl Tunables {
-    /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (kernels 3.x, 4.x and 6.1
-    /// sources), 2.6.30 another (its source; 2.6.27's is the same).
-    /// base_slice was read in 6.12.107 and 7.3; in the first kernels with EEVDF it was 0.75 ms (unverified, as
-    /// is that 6.12.0 still had that). CFS has none. HZ is Kconfig's default, 250; distributions differ, so
-    /// sweep it where ticks matter.
+    /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (sources of 3.x, 4.x and 6.1), 2.6.30
+    /// another (its source; 2.6.27's is the same). base_slice was read in 6.12.107 and 7.3; the first kernels with
+    /// EEVDF had 0.75 ms (unverified, also whether 6.12.0 still did); CFS has none. HZ is Kconfig's default, 250;
+    /// distributions differ, so sweep it where ticks matter.
     pub fn defaults(version: Version) -> Tunables {
         let early = version < Version::v2_6(32);
         let first_eevdf = Span::between(came("eevdf"), Version::new(6, 12));
@@ -273,7 +265,7 @@ impl Tunables {
             _ => (6_000_000, 750_000, 1_000_000),
         };
         Tunables {
-            // i386 and x86_64 had 1000 without a choice before 2.6.13.
+            // i386 and x86_64 always had 1000 before 2.6.13.
             hz: if version < Version::v2_6(13) { 1000 } else { 250 },
             preempt: Preempt::default_of(version) as u64,
             sched_latency_ns: latency,
@@ -300,10 +292,10 @@ impl Tunables {
             probe_batch: 0,
         }
     }
-    /// Checks the tunables that limit each other, as the kernel does when one of them is written.
+    /// Checks tunables that limit each other, as the kernel does when one is written.
     ///
     /// # Errors
-    /// A runtime that is longer than its period (EINVAL).
+    /// When a runtime is longer than its period (EINVAL).
     pub fn check(&self) -> Result<()> {
         let pairs = [
             ("rt_runtime_ns", self.rt_runtime_ns, "rt_period_ns", self.rt_period_ns),
@@ -324,7 +316,7 @@ impl Tunables {
             }
         }
     }
-    /// The factor of the granularities on a machine of `nr_cpus` (logarithmic; from 2.6.32 on capped at 8 CPUs).
+    /// The factor of granularities on a machine of `nr_cpus` (logarithmic; since 2.6.32 capped at 8 CPUs).
     pub fn factor(&self, nr_cpus: usize) -> u64 {
         let counted = match self.scale_by_cpus {
             0 => return 1,

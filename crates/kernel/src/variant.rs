@@ -1,4 +1,4 @@
-//! Variants: a kernel and the changes made to it.
+//! Variants: a kernel with changes.
 
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
 use crate::preempt::{self, Preempt};
@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Toggle {
     pub feature: Feature,
-    /// Its new state.
     pub on: bool,
 }
 
@@ -22,7 +21,7 @@ impl Toggle {
     /// Reads `NAME` or `NO_NAME`, in any case.
     ///
     /// # Errors
-    /// When no feature has the name.
+    /// When there is no such feature.
     pub fn parse(text: &str) -> Result<Toggle> {
         let upper = text.trim().to_ascii_uppercase();
         match upper.strip_prefix("NO_") {
@@ -32,48 +31,46 @@ impl Toggle {
     }
 }
 
-/// A named variant of a kernel, as an experiment states it.
+/// A named kernel in an experiment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Variant {
-    /// Name in tables.
     pub name: String,
     /// The kernel's profile ("v4.5"), or `running` for the live one.
     pub kernel: String,
-    /// Patches of the kernel's source, in order, as the experiment names them. Empty: the kernel as it is.
+    /// Patches of the kernel's source, in order, as the experiment names them. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patch: Vec<String>,
-    /// A fragment of configuration for a kernel that is built, as the experiment names it.
+    /// A configuration fragment for building the kernel, as the experiment names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// How the time of the kernel's own code is charged, on backend code.
+    /// How the time of the kernel's code is charged, on backend code.
     #[serde(default, skip_serializing_if = "Level::is_free")]
     pub level: Level,
-    /// A sched_ext scheduler that has the tasks during a run.
+    /// A sched_ext scheduler that runs the tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scx: Option<Scx>,
-    /// Feature toggles in order: `SIS_FIRST_IDLE`, `NO_LAST_BUDDY`.
+    /// Toggles in order: `SIS_FIRST_IDLE`, `NO_LAST_BUDDY`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// Tunables by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, u64>,
-    /// Attributes of the workload's tasks, by group of tasks ([`group_of`]) or [`EVERY_TASK`]. A command has
-    /// the latter only.
+    /// Attributes of the workload's tasks, by group of tasks ([`group_of`]) or [`EVERY_TASK`]. For a command, only the
+    /// latter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, AttrChange>,
-    /// Task groups that it adds to the workload's, or that replace groups of the same path.
+    /// Task groups added to the workload's; one with the same path replaces the workload's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSpec>,
-    /// Changes in the middle of a run, in order of time.
+    /// Changes during a run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Change>,
-    /// Settings of a live system beside features and tunables, by name ("governor", "numa_balancing").
+    /// Other settings of a live system, by name ("governor", "numa_balancing").
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// The time for which tasks stay cache hot, by distance; `None`: as the tunables say.
+    /// The time for which tasks stay cache hot, by distance; `None`: from the tunables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration_cost: Option<MigrationCost>,
-    /// Per cent of measured times that are used.
+    /// Percentage that scales measured times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration_factor: Option<u64>,
 }
@@ -83,49 +80,46 @@ pub struct Variant {
 pub struct Scx {
     /// The program and its arguments, separated by spaces.
     pub command: String,
-    /// Hash of the program's bytes; `None` as an experiment states it.
+    /// Hash of the program's bytes; `None` in an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }
 
 impl Scx {
-    /// The program and its arguments.
+    /// Splits `command` into program and arguments.
     pub fn words(&self) -> Option<(&str, Vec<&str>)> {
         let mut words = self.command.split_whitespace();
         Some((words.next()?, words.collect()))
     }
 }
 
-/// What changes at one time in the middle of a run.
+/// Changes at one time during a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Change {
-    /// Time of the change, counted from the end of the warm-up.
+    /// Time, counted from the end of the warm-up.
     pub time: Ns,
-    /// Feature toggles in order.
+    /// Toggles in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// Tunables by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, u64>,
-    /// A task group that changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskChange>,
 }
 
-/// Features that decide what is built when a kernel starts: shared states, counts of groups, columns of
-/// counters.
+/// Features that are built in when a kernel starts: shared states, counts of groups, columns of counters.
 const BUILT: &[Feature] =
     &[Feature::SdSharedAll, Feature::SdNrGroups, Feature::SdSharedNuma, Feature::LbSgScan, Feature::IlbShare];
-/// Tunables that are set before a kernel starts, or that a task takes over when it is made.
+/// Tunables that must be set before a kernel starts, or that a task copies when it is made.
 const SET_BEFORE: &[&str] = &["hz", "scale_by_cpus", "timer_slack_ns", "autogroup"];
 
 impl Change {
-    /// Checks that it can be made while a kernel runs.
+    /// Checks that the change can be made while a kernel runs.
     ///
     /// # Errors
-    /// Unknown features and tunables, those that only a kernel's start can change, and an empty change.
+    /// For unknown features and tunables, those that need a kernel's start, and an empty change.
     pub fn check(&self) -> Result<()> {
         let toggles = self.features.iter().map(|f| Toggle::parse(f)).collect::<Result<Vec<_>>>()?;
         let feature = toggles.iter().map(|t| t.feature).find(|f| BUILT.contains(f)).map(Feature::name);
@@ -144,15 +138,15 @@ impl Change {
         let mut tried = Tunables::defaults(Version::v2_6(23));
         self.tunables.iter().try_for_each(|(name, value)| tried.set(name, *value))
     }
-    /// Whether it changes the kernel, and not only groups or tasks.
+    /// Whether it changes the kernel, not only groups or tasks.
     pub fn is_of_kernel(&self) -> bool {
         !self.features.is_empty() || !self.tunables.is_empty()
     }
-    /// Makes the change to a kernel.
+    /// Applies the change to a kernel.
     ///
     /// # Errors
-    /// Unknown feature or tunable, a tunable out of range, a preemption model that the release lacks, or a runtime
-    /// above its period.
+    /// For an unknown feature or tunable, a tunable out of range, a preemption model that the release lacks, or a
+    /// runtime above its period.
     pub fn apply(&self, kernel: &mut Kernel) -> Result<()> {
         if self.tunables.contains_key("preempt") {
             Preempt::check_change(kernel.version)?;
@@ -167,7 +161,7 @@ fn apply(kernel: &mut Kernel, features: &[String], tunables: &BTreeMap<String, u
         kernel.features.switch(t.feature, t.on);
     }
     tunables.iter().try_for_each(|(name, value)| kernel.tunables.set(name, *value))?;
-    // Values are set in the order of their names, so a pair is checked when both are there.
+    // Values are set in alphabetical order, so a pair is checked after both are set.
     if tunables.is_empty() {
         return Ok(());
     }
@@ -175,10 +169,9 @@ fn apply(kernel: &mut Kernel, features: &[String], tunables: &BTreeMap<String, u
     kernel.tunables.check()
 }
 
-/// The first kernel whose tasks can ask for a slice of their own.
+/// The first kernel whose tasks can ask for a slice.
 pub const SLICES_SINCE: Version = history::came("custom-slices");
 
-/// The word for the kernel that is running.
 pub const RUNNING: &str = "running";
 
 impl Variant {
@@ -200,7 +193,7 @@ impl Variant {
             migration_factor: None,
         }
     }
-    /// The same variant, with old names of the tunable `preempt` replaced ([`preempt::rename`]).
+    /// The same variant with current names for old ones of the tunable `preempt` ([`preempt::rename`]).
     ///
     /// # Errors
     /// When old and new names ask for different models.
@@ -212,26 +205,25 @@ impl Variant {
         }
         Ok(self)
     }
-    /// Whether nothing is changed about the system; its tasks may still be of another policy.
+    /// Whether the system is unchanged; tasks may still have other attributes.
     pub fn is_plain(&self) -> bool {
         let unset = self.settings.is_empty() && self.migration_cost.is_none() && self.scx.is_none();
         let at = self.at.iter().any(Change::is_of_kernel);
         self.features.is_empty() && self.tunables.is_empty() && !at && unset
     }
-    /// Whether all of its features, from the start or later, are in the table. Those of a patch need not be.
+    /// Whether all features, at the start or later, are in the table. Features of a patch need not be.
     pub fn knows_its_features(&self) -> bool {
         let later = self.at.iter().flat_map(|c| &c.features);
         self.features.iter().chain(later).all(|text| Toggle::parse(text).is_ok())
     }
-    /// The attributes of a task to which the workload gives `own`: changed for every task, then for its
-    /// group.
+    /// The attributes of a task: `own` from the workload, changed for every task, then for its group.
     pub fn attr_of(&self, name: &str, own: Attr) -> Attr {
         policy::changed(&self.tasks, name, own)
     }
-    /// Checks that every group the variant names is one of `names`' groups.
+    /// Checks that every group in the variant belongs to a task in `names`.
     ///
     /// # Errors
-    /// A group without a task; the nearest one is offered.
+    /// For a group without a task; the error offers the nearest one.
     pub fn check_groups<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<()> {
         let groups: BTreeSet<&str> = names.map(group_of).collect();
         let unknown = self.tasks.keys().find(|g| *g != EVERY_TASK && !groups.contains(g.as_str()));
@@ -243,8 +235,8 @@ impl Variant {
     /// The kernel to simulate.
     ///
     /// # Errors
-    /// Unknown profile, feature or tunable, a tunable out of range, or a runtime above its period; the variant
-    /// is named.
+    /// For an unknown profile, feature or tunable, a tunable out of range, or a runtime above its period. The message
+    /// names the variant.
     pub fn resolve(&self) -> Result<Kernel> {
         let resolve = || {
             let mut kernel = Kernel::profile(&self.kernel)?;
@@ -261,7 +253,7 @@ impl Variant {
         };
         resolve().map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
     }
-    /// The kernels of a run after the first one, each with the time from which it holds.
+    /// The later kernels of a run, each with its starting time.
     ///
     /// # Errors
     /// As [`Variant::resolve`].
@@ -278,8 +270,8 @@ impl Variant {
             .collect::<Result<_>>()
             .map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
     }
-    /// Warnings about changes without effect: features, tunables (from the start or later) and slices that
-    /// its kernel does not know, and settings, which only live systems have.
+    /// Warnings about changes without effect: features, tunables (at the start or later) and slices that the kernel
+    /// does not know, and settings, which only live systems have.
     ///
     /// # Errors
     /// As [`Variant::resolve`].
@@ -357,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_at_the_start_does_not_change_later() {
+    fn features_built_in_at_the_start_do_not_change_later() {
         let change = |feature: &str, tunable: &str, value| Change {
             time: Ns::secs(1),
             features: [feature].iter().filter(|f| !f.is_empty()).map(|f| (*f).to_owned()).collect(),
@@ -390,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_no_kernel_heeds_is_told() {
+    fn a_slice_that_the_kernel_ignores_is_reported() {
         let mut v = Variant::plain("v4.5");
         v.tasks.insert("*".into(), AttrChange { slice: Some(Ns::ms(3)), ..AttrChange::default() });
         assert!(v.without_effect().unwrap()[0].message.contains("before v6.12"));

@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a mode as diffs write it ("100644"); `None` for a submodule and for what is not a mode.
+    /// The kind for a mode in a diff ("100644"); `None` for a submodule and for text that is not a mode.
     pub fn of_mode(mode: &str) -> Option<Kind> {
         let bits = u32::from_str_radix(mode.trim(), 8).ok()?;
         match bits >> 12 {
@@ -53,7 +53,6 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// An ordinary file.
     pub fn plain(bytes: impl Into<Vec<u8>>) -> Blob {
         Blob { bytes: bytes.into(), kind: Kind::Plain }
     }
@@ -64,8 +63,8 @@ pub type Content = Option<Blob>;
 
 /// Whether a link stays in its tree, given the link's own path in the tree and the path to which it leads.
 ///
-/// Only "../" at the beginning, and no more of them than there are folders above the link: then the link stays inside
-/// also if the rest leads through other links, all of which stay inside.
+/// "../" may stand only at its beginning, at most once for each folder above the link. Then it stays inside even if the
+/// rest of the path leads through other links, since these stay inside, too.
 pub fn stays_inside(link: &Path, to: &Path) -> bool {
     let above = link.components().count().saturating_sub(1);
     let up = to.components().take_while(|c| matches!(c, Component::ParentDir)).count();
@@ -117,7 +116,7 @@ pub fn read(root: &Path, path: &str) -> Result<Content> {
 /// Puts a file into a tree if it differs from what is there, or removes it.
 ///
 /// # Errors
-/// When the path leads through a link, or the disk does not take it.
+/// When the path leads through a link, or writing fails.
 pub fn put(root: &Path, path: &str, content: Option<&Blob>) -> Result<()> {
     let now = read(root, path)?;
     if now.as_ref() == content {
@@ -136,16 +135,16 @@ pub fn put(root: &Path, path: &str, content: Option<&Blob>) -> Result<()> {
         return symlink(target(blob), &place).map_err(failed);
     }
     if now.is_none_or(|n| is_link(&n) || n.bytes != blob.bytes) {
-        // The old file may be one of several names of the same content, in another tree.
+        // The old file may have a hard link in another tree: replace it, never write into it.
         temp::write_whole(&place, &blob.bytes)?;
     }
     set_kind(&place, blob.kind)
 }
 
-/// Keeps a file aside, whole at any time.
+/// Stores a file elsewhere. It is never seen half written.
 ///
 /// # Errors
-/// When the disk does not take it.
+/// When writing fails.
 pub fn keep(place: &Path, blob: &Blob) -> Result<()> {
     let failed = |e: std::io::Error| Error::io(place, "write", &e);
     if let Some(above) = place.parent() {
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_is_a_kind_and_a_submodule_is_none() {
+    fn modes_have_kinds_and_a_submodule_has_none() {
         let kinds = ["100644", "100664", "100755", "120000"].map(Kind::of_mode);
         assert_eq!(kinds, [Some(Kind::Plain), Some(Kind::Plain), Some(Kind::Executable), Some(Kind::Link)]);
         assert_eq!(["160000", "x", ""].map(Kind::of_mode), [None; 3]);

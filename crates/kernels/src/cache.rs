@@ -3,7 +3,7 @@
 //! ```text
 //! CACHE/kernels/RELEASE/{vmlinuz, config, note.json}
 //! CACHE/qemu/VERSION/{usr/..., note.json}
-//! CACHE/sources/SOURCE/{tree, note.json, ...}    kernels' sources, and what is compiled of them
+//! CACHE/sources/SOURCE/{tree, note.json, ...}    kernels' sources and the objects compiled from them
 //! CACHE/builds/NAME/{vmlinuz, config, built.json}  kernels built here
 //! CACHE/images/NAME/{image.so, config, image.json}  the scheduler's own code, compiled for simulated machines
 //! CACHE/.apt/                    the package client's own state: lists, sources, downloads
@@ -37,17 +37,14 @@ pub fn folder(given: Option<&Path>) -> Result<PathBuf> {
         })
 }
 
-/// Where kernels are in a cache.
 pub fn kernels(cache: &Path) -> PathBuf {
     cache.join("kernels")
 }
 
-/// Where QEMUs are in a cache.
 pub fn qemus(cache: &Path) -> PathBuf {
     cache.join("qemu")
 }
 
-/// Where sources of kernels are in a cache.
 pub fn sources(cache: &Path) -> PathBuf {
     cache.join("sources")
 }
@@ -57,7 +54,6 @@ pub fn builds(cache: &Path) -> PathBuf {
     cache.join("builds")
 }
 
-/// Where images of the scheduler's code are in a cache.
 pub fn images(cache: &Path) -> PathBuf {
     cache.join("images")
 }
@@ -70,14 +66,9 @@ pub struct Note {
 }
 
 impl Note {
-    /// The note of a folder of the cache.
     pub fn read(folder: &Path) -> Option<Note> {
         serde_json::from_str(&fs::read_to_string(folder.join(NOTE)).ok()?).ok()
     }
-    /// Writes it.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(NOTE);
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::internal(e.to_string()))?;

@@ -17,21 +17,20 @@ const NOTE: &str = "built.json";
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Applied {
     pub name: String,
-    /// The mail's subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// Hash of the changes.
     pub hash: String,
 }
 
-/// What a kernel was made of.
+/// The sources and settings of a built kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Note {
     /// Hash of everything below: equal for equal kernels.
     pub key: String,
-    /// The source, for people.
+    /// The source's name, for readers.
     pub source: String,
-    /// What the source's files are.
+    /// Identifies the content of the source's files.
     pub identity: String,
     pub patches: Vec<Applied>,
     /// The fragment on top of the built-in configuration.
@@ -42,20 +41,18 @@ pub struct Note {
     /// Features that the patches add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<Added>,
-    /// Counters that they add.
+    /// Counters that the patches add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<String>,
-    /// Options of the configuration that they bring, or give another default, as they are set.
+    /// Configuration options that the patches add or whose default they change, with their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<Setting>,
 }
 
-/// A built kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Built {
     pub name: String,
     pub image: Image,
-    /// What it was made of.
     pub note: Note,
 }
 
@@ -94,7 +91,7 @@ pub fn open(folder: &Path) -> Result<Built> {
 /// Puts a finished image and its configuration into the cache.
 ///
 /// # Errors
-/// When the disk does not take it, or the image is not a kernel.
+/// When writing fails, or the image is not a kernel.
 pub fn keep(note: &Note, name: &str, files: Files<'_>, cache: &Path) -> Result<Built> {
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
     let new = Shelved {

@@ -1,9 +1,10 @@
-//! Makes a kernel's .config: the built-in configuration, the user's fragment, and the defaults of what patches bring.
+//! Makes a kernel's .config: the built-in configuration, the user's fragment, and the defaults of options that patches
+//! add.
 //!
-//! `make allnoconfig` with KCONFIG_ALLCONFIG switches off what the fragment does not name. For options that patches
-//! bring, kconfig is asked for their defaults: their lines are taken out of that configuration, and `make olddefconfig`
-//! fills them in. Then the first step is made again with these values in the fragment, so that options that depend on
-//! them are as the fragment has them. That is repeated until the values stay.
+//! `make allnoconfig` with KCONFIG_ALLCONFIG switches off what the fragment does not name. The defaults of options that
+//! patches add come from kconfig: their lines are taken out of that configuration, and `make olddefconfig` fills them
+//! in. Then the first step is repeated with these values in the fragment, so that options that depend on them become as
+//! the fragment asks. All this is repeated until the values stay.
 
 use crate::kconfig::{self, Changes, SetBy, Setting};
 use crate::make::Make;
@@ -26,28 +27,27 @@ pub const NEEDED: &[&str] = &[
     "FTRACE",
     "DEBUG_FS",
 ];
-/// Passes after which values that still change are taken as they are.
+/// After this many passes, values that still change are taken as they are.
 const MOST_PASSES: usize = 4;
-/// The configuration in which defaults are asked for, beside the objects.
+/// The configuration by which defaults are asked for, next to the objects.
 const ASKED: &str = "defaults.config";
 
-/// What a kernel's configuration is made of.
+/// The parts of a kernel's configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigParts<'a> {
-    /// The built-in configuration.
     pub built_in: &'a str,
     /// The user's fragment on top.
     pub fragment: &'a str,
-    /// What the patches change.
+    /// Options that the patches add or whose default they change.
     pub changes: &'a Changes,
 }
 
 impl ConfigParts<'_> {
-    /// The fragment for kconfig.
+    /// The whole fragment for kconfig.
     fn text(&self) -> String {
         format!("{}\n{}\n", self.built_in, self.fragment)
     }
-    /// What sets an option; `unnamed` if no part names it. A fragment overrides the rest.
+    /// Who sets an option; `unnamed` if no part names it. The user's fragment overrides the rest.
     fn set_by(&self, name: &str, unnamed: SetBy) -> SetBy {
         if kconfig::value_in(self.fragment, name).is_some() {
             SetBy::Fragment
@@ -57,7 +57,7 @@ impl ConfigParts<'_> {
             unnamed
         }
     }
-    /// The options that the patches bring or change, as a .config has them; `unnamed` sets the changed ones that no
+    /// The options that the patches add or change, read from a .config; `unnamed` is who sets a changed one that no
     /// part names.
     pub fn settings(&self, config: &str, unnamed: SetBy) -> Vec<Setting> {
         let setting = |name: &String, new: bool| Setting {
@@ -71,8 +71,8 @@ impl ConfigParts<'_> {
     }
 }
 
-/// Writes .config, whatever was built in this folder before, and gives the options that the patches bring or change.
-/// kconfig leaves a file with the same bytes as it is.
+/// Writes .config, whatever was built in this folder before; returns the options that the patches add or change.
+/// kconfig does not rewrite a file with equal bytes.
 ///
 /// # Errors
 /// When kconfig fails, or a guest could not run the kernel.
@@ -88,11 +88,11 @@ pub fn configure(make: &Make<'_>, wanted: &ConfigParts<'_>) -> Result<Vec<Settin
     }
     let config = all_no(make, wanted, &defaults, None)?;
     bootable(&config)?;
-    // allnoconfig switches off what no part names.
+    // allnoconfig switches off options that no part names.
     Ok(wanted.settings(&config, SetBy::BuiltIn))
 }
 
-/// The lines that give the asked options their defaults, beside options with the values so far.
+/// Lines that set the asked options to their defaults. `so_far` sets the options that are already known.
 fn defaults_of(make: &Make<'_>, wanted: &ConfigParts<'_>, asked: &[&String], so_far: &str) -> Result<String> {
     let place = make.objects.join(ASKED);
     let config = all_no(make, wanted, so_far, Some(&place))?;
@@ -103,7 +103,7 @@ fn defaults_of(make: &Make<'_>, wanted: &ConfigParts<'_>, asked: &[&String], so_
     Ok(asked.iter().filter_map(line).collect())
 }
 
-/// `make allnoconfig` with further lines; into .config, or into another file.
+/// Runs `make allnoconfig` with further lines, into .config or another file.
 fn all_no(make: &Make<'_>, wanted: &ConfigParts<'_>, more: &str, into: Option<&PathBuf>) -> Result<String> {
     let all = make.objects.join("all.config");
     temp::write_whole(&all, (wanted.text() + more).as_bytes())?;
@@ -139,8 +139,8 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
-    /// A tree with a kconfig of awk: options are `config NAME` with `default VALUE` and `depends on NAME`, and stand
-    /// before those that depend on them.
+    /// A tree whose kconfig is written in awk: options are `config NAME` with `default VALUE` and `depends on NAME`,
+    /// and stand before those that depend on them.
     const MAKEFILE: &str = "K = $(if $(KCONFIG_CONFIG),$(KCONFIG_CONFIG),$(O)/.config)\n\
         allnoconfig:\n\t@awk -f conf.awk -v all=1 $(KCONFIG_ALLCONFIG) Kconfig > $(K).new; mv $(K).new $(K)\n\
         olddefconfig:\n\t@awk -f conf.awk $(K) Kconfig > $(K).new; mv $(K).new $(K)\n";
@@ -201,7 +201,7 @@ function end() {
     }
 
     #[test]
-    fn the_fragment_goes_before_a_default_and_reaches_what_depends_on_new_options() {
+    fn the_fragment_overrides_defaults_and_reaches_dependents_of_new_options() {
         let kconfig =
             "config ON\ndefault y\nconfig NEXT\ndefault y\ndepends on ON\nconfig OLD\ndepends on ON\n";
         let (config, settings) = configured(kconfig, &["ON", "NEXT"], "CONFIG_OLD=y\n");

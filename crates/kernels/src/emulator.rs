@@ -16,38 +16,38 @@ pub const QEMU_VARIABLE: &str = "SCHEDLAB_QEMU";
 /// The program within a folder of the cache.
 pub const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 const INSTALLED: &str = "qemu-system-x86_64";
-/// How deep below usr/lib libraries lie.
+/// How many folders below usr/lib are searched for libraries.
 const LIBRARY_DEPTH: u32 = 3;
 
-/// The first QEMU that saves the state of a guest to a file by itself. Since 8.1 `-icount` divides virtual time among
-/// the CPUs of a guest; older ones hang at SMP boot.
+/// The first QEMU that can save the state of a guest to a file. Since 8.1 `-icount` divides virtual time among the CPUs
+/// of a guest; older ones hang at SMP boot.
 const DETERMINISTIC_SINCE: Version = Version::new(8, 2);
 
-/// A QEMU that can be started.
+/// A QEMU that starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qemu {
     /// The executable (qemu-system-x86_64).
     pub program: PathBuf,
     pub version: Version,
-    /// Folders of libraries it needs beside the system's (LD_LIBRARY_PATH).
+    /// Folders of libraries that it needs before the system's (LD_LIBRARY_PATH).
     pub libraries: Vec<PathBuf>,
-    /// Folder of its modules; `None` for its own.
+    /// Folder of its modules; `None` for QEMU's built-in path.
     pub modules: Option<PathBuf>,
-    /// Folders of firmware (-L); empty for its own.
+    /// Folders of firmware (-L); empty for QEMU's built-in path.
     pub data: Vec<PathBuf>,
 }
 
 /// How a guest's time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// As on the host, so that figures are those of the host, too.
+    /// As on the host, so that measured times are the host's.
     RealTime,
     /// By instructions executed: a run gives the same bytes every time. All CPUs share one CPU's time, in turns.
     Deterministic,
 }
 
 impl Mode {
-    /// Its name in options and records.
+    /// The mode's name in options and records.
     pub fn name(self) -> &'static str {
         match self {
             Mode::RealTime => "real-time",
@@ -88,7 +88,6 @@ pub fn find_qemu() -> Result<Qemu> {
     }
 }
 
-/// The newest QEMU of a cache.
 pub fn newest(cache: &Path) -> Option<PathBuf> {
     let whole = cache::entries(&cache::qemus(cache)).into_iter().filter(|d| d.join(PROGRAM).is_file());
     whole.max_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()))
@@ -129,7 +128,7 @@ impl Qemu {
     /// Checks that this QEMU can run guests of several CPUs in the mode.
     ///
     /// # Errors
-    /// When it can't: which QEMU can, and what to do without one.
+    /// When it can't; the error says which QEMU can, and what to do without one.
     pub fn can(&self, mode: Mode) -> Result<()> {
         if mode == Mode::RealTime || self.version >= DETERMINISTIC_SINCE {
             return Ok(());
@@ -143,7 +142,7 @@ impl Qemu {
             "QEMU {need} or later can: 'schedlab kernel fetch qemu' fetches one; --guest-mode real-time needs none"
         )))
     }
-    /// The program with its libraries, modules and firmware; options are for the caller to add.
+    /// The program with its libraries, modules and firmware; the caller adds options.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         if !self.libraries.is_empty() {
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_from_what_the_program_says() {
+    fn versions_are_read_from_the_programs_output() {
         let said = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright (c) 2003\n";
         assert_eq!(version_in(said).unwrap().to_string(), "v10.0.2");
         assert!(version_in(said).unwrap() >= DETERMINISTIC_SINCE);
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn unpacked_packages_run_with_what_is_theirs() {
+    fn unpacked_packages_run_with_their_own_libraries_and_firmware() {
         let cache = tempfile::tempdir().unwrap();
         let folder = |version: &str| cache::qemus(cache.path()).join(version);
         for version in ["9.2.1", "10.0.2"] {

@@ -1,4 +1,4 @@
-//! How patches fit a source that is at hand, before anything is built: which series a patch is for, and which lines it
+//! Tests before a build how patches fit a source that is at hand: for which series a patch is, and which lines it
 //! changes.
 
 use crate::diff::{self, ChangedLines, Patch, Placement};
@@ -8,26 +8,26 @@ use schedlab_base::{Error, Result, Version};
 use std::fs;
 use std::path::Path;
 
-/// How the packages of sources are named.
+/// The beginning of the names of source packages.
 const PACKAGE: &str = "linux-source-";
 
 /// How patches fit a source.
 #[derive(Debug)]
 pub struct Fit {
-    /// The source's name for people.
+    /// The source's name, for readers.
     pub source: String,
-    /// Hunks that go in elsewhere than they say.
+    /// Hunks that were applied at other lines than they name.
     pub moved: Vec<Placement>,
-    /// Hunks and files that do not go in.
+    /// Number of hunks and files that were rejected.
     pub rejected: usize,
-    /// Why, if some do not.
+    /// The error, if some were rejected.
     pub error: Option<Error>,
-    /// The lines that they change.
+    /// The lines that the patches change.
     pub changed: Vec<ChangedLines>,
 }
 
 impl Fit {
-    /// How far off a fit is: hunks rejected, lines of context left out, hunks moved, lines by which they are moved.
+    /// How bad a fit is: hunks rejected, lines of context left out, hunks moved, lines by which they were moved.
     pub fn distance(&self) -> [usize; 4] {
         let fuzz = self.moved.iter().map(|m| m.fuzz).sum();
         let lines = self.moved.iter().map(|m| m.offset.unsigned_abs()).sum();
@@ -35,14 +35,14 @@ impl Fit {
     }
 }
 
-/// How patches fit a source; `None`: the source is not at hand.
+/// How patches fit a source; `None` if the source is not at hand.
 ///
 /// # Errors
 /// A source that can't be read.
 pub fn fit(source: &Source, patches: &[Patch], cache: &Path) -> Result<Option<Fit>> {
     let is_there = match source {
         Source::Tarball(path) => source::is_unpacked(path, cache),
-        // A tree of the user's is read where it is.
+        // A user's tree is read in place.
         Source::Tree(_) => true,
         Source::Series(_) => source::is_there(source, cache),
     };
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_of_which_a_patch_was_made_fits_best_and_names_its_lines() {
+    fn the_tree_that_a_patch_was_made_for_fits_best() {
         let text =
             "--- a/kernel/sched/core.c\n+++ b/kernel/sched/core.c\n@@ -2,3 +2,4 @@\n b\n c\n+new\n d\n";
         let (patches, cache) = (parse("p", text.as_bytes()).unwrap(), tempfile::tempdir().unwrap());

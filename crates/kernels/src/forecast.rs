@@ -1,7 +1,7 @@
-//! How long kernels take to build here, before they are built: objects to make, and the time of one.
+//! Estimates how long kernels take to build on this machine: the number of objects times the time of one.
 //!
-//! The time of an object is what the last builds on this machine took, kept in the cache (`speed.json`); before that
-//! a guess serves. Times are CPU time: seconds by the clock, times the jobs side by side.
+//! The time of an object is that of the last builds on this machine, kept in the cache (`speed.json`); a guess before
+//! the first one. Times are CPU time: elapsed time times parallel jobs.
 
 use crate::diff::Patch;
 use crate::outdated::objects;
@@ -17,16 +17,15 @@ const FILE: &str = "speed.json";
 const OBJECT_MS: u64 = 400;
 /// A run of a trial with its share of the boot, in a deterministic guest.
 const RUN_MS: u64 = 3500;
-/// Fewer objects or runs than this say more about what is around them.
+/// Work with fewer objects or runs is not learnt from: its time is mostly overhead.
 const FEW: u64 = 12;
 
 /// The speed of this machine, in CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Speed {
-    /// One object of a kernel.
     pub object_ms: u64,
-    /// One run of a trial with its share of a boot.
+    /// One run of a trial, with its share of a boot.
     pub run_ms: u64,
 }
 
@@ -37,39 +36,38 @@ impl Default for Speed {
 }
 
 impl Speed {
-    /// The speed that earlier work has shown.
     pub fn read(cache: &Path) -> Speed {
         let text = fs::read(cache.join(FILE)).ok();
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
-    /// Keeps what a build of `count` objects took.
+    /// Learns from a build of `count` objects.
     pub fn learn_objects(cache: &Path, count: u64, cpu_ms: u64) {
         if count >= FEW {
             Speed { object_ms: (cpu_ms / count).max(1), ..Speed::read(cache) }.write(cache);
         }
     }
-    /// Keeps what `count` runs took.
+    /// Learns from `count` runs.
     pub fn learn_runs(cache: &Path, count: u64, cpu_ms: u64) {
         if count >= FEW {
             Speed { run_ms: (cpu_ms / count).max(1), ..Speed::read(cache) }.write(cache);
         }
     }
     fn write(self, cache: &Path) {
-        // Without it the next estimate is a guess.
+        // If this can't be written, the next estimate is a guess.
         let _ = serde_json::to_vec(&self).map(|text| temp::write_whole(&cache.join(FILE), &text));
     }
 }
 
-/// What is to be done for a kernel.
+/// The work needed for a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forecast {
     /// Whether its source must be fetched, unpacked or copied first.
     pub source: bool,
-    /// Objects to make; 0 if the kernel is there.
+    /// Objects to compile; 0 if the kernel is in the cache.
     pub objects: u64,
 }
 
-/// What is to be done for a kernel, as far as can be said without doing it.
+/// Estimates the work for a kernel.
 ///
 /// # Errors
 /// As [`crate::build`] for sources and tools.
@@ -91,8 +89,8 @@ pub fn forecast(recipe: &Recipe, cache: &Path) -> Result<Forecast> {
     Ok(Forecast { source: false, objects: steps(&folder, &changed) })
 }
 
-/// Steps of a build in a folder of objects, also if one broke off there; `changed` are paths of the source that count
-/// as newer than all objects.
+/// The steps of a build that are left in a folder of objects, also after a build that broke off; `changed` are paths of
+/// the source that count as newer than all objects.
 pub(crate) fn steps(folder: &Path, changed: &[&str]) -> u64 {
     let made = objects(folder, changed);
     match folder.join(BZIMAGE).is_file() {
@@ -106,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn speed_is_learnt_from_enough_work_only() {
+    fn speed_is_learnt_only_from_enough_work() {
         let cache = tempfile::tempdir().unwrap();
         assert_eq!(Speed::read(cache.path()), Speed::default());
         Speed::learn_objects(cache.path(), 3, 90_000);

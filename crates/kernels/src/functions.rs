@@ -6,16 +6,16 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// The file beside an image that has the functions: lines "ADDRESS SIZE NAME", numbers in hexadecimal.
+/// The file of functions, next to an image: lines "ADDRESS SIZE NAME", numbers in hexadecimal.
 pub const FUNCTIONS_FILE: &str = "functions";
-/// The function whose calls are the marks: the system call that init makes around each run, and nobody else here.
+/// The function whose calls are the marks: a system call that only init makes here, around each run.
 pub const MARK: &str = "__x64_sys_syncfs";
 /// The archive of the scheduler's objects.
 const SCHEDULER: &str = "kernel/sched/built-in.a";
 const KERNEL: &str = "vmlinux";
 
 /// Lines "ADDRESS SIZE NAME" in hexadecimal: functions of `kernel/sched`, and the function of the counter's mark. A
-/// static function elsewhere that has the name of one of the scheduler's is among them.
+/// static function elsewhere with the name of one of the scheduler's is included.
 ///
 /// # Errors
 /// When nm(1) fails.
@@ -25,7 +25,7 @@ pub fn table_of(objects: &Path) -> Result<String> {
     Ok(table(&own, &all))
 }
 
-/// The same, of nm's output: the functions that `own` names, as `all` has them.
+/// The table from nm's outputs: the functions that `own` names, with their lines of `all`.
 pub(crate) fn table(own: &str, all: &str) -> String {
     let is_code = |kind: &str| matches!(kind, "t" | "T" | "w" | "W");
     let mut names: BTreeSet<&str> = BTreeSet::from([MARK]);

@@ -1,11 +1,10 @@
 //! The patterns of a tree's .gitignore files, as gitignore(5) has them: a pattern with a slash before its end is bound
 //! to its file's folder, `!` takes a file back in, a `/` at the end means folders, `**` goes over folders.
 //!
-//! The tree's own files alone decide: not those of a folder around it, nor the user's.
+//! Only the tree's own files count: not those of folders around it, nor the user's.
 
 use std::path::Path;
 
-/// The name of the files that are read.
 pub const FILE: &str = ".gitignore";
 
 /// A line of a file.
@@ -15,16 +14,15 @@ struct Pattern {
     /// Whether it takes files back in.
     negated: bool,
     only_folders: bool,
-    /// Whether it is matched against the path from the file's folder; else against the last name.
+    /// Whether it is matched with the path from the file's folder; else with the last name only.
     bound: bool,
 }
 
-/// The patterns of one file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Patterns(Vec<Pattern>);
 
 impl Patterns {
-    /// The patterns of the file in a folder; none where there is no such file.
+    /// The patterns of a folder's file; none if the file is missing.
     pub fn read(folder: &Path) -> Patterns {
         std::fs::read(folder.join(FILE)).map_or_else(|_| Patterns::default(), |text| Patterns::parse(&text))
     }
@@ -32,7 +30,7 @@ impl Patterns {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         Patterns(text.split(|b| *b == b'\n').filter_map(pattern).collect())
     }
-    /// Whether the last pattern that matches leaves the path out; `None` if none matches. `inner` is the path from the
+    /// Whether the last matching pattern leaves the path out; `None` if none matches. `inner` is the path from the
     /// file's folder.
     pub fn ignores(&self, inner: &Path, is_folder: bool) -> Option<bool> {
         let path = inner.as_os_str().as_encoded_bytes();
@@ -46,7 +44,7 @@ impl Patterns {
 
 fn pattern(line: &[u8]) -> Option<Pattern> {
     let mut line = line.strip_suffix(b"\r").unwrap_or(line);
-    // Spaces at the end do not count, but for an escaped one.
+    // Spaces at the end do not count, except an escaped one.
     while line.ends_with(b" ") && !line.ends_with(b"\\ ") {
         line = &line[..line.len() - 1];
     }
@@ -60,7 +58,7 @@ fn pattern(line: &[u8]) -> Option<Pattern> {
     (!glob.is_empty()).then_some(Pattern { glob, negated, only_folders, bound })
 }
 
-/// Whether a glob matches the whole text. `begins`: whether a name begins here, so that `**` may stand for folders.
+/// Whether a glob matches the whole text. `begins`: whether a name begins here, so that `**` may match folders.
 fn fits(glob: &[u8], text: &[u8], begins: bool) -> bool {
     let Some((&first, rest)) = glob.split_first() else { return text.is_empty() };
     let one = text.first().filter(|c| **c != b'/');
@@ -117,7 +115,8 @@ fn unescaped(inside: &[u8]) -> Option<(&u8, &[u8])> {
     }
 }
 
-/// Reads a class behind its `[`; gives it and what is behind its `]`. A `]` that comes first is a character of it.
+/// Reads a class after its `[`; returns it and the rest after its `]`. A `]` that comes first is a character of the
+/// class.
 fn class(glob: &[u8]) -> Option<(Class<'_>, &[u8])> {
     let negated = matches!(glob.first(), Some(b'!' | b'^'));
     let glob = if negated { &glob[1..] } else { glob };
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_are_gits() {
+    fn globs_match_as_in_git() {
         for (glob, path, fits) in [
             ("*.asn1.[ch]", "x.asn1.c", true),
             ("*.asn1.[ch]", "x.asn1.o", false),

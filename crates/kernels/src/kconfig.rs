@@ -1,9 +1,9 @@
-//! Options of the kernel's configuration that patches bring, or give another default.
+//! Options of the kernel's configuration that patches add, or whose default they change.
 //!
 //! The built-in configuration is a fragment over `make allnoconfig`, which switches off every option that it does not
-//! name. A patch behind an option of its own would be compiled out. So the options that patches bring get their own
-//! defaults ([`crate::configure`]), and the result says how each is set. Mirrors Documentation/kbuild/kconfig-language:
-//! entries `config NAME` and `menuconfig NAME`; help is text that is indented more than `help` itself.
+//! name, so code under an option added by a patch would not be compiled. Therefore such options get their own defaults
+//! ([`crate::configure`]), and the result says who set each. Mirrors Documentation/kbuild/kconfig-language: entries
+//! `config NAME` and `menuconfig NAME`; help is text that is indented more than `help` itself.
 
 use crate::blob::Content;
 use crate::walk::Walk;
@@ -16,33 +16,32 @@ use std::path::Path;
 /// The beginning of the names of files that hold options.
 const FILE: &str = "Kconfig";
 
-/// What sets an option.
+/// Who sets an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SetBy {
-    /// Its own default, or what it depends on.
+    /// Its own default, or its dependencies.
     Default,
     /// The fragment on top of the built-in configuration.
     Fragment,
-    /// The built-in configuration, by naming it or by switching off what it does not name.
+    /// The built-in configuration, which names it or switches it off by not naming it.
     BuiltIn,
 }
 
-/// An option that patches bring, or give another default.
+/// An option that patches add, or whose default they change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setting {
     /// Its name, without CONFIG_.
     pub name: String,
-    /// Its value: "y", "n", a number, or a text with its quotes; `None` where what it depends on is off.
+    /// Its value: "y", "n", a number, or a text with its quotes; `None` if its dependencies are off.
     pub value: Option<String>,
-    /// What sets it.
     pub by: SetBy,
-    /// Whether the patches bring it; otherwise they change its default.
+    /// Whether the patches add it; otherwise they change its default.
     pub new: bool,
 }
 
 impl Setting {
-    /// The option and what sets it, in words: "brings CONFIG_X: y, its default".
+    /// The option and who set it, in words: "brings CONFIG_X: y, its default".
     pub fn words(&self) -> String {
         let what = if self.new { "brings" } else { "changes the default of" };
         let state = match (self.value.as_deref(), self.by) {
@@ -63,7 +62,7 @@ impl Setting {
     }
 }
 
-/// Whether a file of a tree holds options.
+/// Whether a file of a tree defines options.
 pub fn is_kconfig(path: &str) -> bool {
     Path::new(path).file_name().is_some_and(|name| name.to_string_lossy().starts_with(FILE))
 }
@@ -103,7 +102,7 @@ fn options(text: &str) -> Options {
     all
 }
 
-/// The columns before a line's text; a tab goes to the next multiple of eight.
+/// The columns before a line's text; a tab advances to the next multiple of eight.
 fn indent(line: &str) -> usize {
     let space = line.chars().take_while(|c| c.is_whitespace());
     space.fold(0, |at, c| if c == '\t' { at / 8 * 8 + 8 } else { at + 1 })
@@ -112,7 +111,7 @@ fn indent(line: &str) -> usize {
 /// The options that differ between two states of some files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
-    /// Names that the new files have and the old ones have not.
+    /// Names that only the new files have.
     pub new: Vec<String>,
     /// Names with other defaults.
     pub defaults: Vec<String>,
@@ -140,8 +139,8 @@ impl Changes {
         }
         changes
     }
-    /// Takes out what other files of the tree define, too: such an option had a place before. `known` are the files
-    /// that were compared.
+    /// Drops options that other files of the tree define, too: they are not new. `known` are the files that were
+    /// compared.
     ///
     /// # Errors
     /// When the tree can't be read.
@@ -163,7 +162,7 @@ impl Changes {
     }
 }
 
-/// The value of an option in a .config or a fragment; `None` where it does not stand.
+/// The value of an option in a .config or a fragment; `None` if it is not there.
 pub fn value_in(config: &str, name: &str) -> Option<String> {
     let of = |line: &str| -> Option<String> {
         let line = line.trim();
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn new_options_and_changed_defaults_are_found_and_help_is_none() {
+    fn new_options_and_changed_defaults_are_found_but_not_in_help() {
         assert_eq!(options(OLD).keys().collect::<Vec<_>>(), ["A", "C"]);
         let new = format!("{}\nmenuconfig D\n\tdef_bool y\n", OLD.replace("default 3", "default 4 if A"));
         let all = changes(OLD, &new);
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_stands_elsewhere_is_not_new() {
+    fn an_option_defined_elsewhere_is_not_new() {
         let tree = tempfile::tempdir().unwrap();
         fs::create_dir_all(tree.path().join("arch/x86")).unwrap();
         fs::write(tree.path().join("arch/x86/Kconfig.cpu"), OLD).unwrap();
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn words_say_what_sets_an_option_and_how_to_take_it_in() {
+    fn words_say_who_set_an_option_and_how_to_include_it() {
         let told = |value: Option<&str>, by, new| {
             Setting { name: "X".into(), value: value.map(str::to_owned), by, new }.words()
         };

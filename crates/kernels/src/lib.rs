@@ -1,15 +1,15 @@
-//! A kernel's whole life before it boots: where its source or its image comes from, the cache, fetching, patching and
+//! Everything that happens to a kernel before it boots: finding its source or image, caching, fetching, patching and
 //! building. The same for QEMU, which boots it.
 //!
 //! [`fetch`] gets images, sources and QEMU through the machine's package client, [`cache`] is the folder in which they
 //! lie, [`images`] lists the images of this machine and opens them, [`emulator`] finds a QEMU.
 //!
 //! `source` obtains the source, `survey` lists a tree's files, `diff` reads and applies patches, `site` is the place
-//! where a source is patched and compiled, `configure` makes its configuration with what `kconfig` finds in patches,
-//! `make` runs and watches the build, `catalog` keeps the finished kernels on a `shelf`, `removal` removes what is
-//! kept, `forecast` says how long a build takes, `fit` how patches fit a source at hand. A built kernel is known by its
-//! *key*, a hash of source, patches, configuration and compiler, so that the same kernel is built once. [`code`] makes
-//! a shared object of the scheduler's code alone.
+//! where a source is patched and compiled, `configure` makes its configuration with the options that `kconfig` finds in
+//! patches, `make` runs and watches the build, `catalog` keeps the finished kernels on a `shelf`, `removal` removes
+//! kernels, `forecast` estimates how long a build takes, `fit` says how patches fit a source at hand. A built kernel is
+//! known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel is built once.
+//! [`code`] makes a shared object of the scheduler's code alone.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.
@@ -76,21 +76,21 @@ pub struct Recipe {
     pub fragment: Option<(String, String)>,
 }
 
-/// What a build reports while it is under way.
+/// Receives reports of a build under way.
 pub trait Listener {
     /// A sentence about the step that begins.
     fn say(&mut self, text: &str);
-    /// So many files are compiled.
+    /// A file was compiled.
     fn step(&mut self, step: &Step);
 }
 
-/// A kernel that was asked for.
+/// A kernel that was asked for, built or found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Made {
     pub built: Built,
-    /// Whether it was built now; else it was there.
+    /// Whether it was built now rather than found in the cache.
     pub new: bool,
-    /// Hunks that went in elsewhere than they said.
+    /// Hunks that were applied at other lines than they name.
     pub moved: Vec<Placement>,
     /// The compiler's warnings about files that the patches change.
     pub warnings: Vec<String>,
@@ -104,12 +104,12 @@ pub struct Made {
 pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn Listener) -> Result<Made> {
     tools::check()?;
     let compiler = tools::compiler()?;
-    // make runs in the tree, where a relative path would mean another folder.
+    // make runs in the tree, where a relative path would lead elsewhere.
     let cache = &std::path::absolute(cache).map_err(|e| Error::io(cache, "find", &e))?;
     if !source::is_there(&recipe.source, cache) {
         tools::check_room(cache, BUILD_MB, "the first build of a source")?;
     }
-    // The package client dies of the same Ctrl-C; its own words are then no error to report.
+    // Ctrl-C also ends the package client; its error is not reported then.
     let told =
         |e: Error| if stop.load(Ordering::Relaxed) { interrupted("its source was fetched") } else { e };
     let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(told)?;
@@ -119,7 +119,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     }
     site::check(&source, &recipe.patches)?;
     let site = Site::enter(&source, stop, &mut |t| on.say(t))?;
-    // The build that was waited for may have been of this kernel.
+    // Another process may have built this kernel while we waited.
     if let Some(built) = catalog::find(&note.key, cache) {
         return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
     }
@@ -157,7 +157,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     Ok(Made { built, new: true, moved: patched.moved, warnings })
 }
 
-/// The error of an interruption; `while_` is what was being done.
+/// The error of an interruption; `while_` names the interrupted work.
 fn interrupted(while_: &str) -> Error {
     Error::new(schedlab_base::ErrorKind::CheckFailed, format!("interrupted while {while_}"))
         .help("the same command continues from there")
@@ -175,7 +175,7 @@ fn note(recipe: &Recipe, source: &source::Obtained, compiler: String) -> Note {
     let (features, counters) = diff::adds(&recipe.patches);
     let hashes: Vec<&str> = patches.iter().map(|p| p.hash.as_str()).collect();
     let mut all = [source.identity.as_str(), &hashes.join(" "), &configuration(recipe), &compiler].join("\n");
-    // Kernels that were built before new options had their defaults are others.
+    // The hash tells these kernels from those built before new options got their defaults.
     if recipe.patches.iter().flat_map(Patch::paths).any(kconfig::is_kconfig) {
         all.push_str("\nnew options have their defaults");
     }
@@ -192,7 +192,7 @@ fn note(recipe: &Recipe, source: &source::Obtained, compiler: String) -> Note {
     }
 }
 
-/// A build's name: its patches', or "base".
+/// The name of a build: those of its patches, or "base".
 fn patches_name(patches: &[Applied]) -> String {
     let plain = |name: &str| -> String {
         let stem = name.split(" (mail").next().unwrap_or(name);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_configuration_asks_for_what_guests_need() {
+    fn the_built_in_configuration_has_the_options_that_guests_need() {
         for name in configure::NEEDED {
             assert!(GUEST_CONFIG.lines().any(|l| l == format!("CONFIG_{name}=y")), "{name}");
         }

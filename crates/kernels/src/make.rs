@@ -1,9 +1,8 @@
-//! make(1), watched: how many files are compiled, the compiler's warnings and errors.
+//! Runs make(1) and watches it: how many files are compiled, the compiler's warnings and errors.
 //!
-//! kbuild prints a line "  CC      kernel/sched/fair.o" for each step. How many there will be is estimated from the
-//! objects that are there (`outdated`); before the first build a guess serves. The build's environment is fixed
-//! ([`PASSED`], [`FIXED`]), so that equal sources give equal images: kbuild would obey LLVM, KCFLAGS, LOCALVERSION and
-//! more.
+//! kbuild prints a line " CC kernel/sched/fair.o" for each step. The number of steps is estimated from the existing
+//! objects (`outdated`); before the first build it is a guess. The build's environment is fixed ([`PASSED`],
+//! [`FIXED`]), so that equal sources give equal images: kbuild would obey LLVM, KCFLAGS, LOCALVERSION and more.
 
 use schedlab_base::{Error, Result};
 use std::fs;
@@ -15,15 +14,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Steps of a first build, until it is known: those of 6.1.192 with the built-in configuration.
+/// Guess for a first build: the steps of 6.1.192 with the built-in configuration.
 pub const FIRST_STEPS: u64 = 1700;
-/// Steps of a build that has hardly an object to make: archives, the link, the image.
+/// Steps of a build that compiles hardly anything: archives, the link, the image.
 pub const LINK_STEPS: u64 = 30;
-/// How often the interrupt is looked at.
+/// How often the build is checked for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
-/// Variables of the user's that a build sees: where programs, temporary files and ccache's store are.
+/// The user's variables that a build sees: places of programs, temporary files and ccache's store.
 const PASSED: &[&str] = &["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CCACHE_DIR", "XDG_CACHE_HOME"];
-/// Variables that a build sees with these values.
+/// Variables that a build always sees with these values.
 const FIXED: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("KBUILD_BUILD_TIMESTAMP", "1970-01-01"),
@@ -31,40 +30,38 @@ const FIXED: &[(&str, &str)] = &[
     ("KBUILD_BUILD_HOST", "schedlab"),
     ("KBUILD_BUILD_VERSION", "1"),
 ];
-/// An error shows this many lines of the compiler's.
+/// An error shows this many lines of the compiler's output.
 const SHOWN_LINES: usize = 24;
 
-/// A build that is under way, or its end.
+/// The progress of a build.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Steps that are done.
     pub done: u64,
-    /// Steps that there will be, as far as is known; 0: not at all.
+    /// Expected steps; 0 if unknown.
     pub of: u64,
-    /// The file of the last one.
+    /// The file of the last step.
     pub file: String,
 }
 
-/// A make of a kernel.
+/// Runs make for one kernel.
 #[derive(Debug)]
 pub struct Make<'a> {
     pub tree: &'a Path,
     /// The folder of objects.
     pub objects: &'a Path,
-    /// Where the whole output is kept.
+    /// The file that gets the whole output.
     pub log: PathBuf,
-    /// Steps that there will be, as far as is known; 0: not at all.
+    /// Expected steps; 0 if unknown.
     pub expected: u64,
-    /// Set when the user wants it to end.
+    /// Set when the user interrupts.
     pub stop: &'a AtomicBool,
 }
 
-/// The output of a make that worked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MakeOutput {
     /// Warnings with the lines that belong to them.
     pub warnings: Vec<String>,
-    /// Steps made.
+    /// Number of steps made.
     pub steps: u64,
 }
 
@@ -87,8 +84,8 @@ impl Make<'_> {
         }
         command.args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        // A build that outlived schedlab would continue in the folder in which the next one begins. make ends its own
-        // children and removes what they were about to write.
+        // A build that outlived schedlab would write into the folder while the next one runs. On SIGTERM make ends its
+        // children and removes their unfinished files.
         crate::parent::end_with_parent(&mut command);
         let mut child = command.spawn().map_err(|e| Error::machine(format!("make can't be started: {e}")))?;
         let group = child.id();
@@ -153,7 +150,7 @@ fn reader(
     }))
 }
 
-/// What has been heard.
+/// The output so far.
 struct Watch {
     done: u64,
     of: u64,
@@ -165,7 +162,7 @@ impl Watch {
     fn new(of: u64) -> Watch {
         Watch { done: 0, of, all: Vec::new(), errors: Vec::new() }
     }
-    /// Listens until the output ends; `false` when the user wants it to end before.
+    /// Reads the output until it ends; `false` when the user interrupts before.
     fn listen(
         &mut self,
         lines: &mpsc::Receiver<OutputLine>,
@@ -194,11 +191,11 @@ impl Watch {
         }
         self.all.push(line);
     }
-    /// Warnings, each with the lines behind it.
+    /// Warnings, each with the lines that belong to it.
     fn warnings(&self) -> Vec<String> {
         blocks(&self.errors).into_iter().filter(|b| b.contains("warning:")).collect()
     }
-    /// The compiler's errors; without any, the end of what was said. make's own account of them is left out.
+    /// The compiler's errors; without any, the end of the output. make's own messages about them are left out.
     fn errors(&self) -> Vec<String> {
         let own = |l: &&String| !l.starts_with("make") && !l.is_empty();
         let all = blocks(&self.errors.iter().filter(own).cloned().collect::<Vec<_>>());
@@ -225,7 +222,8 @@ fn file_of(line: &str) -> Option<&str> {
     words.find(|w| *w != "[M]").filter(|_| is_tool)
 }
 
-/// A compiler's messages: a line "FILE:LINE:COLUMN: ..." and the lines behind it; "In function" goes before its own.
+/// A compiler's messages: a line "FILE:LINE:COLUMN: ..." and the lines after it; an "In function" line belongs to the
+/// message after it.
 fn blocks(lines: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut before = String::new();
@@ -296,7 +294,7 @@ mod tests {
         assert_eq!(watch.warnings(), ["../a.c:1:1: warning: unused variable 'y'\n    1 | int y;"]);
     }
 
-    /// Builds in one folder, with the log in it.
+    /// A make in a folder, with the log in it.
     fn make_in<'a>(dir: &'a Path, stop: &'a AtomicBool) -> Make<'a> {
         Make { tree: dir, objects: dir, log: dir.join("log"), expected: 1, stop }
     }
@@ -311,7 +309,7 @@ mod tests {
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         make.run(&["all"], 1, &mut |_| ()).unwrap();
         let seen = fs::read_to_string(dir.path().join("seen")).unwrap();
-        // make and the shell add these.
+        // make and the shell add these variables.
         let own = ["MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMERR", "MAKE_TERMOUT"];
         let own = own.iter().chain(&["PWD", "OLDPWD", "SHLVL", "_", "O", "CC"]).chain(PASSED).copied();
         let known: Vec<&str> = own.chain(FIXED.iter().map(|(name, _)| *name)).collect();
@@ -331,7 +329,7 @@ mod tests {
         assert!(error.to_string().contains("interrupted") && started.elapsed() < Duration::from_secs(20));
     }
 
-    /// This test starts itself again, as the one that is killed.
+    /// The test runs itself again in another process, which is killed.
     #[test]
     fn a_make_ends_with_its_killed_parent() {
         const AGAIN: &str = "SCHEDLAB_TEST_MAKE_IN";
@@ -362,7 +360,7 @@ mod tests {
         schedlab.kill().unwrap();
         schedlab.wait().unwrap();
         let pids = fs::read_to_string(dir.path().join("pids")).unwrap();
-        // An ended process stays a zombie until its new parent looks.
+        // An ended process remains as a zombie until its new parent reaps it.
         let lives = |pid: &str| {
             fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
         };

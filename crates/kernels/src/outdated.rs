@@ -1,8 +1,8 @@
-//! How many objects a build has to make, read from what the last build left: kbuild writes beside each object the
-//! files that it was made of (`.fair.o.cmd`).
+//! Estimates how many objects a build must make: next to each object, the last build left a list of the files it was
+//! made of (`.fair.o.cmd`).
 //!
-//! An object is outdated if one of these files is newer, as make sees it. That is an estimate: what the build itself
-//! makes anew on its way (a changed configuration) is not known before.
+//! As for make, an object is outdated if one of these files is newer. Files that the build itself will remake on its
+//! way (after a changed configuration) are not known beforehand.
 
 use crate::walk::Walk;
 use std::collections::HashMap;
@@ -13,16 +13,15 @@ use std::time::SystemTime;
 const BEFORE: &str = ".";
 const BEHIND: &str = ".o.cmd";
 
-/// Objects that a folder has, and those of them that are outdated.
+/// Number of objects in a folder, and of the outdated ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Objects {
     pub there: u64,
-    /// Those that a file is newer than.
     pub outdated: u64,
 }
 
 impl Objects {
-    /// Counts an object, given the file that says of what it was made.
+    /// Counts an object, given the file that lists its parts.
     fn add(&mut self, cmd: &Path, folder: &Path, changed: &[&str], times: &mut Times) {
         let name = cmd.file_name().and_then(|name| name.to_str());
         let stem = name.and_then(|name| name.strip_prefix(BEFORE)).and_then(|name| name.strip_suffix(BEHIND));
@@ -34,12 +33,12 @@ impl Objects {
                 changed.iter().any(|path| name.strip_suffix(path).is_some_and(|p| p.ends_with('/')));
             is_changed || times.of(folder.join(name)) > object
         };
-        // A missing object is older than any file.
+        // A missing object counts as outdated.
         self.outdated += u64::from(object.is_none() || made_of(&text).any(is_newer));
     }
 }
 
-/// The objects of a folder of objects. `changed` are paths of the source that count as newer.
+/// Counts the objects of a folder. `changed` are paths of the source that count as newer.
 pub fn objects(folder: &Path, changed: &[&str]) -> Objects {
     let mut times = Times::default();
     let mut all = Objects::default();
@@ -47,7 +46,7 @@ pub fn objects(folder: &Path, changed: &[&str]) -> Objects {
         all.add(&entry.path, folder, changed, &mut times);
         Ok(())
     });
-    // What can't be read is not counted: this is an estimate.
+    // Unreadable folders are not counted: this is an estimate.
     drop(walked);
     all
 }
@@ -66,7 +65,7 @@ fn made_of(cmd: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Times of change, each asked for once: thousands of objects name the same headers.
+/// Times of modification, each looked up once: thousands of objects name the same headers.
 #[derive(Default)]
 struct Times(HashMap<PathBuf, Option<SystemTime>>);
 

@@ -9,7 +9,7 @@ pub fn die_with_parent(command: &mut Command) {
     signal_with_parent(command, libc::SIGKILL);
 }
 
-/// As [`die_with_parent`], by SIGTERM, for commands that end their own children then.
+/// As [`die_with_parent`], but by SIGTERM, for commands that end their own children then.
 pub fn end_with_parent(command: &mut Command) {
     signal_with_parent(command, libc::SIGTERM);
 }
@@ -22,7 +22,7 @@ fn signal_with_parent(command: &mut Command, signal: libc::c_int) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, signal) < 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The request does not notice a parent that has died already.
+            // A parent that died before the request is not noticed by it.
             if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
         }
     };

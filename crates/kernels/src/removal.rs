@@ -5,18 +5,16 @@ use schedlab_base::{Error, Result, temp};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What was removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Removed {
     pub name: String,
-    /// The bytes of its files.
     pub size_bytes: u64,
 }
 
-/// Removes everything of these names. Nothing is removed if one of them is not there.
+/// Removes everything of these names; nothing if one of them does not exist.
 ///
 /// # Errors
-/// An unknown name, and what the disk refuses.
+/// An unknown name, and files that can't be removed.
 pub fn remove(names: &[String], cache: &Path) -> Result<Vec<Removed>> {
     let shelves = [cache::kernels(cache), cache::builds(cache), cache::images(cache)];
     let all: Vec<PathBuf> = shelves.iter().flat_map(|shelf| cache::entries(shelf)).collect();
@@ -41,7 +39,7 @@ pub fn remove(names: &[String], cache: &Path) -> Result<Vec<Removed>> {
     found.into_iter().map(|folder| gone(folder)).collect()
 }
 
-/// Removes a folder. Under a temporary name it does not count as a kernel, should the removal be cut short.
+/// Removes a folder after renaming it, so that an interrupted removal leaves nothing that counts as a kernel.
 fn gone(folder: &Path) -> Result<Removed> {
     let removed = Removed { name: shelf::name(folder), size_bytes: shelf::size(folder) };
     let failed = |e: std::io::Error| Error::io(folder, "remove", &e);

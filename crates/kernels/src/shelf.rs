@@ -1,5 +1,5 @@
-//! Folders of the cache with what was built here: each has its files and a note of what they were made of. A folder is
-//! filled under another name and renamed into place, so one that is there is whole.
+//! Folders of the cache that were built here: each has its files and a note of their sources and settings. A folder is
+//! filled under a temporary name and renamed into place, so every folder in place is complete.
 
 use schedlab_base::{Error, Result, temp};
 use serde::de::DeserializeOwned;
@@ -7,39 +7,38 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How the names of folders begin that are not in place.
+/// The beginning of temporary names.
 pub(crate) const UNFINISHED: &str = ".new-";
 
-/// What becomes of a folder.
+/// The content of a new folder.
 pub(crate) struct Shelved<'a> {
-    /// The folder of all such folders.
+    /// The folder that holds all of them.
     pub shelf: PathBuf,
     pub name: &'a str,
-    /// Files that are copied, with their names there.
+    /// Files to copy, with their names there.
     pub files: &'a [(&'a Path, &'a str)],
-    /// Names and texts of files that are written.
+    /// Names and texts of files to write.
     pub texts: &'a [(&'a str, &'a [u8])],
 }
 
 /// The note in a folder.
 ///
 /// # Errors
-/// When it is missing, or another build's.
+/// When it is missing, or belongs to another build.
 pub(crate) fn note<T: DeserializeOwned>(folder: &Path, file: &str) -> Result<T> {
     let path = folder.join(file);
     let text = fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
     serde_json::from_slice(&text).map_err(|e| Error::input(format!("{}: {e}", path.display())))
 }
 
-/// The name of a folder.
 pub(crate) fn name(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Puts a folder into place, and opens it. One that `open` refuses is replaced; a whole one stays.
+/// Puts a folder into place and opens it. A folder there that `open` refuses is replaced; a complete one stays.
 ///
 /// # Errors
-/// When the disk does not take it, or `open` refuses it.
+/// When writing fails, or `open` refuses the new folder.
 pub(crate) fn put<T>(new: &Shelved<'_>, open: impl Fn(&Path) -> Result<T>) -> Result<T> {
     fs::create_dir_all(&new.shelf).map_err(|e| Error::io(&new.shelf, "make", &e))?;
     let folder = temp::TempFolder::create(&new.shelf, UNFINISHED, 0o755)?;
@@ -55,20 +54,19 @@ pub(crate) fn put<T>(new: &Shelved<'_>, open: impl Fn(&Path) -> Result<T>) -> Re
     if place.exists() && open(&place).is_err() {
         fs::remove_dir_all(&place).map_err(|e| Error::io(&place, "remove the incomplete", &e))?;
     }
-    // Another process may have built the same meanwhile.
+    // Another process may have put the same folder there meanwhile.
     if !place.exists() {
         folder.rename_to(&place).map_err(|e| Error::io(&place, "make", &e))?;
     }
     open(&place)
 }
 
-/// Keeps that a folder is used now, as the time of its note. A cache that can't be written keeps nothing.
+/// Marks a folder as used now by the time of its note. Ignored if the cache can't be written.
 pub(crate) fn touch(folder: &Path, note: &str) {
     let file = fs::File::options().append(true).open(folder.join(note));
     let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// When a folder was used last.
 pub(crate) fn last_use(folder: &Path, note: &str) -> Option<SystemTime> {
     fs::metadata(folder.join(note)).and_then(|about| about.modified()).ok()
 }

@@ -1,6 +1,6 @@
-//! Patches that ship: the mechanisms of the documents D000 to D004, by name and kernel series.
+//! Patches that are compiled in: the mechanisms of the documents D000 to D004, by name and kernel series.
 //!
-//! Their text is in `patches/SERIES/NAME.patch` of the project, and compiled in.
+//! Their text is in `patches/SERIES/NAME.patch` of the project.
 
 use crate::diff::{Patch, parse};
 use schedlab_base::{Error, Result};
@@ -29,7 +29,7 @@ patch_files! {
     "7.3" / "idle-cfs-rq"
 }
 
-/// Whether a word can only be a path.
+/// Whether a word must be a path.
 pub fn is_path(word: &str) -> bool {
     word.contains('/') || word.ends_with(".patch") || word.ends_with(".diff") || word.ends_with(".mbox")
 }
@@ -37,7 +37,7 @@ pub fn is_path(word: &str) -> bool {
 /// The patch of a name for a kernel ("6.1", "v6.1", "6.1.192").
 ///
 /// # Errors
-/// When none has the name, or none is for the kernel.
+/// When there is no patch of that name, or none for that kernel.
 pub fn find(name: &str, kernel: &str) -> Result<Vec<Patch>> {
     let kernel = kernel.strip_prefix('v').unwrap_or(kernel);
     let named: Vec<_> = PATCHES.iter().filter(|(_, n, _)| *n == name).collect();
@@ -51,7 +51,7 @@ pub fn find(name: &str, kernel: &str) -> Result<Vec<Patch>> {
     }
     let is_of =
         |series: &str| kernel == series || kernel.strip_prefix(series).is_some_and(|r| r.starts_with('.'));
-    // A tree of the user's own does not report its series: the newest patch is tried.
+    // A user's tree does not name its series: the newest patch is tried.
     let own = kernel.contains('/');
     match named.iter().rfind(|(series, ..)| own || is_of(series) || series.starts_with(&format!("{kernel}.")))
     {

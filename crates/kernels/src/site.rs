@@ -8,10 +8,9 @@
 //! CACHE/sources/SOURCE/lock             held by the process that builds
 //! ```
 //!
-//! There is one tree for all patches, so that a build compiles only the files in which two of them differ. A file is
-//! written only if its bytes change, and its time is then now: make compares times alone. An original is kept, and its
-//! path written down, before the file is changed. So the tree can be put right after any interruption, and the
-//! next start does so.
+//! All patches share one tree, so that a build compiles only the files that differ from the build before. A file is
+//! written only if its bytes change, and then with the current time: make compares times alone. The original is stored
+//! and its path noted before a file is changed, so the next start can repair the tree after any interruption.
 
 use crate::blob::{self, Content};
 use crate::diff::{self, ChangedLines, Outcome, Patch, Placement};
@@ -28,7 +27,7 @@ use std::time::Duration;
 
 const STATE: &str = "state.json";
 const ORIGINALS: &str = "originals";
-/// How often a locked site is looked at.
+/// How often we check whether a locked site is free.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The paths that patches have changed, each with whether the source has the file.
@@ -42,7 +41,7 @@ impl State {
         let text = fs::read(folder.join(STATE)).ok();
         text.and_then(|t| serde_json::from_slice(&t).ok()).unwrap_or_default()
     }
-    /// A file as the source has it.
+    /// The original of a file, or the file itself if unchanged.
     fn original(&self, folder: &Path, path: &str) -> Result<Content> {
         match self.changed.get(path) {
             Some(false) => Ok(None),
@@ -52,8 +51,8 @@ impl State {
     }
 }
 
-/// Checks that patches fit, without the lock: a build that another process makes in the same site may take long. It is
-/// checked again under the lock.
+/// Checks that patches fit, without the lock, because another process may hold it for a long build. The check is
+/// repeated under the lock.
 ///
 /// # Errors
 /// Rejected hunks.
@@ -62,7 +61,7 @@ pub fn check(source: &Obtained, patches: &[Patch]) -> Result<()> {
     if rejects.is_empty() { Ok(()) } else { Err(diff::rejected(&rejects, &source.name)) }
 }
 
-/// The files of a source as patches leave them, without the lock.
+/// The files of a source after patches, computed without the lock.
 ///
 /// # Errors
 /// Files that can't be read.
@@ -70,14 +69,14 @@ pub fn applied(source: &Obtained, patches: &[Patch]) -> Result<Outcome> {
     loop {
         let state = State::of(&source.folder);
         let outcome = diff::apply(patches, |path| original(source, &state, path))?;
-        // A file that another process was changing may have been read too late to be the original.
+        // If another process changed files meanwhile, an original may have been read too late: try again.
         if source.stale.is_some() || State::of(&source.folder) == state {
             return Ok(outcome);
         }
     }
 }
 
-/// The lines that patches change, in the patched files; files that go are left out.
+/// The lines that patches change, in the patched files; removed files are left out.
 ///
 /// # Errors
 /// As [`applied`].
@@ -91,7 +90,6 @@ pub fn changed_lines(source: &Obtained, outcome: &Outcome) -> Result<Vec<Changed
     Ok(outcome.files.iter().map(of).collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// A file as the source has it.
 fn original(source: &Obtained, state: &State, path: &str) -> Result<Content> {
     match &source.stale {
         Some(copies) => copies.original(path),
@@ -99,12 +97,11 @@ fn original(source: &Obtained, state: &State, path: &str) -> Result<Content> {
     }
 }
 
-/// A tree that was patched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patched {
-    /// Hunks that went in elsewhere than they said.
+    /// Hunks that were applied at other lines than they name.
     pub moved: Vec<Placement>,
-    /// Options of the configuration that the patches bring or change.
+    /// Options of the configuration that the patches add or change.
     pub options: Changes,
 }
 
@@ -116,10 +113,10 @@ pub struct Site {
 }
 
 impl Site {
-    /// Locks the site of a source; waits while another process builds there, and says so.
+    /// Locks the site of a source; if another process builds there, says so and waits.
     ///
     /// # Errors
-    /// When the cache can't be written, or `stop` ends the waiting.
+    /// When the cache can't be written, or `stop` ends the wait.
     pub fn enter(source: &Obtained, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Site> {
         let folder = source.folder.clone();
         let failed = |e: std::io::Error| Error::io(&folder, "write", &e);
@@ -157,7 +154,7 @@ impl Site {
     pub fn objects(&self, config: &str) -> PathBuf {
         self.folder.join(format!("obj-{config}"))
     }
-    /// Where a failed build's log is.
+    /// The log of a failed build.
     pub fn log(&self) -> PathBuf {
         self.folder.join("build.log")
     }
@@ -165,7 +162,7 @@ impl Site {
     /// Makes the tree the source with these patches and no others. Nothing is changed if a hunk is rejected.
     ///
     /// # Errors
-    /// Rejected hunks, and a disk that does not take it.
+    /// Rejected hunks, and a failed write.
     pub fn patch(&self, patches: &[Patch]) -> Result<Patched> {
         let mut state = State::of(&self.folder);
         let outcome = diff::apply(patches, |path| state.original(&self.folder, path))?;
@@ -184,7 +181,7 @@ impl Site {
             blob::put(&self.tree(), path, content.as_ref())?;
         }
         let options = self.options(&state, &outcome)?;
-        // Files that are as the source has them again need no original.
+        // Files that are again as in the source need no stored original.
         let before = state.clone();
         state.changed.retain(|path, _| {
             let original = before.original(&self.folder, path).ok();
@@ -194,7 +191,7 @@ impl Site {
         Ok(Patched { moved: outcome.moved, options })
     }
 
-    /// The changes of options, once the tree has these patches and no others.
+    /// The options that the applied patches add or change.
     fn options(&self, state: &State, outcome: &Outcome) -> Result<Changes> {
         let of = outcome.files.iter().filter(|(path, _)| kconfig::is_kconfig(path));
         let pairs = of.map(|(path, after)| Ok((path.as_str(), state.original(&self.folder, path)?, after)));
@@ -204,7 +201,7 @@ impl Site {
             .without_those_elsewhere(&self.tree(), &known)
     }
 
-    /// Takes all patches back.
+    /// Removes all patches.
     fn take_back(&self) -> Result<()> {
         self.patch(&[]).map(drop)
     }
@@ -214,7 +211,7 @@ impl Site {
         temp::write_whole(&self.folder.join(STATE), &text)
     }
 
-    /// Keeps the originals of paths that are changed for the first time, and writes the paths down.
+    /// Stores the originals of files that are changed for the first time, and notes their paths.
     fn keep_originals<'p>(&self, state: &mut State, paths: impl Iterator<Item = &'p String>) -> Result<()> {
         let new: Vec<&String> = paths.filter(|p| !state.changed.contains_key(*p)).collect();
         for path in new {
@@ -296,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn rejected_hunks_are_told_while_another_build_holds_the_lock() {
+    fn rejected_hunks_are_reported_while_another_build_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let site = site(dir.path());
         site.patch(&patch(TWO)).unwrap();
@@ -309,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_changes_through_a_link_and_links_come_and_go() {
+    fn nothing_outside_changes_through_a_link() {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let site = site(dir.path());
         fs::write(other.path().join("f"), "a\nb\n").unwrap();
@@ -331,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_change_is_put_right_by_the_next_start() {
+    fn an_interrupted_change_is_repaired_by_the_next_start() {
         let dir = tempfile::tempdir().unwrap();
         let site = site(dir.path());
         let mut state = State::default();

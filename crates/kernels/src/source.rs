@@ -1,8 +1,8 @@
 //! Sources: a distribution's source package, a tarball, or a tree of the user's own.
 //!
 //! All three become a *site* in the cache (`site`). The package and the tarball are unpacked there once. The user's
-//! tree is copied there and never written to ([`crate::survey`] says of what the copy consists); a later build copies
-//! the changed files only.
+//! tree is copied there ([`crate::survey`] says which files) and never written to; a later build copies only the
+//! changed files.
 
 use crate::blob::{self, Blob, Content, Kind};
 use crate::cache::{self, Note};
@@ -12,14 +12,14 @@ use schedlab_base::{Error, Result, temp};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files by which a kernel's tree is known.
+/// Files that every kernel tree has.
 pub(crate) const MARKS: [&str; 3] = ["Makefile", "Kbuild", "kernel/sched/core.c"];
 /// A source as the user names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The distribution's source package of a series ("6.1").
     Series(String),
-    /// A folder.
+    /// A folder with a tree.
     Tree(PathBuf),
     /// A packed tree.
     Tarball(PathBuf),
@@ -54,15 +54,14 @@ impl Source {
     }
 }
 
-/// A source in the cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obtained {
     pub folder: PathBuf,
-    /// Its name for people: package and version, or the path.
+    /// Its name for readers: package and version, or the path.
     pub name: String,
-    /// What its files are: equal for equal files.
+    /// Identifies the content of its files.
     pub identity: String,
-    /// Files of a user's tree that are to be copied before the build.
+    /// Files of a user's tree that must be copied before the build.
     pub(crate) stale: Option<Copies>,
 }
 
@@ -73,8 +72,7 @@ pub(crate) struct Copies {
     now: Manifest,
 }
 
-/// Whether the source is already cached and needs no disk space. A missing tarball is reported later, when it is
-/// opened.
+/// Whether the source is already cached and needs no disk space. A missing tarball is reported when it is opened.
 pub fn is_there(source: &Source, cache: &Path) -> bool {
     match source {
         Source::Series(series) => fetch::source_in_cache(series, cache).is_some(),
@@ -85,14 +83,13 @@ pub fn is_there(source: &Source, cache: &Path) -> bool {
     }
 }
 
-/// The site of a user's tree.
 fn site_of(path: &Path, cache: &Path) -> Result<PathBuf> {
     let path = path.canonicalize().map_err(|e| Error::io(path, "read", &e))?;
     let hash = schedlab_base::content_hash(path.as_os_str().as_encoded_bytes());
     Ok(cache::sources(cache).join(format!("tree-{}", &hash[..12])))
 }
 
-/// Brings a source into the cache. Files of a user's tree are compared here, and copied when the site is locked.
+/// Brings a source into the cache. A user's tree is only compared here; its files are copied when the site is locked.
 ///
 /// # Errors
 /// When it can't be fetched, read or unpacked.
@@ -165,7 +162,7 @@ fn tree(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtained
     Ok(Obtained { folder, name, identity, stale: Some(Copies { from: path, now }) })
 }
 
-/// Removes the copy of a tree that has no manifest of this form: an older schedlab copied links as they were.
+/// Removes a copied tree without a manifest of this form: older versions of schedlab copied links unchanged.
 ///
 /// # Errors
 /// When it can't be removed.
@@ -187,7 +184,7 @@ pub(crate) fn forget_older_copy(folder: &Path) -> Result<()> {
 }
 
 impl Copies {
-    /// A file as the copy will have it.
+    /// Reads a file as it will be in the copy.
     ///
     /// # Errors
     /// When the path leads through a link, or the file can't be read.
@@ -206,13 +203,13 @@ impl Copies {
         Ok(Some(Blob { bytes, kind: stamp.kind() }))
     }
 
-    /// Copies the files that differ from the copy's. The site is locked, and without patches.
+    /// Copies the files that differ from the copy's. The site must be locked and without patches.
     ///
-    /// First the manifest is written with these files as unsure. So a copy that breaks off is mended by the next,
-    /// whatever the tree has become.
+    /// The manifest is first written with these files marked as unsure. So if the copying breaks off, the next one
+    /// repairs it, even if the tree has changed meanwhile.
     ///
     /// # Errors
-    /// When the disk does not take it, or a file has changed since the survey.
+    /// When writing fails, or a file has changed since the survey.
     pub(crate) fn bring(&self, folder: &Path) -> Result<()> {
         let tree = folder.join(fetch::TREE);
         fs::create_dir_all(&tree).map_err(|e| Error::io(&tree, "make", &e))?;
@@ -232,7 +229,7 @@ impl Copies {
         let unsure = || under_way.files.iter().filter(|(_, s)| s.hash == UNSURE).map(|(name, _)| name);
         for name in unsure().filter(|name| !self.now.files.contains_key(*name)) {
             remove(&tree.join(name))?;
-            // A file may take the place of a folder that is empty now.
+            // A file may replace a folder that is empty now.
             let above = Path::new(name).ancestors().skip(1).filter(|p| p.components().count() > 0);
             let _ = above.take_while(|p| fs::remove_dir(tree.join(p)).is_ok()).count();
         }
@@ -252,7 +249,8 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Copies a file, which must have the content of its stamp, or makes a link. Its time is now: make compiles it again.
+/// Copies a file, checking that its content has the stamp, or makes a link. Its time is the current one, so that make
+/// compiles it.
 fn copy(from: &Path, to: &Path, stamp: &Stamp) -> Result<()> {
     let failed = |e: std::io::Error| Error::io(to, "write", &e);
     if let Some(above) = to.parent() {
@@ -342,7 +340,8 @@ mod tests {
         let first = get();
         bring(&first).unwrap();
         let copy = first.folder.join(fetch::TREE);
-        // The second version has a file for a folder, and breaks off behind its changed and its new file.
+        // The second version has a file in place of a folder, and the copy breaks off after its changed and its new
+        // file.
         fs::remove_dir_all(own.path().join("f")).unwrap();
         put(&own.path().join("f"), "a file");
         for (name, text) in [("a.c", "newer"), ("b.c", "newer"), ("z.c", "newer")] {
@@ -353,7 +352,7 @@ mod tests {
         assert!(bring(&second).unwrap_err().to_string().contains("z.c changed while the tree was copied"));
         assert_eq!(fs::read_to_string(copy.join("a.c")).unwrap(), "newer", "it had begun");
         assert!(copy.join("f").is_file());
-        // The third is the first again, in bytes and in time.
+        // The third version equals the first, in bytes and in time.
         put(&own.path().join("a.c"), "old");
         fs::remove_file(own.path().join("b.c")).unwrap();
         fs::remove_file(own.path().join("f")).unwrap();
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_from_before_another_copy_is_brought_whole() {
+    fn a_survey_older_than_another_copy_is_copied_completely() {
         let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         kernel(own.path());
         put(&own.path().join("a.c"), "one");
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_build_in_the_tree_made_is_no_source() {
+    fn products_of_a_build_in_the_tree_are_not_sources() {
         let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         kernel(own.path());
         let sources =
@@ -410,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_whose_gitignore_names_its_sources_is_read_all_the_same() {
+    fn a_tree_whose_gitignore_names_its_sources_is_still_read() {
         let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         kernel(own.path());
         put(&own.path().join("kernel/a.c"), "a");

@@ -1,12 +1,12 @@
-//! The files of a user's tree: which of them are source, what they are, and what the copy has for a symbolic link.
+//! The files of a user's tree: which of them are source, what identifies them, and how symbolic links are copied.
 //!
-//! A file counts as unchanged while it is the same file on disk, of the same size, and neither its bytes nor its name
-//! were changed since. What a build in the tree has made is not source: kbuild refuses a tree with some of it, and
-//! takes the rest for its own. The tree's .gitignore files say what that is.
+//! A file counts as unchanged while it is the same file on disk (device, inode) with the same size and times of change.
+//! Products of a build in the tree are not source: kbuild refuses a tree with some of them and takes others for its
+//! own. The tree's .gitignore files name them.
 //!
-//! A link that stays in the tree ([`crate::blob::stays_inside`]) is a link in the copy. One that leads into the tree by
-//! a whole path becomes a relative link. What lies behind a link that leads out of the tree is copied in its place, and
-//! is a part of the tree's identity. So no link of the copy leads to the user's own files.
+//! A link that stays in the tree ([`crate::blob::stays_inside`]) is copied as a link. An absolute link into the tree
+//! becomes a relative one. The target of a link that leads out of the tree is copied in its place, and counts for the
+//! tree's identity. So no link of the copy leads to the user's own files.
 
 use crate::blob::{Kind, stays_inside};
 use crate::walk::Walk;
@@ -17,50 +17,47 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Files and folders of a user's tree that are not sources, wherever they are. A worktree's .git is a file.
+/// Files and folders that are never source, wherever they are in a tree. A worktree's .git is a file.
 const NOT_SOURCE: &[&str] = &[".git", ".hg", ".svn", ".config"];
 /// Folders that a build in the tree makes: below the tree, or below a folder of `arch`.
 const MADE_FOLDERS: &[&str] = &["include/config", "include/generated"];
-/// The beginning of files that a build in the tree makes at its top.
+/// The beginning of names of files that a build makes at the top of the tree.
 const MADE_FILES: &str = "vmlinux";
-/// Endings of files that a build in the tree makes. These tables serve trees without .gitignore files, too.
+/// Endings of files that a build in the tree makes; needed for trees without .gitignore files.
 const PRODUCTS: &[&str] = &["o", "ko", "a", "cmd", "order", "symvers"];
-/// The most files that are copied for one link: it leads to a tree of something else.
+/// The most files that are copied for one link; a link with more leads to a tree of something else.
 const MOST_BEHIND: usize = 20_000;
-/// The files of a copied tree. Its name changes with its form.
+/// The list of files of a copied tree. A new format gets a new name.
 pub const MANIFEST: &str = "manifest-2.json";
-/// The hash of a file that is being copied or removed: the copy has the old bytes, the new ones or a part.
+/// In place of the hash of a file that is being copied or removed: the copy has the old bytes, the new ones or a part.
 pub const UNSURE: &str = "";
 
 /// The files of a tree by path.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The files and links.
     pub files: BTreeMap<String, Stamp>,
 }
 
 /// A file of a tree, or a link.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Bytes.
     pub size: u64,
-    /// Time of change since 1970; that of the file behind a link that is copied.
+    /// Time of modification since 1970; for the copied target of a link, that of the target.
     pub changed_ns: i128,
-    /// The file on disk: its device and inode, and the time at which anything of it was changed, which nobody can set
-    /// back. `None` for links, and in manifests of older versions.
+    /// Device, inode and time of the last change of any kind (ctime), which nobody can set back. `None` for links, and
+    /// in manifests of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disk: Option<(u64, u64, i128)>,
     pub hash: String,
     /// Whether it can be executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
-    /// Where the copy's link leads.
+    /// The target of the copy's link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }
 
 impl Stamp {
-    /// The kind of the file.
     pub fn kind(&self) -> Kind {
         match (self.link.is_some(), self.executable) {
             (true, _) => Kind::Link,
@@ -76,22 +73,18 @@ impl Manifest {
         let text = fs::read(folder.join(MANIFEST)).ok();
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
-    /// Writes it.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_vec(self).map_err(|e| Error::internal(e.to_string()))?;
         temp::write_whole(&folder.join(MANIFEST), &text)
     }
-    /// Whether a file has the content and kind of another manifest's file.
+    /// Whether a file has the same content and kind in another manifest.
     pub fn agrees(&self, name: &str, with: &Manifest) -> bool {
         let own = |of: &Manifest| {
             of.files.get(name).filter(|s| s.hash != UNSURE).map(|s| (s.hash.clone(), s.kind()))
         };
         own(self).is_some_and(|o| own(with) == Some(o))
     }
-    /// What the files are: equal for equal files.
+    /// Identifies the content of all files.
     pub fn identity(&self) -> String {
         let one = |(name, s): (&String, &Stamp)| format!("{name} {:?} {}\n", s.kind(), s.hash);
         let told: Vec<String> = self.files.iter().map(one).collect();
@@ -99,21 +92,20 @@ impl Manifest {
     }
 }
 
-/// A surveyed tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Survey {
     pub files: Manifest,
-    /// Links that lead out of the tree to nothing.
+    /// Links that lead out of the tree and whose target does not exist.
     pub left_out: Vec<String>,
 }
 
-/// Lists the files of a tree that are source; hashes those that are new or changed since `before`.
+/// Lists the source files of a tree; hashes those that are new or changed since `before`.
 ///
 /// # Errors
 /// When a file can't be read, or a link leads to something that can't be copied.
 pub fn survey(root: &Path, before: &Manifest) -> Result<Survey> {
     let now = walked(root, before, true)?;
-    // Debian's trees tell git to ignore all that is not Debian's own.
+    // Debian's trees have .gitignore files that ignore everything except Debian's own files.
     let whole = crate::source::MARKS.iter().all(|mark| now.files.files.contains_key(*mark));
     if whole { Ok(now) } else { walked(root, before, false) }
 }
@@ -138,7 +130,7 @@ fn add(files: &mut Manifest, inner: &Path, place: &Path, before: &Manifest) -> R
     let name = inner.to_string_lossy().into_owned();
     let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
     let changed_ns = ns(about.mtime(), about.mtime_nsec());
-    // Behind a link may be another file than before, of the same size and time.
+    // A link's target may be another file than before, of the same size and time.
     let on_disk = Some((about.dev(), about.ino(), ns(about.ctime(), about.ctime_nsec())));
     let is_same = |s: &&Stamp| {
         (s.size, s.changed_ns, s.on_disk) == (about.len(), changed_ns, on_disk)
@@ -157,7 +149,7 @@ fn add(files: &mut Manifest, inner: &Path, place: &Path, before: &Manifest) -> R
     Ok(())
 }
 
-/// Adds what the copy has for a link: a link, or what lies behind it.
+/// Adds the copy of a link: a link, or the files to which it leads.
 fn link(now: &mut Survey, root: &Path, inner: &Path, before: &Manifest) -> Result<()> {
     let place = root.join(inner);
     let to = fs::read_link(&place).map_err(|e| Error::io(&place, "read", &e))?;
@@ -191,7 +183,7 @@ fn link(now: &mut Survey, root: &Path, inner: &Path, before: &Manifest) -> Resul
     behind(now, root, inner, &real, before)
 }
 
-/// Adds the files of a folder behind a link, and those behind its own links.
+/// Adds the files of a folder to which a link leads, and those behind links in it.
 fn behind(now: &mut Survey, root: &Path, inner: &Path, real: &Path, before: &Manifest) -> Result<()> {
     let mut count = 0;
     let is_wanted = |path: &Path| is_source(&inner.join(path));
@@ -216,7 +208,7 @@ fn refused(link: &Path, to: &Path, why: &str) -> Error {
         .help("what lies behind such a link is copied; remove the link, or put the files in its place")
 }
 
-/// The path from a link to another place of the same tree.
+/// The relative path from a link to another place of the same tree.
 fn relative(link: &Path, other: &Path) -> PathBuf {
     let up = link.components().count().saturating_sub(1);
     let to: PathBuf = std::iter::repeat_n("..", up).collect::<PathBuf>().join(other);
@@ -239,7 +231,7 @@ pub fn leads_out(tree: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
     Ok(first)
 }
 
-/// Whether a path of the tree, without the tree's own, is source by its name.
+/// Whether a path within the tree is source by its name.
 fn is_source(inner: &Path) -> bool {
     let name: &str = &inner.file_name().unwrap_or_default().to_string_lossy();
     let at_top = inner.components().count() == 1;
@@ -261,7 +253,7 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    /// A tree beside a folder of other files.
+    /// A tree, and next to it a folder of other files.
     fn trees() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -288,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_a_link_is_a_part_of_the_tree_and_of_its_identity() {
+    fn targets_of_links_are_part_of_the_tree_and_of_its_identity() {
         let (_dir, tree, other) = trees();
         symlink(&other, tree.join("out")).unwrap();
         symlink("../other/f", tree.join("f.c")).unwrap();
@@ -320,18 +312,18 @@ mod tests {
         symlink("../other/b", &link).unwrap();
         let two = survey(&tree, &one).unwrap().files;
         assert_ne!(one.identity(), two.identity(), "the link was moved");
-        // Written in place, with its old time.
+        // Written in place, and its old time restored.
         put(&other.join("b"), "ten");
         set_back(&other.join("b"));
         assert_ne!(survey(&tree, &two).unwrap().files.identity(), two.identity());
-        // A manifest of an older version does not say which file it was.
+        // A manifest of an older version has no device and inode.
         let mut old = one.clone();
         old.files.values_mut().for_each(|s| s.on_disk = None);
         assert_eq!(survey(&tree, &old).unwrap().files.files["f.c"].hash, schedlab_base::content_hash(b"ten"));
     }
 
     #[test]
-    fn what_cannot_be_copied_is_refused() {
+    fn files_that_cannot_be_copied_are_refused() {
         let (_dir, tree, other) = trees();
         let refused = |to: &Path| {
             let link = tree.join("l");

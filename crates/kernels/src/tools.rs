@@ -4,7 +4,7 @@ use schedlab_base::{Error, Result};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How a tool is found.
+/// How to check that a tool is installed.
 enum Probe {
     /// A program on PATH.
     Program(&'static str),
@@ -12,7 +12,7 @@ enum Probe {
     Header(&'static str),
 }
 
-/// A tool with Debian's package that has it.
+/// A tool, and the Debian package that has it.
 struct Tool {
     probe: Probe,
     package: &'static str,
@@ -36,7 +36,7 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Header("libelf.h"), package: "libelf-dev", why: "objtool reads objects by it" },
 ];
 
-/// Checks that every tool is there.
+/// Checks that every tool is installed.
 ///
 /// # Errors
 /// The missing tools, with the command that installs all of them.
@@ -64,7 +64,7 @@ impl Tool {
     fn is_there(&self) -> bool {
         match self.probe {
             Probe::Program(name) => on_path(name),
-            // Without a compiler the header can't be looked for, and the compiler is what is missing.
+            // Without a compiler headers can't be looked for; then only the compiler is reported as missing.
             Probe::Header(name) => !on_path("gcc") || compiles(&format!("#include <{name}>\n")),
         }
     }
@@ -89,7 +89,7 @@ fn compiles(text: &str) -> bool {
     written && child.wait().is_ok_and(|s| s.success())
 }
 
-/// The compiler's own name and version, one line.
+/// The compiler's name and version, as its first line says.
 ///
 /// # Errors
 /// When it can't be started.
@@ -100,7 +100,7 @@ pub fn compiler() -> Result<String> {
     Ok(text.lines().next().unwrap_or("gcc").to_owned())
 }
 
-/// Checks that a file system has room.
+/// Checks that a file system has enough free space.
 ///
 /// # Errors
 /// When it has less; both figures are named.

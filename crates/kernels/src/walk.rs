@@ -1,4 +1,4 @@
-//! Walks a folder: every file, folder and link below it, in no order that counts.
+//! Walks a folder: every file, folder and link below it, in no particular order.
 
 use crate::gitignore::Patterns;
 use schedlab_base::{Error, Result};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 /// A file, folder or link.
 pub struct Entry {
     pub path: PathBuf,
-    /// The path from the folder that is walked.
+    /// The path, relative to the folder that is walked.
     pub inner: PathBuf,
-    /// What it is; with [`Walk::following_links`], what a link leads to.
+    /// Its type; with [`Walk::following_links`], that of a link's target.
     pub kind: FileType,
 }
 
-/// Which entries are met.
+/// Which entries are reported.
 pub struct Walk<'w> {
     root: &'w Path,
     wanted: Box<dyn Fn(&Path) -> bool + 'w>,
@@ -23,19 +23,19 @@ pub struct Walk<'w> {
     follow_links: bool,
 }
 
-/// A walk that meets an entry; an error ends it.
+/// Receives each entry; an error ends the walk.
 type Each<'e> = dyn FnMut(Entry) -> Result<()> + 'e;
 
 impl<'w> Walk<'w> {
-    /// Meets all entries below a folder.
+    /// Reports all entries below a folder.
     pub fn new(root: &'w Path) -> Walk<'w> {
         Walk { root, wanted: Box::new(|_| true), git_ignore: false, follow_links: false }
     }
-    /// Leaves out entries whose inner path is not wanted; nothing below such a folder is met.
+    /// Leaves out entries whose inner path is not wanted, and everything below such folders.
     pub fn only(self, wanted: impl Fn(&Path) -> bool + 'w) -> Walk<'w> {
         Walk { wanted: Box::new(wanted), ..self }
     }
-    /// Leaves out what .gitignore files in the tree tell git to ignore.
+    /// Leaves out entries that the tree's .gitignore files ignore.
     pub fn heeding_git(self, git_ignore: bool) -> Walk<'w> {
         Walk { git_ignore, ..self }
     }
@@ -43,7 +43,7 @@ impl<'w> Walk<'w> {
     pub fn following_links(self) -> Walk<'w> {
         Walk { follow_links: true, ..self }
     }
-    /// Gives each entry to `each`.
+    /// Calls `each` with each entry.
     ///
     /// # Errors
     /// The first of `each`, a folder that can't be read, and a link that leads to a folder around it.
@@ -51,8 +51,8 @@ impl<'w> Walk<'w> {
         self.folder(Path::new(""), &mut Vec::new(), &mut Vec::new(), each)
     }
 
-    /// `patterns`: those of each folder from the root to this one. `around`: the folders around it, if links are
-    /// followed.
+    /// `patterns`: those of each folder from the root to this one. `around`: the folders that contain this one, if
+    /// links are followed.
     fn folder(
         &self,
         inner: &Path,
@@ -108,7 +108,7 @@ impl<'w> Walk<'w> {
     }
 }
 
-/// Whether the patterns leave a path out: the file in the nearest folder decides, if one of its patterns matches.
+/// Whether a path is ignored: the nearest folder's file with a matching pattern decides.
 fn ignores(patterns: &[(PathBuf, Patterns)], inner: &Path, is_folder: bool) -> bool {
     let verdict = |(folder, patterns): &(PathBuf, Patterns)| {
         inner.strip_prefix(folder).ok().and_then(|path| patterns.ignores(path, is_folder))
@@ -136,7 +136,7 @@ mod tests {
         files
     }
 
-    /// The files that git does not ignore in a tree, by the tree's own .gitignore files; `None` without git.
+    /// The files that git does not ignore by the tree's own .gitignore files; `None` without git.
     fn by_git(root: &Path) -> Option<BTreeSet<String>> {
         let repository = tempfile::tempdir().unwrap();
         let git = |words: &[&str]| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn git_leaves_out_the_same_files() {
+    fn git_ignores_the_same_files() {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = dir.path().join(path);

@@ -42,7 +42,7 @@
 //!
 //! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`], [`variant_words`]: what is to be run. They make
 //!    no run.
-//! 2. [`plan`], [`memory_estimate`], [`variant_checks`]: which runs, and whether they fit.
+//! 2. [`mod@plan`], [`memory_estimate`], [`variant_checks`]: which runs, and whether they fit.
 //! 3. [`exec`]: makes them.
 //! 4. Searches and judgements that call an executor more than once: [`budget`] (more runs until rows are decided),
 //!    [`knee`] (the largest load that holds a limit), [`bisect`] (the commit that moved a metric), [`hunt`] (the
@@ -50,6 +50,11 @@
 //!    another scheduler), [`noise_floor`] (A/A runs).
 //! 5. [`request`] leads an experiment through layers 1 to 4. [`suite`] and [`trial`] make experiments of a variant or a
 //!    patch, and [`studies`] are experiments that ship. [`bisect::CommitRuns`] asks for runs, commit by commit.
+//!
+//! The events of a stored run are what `--keep-events` wrote, or [`rerun`] makes the run again (our rules in this
+//! process, the kernel's code in another one) and compares the findings. [`replay`] lowers events to a schedule
+//! (`lower`; `silent` infers the work of tasks that stayed awake) and says how far a replay is off (`fit`); the
+//! schedule's program is in `schedlab_workload::replay`.
 //!
 //! [`named`] finds stored runs by the names that people give them. Readers of single runs: [`events`] and [`rerun`]
 //! simulate a stored run again and refuse it if it is not the same to the nanosecond; [`strips`],

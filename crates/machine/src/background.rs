@@ -1,8 +1,8 @@
-//! The machine's own tasks (kworkers, RCU, daemons): rows of `[[background]]`, in a machine's file or in a file of
-//! their own that any machine can name.
+//! The machine's own tasks (kworkers, RCU, daemons): rows of `[[background]]`, in a machine's file or in a separate
+//! file that any machine can name.
 //!
-//! A file of its own is what `schedlab machine background` writes: rows measured on an idle machine, and the number of
-//! CPUs it had. The rows are all that the simulator knows of it: arrivals at random, exponential gaps and run times.
+//! `schedlab machine background` writes such a separate file: rows measured on an idle machine, and its number of CPUs.
+//! The simulator models each row as random arrivals with exponential gaps and run times.
 
 use crate::Machine;
 use crate::reader::{Source, Table};
@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 
-/// The word for no background at all.
 pub const NONE: &str = "none";
 
 /// Name and text of every background that ships.
@@ -22,13 +21,12 @@ const FILE: &[&str] = &["name", "about", "cpus", "background"];
 const ROW: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
 const FROM: &[&str] = &["from", "scaled"];
 
-/// A task source of the machine itself: arrivals at random, exponential gaps, exponential run times.
+/// A task source of the machine itself: random arrivals, exponential gaps, exponential run times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// Task name ("kworker").
     pub name: String,
-    /// One bound to each CPU, or one for the whole machine that goes where the scheduler puts it.
+    /// Whether each CPU has one, bound to it; otherwise one task runs wherever the scheduler puts it.
     pub per_cpu: bool,
     /// Mean time between arrivals.
     pub every: Ns,
@@ -36,31 +34,28 @@ pub struct Background {
     pub run: Ns,
     #[serde(default)]
     pub nice: i8,
-    /// Where the figures come from.
     pub source: String,
 }
 
-/// Where a machine's background comes from, if it is not the machine's own.
+/// The origin of a machine's background, if it is not the machine's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundFrom {
-    /// The background as it was named: a shipped one, a file, or [`NONE`].
+    /// The word that named it: a shipped background, a file, or [`NONE`].
     pub named: String,
-    /// The file's line for people.
+    /// The file's description, one line.
     pub about: String,
-    /// Whether rows that are not per CPU come more often, as the machine has more CPUs than were measured.
+    /// Whether rows that are not per CPU come more often if the machine has more CPUs than were measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub scaled: bool,
 }
 
-/// A file of background tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundFile {
-    /// What it is called.
     pub name: String,
-    /// One line for people.
+    /// Description, one line.
     pub about: String,
-    /// The CPUs of the machine that it was measured on.
+    /// Number of CPUs of the measured machine.
     pub cpus: u32,
     pub rows: Vec<Background>,
 }
@@ -70,7 +65,7 @@ impl BackgroundFile {
     /// begin at `folder`.
     ///
     /// # Errors
-    /// When there is none (the nearest name is offered), or its file is wrong.
+    /// When there is none (the error offers the nearest name), or its file is wrong.
     pub fn load(word: &str, folder: &Path) -> Result<BackgroundFile> {
         if word == NONE {
             let about = "nothing else runs".to_owned();
@@ -87,10 +82,10 @@ impl BackgroundFile {
         BackgroundFile::parse(&path, &input::text(&path)?)
     }
 
-    /// Reads a file's text; `file` is named in errors.
+    /// Reads a file's text; errors name `file`.
     ///
     /// # Errors
-    /// When it does not have the form, with the place.
+    /// When it does not have the form. The error has the place.
     pub fn parse(file: &Path, text: &str) -> Result<BackgroundFile> {
         let source = Source { file, text };
         let document = source.parse()?;
@@ -107,7 +102,7 @@ impl BackgroundFile {
         })
     }
 
-    /// The file's text; `comment` stands above it, line by line.
+    /// The file's text, below the lines of `comment`.
     pub fn text(&self, comment: &str) -> String {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let mut text: String = comment.lines().map(|line| format!("# {line}\n")).collect();
@@ -117,7 +112,7 @@ impl BackgroundFile {
         text
     }
 
-    /// The rows on a machine of this many CPUs. Those that are not per CPU come in proportion to its CPUs if `scaled`.
+    /// The rows on a machine of that many CPUs. If `scaled`, rows that are not per CPU come in proportion to its CPUs.
     ///
     /// # Errors
     /// When such a row would run longer than the gap between its arrivals.
@@ -148,7 +143,7 @@ impl BackgroundFile {
     }
 }
 
-/// A row as a file has it.
+/// A row in the form of a file.
 pub(crate) fn row_text(row: &Background) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let (name, source) = (quoted(&row.name), quoted(&row.source));
@@ -161,14 +156,14 @@ pub(crate) fn row_text(row: &Background) -> String {
     )
 }
 
-/// A background as a key names it: `"FILE"`, or `{ from = "FILE", scaled = true }`.
+/// The value of a key that names a background: `"FILE"`, or `{ from = "FILE", scaled = true }`.
 pub struct Named {
     word: String,
     scaled: bool,
 }
 
 impl Named {
-    /// The background that `key` names; `None` when the key is absent, or holds another kind of value.
+    /// The background that `key` names; `None` when the key is absent or has another type.
     ///
     /// # Errors
     /// For a table with other keys, or without `from`.
@@ -184,20 +179,17 @@ impl Named {
         let word = inner.required("from", inner.string("from")?)?.to_owned();
         Ok(Some(Named { word, scaled: inner.boolean("scaled")?.unwrap_or(false) }))
     }
-    /// As [`Machine::set_background`].
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Machine::set_background`], errors included.
     pub fn apply(&self, machine: &mut Machine, folder: &Path) -> Result<()> {
         machine.set_background(&self.word, folder, self.scaled)
     }
 }
 
 impl Machine {
-    /// Gives the machine the background of that name in place of its own.
+    /// Replaces the machine's background by the named one.
     ///
     /// # Errors
-    /// As [`BackgroundFile::load`]; and when a scaled row would run all the time.
+    /// As [`BackgroundFile::load`]; also when a scaled row would run all the time.
     pub fn set_background(&mut self, word: &str, folder: &Path, scaled: bool) -> Result<()> {
         let file = BackgroundFile::load(word, folder)?;
         self.background = file.on(self.topology.nr_cpus(), scaled)?;
@@ -210,7 +202,7 @@ impl Machine {
 /// The tables `[[background]]` of a file.
 ///
 /// # Errors
-/// For an unknown key, and for values that can't be.
+/// For an unknown key or an impossible value.
 pub(crate) fn rows(top: &Table<'_>) -> Result<Vec<Background>> {
     top.tables("background", ROW)?.iter().map(row).collect()
 }
@@ -237,7 +229,7 @@ fn row(table: &Table<'_>) -> Result<Background> {
     })
 }
 
-/// A time without loss, in the largest unit that it is a whole number of.
+/// A time without rounding, in the largest unit that gives a whole number.
 pub(crate) fn exact(time: Ns) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = units.iter().find(|(ns, _)| time.0 > 0 && time.0.is_multiple_of(*ns));
@@ -303,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_names_a_file_beside_it() {
+    fn a_machine_names_a_file_in_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("b.toml"), sample().text("")).unwrap();
         let named = |value: &str| {

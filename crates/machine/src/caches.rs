@@ -1,8 +1,9 @@
-//! The machine's caches: size, line, sharing, and what a hit costs.
+//! The machine's caches: size, line, sharing, and the cost of a hit.
 //!
-//! The levels of data caches, smallest first, as a machine file lists them in `[[cache]]` or sysfs reports them. Sizes
-//! are KB, lines bytes, times ns a KB. What no cache of the CPU holds comes from another one by distance
-//! ([`Costs::refill_near_ns_per_kb`](crate::Costs), `refill_far_ns_per_kb`), or from memory (`memory_ns_per_kb`).
+//! The levels of data caches, smallest first, from `[[cache]]` of a machine file or from sysfs. Sizes are in KB, lines
+//! in bytes, times in ns per KB. Data that no cache of the CPU holds comes from another CPU's cache, at a cost by
+//! distance ([`Costs::refill_near_ns_per_kb`](crate::Costs), `refill_far_ns_per_kb`), or from memory
+//! (`memory_ns_per_kb`).
 
 use crate::reader::Table;
 use crate::{CostNote, Cpu};
@@ -17,16 +18,16 @@ pub enum Sharing {
     Core,
     /// The cores of a cluster.
     Cluster,
-    /// All CPUs of a last-level cache's domain.
+    /// All CPUs that share the last-level cache.
     Llc,
 }
 
 impl Sharing {
-    /// Each with its word in machine files.
+    /// The words in machine files.
     pub const NAMES: [(&'static str, Sharing); 3] =
         [("core", Sharing::Core), ("cluster", Sharing::Cluster), ("llc", Sharing::Llc)];
 
-    /// The unit of a CPU that has such a cache.
+    /// The id of a CPU's unit that has such a cache.
     pub fn unit(self, cpu: &Cpu) -> u32 {
         match self {
             Sharing::Core => cpu.core,
@@ -36,19 +37,16 @@ impl Sharing {
     }
 }
 
-/// One level of data caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLevel {
-    /// 1, 2, 3.
+    /// 1, 2 or 3.
     pub level: u32,
-    /// Size of one cache, KB.
     pub size_kb: u64,
     /// Size of a line, bytes.
     pub line: u32,
-    /// The CPUs that share one.
     pub shared: Sharing,
-    /// Touching 1 KB that this cache holds and no smaller one, line after line, ns.
+    /// Time to touch 1 KB that this cache holds and no smaller one, line by line, ns.
     pub hit_ns_per_kb: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The cost of each step on a machine, in one table: name, default, range, source.
 //!
-//! Defaults are for a two-socket x86 server of the 2010s; a machine's file overrides them. An "estimate" is our own,
-//! judged from the work of the step. No default is derived from a result that a study is to predict.
+//! Defaults are for a two-socket x86 server of the 2010s; a machine's file overrides them. An "estimate" is ours, from
+//! the work of the step. No default is derived from a result that a study should predict.
 
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,8 @@ pub struct CostRow {
     pub name: &'static str,
     /// The value when the machine's file states none.
     pub default: u64,
-    /// The plausible range.
     pub range: (u64, u64),
-    /// Where the value comes from.
+    /// The origin of the default.
     pub source: &'static str,
     /// The step that has this cost.
     pub about: &'static str,
@@ -40,11 +39,10 @@ macro_rules! costs {
                 about: concat!($($about),+),
             },)*];
 
-            /// The cost of that name.
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name { $(stringify!($name) => Some(self.$name),)* _ => None }
             }
-            /// Sets the cost of that name; `false` when there is none.
+            /// Sets the cost of that name; `false` when there is no such cost.
             pub fn set(&mut self, name: &str, value: u64) -> bool {
                 match name { $(stringify!($name) => { self.$name = value; true })* _ => false }
             }
@@ -225,12 +223,12 @@ costs! {
     warm_ns_per_kb = 2000 in 500 .. 8000, "estimate";
 }
 
-/// The longest time that a machine may state for a step, an idle state or a daemon: sums of such times stay far from
-/// overflow.
+/// The longest time that a machine may state for a step, an idle state or a daemon. It keeps sums of such times far
+/// from overflow.
 pub(crate) const LONGEST: Ns = Ns::secs(60);
 
 impl Costs {
-    /// Costs that count only where those of the kernel's code are counted.
+    /// Costs that apply only where the kernel's code is counted.
     pub const OF_COUNTED_CODE: [&'static str; 6] = [
         "instruction_ps",
         "line_near_ns",
@@ -239,7 +237,7 @@ impl Costs {
         "irq_entry_ns",
         "switch_entry_ns",
     ];
-    /// Costs of steps that the scheduler's code makes: its own instructions are their price where these are counted.
+    /// Costs of steps of the scheduler's code. Where instructions are counted, they replace these costs.
     const OF_SCHEDULER: [&'static str; 22] = [
         "timer_start_ns",
         "timer_exit_ns",
@@ -265,14 +263,14 @@ impl Costs {
         "fork_visit_ns",
     ];
 
-    /// The names of the costs that are times, of a step or of an amount of memory.
+    /// The names of all costs that are times, per step or per amount of memory.
     pub fn times() -> impl Iterator<Item = &'static str> {
         let is_time = |name: &&str| ["_ns", "_ps", "_ns_per_kb"].iter().any(|unit| name.ends_with(unit));
         Costs::TABLE.iter().map(|row| row.name).filter(is_time)
     }
 
-    /// The costs that are left where the scheduler's code is charged by what it executes: programs, system calls,
-    /// hardware, and the code of an architecture.
+    /// The costs that remain where the scheduler's code is charged by its instructions: programs, system calls,
+    /// hardware, and code of the architecture.
     pub fn beside_counted_code(&self) -> Costs {
         let mut left = *self;
         for name in Costs::OF_SCHEDULER {
@@ -288,7 +286,7 @@ impl Costs {
         }
     }
 
-    /// Sets a cost to a value that it can have.
+    /// Sets a cost and checks the value.
     ///
     /// # Errors
     /// When there is no cost of that name, the time is longer than a minute, or a percentage is not 1 to 100.
@@ -306,17 +304,17 @@ impl Costs {
     }
 }
 
-/// An idle state as the idle driver's table has it.
+/// An idle state, as in the idle driver's table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleState {
     /// "C1", "C6", ...
     pub name: String,
-    /// Longest time to wake up from it, as the driver's table has it. Governors and the fork path compare this one.
+    /// Longest wakeup time, from the driver's table. Governors and the fork path compare this one.
     pub exit: Ns,
-    /// Typical time to wake up from it. A wakeup pays this one.
+    /// Typical wakeup time. A wakeup pays this one.
     pub typical: Ns,
-    /// Shortest stay for which a governor chooses it.
+    /// Shortest stay for which a governor chooses the state.
     pub residency: Ns,
 }
 
@@ -324,22 +322,22 @@ pub struct IdleState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleGovernor {
-    /// It guesses how long the CPU will be idle and takes the deepest state that fits (`menu`).
+    /// Predicts how long the CPU will be idle, and takes the deepest state that fits (`menu`).
     #[default]
     Menu,
-    /// It polls for a while, longer where that paid, then halts: guests of KVM (`haltpoll`, 5.4). The first idle state
-    /// is the polling one.
+    /// Polls for a while, longer after polling paid off, then halts: guests of KVM (`haltpoll`, 5.4). The first idle
+    /// state is the polling one.
     Haltpoll,
-    /// `haltpoll` that may not poll at all (guest_halt_poll_ns = 0): the CPU halts at once, without its tick.
+    /// `haltpoll` without polling (guest_halt_poll_ns = 0): the CPU halts at once, without its tick.
     Halt,
 }
 
 impl IdleGovernor {
-    /// Their names in machine files.
+    /// The names in machine files.
     pub const NAMES: &'static [(&'static str, IdleGovernor)] =
         &[("menu", IdleGovernor::Menu), ("haltpoll", IdleGovernor::Haltpoll), ("halt", IdleGovernor::Halt)];
 
-    /// Whether it is the default, which files need not name.
+    /// Whether it is the default; files need not name it.
     pub fn is_menu(&self) -> bool {
         *self == IdleGovernor::Menu
     }

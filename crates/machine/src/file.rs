@@ -1,7 +1,7 @@
 //! Machine files: the TOML form of a machine (docs/machines.md has the schema for people).
 //!
-//! A file states the plausible range and the source of every cost that it sets. A value outside its range, an unknown
-//! key and an impossible size are refused with their place.
+//! A file states the plausible range and the source of every cost that it sets. Values outside their range, unknown
+//! keys and impossible sizes are errors with a place.
 
 use crate::background;
 use crate::caches;
@@ -52,7 +52,7 @@ const KERNEL: &[&str] = &["since", "costs", "newidle"];
 const TURNS: &[&str] = &["rule", "spin", "cpu_clock", "alarm", "newidle", "source"];
 const IDLE: &[&str] = &["name", "exit", "typical", "range", "residency", "source"];
 
-/// Reads a machine from `text`; `file` is named in errors.
+/// Reads a machine from `text`; errors name `file`.
 pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     let source = Source { file, text };
     let document = source.parse()?;
@@ -84,7 +84,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     let mut costs = costs_before;
     for (name, value) in &own {
         costs.set(name, *value);
-        // A cost that the file sets for all kernels replaces the preset's costs of single kernels.
+        // A cost that the file sets for all kernels overrides the preset's costs of single kernels.
         kernels.iter_mut().for_each(|k: &mut KernelCosts| k.costs.retain(|(n, _)| n != name));
     }
     let turns = turns(&top, &mut provenance)?.or(turns_before);
@@ -100,14 +100,14 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     }
     let idle_governor = governor(&top, &idle_states)?.unwrap_or(governor_before);
     if top.get("background").is_some_and(|v| v.get_ref().as_array().is_some_and(|a| a.is_empty())) {
-        // `background = []` says that nothing else runs.
+        // `background = []` means: nothing else runs.
         all.clear();
     }
     let named = background::Named::read(&top, "background")?;
     if named.is_none() {
         all.extend(background::rows(&top)?);
     }
-    // The file's own notes come first, so that they are found first.
+    // The file's own notes go first, so that look-ups find them first.
     provenance.append(&mut inherited);
     let mut machine = Machine {
         name: top.required("name", top.label("name")?)?.into(),
@@ -134,9 +134,8 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     Ok(machine)
 }
 
-/// The preset that `like` names. The machine takes everything from it that the file does not state. The file's
-/// background tasks are added to the preset's; `background = []` removes them all, and a named background replaces
-/// them.
+/// The preset that `like` names. The machine takes from it everything that the file does not state. The file's
+/// background tasks are added to the preset's; `background = []` removes all, and a named background replaces them.
 fn like(top: &Table<'_>) -> Result<Option<Machine>> {
     let Some(name) = top.string("like")? else { return Ok(None) };
     if name.contains('/') || name.ends_with(".toml") || name == "host" {
@@ -146,7 +145,7 @@ fn like(top: &Table<'_>) -> Result<Option<Machine>> {
     Machine::load(name).map(Some).map_err(|e| top.place("like", e))
 }
 
-/// Costs under later kernels.
+/// Costs that differ under later kernels.
 fn kernels(top: &Table<'_>, in_turns: bool) -> Result<Vec<KernelCosts>> {
     let one = |table: Table<'_>| {
         let since = table.required("since", table.string("since")?)?;
@@ -166,7 +165,6 @@ fn kernels(top: &Table<'_>, in_turns: bool) -> Result<Vec<KernelCosts>> {
     top.tables("kernel", KERNEL)?.into_iter().map(one).collect()
 }
 
-/// The costs in the `[costs]` table of `top`.
 fn costs(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<(String, u64)>> {
     let names: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
     let (mut all, mut checked) = (Vec::new(), Costs::default());
@@ -245,7 +243,7 @@ fn governor(top: &Table<'_>, states: &[IdleState]) -> Result<Option<IdleGovernor
         .help("the last one is the halt; before it haltpoll has the polling state"))
 }
 
-/// Cutoffs of migration in place of measured ones.
+/// Migration cutoffs that replace measured ones.
 fn migration(top: &Table<'_>) -> Result<Option<Overrides>> {
     let Some(table) = top.table("migration", MIGRATION)? else { return Ok(None) };
     let overrides = Overrides {
@@ -256,7 +254,7 @@ fn migration(top: &Table<'_>) -> Result<Option<Overrides>> {
     Ok(Some(overrides))
 }
 
-/// How the machine's CPUs take turns; `None` when each has its own time.
+/// The rule for CPUs that take turns; `None` when each has its own time.
 fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns>> {
     let Some(table) = top.table("turns", TURNS)? else { return Ok(None) };
     let name = table.required("rule", table.string("rule")?)?;
@@ -275,14 +273,14 @@ fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns
     Ok(Some(Turns { rule, spin_ns: spin.0, cpu_clock_ns, alarm_ns, newidle_ns }))
 }
 
-/// The costs of earlier newidle passes with which a run begins.
+/// The costs of earlier newidle passes at the beginning of a run.
 fn known_newidle(table: &Table<'_>) -> Result<Option<[u32; 10]>> {
     let Some(listed) = table.numbers::<u32>("newidle")? else { return Ok(None) };
     let ten = listed.try_into().map_err(|_| table.error_at("newidle", "newidle is ten times in ns"))?;
     Ok(Some(ten))
 }
 
-/// A time that is no longer than [`LONGEST`].
+/// A time of at most [`LONGEST`].
 fn short_time(table: &Table<'_>, key: &str) -> Result<Option<Ns>> {
     match table.time(key)? {
         Some(time) if time > LONGEST => {
@@ -339,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_background_is_none_even_of_a_preset() {
+    fn an_empty_background_removes_even_a_presets() {
         let of = |text: &str| parse(Path::new("m.toml"), text).unwrap().background.len();
         assert!(of("name = 'm'\nabout = 'a'\nlike = 'spr-2x56'") > 0);
         assert_eq!(of("name = 'm'\nabout = 'a'\nlike = 'spr-2x56'\nbackground = []"), 0);
     }
 
     #[test]
-    fn a_machine_may_be_like_a_preset_but_for_what_it_says() {
+    fn a_machine_may_be_like_a_preset_except_for_stated_values() {
         let text = "name = 'm'\nabout = 'a'\nlike = 'fb-2x12-smt'\n[costs]\n\
                     tick_ns = { value = 1234, range = [1000, 3000], source = 'mine' }\n\
                     [[background]]\nname = 'd'\nper_cpu = true\nevery = '1ms'\nrun = '1us'\nsource = 's'";

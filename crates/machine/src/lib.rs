@@ -1,7 +1,35 @@
 //! The hardware: its topology, the sched domains and groups that a kernel derives from it, and the cost of each step.
 //!
-//! A machine comes from a preset (`machines/*.toml`, compiled in), from a file of the same form, from a generic size
-//! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (v2.6.12 to v6.x).
+//! # Problem
+//!
+//! A decision of the scheduler depends on the shape of a machine (who shares a core, a cache, a node), and its effect
+//! on the cost of each step there. The shape can be read from sysfs or a description. Most costs can't: they are
+//! measured where the machine is at hand, taken from documents, or estimated. So every figure has a source and a range,
+//! and `--uncertainty` draws figures from their ranges.
+//!
+//! # From a description to a machine
+//!
+//! A preset (compiled in) and a file have one form: `file` reads its sections, [`reader`] its TOML with places, `units`
+//! and `uneven` topologies whose parts are unlike. A size (`smp-N`, `smt-N`) is a [`shape`]. This host, or a copy of
+//! its sysfs, comes by [`sysfs`], with costs that [`probed`] keeps. All of them end in a [`Machine`]: plain data that
+//! records embed, so a stored run needs no file of its own. [`Machine::under`] takes the costs of a kernel's version.
+//! `write` writes a machine file again, `show` prints one.
+//!
+//! # Types, and where to start
+//!
+//! - [`Topology`]: CPUs with core, cluster, last-level cache and node; [`Distance`] between two of them. Start here.
+//! - [`Domains`] ([`domains`]): sched domains and groups by kernel version, as `build_sched_domains` makes them.
+//! - [`Costs`] ([`costs`]): one table with a row for each cost: name with unit, default, range, source, meaning.
+//!   Machine files, `--uncertainty` and help follow from it.
+//! - [`IdleState`], [`CacheLevel`], [`Background`] (tasks of an idle machine), [`Turns`] (CPUs that share one
+//!   processor's time, as those of a deterministic guest).
+//! - [`migration`]: the cost of moving a task, measured as a patch of 2005 did at boot.
+//!
+//! # Invariants
+//!
+//! CPUs count from 0 without gaps; `os_cpu` has the kernel's numbers where a host has gaps. A value outside its range,
+//! an unknown key and a cost without a source are errors with file and line. A machine whose costs are not known can be
+//! shown and is refused by a simulation ([`Unfit`]). Nothing here knows a scheduler's state.
 
 pub mod background;
 pub mod caches;
@@ -36,39 +64,37 @@ pub use unfit::Unfit;
 use schedlab_base::{CpuId, Error, Ns, Result, Version};
 use serde::{Deserialize, Serialize};
 
-/// Where a figure of a machine comes from.
+/// The origin of a figure of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CostNote {
-    /// The figure: a cost by its name, "idle.C6", or "topology".
+    /// A cost's name, "idle.C6", or "topology".
     pub name: String,
-    /// Lowest and highest plausible value, in the cost's unit.
+    /// Lowest and highest plausible value, in the figure's unit.
     pub range: Option<(u64, u64)>,
     /// A document, a driver's table, a measurement, or a note that it is an estimate.
     pub source: String,
 }
 
-/// Costs that differ from a kernel version on, because its code paths are longer or shorter.
+/// Costs that change with a kernel version, because code paths became longer or shorter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelCosts {
     /// The first kernel with these costs.
     pub since: Version,
-    /// Costs by name; all others stay as they are under older kernels.
+    /// Costs by name. All others stay as under older kernels.
     pub costs: Vec<(String, u64)>,
-    /// The costs of earlier newidle passes, where they differ from older kernels ([`Turns::newidle_ns`]).
+    /// The costs of earlier newidle passes, if they differ from older kernels ([`Turns::newidle_ns`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newidle_ns: Option<[u32; 10]>,
-    /// Their ranges and sources.
     pub provenance: Vec<CostNote>,
 }
 
-/// A machine: what a simulation runs on, or what a live run ran on.
+/// A machine: of a simulation, or of a live run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The name it is asked for by ("fb-2x12-smt").
+    /// The name for `--machine` ("fb-2x12-smt").
     pub name: String,
-    /// One line for people.
+    /// Description, one line.
     pub about: String,
-    /// CPUs, caches, nodes.
     pub topology: Topology,
     /// The cost of each step, with source and range in [`Costs::TABLE`] or the machine's file.
     pub costs: Costs,
@@ -77,40 +103,38 @@ pub struct Machine {
     pub kernels: Vec<KernelCosts>,
     /// Idle states, shallowest first; empty means an idle CPU polls.
     pub idle_states: Vec<IdleState>,
-    /// How an idle CPU chooses among them.
     #[serde(default, skip_serializing_if = "IdleGovernor::is_menu")]
     pub idle_governor: IdleGovernor,
-    /// Tasks the machine runs by itself (kworkers and the like).
+    /// The machine's own tasks (kworkers and the like).
     pub background: Vec<Background>,
-    /// Where these tasks come from, if they are not the machine's own.
+    /// The origin of `background`, if it is not the machine's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_from: Option<BackgroundFrom>,
-    /// Its data caches, the smallest first; empty where nothing is known of them.
+    /// Data caches, smallest first; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<CacheLevel>,
-    /// Cutoffs of migration by distance that hold for this machine; `None`: they are measured, or the kernel's
-    /// defaults.
+    /// Cutoffs of migration by distance for this machine; `None`: they are measured, or are the kernel's defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<migration::Overrides>,
-    /// How its CPUs share one processor's time; `None`: each has its own.
+    /// The rule by which CPUs share one processor's time; `None`: each has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Turns>,
-    /// Why it can't be simulated as it is; `None`: it can ([`Machine::fit`]).
+    /// Why it can't be simulated; `None`: it can ([`Machine::fit`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfit: Option<Unfit>,
-    /// Sources of what differs from [`Costs::TABLE`], of the idle states, and of the topology.
+    /// Sources of costs that differ from [`Costs::TABLE`], of idle states, and of the topology.
     #[serde(default)]
     pub provenance: Vec<CostNote>,
-    /// The kernel's number of each CPU, where CPUs of a host were renumbered to close gaps; empty when the same.
+    /// The kernel's number of each CPU, if a host's CPUs were renumbered to close gaps; else empty.
     #[serde(default)]
     pub os_cpu: Vec<u32>,
 }
 
 impl Machine {
-    /// A machine of which nothing is known but its name: it has no CPUs.
+    /// A machine known only by its name: it has no CPUs.
     ///
     /// # Errors
-    /// A fault of schedlab's own.
+    /// Only a bug in schedlab.
     pub fn unknown(name: &str) -> Result<Machine> {
         let empty = serde_json::json!({
             "name": name, "about": "", "costs": {}, "idle_states": [], "background": [],
@@ -120,12 +144,12 @@ impl Machine {
             .map_err(|e| Error::internal(format!("a machine of which nothing is known: {e}")))
     }
 
-    /// The kernel's number of a CPU on the host it was read from.
+    /// The kernel's number of a CPU on the host.
     pub fn os_cpu(&self, cpu: CpuId) -> u32 {
         self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0)
     }
 
-    /// The machine with the costs that hold under that kernel.
+    /// The machine with the costs for that kernel.
     #[must_use]
     pub fn under(&self, kernel: Version) -> Machine {
         let mut machine = self.clone();
@@ -150,11 +174,11 @@ impl Machine {
         Ok(())
     }
 
-    /// The same machine on which no step takes time, of any kernel, nor the way out of an idle state. Governors know
-    /// the states as they are.
+    /// The same machine, but no step of any kernel takes time, nor does leaving an idle state. Governors still see the
+    /// states' times.
     ///
     /// # Errors
-    /// Only through faults of the table of costs.
+    /// Only a bug in the table of costs.
     pub fn without_costs(&self) -> Result<Machine> {
         let mut machine = self.clone();
         Costs::times().try_for_each(|name| machine.set_cost(name, 0))?;
@@ -163,14 +187,14 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Whether its costs are guessed. They are for this host, as long as it has not been probed: its topology is its
-    /// own, its costs are those of a generic machine.
+    /// Whether its costs are guesses. This is so for the host until it is probed: the topology is its own, the costs
+    /// are those of a generic machine.
     pub fn is_guessed(&self) -> bool {
         self.name == sysfs::HOST
             && !self.provenance.iter().any(|n| n.source.starts_with(probed::MEASURED_HERE))
     }
 
-    /// Range and source of a figure: the machine's own, else the cost table's, else none ("not stated").
+    /// Range and source of a figure: from the machine, else from the cost table, else "not stated".
     pub fn note(&self, name: &str) -> CostNote {
         if let Some(own) = self.provenance.iter().find(|n| n.name == name) {
             return own.clone();
@@ -178,7 +202,8 @@ impl Machine {
         let row = Costs::TABLE.iter().find(|row| row.name == name);
         CostNote {
             name: name.into(),
-            // A cost with default 0 is part of another cost, whose range covers it, until a machine states it apart.
+            // A cost with default 0 is part of another cost, whose range covers it, unless a machine states it
+            // separately.
             range: row.filter(|r| r.default > 0).map(|r| r.range),
             source: row.map_or("not stated", |r| r.source).into(),
         }

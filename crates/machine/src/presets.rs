@@ -8,7 +8,7 @@ use std::path::Path;
 
 macro_rules! preset_files {
     ($($name:literal)*) => {
-        /// Name and text of every preset, in the order they are listed.
+        /// Name and text of every preset, in listing order.
         const PRESETS: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../../machines/", $name, ".toml"))),)*];
     };
@@ -19,13 +19,13 @@ preset_files! {
     "desktop-8-smt" "epyc-2x64-smt" "spr-2x4" "epyc-2x4" "spr-2x30-interleaved" "genoa-4x16-smt" "juno-4-2" "hikey960-4-4"
 }
 
-/// Costs, idle states and background of a machine of no make.
+/// Costs, idle states and background of a generic machine.
 const ANY_SIZE: &str = include_str!("../../../machines/any-size.toml");
 
-/// Costs, idle and background of a guest that counts instructions.
+/// Costs, idle states and background of a guest that counts instructions.
 const ICOUNT: &str = include_str!("../../../machines/icount.toml");
 
-/// Names that stand for more than one machine, for messages.
+/// Names that stand for several machines, for messages.
 const PATTERNS: &[(&str, &str)] = &[
     ("smp-N", "N CPUs of no make that share one cache, no SMT; also Ncpu"),
     ("smt-N", "N CPUs of no make that share one cache, two threads a core"),
@@ -36,7 +36,7 @@ const PATTERNS: &[(&str, &str)] = &[
 ];
 
 impl Machine {
-    /// The machine that a text describes, as a file does; `name` stands for the file in errors.
+    /// The machine of a file's text; errors show `name` as the file.
     ///
     /// # Errors
     /// When it is not a machine file.
@@ -48,7 +48,7 @@ impl Machine {
     /// path of a file that ends in `.toml`.
     ///
     /// # Errors
-    /// When there is no such machine (the nearest name is offered), its file is wrong, or the size is impossible.
+    /// When there is no such machine (the error offers the nearest name), its file is wrong, or the size is impossible.
     pub fn load(name_or_path: &str) -> Result<Machine> {
         let preset = PRESETS.iter().find(|(name, _)| *name == name_or_path);
         if let Some((name, text)) = preset {
@@ -72,7 +72,7 @@ impl Machine {
         Err(Error::unknown("machine", name_or_path, known))
     }
 
-    /// Every preset, and the patterns beside them, with one line of description.
+    /// Every preset and every pattern, with one line of description.
     pub fn presets() -> impl Iterator<Item = (&'static str, String)> {
         let about = |(name, _): &(&'static str, _)| {
             (*name, Machine::load(name).map_or_else(|e| e.to_string(), |m| m.about))
@@ -81,7 +81,7 @@ impl Machine {
     }
 }
 
-/// `smp-N`, or `Ncpu`, `smt-N`, `icount-N`, `icount-N-smt` or `icount-NxLxC`; nothing when the name has no such form.
+/// `smp-N`, `Ncpu`, `smt-N`, `icount-N`, `icount-N-smt` or `icount-NxLxC`; `None` for other names.
 fn sized(name: &str) -> Option<Result<Machine>> {
     let plain = name.strip_suffix("cpu").map(|number| format!("smp-{number}"));
     let name = plain.as_deref().unwrap_or(name);
@@ -116,7 +116,7 @@ fn sized(name: &str) -> Option<Result<Machine>> {
     }))
 }
 
-/// A guest that counts instructions, numbered as QEMU numbers CPUs: the threads of a core are neighbours.
+/// A guest that counts instructions. CPUs are numbered as in QEMU: the threads of a core are neighbours.
 fn icount(name: &str, cpus: u32, smt: bool) -> Result<Machine> {
     let (threads, nodes) = if smt { (2, 2) } else { (1, 1) };
     if !cpus.is_multiple_of(threads * nodes) {
@@ -133,13 +133,13 @@ fn icount(name: &str, cpus: u32, smt: bool) -> Result<Machine> {
     counting(name, about, Shape { nodes, llcs: nodes, ..Shape::flat(cpus / threads, threads) })
 }
 
-/// The three numbers of `2x2x4`; nothing when the text has no such form, or a number is too large.
+/// The three numbers of `2x2x4`; `None` if the text has another form or a number is too large.
 fn three(text: &str) -> Option<[u32; 3]> {
     let numbers: Vec<u32> = text.split('x').map(|n| n.parse().ok()).collect::<Option<_>>()?;
     numbers.try_into().ok()
 }
 
-/// A guest of nodes, of caches in each of them, and of cores at each of these.
+/// A guest with nodes, caches in each node, and cores at each cache.
 fn layered(name: &str, [nodes, caches, cores]: [u32; 3], smt: bool) -> Result<Machine> {
     let too_many = || Error::input(format!("{name}: too many CPUs"));
     let llcs = nodes.checked_mul(caches).ok_or_else(too_many)?;
@@ -151,7 +151,7 @@ fn layered(name: &str, [nodes, caches, cores]: [u32; 3], smt: bool) -> Result<Ma
     counting(name, about, Shape { nodes, llcs, ..Shape::flat(all, threads) })
 }
 
-/// A guest that counts instructions. Each node is a socket; the threads of a core are neighbours, as QEMU numbers them.
+/// A guest that counts instructions. Each node is a socket; the threads of a core are neighbours, as in QEMU.
 fn counting(name: &str, about: String, shape: Shape) -> Result<Machine> {
     let numbering = Numbering::Adjacent;
     let shape = Shape { packages: shape.nodes, numbering, remote_distance: 20, ..shape };
@@ -160,7 +160,7 @@ fn counting(name: &str, about: String, shape: Shape) -> Result<Machine> {
     Ok(Machine { name: name.into(), about, topology, ..costs })
 }
 
-/// The machine whose costs are used for machines without costs of their own.
+/// The machine that provides costs for machines without their own.
 pub(crate) fn no_make() -> Result<Machine> {
     file::parse(Path::new("machines/any-size.toml"), ANY_SIZE)
 }

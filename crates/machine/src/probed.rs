@@ -1,69 +1,67 @@
-//! The costs that `schedlab machine probe` measured on this machine, kept in the folder of schedlab's state.
+//! The costs that `schedlab machine probe` measured on this machine, kept in schedlab's state folder.
 //!
-//! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the
-//! same model; otherwise it has those of a generic machine. A measured value may lie outside the table's range.
+//! The machine "host" has these costs if they were measured under the running kernel, on as many CPUs of the same
+//! model. Otherwise it has those of a generic machine. A measured value may lie outside the table's range.
 
 use crate::{CacheLevel, CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
 use schedlab_base::{Error, Ns, Result, input, own_uid, temp};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the folder of schedlab's state.
+/// The environment variable that names schedlab's state folder.
 pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
 /// The probe's file in that folder.
 pub const FILE: &str = "probe.json";
-/// The name under which the time to leave a halt is kept. It belongs to an idle state, not to the table of costs.
+/// The name of the time to leave a halt. It belongs to an idle state, not to the table of costs.
 pub const IDLE_EXIT: &str = "idle.exit";
-/// How the names of the times of cache hits begin: "cache.L1", ns a KB. Such a note has the source of the whole level.
+/// The prefix of cache hit times: "cache.L1", ns per KB. Such a note has the source of the whole level.
 const CACHE: &str = "cache.L";
-/// How the sources of probed costs begin.
+/// The prefix of sources of probed costs.
 pub const MEASURED_HERE: &str = "measured here";
 /// The cost of recording an event.
 const WATCHED: &str = "trace_event_ns";
 
-/// The name of the time to leave a halt that has lasted `since_ns`. On a virtual machine a halt gets deeper by itself
-/// as it lasts.
+/// The name of the time to leave a halt after `since_ns`. On a virtual machine a halt gets deeper as it lasts.
 pub fn idle_exit_after(since_ns: u64) -> String {
     format!("{IDLE_EXIT}.{since_ns}")
 }
 
-/// The length of halt that such a name states ([`idle_exit_after`]); `None` for other names.
+/// The length of the halt in such a name ([`idle_exit_after`]); `None` for other names.
 fn after(name: &str) -> Option<Ns> {
     name.strip_prefix(IDLE_EXIT)?.strip_prefix('.')?.parse().ok().map(Ns)
 }
 
-/// A cost as it was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The cost's name in the table; or [`IDLE_EXIT`], the time that a halted CPU takes to run again; or the same after
-    /// a halt of some length ([`idle_exit_after`]).
+    /// The cost's name in the table; or [`IDLE_EXIT`], the time until a halted CPU runs again; or the same after a halt
+    /// of some length ([`idle_exit_after`]).
     pub name: String,
     /// Median, ns.
     pub value: u64,
-    /// Fifth and ninety-fifth percentile of the batches, ns.
+    /// 5th and 95th percentile of the batches, ns.
     pub range: (u64, u64),
     /// The timed step, in a few words.
     pub how: String,
 }
 
-/// All measurements, and the machine that they were made on.
+/// All measurements, and the machine on which they were made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probed {
     pub release: String,
     /// The CPUs' model.
     pub model: String,
-    /// How many are online.
+    /// Number of online CPUs.
     pub cpus: usize,
     pub measured: Vec<Measured>,
-    /// The data caches with measured times, the smallest first; empty where they were not measured.
+    /// Data caches with measured times, smallest first; empty if not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<CacheLevel>,
 }
 
 impl Probed {
-    /// Measurements made here and now.
+    /// Measurements of this machine, made now.
     pub fn here(measured: Vec<Measured>) -> Probed {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let info = read("/proc/cpuinfo");
@@ -76,17 +74,16 @@ impl Probed {
             caches: Vec::new(),
         }
     }
-    /// With these caches.
     #[must_use]
     pub fn with_caches(self, caches: Vec<CacheLevel>) -> Probed {
         Probed { caches, ..self }
     }
-    /// Whether they were made on this machine under the running kernel.
+    /// Whether the measurements are of this machine and the running kernel.
     fn holds(&self) -> bool {
         let now = Probed::here(Vec::new());
         (&self.release, &self.model, self.cpus) == (&now.release, &now.model, now.cpus)
     }
-    /// The kept measurements, if they still hold for this machine. A file that can't be read counts as none.
+    /// The kept measurements, if they still hold for this machine. An unreadable file counts as none.
     ///
     /// # Errors
     /// When the file does not have schedlab's form.
@@ -98,10 +95,10 @@ impl Probed {
         })?;
         Ok(probed.holds().then_some(probed))
     }
-    /// Keeps them in place of earlier ones, and gives the file's path.
+    /// Replaces the kept measurements, and returns the file's path.
     ///
     /// # Errors
-    /// When there is no folder for it, or the disk does not take it.
+    /// When there is no folder for the file, or the disk refuses it.
     pub fn keep(&self) -> Result<PathBuf> {
         let file = file().ok_or_else(|| {
             Error::input("there is no folder to keep the probe in: HOME is not set")
@@ -122,8 +119,8 @@ impl Probed {
         self.apply(&mut host)?;
         Ok(host)
     }
-    /// The mean of several probes, of each cost that all of them have. Its range holds all their ranges. `None` when
-    /// there is no probe.
+    /// The mean of several probes, for each cost that all of them have. Its range covers all their ranges. `None`
+    /// without probes.
     pub fn mean(all: &[Probed]) -> Option<Probed> {
         let (first, n) = (all.first()?, all.len() as u64);
         let measured = first.measured.iter().filter_map(|cost| {
@@ -136,11 +133,10 @@ impl Probed {
         });
         Some(Probed { measured: measured.collect(), ..first.clone() })
     }
-    /// The cost of recording an event, ns. It is not a cost of the machine, since only watched runs pay it.
+    /// The cost of recording an event, ns. It is not part of the machine's costs: only watched runs pay it.
     pub fn watched_ns(&self) -> Option<u64> {
         self.measured.iter().find(|m| m.name == WATCHED).map(|m| m.value)
     }
-    /// Gives a machine these costs.
     ///
     /// # Errors
     /// When a cost has an impossible value.
@@ -166,7 +162,7 @@ impl Probed {
             } else if found.name.starts_with(CACHE) {
                 found.name.clone()
             } else {
-                // The file is of another version of schedlab.
+                // Another version of schedlab wrote the file.
                 continue;
             };
             let source = format!("{MEASURED_HERE}: {}", found.how);
@@ -175,8 +171,8 @@ impl Probed {
         }
         Ok(())
     }
-    /// On a guest whose idle CPUs halt: replaces the halt state by one state for each measured length of a halt.
-    /// Reports whether it did.
+    /// On a guest whose idle CPUs halt: replaces the halt state by one state per measured length of a halt. Returns
+    /// whether it did.
     fn deepen(&self, machine: &mut Machine) -> bool {
         let halts = machine.idle_governor != IdleGovernor::Menu && machine.idle_states.len() > 1;
         let depths: Vec<(Ns, &Measured)> =
@@ -199,10 +195,10 @@ impl Probed {
     }
 }
 
-/// A probe's text; `None` where there is no file or this user can't read it. A file that is too long or not text is an
+/// A probe's text; `None` if the file is missing or this user can't read it. A file that is too long or not text is an
 /// error.
 fn text_of(file: &Path) -> Result<Option<String>> {
-    // schedlab keeps a regular file here; to open a pipe would wait for its writer.
+    // schedlab keeps a regular file here; opening a pipe would wait for its writer.
     if !std::fs::metadata(file).is_ok_and(|about| about.is_file()) {
         return Ok(None);
     }
@@ -231,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_takes_what_was_measured_and_says_so() {
+    fn a_machine_takes_measured_costs_and_notes_their_source() {
         let mut machine = Machine::load("smp-2").unwrap();
         let all = ["syscall_ns", "no_such_cost", WATCHED, IDLE_EXIT].map(|n| measured(n, 7_000));
         let probed = Probed::here(all.to_vec());
@@ -302,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_a_probe_is_none() {
+    fn a_pipe_instead_of_a_probe_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE);
         assert_eq!(text_of(&file).unwrap(), None);
@@ -320,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_under_another_kernel_does_not_hold() {
+    fn measurements_under_another_kernel_do_not_hold() {
         let here = Probed::here(Vec::new());
         assert!(here.holds() && !here.release.is_empty() && here.cpus > 0);
         assert!(!Probed { release: "2.6.30".into(), ..here.clone() }.holds());

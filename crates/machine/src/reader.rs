@@ -1,7 +1,7 @@
 //! TOML with places: typed access to tables where every error names file, line and column.
 //!
-//! Unknown keys are errors that offer the nearest known one. A value is read exactly once by the caller that knows its
-//! key, so that the list of known keys stands beside the code that reads them.
+//! Unknown keys are errors that offer the nearest known one. The list of known keys stands next to the code that reads
+//! them, because the caller that knows a key reads its value exactly once.
 
 use schedlab_base::{Error, Ns, Result, Spot, printable};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 /// A value with its place.
 pub type Value<'d> = Spanned<DeValue<'d>>;
 
-/// The text being read.
+/// The text to read.
 #[derive(Clone, Copy)]
 pub struct Source<'s> {
     /// The file, as the user named it.
@@ -24,7 +24,7 @@ impl<'s> Source<'s> {
     /// Parses the text.
     ///
     /// # Errors
-    /// When it is not TOML, with the place.
+    /// When it is not TOML. The error has the place.
     pub fn parse(self) -> Result<Spanned<DeTable<'s>>> {
         DeTable::parse(self.text).map_err(|e| {
             let what = Error::input(e.message().to_string());
@@ -46,17 +46,18 @@ impl<'s> Source<'s> {
 /// One table of the text.
 pub struct Table<'t> {
     source: Source<'t>,
-    /// Its name in messages: "[topology]".
+    /// The name in messages: "[topology]".
     name: String,
     span: Range<usize>,
     entries: &'t DeTable<'t>,
 }
 
 impl<'t> Table<'t> {
-    /// A table with the keys it may have.
+    /// A table that may have only the keys `known`.
     ///
     /// # Errors
-    /// When a key is none of them; the nearest is offered. All readers below give errors for values of another type.
+    /// For an unknown key; the error offers the nearest known one. All readers below give errors for values of another
+    /// type.
     pub fn new(
         source: Source<'t>,
         name: &str,
@@ -68,14 +69,14 @@ impl<'t> Table<'t> {
         table.only(&format!("key in {name}"), known, |_| None)?;
         Ok(table)
     }
-    /// A table with keys that the caller checks ([`Table::only`]).
+    /// A table whose keys the caller checks ([`Table::only`]).
     pub fn open(source: Source<'t>, name: &str, span: Range<usize>, entries: &'t DeTable<'t>) -> Table<'t> {
         Table { source, name: name.to_string(), span, entries }
     }
-    /// Checks its keys. `elsewhere` gives the help for a key that belongs in another table.
+    /// Checks the keys. `elsewhere` gives the help for a key that belongs in another table.
     ///
     /// # Errors
-    /// When a key is none of `known`; messages call it `what`, and name the place where it belongs or the nearest key.
+    /// For a key not in `known`. Messages call it `what`, and name its right place or the nearest key.
     pub fn only(&self, what: &str, known: &[&str], elsewhere: impl Fn(&str) -> Option<String>) -> Result<()> {
         let strange = self.entries.keys().find(|k| !known.contains(&k.get_ref().as_ref()));
         strange.map_or(Ok(()), |key| {
@@ -88,16 +89,16 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// An error at the table as a whole.
+    /// An error at the whole table.
     pub fn error(&self, what: impl Into<String>) -> Error {
         self.source.error(self.span.clone(), what)
     }
-    /// An error at the value of `key`, or at the table where it is absent.
+    /// An error at the value of `key`, or at the table if the key is absent.
     pub fn error_at(&self, key: &str, what: impl Into<String>) -> Error {
         let span = self.entries.get(key).map_or(self.span.clone(), Spanned::span);
         self.source.error(span, what)
     }
-    /// The same error, placed at `key`'s value.
+    /// Places an error at `key`'s value.
     pub fn place(&self, key: &str, error: Error) -> Error {
         let span = self.entries.get(key).map_or(self.span.clone(), Spanned::span);
         error.at(self.source.spot(span))
@@ -125,17 +126,17 @@ impl<'t> Table<'t> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         read(value.get_ref()).map(Some).ok_or_else(|| self.wrong(key, wanted, value))
     }
-    /// The value of a key that must be there.
+    /// The value of a mandatory key.
     pub fn required<T>(&self, key: &str, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| self.error(format!("{} has no {key}", self.name)))
     }
 
-    /// A string, or nothing.
+    /// All readers from here on return `None` for an absent key.
     pub fn string(&self, key: &str) -> Result<Option<&'t str>> {
         self.value(key, "a string", DeValue::as_str)
     }
-    /// A name that results carry, or nothing. It must be visible and on one line, because tables, exports and terminals
-    /// show it.
+    /// A name that appears in results. It must be visible and on one line, because tables, exports and terminals show
+    /// it.
     pub fn label(&self, key: &str) -> Result<Option<&'t str>> {
         match self.string(key)? {
             Some(name) if printable::unfit(name).is_some() => {
@@ -145,22 +146,20 @@ impl<'t> Table<'t> {
             name => Ok(name),
         }
     }
-    /// A boolean, or nothing.
     pub fn boolean(&self, key: &str) -> Result<Option<bool>> {
         self.value(key, "true or false", DeValue::as_bool)
     }
-    /// A whole number that fits `T`, or nothing.
+    /// A whole number that fits `T`.
     pub fn number<T: TryFrom<i64>>(&self, key: &str) -> Result<Option<T>> {
         self.value(key, WHOLE, whole)
     }
-    /// A time with its unit, or nothing.
+    /// A time with its unit.
     pub fn time(&self, key: &str) -> Result<Option<Ns>> {
         let Some(text) = self.value(key, "a time such as \"30us\"", DeValue::as_str)? else {
             return Ok(None);
         };
         Ns::parse(text, "").map(Some).map_err(|e| self.place(key, e))
     }
-    /// A list of whole numbers, or nothing.
     pub fn numbers<T: TryFrom<i64>>(&self, key: &str) -> Result<Option<Vec<T>>> {
         let Some(list) = self.value(key, "a list of whole numbers", DeValue::as_array)? else {
             return Ok(None);
@@ -172,13 +171,12 @@ impl<'t> Table<'t> {
         };
         list.iter().map(read).collect::<Result<Vec<T>>>().map(Some)
     }
-    /// A list of strings, or nothing.
     pub fn strings(&self, key: &str) -> Result<Option<Vec<&'t str>>> {
         self.value(key, "a list of strings", |v| {
             v.as_array()?.iter().map(|item| item.get_ref().as_str()).collect()
         })
     }
-    /// Two times with their units, lowest and highest, or nothing.
+    /// Two times with their units, lowest and highest.
     pub fn times(&self, key: &str) -> Result<Option<(Ns, Ns)>> {
         let wanted = "two times such as [\"20us\", \"40us\"]";
         let texts = self.value(key, wanted, |v| match &v.as_array()?[..] {
@@ -189,7 +187,7 @@ impl<'t> Table<'t> {
         let read = |text| Ns::parse(text, "").map_err(|e| self.place(key, e));
         Ok(Some((read(low)?, read(high)?)))
     }
-    /// A list of lists of whole numbers, with the spans of the inner lists' items; or nothing.
+    /// A list of lists of whole numbers, with the spans of the inner items.
     #[allow(clippy::type_complexity)]
     pub fn matrix(&self, key: &str) -> Result<Option<(Vec<Vec<u32>>, Vec<Vec<Range<usize>>>)>> {
         let rows: Option<Vec<&[Value<'_>]>> = self.value(key, "a list of lists of numbers", |v| {
@@ -204,7 +202,7 @@ impl<'t> Table<'t> {
         let read = |row: &&[Value<'_>]| row.iter().map(number).collect::<Result<Vec<u32>>>();
         Ok(Some((rows.iter().map(read).collect::<Result<_>>()?, spans)))
     }
-    /// A table within, or nothing.
+    /// A nested table.
     pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Table<'t>>> {
         let table = self.open_table(key)?;
         if let Some(table) = &table {
@@ -212,13 +210,13 @@ impl<'t> Table<'t> {
         }
         Ok(table)
     }
-    /// The tables of an array `[[key]]`, none when it is absent.
+    /// The tables of an array `[[key]]`; empty if it is absent.
     pub fn tables(&self, key: &str, known: &[&str]) -> Result<Vec<Table<'t>>> {
         let all = self.open_tables(key)?;
         all.iter().try_for_each(|t| t.only(&format!("key in {}", t.name), known, |_| None))?;
         Ok(all)
     }
-    /// As [`Table::tables`], with keys that the caller checks later ([`Table::only`]).
+    /// As [`Table::tables`]; the caller checks the keys later ([`Table::only`]).
     pub fn open_tables(&self, key: &str) -> Result<Vec<Table<'t>>> {
         let items = self.value(key, TABLES, DeValue::as_array)?;
         let table = |item: &'t Value<'t>| {
@@ -227,29 +225,29 @@ impl<'t> Table<'t> {
         };
         items.into_iter().flatten().map(table).collect()
     }
-    /// A table within, with keys that the caller checks, or nothing.
+    /// A nested table whose keys the caller checks.
     pub fn open_table(&self, key: &str) -> Result<Option<Table<'t>>> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         let entries = value.get_ref().as_table().ok_or_else(|| self.wrong(key, "a table", value))?;
         Ok(Some(Table { source: self.source, name: format!("[{key}]"), span: value.span(), entries }))
     }
-    /// The value of a key as it stands, with its place.
+    /// The unread value of a key, with its place.
     pub fn get(&self, key: &str) -> Option<&'t Value<'t>> {
         self.entries.get(key)
     }
-    /// An error at a value that was got.
+    /// An error at a value from [`Table::get`].
     pub fn error_on(&self, value: &Value<'_>, error: Error) -> Error {
         error.at(self.source.spot(value.span()))
     }
-    /// Its keys, in alphabetical order.
+    /// The keys in alphabetical order.
     pub fn keys(&self) -> impl Iterator<Item = &'t str> {
         self.entries.keys().map(|k| &**k.get_ref())
     }
 }
 
-/// The type that [`Table::tables`] reads, for messages.
+/// The type read by [`Table::tables`], for messages.
 const TABLES: &str = "an array of tables";
-/// The type that [`Table::number`] reads, for messages.
+/// The type read by [`Table::number`], for messages.
 const WHOLE: &str = "a whole number";
 
 fn whole<T: TryFrom<i64>>(value: &DeValue<'_>) -> Option<T> {

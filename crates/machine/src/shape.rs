@@ -1,20 +1,20 @@
-//! A regular machine in a few numbers: how many of each unit, and how CPUs are numbered.
+//! A regular machine in a few numbers: counts of units, and the numbering of CPUs.
 //!
-//! All counts are of the whole machine, except the threads, which are per core. Every unit divides evenly; an irregular
+//! All counts are for the whole machine, except threads, which are per core. Every unit divides evenly; an irregular
 //! machine is read from sysfs instead. Firmware decides the numbering; the common orders are here.
 
 use crate::topology::{Cpu, Topology};
 use schedlab_base::{Error, Result, cpuset::MAX_CPUS};
 use std::collections::BTreeMap;
 
-/// The order in which firmware lists hardware threads, hence CPU numbers.
+/// The order in which firmware lists hardware threads. CPU numbers follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
-    /// Thread 0 of all cores, package by package; then their siblings in the same order (most servers).
+    /// Thread 0 of all cores, package by package; then the siblings in the same order (most servers).
     SiblingsLast,
-    /// The threads of a core side by side (many desktops and VMs).
+    /// The threads of a core are neighbours (many desktops and VMs).
     Adjacent,
-    /// A core of each package in turn, thread 0 of all; then their siblings in the same order (some two-socket servers:
+    /// A core of each package in turn, with thread 0; then the siblings in the same order (some two-socket servers:
     /// even CPUs on one, odd CPUs on the other).
     Alternating,
 }
@@ -35,19 +35,18 @@ impl Numbering {
 pub struct Shape {
     /// Sockets.
     pub packages: u32,
-    /// NUMA nodes: a multiple of the packages, or a divisor (packages on one bus).
+    /// NUMA nodes: a multiple of the packages, or a divisor (several packages per node).
     pub nodes: u32,
     /// Last-level caches: a multiple of packages and nodes.
     pub llcs: u32,
-    /// Groups of cores with a shared L2: a multiple of the LLCs; 0 where there are none.
+    /// Groups of cores with a shared L2: a multiple of the LLCs; 0 if there are none.
     pub clusters: u32,
     /// Cores: a multiple of clusters and LLCs.
     pub cores: u32,
     /// Hardware threads of each core.
     pub threads_per_core: u32,
-    /// CPU numbers.
     pub numbering: Numbering,
-    /// Distance of any two nodes, by SLIT; a file may give the whole matrix instead.
+    /// SLIT distance of any two nodes; a file may give the whole matrix instead.
     pub remote_distance: u32,
 }
 
@@ -59,10 +58,10 @@ impl Shape {
         Shape { packages, nodes, llcs, clusters, cores, threads_per_core, numbering, remote_distance: 21 }
     }
 
-    /// The topology with these counts.
+    /// Builds the topology.
     ///
     /// # Errors
-    /// When a count is zero or doesn't divide as it must, or there are more than 4096 CPUs.
+    /// When a count is zero or does not divide as required, or there are more than 4096 CPUs.
     pub fn topology(&self) -> Result<Topology> {
         self.check()?;
         let per = |units: u32| self.cores / units;
@@ -74,7 +73,7 @@ impl Shape {
             core,
             thread,
         };
-        // The core that is next when the packages take turns.
+        // The next core when packages take turns.
         let turn = |at: u32| at % self.packages * per(self.packages) + at / self.packages;
         let (cores, threads) = (0..self.cores, 0..self.threads_per_core);
         let cpus = match self.numbering {
@@ -132,7 +131,7 @@ impl Shape {
     }
 }
 
-/// The same CPUs with cores, clusters and caches numbered as they come, as a reader of a machine numbers them.
+/// The same CPUs, with cores, clusters and caches renumbered in order of appearance, as a reader of a machine does.
 pub(crate) fn in_order_of_cpus(cpus: impl Iterator<Item = Cpu>) -> Vec<Cpu> {
     let mut known: [BTreeMap<u32, u32>; 3] = Default::default();
     let mut next = |unit: usize, id: u32| {

@@ -1,5 +1,4 @@
-//! A machine as plain text of at most 78 columns, so that a person can check it against the real thing; and the same
-//! as one serialisable value.
+//! A machine as text of at most 78 columns, for comparison with the real machine; and as one serialisable value.
 
 mod text;
 
@@ -11,25 +10,23 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use text::Page;
 
-/// A machine and the domains a kernel makes of it, for `--json`.
+/// A machine and its domains under a kernel, for `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shown<'m> {
     pub machine: &'m Machine,
-    /// The kernel that the domains are derived for.
+    /// The kernel of the domains.
     pub kernel: Version,
-    /// Domains and groups by CPU.
     pub domains: Domains,
 }
 
 impl<'m> Shown<'m> {
-    /// The machine under a kernel.
     pub fn new(machine: &'m Machine, kernel: Version) -> Shown<'m> {
         Shown { machine, kernel, domains: Domains::build(&machine.topology, kernel) }
     }
 }
 
-/// The machine and the domains that `kernel` makes of it, as text. The groups are those of `cpu`, or of cpu0 when there
-/// is no such CPU.
+/// The machine and its domains under `kernel`, as text. The groups are those of `cpu`, or of cpu0 if there is no such
+/// CPU.
 pub fn show(machine: &Machine, kernel: Version, cpu: Option<CpuId>) -> String {
     let domains = Domains::build(&machine.topology, kernel);
     let cpu = cpu.filter(|c| c.index() < domains.of_cpu.len()).unwrap_or(CpuId(0));
@@ -101,7 +98,7 @@ fn topology(page: &mut Page, machine: &Machine) {
     }
 }
 
-/// A key of a CPU's stack of domains: CPUs of equal keys are shown once.
+/// A key of a CPU's stack of domains: CPUs with equal keys are shown once.
 fn pattern(domains: &Domains, own: &[Domain]) -> String {
     let mut text = String::new();
     for d in own {
@@ -120,7 +117,7 @@ fn pattern(domains: &Domains, own: &[Domain]) -> String {
     text
 }
 
-/// Domains by class of CPU: CPUs whose stacks differ only in which CPUs they name are one class.
+/// Domains by class of CPU. CPUs are in one class if their stacks differ only in the CPUs they name.
 fn classes(page: &mut Page, domains: &Domains) {
     let mut classes: BTreeMap<String, CpuSet> = BTreeMap::new();
     for (cpu, own) in domains.of_cpu.iter().enumerate() {
@@ -184,7 +181,7 @@ fn domain(page: &mut Page, domains: &Domains, at: usize, d: &Domain) {
     page.wrapped("      ", &on.join(" "));
 }
 
-/// Intervals, thresholds and, where a kernel has them, the `cpu_load[]` indices.
+/// Intervals, thresholds and, in kernels that have them, the `cpu_load[]` indices.
 fn parameters(d: &Domain) -> String {
     let p = &d.params;
     let (min, max, first) = (p.min_interval_ms, p.max_interval_ms, p.first_interval_ms);

@@ -1,9 +1,9 @@
-//! A machine from a running kernel's sysfs: topology, idle states; costs are those of a generic machine.
+//! A machine from a running kernel's sysfs: topology and idle states. Costs are those of a generic machine.
 //!
-//! Reads `devices/system/cpu` and `devices/system/node` below a root that the caller gives, so that tests bring their
-//! own trees. Only online CPUs count. CPU numbers with gaps are made dense, as the simulator numbers CPUs from 0;
-//! `Machine::os_cpu` then maps back. A missing topology entry means a CPU of its own; a missing node directory means
-//! one node; a cache that firmware reports across nodes is cut at the node, as the x86 kernel does.
+//! Reads `devices/system/cpu` and `devices/system/node` below a root from the caller, so that tests bring their own
+//! trees. Only online CPUs count. CPU numbers with gaps are made dense, since the simulator numbers CPUs from 0;
+//! `Machine::os_cpu` maps back. A CPU without a topology entry is its own unit; without node directories there is one
+//! node; a cache that firmware reports across nodes is cut at the node, as in the x86 kernel.
 
 use crate::topology::{Cpu, FULL_CAPACITY, Topology};
 use crate::{CacheLevel, CostNote, IdleGovernor, IdleState, Machine, Sharing, presets};
@@ -17,7 +17,7 @@ pub const HOST: &str = "host";
 /// Reads the machine whose sysfs is mounted at `root`.
 ///
 /// # Errors
-/// When the list of online CPUs can't be read, or an entry that exists makes no sense.
+/// When the list of online CPUs can't be read, or an existing entry makes no sense.
 pub fn read(root: &Path) -> Result<Machine> {
     let cpus = root.join("devices/system/cpu");
     let list = cpus.join("online");
@@ -58,8 +58,8 @@ fn polls() -> bool {
     line.split_whitespace().any(|word| word == "idle=poll")
 }
 
-/// Without a cpuidle driver an idle CPU halts at once (`default_idle`), as most guests do. Sysfs does not say how long
-/// it takes to leave that: the shallowest state of a machine of no make stands for it until a probe measures it.
+/// Without a cpuidle driver an idle CPU halts at once (`default_idle`), as most guests do. Sysfs does not show the time
+/// to leave the halt: a generic machine's shallowest state stands for it until a probe measures it.
 fn halt(machine: &mut Machine, root: &Path) {
     let Some(shallowest) = machine.idle_states.first().cloned() else { return };
     let poll = IdleState { name: "POLL".into(), exit: Ns::ZERO, typical: Ns::ZERO, residency: Ns::ZERO };
@@ -77,7 +77,7 @@ fn note(name: &str, root: &Path) -> CostNote {
     CostNote { name: name.into(), range: None, source: format!("read from {}", root.display()) }
 }
 
-/// The capacities of the CPUs (`cpu_capacity`, which not every architecture shows); empty where all are the fastest.
+/// The capacities of the CPUs (`cpu_capacity`, which not every architecture has); empty if all are the fastest.
 fn capacities(cpus: &Path, online: &[CpuId]) -> Result<Vec<u32>> {
     let of = |cpu: &CpuId| {
         let file = cpus.join(format!("cpu{}/cpu_capacity", cpu.0));
@@ -87,7 +87,7 @@ fn capacities(cpus: &Path, online: &[CpuId]) -> Result<Vec<u32>> {
     Ok(if all.iter().all(|c| *c == FULL_CAPACITY) { Vec::new() } else { all })
 }
 
-/// A CPU's units, each named by something that all its CPUs have in common.
+/// A CPU's units. Each is named by a value that all its CPUs share.
 struct Row {
     package: i64,
     node: u32,
@@ -122,7 +122,7 @@ fn row(cpus: &Path, nodes: &Nodes, cpu: CpuId) -> Result<Row> {
     })
 }
 
-/// Unit ids made dense, in the order of the CPUs.
+/// The CPUs with dense unit ids, numbered in the order of the CPUs.
 fn dense(rows: &[Row]) -> Vec<Cpu> {
     fn ids<K: Ord>(rows: &[Row], key: impl Fn(&Row) -> K) -> Vec<u32> {
         let mut known = BTreeMap::new();
@@ -153,7 +153,7 @@ fn dense(rows: &[Row]) -> Vec<Cpu> {
         .collect()
 }
 
-/// The nodes that have CPUs, ascending; memory-only nodes mean nothing to the scheduler.
+/// The nodes with CPUs, ascending. Nodes with memory only do not matter to the scheduler.
 fn nodes_in_use(rows: &[Row]) -> Vec<u32> {
     let mut nodes: Vec<u32> = rows.iter().map(|r| r.node).collect();
     nodes.sort_unstable();
@@ -161,12 +161,12 @@ fn nodes_in_use(rows: &[Row]) -> Vec<u32> {
     nodes
 }
 
-/// The content of the node directory; empty where there is none.
+/// The node directory; empty if there is none.
 struct Nodes {
     dir: PathBuf,
-    /// The nodes with memory; `None` where the kernel does not list them.
+    /// The nodes with memory; `None` if the kernel does not list them.
     memory: Option<CpuSet>,
-    /// Number, CPUs, distances to all online nodes in their order.
+    /// Number, CPUs, distances to all online nodes in order.
     all: Vec<(u32, CpuSet, Vec<u32>)>,
 }
 
@@ -193,7 +193,7 @@ impl Nodes {
             .map(|(n, ..)| *n)
             .ok_or_else(|| Error::machine(format!("{cpu} is in no node")).at(Spot::file(&self.dir)))
     }
-    /// The nodes in use that have no memory, by their dense numbers; none where no node in use has any.
+    /// The used nodes without memory, by dense number; empty if no used node has memory.
     fn memoryless(&self, rows: &[Row]) -> Vec<u32> {
         let Some(memory) = &self.memory else { return Vec::new() };
         let used = nodes_in_use(rows);
@@ -201,7 +201,7 @@ impl Nodes {
         let all: Vec<u32> = without.collect();
         if all.len() == used.len() { Vec::new() } else { all }
     }
-    /// Distances of the nodes in use; 10 and 20 where the kernel gives none.
+    /// Distances of the used nodes; 10 and 20 if the kernel gives none.
     fn distances(&self, rows: &[Row]) -> Vec<Vec<u32>> {
         let used = nodes_in_use(rows);
         let place = |n: u32| self.all.iter().position(|(m, ..)| *m == n);
@@ -213,12 +213,12 @@ impl Nodes {
     }
 }
 
-/// The data caches of the first CPU that is online, the smallest first, as sysfs reports them; empty where it shows
-/// none. What a hit costs is not reported: `hit_ns_per_kb` is 0. Hence [`read`] gives a machine no caches; the probe
-/// does, with what it measures. A virtual machine may report sizes that it does not have.
+/// The data caches of the first online CPU, smallest first, as sysfs reports them; empty if it shows none. Sysfs has no
+/// cost of a hit: `hit_ns_per_kb` is 0. Hence [`read`] gives a machine no caches; the probe adds measured ones. A
+/// virtual machine may report sizes that it does not have.
 ///
 /// # Errors
-/// When an entry that exists makes no sense.
+/// When an existing entry makes no sense.
 pub fn caches(root: &Path) -> Result<Vec<CacheLevel>> {
     let cpus = root.join("devices/system/cpu");
     let online = list(&cpus.join("online"))?.unwrap_or_default();
@@ -257,7 +257,7 @@ pub fn caches(root: &Path) -> Result<Vec<CacheLevel>> {
     }
     all.retain(|cache| cache.size_kb > 0);
     all.sort_by_key(|cache| cache.level);
-    // The last one is the domain's, whoever shares it; a machine file lists sizes that grow.
+    // The last one belongs to the LLC's domain, whoever shares it; sizes in a machine file must grow.
     if let Some(last) = all.last_mut() {
         last.shared = Sharing::Llc;
     }
@@ -265,7 +265,7 @@ pub fn caches(root: &Path) -> Result<Vec<CacheLevel>> {
     Ok(all)
 }
 
-/// A cache's size in KB, of "1024K" or "32M".
+/// A cache's size in KB, from "1024K" or "32M".
 fn cache_kb(path: &Path, text: &str) -> Result<u64> {
     match (text.strip_suffix('K'), text.strip_suffix('M')) {
         (Some(kb), _) => number(path, kb),
@@ -274,7 +274,7 @@ fn cache_kb(path: &Path, text: &str) -> Result<u64> {
     }
 }
 
-/// CPUs that share the highest data or unified cache; `None` where sysfs shows no caches.
+/// CPUs that share the highest data or unified cache; `None` if sysfs shows no caches.
 fn last_level(dir: &Path) -> Result<Option<CpuSet>> {
     let mut best: Option<(u32, CpuSet)> = None;
     for index in 0.. {
@@ -290,7 +290,7 @@ fn last_level(dir: &Path) -> Result<Option<CpuSet>> {
     Ok(best.map(|(_, set)| set))
 }
 
-/// The cpuidle governor; haltpoll that may not poll at all is [`IdleGovernor::Halt`].
+/// The cpuidle governor; haltpoll that must not poll is [`IdleGovernor::Halt`].
 fn governor(root: &Path, file: &Path) -> Result<IdleGovernor> {
     if text(file)?.as_deref() != Some("haltpoll") {
         return Ok(IdleGovernor::Menu);
@@ -299,7 +299,7 @@ fn governor(root: &Path, file: &Path) -> Result<IdleGovernor> {
     Ok(if longest.as_deref() == Some("0") { IdleGovernor::Halt } else { IdleGovernor::Haltpoll })
 }
 
-/// A CPU's enabled idle states. The polling state (its exit takes no time) is left out under `menu`.
+/// A CPU's enabled idle states. Under `menu` without the polling state (exit time 0).
 fn idle_states(dir: &Path, governor: IdleGovernor) -> Result<Vec<IdleState>> {
     let mut states = Vec::new();
     for index in 0.. {
@@ -317,7 +317,7 @@ fn idle_states(dir: &Path, governor: IdleGovernor) -> Result<Vec<IdleState>> {
     Ok(states)
 }
 
-/// A file's trimmed text; nothing where it doesn't exist or the kernel has no answer.
+/// A file's trimmed text; `None` if the file does not exist or the kernel has no answer.
 fn text(path: &Path) -> Result<Option<String>> {
     use std::io::ErrorKind as Io;
     match std::fs::read_to_string(path) {

@@ -4,7 +4,7 @@ use schedlab_base::{CpuId, CpuSet, Error, Result, cpuset::MAX_CPUS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One logical CPU and the units it belongs to; unit ids are machine-wide and dense from 0.
+/// One logical CPU and its units; unit ids are machine-wide and dense from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Socket.
@@ -17,11 +17,11 @@ pub struct Cpu {
     pub cluster: u32,
     /// Physical core.
     pub core: u32,
-    /// Which hardware thread of its core: 0, 1, ...
+    /// The hardware thread's index in its core: 0, 1, ...
     pub thread: u32,
 }
 
-/// How far apart two CPUs are. Costs depend on it.
+/// The distance of two CPUs. Costs depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Distance {
     /// The same CPU.
@@ -35,7 +35,7 @@ pub enum Distance {
     Remote,
 }
 
-/// The architecture of the CPUs: some parameters of sched domains are an architecture's own.
+/// The architecture of the CPUs: it sets some parameters of sched domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arch {
@@ -47,14 +47,14 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// Each with its word in machine files.
+    /// The words in machine files.
     pub const NAMES: [(&'static str, Arch); 2] = [("x86", Arch::X86), ("ia64", Arch::Ia64)];
 
     fn is_x86(&self) -> bool {
         *self == Arch::X86
     }
-    /// The cache size from which D003's search begins where the architecture states one for all its machines, bytes
-    /// (`max_cache_size`). x86 states the CPU's own.
+    /// The cache size at which D003's search begins, if the architecture has one for all machines, bytes
+    /// (`max_cache_size`). x86 takes the CPU's own.
     pub fn max_cache_size(self) -> Option<u64> {
         match self {
             Arch::X86 => None,
@@ -63,23 +63,20 @@ impl Arch {
     }
 }
 
-/// The CPUs of a machine; index is the CPU number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// CPUs by number.
     pub cpus: Vec<Cpu>,
     /// Node distances as ACPI's SLIT has them: 10 is local.
     pub node_distance: Vec<Vec<u32>>,
     /// Beyond this node distance, domains lose exec, fork and affine-wakeup balancing: 30, and 32 on AMD since 5.4.
     #[serde(default = "default_reclaim_distance")]
     pub reclaim_distance: u32,
-    /// The architecture.
     #[serde(default, skip_serializing_if = "Arch::is_x86")]
     pub arch: Arch,
-    /// The speed of each CPU by the kernel's measure (`cpu_capacity`): 1024 is the fastest. Empty: all have 1024.
+    /// The speed of each CPU in the kernel's unit (`cpu_capacity`): 1024 is the fastest. Empty: all have 1024.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capacity: Vec<u32>,
-    /// Nodes that have CPUs and no memory, ascending: their memory is that of the nearest node that has some.
+    /// Nodes with CPUs but no memory, ascending: they use the memory of the nearest node that has some.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memoryless: Vec<u32>,
 }
@@ -87,7 +84,7 @@ pub struct Topology {
 /// The capacity of the fastest CPU (`SCHED_CAPACITY_SCALE`).
 pub const FULL_CAPACITY: u32 = 1024;
 
-/// `RECLAIM_DISTANCE`, as x86 has it.
+/// `RECLAIM_DISTANCE` of x86.
 pub const RECLAIM_DISTANCE: u32 = 30;
 
 fn default_reclaim_distance() -> u32 {
@@ -95,22 +92,19 @@ fn default_reclaim_distance() -> u32 {
 }
 
 impl Topology {
-    /// Number of logical CPUs.
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
-    /// The CPU's row.
     #[inline]
     pub fn cpu(&self, cpu: CpuId) -> &Cpu {
         &self.cpus[cpu.index()]
     }
-    /// A topology of one architecture whose CPUs are all as fast, and whose nodes all have memory.
+    /// A topology of equally fast CPUs, whose nodes all have memory.
     pub fn plain(cpus: Vec<Cpu>, node_distance: Vec<Vec<u32>>) -> Topology {
         let (capacity, memoryless) = Default::default();
         let arch = Arch::X86;
         Topology { cpus, node_distance, reclaim_distance: RECLAIM_DISTANCE, arch, capacity, memoryless }
     }
-    /// A CPU's capacity.
     #[inline]
     pub fn capacity_of(&self, cpu: CpuId) -> u32 {
         self.capacity.get(cpu.index()).copied().unwrap_or(FULL_CAPACITY)
@@ -119,7 +113,7 @@ impl Topology {
     pub fn is_asymmetric(&self) -> bool {
         self.capacity.windows(2).any(|pair| pair[0] != pair[1])
     }
-    /// The node whose memory a node's CPUs use: its own, or the nearest that has some, of several the lowest.
+    /// The node whose memory a node's CPUs use: its own, or the nearest that has some (the lowest of several).
     pub fn memory_of(&self, node: u32) -> u32 {
         if !self.memoryless.contains(&node) {
             return node;
@@ -128,7 +122,7 @@ impl Topology {
         let with_memory = (0..self.node_distance.len() as u32).filter(|n| !self.memoryless.contains(n));
         with_memory.min_by_key(far).unwrap_or(node)
     }
-    /// All CPUs for which `same` holds against `cpu`.
+    /// All CPUs for which `same` holds when compared with `cpu`.
     fn alike(&self, cpu: CpuId, same: impl Fn(&Cpu, &Cpu) -> bool) -> CpuSet {
         let own = self.cpu(cpu);
         (0..self.nr_cpus()).map(CpuId::from).filter(|c| same(own, self.cpu(*c))).collect()
@@ -143,11 +137,11 @@ impl Topology {
         self.alike(cpu, |a, b| a.llc == b.llc)
     }
 
-    /// Checks the properties that every user of a topology relies on: 1 to 4096 CPUs; units that nest (core in cluster
-    /// in LLC in node and package); a square, symmetric distance table, 10 on the diagonal and more elsewhere.
+    /// Checks the properties that all users of a topology rely on: 1 to 4096 CPUs; units that nest (core in cluster in
+    /// LLC in node and package); a square, symmetric distance table with 10 on the diagonal and more elsewhere.
     ///
     /// # Errors
-    /// Says which of these does not hold.
+    /// Names the violated property.
     pub fn check(&self) -> Result<()> {
         let n = self.nr_cpus();
         if n == 0 || n > MAX_CPUS as usize {
@@ -193,7 +187,7 @@ impl Topology {
         }
     }
 
-    /// No unit of the kind `inner` lies in two of the kind `outer`.
+    /// Checks that no unit of kind `inner` lies in two units of kind `outer`.
     fn check_nesting(
         &self,
         inner_name: &str,
@@ -212,7 +206,6 @@ impl Topology {
         Ok(())
     }
 
-    /// Distance class of two CPUs.
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
         let (x, y) = (self.cpu(a), self.cpu(b));
         if a == b {
@@ -229,7 +222,7 @@ impl Topology {
     }
 }
 
-/// Checks a SLIT table; the error names the place in it (row, column) where there is one.
+/// Checks a SLIT table; the error has the row and column if there is one.
 pub(crate) fn check_distances(
     rows: &[Vec<u32>],
 ) -> std::result::Result<(), (Option<(usize, usize)>, String)> {

@@ -1,20 +1,20 @@
-//! Uncertain figures of a machine: the figures that have a range, and machines with figures drawn from their ranges.
+//! Uncertain figures of a machine: those with a range, and machines whose figures are drawn from their ranges.
 //!
-//! A figure is a cost ("ipi_far_ns") or the typical time to leave an idle state ("idle.C6", ns). It is drawn when a
-//! range of more than one value is stated for it ([`Machine::note`]). A figure without a range is taken as it is: the
-//! figures of a driver's table, those that an experiment sets, and background tasks, which are part of the scene rather
-//! than of the model.
+//! A figure is a cost ("ipi_far_ns") or the typical time to leave an idle state ("idle.C6", ns). It is drawn if its
+//! stated range has more than one value ([`Machine::note`]). Figures without a range stay as they are: those of a
+//! driver's table, those that an experiment sets, and background tasks, which belong to the scene rather than to the
+//! model.
 //!
-//! Draws are log-uniform: ranges are estimates "within a factor of", so halving and doubling are to be equally likely.
-//! Each is keyed by run and figure, so that a new figure shifts no other's draw. Figures that the memory hierarchy or
-//! the driver's table puts in order ([`Machine::chains`]) are sorted again after the draw.
+//! Draws are log-uniform, because ranges are estimates "within a factor of": halving and doubling should be equally
+//! likely. Each draw is keyed by run and figure, so that a new figure does not shift the draws of others. Figures in an
+//! order given by the memory hierarchy or the driver's table ([`Machine::chains`]) are sorted again after the draw.
 
 use crate::costs::{CostRow, LONGEST};
 use crate::{Costs, Machine};
 use schedlab_base::{Error, Ns, Result, Stream};
 use serde::{Deserialize, Serialize};
 
-/// Chains of costs in rising order. A chain counts on machines whose own values rise along it.
+/// Chains of costs in rising order. A chain applies to machines whose own values rise along it.
 const ORDERED: &[&[&str]] = &[
     &["ipi_near_ns", "ipi_far_ns"],
     &["rq_lock_near_ns", "rq_lock_far_ns"],
@@ -23,13 +23,13 @@ const ORDERED: &[&[&str]] = &[
     &["refill_near_ns_per_kb", "refill_far_ns_per_kb"],
 ];
 
-/// The prefix of an idle state's name in the name of a figure.
+/// The prefix of an idle state's figure.
 const IDLE: &str = "idle.";
 
-/// A figure that is known within a range only.
+/// A figure with a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// A cost by its name, or "idle.C6".
+    /// A cost's name, or "idle.C6".
     pub name: String,
     /// Lowest and highest plausible value, in the cost's unit (idle states: ns).
     pub range: (u64, u64),
@@ -38,15 +38,14 @@ pub struct Span {
 /// A figure's value in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
-    /// The figure and its range.
     #[serde(flatten)]
     pub span: Span,
     pub value: u64,
 }
 
 impl Machine {
-    /// The figures that are known within a range only: costs in the order of the table, then idle states.
-    /// Those of counted code are among them where it is `counted`.
+    /// The figures with a range: costs in the table's order, then idle states. If `counted`, costs of counted code are
+    /// included.
     pub fn uncertain(&self, counted: bool) -> Vec<Span> {
         let is_used = |row: &&CostRow| counted || !Costs::OF_COUNTED_CODE.contains(&row.name);
         let costs = Costs::TABLE.iter().filter(is_used).map(|row| (row.name.to_owned(), possible(row.name)));
@@ -59,7 +58,7 @@ impl Machine {
         costs.chain(idle).filter_map(span).collect()
     }
 
-    /// All uncertain figures, drawn for the run of that seed.
+    /// Draws all uncertain figures for the run with that seed.
     pub fn draw(&self, seed: u64, counted: bool) -> Vec<Drawn> {
         let stream = Stream::new(seed).purpose("uncertainty");
         let one =
@@ -74,7 +73,7 @@ impl Machine {
     /// The same machine with drawn figures.
     ///
     /// # Errors
-    /// A figure that the machine does not have, or a value that it can't have.
+    /// For a figure that the machine lacks, or an impossible value.
     pub fn with(&self, drawn: &[Drawn]) -> Result<Machine> {
         let mut machine = self.clone();
         for Drawn { span, value } in drawn {
@@ -92,7 +91,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The value the machine states for a figure.
+    /// The machine's value of a figure.
     fn stated(&self, name: &str) -> Option<u64> {
         match name.strip_prefix(IDLE) {
             None => self.costs.get(name),
@@ -100,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// Names of figures in rising order, where the machine's own values rise: near before far, shallow before deep.
+    /// Figures in rising order, if the machine's own values rise: near before far, shallow before deep.
     fn chains(&self) -> Vec<Vec<String>> {
         let costs = ORDERED.iter().map(|chain| chain.iter().map(|n| (*n).to_owned()).collect());
         let idle = self.idle_states.iter().map(|s| format!("{IDLE}{}", s.name)).collect();
@@ -109,23 +108,23 @@ impl Machine {
     }
 }
 
-/// The range of values that a cost may have at all.
+/// The range of possible values of a cost.
 fn possible(name: &str) -> (u64, u64) {
     if name.ends_with("_pct") { (1, 100) } else { (0, LONGEST.0) }
 }
 
-/// One of the whole numbers of a range, log-uniform. The logarithm counts from one below the range, so that a range may
-/// begin at 0.
+/// A whole number of a range, log-uniform. The logarithm counts from one below the range, so that a range may begin at
+/// 0.
 fn log_uniform(bits: u64, (low, high): (u64, u64)) -> u64 {
-    // 53 bits are what a double holds exactly.
+    // A double holds 53 bits exactly.
     let share = (bits >> 11) as f64 / (1_u64 << 53) as f64;
     let (first, beyond) = (low as f64 + 1.0, high as f64 + 2.0);
     let drawn = first * libm::exp(share * libm::log(beyond / first));
     ((drawn as u64).saturating_sub(1)).clamp(low, high)
 }
 
-/// Sorts the values of a chain. Where ranges rise along the chain, as all in the table do, sorted values stay in them;
-/// a machine's file may state others, so each is held to its own.
+/// Sorts the values of a chain. If ranges rise along the chain, as in the table, sorted values stay in them. A
+/// machine's file may state other ranges, so each value is clamped to its own.
 fn put_in_order(drawn: &mut [Drawn], chain: &[String]) {
     let places: Vec<usize> =
         chain.iter().filter_map(|name| drawn.iter().position(|d| d.span.name == *name)).collect();
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cost_that_stands_for_itself_is_uncertain_and_tables_of_drivers_are_not() {
+    fn every_separate_cost_is_uncertain_and_tables_of_drivers_are_not() {
         let machine = Machine::load("fb-2x12-smt").unwrap();
         let names: Vec<String> = machine.uncertain(true).into_iter().map(|s| s.name).collect();
         let uncounted = machine.uncertain(false);
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_experiment_sets_stays() {
+    fn values_set_by_an_experiment_stay() {
         let mut machine = Machine::load("smp-2").unwrap();
         let note = crate::CostNote { name: "tick_ns".into(), range: None, source: "set".into() };
         machine.provenance.insert(0, note);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_part_of_another_cost_is_drawn_only_where_it_is_stated() {
+    fn parts_of_other_costs_are_drawn_only_if_stated() {
         let named = |machine: &str| {
             let spans = Machine::load(machine).unwrap().uncertain(false);
             spans.into_iter().map(|s| s.name).collect::<Vec<_>>()

@@ -1,14 +1,13 @@
-//! A machine whose caches, nodes or cores are unlike: lists where a regular machine has counts ([`crate::shape`]).
+//! A machine whose caches, nodes or cores differ: lists replace the counts of a regular machine ([`crate::shape`]).
 //!
-//! The lists speak of *groups of cores*: cores of one kind in one last-level cache. `cores` holds the cores of each
-//! group, `threads_per_core`, `clusters` and `capacity` what these have, `llcs` the groups of each cache, `nodes` the
-//! caches of each node. The kernel needs no more: domains follow from the masks and capacities of CPUs.
+//! The lists are about *groups of cores*: cores of one kind in one last-level cache. `cores` has the number of cores of
+//! each group; `threads_per_core`, `clusters` and `capacity` describe them; `llcs` has the groups of each cache,
+//! `nodes` the caches of each node. The kernel needs no more: domains follow from the masks and capacities of CPUs.
 
 use crate::shape::{Numbering, in_order_of_cpus};
 use crate::topology::{Cpu, FULL_CAPACITY, Topology};
 use schedlab_base::{CpuId, Error, Result, cpuset::MAX_CPUS};
 
-/// Sizes of an uneven machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uneven {
     /// Cores of each group.
@@ -25,19 +24,19 @@ pub struct Uneven {
     pub nodes: Vec<u32>,
     /// Sockets: a divisor of the nodes.
     pub packages: u32,
-    /// CPU numbers; threads of a core side by side, or last.
+    /// Threads of a core are neighbours, or siblings come last.
     pub numbering: Numbering,
-    /// Distance of any two nodes, by SLIT.
+    /// SLIT distance of any two nodes.
     pub remote_distance: u32,
 }
 
-/// The unit of each of its parts: `[2, 1]` is `[0, 0, 1]`.
+/// The unit of each part: `[2, 1]` gives `[0, 0, 1]`.
 fn homes(parts: &[u32]) -> Vec<u32> {
     (0..).zip(parts).flat_map(|(unit, parts)| (0..*parts).map(move |_| unit)).collect()
 }
 
 impl Uneven {
-    /// For tests: groups of cores that have no clusters and all speed, each with a cache of its own.
+    /// For tests: groups of full-speed cores without clusters, each with its own cache.
     #[cfg(test)]
     pub fn caches(cores: Vec<u32>, threads: Vec<u32>, nodes: Vec<u32>) -> Uneven {
         let groups = cores.len();
@@ -54,10 +53,10 @@ impl Uneven {
         }
     }
 
-    /// The topology of these sizes.
+    /// Builds the topology.
     ///
     /// # Errors
-    /// When a size is zero, lists do not fit each other, or there are too many CPUs.
+    /// When a size is zero, lists do not match, or there are too many CPUs.
     pub fn topology(&self) -> Result<Topology> {
         self.check()?;
         let (llc_of, node_of) = (homes(&self.llcs), homes(&self.nodes));
@@ -78,7 +77,7 @@ impl Uneven {
             cluster += clusters;
         }
         if self.numbering == Numbering::SiblingsLast {
-            // A stable sort: within a thread number the cores stay in order.
+            // A stable sort keeps the cores in order within a thread number.
             rows.sort_by_key(|(row, _)| row.thread);
         }
         let distance = |a, b| if a == b { 10 } else { self.remote_distance };
@@ -92,7 +91,7 @@ impl Uneven {
         topology.check().map(|()| topology)
     }
 
-    /// The sizes of a topology, if it has an uneven form with that numbering.
+    /// The sizes of a topology, if it has this uneven form with that numbering.
     pub fn of(topology: &Topology, numbering: Numbering) -> Option<Uneven> {
         let groups = groups(topology);
         let column = |field: fn(&Group) -> u32| groups.iter().map(field).collect::<Vec<u32>>();
@@ -113,7 +112,7 @@ impl Uneven {
         own.topology().is_ok_and(same).then_some(own)
     }
 
-    /// Whether the lists need no more than the sizes of caches.
+    /// Whether sizes of caches alone describe the machine.
     pub fn has_one_kind_a_cache(&self) -> bool {
         self.llcs.iter().all(|groups| *groups == 1)
     }
@@ -187,7 +186,7 @@ fn count(topology: &Topology, unit: fn(&Cpu) -> u32) -> u32 {
     topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1)
 }
 
-/// Different units of the CPUs that are `wanted`.
+/// The number of different units among the `wanted` CPUs.
 fn count_of(topology: &Topology, unit: fn(&Cpu) -> u32, wanted: impl Fn(&Cpu) -> bool) -> u32 {
     let mut all: Vec<u32> = topology.cpus.iter().filter(|c| wanted(c)).map(unit).collect();
     all.sort_unstable();
@@ -195,10 +194,10 @@ fn count_of(topology: &Topology, unit: fn(&Cpu) -> u32, wanted: impl Fn(&Cpu) ->
     all.len() as u32
 }
 
-/// Runs of cores that are alike, in the order of cores.
+/// Runs of similar cores, in core order.
 fn groups(topology: &Topology) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    // Of the last core: the size of its cluster, and the cluster.
+    // The last core's cluster size and cluster.
     let mut last = (0, u32::MAX);
     for core in 0..count(topology, |c| c.core) {
         let Some(first) = topology.cpus.iter().position(|c| c.core == core && c.thread == 0) else {

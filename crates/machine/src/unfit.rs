@@ -1,7 +1,7 @@
-//! Machines whose topology is known and whose costs are not: they can be shown, and not be simulated.
+//! Machines with a known topology but unknown costs: they can be shown, but not simulated.
 //!
-//! Such a machine names the costs that it lacks. A file that is `like` it, or an experiment, states them; the machine
-//! is fit once all of them are stated.
+//! Such a machine names the missing costs. A file `like` it, or an experiment, states them; the machine is fit once all
+//! are stated.
 
 use crate::reader::Table;
 use crate::{Costs, Machine};
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 const KEYS: &[&str] = &["reason", "costs"];
 
-/// Why a machine can't be simulated as it is.
+/// Why a machine can't be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unfit {
-    /// The reason why its costs must not be used.
+    /// Why its costs must not be used.
     pub reason: String,
-    /// The costs that must be stated first, by name.
+    /// The costs that must be stated, by name.
     pub costs: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Unfit {
 }
 
 impl Machine {
-    /// Notes that a cost was stated. A machine that lacks none any more can be simulated.
+    /// Notes a stated cost. A machine without missing costs can be simulated.
     pub(crate) fn states(&mut self, name: &str) {
         if let Some(unfit) = &mut self.unfit {
             unfit.costs.retain(|missing| missing != name);
@@ -54,7 +54,7 @@ impl Machine {
     /// Checks that the machine can be simulated.
     ///
     /// # Errors
-    /// When its costs are known to be wrong. The message names the reason and the costs to state.
+    /// When its costs are known to be wrong. The message has the reason and the costs to state.
     pub fn fit(&self) -> Result<()> {
         let Some(unfit) = &self.unfit else { return Ok(()) };
         let what = format!("machine {} can't be simulated: {}", self.name, unfit.reason);

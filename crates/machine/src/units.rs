@@ -1,5 +1,5 @@
-//! `[topology]` of a machine file: counts where all units divide evenly, lists where they do not, and a row for each
-//! CPU (`units`) where the order of CPUs or nodes fits neither.
+//! `[topology]` of a machine file: counts if all units divide evenly, lists if not, and a row per CPU (`units`) if the
+//! order of CPUs or nodes fits neither.
 
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
@@ -8,13 +8,11 @@ use crate::uneven::Uneven;
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Keys that `units` states.
+/// Keys that `units` replaces.
 const COUNTS: [&str; 7] = ["packages", "nodes", "llcs", "clusters", "cores", "threads_per_core", "numbering"];
 
-/// The topology that the table states.
-///
 /// # Errors
-/// Counts and lists that do not fit each other, each with its place.
+/// For counts and lists that do not match, with their place.
 pub(crate) fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
     let count = |key| table.number::<u32>(key);
     let packages = count("packages")?.unwrap_or(1);
@@ -67,7 +65,7 @@ pub(crate) fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology
     Ok(topology)
 }
 
-/// A machine whose units all divide evenly.
+/// A machine whose units divide evenly.
 fn regular(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topology> {
     let count = |key| table.number::<u32>(key);
     if table.get("capacity").is_some() {
@@ -107,7 +105,7 @@ fn by_rows(table: &Table<'_>, rows: &[Vec<u32>]) -> Result<Topology> {
         cpus.push(Cpu { package, node, llc, cluster, core, thread: *next });
         *next += 1;
     }
-    // Also keeps numbers from being so high that a table of nodes does not fit into memory.
+    // Also limits the numbers, so that a table of nodes fits into memory.
     type Column = (&'static str, fn(&Cpu) -> u32);
     let units: [Column; 5] = [
         ("package", |c| c.package),
@@ -137,7 +135,7 @@ fn by_rows(table: &Table<'_>, rows: &[Vec<u32>]) -> Result<Topology> {
     Ok(topology)
 }
 
-/// A machine whose cores are listed by kind and cache.
+/// A machine with a list of cores by kind and cache.
 fn uneven(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topology> {
     let cores = table.required("cores", table.numbers::<u32>("cores")?)?;
     let groups = cores.len();
@@ -147,7 +145,7 @@ fn uneven(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topo
             None => Ok(None),
         }
     };
-    // One for all, or one for each entry of cores.
+    // One value for all entries of `cores`, or one for each.
     let each = |key: &str, default: u32| -> Result<Vec<u32>> {
         list(key)?.map_or_else(|| Ok(vec![table.number(key)?.unwrap_or(default); groups]), Ok)
     };

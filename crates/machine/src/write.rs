@@ -1,7 +1,7 @@
-//! The text of a machine file: what [`Machine::load`] of a path reads.
+//! The text of a machine file, for [`Machine::load`].
 //!
-//! Costs that are the table's are left out. A file has counts of units where these give the same CPUs, else lists, else
-//! a row for each CPU. It keeps no numbers of a kernel that has gaps between its CPUs.
+//! Costs equal to the table's are left out. A file has counts of units if they give the same CPUs, else lists, else a
+//! row per CPU. If the kernel's CPU numbers have gaps, they are not kept.
 
 use crate::background::{exact, row_text};
 use crate::shape::{Numbering, Shape};
@@ -15,10 +15,10 @@ fn quoted(text: &str) -> String {
 }
 
 impl Machine {
-    /// Its file's text under `name`; `comment` stands above it, line by line.
+    /// The text of a file named `name`, below the lines of `comment`.
     ///
     /// # Errors
-    /// For parts that a written file does not have: costs by kernel, turns, `unfit`.
+    /// For parts that a file can't express: costs by kernel, turns, `unfit`.
     pub fn text(&self, name: &str, comment: &str) -> Result<String> {
         if !self.kernels.is_empty() || self.turns.is_some() || self.unfit.is_some() {
             let what = format!("{}: costs by kernel, turns and [unfit] are not written", self.name);
@@ -64,7 +64,7 @@ impl Machine {
         }
     }
 
-    /// The costs that are the machine's own: by their value, or by a note.
+    /// The costs of its own: other values than the table's, or costs with a note.
     fn cost_text(&self, text: &mut String) {
         let own = |row: &&crate::costs::CostRow| {
             self.costs.get(row.name) != Some(row.default)
@@ -89,8 +89,8 @@ impl Machine {
         }
     }
 
-    /// Idle states. A file has the worst exit rise from state to state and be no shorter than the typical one; a
-    /// guest's kernel knows neither, and is told the longest that was measured.
+    /// Idle states. In a file the longest exit must rise from state to state and be at least the typical one. A guest's
+    /// kernel knows neither, and gets the longest measured one.
     fn idle_text(&self, text: &mut String) {
         let mut worst = Ns::ZERO;
         for state in &self.idle_states {
@@ -113,7 +113,7 @@ impl Machine {
     }
 }
 
-/// `[topology]`: counts where all divide evenly, else lists of the caches' sizes, else a row for each CPU.
+/// `[topology]`: counts if all divide evenly, else lists of cache sizes, else a row per CPU.
 fn topology(topology: &Topology) -> String {
     let made = counts(topology).or_else(|| lists(topology)).unwrap_or_else(|| rows(topology));
     let several = topology.node_distance.len() > 1;
@@ -126,7 +126,7 @@ fn topology(topology: &Topology) -> String {
     format!("{made}{distances}{memoryless}reclaim_distance = {}\n", topology.reclaim_distance)
 }
 
-/// A row for each CPU; threads of a core are in the order of their CPUs.
+/// A row per CPU; threads of a core are in CPU order.
 fn rows(topology: &Topology) -> String {
     let mut text =
         "\n[topology]\n# a row for each CPU: package, node, llc, cluster, core\nunits = [\n".to_owned();
@@ -140,7 +140,7 @@ fn rows(topology: &Topology) -> String {
     text
 }
 
-/// The lists of an uneven machine, if it is one.
+/// The lists, if the machine is uneven.
 fn lists(topology: &Topology) -> Option<String> {
     let known = Numbering::NAMES.iter();
     let (word, own) = known
@@ -162,7 +162,7 @@ fn lists(topology: &Topology) -> Option<String> {
     Some(text)
 }
 
-/// The counts of a regular machine.
+/// The counts, if the machine is regular.
 fn counts(topology: &Topology) -> Option<String> {
     let count = |unit: fn(&Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
     let (cores, threads) = (count(|c| c.core), count(|c| c.thread));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_of_a_halt_whose_driver_tells_no_exit_can_be_written() {
+    fn halts_without_an_exit_time_of_the_driver_can_be_written() {
         let mut machine = Machine::load("smp-2").unwrap();
         let state = |name: &str, typical: u64, residency: u64| IdleState {
             name: name.into(),
@@ -293,13 +293,13 @@ mod tests {
     #[test]
     fn a_topology_in_no_known_order_has_a_row_for_each_cpu() {
         let mut machine = Machine::load("smp-4").unwrap();
-        // The second thread of the first core has a number between those of other cores.
+        // The second thread of the first core has a number in the middle of the other cores' numbers.
         let cpus = &mut machine.topology.cpus;
         (cpus[2].core, cpus[2].cluster, cpus[2].thread) = (0, 0, 1);
         (cpus[3].core, cpus[3].cluster) = (2, 2);
         assert!(machine.text("odd", "").unwrap().contains("units = ["));
         assert_eq!(again(&machine).topology, machine.topology);
-        // Nodes that alternate over the packages (SNC), and capacities in the order of cores.
+        // Nodes that alternate between packages (SNC), and capacities in core order.
         let shape = Shape { packages: 2, nodes: 4, llcs: 4, ..Shape::flat(8, 1) };
         machine.topology = shape.topology().unwrap();
         machine.topology.cpus.iter_mut().for_each(|c| c.node = [0, 2, 1, 3][c.node as usize]);

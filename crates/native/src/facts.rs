@@ -1,5 +1,5 @@
-//! What a kernel does by default, as figures: settings, and behaviour that no file tells. `schedlab validate --facts`
-//! asks kernels in guests by a process of this executable; it must be root there, and changes settings.
+//! A kernel's defaults as figures: settings, and behaviour that no file shows. `schedlab validate --facts` asks kernels
+//! in guests by a process of this executable; it must be root there, and changes settings.
 
 use crate::sys;
 use libc::c_long;
@@ -9,19 +9,19 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The word of the command line that starts [`print`].
+/// The word on the command line for [`print`].
 pub const COMMAND: &str = "facts";
 
-/// The executable of process 1 in guests of schedlab's.
+/// The executable of process 1 in schedlab's guests.
 const FIRST_OF_GUESTS: &str = "/init";
 const DEBUG: &str = "/sys/kernel/debug/sched";
-/// What a task asks for as its slice, not a kernel's default.
+/// The slice that a task requests; not a kernel's default.
 const ASKED_NS: u64 = 3_000_000;
 
-/// Prints a line for each fact: its name and its figure, 0 where the kernel has no such thing.
+/// Prints a line per fact: name and figure, 0 if the kernel lacks it.
 ///
 /// # Errors
-/// When a call fails that every kernel has.
+/// When a call fails that every kernel supports.
 pub fn print() -> Result<()> {
     let first = fs::read_link("/proc/1/exe").unwrap_or_default();
     if first != Path::new(FIRST_OF_GUESTS) {
@@ -84,7 +84,7 @@ fn done(result: c_long) -> std::io::Result<()> {
     if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The slice that sched_getattr tells of the caller; 0 before 6.12.
+/// The caller's slice from sched_getattr; 0 before 6.12.
 fn slice_ns() -> std::io::Result<u64> {
     // SAFETY: all zeroes are a valid sched_attr, and the kernel fills at most the stated size.
     unsafe {
@@ -95,7 +95,7 @@ fn slice_ns() -> std::io::Result<u64> {
     }
 }
 
-/// Runs `task` beside one that computes, both on the caller's CPU.
+/// Runs `task` together with a computing task, both on the caller's CPU.
 fn beside_a_hog<T: Send>(task: impl FnOnce() -> T + Send) -> (T, u64) {
     let (ends, hog_ns) = (AtomicBool::new(false), AtomicU64::new(0));
     let told = std::thread::scope(|scope| {
@@ -112,7 +112,7 @@ fn beside_a_hog<T: Send>(task: impl FnOnce() -> T + Send) -> (T, u64) {
     (told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), hog_ns.into_inner())
 }
 
-/// The part of the CPU's time that a task gets which calls sched_yield without a pause, beside one that computes.
+/// The CPU share of a task that always calls sched_yield, against a computing task.
 fn yielder_pct() -> f64 {
     let until = sys::monotonic_ns() + 300_000_000;
     let (own, hog) = beside_a_hog(|| {
@@ -124,8 +124,7 @@ fn yielder_pct() -> f64 {
     100.0 * own as f64 / (own + hog).max(1) as f64
 }
 
-/// How long a SCHED_BATCH task that sleeps for 5 ms, again and again, waits for its CPU beside one that computes: the
-/// mean.
+/// How long a SCHED_BATCH task that repeatedly sleeps for 5 ms waits for its CPU against a computing task: the mean.
 fn batch_wait_ns() -> u64 {
     const TIMES: u64 = 40;
     let (late, _) = beside_a_hog(|| {

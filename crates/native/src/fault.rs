@@ -1,4 +1,4 @@
-//! An error that crosses from one process, or machine, to another.
+//! An error that is passed from one process or machine to another.
 
 use schedlab_base::{Error, ErrorKind, Spot};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub struct Fault {
     class: u8,
     message: String,
     help: Option<String>,
-    /// File, and line and column in it.
+    /// File, optionally with line and column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<(PathBuf, Option<(usize, usize)>)>,
 }

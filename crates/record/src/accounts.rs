@@ -1,7 +1,7 @@
-//! Accounts of single tasks; stays and waits of groups of tasks; a program's measurements by interval.
+//! Accounts of single tasks; stays and waits of groups of tasks; measurements by interval.
 //!
-//! A task's account covers the measured time, on every backend. A group is all tasks whose names differ by
-//! their number only ([`group_of`]).
+//! A task's account covers the measured time, on every backend. A group is all tasks whose names differ only in their
+//! number ([`group_of`]).
 
 use crate::series::Series;
 use schedlab_base::{CpuId, Ns};
@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 /// Number of groups of tasks that are distinguished, in the order of their first task.
 pub const MAX_GROUPS: usize = 64;
 
-/// The account of one task of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskAccount {
     pub name: String,
@@ -21,13 +20,13 @@ pub struct TaskAccount {
     pub voluntary: u64,
     /// Switches away from it while it was still runnable (nivcsw).
     pub involuntary: u64,
-    /// Changes of its CPU; `None` if the source does not count them.
+    /// Changes of its CPU; `None` if they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrations: Option<u64>,
 }
 
 impl TaskAccount {
-    /// Its stays on a CPU that ended, each with a switch.
+    /// Number of stays on a CPU that ended with a switch.
     pub fn slices(&self) -> u64 {
         self.voluntary + self.involuntary
     }
@@ -43,7 +42,7 @@ pub struct Stays {
     pub group: String,
     pub cpu: CpuId,
     pub count: u64,
-    /// Their time, summed; each stay counts whole.
+    /// Sum of the stays' times; each stay counts whole.
     pub time: Ns,
 }
 
@@ -51,23 +50,23 @@ pub struct Stays {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
     pub group: String,
-    /// Those after a wakeup, as `wakeup_delay` has them for all tasks.
+    /// Waits after a wakeup, as in `wakeup_delay` of all tasks.
     pub wakeup_delay: Series,
-    /// All of them, as `run_delay` has them for all tasks.
+    /// All waits, as in `run_delay` of all tasks.
     pub run_delay: Series,
 }
 
-/// A program's measurements over a stretch of time.
+/// A program's measurements in an interval of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its begin, counted from the end of the warm-up.
+    /// The begin, since the end of the warm-up.
     pub start: Ns,
     pub length: Ns,
-    /// Values by the name of the series they belong to, in its unit.
+    /// Values by the name of their series, in its unit.
     pub values: BTreeMap<String, u64>,
 }
 
-/// Intervals kept one by one. Later ones are dropped, with a warning; their values still count in the series.
+/// The most intervals that are kept. Later ones are dropped, with a warning; their values still count in the series.
 pub const MAX_INTERVALS: usize = 10_000;
 
 /// The warning about intervals that were dropped.
@@ -80,7 +79,6 @@ pub fn dropped(intervals: u64) -> schedlab_base::Warning {
     schedlab_base::Warning::new("intervals.dropped", text)
 }
 
-/// The accounts of a group's tasks.
 pub fn of_group<'a>(
     tasks: &'a [TaskAccount],
     group: &'a str,

@@ -1,7 +1,7 @@
 //! The key of a cell, which all its runs share, and the hash that names the cell's folder.
 //!
 //! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted): every process on every machine computes the same
-//! name. Job arrays and resumed experiments therefore need no lock. The seed is not in the key.
+//! name, so job arrays and resumed experiments need no lock. The seed is not in the key.
 
 use crate::{Computer, Observe, Record, version_of};
 use schedlab_base::content_hash;
@@ -18,7 +18,6 @@ pub struct GuestSetup {
     /// Hash of the kernel image's bytes.
     pub image: String,
     pub mode: GuestMode,
-    /// Version of QEMU.
     pub qemu: String,
     /// The accelerator that executes the guest's instructions: "tcg" or "kvm".
     pub accelerator: String,
@@ -26,97 +25,94 @@ pub struct GuestSetup {
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
-    /// Hash of the runs that shared a boot: a run then followed others in a kernel that had been running. Only old
-    /// records have it, from before guests rested.
+    /// Hash of the runs that shared a boot: a run then followed others in the same running kernel. Only records from
+    /// before saved states ([`at_rest`](Self::at_rest)) have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sitting: Option<String>,
-    /// The model of the host's CPUs, for guests whose time is real: it sets the guest's speed. Absent for other guests,
-    /// whose time counts instructions.
+    /// The model of the host's CPUs, for guests in real time, whose speed depends on it. Absent for guests whose time
+    /// counts instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpu: Option<String>,
-    /// Each run continues from one saved state of the guest, whatever ran before. Absent: each run boots its own guest.
+    /// Whether each run continues from one saved state of the guest, whatever ran before; otherwise each run boots its
+    /// own guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_rest: bool,
-    /// The guest boots with balancing by last-level caches (SCHED_CACHE, 7.2) off because the machine has several; a
-    /// variant may switch it on. Absent means false, so other cells keep their folders' names.
+    /// Whether the guest boots with balancing by last-level caches (SCHED_CACHE, 7.2) off because the machine has
+    /// several; a variant may switch it on. Not stored when false, so that other cells keep their folders' names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub llc_balancing_off: bool,
 }
 
-/// The kernel's code that the code backend runs, as it was built. With machine, variant and workload it determines
-/// runs.
+/// The kernel's code that the code backend runs, as built. With machine, variant and workload it determines runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodeSetup {
     /// The image's key: a hash of source, patches, configuration, compiler and shims.
     pub image: String,
-    /// The tree, for people.
+    /// The tree's name, for readers.
     pub source: String,
     /// The patches, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<String>,
-    /// The fragment of configuration, by name.
+    /// The configuration fragment, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// The compiler's name and version.
     pub compiler: String,
     /// How the code's time is charged.
     pub level: Level,
-    /// The key of the image that does not count, by which this one's instructions are scaled.
+    /// The key of the image without counting code, whose instruction counts scale this one's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<String>,
 }
 
 impl CodeSetup {
-    /// The first digits of its image's key, as lists of images have them.
+    /// The first digits of the image's key, as in lists of images.
     pub fn image_in_short(&self) -> &str {
         self.image.get(..8).unwrap_or(&self.image)
     }
 }
 
-/// A compiler's name without its distribution's: "gcc 12.2.0" for "gcc (Debian 12.2.0-14) 12.2.0".
+/// A compiler's name without its distribution: "gcc 12.2.0" for "gcc (Debian 12.2.0-14) 12.2.0".
 pub fn compiler_in_short(name: &str) -> String {
     let mut words = name.split_whitespace();
     let (first, last) = (words.next().unwrap_or_default(), words.next_back());
     last.map_or_else(|| first.to_owned(), |version| format!("{first} {version}"))
 }
 
-/// What determines a cell.
+/// Everything that determines a cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellKey<'a> {
     /// The backend that makes its runs.
     pub backend: Origin,
-    /// The machine. For a real kernel only name, topology and CPU numbers count: costs are the simulator's.
+    /// The machine. For a real kernel only name, topology and CPU numbers count, since costs are the simulator's.
     pub machine: &'a Machine,
-    /// The figures that each run draws from their ranges; empty if the machine is used as stated.
+    /// The machine's figures that each run draws from ranges; empty if the machine is used as stated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<&'a Span>,
-    /// The kernel's name.
     pub kernel: &'a str,
-    /// The simulated kernel; `None` on live ones.
+    /// The simulated kernel; `None` for a live one.
     pub resolved: Option<&'a Kernel>,
-    /// The guest; `None` on other backends.
+    /// The guest; `None` for other backends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<&'a GuestSetup>,
-    /// The kernel's code; `None` on other backends.
+    /// The kernel's code; `None` for other backends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'a CodeSetup>,
     /// The variant as the experiment states it.
     pub variant: &'a Variant,
     /// The workload as plain data.
     pub spec: &'a serde_json::Value,
-    /// The load's name.
     pub load: &'a str,
-    /// The computer of a live run and its kernel's build; `None` on other backends.
+    /// The computer of a live run and its kernel's build; `None` for other backends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub computer: Option<Computer>,
-    /// How closely a live run is watched. Watching costs time of its own.
+    /// How closely a live run is watched: watching costs time itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observe: Option<Observe>,
 }
 
 impl<'a> CellKey<'a> {
-    /// The key of the cell a record belongs to.
     pub fn of(record: &'a Record) -> CellKey<'a> {
         CellKey {
             backend: record.backend.clone(),
@@ -133,14 +129,13 @@ impl<'a> CellKey<'a> {
             observe: record.observe,
         }
     }
-    /// The folder's name: 32 hexadecimal digits. The hash also covers the version of the record's maker
-    /// ([`version_of`]).
+    /// The folder's name: 32 hexadecimal digits. The hash also covers the record's version ([`version_of`]).
     pub fn hash(&self) -> String {
         self.hash_with(version_of(&self.backend))
     }
     fn hash_with(&self, version: u32) -> String {
-        // serde_json keeps an object's keys sorted, so structs become objects first. That can't fail for plain data
-        // with text keys.
+        // serde_json sorts an object's keys, so structs become objects first. That can't fail for plain data with text
+        // keys.
         let mut key = serde_json::json!(self);
         if !self.backend.is_simulated() {
             let Machine { name, topology, os_cpu, .. } = self.machine;
@@ -155,7 +150,7 @@ impl<'a> CellKey<'a> {
     }
 }
 
-/// The name of the folder of the record's cell, under the version that made the record.
+/// The folder name of the record's cell, for the version that made the record.
 pub fn cell_hash(record: &Record) -> String {
     CellKey::of(record).hash_with(record.model)
 }
@@ -169,7 +164,7 @@ mod tests {
     use schedlab_machine::Drawn;
 
     #[test]
-    fn a_cell_is_all_but_seed_and_results() {
+    fn a_cell_is_everything_but_seed_and_results() {
         let drawn = |value| Drawn { span: Span { name: "tick_ns".into(), range: (1000, 3000) }, value };
         let (mut one, mut other) = (record(1), record(2));
         (one.drawn, other.drawn) = (vec![drawn(1500)], vec![drawn(2500)]);
@@ -224,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_cell_is_of_one_computer_and_one_build_of_its_kernel() {
+    fn a_live_cell_belongs_to_one_computer_and_one_kernel_build() {
         for key in ["cpu.model", "kernel.version", "kernel.boot_options", "kernel.clocksource"] {
             for backend in Backend::ALL {
                 let (mut one, mut other) = (record(1), record(2));
@@ -249,7 +244,7 @@ mod tests {
     fn features_are_stored_and_hashed_by_name_and_a_number_of_0_2_is_read() {
         let mut made = record(1);
         let mut kernel = Kernel::profile("v4.5").unwrap();
-        // They came later and have no bit in the number.
+        // These features came later and have no bit in the number.
         kernel.features.switch(Feature::RtPushIpi, false);
         kernel.features.switch(Feature::RtRuntimeShare, false);
         made.resolved = Some(kernel);
@@ -260,7 +255,7 @@ mod tests {
         let read = serde_json::from_value::<Record>(stored).unwrap();
         assert_eq!(read, made);
         let mut key = serde_json::json!(CellKey::of(&read));
-        // Our rules know nothing of what counted code costs.
+        // Our rules do not use the costs of counted code.
         let costs = key["machine"]["costs"].as_object_mut().unwrap();
         costs.retain(|name, _| !Costs::OF_COUNTED_CODE.contains(&name.as_str()));
         let canonical = serde_json::json!([made.model, key]).to_string();

@@ -1,6 +1,6 @@
-//! The identity of a computer and of its kernel's build, as far as live runs depend on them.
+//! Identifies a computer and its kernel's build, as far as live runs depend on them.
 //!
-//! Release and topology are elsewhere in a cell's key. They are not enough: a rebuilt kernel has the same release, and
+//! Release and topology are elsewhere in a cell's key. They do not suffice: a rebuilt kernel has the same release, and
 //! two computers may have the same topology. The values come from [`crate::environment`].
 
 use crate::Record;
@@ -8,7 +8,7 @@ use schedlab_base::Backend;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Their keys in an environment, in the order of the fields.
+/// Keys in the environment, in the order of the fields.
 const KEYS: [&str; 4] = ["cpu.model", "kernel.version", "kernel.boot_options", "kernel.clocksource"];
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -24,22 +24,22 @@ pub struct Computer {
 }
 
 impl Computer {
-    /// The computer of an environment; `None` if the environment does not describe it.
+    /// The computer described by an environment, if it is.
     pub fn of(environment: &BTreeMap<String, String>) -> Option<Computer> {
         let [cpu, build, boot_options, clocksource] =
             KEYS.map(|key| environment.get(key).cloned().unwrap_or_default());
         let found = Computer { cpu, build, boot_options, clocksource };
         (found != Computer::default()).then_some(found)
     }
-    /// The computer that a run was made on; `None` for simulated runs, for guests, whose cells describe it otherwise,
-    /// and for runs that do not name it.
+    /// The computer of a live run. `None` for simulated runs, for guests (their cells describe it otherwise), and for
+    /// runs that do not name it.
     pub fn of_run(record: &Record) -> Option<Computer> {
         match record.backend.made_by() {
             Some(Backend::Sim | Backend::Vm | Backend::Code) => None,
             Some(Backend::Host) | None => Computer::of(&record.found.environment),
         }
     }
-    /// Whether two runs were made on one computer and one build of its kernel, where that matters.
+    /// Whether two runs are from one computer and kernel build, or do not depend on it.
     pub fn is_same(a: &Record, b: &Record) -> bool {
         let counts =
             |r: &Record| !matches!(r.backend.made_by(), Some(Backend::Sim | Backend::Vm | Backend::Code));

@@ -1,8 +1,7 @@
 //! The environment of a run, as sorted keys and values for the record.
 //!
-//! Only values that bear on results are read, from world-readable files. Names of hosts and users, addresses
-//! and the free text of the kernel's command line are left out. A value that a machine does not have is
-//! absent, never guessed.
+//! Only values that affect results are read, from world-readable files. Names of hosts and users, addresses and the
+//! free text of the kernel's command line are left out. A value that a machine does not have is absent, never guessed.
 
 use crate::MODEL;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Key and file: the first line is the value.
+/// Keys and files; a file's first line is the value.
 const FILES: &[(&str, &str)] = &[
     ("kernel.release", "proc/sys/kernel/osrelease"),
     ("kernel.version", "proc/sys/kernel/version"),
@@ -33,7 +32,7 @@ const FILES: &[(&str, &str)] = &[
     ("load.average", "proc/loadavg"),
 ];
 
-/// Words of the kernel's command line that change scheduling; no other word is kept.
+/// Words of the kernel's command line that change scheduling; only these are kept.
 const BOOT_OPTIONS: &[&str] = &[
     "clocksource",
     "idle",
@@ -63,14 +62,14 @@ pub fn cpu_model() -> Option<String> {
     here().get("cpu.model").cloned()
 }
 
-/// The environment of this host, read at the first call. Its part of the host's identity ([`crate::Computer`]) is
-/// constant while the host runs, except for the clock source, which the kernel may give up.
+/// The environment of this host, read at the first call. The part that identifies the host ([`crate::Computer`]) is
+/// constant while it runs, except for the clock source, which the kernel may abandon.
 pub fn here() -> &'static BTreeMap<String, String> {
     static HERE: OnceLock<BTreeMap<String, String>> = OnceLock::new();
     HERE.get_or_init(capture)
 }
 
-/// The environment of a simulated run: the same everywhere, so that one seed gives the same bytes.
+/// The environment of a simulated run, the same everywhere, so that a seed always gives the same bytes.
 pub fn simulated() -> BTreeMap<String, String> {
     BTreeMap::from([
         ("schedlab.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
@@ -102,7 +101,7 @@ fn capture_from(root: &Path) -> BTreeMap<String, String> {
     all
 }
 
-/// The first value of a key of /proc/cpuinfo.
+/// The first value of a key in /proc/cpuinfo.
 fn cpuinfo<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     info.lines().filter_map(|l| l.split_once(':')).find(|(k, _)| k.trim() == key).map(|(_, v)| v.trim())
 }
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_is_there_and_leaves_out_the_rest() {
+    fn existing_values_are_read_and_missing_ones_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let file = dir.path().join(path);
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulation_has_no_place_and_no_time() {
+    fn a_simulations_environment_names_no_host_and_no_time() {
         let keys: Vec<String> = simulated().into_keys().collect();
         assert_eq!(keys, ["schedlab.model", "schedlab.version"]);
     }

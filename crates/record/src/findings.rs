@@ -1,8 +1,8 @@
 //! Findings of a run: the part of a record that the backend measures. Simulator, live agent and guest return the same
-//! struct. In a record its fields are beside those that describe the run.
+//! struct. A record's JSON has its fields next to those that describe the run.
 //!
-//! Times are nanoseconds. A value that was not measured is absent, never 0. The order of the fields is their
-//! order in stored records.
+//! Times are nanoseconds. A value that was not measured is absent, never 0. The order of the fields is their order in
+//! stored records.
 
 use crate::{Delays, Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
 use schedlab_base::{Ns, Warning};
@@ -18,11 +18,10 @@ pub struct Findings {
     pub series: BTreeMap<String, Series>,
     /// Counts and sums by dotted name ("migrations", "placement.idle_core", "work" in ns).
     pub counters: BTreeMap<String, u64>,
-    /// The scheduler's own counters, if they are kept: simulated over the measured time, live over the whole
-    /// run.
+    /// The scheduler's own counters, if available: simulated ones cover the measured time, live ones the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedstat: Option<Schedstat>,
-    /// Figures that a command printed, by dotted name ("hackbench.time"); only commands have them.
+    /// Figures that a command printed, by dotted name ("hackbench.time").
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, Figure>,
     /// The account of each task of the workload, in the workload's order. Live tasks that were not measured
@@ -33,7 +32,7 @@ pub struct Findings {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Stays>,
     /// Waits of groups of tasks, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups that had any. Empty if
-    /// the tasks are one group: its waits are the run's.
+    /// the tasks are one group, whose waits are the run's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<Delays>,
     /// The programs' measurements by interval, in order of time.
@@ -43,19 +42,18 @@ pub struct Findings {
     pub waits: Vec<Wait>,
     /// The environment of the run: sorted key and value.
     pub environment: BTreeMap<String, String>,
-    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 impl Findings {
-    /// Keeps what tables need: drops waits and intervals, which are most of a record, and packs histograms.
-    /// [`RunDir::outline`](crate::RunDir::outline) reads the same of a stored run.
+    /// Reduces the findings to those that tables need: drops waits and intervals, which are most of a record, and packs
+    /// histograms. [`RunDir::outline`](crate::RunDir::outline) reads the same from a stored run.
     pub fn outline(&mut self) {
         (self.waits, self.intervals) = (Vec::new(), Vec::new());
         self.series.values_mut().for_each(Series::pack);
         self.delays.iter_mut().flat_map(|d| [&mut d.wakeup_delay, &mut d.run_delay]).for_each(Series::pack);
     }
-    /// Adds the findings of another observer of the same run. Where both have a value of one name, `more`'s is kept.
+    /// Adds the findings of another observer of the same run. If both have a value of one name, that of `more` is kept.
     /// Its lists replace ours unless they are empty. Its warnings follow ours.
     pub fn add(&mut self, more: Findings) {
         let Findings { duration, series, counters, schedstat, figures, .. } = more;
@@ -76,8 +74,8 @@ impl Findings {
 }
 
 impl Findings {
-    /// Drops what a kernel's tracepoints do not show: why a CPU was chosen, why a running task gave way, which balancer
-    /// moved a task.
+    /// Drops findings that a kernel's tracepoints do not show: why a CPU was chosen, why a running task yielded, which
+    /// balancer moved a task.
     pub fn keep_what_tracepoints_show(&mut self) {
         self.series.retain(|name, _| tracepoints_show(name));
         self.counters.retain(|name, _| tracepoints_show(name));
@@ -88,7 +86,8 @@ impl Findings {
 }
 
 impl Findings {
-    /// Drops what switches alone do not show: wakeups, and waits, since waits after a wakeup would be missing.
+    /// Drops findings that switches alone do not show: wakeups, and all waits, since those after a wakeup would be
+    /// missing.
     pub fn keep_what_switches_show(&mut self) {
         self.series.retain(|name, _| switches_show(name));
         self.counters.retain(|name, _| switches_show(name));
@@ -97,12 +96,12 @@ impl Findings {
     }
 }
 
-/// Whether switches alone give the metric or series of that name.
+/// Whether switches alone give the metric or series of a name.
 fn switches_show(name: &str) -> bool {
     !["wakeup", "woken.", "run_delay", "migrations.wakeup"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// Whether a kernel's tracepoints give the metric or series of that name.
+/// Whether a kernel's tracepoints give the metric or series of a name.
 fn tracepoints_show(name: &str) -> bool {
     let one_of = |before: &str, words: &[&str]| name.strip_prefix(before).is_none_or(|w| words.contains(&w));
     let ends = ["blocked", "exited", "preempted"];
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_s_tracepoints_do_not_tell_is_left_out() {
+    fn findings_that_tracepoints_do_not_show_are_dropped() {
         for name in [
             "woken.prev",
             "migrations",

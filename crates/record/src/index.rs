@@ -1,14 +1,15 @@
-//! The index of a store: what lists and comparisons need of its records, so that they need not read thousands.
+//! The index of a store: the parts of its records that lists and comparisons need, so that they need not read thousands
+//! of files.
 //!
 //! A record is mostly waits and histograms. A row of the index has the rest: counters, figures, environment, warnings,
-//! and for each series count, min, max, sum and the percentiles of [`KEPT`](crate::series::KEPT). What all runs of a
-//! cell share is stored once. [`digest`] is the record as its row has it.
+//! and for each series count, min, max, sum and the percentiles of [`KEPT`](crate::series::KEPT). The parts that all
+//! runs of a cell share are stored once. [`digest`] reduces a record to the content of its row.
 //!
 //! The index is a folder, `ROOT/.index`. Its files are written once and renamed into place under the hash of their
 //! content. Writers of runs do not touch it, so job arrays on a shared folder need no lock. A reader that has read many
-//! records adds a file of their rows; two readers at once add two. Many files are merged.
+//! records adds a file of their rows; two concurrent readers add two. Many files are merged.
 //!
-//! The record is the truth, never the index. A row holds only while its record has the same size and the same time of
+//! The record decides, never the index. A row is valid only while its record has the same size and the same time of
 //! change, to the nanosecond; else the record is read. A file of another version or with a wrong checksum is ignored.
 //! Without a writable index everything still works.
 //!
@@ -31,17 +32,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The schema of the index's files. It must change when a row's content or meaning changes, or the way a record is
-/// read.
+/// The schema of the index's files. It must change with the content or meaning of rows, and with the way in which a
+/// record is read.
 pub const INDEX_SCHEMA: &str = "schedlab/index/1";
 /// The index's folder in a store.
 pub const INDEX_FOLDER: &str = ".index";
-/// The next writer merges that many files.
+/// The next writer merges this many files or more.
 const MOST_FILES: usize = 8;
 /// The longest file of an index unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB.
 const MAX_MB: u64 = 4096;
 
-/// Tells whether a record was replaced. Ordered by time.
+/// Shows whether a record was replaced. Ordered by time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Stamp {
     seconds: i64,
@@ -56,16 +57,14 @@ impl Stamp {
     }
 }
 
-/// A record's outline, with the stamp for its row.
 pub struct ReadOutline {
     stamp: Option<Stamp>,
-    /// The record without what outlines lack.
     pub record: Record,
 }
 
 impl ReadOutline {
     pub fn outline(run: &RunDir) -> Result<ReadOutline> {
-        // Before reading: if another record takes its place meanwhile, the row must not pass for that one's.
+        // Taken before reading: if another record takes its place meanwhile, the row must not count as that one's.
         let stamp = Stamp::of(run);
         Ok(ReadOutline { stamp, record: run.outline()? })
     }
@@ -75,7 +74,7 @@ impl ReadOutline {
     }
 }
 
-/// What the runs of a cell share.
+/// The parts that all runs of a cell share.
 #[derive(Serialize, Deserialize)]
 struct CellPart {
     model: u32,
@@ -93,7 +92,7 @@ struct CellPart {
     observe: Option<Observe>,
 }
 
-/// What each run has of its own.
+/// The parts that differ between runs.
 #[derive(Serialize, Deserialize)]
 struct RunPart {
     seed: u64,
@@ -106,8 +105,8 @@ struct RunPart {
     warnings: Vec<Warning>,
 }
 
-/// The record as its row has it: without waits, intervals, tasks, stays, delays and schedstat, and with digests as
-/// series.
+/// Reduces a record to the content of its row: without waits, intervals, tasks, stays, delays and schedstat, and with
+/// digests as series.
 pub fn digest(record: Record) -> Record {
     let Findings { duration, series, counters, figures, environment, warnings, .. } = record.found;
     let series = series.into_iter().map(|(name, s)| (name, s.digest())).collect();
@@ -116,7 +115,7 @@ pub fn digest(record: Record) -> Record {
     Record { found, ..record }
 }
 
-/// A run's store and its row's name, `CELL/SEED`; `None` for a folder that is not in a store.
+/// A run's store and the name of its row, `CELL/SEED`; `None` for a folder that is not in a store.
 pub fn place(run: &RunDir) -> Option<(&Path, String)> {
     let cell = run.path.parent()?;
     let name = cell.file_name()?.to_str().filter(|name| is_cell(name))?;
@@ -152,8 +151,8 @@ impl Index {
         paths.retain(|path| path.extension().is_some_and(|e| e == "rows"));
         paths.sort();
         for path in paths {
-            // Another process may have merged this file meanwhile. Anything but a regular file is not ours: reading
-            // a pipe would wait, and a device may never end.
+            // Another process may have merged this file meanwhile. Only a regular file can be ours: reading a pipe
+            // would wait, and a device may never end.
             if !fs::symlink_metadata(&path).is_ok_and(|about| about.is_file()) {
                 continue;
             }
@@ -190,7 +189,7 @@ impl Index {
                         nanoseconds: nanoseconds.parse().ok()?,
                     };
                     let row = RowPlace { stamp, file, cell: cell.parse().ok()?, json: end - json.len()..end };
-                    // Files are in no order of time: of two rows the later record's counts.
+                    // Files are not sorted by time: of two rows, the one of the later record counts.
                     if rows.get(name).is_none_or(|other| other.stamp <= row.stamp) {
                         rows.insert(name.to_owned(), row);
                     }
@@ -236,7 +235,7 @@ impl Index {
             },
         })
     }
-    /// The row of a run, if its record has not changed since.
+    /// The row of a run, if the record has not changed since.
     fn fresh(&self, run: &RunDir) -> Option<&RowPlace> {
         let (_, name) = place(run)?;
         self.rows.get(&name).filter(|row| Stamp::of(run) == Some(row.stamp))
@@ -245,14 +244,13 @@ impl Index {
     pub fn len(&self) -> usize {
         self.rows.len()
     }
-    /// Whether it has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
     /// Adds the rows of records that were read.
     ///
     /// # Errors
-    /// When the disk does not take them. The index is unchanged then.
+    /// When writing fails. The index is unchanged then.
     pub fn add(&self, read: &[(&RunDir, &ReadOutline)]) -> Result<()> {
         let mut text = IndexText::of(read)?;
         if self.files.len() < MOST_FILES {
@@ -268,15 +266,15 @@ impl Index {
         }
         self.replace(text)
     }
-    /// Replaces everything by rows of these records.
+    /// Replaces all rows by those of these records.
     pub fn rebuild(&self, all: &[(&RunDir, &ReadOutline)]) -> Result<()> {
         self.replace(IndexText::of(all)?)
     }
-    /// Writes a file and removes those that it replaces.
+    /// Writes a file and removes the old ones.
     fn replace(&self, text: IndexText) -> Result<()> {
         let written = text.write(&self.root)?;
         for file in self.files.iter().filter(|f| f.path != written) {
-            // Another process may have removed it. A file that stays does no harm.
+            // Another process may have removed it, and a file that stays does no harm.
             let _ = fs::remove_file(&file.path);
         }
         Ok(())
@@ -288,7 +286,7 @@ fn head(body: &str) -> String {
     format!("{INDEX_SCHEMA} {version} {:08x}", crc32fast::hash(body.as_bytes()))
 }
 
-/// A file of the index that is being made.
+/// A new file of the index.
 #[derive(Default)]
 struct IndexText {
     body: String,
@@ -342,18 +340,18 @@ impl IndexText {
         self.body += &format!("r {name} {size} {seconds}.{nanoseconds} {cell} {own}\n");
         Ok(())
     }
-    /// Writes it into a store's index, and returns its path.
+    /// Writes the file into a store's index; returns its path.
     fn write(self, root: &Path) -> Result<PathBuf> {
         let text = head(&self.body) + "\n" + &self.body;
         let folder = root.join(INDEX_FOLDER);
         fs::create_dir_all(&folder)
             .map_err(|e| failed(&folder, Error::io(&folder, "create the folder", &e)))?;
-        // A killed writer's temporary file is named by its content: no other writer has that name.
+        // A temporary file is named by its content, so no other writer uses the name of a killed writer's file.
         temp::clear_left(&folder, ".");
         let path = folder.join(content_hash(text.as_bytes()) + ".rows");
         let limit_mb = input::limit_mb(MAX_MB)?;
         if text.len() as u64 > limit_mb << 20 {
-            // No reader would accept it.
+            // No reader would accept a longer file.
             return Err(input::too_long(&path, limit_mb));
         }
         temp::write_whole(&path, text.as_bytes()).map_err(|e| failed(&folder, e))?;

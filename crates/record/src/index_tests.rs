@@ -10,7 +10,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// A store with a cell of that many runs.
+    /// A store with a cell of so many runs.
     fn new(runs: u64) -> Lab {
         let dir = tempfile::tempdir().unwrap();
         let lab = Lab { dir, runs: Vec::new() };
@@ -65,7 +65,7 @@ fn a_changed_record_has_no_row() {
     lab.add(0..2);
     let path = lab.runs[0].path.join(RECORD_FILE);
     let text = fs::read_to_string(&path).unwrap();
-    // File systems count time by ticks of up to 10 ms.
+    // File systems count time in ticks of up to 10 ms.
     std::thread::sleep(std::time::Duration::from_millis(20));
     fs::write(&path, text.replace("\"migrations\":1000", "\"migrations\":1001")).unwrap();
     let index = lab.index();
@@ -77,7 +77,7 @@ fn a_changed_record_has_no_row() {
 }
 
 #[test]
-fn a_record_that_changes_after_it_was_read_gets_no_row_of_the_earlier_one() {
+fn a_record_that_changes_after_it_was_read_gets_no_row() {
     let lab = Lab::new(1);
     let run = &lab.runs[0];
     let read = ReadOutline::outline(run).unwrap();
@@ -88,7 +88,7 @@ fn a_record_that_changes_after_it_was_read_gets_no_row_of_the_earlier_one() {
 }
 
 #[test]
-fn a_damaged_file_counts_as_not_there_and_goes() {
+fn a_damaged_file_counts_as_absent_and_is_removed() {
     let lab = Lab::new(2);
     lab.add(0..2);
     let [file] = &lab.files()[..] else { panic!("one file") };
@@ -108,7 +108,7 @@ fn a_damaged_file_counts_as_not_there_and_goes() {
 }
 
 #[test]
-fn many_files_become_one_and_writers_at_once_lose_nothing() {
+fn many_files_are_merged_and_concurrent_writers_lose_nothing() {
     let lab = Lab::new(12);
     std::thread::scope(|scope| {
         for at in 0..MOST_FILES {
@@ -123,7 +123,7 @@ fn many_files_become_one_and_writers_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_store_that_takes_no_index_is_as_it_was() {
+fn a_store_without_a_writable_index_works() {
     let lab = Lab::new(1);
     fs::write(lab.root().join(INDEX_FOLDER), "a file in its place").unwrap();
     let read = ReadOutline::outline(&lab.runs[0]).unwrap();
@@ -134,7 +134,7 @@ fn a_store_that_takes_no_index_is_as_it_was() {
 }
 
 #[test]
-fn a_killed_writer_s_file_goes_with_the_next_one_and_a_young_one_stays() {
+fn a_killed_writer_s_file_is_removed_and_a_young_one_stays() {
     let lab = Lab::new(2);
     lab.add(0..1);
     let folder = lab.root().join(INDEX_FOLDER);
@@ -154,7 +154,7 @@ fn only_files_are_read_as_parts_of_an_index() {
     let folder = lab.root().join(INDEX_FOLDER);
     std::os::unix::fs::symlink("/dev/zero", folder.join("zero.rows")).unwrap();
     fs::create_dir(folder.join("folder.rows")).unwrap();
-    // A pipe without a writer: opening it would wait for ever.
+    // A pipe without a writer: opening it would wait forever.
     let pipe = folder.join("pipe.rows");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (send, opened) = std::sync::mpsc::channel();
@@ -164,14 +164,14 @@ fn only_files_are_read_as_parts_of_an_index() {
 }
 
 #[test]
-fn metrics_of_more_than_a_row_has_are_known() {
+fn metrics_beyond_the_index_are_known() {
     for name in ["wakeup_delay.p99", "wakeup_delay.max", "migrations", "no.such", "woken.idle.share"] {
         assert!(!metric::beyond_index(name), "{name}");
     }
     for name in ["wakeup_delay.p97.3", "cpu0.ttwu_count", "task.a.cpu_time", "balance.newidle_entries"] {
         assert!(metric::beyond_index(name), "{name}");
     }
-    // With nothing but schedstat, a formula that has a value reads it.
+    // A record with only schedstat: a formula that has a value must have read it.
     let mut r = record(1);
     let cpu = r#"{"version": 17, "sg_scan": false, "timestamp": 1,
         "cpus": [[0, [1,2,3,4,5,6,7,8], [["SMT", "0", [[5], [5], [5]], [0]]]]]}"#;

@@ -1,42 +1,45 @@
-//! What a run leaves: its record, the one analyser that makes it, its metrics, and the folders that keep it.
+//! The results of a run: its record, the one analyser that makes it, its metrics, and the folders that store it.
 //!
 //! A run is made by the simulator, by the running kernel, in a guest, or by another tool that recorded events. All of
 //! them are compared, so all must mean the same by *slice*, *wakeup delay* and *migration*. Only this crate defines
-//! these words: events of any origin go through one [`Analyser`], and what it counts has one table of names,
+//! these words: events of any origin go through one [`Analyser`], and its counters have one table of names,
 //! [`METRICS`].
 //!
-//! The way of a run:
+//! From a run to its stored record:
 //!
 //! | step | module |
 //! | --- | --- |
 //! | events become counters, series and the longest waits | [`analyse`], [`series`], [`wait`] |
 //! | the kernel's own counters are read, subtracted, checked | [`schedstat`] |
 //! | host, kernel and settings are noted | [`environment`], [`computer`], [`scheduler`] |
-//! | all that was measured is put together | [`findings`] |
-//! | the record gets a name from what determines the run | [`cell`] |
-//! | it is written once, and listed and found again | [`store`], [`holdings`], [`index`] |
+//! | all measurements are put together | [`findings`] |
+//! | the record's name is derived from everything that determines the run | [`cell`] |
+//! | it is written once, and listed and found again | [`store`], [`store_listing`], [`index`] |
 //! | a name is looked up in it | [`metric`] |
 //!
-//! Two questions about a run have answers of their own. [`mod@explain`] says why its longest waits were long.
-//! [`conserve`] says when a task waited although a CPU that it may use was idle, and what the kernel did about it.
-//! [`background`] reduces a recording of an idle machine to what the machine does by itself.
+//! Three modules answer questions about a run. [`mod@explain`] says why its longest waits were long. [`conserve`] says
+//! when a task waited although a CPU that it may use was idle, and what the kernel did about it. [`background`] reduces
+//! a recording of an idle machine to the machine's own work.
 //!
 //! Terms:
 //!
 //! - A *record* is plain data: the resolved machine, kernel and workload, the seed, and the findings. Every output can
 //!   be made from it again. Its JSON is described in docs/formats.md.
-//! - A *cell* is what a run depends on except its seed; the hash of its key names the folder. So processes that share a
-//!   folder need no lock, and a run that exists is never made twice.
+//! - A *cell* is everything that a run depends on except its seed; the hash of its key names the folder. So processes
+//!   that share a folder need no lock, and a run that exists is never made twice.
 //! - A *stay* is the time from the switch to a task until the switch away from it. A *wait* is the time in which a task
 //!   could run and did not.
 //! - A *series* is all values of one quantity: exact count, sum, least and largest value, and a histogram.
-//! - A *digest* is a record without its waits and histograms: what tables need of thousands of runs.
+//! - A *digest* is a record without its waits and histograms, for tables of thousands of runs.
+//!
+//! Comparisons of many stored runs see digests: from their store's [`index`], or made of records that are read without
+//! their waits. A field that comparisons read must be in the index's rows. Histograms of read records stay packed.
 //!
 //! Rules. "Not measured" is a value with a reason, never 0. The same run gives the same bytes: maps are ordered, and no
 //! float is stored where an integer will do. A change that alters what the analyser counts raises [`WATCHING`]; one
 //! that alters simulated results raises [`MODEL`].
 //!
-//! Below are `machine`, `kernel` and `trace`. This crate knows no backend and prints nothing but the texts of
+//! This crate stands on `machine`, `kernel` and `trace`. It knows no backend and prints nothing but the texts of
 //! [`mod@explain`] and [`conserve`].
 
 pub mod accounts;
@@ -83,21 +86,20 @@ use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};
 use serde::{Deserialize, Serialize};
 
-/// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
 pub const MODEL: u32 = 21;
-/// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised
-/// whenever a change can alter the record of the same run on the same kernel. Runs of real kernels stay valid
-/// when the model changes.
+/// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised whenever a
+/// change can alter the record of an equal run on the same kernel. Runs of real kernels stay valid when the model
+/// changes.
 pub const WATCHING: u32 = 10;
 
-/// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. What the
-/// code itself does is its image's.
+/// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. Changes of
+/// the code itself change its image's key instead.
 pub const ENGINE: u32 = 9;
 
-/// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
-/// its code.
+/// The version in a record, by its origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
+/// the kernel's own code.
 pub fn version_of(origin: &Origin) -> u32 {
     match origin {
         Origin::Made(Backend::Sim) => MODEL,
@@ -106,26 +108,26 @@ pub fn version_of(origin: &Origin) -> u32 {
     }
 }
 
-/// How closely a live run is watched. Each level costs the run more than the one before (docs/live.md). The
-/// simulator reports every event anyway.
+/// How closely a live run is watched. Each level costs the run more than the one before (docs/live.md). The simulator
+/// always reports every event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Observe {
-    /// By the kernel's own accounts of each task, read before and after.
+    /// The kernel's own accounts of each task, read before and after.
     #[default]
     Accounts,
-    /// Also by records of the tasks' own switches, for the length of their stays on a CPU.
+    /// Also records of the tasks' own switches, for the length of their stays on a CPU.
     Stays,
-    /// Also by performance counters, which the kernel switches with each task.
+    /// Also performance counters, which the kernel switches with each task.
     Counters,
-    /// Also by the counters of the last-level cache, which make each switch longer still.
+    /// Also counters of the last-level cache, which make each switch even longer.
     Caches,
-    /// By every switch, wakeup and migration, through the kernel's tracepoints; without performance counters.
+    /// Every switch, wakeup and migration, by the kernel's tracepoints; without performance counters.
     Events,
 }
 
 impl Observe {
-    /// Its word in records and tables.
+    /// The word in records and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Observe::Accounts => "accounts",
@@ -137,18 +139,17 @@ impl Observe {
     }
 }
 
-/// The largest absolute value of a figure. Comparisons square figures and sum them over runs, and the results must stay
-/// finite: JSON has no infinity, so a record with one could not be read again.
+/// The largest absolute value of a figure. Comparisons sum up squares of figures over runs, which must stay finite:
+/// JSON has no infinity, so a record with one could not be read again.
 pub const MAX_FIGURE: f64 = 1e150;
 
-/// A figure that a command printed: one number for the whole run.
+/// A number that a command printed for the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// The number, in `unit`; finite, and of at most [`MAX_FIGURE`].
+    /// In `unit`; finite, and at most [`MAX_FIGURE`].
     pub value: f64,
-    /// Unit: "ns" for times, "1/s" for rates, "" for counts.
+    /// "ns" for times, "1/s" for rates, "" for counts.
     pub unit: String,
-    /// Which direction is good.
     pub better: Better,
 }
 
@@ -164,41 +165,39 @@ impl Figure {
 pub struct Record {
     /// [`RECORD_SCHEMA`].
     pub schema: String,
-    /// The version of its maker ([`version_of`]).
+    /// The version of the code that made it ([`version_of`]).
     pub model: u32,
     /// The backend that made it, or another program whose output was read.
     pub backend: Origin,
-    /// The whole machine, as it is stated.
+    /// The whole machine, as stated.
     pub machine: Machine,
-    /// Figures of the machine that were drawn from their ranges for this run; empty: all were as stated.
-    /// [`Machine::with`] makes the machine that was simulated.
+    /// Figures of the machine that were drawn from ranges for this run; empty if all were as stated. [`Machine::with`]
+    /// gives the machine that was simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drawn: Vec<Drawn>,
     /// The kernel's name: profile ("v4.5") or release string.
     pub kernel: String,
-    /// The simulated kernel; `None` on live ones.
+    /// The simulated kernel; `None` for a live one.
     pub resolved: Option<Kernel>,
-    /// The set-up of the guest; `None` on other backends.
+    /// The set-up of the guest; `None` for other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestSetup>,
-    /// The kernel's code that ran on the simulated machine; `None` on other backends.
+    /// The kernel's code that ran on the simulated machine; `None` for other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeSetup>,
     /// The variant as the experiment states it.
     pub variant: Variant,
-    /// The workload's name.
     pub workload: String,
     /// The workload as plain data (`workload::Spec`).
     pub spec: serde_json::Value,
     /// The load's name in tables ("2x24").
     pub load: String,
-    /// How closely a live run was watched; `None` for simulated runs, other tools' output, and records
-    /// without this field ([`Record::watched`]).
+    /// How closely a live run was watched; `None` for simulated runs, other tools' output, and records without this
+    /// field (see [`Record::watched`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe: Option<Observe>,
-    /// Seed of the run.
     pub seed: u64,
-    /// The findings. In JSON their fields are beside those above.
+    /// In JSON the findings' fields are next to those above.
     #[serde(flatten)]
     pub found: Findings,
 }
@@ -207,7 +206,7 @@ impl Record {
     /// Reads a record of this version from its JSON.
     ///
     /// # Errors
-    /// When the bytes are not the JSON of one.
+    /// When the bytes are not the JSON of a record.
     pub fn from_json(bytes: &[u8]) -> serde_json::Result<Record> {
         serde_json::from_slice(bytes)
     }
@@ -220,7 +219,7 @@ impl Record {
         json.push(b'\n');
         Ok(json)
     }
-    /// How closely a live run was watched. Records of 0.1 name events only; their other runs had counters.
+    /// How closely a live run was watched. Records of 0.1 have this only for events; their other runs had counters.
     /// `None` for simulated runs and other tools' output.
     pub fn watched(&self) -> Option<Observe> {
         let live = self.backend == Backend::Host && self.found.environment.contains_key("kernel.release");
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_stand_beside_what_was_run_in_the_order_of_their_fields() {
+    fn findings_follow_the_run_in_the_order_of_their_fields() {
         let text = serde_json::to_string(&record(1)).unwrap();
         let keys = ["seed", "duration", "series", "counters", "waits", "environment", "warnings"];
         let at =
@@ -279,9 +278,9 @@ mod tests {
     }
 
     #[test]
-    fn a_record_reads_back_as_it_was() {
+    fn a_record_is_read_back_unchanged() {
         let mut r = record(1);
-        // A number whose shortest text needs an exact reader.
+        // This number's shortest text needs an exact reader.
         let figure = Figure { value: 1.0 / 3.0 * 1e9, unit: "ns".into(), better: Better::Lower };
         r.found.figures.insert("hackbench.time".into(), figure);
         let text = serde_json::to_string(&r).unwrap();

@@ -1,8 +1,8 @@
-//! A histogram as it is stored: HDR's V2 encoding, a few bytes for each bucket in use.
+//! A stored histogram: HDR's V2 encoding, a few bytes for each bucket in use.
 //!
 //! Its payload is a list of variable-length numbers in the order of buckets: a positive number is a bucket's count, a
 //! negative one counts empty buckets. It is read without an array of all buckets. [`Packed`] accepts only bytes exactly
-//! as schedlab writes them; others are left to the crate that defines the format.
+//! as schedlab writes them; others are read by the crate that defines the format.
 
 use crate::series::{DIGITS, read_histogram};
 use crate::tally::{bucket, middle_of};
@@ -13,7 +13,7 @@ const COOKIE: u32 = 0x1c84_9313;
 const HEADER: usize = 40;
 /// Bytes of the longest number.
 const LONGEST: usize = 9;
-/// The largest value that fits every histogram of three digits, whatever its own largest is.
+/// The largest value that fits every histogram of three digits, even one made for smaller values.
 const ALWAYS: u64 = 2047;
 
 #[derive(Clone, Debug)]
@@ -69,9 +69,8 @@ impl Packed {
             None
         })
     }
-    /// The histogram with all its buckets.
     pub fn unpack(&self) -> Histogram<u64> {
-        // It was checked, so this can't fail; if it did, the counts would still be right.
+        // The bytes were checked, so this can't fail; if it did, the counts would still be right.
         read_histogram(&self.bytes).unwrap_or_else(|_| {
             let mut hist = Histogram::new(DIGITS).expect("three digits are within what the histogram allows");
             self.buckets().for_each(|(value, n)| hist.saturating_record_n(value, n));
@@ -80,7 +79,7 @@ impl Packed {
     }
 }
 
-/// The next number of a payload: seven bits a byte, the lowest first, eight in the ninth byte; the lowest bit is the
+/// The next number of a payload: seven bits in each byte, lowest first, eight in the ninth byte. The lowest bit is the
 /// sign.
 fn number(rest: &mut &[u8]) -> Option<i64> {
     let mut word = 0u64;
@@ -128,7 +127,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_bytes_are_never_a_panic(at in 0usize..60, byte: u8, cut in 0usize..60) {
+        fn damaged_bytes_never_make_it_panic(at in 0usize..60, byte: u8, cut in 0usize..60) {
             let (_, mut bytes) = encoded(&[(5, 3), (70_000, 1), (1 << 40, 9)]);
             if let Some(place) = bytes.get_mut(at) {
                 *place = byte;
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_of_the_format_are_left_to_its_crate() {
+    fn other_encodings_are_left_to_the_formats_crate() {
         let (_, bytes) = encoded(&[(5, 3)]);
         for (at, byte) in [(0, 0), (11, 1), (15, 2), (23, 2), (32, 0)] {
             let mut other = bytes.clone();

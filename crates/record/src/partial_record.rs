@@ -1,7 +1,7 @@
 //! Reads a record from JSON in one pass.
 //!
 //! [`Record`] flattens its findings, for which the derived reader first copies everything. Here all fields are in one
-//! struct. This reader can also skip the longest lists. It does not locate errors: the derived reader does that.
+//! struct. This reader can also skip the longest lists. It does not locate errors; the derived reader does that.
 
 use crate::{
     CodeSetup, Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays,
@@ -97,7 +97,7 @@ pub fn whole(text: &str) -> Option<Record> {
     Some(parts.record(|waits| waits, |intervals| intervals))
 }
 
-/// The record without waits and intervals; `None` if something is wrong with the rest.
+/// The record without waits and intervals; `None` if any other part is wrong.
 pub fn outline(text: &str) -> Option<Record> {
     let parts: Parts<IgnoredAny, Option<IgnoredAny>> = serde_json::from_str(text).ok()?;
     Some(parts.record(|_| Vec::new(), |_| Vec::new()))
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_reads_what_the_derived_reader_reads() {
+    fn one_pass_reads_the_same_as_the_derived_reader() {
         let text = serde_json::to_string(&full()).unwrap();
         assert_eq!(whole(&text).unwrap(), serde_json::from_str::<Record>(&text).unwrap());
         assert_eq!(whole(&text).unwrap(), full());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_left_to_the_derived_reader() {
+    fn damaged_records_are_left_to_the_derived_reader() {
         let text = serde_json::to_string(&full()).unwrap();
         for (from, to) in
             [("\"seed\":7", "\"seed\":-7"), ("\"counters\":{", "\"counters\":{}, \"counters\":{")]

@@ -1,21 +1,21 @@
-//! A live kernel's scheduler in debugfs, as keys and values of a record's environment.
+//! The settings of a live kernel's scheduler in debugfs, as keys and values of a record's environment.
 //!
-//! `sched.features`, `sched.preempt`, one key per tunable (`sched.base_slice_ns`; already scaled by the number of
+//! `sched.features`, `sched.preempt`, one key for each tunable (`sched.base_slice_ns`; already scaled by the number of
 //! CPUs), and `sched.domains.cpuN` for CPU 0 and every CPU whose domains differ from its predecessor's: domains bottom
 //! up, separated by `;`, each `NAME key=value ... flags=A|B`. Only root can read these. Domains need `sched_verbose` in
-//! 6.12 and 7.3, and not in 6.1 (read in 6.1.192, 6.12.117 and 7.3.4). A missing file leaves its key absent. Before
-//! 5.13 only the features are in debugfs.
+//! 6.12 and 7.3, but not in 6.1 (read in 6.1.192, 6.12.117 and 7.3.4). A key whose file is missing is absent. Before
+//! 5.13 debugfs has only the features.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Beginning of the keys.
+/// Prefix of all keys.
 pub const PREFIX: &str = "sched.";
-/// Beginning of the keys of domains, followed by the CPU's number.
+/// Prefix of the keys of domains, before the CPU's number.
 pub const DOMAINS: &str = "sched.domains.cpu";
 
-/// Files of one number each.
+/// Files that hold one number.
 const NUMBERS: &[&str] = &[
     "latency_ns",
     "min_granularity_ns",
@@ -26,7 +26,7 @@ const NUMBERS: &[&str] = &[
     "nr_migrate",
     "tunable_scaling",
 ];
-/// Files of a domain with the parameters it was built with; its other files change at run time.
+/// Files with the parameters with which a domain was built; its other files change at run time.
 const PARAMS: &[&str] = &["min_interval", "max_interval", "busy_factor", "imbalance_pct", "cache_nice_tries"];
 
 /// Reads the files that exist below `root`.
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_debugfs_says_and_each_kind_of_cpu_once() {
+    fn debugfs_is_read_and_equal_cpus_are_kept_once() {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let file = dir.path().join("sys/kernel/debug/sched").join(path);

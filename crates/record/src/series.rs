@@ -1,13 +1,12 @@
-//! A series: all values of one quantity in a run, as exact count, min, max and sum, and a histogram for the rest.
+//! A series: all values of one quantity in a run, as exact count, min, max and sum, and a histogram.
 //!
-//! Values are integers in the series' unit (nanoseconds for times). The histogram is the HDR layout with
-//! three significant digits: a value below 2048 is exact, a larger one is known to one part in a thousand.
-//! Percentiles are nearest-rank. Nothing here is stored as a float, so that a record read back equals the one
-//! that was written.
+//! Values are integers in the series' unit (nanoseconds for times). The histogram has the HDR layout with three
+//! significant digits: a value below 2048 is exact, a larger one is known to one part in a thousand. Percentiles are
+//! nearest-rank. Nothing here is stored as a float, so that a record read back equals the one that was written.
 //!
 //! While values are added, the histogram is an array of all buckets, 16 KB and more. A histogram from a record stays
-//! packed as it is stored, a few bytes for each bucket in use, and is unpacked if a value is added. A digest
-//! ([`Series::digest`]) has no histogram, only the usual percentiles: comparisons of thousands of runs read those
+//! packed as it is stored, a few bytes for each bucket in use, and is unpacked when a value is added. A digest
+//! ([`Series::digest`]) has no histogram, only the usual percentiles, for comparisons of thousands of runs
 //! ([`crate::index`]).
 
 use crate::metric::value::{Better, Value};
@@ -30,14 +29,13 @@ pub struct Series {
     unit: String,
     better: Better,
     sum: u128,
-    /// Exact smallest and largest value; meaningless while the histogram is empty.
+    /// Exact smallest and largest value; meaningless for an empty histogram.
     range: (u64, u64),
     body: Body,
 }
 
 #[derive(Clone, Debug)]
 enum Body {
-    /// All buckets.
     Whole(Histogram<u64>),
     /// The buckets in use, as they are stored.
     Packed(Packed),
@@ -45,17 +43,17 @@ enum Body {
     Digest(Digest),
 }
 
-/// What a digest keeps of a histogram.
+/// A digest's part of a histogram.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Digest {
     count: u64,
-    /// The values at [`KEPT`]; empty if there are none.
+    /// The values at [`KEPT`]; empty if there are no values.
     points: Box<[u64]>,
-    /// Differs between different histograms.
+    /// Almost certainly differs between different histograms.
     mark: u64,
 }
 
-/// The percentiles of a digest, in thousandths of a per cent. A change of this list needs another
+/// The percentiles of a digest, in thousandths of a percent. A change of this list needs a new
 /// [`crate::index::INDEX_SCHEMA`].
 pub const KEPT: [u32; 15] = [
     1_000, 5_000, 10_000, 25_000, 50_000, 75_000, 80_000, 90_000, 95_000, 98_000, 99_000, 99_500, 99_900,
@@ -71,7 +69,6 @@ impl Series {
     pub fn unit(&self) -> &str {
         &self.unit
     }
-    /// Which direction is good.
     pub fn better(&self) -> Better {
         self.better
     }
@@ -91,7 +88,7 @@ impl Series {
     /// Adds one value.
     ///
     /// # Panics
-    /// On a digest, as does everything here that needs the histogram.
+    /// On a digest, like all methods that need the histogram.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
@@ -110,7 +107,7 @@ impl Series {
     pub(crate) fn buckets(&mut self) -> usize {
         self.hist().distinct_values()
     }
-    /// Adds a value to everything except the histogram, to which [`count_in`](Series::count_in) adds it.
+    /// Adds a value to count, min, max and sum; [`count_in`](Series::count_in) adds it to the histogram later.
     #[inline]
     pub(crate) fn note(&mut self, value: u64) {
         self.range = (self.range.0.min(value), self.range.1.max(value));
@@ -120,11 +117,11 @@ impl Series {
     pub(crate) fn noted(&self) -> Option<(u64, u64)> {
         (self.range.0 <= self.range.1).then_some(self.range)
     }
-    /// Adds values that were noted before to the histogram, by any value of their bucket.
+    /// Adds `n` noted values of one bucket to the histogram; `value` is any value of the bucket.
     #[inline]
     pub(crate) fn count_in(&mut self, value: u64, n: u64) {
         let hist = self.hist();
-        // Growing fails only if the address space is too small. The value then counts in the topmost bucket.
+        // Growing fails only if the address space is too small. Then the value counts in the topmost bucket.
         if n > 0 && hist.record_n(value, n).is_err() {
             hist.saturating_record_n(value, n);
         }
@@ -148,7 +145,7 @@ impl Series {
         let digest = Digest { count: self.count(), points, mark: self.mark() };
         Series { unit: self.unit.clone(), body: Body::Digest(digest), ..*self }
     }
-    /// A mark of the histogram: equal ones have equal marks, different ones differ except by chance.
+    /// A hash of the histogram: equal ones have equal marks, different ones almost certainly different marks.
     fn mark(&self) -> u64 {
         if let Body::Digest(digest) = &self.body {
             return digest.mark;
@@ -180,7 +177,7 @@ impl Series {
     pub fn mean(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
     }
-    /// The value at percentile `p` (0 to 100): nearest rank, midpoint of its bucket, within min and max.
+    /// The value at percentile `p` (0 to 100): nearest rank, the midpoint of its bucket, within min and max.
     ///
     /// Missing, with the reason, when there are no values, or when `p` is above 50 and fewer than [`MIN_TAIL_SAMPLES`]
     /// samples lie beyond it.
@@ -215,7 +212,7 @@ impl Series {
     pub fn count_above(&self, cut: u64) -> u64 {
         self.values().filter(|(v, _)| *v > cut).map(|(_, n)| n).sum()
     }
-    /// The longest value that the histogram can't tell from this one: a bucket's end.
+    /// The largest value that shares a bucket with this one.
     pub fn bucket_end(value: u64) -> u64 {
         // Buckets have 11 significant bits (DIGITS), which is exact below 2048.
         let width_bits = (u64::BITS - value.leading_zeros()).saturating_sub(11);
@@ -239,7 +236,7 @@ impl Series {
         of_whole.chain(packed.into_iter().flat_map(Packed::buckets))
     }
 
-    /// Rank of percentile `p`, from 1 to count (0 when empty). Computed in thousandths of a per cent, so that 99.9 % of
+    /// Rank of percentile `p`, from 1 to count (0 if empty). Computed in thousandths of a percent, so that 99.9 % of
     /// 1000 is 999.
     fn rank(&self, p: f64) -> u64 {
         let milli = (p.clamp(0.0, 100.0) * 1000.0).round() as u128;
@@ -256,7 +253,7 @@ impl Series {
         }
         self.range.1
     }
-    /// Keeps only the buckets in use: a few bytes each, where all buckets take 100 kB and more.
+    /// Keeps only the buckets in use, a few bytes each; an array of all buckets takes 100 kB and more.
     pub fn pack(&mut self) {
         if let Body::Whole(_) = &self.body
             && let Some(packed) = self.bytes().ok().and_then(|bytes| Packed::new(&bytes))
@@ -281,7 +278,7 @@ impl Series {
 }
 
 impl PartialEq for Series {
-    /// Same values. The histograms' sizes do not matter.
+    /// Whether the values are equal. The sizes of histograms do not matter.
     fn eq(&self, other: &Series) -> bool {
         (&self.unit, self.better, self.sum, self.min(), self.max())
             == (&other.unit, other.better, other.sum, other.min(), other.max())
@@ -299,7 +296,6 @@ fn no_histogram() -> ! {
     panic!("a digest of a series was asked for its histogram")
 }
 
-/// A series as JSON has it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -313,7 +309,7 @@ struct Wire {
     hist: String,
 }
 
-/// A JSON integer if it fits 64 bits, else decimal text, since readers of JSON lose digits there.
+/// A JSON integer if it fits 64 bits, else decimal text, because JSON readers would lose digits.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Sum {
@@ -362,7 +358,7 @@ impl Series {
         let bytes = STANDARD.decode(&wire.hist).map_err(|e| format!("histogram is not base64: {e}"))?;
         let body = match Packed::new(&bytes) {
             Some(packed) => Body::Packed(packed),
-            // Not as schedlab writes it: the crate judges.
+            // Not as schedlab writes it: the format's crate decides.
             None => Body::Whole(read_histogram(&bytes)?),
         };
         let sum = wire.sum.number().ok_or_else(|| match &wire.sum {
@@ -389,7 +385,6 @@ pub(crate) fn read_histogram(mut bytes: &[u8]) -> Result<Histogram<u64>, String>
     Ok(hist)
 }
 
-/// A digest in the index.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DigestWire(String, Better, Sum, u64, u64, Digest);
 

@@ -1,9 +1,9 @@
 //! Run folders: `ROOT/<cell-hash>/<seed>/record.json`, written once.
 //!
-//! A run is written to a folder with a temporary name beside its place, which is then renamed. So a run folder is
-//! complete or absent, even after a full disk or a kill. The next writer in a cell removes a killed writer's files. A
-//! cell and a seed have one run: a second writer finds the first one's run and keeps it. Processes that share a root
-//! need no lock.
+//! A run is written to a temporary folder next to its place, which is then renamed. So a run folder is complete or
+//! absent, even after a full disk or a kill. The next writer in a cell removes a killed writer's files. There is one
+//! run for a cell and a seed: a second writer finds the first one's run and keeps it. Processes that share a root need
+//! no lock.
 //!
 //! The record in `<cell-hash>/<seed>` has that seed; a record with another seed is an error ([`load`]).
 
@@ -22,31 +22,29 @@ use std::path::{Path, PathBuf};
 pub const RECORD_FILE: &str = "record.json";
 /// The longest record that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB. A task takes about 200 bytes.
 pub const MAX_RECORD_MB: u64 = 1024;
-/// Prefix of run folders that are being written; such folders are not runs.
+/// Prefix of run folders that are still being written; they do not count as runs.
 pub(crate) const TEMP_PREFIX: &str = ".run.";
-/// Levels below a folder that are searched for runs; a store itself has two.
+/// How deep below a folder runs are searched; a store itself has two levels.
 const MAX_DEPTH: usize = 6;
 
 /// A folder that holds one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunDir {
-    /// The folder.
     pub path: PathBuf,
 }
 
 impl RunDir {
-    /// Reads the run's record.
     pub fn record(&self) -> Result<Record> {
         load(&self.path)
     }
-    /// Reads the run's record without waits and intervals: these are most of a record, and tables don't need them.
+    /// Reads the run's record without waits and intervals, which are most of a record and not needed for tables.
     pub fn outline(&self) -> Result<Record> {
         load_as(&self.path, partial_record::outline)
     }
     /// Reads the run's record, which must be of this cell.
     ///
     /// # Errors
-    /// When the record can't be read, or is of another cell: it would count as a run that was never made.
+    /// When the record can't be read, or belongs to another cell: it would count as a run that was never made.
     pub fn record_of(&self, cell: &str) -> Result<Record> {
         self.only_of(cell, self.record()?)
     }
@@ -74,16 +72,15 @@ impl RunDir {
     }
 }
 
-/// The outcome of storing a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stored {
     Written(RunDir),
-    /// A run was there already. It is kept.
+    /// A run was already there and is kept.
     Kept(RunDir),
 }
 
 impl Stored {
-    /// The run folder in either case.
+    /// The run's folder, in either case.
     pub fn run(&self) -> &RunDir {
         match self {
             Stored::Written(run) | Stored::Kept(run) => run,
@@ -108,7 +105,7 @@ impl Store {
         })?;
         Ok(Store { root: root.to_owned() })
     }
-    /// The store in `root`, a folder that is there.
+    /// The store in an existing folder.
     ///
     /// # Errors
     /// When it is not a folder.
@@ -120,7 +117,6 @@ impl Store {
         }
         Ok(Store { root: root.to_owned() })
     }
-    /// The folder with the runs.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -132,10 +128,10 @@ impl Store {
         let path = self.place(cell_hash, seed);
         path.join(RECORD_FILE).is_file().then_some(RunDir { path })
     }
-    /// Stores a run with further files (name, content) beside its record. A run that exists already is kept.
+    /// Stores a run with further files (name, content) next to its record. An existing run is kept.
     ///
     /// # Errors
-    /// When it can't be written; nothing of it is left then.
+    /// When it can't be written; then nothing of it is left.
     pub fn put(
         &self,
         cell_hash: &str,
@@ -145,8 +141,8 @@ impl Store {
     ) -> Result<Stored> {
         self.put_with(cell_hash, seed, record, extra, None)
     }
-    /// The same, with one more file (name, place), which is moved there. It may be too large for memory, so it was
-    /// written in the store's folder. If the run is not stored, the file stays where it is.
+    /// As [`Store::put`], with one more file (name, place), which is moved. It may be too large for memory, so it must
+    /// have been written in the store's folder. If the run is not stored, the file stays where it is.
     pub fn put_with(
         &self,
         cell_hash: &str,
@@ -159,7 +155,7 @@ impl Store {
             return Ok(Stored::Kept(run));
         }
         if let Some((name, figure)) = record.found.figures.iter().find(|(_, f)| !f.is_fit()) {
-            // It would be stored, and then not be read or not be compared.
+            // The record would be stored, but could not be read or compared.
             let text = format!("figure '{name}' is {:e}, which no record holds", figure.value);
             return Err(Error::internal(text));
         }
@@ -192,18 +188,18 @@ impl Store {
     }
 }
 
-/// Whether the name, joined to a folder, stays directly in it.
+/// Whether a file of this name would lie directly in its folder.
 fn is_name(name: &str) -> bool {
     Path::new(name).file_name().is_some_and(|last| last == name)
 }
 
-/// A new run's folder in its cell's folder, which is created if need be. Another writer that fails may remove the empty
-/// cell at any instant; everything is done again then.
+/// A new run's temporary folder in its cell's folder, which is created if needed. Another writer that fails may remove
+/// the empty cell at any instant; then we start again.
 fn folder_in(cell: &Path) -> Result<TempFolder> {
     let is_there = || fs::symlink_metadata(cell).is_ok();
     loop {
         match fs::create_dir_all(cell) {
-            // The cell existed a moment ago and has been removed since.
+            // The cell existed a moment ago and was removed since.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !is_there() => continue,
             made => made.map_err(|e| Error::io(cell, "create the folder", &e))?,
         }
@@ -225,16 +221,16 @@ impl Drop for Emptied<'_> {
     }
 }
 
-/// Removes a run's folder without a record; threads of older versions could leave one. A folder with files that
-/// schedlab did not write stays. The folder is renamed first: another process may have stored its run there meanwhile,
-/// which is then put back.
+/// Removes a run's folder that has no record; threads of older versions could leave one. A folder with files that
+/// schedlab did not write stays. It is renamed first: if another process has stored its run there meanwhile, that is
+/// put back.
 fn clear_place(cell: &Path, place: &Path) -> Result<()> {
     if place.join(RECORD_FILE).exists() {
         return Ok(());
     }
     let aside = temp::new_name(cell, TEMP_PREFIX);
     if fs::rename(place, &aside).is_err() {
-        // Another process took it away.
+        // Another process has removed it.
         return Ok(());
     }
     let cleared = if aside.join(RECORD_FILE).exists() { Ok(()) } else { remove_unfinished(&aside) };
@@ -262,7 +258,7 @@ pub fn load(path: &Path) -> Result<Record> {
     load_as(path, partial_record::whole)
 }
 
-/// As [`load`], with a reader that takes a part of the record.
+/// As [`load`], with a reader for a part of the record.
 fn load_as(path: &Path, reader: fn(&str) -> Option<Record>) -> Result<Record> {
     let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
     if path.is_dir() && !file.is_file() {
@@ -291,7 +287,7 @@ fn removal(name: &str, root: &Path) -> String {
     format!("'schedlab runs rm {name} --out {root} --yes' takes the run away; then make it again")
 }
 
-/// The seed in the name of a run's folder in a store, with the name `CELL/SEED`; `None` for a record elsewhere.
+/// The seed in the name of a run's folder in a store, and `CELL/SEED`; `None` for a record elsewhere.
 fn seed_of_place(file: &Path) -> Option<(String, u64)> {
     let file = std::path::absolute(file).ok().filter(|f| f.ends_with(RECORD_FILE))?;
     let folder = file.parent()?;
@@ -300,8 +296,8 @@ fn seed_of_place(file: &Path) -> Option<(String, u64)> {
     Some((format!("{cell}/{name}"), name.parse().ok()?))
 }
 
-/// The record with each name on one line, for tables. schedlab writes no others, but a record may be foreign. Texts are
-/// escaped where they are printed.
+/// Replaces line breaks in names, so that tables stay intact. schedlab writes no such names, but a record may be
+/// foreign. Texts are escaped where they are printed.
 fn on_one_line(mut record: Record) -> Record {
     let task_names = record.found.tasks.iter_mut().map(|t| &mut t.name);
     let names = [
@@ -336,7 +332,7 @@ pub(crate) fn words(e: &serde_json::Error) -> String {
     words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned()
 }
 
-/// Reads a record slowly, to locate and describe what is wrong with it.
+/// Reads a record slowly, to locate and describe its error.
 fn parse(file: &Path, text: &str) -> Result<Record> {
     let malformed = |e: &serde_json::Error| {
         let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
@@ -363,8 +359,8 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
     }
 }
 
-/// Reads a record from JSON. If the findings are wrong, they are read again by themselves: an error in a flattened
-/// field has lost its place.
+/// Reads a record from JSON. If the findings are wrong, they are read again separately: errors in flattened fields have
+/// no place.
 fn read(text: &str) -> serde_json::Result<Record> {
     serde_json::from_str(text).map_err(|e| serde_json::from_str::<Findings>(text).err().unwrap_or(e))
 }
@@ -402,7 +398,7 @@ fn collect(dir: &Path, depth: usize, found: &mut Vec<RunDir>) -> Result<()> {
     for entry in entries {
         let entry = entry.map_err(|e| Error::io(dir, "read", &e))?;
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        // Links are not followed: a store has none, and they could lead in circles.
+        // Links are not followed: a store has none, and they could form a cycle.
         if !hidden && entry.file_type().is_ok_and(|t| t.is_dir()) {
             collect(&entry.path(), depth - 1, found)?;
         }

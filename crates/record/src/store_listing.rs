@@ -1,9 +1,9 @@
 //! The contents of a store, cell by cell, and their removal.
 //!
 //! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it, named by its seed, with a `record.json`.
-//! A folder whose name begins with a dot and ends in `.tmp` is an unfinished run: the store writes under such names.
-//! Anything else is not listed and never removed. A run with files that schedlab did not write is not removed either.
-//! Links are not followed.
+//! A folder whose name begins with a dot and ends in `.tmp` is an unfinished run that is being written. Anything else
+//! is not listed and never removed. A run with files that schedlab did not write is not removed either. Links are not
+//! followed.
 //!
 //! Several processes may remove the same runs. A run that another process removed first counts as removed.
 
@@ -25,8 +25,8 @@ pub const EXPERIMENT_FILE: &str = "experiment.toml";
 pub const KERNEL_LOG_FILE: &str = "kernel.log";
 /// Instructions of the scheduler's functions, in the run's folder.
 pub const INSTRUCTIONS_FILE: &str = "instructions.csv";
-/// Samples of who calls whom in the scheduler's own code, in the run's folder: a line for each chain of calls,
-/// functions with ';' between them and the number of samples, as tools that draw flame graphs read it.
+/// Sampled call chains of the scheduler's own code, in the run's folder: in each line the functions of a chain,
+/// separated by ';', and the number of samples, as flame graph tools read them.
 pub const CHAINS_FILE: &str = "stacks.folded";
 /// Every file that schedlab writes in a run's folder.
 const OURS: &[&str] =
@@ -36,7 +36,6 @@ const RECORD_SCHEMA_OF: &str = "schedlab/record/";
 /// Digits of a cell's name.
 pub const CELL_DIGITS: usize = 32;
 
-/// A cell of a store.
 #[derive(Clone, Debug)]
 pub struct HeldCell {
     pub folder: PathBuf,
@@ -44,18 +43,15 @@ pub struct HeldCell {
     pub name: String,
     /// Its runs, by seed.
     pub runs: Vec<HeldRun>,
-    /// Folders of runs that were never finished, whose writers were killed.
+    /// Folders of unfinished runs, whose writers were killed.
     pub abandoned: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
 pub struct HeldRun {
-    /// Its folder.
     pub run: RunDir,
     pub seed: u64,
-    /// Bytes of its files.
     pub bytes: u64,
-    /// Time at which it was stored.
     pub made: SystemTime,
 }
 
@@ -63,17 +59,13 @@ pub struct HeldRun {
 #[derive(Clone, Debug, Deserialize)]
 pub struct RunHead {
     pub schema: String,
-    /// The version that made it.
+    /// The version of the code that made it.
     pub model: u32,
-    /// The backend that made it.
     pub backend: Origin,
     machine: Named,
-    /// The kernel's name.
     pub kernel: String,
     variant: Named,
-    /// The workload's name.
     pub workload: String,
-    /// The load's name.
     pub load: String,
     guest: Option<GuestHead>,
 }
@@ -101,15 +93,13 @@ impl RunHead {
             Error::input(format!("not a whole record: {}", words(&e))).at(spot)
         })
     }
-    /// The machine's name.
     pub fn machine(&self) -> &str {
         &self.machine.name
     }
-    /// The variant's name.
     pub fn variant(&self) -> &str {
         &self.variant.name
     }
-    /// Why this version of schedlab would make the run again; `None`: it would use the stored run.
+    /// Why this version of schedlab would make the run again; `None` if it would use the stored run.
     pub fn outdated(&self) -> Option<String> {
         if self.schema != RECORD_SCHEMA {
             return Some(format!("its record is a {}, and {RECORD_SCHEMA} is written now", self.schema));
@@ -123,7 +113,7 @@ impl RunHead {
         let newer = if made > now { ", which is newer" } else { "" };
         (made != now).then(|| format!("{what} {made}{newer}, this is {now}"))
     }
-    /// Whether a newer or unknown version made it. A schedlab that can use the run may be installed.
+    /// Whether a newer or unknown version made it. Another installed schedlab may be able to use the run.
     pub fn is_newer(&self) -> bool {
         let number = |schema: &str| schema.strip_prefix(RECORD_SCHEMA_OF)?.parse::<u32>().ok();
         match (number(&self.schema), number(RECORD_SCHEMA)) {
@@ -138,40 +128,35 @@ impl RunHead {
     }
 }
 
-/// The rest of a record's description of its cell, as plain data. A missing part is null.
+/// The other parts of a record that describe its cell, as plain data. A missing part is null.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Identity {
     /// The workload and its parameters.
     #[serde(default)]
     pub spec: Value,
-    /// The variant with all its changes.
     #[serde(default)]
     pub variant: Value,
     /// How closely a live run was watched.
     #[serde(default)]
     pub observe: Value,
-    /// The set-up of the guest.
     #[serde(default)]
     pub guest: Value,
     /// The image of the kernel's own code.
     #[serde(default)]
     pub code: Value,
-    /// The machine with all its figures.
     #[serde(default)]
     pub machine: Value,
-    /// Figures of the machine that were drawn.
+    /// Figures of the machine that were drawn from ranges.
     #[serde(default)]
     pub drawn: Vec<IgnoredAny>,
-    /// The version that made it.
     #[serde(default)]
     pub model: Value,
-    /// The simulated kernel.
     #[serde(default)]
     pub resolved: Value,
 }
 
 impl Identity {
-    /// Reads it from a run's record; `None` for a record that can't be read.
+    /// Reads the parts from a run's record; `None` if it can't be read.
     pub fn of(run: &RunDir) -> Option<Identity> {
         let text = input::text_up_to(&run.path.join(RECORD_FILE), MAX_RECORD_MB).ok()?;
         serde_json::from_str(&text).ok()
@@ -185,7 +170,7 @@ impl HeldCell {
     }
 }
 
-/// The cells of a store, by name. Cells without any run, finished or not, are left out.
+/// The cells of a store, sorted by name. Cells without any run, finished or not, are left out.
 ///
 /// # Errors
 /// When the folder does not exist or can't be read.
@@ -208,7 +193,7 @@ pub fn is_cell(name: &str) -> bool {
     name.len() == CELL_DIGITS && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The folders in a folder, without links.
+/// The subfolders, without links.
 fn folders(path: &Path) -> Result<Vec<DirEntry>> {
     let entries = fs::read_dir(path).map_err(|e| Error::io(path, "read", &e))?;
     let entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(|e| Error::io(path, "read", &e))?;
@@ -271,11 +256,11 @@ fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Removes a run, and its cell's folder if that is empty then. The run is renamed first, so that no process reads half
+/// Removes a run, and its cell's folder if that becomes empty. The run is renamed first, so that no process reads half
 /// of it. A kill leaves an unfinished run.
 ///
 /// # Errors
-/// A folder with files that are not ours, which stays whole; a file that can't be removed.
+/// A folder with files that are not ours, of which nothing is removed; a file that can't be removed.
 pub fn remove_run(run: &HeldRun) -> Result<()> {
     ours(&run.run.path)?;
     let cell = run.run.path.parent().unwrap_or(Path::new("."));
@@ -284,7 +269,7 @@ pub fn remove_run(run: &HeldRun) -> Result<()> {
     remove_unfinished(&aside)
 }
 
-/// Removes an unfinished run, and its cell's folder if that is empty then.
+/// Removes an unfinished run, and its cell's folder if that becomes empty.
 pub fn remove_unfinished(folder: &Path) -> Result<()> {
     for file in ours(folder)? {
         gone(fs::remove_file(&file)).map_err(|e| Error::io(&file, "remove", &e))?;
@@ -295,7 +280,7 @@ pub fn remove_unfinished(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes "not found" as success: another process has removed it.
+/// Treats "not found" as success: another process has removed it.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
@@ -325,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_listed_with_runs_by_seed_and_nothing_else_is() {
+    fn only_cells_are_listed_with_runs_sorted_by_seed() {
         let lab = lab();
         let root = lab.store.root();
         fs::create_dir_all(root.join("notes/3")).unwrap();
@@ -343,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_with_its_cell_when_it_is_the_last() {
+    fn the_last_run_is_removed_with_its_cell() {
         let lab = lab();
         let held = holdings(lab.store.root()).unwrap();
         remove_run(&held[0].runs[0]).unwrap();
@@ -353,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn what_another_process_removed_first_is_removed() {
+    fn a_run_that_another_process_removed_counts_as_removed() {
         let lab = lab();
         let run = holdings(lab.store.root()).unwrap()[0].runs[0].clone();
         remove_run(&run).unwrap();
         remove_run(&run).unwrap();
         remove_unfinished(&lab.store.root().join(&lab.cell).join(".run.123.0.tmp")).unwrap();
         assert!(lab.store.get(&lab.cell, 10).is_some(), "the cell's other run stays");
-        // Many at once: a file may go between the listing and its removal.
+        // Many at once: a file may disappear between the listing and its removal.
         let run = holdings(lab.store.root()).unwrap()[0].runs[0].clone();
         std::thread::scope(|scope| {
             let removed: Vec<_> = (0..8).map(|_| scope.spawn(|| remove_run(&run))).collect();
@@ -370,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_put_beside_a_record_keeps_the_run() {
+    fn a_run_with_foreign_files_is_kept() {
         let lab = lab();
         let run = holdings(lab.store.root()).unwrap()[0].runs[0].clone();
         fs::write(run.run.path.join("thesis.txt"), "years of work").unwrap();

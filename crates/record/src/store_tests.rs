@@ -11,7 +11,7 @@ fn store() -> (tempfile::TempDir, Store) {
 }
 
 #[test]
-fn a_backend_that_is_none_has_its_place_and_the_nearest_word() {
+fn an_unknown_backend_is_located_and_the_nearest_is_offered() {
     let dir = tempfile::tempdir().unwrap();
     let text = serde_json::to_string(&record(1)).unwrap();
     let other = text.replacen("\"backend\":\"sim\"", "\n\"backend\":\"sin\"", 1);
@@ -23,7 +23,7 @@ fn a_backend_that_is_none_has_its_place_and_the_nearest_word() {
 }
 
 #[test]
-fn a_fault_in_the_findings_has_its_place() {
+fn an_error_in_the_findings_is_located() {
     let (dir, file) = (tempfile::tempdir().unwrap(), RECORD_FILE);
     let text = serde_json::to_string(&record(1)).unwrap();
     let faulty = text.replacen("\"counters\":{}", "\n\"counters\":{\"a\":-1}", 1);
@@ -44,7 +44,7 @@ fn store_in_memory() -> (tempfile::TempDir, Store) {
 }
 
 #[test]
-fn a_run_comes_back_as_it_went_in() {
+fn a_run_is_read_back_as_stored() {
     let (_dir, store) = store();
     let r = record(3);
     let cell = cell_hash(&r);
@@ -57,7 +57,7 @@ fn a_run_comes_back_as_it_went_in() {
 }
 
 #[test]
-fn a_file_that_would_lie_elsewhere_is_not_written() {
+fn a_file_outside_of_the_folder_is_not_written() {
     let (dir, store) = store();
     let r = record(3);
     let moved = dir.path().join("moved");
@@ -107,12 +107,12 @@ fn threads_that_store_runs_of_one_cell_do_not_touch_each_other_s() {
 }
 
 #[test]
-fn a_writer_that_fails_does_not_take_the_cell_from_under_another() {
+fn a_failing_writer_does_not_disturb_another() {
     let (_dir, store) = store_in_memory();
     let cell = store.root().join("c");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // As a writer that could not write: remove the cell while it is empty.
+        // Acts like a writer that could not write: removes the cell while it is empty.
         scope.spawn(|| {
             while !done.load(Relaxed) {
                 drop(Emptied(&cell));
@@ -125,7 +125,7 @@ fn a_writer_that_fails_does_not_take_the_cell_from_under_another() {
 }
 
 #[test]
-fn a_record_under_another_seed_is_told_with_the_remedy() {
+fn a_record_under_another_seed_is_reported_with_the_remedy() {
     let (dir, store) = store();
     let cell = cell_hash(&record(1));
     store.put(&cell, 7, &record(8), &[]).unwrap();
@@ -150,7 +150,7 @@ fn a_record_under_another_seed_is_told_with_the_remedy() {
 }
 
 #[test]
-fn a_place_without_a_record_is_made_free_unless_others_wrote_there() {
+fn a_folder_without_a_record_is_cleared_unless_others_wrote_there() {
     let (_dir, store) = store();
     let place = store.root().join("c/1");
     fs::create_dir_all(&place).unwrap();
@@ -189,7 +189,7 @@ fn runs_are_listed_with_seeds_in_order() {
 }
 
 #[test]
-fn what_a_killed_writer_left_of_a_run_goes_with_the_next_run_of_its_cell() {
+fn leftovers_of_a_killed_writer_are_removed_by_the_next_one() {
     let (_dir, store) = store();
     let left = store.root().join(format!("c/.run.{}.0.tmp", std::process::id()));
     fs::create_dir_all(&left).unwrap();
@@ -214,13 +214,12 @@ fn names_that_act_on_terminals_are_read_as_text() {
 }
 
 #[test]
-fn what_can_not_be_written_leaves_nothing() {
+fn a_failed_write_leaves_nothing() {
     let (dir, store) = store();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     assert_eq!(Store::create(&file.join("runs")).unwrap_err().kind(), ErrorKind::Machine);
-    // A file in a folder that does not exist can't be written, also by root. It stands in for a full
-    // disk.
+    // A file in a missing folder can't be written, even by root. It stands for a full disk.
     assert!(store.put("c", 1, &record(1), &[("no/such/folder", b"")]).is_err());
     assert_eq!(fs::read_dir(store.root()).unwrap().count(), 0);
 }
@@ -236,7 +235,7 @@ fn a_full_disk_is_the_machine_s_limit() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_place() {
     let (_dir, store) = store();
     let run = store.put("c", 1, &record(1), &[]).unwrap().run().clone();
     let file = run.path.join(RECORD_FILE);

@@ -1,14 +1,14 @@
-//! A series that takes millions of values. They are counted by bucket here and given to the histogram once, at the end.
+//! A series that takes millions of values. They are counted by bucket here and added to the histogram once, at the end.
 //!
 //! The buckets are the histogram's own. A value beyond their range goes to the histogram directly, which grows as if it
 //! had been given every value in turn: the stored bytes are the same.
 //!
-//! A tally may have room from the start for all values that can be expected. That is zeroed memory from the allocator;
-//! only pages with values cost anything.
+//! A tally may have room from the start for all expected values. That is zeroed memory from the allocator; only pages
+//! with values cost anything.
 
 use crate::series::Series;
 
-/// Values below this have a bucket of their own; above, buckets double in width with each doubling of the value.
+/// Each value below this has its own bucket; above, the width of buckets doubles whenever the value doubles.
 const EXACT: u64 = 2048;
 
 /// A tally made [`with_room`](Tally::with_room) holds values up to a minute in ns: 220 KB, most of it never touched.
@@ -27,13 +27,12 @@ impl Tally {
         Tally { series, counts }
     }
 
-    /// A tally that continues `series` and need not move its counts when large values come.
+    /// A tally that continues `series`, with room from the start for large values.
     pub fn with_room(mut series: Series) -> Tally {
         let counts = vec![0; series.buckets().max(bucket(ROOM) + 1)];
         Tally { series, counts }
     }
 
-    /// Adds one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         match self.counts.get_mut(bucket(value)) {
@@ -82,7 +81,7 @@ fn lowest_of(bucket: usize) -> u64 {
     ((bucket - doublings * half) as u64) << doublings
 }
 
-/// The middle of a bucket, as the histogram's crate has it.
+/// The middle of a bucket, as the histogram's crate computes it.
 pub(crate) fn middle_of(bucket: usize) -> u64 {
     let doublings = (bucket / (EXACT as usize / 2)).saturating_sub(1);
     lowest_of(bucket).saturating_add((1 << doublings) >> 1)
@@ -111,7 +110,7 @@ mod tests {
         }
 
         #[test]
-        fn room_changes_nothing_of_what_is_stored(values in prop::collection::vec((any::<u64>(), 0u32..64), 0..300)) {
+        fn room_does_not_change_the_stored_bytes(values in prop::collection::vec((any::<u64>(), 0u32..64), 0..300)) {
             let new = || Series::new("ns", Better::Lower);
             let (mut roomy, mut series) = (Tally::with_room(new()), new());
             for (value, shift) in values {

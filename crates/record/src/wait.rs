@@ -1,49 +1,47 @@
 //! Long waits and their causes.
 //!
-//! A wait begins with a task's wakeup and ends when the task is on a CPU. The analyser keeps the longest waits whole;
-//! [`WaitCause`] classifies them. Times are nanoseconds.
+//! A wait begins with a task's wakeup and ends when the task is on a CPU. The analyser stores the longest waits in
+//! full; [`WaitCause`] classifies them. Times are nanoseconds.
 
 use schedlab_base::{CpuId, Ns};
 use serde::{Deserialize, Serialize};
 
-/// An occupant whose own wakeup is younger than this counts as just woken. It has the same sleeper's credit
-/// as the waiting task, so neither preempts the other (D000: two workers of one burst on one CPU).
+/// An occupant that was woken less than this before counts as just woken. It has the same sleeper's credit as the
+/// waiting task, so neither preempts the other (D000: two workers of one burst on one CPU).
 pub const FRESH_NS: u64 = 1_000_000;
 
 /// One long wait of a workload task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
-    /// The task that waited.
     pub task: String,
     /// Begin of its wakeup.
     pub woken_at: Ns,
-    /// Time from then until it ran.
+    /// Time from the wakeup until it ran.
     pub length_ns: u64,
-    /// The part before it was queued: choosing a CPU, locks, interrupt.
+    /// The part of it before it was queued: choosing a CPU, locks, interrupt.
     pub enqueue_ns: u64,
-    /// The task that woke it; `None`: an interrupt.
+    /// The task that woke it; `None` for an interrupt.
     pub waker: Option<String>,
-    /// The CPU the waker ran on.
     pub waker_cpu: CpuId,
     pub chosen_cpu: CpuId,
-    /// The reason for that CPU, a `PlaceReason` name; `None` if the backend does not report it.
+    /// Why that CPU was chosen (`PlaceReason` name); `None` if the backend does not report it.
     pub placement: Option<String>,
-    /// CPUs whose idle state was read for the choice.
+    /// Number of CPUs whose idle state was read for the choice.
     pub probes: u16,
-    /// The task on the chosen CPU when this one was queued; `None`: the CPU was idle.
+    /// The task on the chosen CPU when this one was queued; `None` if the CPU was idle.
     pub occupant: Option<Occupant>,
-    /// Runnable tasks on that CPU right after the enqueue, this one and the running one included.
+    /// Runnable tasks on that CPU right after the enqueue, including this one and the running one.
     pub nr_running: u16,
-    /// The CPU on which it ran in the end.
+    /// The CPU on which it finally ran.
     pub ran_on: CpuId,
-    /// The reason of its last move while it waited, a `MoveReason` name.
+    /// The reason of the last move during the wait (`MoveReason` name).
     pub moved: Option<String>,
-    /// The task that left the CPU before it; `None`: the CPU was idle.
+    /// The task that left the CPU before it; `None` if the CPU was idle.
     pub ended_by: Option<String>,
-    /// Why that task left, a `SwitchReason` name.
+    /// Why that task left (`SwitchReason` name).
     pub ended_why: String,
-    /// Time the CPU spent leaving idle before it ran the task; 0 when it was not idle.
+    /// Time the CPU spent leaving idle before it ran the task; 0 if it was not idle.
     pub idle_exit_ns: u64,
 }
 
@@ -54,11 +52,11 @@ pub struct Occupant {
     pub task: String,
     /// Its time on the CPU so far.
     pub ran_ns: u64,
-    /// Whether it had itself been woken less than [`FRESH_NS`] before.
+    /// Whether it had been woken less than [`FRESH_NS`] before.
     pub fresh: bool,
 }
 
-/// The cause of a wait, with a name in JSON and a sentence for people.
+/// The cause of a wait, with a name in JSON and an explanation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitCause {
     /// The balancer moved the task, which ended the wait.
@@ -71,7 +69,7 @@ pub enum WaitCause {
     Stacked,
     /// Queued behind several tasks.
     Queued,
-    /// The running task was preempted for it.
+    /// The running task was preempted for this one.
     Preempted,
     /// The running task was not preempted.
     BehindRunning,
@@ -104,18 +102,17 @@ impl WaitCause {
             }
         }
     }
-    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         self.row().0
     }
-    /// One sentence for people.
+    /// The explanation, one sentence.
     pub const fn about(self) -> &'static str {
         self.row().1
     }
 }
 
 impl Wait {
-    /// The cause: the first of [`WaitCause::ALL`] that applies.
+    /// The first of [`WaitCause::ALL`] that applies.
     pub fn cause(&self) -> WaitCause {
         let fresh = self.occupant.as_ref().is_some_and(|o| o.fresh);
         let idle = self.occupant.is_none();
@@ -126,7 +123,7 @@ impl Wait {
         } else if idle && self.nr_running <= 1 {
             WaitCause::IdleExit
         } else if fresh || idle {
-            // An idle CPU with a task queued: two wakers chose it before either task ran (no reservation).
+            // Another task is queued on the idle CPU: two wakers chose it before either task ran (no reservation).
             WaitCause::Stacked
         } else if self.nr_running > 2 {
             WaitCause::Queued

@@ -1,11 +1,11 @@
-//! Explanations in lines of at most 78 columns, fit for mail.
+//! Writes explanations in lines of at most 78 columns, fit for mail.
 
 use schedlab_base::wrap::{WIDTH, pieces, wrapped};
 
-/// The column where the words of one story begin.
+/// The column at which the text of an item begins.
 pub const STORY: usize = 14;
 
-/// Adds words in lines of at most [`WIDTH`](schedlab_base::wrap::WIDTH) columns. The first follows `front`, the others
+/// Adds words in lines of at most [`WIDTH`](schedlab_base::wrap::WIDTH) columns. The first follows `front`; the others
 /// are indented.
 pub fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
     let words = words.split_whitespace().flat_map(|word| pieces(word, WIDTH - indent));
@@ -17,7 +17,7 @@ pub fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// A heading and the story of each item, numbered from 1; nothing if there are no items. `nouns`: for one, for several.
+/// A heading and the text of each item, numbered from 1; nothing without items. `nouns`: for one, for several.
 pub fn longest<T>(
     out: &mut Vec<String>,
     nouns: [&str; 2],
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_is_broken_behind_its_commas_and_a_long_name_is_cut() {
+    fn a_long_list_is_broken_after_commas_and_a_long_name_is_cut() {
         let list: Vec<String> = (0..64).map(|n| (2 * n).to_string()).collect();
         let mut out = Vec::new();
         wrap(&mut out, "    ", 6, &format!("idle ({}; cpu3 longest) {}", list.join(","), "n".repeat(99)));

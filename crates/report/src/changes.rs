@@ -51,7 +51,7 @@ fn reason(row: &MustMove) -> String {
     format!("{} under {}: {}", row.metric, row.load, row.why.as_deref().unwrap_or_default())
 }
 
-/// Of the known rows that must move: how many move on both sides.
+/// Of the rows that must move and whose real change is known: how many move on both sides.
 fn share(case: &ChangeResult) -> String {
     let of = |wanted: &dyn Fn(Moves) -> bool| case.moves.iter().filter(|r| wanted(r.verdict)).count();
     let known = of(&|v| v != Moves::NotKnown);
@@ -75,7 +75,7 @@ fn summary(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", if all.passed { "passed" } else { "NOT passed" })
 }
 
-/// The counts of the summary: text, number, of how many.
+/// The counts of the summary: text, number, total.
 fn counts(all: &Changes) -> [(String, usize, usize); 3] {
     let passed = all.cases.iter().filter(|c| c.outcome == ChangeOutcome::Passed).count();
     [
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_tell_verdicts_reasons_counts_and_what_was_not_run() {
+    fn both_forms_show_verdicts_reasons_counts_and_cases_not_run() {
         for (form, words) in [
             (written(text), ["must move under hackbench thread-pipe on smp-16:", "x44.2", "NOT passed"]),
             (

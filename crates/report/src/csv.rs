@@ -1,4 +1,4 @@
-//! CSV (RFC 4180): a line for each cell and metric, with its comparison. Numbers are in full, times in ns.
+//! CSV (RFC 4180): a line for each cell and metric, with its comparison. Numbers are in full precision, times in ns.
 
 use crate::{Exporter, groups, row};
 use schedlab_compare::Comparison;
@@ -7,9 +7,9 @@ use std::io::{self, Write};
 
 pub struct Csv;
 
-/// Guards a name that a spreadsheet would take for a formula.
+/// Put before a name that a spreadsheet would take for a formula.
 const GUARD: char = '\'';
-/// How such names begin.
+/// The first characters of such names.
 const FORMULAS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 const COLUMNS: &[&str] = &[
@@ -91,8 +91,8 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> Vec<Strin
     f
 }
 
-/// A name that no spreadsheet takes for a formula: a leading `=`, `+`, `-` or `@` gets an apostrophe before it, which
-/// the reader of this form removes.
+/// A name that no spreadsheet takes for a formula: before a leading `=`, `+`, `-` or `@` goes an apostrophe, which
+/// schedlab's reader of CSV removes.
 fn harmless(name: &str) -> String {
     if name.trim_start_matches(GUARD).starts_with(FORMULAS) {
         format!("{GUARD}{name}")

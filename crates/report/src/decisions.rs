@@ -1,10 +1,10 @@
-//! Single decisions of our rules beside those of a kernel's own code, as plain text.
+//! Single decisions of our rules and of a kernel's own code, side by side as plain text.
 
 use crate::text::wrap;
 use schedlab_compare::agreement::decisions::{Cause, DecisionRow, Decisions};
 use std::io::{self, Write};
 
-/// A row for each function and tree, and below it what differs, each with its smallest state.
+/// Writes a row for each function and tree; below it the differences, each with its smallest state.
 ///
 /// # Errors
 /// When `out` can't be written.

@@ -1,5 +1,5 @@
 //! Every figure as plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for
-//! each variant with its spread, its interval, and the smallest change that would have shown. `table` is the short
+//! each variant with its spread, its interval, and the smallest change that could have been shown. `table` is the short
 //! form.
 
 use crate::heading::{against, kernels, place};
@@ -22,7 +22,7 @@ impl Exporter for Detail {
         stalled(c, out)?;
         for group in groups(c) {
             head(c, group, out)?;
-            // A load may have its own metrics; those of other loads are left out.
+            // A load may have metrics of its own; those of other loads are left out.
             for metric in c.metrics.iter().filter(|m| group.iter().any(|cell| cell.metrics.contains_key(*m)))
             {
                 paragraph(c, group, metric, &mut notes, out)?;
@@ -115,7 +115,7 @@ fn line(
         format!("  {:<16}", cell.variant)
     };
     let row = row(c, cell, metric);
-    // The flag follows the mean and takes a column of the spread.
+    // The flag follows the mean and takes one of the spread's columns.
     let flag = row.map_or("", ComparisonRow::flag);
     let mut text = format!("{name}{mean:>9}{flag}{std:>w$}", w = 8 - flag.len());
     if with_published {

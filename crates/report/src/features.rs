@@ -6,7 +6,7 @@ use schedlab_kernel::reference::{Entry, Setting};
 use schedlab_kernel::{distribution, profile};
 use std::io::{self, Write};
 
-/// Writes every entry: since, until, profiles where it is on, source, and what it does.
+/// Writes every entry: since, until, profiles where it is on, source, and its effect.
 pub fn all(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
     let (features, tunables): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|e| e.kind == "feature");
     line(["feature", "since", "until", "on in profiles", "whose"], out)?;
@@ -114,7 +114,7 @@ mod tests {
     use schedlab_kernel::reference;
 
     #[test]
-    fn every_row_fits_a_mail_and_says_when_and_whose() {
+    fn every_row_fits_a_mail_and_has_releases_and_source() {
         let all = text(|out| all(&reference::all(), out));
         assert!(all.lines().all(|l| l.chars().count() <= 78), "{all}");
         let row = |name: &str| {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_shows_its_values_and_one_entry_all_of_its_row() {
+    fn a_profile_shows_its_values_and_an_entry_its_whole_row() {
         let v65 = Version::new(6, 5);
         let text65 = text(|out| profile(v65, &reference::of(v65), out));
         assert!(text65.lines().all(|l| l.chars().count() <= 78), "{text65}");

@@ -1,5 +1,4 @@
-//! The heading of a group of cells in every form: where its runs were made, under which kernels, against which
-//! baseline.
+//! The heading of a group of cells in every form: the machine, the kernels and the baseline of its runs.
 
 use crate::table::matrix::baseline;
 use schedlab_base::{Backend, Version};
@@ -7,7 +6,7 @@ use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{self, Cell};
 use schedlab_kernel::profile;
 
-/// The machine; for live runs on several computers these, the baseline's first.
+/// The machine; or the computers, the baseline's first, for live runs on several.
 pub fn place(c: &Comparison, group: &[Cell]) -> String {
     comparison::place(group, baseline(c, group))
 }
@@ -24,7 +23,7 @@ pub fn kernels<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> String {
     all.join(", ")
 }
 
-/// The name of a cell's kernel. A simulated kernel is shown with the release that it follows, which may be later than
+/// The name of a cell's kernel. A simulated kernel is shown with the release that it models, which may be later than
 /// the first of its series: "v6.12 (6.12.117)".
 pub fn kernel(cell: &Cell) -> String {
     let simulated = cell.backend == Backend::Sim;
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simulated_kernel_has_the_release_that_it_follows() {
+    fn a_simulated_kernel_has_the_release_that_it_models() {
         let cell = |backend: Backend, kernel: &str| -> Cell {
             serde_json::from_value(serde_json::json!({
                 "backend": backend, "machine": "m", "kernel": kernel, "workload": "w", "load": "l", "params": {},

@@ -1,11 +1,11 @@
-//! The chronology as text of at most 78 columns: all mechanisms, one version's behaviour, or one mechanism.
+//! The chronology as text of at most 78 columns: all mechanisms, the behaviour of one version, or one mechanism.
 
 use crate::text::wrap;
 use schedlab_base::Version;
 use schedlab_kernel::history::{HISTORY, Mechanism, UNMODELLED, Unmodelled};
 use std::io::{self, Write};
 
-/// Writes every mechanism: releases that have it, and what the kernel does with it.
+/// Writes every mechanism: the releases that have it, and its effect.
 pub fn all(out: &mut dyn Write) -> io::Result<()> {
     table(HISTORY.iter(), out)?;
     not_modelled(UNMODELLED.iter(), out)?;
@@ -15,7 +15,7 @@ pub fn all(out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}", wrap("", legend))
 }
 
-/// Writes the mechanisms whose text has these words.
+/// Writes the mechanisms whose text contains these words.
 pub fn matching(words: &str, mechanisms: &[&'static Mechanism], out: &mut dyn Write) -> io::Result<()> {
     let many = if mechanisms.len() == 1 { "mechanism" } else { "mechanisms" };
     writeln!(out, "{} {many} with '{words}' in name, function or text", mechanisms.len())?;
@@ -30,7 +30,7 @@ fn table(mechanisms: impl Iterator<Item = &'static Mechanism>, out: &mut dyn Wri
     })
 }
 
-/// Writes how a version's kernel behaves, mechanism by mechanism. Mechanisms that mean nothing in it are left out.
+/// Writes how a version's kernel behaves, mechanism by mechanism. Mechanisms without meaning in it are left out.
 pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{version}: '+' it has the mechanism, '-' it has not; and what it does")?;
     let concern = HISTORY.iter().filter(|m| m.concerns(version));
@@ -43,7 +43,7 @@ pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
     not_modelled(UNMODELLED.iter().filter(|u| u.is_in(version)), out)
 }
 
-/// Known changes that the simulator leaves out.
+/// Known changes that the simulator does not model.
 fn not_modelled(all: impl Iterator<Item = &'static Unmodelled>, out: &mut dyn Write) -> io::Result<()> {
     for (at, u) in all.enumerate() {
         if at == 0 {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_does_what_its_mechanisms_say() {
+    fn a_profile_agrees_with_its_mechanisms() {
         let v45 = text(|out| profile(Version::new(4, 5), out));
         let flat = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let of = |name: &str| {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_mechanism_tells_its_function_and_where_it_was_read() {
+    fn a_mechanism_names_its_function_and_its_source() {
         let one = text(|out| page(find("core-search").unwrap(), out));
         for words in ["from v4.9", "select_idle_core()", "3.19 to 4.9", "idle sibling", "group by group"] {
             assert!(one.contains(words), "{words}: {one}");

@@ -1,8 +1,9 @@
 //! A comparison as JUnit XML, which CI servers show as tests: a suite for each load, a test for each row.
 //!
-//! A row whose verdict fails is a failure. A row is skipped if the data can't tell, with the change that would have
-//! shown, or if its figure is missing. All others pass. The form has no standard: elements and attributes are those
-//! that Jenkins and GitLab read. It is written by hand: three elements don't justify a crate with a dozen dependencies.
+//! A row with a failing verdict is a failure. A row is skipped if its figure is missing, or if the data can't tell (it
+//! then names the change that could have been shown). All others pass. The form has no standard: elements and
+//! attributes are those that Jenkins and GitLab read. It is written by hand: three elements don't justify a crate with
+//! a dozen dependencies.
 
 use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
@@ -12,8 +13,8 @@ use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, Stalled, 
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
-/// Writes the comparison. Rows with one of the verdicts `failing` are failures; a figure that one side lacks is
-/// unclear.
+/// Writes the comparison. Rows whose verdict is in `failing` are failures; the verdict on a figure that one side lacks
+/// is "unclear".
 pub fn junit(c: &Comparison, failing: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
     let gaps = gaps(c);
     let all: Vec<Suite<'_>> = groups(c).into_iter().filter_map(|group| Suite::of(c, group, &gaps)).collect();
@@ -44,7 +45,7 @@ enum Test<'a> {
         row: &'a ComparisonRow,
     },
     Gap(&'a Gap<'a>),
-    /// A load that stood still on one side.
+    /// A load that stopped on one side.
     Stopped(&'a Stalled),
 }
 

@@ -61,13 +61,13 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
 /// "< 2.00ms".
 fn bound(k: &Knees) -> String {
     let sign = if k.limit.below { "<" } else { ">" };
-    // An interrupted search may have measured nothing. The unit is ns then, as for nearly all limits.
+    // An interrupted search may have measured nothing. Then the unit is ns, as for nearly all limits.
     let unit = if k.unit.is_empty() && k.tried.is_empty() { "ns" } else { &k.unit };
     format!("{sign} {}", value(k.limit.value, unit))
 }
 
-/// The loads tried, as a comparison without verdicts, to plot: a line for each variant, and a horizontal line at the
-/// limit.
+/// The loads tried, as a comparison without verdicts, to be plotted: a line for each variant, and a horizontal line at
+/// the limit.
 pub fn curve(k: &Knees) -> Comparison {
     let tried = k.tried.iter().filter(|t| !t.values.is_empty());
     let mut cells: Vec<Cell> =

@@ -1,11 +1,10 @@
-//! The legend of marks and flags, in the words that all text forms share.
+//! The legend of marks and flags, with the same words in all text forms.
 
 use schedlab_base::{each_once, things};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::ASTRAY;
 use schedlab_kernel::Level;
 
-/// The meaning of the marks.
 pub fn marks(c: &Comparison) -> String {
     let (change, same) = limits(c);
     format!("* better, ! worse, # changed: {change}; = same: {same}; ~ cannot tell.{}", looks(c))
@@ -17,7 +16,7 @@ pub fn words(c: &Comparison) -> String {
     format!("better, worse, changed: {change}; same: {same}; unclear: the data cannot tell.")
 }
 
-/// The limits of a change and of "the same". A noise floor raises only the first, so the text gives both.
+/// The limits for a change and for "the same". A noise floor raises only the first, so the text gives both.
 fn limits(c: &Comparison) -> (String, String) {
     let min = c.min_effect_pct;
     let floors = || c.comparisons.iter().filter_map(|r| r.min_effect_pct);
@@ -34,7 +33,7 @@ fn limits(c: &Comparison) -> (String, String) {
     )
 }
 
-/// What p-values are corrected for.
+/// The correction of p-values, in words.
 fn correction(c: &Comparison) -> &'static str {
     let own = c.comparisons.iter().filter(|r| r.own).count();
     match (own > 0 && own < c.comparisons.len(), c.looks.is_empty()) {

@@ -1,10 +1,10 @@
 //! Output for people: each form of a comparison, and the text layouts of other tools.
 //!
-//! `compare` says what runs show; this crate says it on a page. It reads plain data and writes text. It makes no run,
-//! knows no backend, and computes nothing except the ratios and roundings of its forms: two forms of one comparison
-//! never disagree, which tests/agree.rs holds.
+//! `compare` judges runs; this crate writes the result. It reads plain data and writes text. It makes no run, knows no
+//! backend, and computes nothing except the ratios and roundings of its forms: two forms of one comparison never
+//! disagree, which tests/agree.rs checks.
 //!
-//! | what is written | module |
+//! | output | module |
 //! | --- | --- |
 //! | a comparison for a terminal or a mail | [`table`], [`detail`], [`ranked`], [`normal`], [`lkml`], `sizes` |
 //! | a comparison for a page or a program | [`markdown`], [`csv`], [`json`], [`junit`], [`html`], [`plot`] |
@@ -15,8 +15,12 @@
 //! | judgements | [`validation`], [`changes`], [`predictions`], [`reports`] |
 //! | reference pages | [`features`], [`history`], [`migration`] |
 //!
-//! What all forms share is in [`number`] (three significant digits, a unit that fits, signs on changes), [`text`]
-//! (wrapping at 78 columns), and the private modules `heading` (where and under which kernels), `legend` (marks and
+//! The HTML page is made of the comparison, its cells' records and the *strips* of two runs
+//! (`schedlab_compare::strips`): who ran on each CPU and how many waited there, packed into bytes, in bins where a run
+//! has too much for a page. `pixels.js` unpacks them and `strips.js` draws them.
+//!
+//! All forms share [`number`] (three significant digits, a unit that fits, signs on changes), [`text`]
+//! (wrapping at 78 columns), and the private modules `heading` (machine and kernels), `legend` (marks and
 //! flags) and `usec` (schbench's histogram). [`uncertainty`] puts the effect of drawn costs into words.
 //!
 //! Terms:
@@ -28,7 +32,7 @@
 //! - A *row* is one variant against its baseline in one metric, with its verdict.
 //! - A *mark* is the verdict in one character. The legend below every table explains it.
 //!
-//! Rules. Plain text has at most 78 columns, because it is pasted into mail. Names come from other people's files, so
+//! Rules: Plain text has at most 78 columns, because it is pasted into mail. Names come from other people's files, so
 //! they are escaped for where they are written: a terminal, Markdown, HTML, XML, a spreadsheet. The same input gives
 //! the same bytes: no clock is read.
 //!
@@ -82,7 +86,6 @@ use std::io::{self, Write};
 
 /// Writes a comparison in one form.
 pub trait Exporter: Sync {
-    /// Writes the comparison.
     fn export(&self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()>;
 }
 
@@ -155,7 +158,7 @@ pub const EXPORTERS: &[ReportForm] = &[
     },
 ];
 
-/// The form of that name.
+/// Finds a form by name.
 ///
 /// # Errors
 /// When there is none; the error offers the nearest name.
@@ -171,7 +174,6 @@ fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Compariso
     c.comparisons.iter().find(|r| r.is_of(cell) && r.metric == metric)
 }
 
-/// The figure published for this cell and metric.
 fn published<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Published> {
     c.published.iter().find(|p| p.is_for(&cell.variant, &cell.load, metric))
 }
@@ -181,8 +183,8 @@ fn groups(c: &Comparison) -> Vec<&[Cell]> {
     c.cells.chunk_by(Cell::same_group).collect()
 }
 
-/// The metric's name without the workload's in front, which the reader knows already. Metrics that any workload has
-/// keep their whole names: `slice.p50` is not a metric of the program `slice`.
+/// The metric's name without the workload's name in front, which the reader already knows. Metrics of any workload keep
+/// their full names: `slice.p50` is not a metric of the program `slice`.
 fn short<'a>(metric: &'a str, workload: &str) -> &'a str {
     if !of_program(metric) {
         return metric;
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_program_records_loses_its_name() {
+    fn only_a_programs_own_metrics_lose_its_name() {
         let all = [
             ("schbench.latency.p99", "schbench", "latency.p99"),
             ("hackbench.elapsed.mean", "hackbench", "elapsed.mean"),

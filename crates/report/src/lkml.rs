@@ -1,10 +1,10 @@
-//! The table of schedtests in mails to LKML: case, load, normalised baseline with its spread, change with the variant's
-//! spread. The first columns have widths 16 and 8, the others are separated by tabs. There is a table for each variant
-//! and machine.
+//! The table in the form of schedtests, as in mails to LKML: case, load, normalised baseline with its spread, change
+//! with the variant's spread. The first columns have widths 16 and 8, the others are separated by tabs. There is a
+//! table for each variant and machine.
 //!
 //! The change is the comparison's own estimate, as in every form; a positive sign always means "better". Marks and the
-//! flag are schedlab's own. The legend below the table explains them, because one character has had three meanings on
-//! that list. Names too long for 78 columns are cut and numbered, and listed in full below the tables.
+//! flag are schedlab's own. The legend below the table explains them, because that list has used one character with
+//! three meanings. Names too long for 78 columns are cut and numbered, and listed in full below the tables.
 
 use crate::text::{stalled, warnings, wrap};
 use crate::uncertainty::summary;
@@ -53,7 +53,7 @@ impl Exporter for Lkml {
     }
 }
 
-/// The longest case and load: after longer ones the tab goes beyond [`crate::text::WIDTH`] columns.
+/// The most columns of case and load: longer ones would push the tab beyond [`crate::text::WIDTH`] columns.
 const CASE: usize = 23;
 const LOAD: usize = 15;
 
@@ -89,7 +89,7 @@ fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Compari
 
 fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &ComparisonRow, cut: &mut Cut) -> Option<String> {
     let (b, v) = (base.metrics.get(&row.metric)?.measured()?, cell.metrics.get(&row.metric)?.measured()?);
-    // One workload is the subject of the whole mail; several need names, as schedtests' cases have.
+    // With one workload the mail is about it; several need names, as schedtests' cases have.
     let metric = short(&row.metric, &cell.workload);
     let several = c.cells.iter().any(|other| other.workload != cell.workload);
     let case = if several { format!("{} {metric}", cell.workload) } else { metric.to_owned() };
@@ -107,7 +107,7 @@ fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &ComparisonRow, cut: &mut
     ))
 }
 
-/// The change in percent, positive if it is for the better; `None` if the baseline is 0.
+/// The change in percent, positive for an improvement; `None` if the baseline is 0.
 fn gain(row: &ComparisonRow, better: Better) -> Option<f64> {
     row.change_pct.map(|up| if better == Better::Lower { 0.0 - up } else { up })
 }

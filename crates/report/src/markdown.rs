@@ -71,11 +71,11 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> String {
 }
 
 /// An invisible space. Forges look for people, links and issues in the text that remains once markup is removed, so
-/// markup alone does not hide them.
+/// markup alone does not prevent that.
 const NOTHING: &str = "&#8203;";
 
-/// Escapes text for Markdown, which then shows it as it is. Names come from other people's files: else HTML in them
-/// would be obeyed, links and images followed, people and issues mentioned, and a bar would end a field. A name such as
+/// Escapes text so that Markdown shows it unchanged. Names come from other people's files: otherwise their HTML would
+/// be interpreted, links and images followed, people and issues mentioned, and a bar would end a field. A name such as
 /// `lb_count` needs no escapes.
 pub fn plain(text: &str) -> String {
     let text = printable::name(text);
@@ -110,7 +110,7 @@ fn words(c: &Comparison) -> String {
     )
 }
 
-/// Whether the other cells of its group are compared with this cell, or it is the only one.
+/// Whether this cell is its group's baseline or only cell.
 fn is_baseline(c: &Comparison, cell: &Cell) -> bool {
     let group = c.cells.iter().filter(|other| other.same_group(cell));
     let of_group = |r: &&ComparisonRow| {
@@ -128,7 +128,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn names_are_shown_and_not_obeyed() {
+    fn names_are_shown_and_not_interpreted() {
         assert_eq!(
             plain("domain0.newidle.lb_count +4.2%, -1 to +2 (p < 0.05)"),
             "domain0.newidle.lb_count +4.2%, -1 to +2 (p &lt; 0.05)"

@@ -5,12 +5,12 @@ use schedlab_base::CpuId;
 use schedlab_machine::migration::{Calibration, Cost, Distances, Origin, PairCost};
 use std::io::{self, Write};
 
-/// A matrix of more CPUs fits no line.
+/// A matrix of more CPUs does not fit into lines.
 const MATRIX_CPUS: usize = 64;
 /// The most pairs that are listed.
 const PAIRS: usize = 24;
 
-/// Writes everything.
+/// Writes the matrix and the costs.
 ///
 /// # Errors
 /// When `out` fails.
@@ -60,7 +60,7 @@ fn figure(cost: &Cost) -> String {
     }
     let low = cost.spread_ns.0 as f64 / 1000.0;
     let high = cost.spread_ns.1 as f64 / 1000.0;
-    // Where moving takes no longer than staying, no cost stands out from the repetitions.
+    // If moving takes no longer than staying, no cost can be distinguished from noise.
     let median = if cost.seen { us(cost.cost_ns) } else { "none seen".to_owned() };
     format!("{median} ({low:.1} to {high:.1})")
 }
@@ -99,7 +99,7 @@ fn curve(found: &Calibration, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The rows of the table: measured sizes that about double, each with the level that holds it.
+/// The rows of the table: measured sizes, each about twice the one before, with the cache level that holds it.
 fn rows(found: &Calibration) -> Vec<(u64, String)> {
     let Some(first) = found.distances.first() else { return Vec::new() };
     let sizes = doublings(first.curve.points.iter().rev().map(|point| point.size));
@@ -110,7 +110,7 @@ fn rows(found: &Calibration) -> Vec<(u64, String)> {
     sizes.into_iter().map(|bytes| (bytes, fits(bytes))).collect()
 }
 
-/// Of ascending sizes: the first, each that is about twice the last one chosen, and the last.
+/// Of ascending sizes: the first, each one about twice the last one chosen, and the last.
 pub fn doublings(sizes: impl Iterator<Item = u64>) -> Vec<u64> {
     let all: Vec<u64> = sizes.collect();
     let mut chosen: Vec<u64> = Vec::new();

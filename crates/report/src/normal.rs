@@ -1,4 +1,4 @@
-//! Means in multiples of the baseline's, as in postings: the baseline is 1, each mean has its standard deviation, and a
+//! Means as multiples of the baseline's, as in postings: the baseline is 1, each mean has its standard deviation, and a
 //! published figure is a multiple of its own baseline.
 //!
 //! The ratio is between plain means. The verdict is the comparison's.
@@ -36,7 +36,7 @@ impl Exporter for Normal {
     }
 }
 
-/// The cell that the other cells of a group are compared with.
+/// The cell with which the other cells of a group are compared.
 fn baseline<'a>(c: &Comparison, group: &'a [Cell]) -> Option<&'a Cell> {
     let first = group.first()?;
     let of_group = |r: &&schedlab_compare::comparison::ComparisonRow| {

@@ -1,8 +1,8 @@
-//! Numbers for people: three significant digits, a unit that fits, signs on changes.
+//! Formats numbers for readers: three significant digits, a unit that fits, signs on changes.
 
 use schedlab_workload::param::ParamKind;
 
-/// A value with its unit, about three significant digits: "4.68ms", "50.0us", "12345", "425/s".
+/// A value with its unit, with about three significant digits: "4.68ms", "50.0us", "12345", "425/s".
 pub fn value(v: f64, unit: &str) -> String {
     match unit {
         "ns" => duration(v),
@@ -55,7 +55,7 @@ pub fn signed(v: f64) -> String {
     }
 }
 
-/// From this change on a factor is printed, which reads better than the percentage.
+/// From this change on a factor is printed, because it is easier to read than the percentage.
 pub const FACTOR_FROM_PCT: f64 = 900.0;
 
 /// A change in at most six characters: "+0.4%", "-37%", "-99.6%", "x23.8"; "0.0%" has no sign.
@@ -94,7 +94,7 @@ pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
 /// From here on numbers are written with a power of ten, so that a value such as 1e308 does not widen a table.
 const POWERS_FROM: f64 = 1e7;
 
-/// Three significant digits of a number below 1000; larger ones whole, the largest as "1.00e299".
+/// A number below 1000 with three significant digits; larger ones whole, the largest as "1.00e299".
 pub fn three(v: f64) -> String {
     match v.abs() {
         s if s >= POWERS_FROM => format!("{v:.2e}"),

@@ -1,4 +1,4 @@
-//! Predicted changes as text and Markdown: the real change of each row that moved, and the simulated one.
+//! Predicted changes as text and Markdown: the real and the simulated change of each row that moved.
 
 use crate::markdown::plain;
 use crate::number::{FACTOR_FROM_PCT, change, signed};
@@ -72,7 +72,7 @@ pub(crate) fn interval([low, high]: [f64; 2]) -> String {
     format!("{} to {}%", signed(low), signed(high))
 }
 
-/// The figures of a row in columns: real change, its interval, simulated change; "-" for what was not measured.
+/// The figures of a row in columns: real change, its interval, simulated change; "-" if not measured.
 pub(crate) fn figures(real: Option<f64>, ci95: Option<[f64; 2]>, simulated: Option<f64>) -> String {
     let shown = |pct: Option<f64>| pct.map_or_else(|| "-".to_owned(), change);
     let range = ci95.map_or_else(String::new, |of| format!("({})", interval(of)));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_has_the_form_of_its_change() {
+    fn an_interval_is_formatted_like_its_change() {
         assert_eq!(interval([-12.0, 3.4]), "-12.0 to +3.4%");
         assert_eq!(interval([900.0, 1_200.0]), "x10.0 to x13.0");
         assert_eq!(interval([850.0, 1_200.0]), "+850 to +1200%");

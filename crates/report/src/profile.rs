@@ -6,7 +6,7 @@ use schedlab_compare::cpu_profile::{ShareRow, Shares};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the shares: the first `top` functions and objects, and all functions asked for by name.
+/// Writes the shares: the first `top` functions and objects, or all functions that were asked for by name.
 pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("", &head(s)))?;
     writeln!(out, "{:>7} {:>14}  {:>7} {:>14}  function", "total", "95%", "self", "95%")?;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_fit_and_what_is_left_out_is_said() {
+    fn rows_fit_and_omitted_ones_are_counted() {
         let s = Shares {
             schema: PROFILE_SCHEMA,
             command: "hackbench -g 2".into(),

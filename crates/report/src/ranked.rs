@@ -1,7 +1,7 @@
 //! A comparison by verdict, losses first: one line for each change, with its interval. Unchanged metrics are counted.
 //!
-//! Within a verdict, workloads' own results come first, marked `>`, then larger changes. Rises and falls are
-//! compared as ratios, so that twice and half are equal. A row without a percentage (its baseline is 0) is the largest.
+//! Within a verdict, workloads' own results come first, marked `>`, then larger changes. Changes are compared as
+//! ratios, so that twice and half are equal. A row without a percentage (its baseline is 0) counts as the largest.
 
 use crate::number::{change, signed, three};
 use crate::text::{WIDTH, warnings, width, wrap};
@@ -33,7 +33,7 @@ impl Exporter for Ranked {
 }
 
 impl Ranked {
-    /// Writes the same, but only counts the rows about which the data can't tell.
+    /// Writes the same, but only counts undecided rows.
     pub fn brief(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         export(c, &KINDS[..KINDS.len() - 1], out)
     }
@@ -125,7 +125,7 @@ fn section(
     writeln!(out, "\nUnchanged: {same} of {all}\n")
 }
 
-/// The loads that stood still on one side: losses if it is the variant, gains if it is the baseline.
+/// The loads that stopped on one side: losses if under the variant, gains if under the baseline.
 pub(crate) fn stopped<'a>(c: &'a Comparison, row: &ComparisonRow, verdict: Verdict) -> Vec<&'a Stalled> {
     let is_of = |s: &&Stalled| s.variant == row.variant && s.baseline == row.baseline;
     let in_baseline = match verdict {
@@ -150,7 +150,7 @@ fn load_words(r: &ComparisonRow, machines: bool, backends: bool) -> String {
     format!("{} {}{on}{by}", r.workload, r.load)
 }
 
-/// Writes every row about which the data can't tell, with its interval and the change that would have shown.
+/// Writes every undecided row, with its interval and the change that could have been shown.
 pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let all: Vec<&ComparisonRow> = c.comparisons.iter().collect();
     let machines = all.iter().any(|r| r.machine != all[0].machine);
@@ -197,7 +197,6 @@ fn size(r: &ComparisonRow) -> f64 {
     if ratio > 0.0 { ratio.ln().abs() } else { f64::INFINITY }
 }
 
-/// A row with its change.
 fn line(load: &str, r: &ComparisonRow, out: &mut dyn Write) -> io::Result<()> {
     let change = r.change_pct.map_or_else(|| "new".to_owned(), change);
     columns(load, r, &format!("{change:>7}{:1} {}", r.flag(), interval(r)), out)
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_width_that_is_undecided_says_why() {
+    fn an_undecided_row_without_an_interval_says_why() {
         let undecided = |values: [u64; 6]| {
             let run = |variant: &str, seed: usize, value: u64| {
                 let mut r = record(&[("migrations", value)]);

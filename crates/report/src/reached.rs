@@ -6,13 +6,13 @@ use schedlab_compare::trial::{Reached, Visits};
 use schedlab_kernel::Level;
 use std::io::{self, Write};
 
-/// Places that are listed.
+/// The most places that are listed.
 const PLACES: usize = 12;
-/// Loads that are named of a place.
+/// The most loads that are named for a place.
 const LOADS: usize = 3;
 
-/// Writes the section; nothing where no backend can tell, and why where visits were not counted. `level` is that of the
-/// runs.
+/// Writes the section: nothing if no backend can tell, and the reason if visits were not counted. `level` is that of
+/// the runs.
 pub fn text(found: Result<&[Reached], &str>, level: Option<Level>, out: &mut dyn Write) -> io::Result<()> {
     let all = match found {
         Ok(all) => all,
@@ -34,7 +34,7 @@ pub fn text(found: Result<&[Reached], &str>, level: Option<Level>, out: &mut dyn
     write!(out, "\n{}", wrap("", &verdict(all, level)))
 }
 
-/// What follows of all places together.
+/// A conclusion from all places together.
 pub fn verdict(all: &[Reached], level: Option<Level>) -> String {
     let visits = all.iter().flat_map(|one| &one.visits).map(|v| v.times).sum::<u64>();
     if all.iter().all(|one| one.functions.is_empty()) {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_names_the_level_that_sees_a_cost() {
+    fn the_conclusion_names_the_level_that_shows_a_cost() {
         let ran = [reached(&["f"], &[1])];
         assert!(verdict(&ran, Some(Level::Free)).contains("--level woven charges it"));
         assert!(!verdict(&ran, Some(Level::Woven)).contains("--level"));

@@ -1,4 +1,5 @@
-//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient with the published one.
+//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient next to the published
+//! one.
 
 use crate::markdown::plain;
 use crate::text::wrap;
@@ -6,7 +7,6 @@ use schedlab_base::counted;
 use schedlab_compare::reports::{ClaimVerdict, JudgedClaim, JudgedReport};
 use std::io::{self, Write};
 
-/// Writes the reports as plain text.
 pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     for report in all {
         write!(
@@ -74,7 +74,7 @@ fn number(x: f64) -> String {
     }
 }
 
-/// How many reports have which verdict.
+/// How many reports have each verdict.
 fn summary(all: &[JudgedReport]) -> String {
     let of = |verdict, sized: Option<bool>| {
         all.iter().filter(|r| r.verdict == verdict && sized.is_none_or(|s| r.has_size() == s)).count()

@@ -1,4 +1,4 @@
-//! One run: its metrics, as text for people and as JSON.
+//! One run: its metrics, as text and as JSON.
 //!
 //! The text has the workload's own series first, then the analyser's, then the main counters. The JSON has every metric
 //! of the record; its times are nanoseconds.
@@ -13,10 +13,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The schema of a run's JSON.
 pub const RUN_SCHEMA: &str = "schedlab/run/1";
 
-/// Statistics shown of a series.
+/// The statistics of a series that are shown.
 const SHOWN: &[&str] = &["p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9", "max"];
 /// The analyser's series that are shown.
 const SEEN: &[&str] = &["wakeup_delay"];
@@ -27,11 +26,10 @@ const COUNTERS: &[&str] =
 /// A metric of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// Unit; "" for counts.
+    /// "" for counts.
     pub unit: String,
-    /// Which direction is good.
     pub better: Better,
-    /// The value, or why there is none.
+    /// The value, or why it is missing.
     pub value: Value,
 }
 
@@ -39,19 +37,13 @@ pub struct Measured {
 pub struct Run {
     /// [`RUN_SCHEMA`].
     pub schema: &'static str,
-    /// The simulator's model.
+    /// The version of the simulator's model.
     pub model: u32,
-    /// The backend that made it.
     pub backend: Origin,
-    /// The machine's name.
     pub machine: String,
-    /// The kernel's name.
     pub kernel: String,
-    /// The variant's name.
     pub variant: String,
-    /// The workload's name.
     pub workload: String,
-    /// The load's name.
     pub load: String,
     /// Parameters of the workload; times in ns.
     pub params: serde_json::Value,
@@ -64,12 +56,10 @@ pub struct Run {
     pub level: Option<&'static str>,
     /// Measured time.
     pub duration_ns: u64,
-    /// Metrics by name.
     pub metrics: BTreeMap<String, Measured>,
     /// Series that programs measured by interval, in order of time; times and values as in the record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
-    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
@@ -152,7 +142,7 @@ impl Run {
         let bases = self.metrics.keys().filter_map(|name| name.strip_suffix(".p50"));
         let program = spec::find(&self.workload).map_or("rtapp", |b| b.name);
         let named = |s: &str| s.strip_prefix(&self.workload).is_some_and(|s| s.starts_with('.'));
-        // The program slice records under another name, because an analyser's family of series is called slice.
+        // The program slice records under another name, because the analyser has a family of series called slice.
         let shared = program == "slice";
         let own = bases.filter(|s| {
             if shared { of_program(s) } else { s.split('.').next() == Some(program) || named(s) }
@@ -164,7 +154,7 @@ impl Run {
         own.chain(seen.map(|s| (*s).to_owned())).collect()
     }
 
-    /// The figures in a command's output, and those measured of the command.
+    /// Writes the figures in a command's output, and those measured of the command.
     fn figures(&self, out: &mut dyn Write) -> io::Result<()> {
         let series = self.series();
         let of_series =

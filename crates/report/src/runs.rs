@@ -1,10 +1,10 @@
 //! Stored cells as a table of at most 78 columns, as `schedlab runs` lists them.
 //!
 //! A value that all cells share is printed once, above the table. Names that are too long for the line are shortened
-//! with a `..`, the longest first; two different names never become the same text. If that is not enough, columns are
-//! left out, the least useful first, and at last names take several lines. `--json` and `runs show` have everything.
+//! with `..`, the longest first; two different names never become the same text. If that is not enough, columns are
+//! left out, the least useful first, and finally names take several lines. `--json` and `runs show` have everything.
 //!
-//! Below neighbours with the same names are the figures in which they differ.
+//! Neighbours with the same names are followed by the figures in which they differ.
 
 use crate::text::{WIDTH, stack, width, wrap};
 use schedlab_compare::runs::{CUT, ListedCell, alike, digits, seeds};
@@ -16,21 +16,20 @@ const LEAST: usize = 6;
 const GAP: usize = 2;
 /// The head of the column with the backends.
 const BACKEND: &str = "on";
-/// Columns that are left out for want of space, in this order.
+/// Columns that are left out if space is lacking, in this order.
 const GOING: &[&str] = &["size", "when (UTC)", "kernel", "experiment"];
-/// How many figures in which neighbours differ are named.
+/// The most figures that are named in which neighbours differ.
 const MOST_NAMED: usize = 4;
-/// A figure with longer values is listed by name only.
+/// A figure with a longer value is listed only by name.
 const LONGEST_VALUE: usize = 30;
 
-/// What a column holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ColumnKind {
     /// Names, which may be shortened.
     Names,
     /// Other texts.
     Texts,
-    /// Numbers, on the right.
+    /// Numbers, right-aligned.
     Numbers,
 }
 
@@ -39,7 +38,7 @@ struct Column {
     head: &'static str,
     kind: ColumnKind,
     cells: Vec<String>,
-    /// The most characters that a text takes.
+    /// The length of the longest text, in characters.
     most: usize,
 }
 
@@ -51,7 +50,7 @@ impl Column {
     fn has_names(&self) -> bool {
         self.kind == ColumnKind::Names
     }
-    /// Whether it may be left out if all cells have the same.
+    /// Whether it may be left out if all cells have the same text.
     fn may_be_common(&self) -> bool {
         self.has_names() || self.head == BACKEND
     }
@@ -90,7 +89,6 @@ fn in_middle(text: &str, most: usize) -> String {
     text.chars().take(first).chain(CUT.chars()).chain(end).collect()
 }
 
-/// Writes the list.
 pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     if cells.is_empty() {
         return writeln!(out, "no runs are stored there");
@@ -130,7 +128,7 @@ pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     foot(cells, out)
 }
 
-/// The figures in which cells of the same names differ, each with its values in the order of the cells.
+/// The figures in which cells with the same names differ, each with its values in the order of the cells.
 fn differences(group: &[ListedCell]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let one = |key: &String| {
@@ -197,7 +195,7 @@ fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     common
 }
 
-/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns the heads
+/// Makes a line fit: shortens names, leaves out columns, and finally lets names take several lines. Returns the heads
 /// of the left-out columns.
 fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
     let mut gone = Vec::new();
@@ -267,7 +265,7 @@ fn foot(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes for people: "12 KB", "3.4 MB".
+/// A number of bytes as text: "12 KB", "3.4 MB".
 pub fn size(bytes: u64) -> String {
     let b = bytes as f64;
     match bytes {
@@ -278,8 +276,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds
-/// 1-10".
+/// A cell, or some of its runs by seed, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds 1-10".
 pub fn title(c: &ListedCell, of: &[u64]) -> String {
     let what = match &c.of {
         Some(o) => {
@@ -337,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_everywhere_is_told_once_and_lines_fit() {
+    fn common_values_are_shown_once_and_lines_fit() {
         let long = "a-variant-with-a-name-that-goes-on-and-on-and-on,hz=1000,nr_migrate=32";
         let mut cells = [
             cell("0123456789abcdef0123456789abcdef", "2x24", "v4.5", "v4.5"),
@@ -377,7 +374,7 @@ mod tests {
         let rest = |digits: &str| text.lines().find_map(|l| l.strip_prefix(digits)).unwrap();
         assert_ne!(rest("00234567"), rest("10234567"), "only their loads differ: {text}");
         assert!(text.contains("left out for want of room: size"), "{text}");
-        // Names that differ only in the middle of a long text are not shortened to the same.
+        // Long names that differ only in the middle are not shortened to the same text.
         let long = |c: char| format!("{}{c}{}", "a".repeat(40), "b".repeat(40));
         cells[0].of.as_mut().unwrap().variant = long('x');
         cells[1].of.as_mut().unwrap().variant = long('y');
@@ -387,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neighbours_of_the_same_names_differ_in_is_told_below_them() {
+    fn differences_between_neighbours_with_the_same_names_follow_them() {
         let name = |c: char| c.to_string().repeat(32);
         let mut cells = ['1', '2', '3'].map(|c| cell(&name(c), "2x24", "v4.5", "v4.5"));
         cells[2].of.as_mut().unwrap().load = "6x24".into();

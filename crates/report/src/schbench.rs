@@ -1,7 +1,7 @@
-//! The text that schbench prints today (2023 and later): blocks of percentiles, each with its samples.
+//! A run as schbench prints it today (2023 and later): blocks of percentiles, each with its samples.
 //!
 //! schbench-modern has the original's three blocks and its average. The workload schbench is the program of 2016: it
-//! has wakeup latencies and no requests. Blocks without figures are left out; [`left_out`] names them for the caller.
+//! has wakeup latencies but no requests. Blocks without figures are left out; [`left_out`] names them for the caller.
 
 use crate::usec::Usec;
 use schedlab_base::Result;
@@ -16,9 +16,9 @@ struct Block {
     name: &'static str,
     /// The series that may have its figures, one for each program.
     series: &'static [&'static str],
-    /// How many units of the series a printed unit is: ns in a microsecond, or 1.
+    /// Units of the series in a printed unit: 1000 for us, else 1.
     scale: u64,
-    /// Percentiles in thousandths of a percent; those below `printed_from` are counted and not printed.
+    /// Percentiles in thousandths of a percent. Those below `printed_from` are used for counting and not printed.
     percentiles: &'static [u64],
     printed_from: u64,
     headline: u64,
@@ -75,8 +75,8 @@ pub fn left_out(record: &Record) -> Vec<&'static str> {
     blocks.chain(average).chain(["sched delay"]).collect()
 }
 
-/// A run in today's layout. A percentile's samples are those above the previous percentile of the original's internal
-/// list.
+/// A run in today's layout. The samples of a percentile are those above the previous percentile of the original's
+/// internal list.
 ///
 /// # Errors
 /// When the run is not of schbench.

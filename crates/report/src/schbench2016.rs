@@ -1,13 +1,13 @@
-//! The text that schbench printed in 2016 (D000): percentiles of wakeup latency in whole microseconds.
+//! A run as schbench printed it in 2016 (D000): percentiles of wakeup latency in whole microseconds.
 //!
-//! The original's minimum begins at zero and is only lowered, so it always prints `min=0`. So does this form: parsers
-//! of the time expect it. `Over` counts samples above 50 ms.
+//! The original's minimum starts at zero and is only lowered, so it always prints `min=0`. This form does the same,
+//! because parsers of that time expect it. `Over` counts samples above 50 ms.
 
 use crate::usec::Usec;
 use schedlab_base::Result;
 use schedlab_record::Record;
 
-/// Samples above this are counted as over, us.
+/// Samples above this, us, count as over.
 const OVER_US: u64 = 50_000;
 /// Percentiles in thousandths of a percent; the starred one is the headline.
 const PERCENTILES: &[u64] = &[50_000, 75_000, 90_000, 95_000, 99_000, 99_500, 99_900];

@@ -1,6 +1,6 @@
-//! Counters of /proc/schedstat for people and programs: a table, the lines of D001, JSON.
+//! Counters of /proc/schedstat as a table, as the lines of D001, and as JSON.
 //!
-//! If the layout splits `lb_imbalance` by kind, the sum is shown: the name means the same everywhere.
+//! If the layout splits `lb_imbalance` by kind, the sum is shown, so that the name means the same everywhere.
 
 use crate::number;
 use schedlab_base::Warning;
@@ -18,13 +18,13 @@ const NUMBER: usize = 16;
 /// Which counters are shown.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// Levels; empty: all.
+    /// Levels; all if empty.
     pub domains: Vec<usize>,
-    /// Idle types; empty: all.
+    /// Idle types; all if empty.
     pub types: Vec<IdleType>,
     /// Whether counters that are 0 are shown (in text; JSON always has them).
     pub all: bool,
-    /// Whether each CPU is shown, and not their sum.
+    /// Whether each CPU is shown instead of their sum.
     pub per_cpu: bool,
 }
 
@@ -45,8 +45,8 @@ impl View {
     fn types(&self) -> Vec<IdleType> {
         IdleType::ALL.into_iter().filter(|t| self.types.is_empty() || self.types.contains(t)).collect()
     }
-    /// Whether counters of whole CPUs, and of whole domains, are shown. CPUs' counters have no level and no idle type,
-    /// domains' no idle type.
+    /// Whether counters of whole CPUs, and of whole domains, are shown: CPUs' counters have neither level nor idle
+    /// type, domains' no idle type.
     fn wholes(&self) -> (bool, bool) {
         (self.domains.is_empty() && self.types.is_empty(), self.types.is_empty())
     }
@@ -89,7 +89,7 @@ fn heading(out: &mut String, part: &Totals, jiffies: u64) {
         1 => part.cpus.lowest().map_or_else(String::new, |c| c.to_string()),
         n => format!("{} ({})", schedlab_base::counted(n, "CPU"), part.cpus),
     };
-    // Writing to a String can't fail.
+    // Writing to a String never fails.
     let _ = writeln!(out, "{cpus}, {jiffies} jiffies");
 }
 
@@ -161,7 +161,7 @@ pub fn lines(stat: &Schedstat, view: &View) -> String {
     out
 }
 
-/// D001's name of a CPU's counter; two are named by their structure.
+/// D001's name of a CPU's counter; two have their structure in the name.
 fn cpu_line(row: &CounterRow<CpuCounters>) -> String {
     match row.name {
         "run_delay" | "pcount" => format!("stats.rq_sched_info.{}", row.name),
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use schedlab_base::CpuSet;
 
-    /// CPU 8 of D001's baseline, with domain1 only, and a CPU that did nothing.
+    /// CPU 8 of D001's baseline, with domain1 only, and an idle CPU.
     fn published() -> Schedstat {
         let mut stat = Schedstat::new(
             (0..2).map(|_| vec![(String::from("SMT"), CpuSet::first(2)), ("MC".into(), CpuSet::first(2))]),

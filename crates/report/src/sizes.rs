@@ -1,4 +1,4 @@
-//! One matrix for each load over all machines: a column for each machine, in the order of their CPUs' numbers as the
+//! One matrix for each load over all machines: a column for each machine, in the order of their CPUs' numbers, as the
 //! experiment names them. For each metric the baseline's mean, then the change of each variant with its mark.
 
 use crate::number::{change, value};
@@ -9,9 +9,9 @@ use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat, how};
 use std::io::{self, Write};
 
-/// Narrowest column of a machine.
+/// The narrowest column of a machine.
 const COLUMN: usize = 12;
-/// Widest label.
+/// The widest label.
 const LABEL: usize = 26;
 
 pub struct Sizes;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_stand_beside_each_other() {
+    fn machines_are_side_by_side() {
         let cell = |machine: &str, variant: &str| {
             serde_json::json!({
                 "backend": "sim", "machine": machine, "kernel": "v6.5", "workload": "pipe", "load": "one", "params": {},

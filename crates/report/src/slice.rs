@@ -3,8 +3,8 @@
 //!
 //! `avg slice` is the mean over processes of whole milliseconds, with two decimals. `utime` is the mean user time of a
 //! process by ticks, us, with six decimals. After the bar come the exact mean slice (CPU time over stays, `-` if no
-//! stay ended), a process's user time per second of the clock, the interval's real length, and its end. A change during
-//! the run gets a line of its own, before the interval in which it happened.
+//! stay ended), a process's user time per second of elapsed time, the interval's real length, and its end. A change
+//! during the run has a line of its own, before the interval in which it happened.
 
 use schedlab_base::{Error, Ns, Result};
 use schedlab_record::{Interval, Record};
@@ -26,7 +26,7 @@ pub fn none_in(workload: &str) -> Error {
 /// A run's intervals.
 ///
 /// # Errors
-/// When it has none: it is not a slice test, had no sampler, or ended before its first interval did.
+/// When it has none: it is not a slice test, had no sampler, or ended before its first interval.
 pub fn text(record: &Record) -> Result<String> {
     let of_program = |i: &&Interval| value(i, "printed").is_some();
     let intervals: Vec<&Interval> = record.found.intervals.iter().filter(of_program).collect();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_the_originals_with_ours_behind_it() {
+    fn a_line_is_the_originals_followed_by_ours() {
         let values =
             [("printed", 125_000), ("exact", 983_000), ("utime", 125_507_687), ("utime_rate", 125_250_000)];
         let values = values.map(|(name, v)| (format!("{PROGRAM}.{name}"), v));

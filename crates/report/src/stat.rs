@@ -17,16 +17,14 @@ pub const STAT_SCHEMA: &str = "schedlab/stat/1";
 pub struct CountedCommand {
     /// [`STAT_SCHEMA`].
     pub schema: &'static str,
-    /// The command in one line; "" for none.
+    /// The command in one line; "" if there is none.
     pub command: String,
     pub whole_system: bool,
     /// The running kernel.
     pub kernel: String,
-    /// Runs that were made.
     pub runs: usize,
-    /// Metrics by name.
     pub metrics: BTreeMap<String, Over>,
-    /// Warnings for the reader, each once.
+    /// Each only once.
     pub warnings: Vec<Warning>,
 }
 
@@ -51,7 +49,7 @@ impl CountedCommand {
         }
     }
 
-    /// Writes it as text.
+    /// Writes the counters as text.
     pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap("", &self.head()))?;
         if self.runs > 1 {
@@ -109,7 +107,7 @@ impl CountedCommand {
         }
     }
 
-    /// Writes what counting itself took, which is a part of the task clock.
+    /// Writes the time spent on counting itself, which is a part of the task clock.
     fn counting(&self, out: &mut dyn Write) -> io::Result<()> {
         let mean = |name: &str| match self.metrics.get(name) {
             Some(Over::Counted { mean, .. }) => Some(*mean),
@@ -124,7 +122,7 @@ impl CountedCommand {
         write!(out, "{}", wrap("", &text))
     }
 
-    /// Writes which counters were not counted, by reason.
+    /// Writes which counters are missing, by reason.
     fn missing(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for (name, title) in COUNTERS {

@@ -1,8 +1,7 @@
-//! What the tests of several pages share.
+//! Helpers for tests.
 
 use std::io::{self, Write};
 
-/// What a writer of text writes.
 pub fn text(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     make(&mut out).unwrap();

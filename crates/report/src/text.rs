@@ -39,7 +39,7 @@ pub fn stack(name: &str, most: usize) -> Vec<String> {
     lines.iter().map(|l| l.trim().to_owned()).collect()
 }
 
-/// What stood still on one side alone: one paragraph each, before all figures.
+/// Writes the loads that stopped on one side only: one paragraph each, before all figures.
 pub fn stalled(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     for one in &c.stalled {
         let first = if one.in_baseline { "STOPPED IN THE BASELINE: " } else { "STOPPED: " };
@@ -48,7 +48,7 @@ pub fn stalled(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if c.stalled.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
-/// The comparison's warnings, one paragraph each.
+/// Writes the comparison's warnings, one paragraph each.
 pub fn warnings(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     warnings_but(c, |_| false, out)
 }
@@ -65,7 +65,7 @@ pub fn warnings_but(c: &Comparison, is_said: impl Fn(&str) -> bool, out: &mut dy
     Ok(())
 }
 
-/// Where the chains of calls of runs are whose code was charged by what it executes, by the example of one run.
+/// Where to find the call chains of runs whose code was charged by instructions, with one run as an example.
 pub fn stacks(c: &Comparison) -> Option<String> {
     let counted = c.cells.iter().find(|cell| cell.level.is_some_and(Level::counts))?;
     let (folder, seed) = (counted.folders.first()?, counted.seeds.first()?);

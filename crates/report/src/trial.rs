@@ -13,19 +13,18 @@ use schedlab_compare::stats::Verdict;
 use schedlab_compare::trial::{ALL, Cost, Moved, Reached, Subject};
 use std::io::{self, Write};
 
-/// Functions shown.
+/// The most functions that are shown.
 const FUNCTIONS: usize = 8;
-/// Changes named in the mail.
+/// The most changes that are named in the mail.
 const IN_A_MAIL: usize = 6;
-/// Smaller differences of an operation are not a cost, per cent.
+/// Smaller differences of an operation do not count as a cost, percent.
 const COST_PCT: f64 = 0.05;
 
 pub struct Page<'a> {
-    /// What was tried.
     pub subject: &'a Subject,
-    /// The source of the kernels, for people.
+    /// The source of the kernels, for readers.
     pub source: &'a str,
-    /// Verdicts, for the runs in guests only.
+    /// The verdicts, from the runs in guests only.
     pub comparison: &'a Comparison,
     /// Options of the configuration that the patches add or change, in words.
     pub options: &'a [String],
@@ -35,13 +34,12 @@ pub struct Page<'a> {
     pub moved: &'a [Moved],
     /// Changes that the simulator predicted; empty if the simulator does not know the patch.
     pub predicted: &'a Predictions,
-    /// How often the patch's lines were reached (empty where no backend can tell), or why that was not counted.
+    /// How often the patch's lines were reached (empty if no backend can tell), or why that was not counted.
     pub reached: Result<&'a [Reached], &'a str>,
     /// Whether unchanged rows are listed, too.
     pub all: bool,
 }
 
-/// Writes the page.
 pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     patch(p, out)?;
     if let Some(text) = can_show_nothing(p.comparison) {
@@ -54,7 +52,7 @@ pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     functions(p, out)?;
     predictions::text(p.predicted, out)?;
     mail(p, out)?;
-    // Below the page, because it is long: what it could not tell.
+    // At the end, because they are long: the undecided rows.
     writeln!(out, "\n{}", "-".repeat(WIDTH))?;
     ranked::undecided(p.comparison, out)?;
     if p.all { ranked::unchanged(p.comparison, out) } else { Ok(()) }
@@ -121,7 +119,7 @@ fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     stacks(p.comparison).map_or(Ok(()), |text| write!(out, "\n{}", wrap("", &text)))
 }
 
-/// The change that half of the undecided rows would have shown, after a space and in brackets.
+/// The change that could have been shown in half of the undecided rows, in brackets after a space.
 fn would_have_shown(rows: &[&ComparisonRow]) -> String {
     let mut shown: Vec<f64> = rows.iter().map(|r| r.detectable_pct.unwrap_or(f64::INFINITY)).collect();
     shown.sort_by(f64::total_cmp);
@@ -134,7 +132,7 @@ fn would_have_shown(rows: &[&ComparisonRow]) -> String {
     }
 }
 
-/// The sentence with which a mail begins whose runs are too few to show any change.
+/// The first sentence of a mail, if there are too few runs to show any change.
 fn can_show_nothing(c: &Comparison) -> Option<String> {
     let needed = c.runs_needed?;
     let runs = c.cells.iter().map(|cell| cell.runs).min()?;

@@ -1,4 +1,4 @@
-//! How drawn costs affect a comparison, in words: below each load's table, and in two sentences for every form.
+//! Says how drawn costs affect a comparison: below each load's table, and in two sentences for every form.
 
 use crate::number::{change, value};
 use crate::text::wrap;
@@ -7,7 +7,7 @@ use schedlab_compare::comparison::{Cell, DrawnEffect};
 use schedlab_compare::uncertainty::{Mover, Sway};
 use std::io::{self, Write};
 
-/// Costs named in the summary.
+/// Number of costs named in the summary.
 const NAMED: usize = 3;
 
 /// A sentence or two about the whole comparison; `None` if no costs were drawn.
@@ -44,7 +44,7 @@ fn held(c: &Comparison) -> Option<String> {
     ))
 }
 
-/// The costs that are the strongest movers of the most figures.
+/// The costs that have the strongest effect on the most figures.
 fn strongest(c: &Comparison) -> String {
     let first =
         |e: &'_ DrawnEffect| e.sway.movers.first().filter(|m| m.beyond_chance()).map(|m| m.cost.name.clone());
@@ -74,7 +74,7 @@ fn strongest(c: &Comparison) -> String {
     }
 }
 
-/// Writes a load's paragraph: a line for each figure that a cost moves beyond chance, or on which draws disagree.
+/// Writes a load's paragraph: a line for each figure that a cost affects significantly, or on which draws disagree.
 pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
     let of = |e: &&DrawnEffect| {
@@ -103,7 +103,7 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
     }
 }
 
-/// The line of a figure; `None` if no cost moves it beyond chance and all draws agree.
+/// The line of a figure; `None` if no cost affects it significantly and all draws agree.
 fn line(c: &Comparison, e: &DrawnEffect) -> Option<String> {
     let metric = crate::short(&e.metric, &e.workload);
     let unit =

@@ -1,5 +1,5 @@
-//! schbench's own histogram, so that figures compare with the original's output: whole microseconds, exact up to 511,
-//! then 256 buckets to an octave. The middle of a bucket is printed (761, 4680, 10160 are such middles; D000).
+//! schbench's own histogram, so that figures are comparable with the original's output: whole microseconds, exact up to
+//! 511, then 256 buckets to an octave. The middle of a bucket is printed (761, 4680, 10160 are such middles; D000).
 
 use schedlab_base::{Error, Result};
 use schedlab_record::{Record, Series};
@@ -31,12 +31,12 @@ impl Usec {
     /// The latencies of a record.
     ///
     /// # Errors
-    /// When the run has none: it is not of schbench.
+    /// When the run has none, because it is not of schbench.
     pub fn of(record: &Record) -> Result<Usec> {
         let series = record.found.series.get(LATENCY).ok_or_else(|| none_in(&record.workload))?;
         Ok(Usec::from_series(series, 1000))
     }
-    /// The series in units of the histogram, each of which is `scale` units of the series.
+    /// The series in units of the histogram; one unit is `scale` units of the series.
     pub fn from_series(series: &Series, scale: u64) -> Usec {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for (ns, n) in series.values() {
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn percentiles_are_first_to_reach() {
         let mut s = Series::new("ns", Better::Lower);
-        (1..=100).for_each(|us| s.record(us * 1000 + 500)); // mid-microsecond, clear of the histogram's own rounding
+        (1..=100).for_each(|us| s.record(us * 1000 + 500)); // mid-us, clear of the histogram's own rounding
         let u = Usec::from_series(&s, 1000);
         assert_eq!((u.percentile(50_000), u.percentile(99_900)), ((50, 50), (100, 100)));
         assert_eq!((u.min, u.max, u.above(90)), (1, 100, 10));

@@ -63,7 +63,7 @@ fn case_text(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("  ", &line))
 }
 
-/// How the case comes out under wrong schedulers, and the metrics that all of them pass.
+/// Writes the case's result under wrong schedulers, and the metrics that all of them pass.
 fn wrong(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     if case.wrong.is_empty() {
         return Ok(());
@@ -84,7 +84,7 @@ fn decided(case: &CaseResult) -> Vec<&str> {
     case.metrics.iter().filter(same).map(|m| &*m.metric).collect()
 }
 
-/// What is judged in place of our rules.
+/// The name of the judged code, if it is the kernel's own instead of our rules.
 pub(crate) fn own_code(level: Level) -> String {
     format!("the kernel's own code (level {})", level.word())
 }
@@ -116,7 +116,7 @@ fn shown(number: Option<f64>, row: &JudgedMetric) -> String {
     }
 }
 
-/// How far off the simulated value is; for distributions, the part of the values that is elsewhere.
+/// How far off the simulated value is; for distributions, the fraction of values that would have to move.
 fn off(pct: f64, row: &JudgedMetric) -> String {
     match row.simulated {
         None => format!("{}%", short(pct)),
@@ -204,7 +204,7 @@ fn shares(name: &str, all: AgreementShare, discriminating: Option<Discriminating
     }
 }
 
-/// The agreement by trait of the cases. A trait with one value in all cases is left out.
+/// Writes the agreement by trait of the cases. A trait with the same value in all cases is left out.
 fn by_trait(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     let varies = |name: &str| all.traits.iter().filter(|t| t.name == name).count() > 1;
     for row in all.traits.iter().filter(|t| varies(&t.name)) {
@@ -285,7 +285,7 @@ pub fn judged(all: &Validation) -> String {
     if by_code { format!("engine {}", all.engine) } else { format!("model {}", all.model) }
 }
 
-/// A case in a row. A control also names the simulated machine, because that may be what is wrong.
+/// A case as a row. The row of a control also names the simulated machine, which may be the cause of differences.
 fn case_row(case: &CaseResult) -> String {
     let kernel = |s: &Option<CaseSide>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
     let (machine, runs) = case

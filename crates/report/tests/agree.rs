@@ -1,5 +1,5 @@
-//! One comparison, one story: every form that prints changes prints the estimate, the verdict and the flag of the JSON.
-//! Tested over the shapes of all studies, with values of all kinds.
+//! Every form that prints changes prints the estimate, the verdict and the flag of the JSON. Tested with the shapes of
+//! all studies and values of all kinds.
 
 use crate::common::{made_up, studies};
 use regex_lite::Regex;
@@ -21,7 +21,7 @@ fn written(name: &str, c: &Comparison) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Compares what a form prints of rows, in no order, with what it must print of each row of the JSON.
+/// Compares the rows printed by a form, in any order, with the text that each row of the JSON requires.
 fn hold(form: &str, c: &Comparison, said: Vec<String>, must: impl Fn(&ComparisonRow) -> String) {
     let json: Comparison = serde_json::from_str(&written("json", c)).unwrap();
     let mut wanted: Vec<String> = json.comparisons.iter().map(must).collect();
@@ -54,7 +54,7 @@ fn values_are_of_all_kinds() {
 }
 
 #[test]
-fn tables_tell_the_estimate_the_verdict_and_the_flag() {
+fn tables_show_the_estimate_the_verdict_and_the_flag() {
     for c in comparisons() {
         let cell = r"\S+?('?)\s*((?:[+-][\d.]+|0\.0)%|x[\d.]+|new) ([*!#=~])(?:\s|$)";
         let said = captures(cell, &written("table", &c)).iter().map(|g| g.join(" ")).collect();
@@ -64,7 +64,7 @@ fn tables_tell_the_estimate_the_verdict_and_the_flag() {
 }
 
 #[test]
-fn detail_tells_the_interval_too() {
+fn detail_also_shows_the_interval() {
     for c in comparisons() {
         let line = r"\S+?('?) +[\d.]*%?(?: +\S+)? +([+-][\d.]+%|new) +(\[[^\]]+\])? *([*!#=~])\S*$";
         let said = captures(line, &written("detail", &c)).iter().map(|g| g.join(" ")).collect();
@@ -79,7 +79,7 @@ fn detail_tells_the_interval_too() {
 }
 
 #[test]
-fn lkml_tells_the_same_with_its_sign() {
+fn lkml_shows_the_same_with_its_sign() {
     for c in comparisons() {
         let line = r"\t 1\.00 \([^)]*\)\t *([+-][\d.]+|new)([' ])\([^)]*\) ([*!#=~]\^?)$";
         let said = captures(line, &written("lkml", &c)).iter().map(|g| g.join(" ")).collect();
@@ -100,7 +100,7 @@ fn lkml_tells_the_same_with_its_sign() {
 }
 
 #[test]
-fn markdown_tells_the_verdict_in_words() {
+fn markdown_shows_the_verdict_in_words() {
     for c in comparisons() {
         let line = r"\| [^|]*?('?) \| [\d.%]* \| ([+-][\d.]+%|) \| ([^|]*) \| (better|worse|changed|same|unclear) \|$";
         let said = captures(line, &written("markdown", &c)).iter().map(|g| g.join(" ")).collect();
@@ -115,7 +115,7 @@ fn markdown_tells_the_verdict_in_words() {
 }
 
 #[test]
-fn csv_tells_all_of_it_in_full() {
+fn csv_shows_everything_in_full() {
     for c in comparisons() {
         let text = written("csv", &c);
         let heads: Vec<&str> = text.lines().next().unwrap().split(',').collect();
@@ -123,7 +123,7 @@ fn csv_tells_all_of_it_in_full() {
             ["metric", "variant", "change_pct", "ci95_low_pct", "verdict", "mean_change_pct", "astray"];
         let at = columns.map(|name| heads.iter().position(|h| *h == name).unwrap());
         let fields = |line: &str| {
-            // Names with commas are quoted; what stands in quotes holds no quotes here.
+            // Names with commas are quoted; quoted text has no quotes inside here.
             let mut quoted = false;
             let unquoted: String = line
                 .chars()

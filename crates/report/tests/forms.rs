@@ -1,4 +1,4 @@
-//! Every form of one small comparison against a golden file. To write them anew after a wanted change:
+//! Every form of one small comparison against a golden file. To write these anew after an intended change:
 //! `UPDATE_GOLDEN=1 cargo test -p schedlab-report`.
 
 use schedlab_base::{Backend, Ns, Warning};
@@ -12,7 +12,7 @@ use schedlab_workload::{Params, Spec};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A run whose latencies rise in a line from `low` to `high` ns, a little differently for each seed.
+/// A run whose latencies rise linearly from `low` to `high` ns, a little differently for each seed.
 fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, high: u64) -> Record {
     let mut latency = Series::new("ns", Better::Lower);
     let samples = 3_000;
@@ -122,7 +122,7 @@ fn tables_for_mail_are_78_columns_wide_at_most_and_ascii() {
 }
 
 #[test]
-fn tables_show_verdicts_published_figures_and_what_is_missing() {
+fn tables_show_verdicts_published_figures_and_missing_values() {
     let words = |form| written(form, &comparison()).split_whitespace().collect::<Vec<_>>().join(" ");
     let (table, detail) = (words("table"), words("detail"));
     for part in ["4.68ms", "10 are needed", "(2 runs)", "(6 runs)", "D000"] {
@@ -133,7 +133,7 @@ fn tables_show_verdicts_published_figures_and_what_is_missing() {
     assert!(table.contains("-98% *") && detail.contains("*better"), "{table}{detail}");
 }
 
-/// One load with a plain baseline and `n` others.
+/// One load with a plain baseline and `n` other variants.
 fn variants(n: u64, name: &str) -> Comparison {
     let runs = |v: u64| (1..=10).map(move |seed| (v, seed));
     let name = |v: u64| if v == 0 { "v4.5".to_owned() } else { format!("{name}_{v}") };
@@ -146,7 +146,7 @@ fn variants(n: u64, name: &str) -> Comparison {
 }
 
 #[test]
-fn variants_that_do_not_fit_go_on_in_another_matrix_behind_the_baseline() {
+fn variants_that_do_not_fit_continue_in_another_matrix() {
     let five = written("table", &variants(5, "hint"));
     assert_eq!(five.matches("v4.5 (std)").count(), 2, "{five}");
     let (matrices, below) = five.split_once(" rows changed: ").unwrap();
@@ -162,7 +162,7 @@ fn variants_that_do_not_fit_go_on_in_another_matrix_behind_the_baseline() {
 }
 
 #[test]
-fn single_runs_side_by_side_have_whole_names_units_and_no_spread() {
+fn single_runs_side_by_side_have_full_names_units_and_no_spread() {
     let records: Vec<Record> = [("v6.1", 5_000_000), ("v7.3", 9_000_000)]
         .map(|(name, high)| record(name, "v4.5", (1, 2), 1, 40_000, high))
         .into();
@@ -195,7 +195,7 @@ fn a_value_that_its_change_does_not_explain_is_flagged() {
 }
 
 #[test]
-fn a_noise_floor_is_told_beside_what_counts_as_the_same() {
+fn a_noise_floor_is_shown_with_the_limit_for_the_same() {
     let mut c = comparison();
     let words = |form, c: &Comparison| written(form, c).split_whitespace().collect::<Vec<_>>().join(" ");
     for form in ["table", "detail", "lkml", "markdown"] {
@@ -333,7 +333,7 @@ fn knees_are_tabled() {
 }
 
 #[test]
-fn the_folders_of_stored_runs_are_told() {
+fn the_folders_of_stored_runs_are_shown() {
     let c = comparison();
     assert!(!written("table", &c).contains("kept in") && !written("json", &c).contains("folders"));
     let mut stored = c.clone();
@@ -387,7 +387,7 @@ fn many_rows_end_in_a_line_that_names_those_that_changed() {
 }
 
 #[test]
-fn the_page_of_a_trial_hides_nothing_of_what_it_could_not_tell() {
+fn the_page_of_a_trial_shows_all_undecided_rows() {
     use schedlab_compare::predicted::Predictions;
     use schedlab_compare::stats::Verdict;
     use schedlab_compare::trial::Subject;
@@ -429,7 +429,7 @@ fn the_page_of_a_trial_hides_nothing_of_what_it_could_not_tell() {
         above.contains("For a mail:") && below.contains(&format!("Cannot tell: {unclear} of {all} rows")),
         "{short}"
     );
-    // Each with its interval and the change that would have shown; own results first.
+    // Each undecided row has its interval and the change that could have been shown; own results come first.
     let rows: Vec<&str> = below.lines().filter(|l| l.contains(" to ") && l.contains('%')).collect();
     assert_eq!(rows.len(), unclear, "{below}");
     let own = comparison.comparisons.iter().filter(|r| r.own && r.verdict == Verdict::Unclear).count();
@@ -465,7 +465,7 @@ fn a_terminal_shows_some_rows_and_every_change() {
 }
 
 #[test]
-fn the_warning_about_few_runs_stands_where_no_line_says_so_first() {
+fn the_warning_about_few_runs_is_shown_once() {
     let mut c = comparison();
     let few = Warning::new(schedlab_compare::comparison::FEW_RUNS, "2 of 4 rows can show no change");
     c.warnings = vec![schedlab_compare::comparison::CountedWarning { warning: few, runs: 0 }];
@@ -495,7 +495,7 @@ fn junit_has_a_test_for_each_row() {
     schedlab_report::junit::junit(&c, &verdicts, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let of = |word: &str| text.matches(word).count();
-    // A row that is missing is unclear. The figures that neither side measured are not compared.
+    // A missing row counts as unclear. Figures that neither side measured are not compared.
     let missing = 1;
     assert_eq!(of("<testcase "), c.comparisons.len() + missing);
     let rows = |verdict: Verdict| c.comparisons.iter().filter(|r| r.verdict == verdict).count();

@@ -1,4 +1,4 @@
-//! The text of a knee search: it says which seeds and loads could not be judged.
+//! The text of a knee search names the seeds and loads that could not be judged.
 
 use schedlab_base::Backend;
 use schedlab_compare::knees::{KNEE_SCHEMA, Knee, Knees, Limit};
@@ -49,7 +49,7 @@ fn a_knee_that_is_known_has_one_line() {
 }
 
 #[test]
-fn what_a_search_can_not_tell_follows_the_knee() {
+fn unjudged_loads_follow_the_knee() {
     let cases = [
         (Knee { unjudged: 1, ..knee() }, "1 larger load could not be judged"),
         (Knee { unjudged: 3, ..knee() }, "3 larger loads could not be judged (schbench.latency.p99 missing)"),

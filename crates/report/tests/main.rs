@@ -1,4 +1,4 @@
-//! Tests of what is printed, as modules of one executable.
+//! Tests of the output, as modules of one executable.
 
 mod agree;
 mod common;

@@ -1,4 +1,4 @@
-//! The forms of a validation, whole.
+//! The forms of a validation, in full.
 
 use schedlab_base::{Backend, Warning};
 use schedlab_compare::agreement::{
@@ -88,7 +88,7 @@ fn validation() -> Validation {
     Validation::of(vec![case, control], vec![not_run])
 }
 
-/// The same with two wrong schedulers, of which one passes CPU time and switches, the other CPU time alone.
+/// A validation with two wrong schedulers: one passes CPU time and switches, the other only CPU time.
 fn tried() -> Validation {
     let Validation { mut cases, not_run, .. } = validation();
     let mut other = cases[0].clone();
@@ -144,7 +144,7 @@ fn the_table_is_whole_and_fits_78_columns() {
 }
 
 #[test]
-fn what_wrong_schedulers_pass_stands_beside_the_share_by_class_and_trait() {
+fn metrics_passed_by_wrong_schedulers_follow_the_share() {
     let mut out = Vec::new();
     text(&tried(), &mut out).unwrap();
     assert!(std::str::from_utf8(&out).unwrap().lines().all(|l| l.chars().count() <= 78));

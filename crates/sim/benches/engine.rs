@@ -4,6 +4,7 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use schedlab_base::{CpuId, Ns, Stream};
+use schedlab_board::engine::WinnerTree;
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, Series, TaskName};
@@ -11,7 +12,6 @@ use schedlab_sim::fair::{CfsRq, EntityId};
 use schedlab_sim::pelt::Pelt;
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::{Builder, Built, Env, NestedSpec, Op, Params, Program, SeriesId, Spec};
-use schedlab_world::engine::WinnerTree;
 use std::hint::black_box;
 
 /// The earliest slot acts and is armed anew; with `remote` another slot is, too, as after an IPI.

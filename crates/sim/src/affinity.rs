@@ -1,21 +1,22 @@
-//! The CPUs that a task may use change (`__set_cpus_allowed_ptr`): by its own call, or from outside.
+//! Changes of the CPUs that a task may use (`__set_cpus_allowed_ptr`), by the task's own call or from outside.
 //!
-//! A task that is queued or runs where it may no longer be goes to a CPU of its new mask. Kernels since 5.7 spread such
-//! tasks: each CPU that changes masks remembers the CPU that it chose last, and takes the next one.
+//! A task that is queued or runs on a CPU that it may no longer use goes to a CPU of its new mask. Kernels since 5.7
+//! spread such tasks: each CPU that changes masks remembers the CPU that it chose last, and takes the next one.
 
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
 use crate::task::{QueueState, TaskState};
 use schedlab_base::{CpuId, CpuSet, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
-/// The first CPU of `set` after the one chosen last, wrapped around (`cpumask_any_and_distribute`).
+/// The first CPU of `set` after the one chosen last, wrapping around (`cpumask_any_and_distribute`).
 pub(crate) fn after(set: &CpuSet, last: CpuId) -> Option<CpuId> {
     set.iter().find(|c| *c > last).or_else(|| set.lowest())
 }
 
 impl System<'_> {
-    /// The running task takes other CPUs, and leaves if its own is not among them.
+    /// The running task gets another mask, and leaves its CPU if that is not in it.
     pub(crate) fn take_cpus(&mut self, cpu: CpuId, curr: TaskId, allowed: Option<CpuSet>) {
         let to = self.choose_allowed(cpu, curr, allowed.as_ref());
         self.tasks[curr].allowed = allowed;
@@ -25,13 +26,13 @@ impl System<'_> {
                 self.cpus[cpu].push = Some((curr, to, MoveReason::Affinity));
                 self.schedule(cpu, SwitchReason::Moved);
             }
-            _ => self.return_to_user(cpu),
+            _ => self.returns(cpu),
         }
     }
 
-    /// A task gets other CPUs from outside.
+    /// A task gets another mask from outside.
     pub(crate) fn allow(&mut self, task: TaskId, mask: u32) {
-        let allowed = self.fixed.masks[mask as usize].clone();
+        let allowed = self.board.masks[mask as usize].clone();
         let (by, cpu) = (self.stepping.acting, self.tasks[task].cpu);
         let to = self.choose_allowed(by, task, Some(&allowed));
         let stays = allowed.contains(cpu);
@@ -40,7 +41,7 @@ impl System<'_> {
         self.set_cpus_allowed(task);
         let Some(to) = to.filter(|_| !stays) else { return };
         if self.cpus[cpu].curr == Some(task) {
-            // The stopper takes it off.
+            // The stopper moves it.
             self.cpus[cpu].push = Some((task, to, MoveReason::Affinity));
             self.resched(by, cpu, SwitchReason::Moved);
             return;
@@ -50,13 +51,13 @@ impl System<'_> {
         }
     }
 
-    /// Moves a task that waits on its queue. A delayed task stays asleep, and works off its lag on the new queue.
+    /// Moves a queued task. A delayed task remains asleep, and works off its lag on the new queue.
     pub(crate) fn move_queued_task(&mut self, by: CpuId, task: TaskId, to: CpuId, why: MoveReason) {
         let was = self.detach_task(task, to, why);
         self.attach_task(by, task, was);
     }
 
-    /// Takes a task off its queue for another CPU (`detach_task`). Returns how it was there, for
+    /// Takes a task off its queue for another CPU (`detach_task`). Returns the state of its queueing, for
     /// [`Self::attach_task`].
     pub(crate) fn detach_task(&mut self, task: TaskId, to: CpuId, why: MoveReason) -> QueueState {
         debug_assert!(
@@ -87,7 +88,7 @@ impl System<'_> {
         self.end_enqueue(to, begun);
     }
 
-    /// The CPU of a new mask that a task goes to if it has to leave its own. `by` changes the mask, and remembers the
+    /// The CPU of a new mask to which a task goes if it must leave its own. `by` changes the mask, and remembers the
     /// choice even if the task stays.
     fn choose_allowed(&mut self, by: CpuId, task: TaskId, allowed: Option<&CpuSet>) -> Option<CpuId> {
         if self.tasks[task].allowed.as_ref() == allowed {
@@ -105,8 +106,8 @@ impl System<'_> {
         Some(chosen)
     }
 
-    /// Takes a task off its queue, or from among those that wait for quota (limbo, where `on_rq` stays set). Returns
-    /// how it was there.
+    /// Takes a task off its queue, or from the tasks that wait for quota (limbo, where `on_rq` stays set). Returns the
+    /// state of its queueing.
     pub(crate) fn take_off(&mut self, task: TaskId) -> QueueState {
         let queue = self.entity(task).cfs_rq;
         if self.is_delayed(task) {

@@ -1,24 +1,23 @@
-//! Slow state: what a kernel remembers for longer than a short run takes, as it is on a machine that was up and idle
-//! when the run began.
+//! Slow state: state that lasts longer than a short run, set as on a machine that was up and idle when the run began.
 //!
 //! - When domains are due (`sd->last_balance`, `rq->next_balance`): all at the first tick, since no CPU has balanced
 //!   for longer than the longest interval.
 //! - A domain's interval (`sd->balance_interval`): the longest. Passes that found nothing to move have doubled it.
-//! - Failed passes of a domain (`sd->nr_balance_failed`): none. A pass that finds balance forgets them.
-//! - The most expensive newidle pass (`sd->max_newidle_lb_cost`): forgotten, at 1 % a second. In a deterministic guest
-//!   it is drawn from what guests have after their boot.
+//! - Failed passes of a domain (`sd->nr_balance_failed`): none. A pass that finds balance clears them.
+//! - The most expensive newidle pass (`sd->max_newidle_lb_cost`): 0, because it decays by 1 % a second. In a
+//!   deterministic guest it is drawn from the values that guests have after their boot.
 //! - Mean idle time (`rq->avg_idle`): its upper bound, twice the longest pass.
-//! - CPUs that SIS_UTIL scans (`nr_idle_scan`): all of the cache, and with SMT a core is idle (`has_idle_cores`); see
-//!   [`crate::wakeup::llc::LlcShared::new`].
-//! - Load averages and `cpu_load[]`: nothing. Capacity for fair tasks: all.
-//! - Success of newidle passes (`sd->newidle_ratio`, NI_RANDOM): as when the domain was built; nothing is known of it.
-//! - History of the idle governor: none; it forgets within eight idle periods. CPUs are in their shallowest idle
-//!   state, which CPUs of an idle machine are not. Begun in the deepest, two tasks that talk stay in deep ones by the
-//!   rules of the governor here; whether a kernel's leaves them was not looked into.
+//! - CPUs that SIS_UTIL scans (`nr_idle_scan`): all of the cache, and with SMT an idle core exists (`has_idle_cores`);
+//!   see [`crate::wakeup::llc::LlcShared::new`].
+//! - Load averages and `cpu_load[]`: 0. Capacity for fair tasks: all.
+//! - Success of newidle passes (`sd->newidle_ratio`, NI_RANDOM): as when the domain was built.
+//! - History of the idle governor: none; it forgets within eight idle periods. CPUs are in their shallowest idle state,
+//!   unlike those of an idle machine. If they began in the deepest state, the CPUs of two communicating tasks would
+//!   stay in deep ones by our governor's rules; whether a kernel's governor leaves them was not examined.
 //!
-//! Before 2.6.23 intervals are counted from an offset of each CPU, and a domain is as it was built.
+//! Before 2.6.23 intervals are counted from an offset of each CPU, and a domain is as built.
 //!
-//! A run may still be shorter than such state takes to follow its load: [`slow`] says how long that is.
+//! A run may still be too short for such state to follow its load: [`slow`] says how long that takes.
 
 use crate::balance::interval::IntervalFacts;
 use crate::balance::newidle_gate::{DomainCost, longest_pass};
@@ -29,7 +28,6 @@ use schedlab_base::{CpuId, Ns, Stream};
 use schedlab_kernel::{Feature, History, Kernel, effect};
 use schedlab_machine::{Domain, Domains, Machine};
 
-/// CPU `cpu` with its domains.
 pub(crate) fn cpu(
     machine: &Machine,
     kernel: &Kernel,
@@ -72,18 +70,18 @@ fn intervals(kernel: &Kernel, history: &History, nr_cpus: usize) -> IntervalFact
     }
 }
 
-/// State that follows its load more slowly than a short run takes.
+/// State that follows its load so slowly that a short run may not show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slow {
     /// The kernel's name for it.
     pub name: &'static str,
-    /// What reads it.
+    /// The decision that reads it.
     pub reader: &'static str,
     /// How often it is computed on busy CPUs.
     pub every: Ns,
 }
 
-/// The slow state that a kernel's decisions on a machine depend on, each with the time between two computations.
+/// The slow state on which a kernel's decisions on a machine depend, each with the time between two computations.
 pub fn slow(machine: &Machine, kernel: &Kernel) -> Vec<Slow> {
     let history = History::of(kernel.version);
     let clock = intervals(kernel, &history, machine.topology.nr_cpus());
@@ -119,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn sis_util_s_depth_is_computed_as_seldom_as_busy_cpus_balance_their_cache() {
+    fn sis_utils_depth_is_computed_when_busy_cpus_balance_their_cache() {
         assert_eq!(of("v5.15", "smp-32"), [], "SIS_PROP has no slow state");
         let every = |name: &str| of("v6.1", name)[0].every;
-        // 64 ms, sixteen times as seldom on busy CPUs, a tick earlier.
+        // 64 ms, sixteen times as long on busy CPUs, minus a tick.
         assert_eq!(every("smp-32"), Ns::ms(1_020));
         assert!(every("smp-4") < Ns::ms(200));
     }

@@ -1,12 +1,12 @@
-//! The seam between the scheduler's core and its classes (`struct sched_class`, `kernel/sched/sched.h`).
+//! The interface between the scheduler's core and its classes (`struct sched_class`, `kernel/sched/sched.h`).
 //!
 //! The core (`schedule`, `interrupt`, `fork`, `wakeup`, `rq`) knows tasks and runqueues. A class knows the order of its
-//! tasks, and which of them runs. Each question of the core to a class is a method of [`SchedClass`], in the kernel's
-//! words. The core calls it by the task's [`Class`], by a `match` and without a pointer, so that the compiler can
+//! tasks, and which of them runs. Each question of the core to a class is a method of [`SchedClass`], named as in the
+//! kernel. The core calls it by the task's [`Class`], with a `match` instead of a pointer, so that the compiler can
 //! inline it.
 //!
-//! A class is a type without a value: the state is the system's. To add one: a room with its [`SchedClass`], a row of
-//! [`Class`], a line of `of_class!`, and a policy that names it in [`Class::of`].
+//! A class is a type without a value: the state is in the system. To add one: a room with its [`SchedClass`], a row of
+//! [`Class`], a line of `of_class!`, and a policy for which [`Class::of`] returns it.
 
 use crate::fair::{Cfs, Early, Eevdf, Fair};
 use crate::o1::O1;
@@ -14,9 +14,9 @@ use crate::rt::Rt;
 use crate::system::System;
 use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, GroupId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
-use schedlab_world::engine::NEVER;
 
 /// Why a task is put on a queue (`ENQUEUE_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,11 +31,8 @@ pub enum Enqueue {
 /// Why a task is taken off its queue (`DEQUEUE_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dequeue {
-    /// It goes to sleep.
     Sleep,
-    /// It ends.
     Exit,
-    /// It is about to be moved.
     Move,
     /// Its group has no quota left (`DEQUEUE_THROTTLE`, 6.18).
     Throttle,
@@ -45,9 +42,8 @@ pub enum Dequeue {
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub task: TaskId,
-    /// Why it was enqueued.
     pub how: Enqueue,
-    /// Its waker is about to sleep (WF_SYNC).
+    /// Whether its waker is about to sleep (WF_SYNC).
     pub sync: bool,
 }
 
@@ -59,7 +55,7 @@ pub enum Select {
     At(CpuId, PlaceReason),
 }
 
-/// The functions of a class. Each is given the system, and acts at `system.now`.
+/// The functions of a class. Each gets the system, and acts at `system.now`.
 pub(crate) trait SchedClass {
     /// Puts a task on `cpu`'s queue, and counts it there with `add_nr_running`.
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue);
@@ -69,22 +65,22 @@ pub(crate) trait SchedClass {
     fn yield_task(sys: &mut System<'_>, task: TaskId);
     /// Whether a task just enqueued on `cpu` preempts `curr`, another task of the class, which runs there.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool;
-    /// Picks the task to run next on `cpu` and makes it current; `None` if the class has none. `prev` is the current
+    /// Picks the next task to run on `cpu` and makes it current; `None` if the class has none. `prev` is the current
     /// task if it is of this class: it is put back unless it is picked again.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
-    /// Whether the class has a task that may run on `cpu` now, ahead of later classes' tasks.
+    /// Whether the class has a task that may run on `cpu` now, before those of later classes.
     fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool;
     /// The current task stops being current, and the next one is of another class.
     fn put_prev_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId);
     /// A queued task becomes current without a pick: it runs, and has just changed its class.
     fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId);
-    /// Takes off tasks that are still on the class's queue of `cpu` though the runqueue counts no runnable one.
+    /// Removes tasks that are still on the class's queue of `cpu` although the runqueue counts no runnable one.
     /// `schedule()` calls it before a newidle balance.
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
-    /// The tick of the running task. Returns whether it must give way, and why. A class may also ask for a
-    /// switch without that.
+    /// The tick of the running task. Returns the reason if the task must leave the CPU. A class may also ask for a
+    /// switch separately.
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
-    /// Charges the running task up to this instant. It has no other effect: it ends no slice.
+    /// Charges the running task up to this instant, and does nothing else: it ends no slice.
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId);
     /// The CPU for a task that wakes up, or is new; `by` is the CPU that wakes it, `prev` its own.
     fn select_task_rq(_sys: &mut System<'_>, _by: CpuId, _task: TaskId, _prev: CpuId) -> Select {
@@ -92,13 +88,13 @@ pub(crate) trait SchedClass {
     }
     /// A task was woken on `cpu`, and its wakeup preemption has been decided.
     fn task_woken(_sys: &mut System<'_>, _cpu: CpuId, _task: TaskId) {}
-    /// `schedule()` has begun on `cpu`: the class may bring tasks in before the pick. `prev` is of this class.
+    /// `schedule()` has begun on `cpu`: the class may pull tasks before the pick. `prev` is of this class.
     fn balance(_sys: &mut System<'_>, _cpu: CpuId, _prev: TaskId) {}
-    /// The switch to a task of this class is over: the class may give others away.
+    /// The switch to a task of this class is over: the class may push tasks away.
     fn switched_in(_sys: &mut System<'_>, _cpu: CpuId) {}
     /// A task that is on no queue moves to another CPU (`migrate_task_rq`).
     fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId);
-    /// A new task, created on its present CPU, will be enqueued on `to`.
+    /// A new task, created on its current CPU, will be enqueued on `to`.
     fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId);
     /// A task has ended and left its queue (`task_dead`).
     fn task_dead(sys: &mut System<'_>, task: TaskId);
@@ -106,18 +102,17 @@ pub(crate) trait SchedClass {
     fn prio_changed(sys: &mut System<'_>, task: TaskId, old: Attr);
     /// The CPUs that a task may use have changed.
     fn set_cpus_allowed(_sys: &mut System<'_>, _task: TaskId) {}
-    /// The shares of a task group have changed.
     fn shares_changed(_sys: &mut System<'_>, _cpu: CpuId, _group: GroupId) {}
-    /// A task, on no queue now, leaves the class.
+    /// A task leaves the class; it is on no queue now.
     fn switched_from(sys: &mut System<'_>, task: TaskId);
-    /// A task, on no queue yet, comes from another class.
+    /// A task joins from another class; it is not queued yet.
     fn switched_to(sys: &mut System<'_>, task: TaskId);
     /// Checks the invariants of the class's queue of `cpu` (tests). Returns the number of its tasks, or the fault
     /// found.
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String>;
 }
 
-/// Calls a function of a class, which is known by its [`Class`].
+/// Calls a function of the class named by a [`Class`].
 macro_rules! of_class {
     ($class:expr, $call:ident($($argument:expr),*)) => {
         match $class {
@@ -130,7 +125,7 @@ macro_rules! of_class {
     };
 }
 
-/// The core's calls.
+/// Calls from the core.
 impl System<'_> {
     #[inline]
     pub fn class(&self, task: TaskId) -> Class {
@@ -168,7 +163,7 @@ impl System<'_> {
             Some(curr) => self.class(wakee.task) < self.class(curr),
         }
     }
-    /// Picks the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
+    /// Picks the next task to run on `cpu` after `prev` and makes it current (`__schedule`).
     pub fn pick_next_task(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         if self.rt.shared.any {
             self.pick_by_rank(cpu, prev)
@@ -176,7 +171,7 @@ impl System<'_> {
             of_class!(self.fixed.fair, pick_next_task(self, cpu, prev))
         }
     }
-    /// The same if there are tasks of more than one class: the first class that has one picks.
+    /// The same if there are tasks of several classes: the first class that has one picks.
     fn pick_by_rank(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let fair = self.fixed.fair;
         self.stop_idle_server(cpu);
@@ -188,7 +183,7 @@ impl System<'_> {
         }
         of_class!(class, pick_next_task(self, cpu, own))
     }
-    /// `schedule()` has begun: a class may bring tasks in before the pick (`put_prev_task_balance`).
+    /// `schedule()` has begun: a class may pull tasks before the pick (`put_prev_task_balance`).
     #[inline]
     pub fn balance(&mut self, cpu: CpuId, prev: TaskId) {
         if self.rt.shared.any {
@@ -214,7 +209,7 @@ impl System<'_> {
     pub fn task_woken(&mut self, cpu: CpuId, task: TaskId) {
         of_class!(self.class(task), task_woken(self, cpu, task));
     }
-    /// The runqueue of `cpu` counts no runnable task: takes off tasks that a class still has there.
+    /// The runqueue of `cpu` counts no runnable task: removes tasks that a class still has there.
     pub fn drain(&mut self, cpu: CpuId) {
         of_class!(self.fixed.fair, drain(self, cpu));
     }
@@ -234,7 +229,7 @@ impl System<'_> {
         of_class!(self.class(task), migrate_task(self, task, to));
         self.tasks[task].cpu = to;
     }
-    /// A new task, created on its present CPU, will be enqueued on `to`.
+    /// A new task, created on its current CPU, will be enqueued on `to`.
     pub fn task_fork(&mut self, task: TaskId, to: CpuId) {
         of_class!(self.class(task), task_fork(self, task, to));
     }
@@ -263,11 +258,11 @@ impl System<'_> {
     pub fn shares_changed(&mut self, cpu: CpuId, group: GroupId) {
         of_class!(self.fixed.fair, shares_changed(self, cpu, group));
     }
-    /// The running task of `cpu`, off its queue now, stops being current.
+    /// The running task of `cpu`, no longer queued, stops being current.
     pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
         of_class!(self.class(task), put_prev_task(self, cpu, task));
     }
-    /// It is current again.
+    /// The task becomes current again.
     pub fn set_next_task(&mut self, cpu: CpuId, task: TaskId) {
         of_class!(self.class(task), set_next_task(self, cpu, task));
     }
@@ -277,7 +272,7 @@ impl System<'_> {
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         let (old, new) = (self.class(task), Class::of(attr, self.fixed.fair));
         if old == new {
-            // A clock that a wakeup has kept until the next `schedule()` has moved on by now.
+            // A wakeup may have frozen the clock until the next `schedule()`; it has advanced by now.
             let begun = self.begin_enqueue(cpu, self.now);
             let before = self.tasks[task].attr;
             self.change_attr(cpu, task, attr);
@@ -297,7 +292,7 @@ impl System<'_> {
         of_class!(self.class(task), switched_from(self, task));
     }
 
-    /// A running or queued task of `cpu` is taken off, changed, and put back.
+    /// Takes a running or queued task of `cpu` off its queue, changes it, and puts it back.
     pub(crate) fn changed(&mut self, cpu: CpuId, task: TaskId, change: impl FnOnce(&mut Self)) {
         let begun = self.begin_enqueue(cpu, self.now);
         let runs = self.cpus[cpu].curr == Some(task);
@@ -312,7 +307,7 @@ impl System<'_> {
             self.cpus[cpu].hrtick_at = NEVER;
         }
         self.end_enqueue(cpu, begun);
-        // `schedule()` decides anew which task runs.
+        // `schedule()` decides again which task runs.
         self.resched(cpu, cpu, SwitchReason::PolicyChanged);
     }
 }

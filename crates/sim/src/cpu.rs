@@ -10,13 +10,13 @@ use crate::timer::TimerQueue;
 use crate::wakeup::scan_cost::ScanCost;
 use crate::wakeup::state::Waking;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_trace::SwitchReason;
-use schedlab_world::engine::NEVER;
 
 /// One CPU.
 ///
-/// The order of the fields is the order in memory: first the fields that every wakeup needs, then those that only a
-/// balance pass needs. On machines of hundreds of CPUs, the number of cache lines that a step reads decides its speed.
+/// The fields are in the order of memory: first those that every wakeup needs, then those that only a balance pass
+/// needs. On machines with hundreds of CPUs, the number of cache lines read in a step decides its speed.
 #[repr(C, align(64))]
 pub struct Cpu {
     // The present activity; siblings read it, too.
@@ -31,39 +31,35 @@ pub struct Cpu {
     // The next events.
     /// Pending sleeps and time-outs.
     pub timers: TimerQueue,
-    /// Next tick, [`NEVER`] while stopped.
+    /// Time of the next tick, [`NEVER`] while stopped.
     pub tick_at: u64,
-    /// When the running task's slice ends by HRTICK, [`NEVER`] if that is not armed.
+    /// When HRTICK ends the running task's slice, [`NEVER`] if it is not armed.
     pub hrtick_at: u64,
-    /// The pick under way has set `hrtick_at`.
+    /// Whether the current pick has set `hrtick_at`.
     pub hrtick_moved: bool,
     /// When the tick woke it from a halt, ns; 0 if something else woke it last.
     pub idle_tick_at: u64,
-    /// It has halted since it last ran a task, and its caches have lost their data.
+    /// Whether it has halted since it last ran a task, so that its caches have lost their data.
     pub has_halted: bool,
-    /// Earliest IPI or flag write under way to this CPU.
+    /// The earliest IPI or flag write on its way to this CPU.
     pub ipi_at: u64,
-    /// The address space loaded. The idle task and the kernel's own tasks do not change it (lazy TLB).
+    /// The loaded address space. The idle task and the kernel's own tasks do not change it (lazy TLB).
     pub mm: u32,
     /// Why the task that is being switched out leaves.
     pub leaving: SwitchReason,
     /// TIF_NEED_RESCHED, and the reason of the request.
     pub need_resched: Option<SwitchReason>,
-    /// The request is lazy (TIF_NEED_RESCHED_LAZY): no CPU was signalled for it.
+    /// Whether the request is lazy (TIF_NEED_RESCHED_LAZY): no CPU was signalled for it.
     pub lazy: bool,
-    /// SCHED_SOFTIRQ raised.
+    /// Whether SCHED_SOFTIRQ is raised.
     pub softirq: bool,
     /// Whether the tick that raised it found the CPU idle (`rq->idle_balance`); `None` once the softirq has begun.
     pub ticked_idle: Option<bool>,
     /// Requests of other CPUs to serve tickless CPUs. Since 5.5 its IPI moves them into `nohz_serves`; before, they
     /// remain until all are served.
     pub nohz_asked: NohzFlags,
-    /// Requests that it is about to serve in the softirq that its IPI raised (`nohz_idle_balance`, 5.5+).
+    /// Requests that it is about to serve in the softirq raised by its IPI (`nohz_idle_balance`, 5.5+).
     pub nohz_serves: NohzFlags,
-    /// Time that the call under way still takes after its wakeups, ns.
-    pub call_left_ns: u64,
-    /// The wakeups in task context come from a waker that is about to sleep (WF_SYNC).
-    pub sync_wakes: bool,
     // Its clocks.
     /// The clock of the runqueue: the time that the lock holder sees.
     pub clock: RqClock,
@@ -71,22 +67,20 @@ pub struct Cpu {
     pub since: u64,
     /// CPU time accounting: time with a current task, ns.
     pub busy_ns: u64,
-    /// The part of `busy_ns` that was charged to no task, less idle time that was charged to tasks. They differ because
+    /// The part of `busy_ns` that was charged to no task, minus idle time that was charged to tasks. Both occur because
     /// a runqueue's clock lags behind the time of the switch.
     pub uncharged_ns: i64,
-    /// When the current user-mode stretch was last accounted, ns.
-    pub user_since: u64,
     /// When the current idle period began, ns, for the governor.
     pub halted_at: u64,
     /// When the idle period that `avg_idle` samples began (`idle_stamp`); 0 for none.
     pub idle_stamp: u64,
     /// Average idle time, ns.
     pub avg_idle_ns: u64,
-    /// The cost of its scans for idle CPUs, and the idle time left for them.
+    /// The cost of its scans for idle CPUs, and the idle time available for them.
     pub scans: ScanCost,
     /// `max_idle_balance_cost`, ns.
     pub max_idle_balance_cost_ns: u64,
-    /// Next periodic balance is due, in ticks.
+    /// When the next periodic balance is due, in ticks.
     pub next_balance: u64,
     // Idle, switches and wakeups.
     /// Idle state choice.
@@ -95,30 +89,26 @@ pub struct Cpu {
     pub haltpoll: Haltpoll,
     /// Tasks queued by remote wakers (`wake_list`).
     pub wake_list: Vec<TaskId>,
-    /// Tasks to wake one after another, by context (futex wake list; expired timers).
-    pub to_wake: [Vec<TaskId>; 2],
     /// Tasks in the order they were enqueued (`cfs_tasks`), newest last. Tasks that a balancer refused are first.
     pub list: Vec<TaskId>,
     /// The task that the switch in progress moves to another CPU.
     pub carried: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
-    /// A running task that must go elsewhere, with its destination.
+    /// A running task that must move, with its destination.
     pub push: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
     /// The CPU that it chose last among equally good ones of a mask (`distribute_cpu_mask_prev`).
     pub distributed: CpuId,
     /// Wakeups in task context and in hardirq context.
     pub waking: [Waking; 2],
-    /// Queues that have been given quota, and that it is to unthrottle (`cfsb_csd_list`).
+    /// Queues that have received quota and that it must unthrottle (`cfsb_csd_list`).
     pub freed: Vec<crate::fair::CfsRqId>,
     // Balancing and forks.
     /// Balance state per domain.
     pub levels: Vec<crate::balance::state::LevelState>,
     /// `cpu_load[]`.
     pub load: CpuLoad,
-    /// The choice of a CPU for a new task that is under way.
+    /// The current choice of a CPU for a new task.
     pub walk: crate::balance::state::Descent,
-    /// Newidle balance in progress.
     pub newidle: crate::balance::state::Newidle,
-    /// Periodic balance in progress.
     pub periodic: crate::balance::state::Periodic,
 }
 
@@ -144,13 +134,9 @@ impl Cpu {
             softirq: false,
             ticked_idle: None,
             waking: [Waking::default(), Waking::default()],
-            to_wake: [Vec::with_capacity(8), Vec::with_capacity(8)],
-            sync_wakes: false,
-            call_left_ns: 0,
             newidle: Default::default(),
             periodic: Default::default(),
             walk: Default::default(),
-            user_since: 0,
             halted_at: 0,
             idle_stamp: 0,
             avg_idle_ns: 2 * migration_cost_ns,

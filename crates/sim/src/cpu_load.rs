@@ -1,6 +1,6 @@
 //! `cpu_load[]`: five averages of a CPU's load, each slower than the one before, updated at ticks (until 5.0).
 //!
-//! Index i moves by 1/2^i of the way at each tick, so it covers about 2^i ticks; index 0 is the load at the last
+//! At each tick index i moves by 1/2^i of the difference, so it covers about 2^i ticks; index 0 is the load at the last
 //! tick. The balancer and the affine wakeup read a low estimate of a source CPU and a high one of a target CPU
 //! (LB_BIAS), so that a brief change of load moves no task. Loads are the sums that the kernel's runqueues keep:
 //! weights (to 3.7), then runnable averages. Time is in ticks.
@@ -8,14 +8,14 @@
 /// The five averages of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuLoad {
-    /// The averages, fastest first.
+    /// Fastest first.
     pub load: [u64; 5],
-    /// The tick up to which they hold.
+    /// The tick up to which the averages are valid.
     pub last_tick: u64,
 }
 
 impl CpuLoad {
-    /// Takes in the load at tick number `now_tick`. Ticks missed since the last update were tickless idle: load zero.
+    /// Adds the load at tick number `now_tick`. Ticks missed since the last update were tickless idle: load zero.
     pub fn tick(&mut self, now_tick: u64, load: u64) {
         if now_tick <= self.last_tick {
             return;
@@ -25,11 +25,11 @@ impl CpuLoad {
         self.last_tick = now_tick;
     }
 
-    /// Brings a CPU that was tickless idle up to date: every tick missed, `now_tick` included, found no load.
+    /// Updates a CPU that was tickless idle: every tick missed, including `now_tick`, found no load.
     pub fn catch_up(&mut self, now_tick: u64) {
         let mut missed = now_tick.saturating_sub(self.last_tick);
-        // Rounding down takes at least one off every average at each tick, and 1/16 off the slowest: a few hundred
-        // rounds reach zero from any load, and then the loop ends.
+        // Rounding down subtracts at least one from every average at each tick, and 1/16 from the slowest: a few
+        // hundred rounds reach zero from any load, and then the loop ends.
         while missed > 0 && self.load != [0; 5] {
             self.advance(0);
             missed -= 1;
@@ -37,7 +37,7 @@ impl CpuLoad {
         self.last_tick = self.last_tick.max(now_tick);
     }
 
-    /// Takes in one tick. A rising average rounds up, so that it arrives.
+    /// Adds one tick. A rising average rounds up, so that it reaches the load.
     fn advance(&mut self, load: u64) {
         for (i, average) in self.load.iter_mut().enumerate() {
             let new = if load > *average { load + (1 << i) - 1 } else { load };
@@ -46,8 +46,8 @@ impl CpuLoad {
     }
 }
 
-/// A low estimate of a CPU's load, for a CPU that tasks may leave: the lower of the average that `idx` names and the
-/// load now. Index `idx` reads `load[idx - 1]`; at 0, or with LB_BIAS off, it is the load now.
+/// A low estimate of a CPU's load, for a CPU that tasks may leave: the lower of the average named by `idx` and the
+/// current load. Index `idx` reads `load[idx - 1]`; at 0, or with LB_BIAS off, the result is the current load.
 #[inline]
 pub fn source_load(cpu: &CpuLoad, idx: u8, now_load: u64, lb_bias: bool) -> u64 {
     average(cpu, idx, lb_bias).map_or(now_load, |average| average.min(now_load))
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_ticks_count_as_idle_and_long_absence_is_cheap() {
+    fn missed_ticks_count_as_idle() {
         let mut ticked = ticks(&[3072, 3072, 3072]);
         let mut away = ticked;
         (4..=9).for_each(|t| ticked.tick(t, 0));

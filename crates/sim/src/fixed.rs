@@ -12,10 +12,11 @@ use crate::fair::granularity::Granularity;
 use crate::pelt::SumRule;
 use crate::task::Class;
 use crate::util_est::EstimateRule;
-use schedlab_base::{Arena, CpuId, CpuSet, Stream};
+use schedlab_base::{Arena, CpuId, Stream};
+use schedlab_board::NO_DICE;
+use schedlab_board::board::Board;
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Level, Machine, Topology};
-use schedlab_world::NO_DICE;
 
 /// Data that do not change during a run, except the kernel's switches; see
 /// [`System::switch_kernel`](crate::system::System::switch_kernel).
@@ -46,12 +47,8 @@ pub struct Fixed<'s> {
     /// Ticks since boot when the run begins, as balancing counts them: longer than any domain's interval, so that all
     /// domains are due at the first tick. 0 before 2.6.23.
     pub first_jiffy: u64,
-    /// Hardware threads of the same core, the CPU itself excluded.
-    pub siblings: Arena<CpuId, Vec<CpuId>>,
     /// Any core of the machine has more than one thread.
     pub smt_present: bool,
-    /// Speed of each CPU: its capacity as the machine states it, 1024 for a fastest one.
-    pub speed: Arena<CpuId, u64>,
     /// CPUs differ in capacity, and the kernel's domains say so (`sched_asym_cpucap_active`).
     pub asym: bool,
     /// Load averages count time by capacity.
@@ -68,25 +65,21 @@ pub struct Fixed<'s> {
     pub shared_of: Arena<CpuId, Vec<Option<u32>>>,
     /// The time for which tasks stay cache hot, by CPU and domain, ns, where the kernel has it by distance.
     pub cutoffs: Arena<CpuId, Vec<Option<u64>>>,
-    /// Allowed-CPU masks of the workload.
-    pub masks: Vec<CpuSet>,
     /// Cost jitter and other draws of the machine, apart from the workload's.
     pub stream: Stream,
-    /// Whether the kernel draws ([`schedlab_world::NO_DICE`]).
+    /// Whether the kernel draws ([`schedlab_board::NO_DICE`]).
     pub dice: bool,
 }
 
 impl<'s> Fixed<'s> {
-    /// The data of a run, and the shared states of the domains as they are at its start. The masks come with the
-    /// workload.
-    pub fn new(machine: &'s Machine, kernel: Kernel, seed: u64) -> (Fixed<'s>, Vec<DomainShared>) {
+    /// The data of a run, and the shared states of the domains as they are at its start.
+    pub fn new(board: &Board<'s>, kernel: Kernel, seed: u64) -> (Fixed<'s>, Vec<DomainShared>) {
+        let (machine, siblings, speed) = (board.machine, &board.siblings, &board.speed);
         let topology = &machine.topology;
-        let history = history_of(&kernel);
+        let history = board.history;
         let domains = Domains::build(topology, kernel.version);
         let n = topology.nr_cpus();
-        let siblings = siblings(topology);
-        let speed = speed(topology);
-        let cpu_capacity = capacities(topology, &history, &siblings);
+        let cpu_capacity = capacities(topology, &history, board);
         let (shared, shared_of) = crate::balance::shared::build(&domains, &cpu_capacity, kernel.features);
         let fixed = Fixed {
             gran: Granularity::of(&kernel, n),
@@ -99,7 +92,7 @@ impl<'s> Fixed<'s> {
             scales_time: history.pelt_scales_time && speed.iter().any(|s| *s != SCALE),
             max_capacity: cpu_capacity.iter().copied().max().unwrap_or(SCALE),
             group_capacity: domains.groups.iter().map(|g| group_capacity(g, &cpu_capacity)).collect(),
-            group_cores: domains.groups.iter().map(|g| group_cores(g, &siblings)).collect(),
+            group_cores: domains.groups.iter().map(|g| group_cores(g, siblings)).collect(),
             group_cpus: GroupCpus::new(&domains.groups),
             cutoffs: by_domain(&kernel, topology, &domains),
             sum_rule: SumRule::of(&history),
@@ -108,11 +101,8 @@ impl<'s> Fixed<'s> {
             balancer: Balancer::of(&history),
             gates: Gates::of(&history),
             chooser: Chooser::of(&history),
-            masks: Vec::new(),
             stream: Stream::new(seed).purpose("machine"),
             dice: seed & NO_DICE == 0,
-            siblings,
-            speed,
             cpu_capacity,
             shared_of,
             domains,
@@ -129,32 +119,19 @@ impl<'s> Fixed<'s> {
 }
 
 /// The mechanisms of a kernel, as a run has them.
-fn history_of(kernel: &Kernel) -> History {
+pub fn history_of(kernel: &Kernel) -> History {
     let mut history = History::of(kernel.version);
     // A patch that brings the feature back decides whether a sleep is credited.
     history.credits_sleepers &= !kernel.brought.is_some_and(|all| all.has(Feature::NewFairSleepers));
     history
 }
 
-fn siblings(topology: &Topology) -> Arena<CpuId, Vec<CpuId>> {
-    let cpus = (0..topology.nr_cpus()).map(CpuId::from);
-    cpus.map(|c| topology.smt_mask(c).iter().filter(|s| *s != c).collect()).collect()
-}
-
-fn speed(topology: &Topology) -> Arena<CpuId, u64> {
-    (0..topology.nr_cpus()).map(CpuId::from).map(|c| u64::from(topology.capacity_of(c))).collect()
-}
-
 /// Capacity of each CPU. Where the architecture states capacities, threads share none.
-fn capacities(
-    topology: &Topology,
-    history: &History,
-    siblings: &Arena<CpuId, Vec<CpuId>>,
-) -> Arena<CpuId, u64> {
+fn capacities(topology: &Topology, history: &History, board: &Board<'_>) -> Arena<CpuId, u64> {
     if !topology.capacity.is_empty() && !history.o1 {
-        return speed(topology);
+        return board.speed.clone();
     }
-    siblings.iter().map(|others| cpu_capacity(history, others.len() + 1)).collect()
+    board.siblings.iter().map(|others| cpu_capacity(history, others.len() + 1)).collect()
 }
 
 fn group_capacity(group: &Group, of: &Arena<CpuId, u64>) -> u64 {

@@ -1,6 +1,6 @@
 //! New tasks and new programs: the slow path chooses a CPU by visiting the domain's groups. A new task is then placed a
-//! slice later in virtual time. A task at exec is taken there by the stopper (`sched_exec`), if it is a fair one. Not
-//! modelled: before 2.6.32 real-time tasks move at exec, too, and before 2.6.13 a task alone on its CPU stays.
+//! slice later in virtual time. A fair task at exec is moved to its CPU by the stopper (`sched_exec`). Not modelled:
+//! before 2.6.32 real-time tasks also move at exec, and before 2.6.13 a task that is alone on its CPU stays.
 
 use crate::balance::state::{Descent, Why};
 use crate::class::{Enqueue, Select};
@@ -9,17 +9,18 @@ use crate::system::System;
 use crate::task::Class;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 
 impl System<'_> {
-    /// Starts choosing a CPU for `task`, which `cpu`'s current task has created.
+    /// Starts the choice of a CPU for `task`, which `cpu`'s current task has created.
     pub fn start_fork_search(&mut self, cpu: CpuId, task: TaskId) {
         self.tasks[task].cpu = cpu;
         self.cpus[cpu].walk =
             Descent::begin(&self.fixed.domains, cpu, Why::Fork, self.fixed.history.fork_stops_at_gap);
     }
 
-    /// Continues the visits. When they are over the task is placed and enqueued.
+    /// Continues the visits. After the last one the task is placed and enqueued.
     pub fn fork_step(&mut self, cpu: CpuId, task: TaskId) {
         let mut walk = self.cpus[cpu].walk;
         let chosen = self.fork_cpu(cpu, task, &mut walk);
@@ -28,7 +29,7 @@ impl System<'_> {
             Err(at) => self.cpus[cpu].task.ends = at,
             Ok(to) => {
                 self.new_task(cpu, task, to);
-                self.return_to_user(cpu);
+                self.returns(cpu);
             }
         }
     }
@@ -65,7 +66,7 @@ impl System<'_> {
         self.emit(by, EventKind::Placed { task, target: to, reason, probes: 0 });
         self.tasks[task].cpu = by;
         self.task_fork(task, to);
-        self.tasks[task].ran_on = to;
+        self.board.threads[task].ran_on = to;
         self.tasks[task].recent = by;
         if to != by {
             self.migrate_task(task, to);
@@ -75,18 +76,18 @@ impl System<'_> {
         self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
     }
 
-    /// exec's own time has passed: the current task looks for the best CPU to begin its new program on.
+    /// exec's own time has passed: the search for the best CPU for the current task's new program begins.
     pub fn begin_exec(&mut self, cpu: CpuId, curr: TaskId) {
-        // A real-time task stays (`select_task_rq_rt` chooses for wakeups and new tasks only).
+        // A real-time task stays (`select_task_rq_rt` chooses only for wakeups and new tasks).
         if self.class(curr) == Class::Rt {
-            return self.return_to_user(cpu);
+            return self.returns(cpu);
         }
         self.cpus[cpu].walk =
             Descent::begin(&self.fixed.domains, cpu, Why::Exec, self.fixed.history.fork_stops_at_gap);
         self.begin(cpu, Step::Exec, 0);
     }
 
-    /// Continues the visits. When they are over the stopper takes the task to the chosen CPU.
+    /// Continues the visits. After the last one the stopper moves the task to the chosen CPU.
     pub fn exec_step(&mut self, cpu: CpuId) {
         let Some(curr) = self.cpus[cpu].curr else { return };
         let mut walk = self.cpus[cpu].walk;
@@ -94,17 +95,17 @@ impl System<'_> {
         self.cpus[cpu].walk = walk;
         match chosen {
             Err(at) => self.cpus[cpu].task.ends = at,
-            Ok(to) if to == cpu || !self.tasks[curr].may_run_on(to) => self.return_to_user(cpu),
+            Ok(to) if to == cpu || !self.tasks[curr].may_run_on(to) => self.returns(cpu),
             Ok(to) => {
-                // The stopper does first what it was asked first.
+                // An earlier request to the stopper comes first.
                 self.cpus[cpu].push.get_or_insert((curr, to, MoveReason::Exec));
                 self.schedule(cpu, SwitchReason::Moved);
             }
         }
     }
 
-    /// A task that is there from the start appears on the CPU that a fork by CPU 0 would choose for it, one task after
-    /// another: for the engine's child that it was then, whatever its class and policy are by now
+    /// Puts a task that exists from the start on the CPU that a fork by CPU 0 would choose for it, one task after
+    /// another. It is placed as the engine's child that it was at first, whatever its class and policy are now
     /// ([`crate::set_up`]).
     pub fn start_task(&mut self, task: TaskId) {
         self.emit(CpuId(0), EventKind::Forked { task, parent: None });

@@ -3,83 +3,9 @@
 //! A step with a cost ends at an absolute time while its context is the active one; when an interrupt suspends it, the
 //! frame keeps the rest of its cost. The task keeps its progress in user mode (work left), never as an end time.
 
-use schedlab_base::{Ns, TaskId};
-use schedlab_kernel::Attr;
-use schedlab_workload::SetId;
-use schedlab_world::engine::NEVER;
-
-/// A system call or other kernel work of the running task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sys {
-    /// Start a timer and sleep: soft expiry, slack, ns.
-    Sleep {
-        soft: u64,
-        slack_ns: u64,
-    },
-    /// Start a timer for a sleep that counts from now on, on CPUs whose turn may end within the call.
-    StartSleep {
-        length: Ns,
-        slack_ns: u64,
-    },
-    /// Sleep, unless the timer has fired already.
-    FallAsleep,
-    /// futex wait.
-    Wait {
-        word: u32,
-        value: u32,
-        until: u64,
-    },
-    /// futex wake.
-    Wake {
-        word: u32,
-        count: u32,
-    },
-    /// Take the lock of a channel; the task holds the operation.
-    Lock,
-    /// Copy to or from a channel; the task holds the operation.
-    Transfer,
-    /// Look for an end of the set with something to read, or sleep until there is one (epoll_wait).
-    Poll {
-        set: SetId,
-    },
-    /// The rest of such a call from its next wakeup on.
-    Wakeups,
-    /// The rest of such a call after its wakeups.
-    End,
-    /// sched_yield.
-    Yield,
-    /// Ask how much CPU time the task has used, then compute until it is `work_ns` more.
-    Compute {
-        work_ns: u64,
-    },
-    /// Create a task.
-    Spawn {
-        task: TaskId,
-    },
-    /// exec: choose a CPU and go there.
-    Exec,
-    /// Read the CPU time of a task.
-    Usage {
-        task: TaskId,
-    },
-    /// What a new task has yet to set up: its group, its CPUs or its attributes.
-    SetUp,
-    /// Change attributes.
-    SetAttr {
-        attr: Attr,
-    },
-    /// Change allowed CPUs.
-    SetAffinity {
-        mask: u32,
-    },
-    /// A vCPU has signalled others whose threads sleep.
-    VcpuKicks,
-    VcpuHalts,
-    /// The host polls for work of a halted vCPU.
-    VcpuPolls,
-    /// Leave.
-    Exit,
-}
+use schedlab_base::TaskId;
+use schedlab_board::calls::Call;
+use schedlab_board::engine::NEVER;
 
 /// The step that a context is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +23,7 @@ pub enum Step {
     /// User mode of the current task.
     User,
     /// In the kernel for the current task.
-    Syscall(Sys),
+    Syscall(Call),
     /// Waking tasks (`try_to_wake_up`); the wakeup's state is the context's `Waking`.
     Wakeup,
     /// Choosing a CPU for a new task.

@@ -1,14 +1,19 @@
-//! Interrupts: entry, effect of each, exit. An idle CPU first leaves its idle state; user mode continues, or gives way.
+//! Interrupts: entry, the effect of each, exit. An idle CPU first leaves its idle state; user mode continues or is
+//! left.
 
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
-use crate::frame::{Frame, Step, Sys};
-use crate::system::{Context, System};
+use crate::frame::{Frame, Step};
+use crate::system::System;
 use crate::task::TaskState;
 use crate::timer::{Fires, Timer};
 use schedlab_base::CpuId;
+use schedlab_board::board::Context;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::engine::NEVER;
 use schedlab_trace::SwitchReason;
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Handles an interrupt that is due on `cpu`: IPIs first, then the tick and the timers, in the order of their
@@ -24,7 +29,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            let received_ns = self.others.nic.take(cpu, now) * costs.nic_irq_ns;
+            let received_ns = self.board.nic.take(cpu, now) * costs.nic_irq_ns;
             let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some());
             (Step::Ipi, costs.ipi_irq_ns + received_ns + queued_ns)
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
@@ -65,11 +70,10 @@ impl System<'_> {
                 self.unthrottle_freed(cpu);
                 self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
-                if self.others.nic.next(cpu).is_none() {
+                if self.board.nic.next(cpu).is_none() {
                     return self.leave_hard(cpu);
                 }
                 self.receive(cpu);
-                self.next_wakeup(cpu, Context::Hard);
             }
             step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),
         }
@@ -83,7 +87,7 @@ impl System<'_> {
         self.next_wakeup(cpu, Context::Hard);
     }
 
-    /// The next timer that this interrupt of `cpu` runs. What ends a slice (HRTICK) and the tick are timers, too.
+    /// The next timer that this interrupt of `cpu` runs. The end of a slice (HRTICK) and the tick are timers, too.
     fn next_timer(&mut self, cpu: CpuId) -> Option<Timer> {
         let (now, c) = (self.now, &mut self.cpus[cpu]);
         let later = |at: u64| if at > now { at } else { NEVER };
@@ -105,7 +109,7 @@ impl System<'_> {
             Fires::Wakes(task) => {
                 self.time_out(task);
                 self.vcpu_timer(task);
-                self.cpus[cpu].to_wake[Context::Hard as usize].push(task);
+                self.board.seats[cpu].to_wake[Context::Hard as usize].push(task);
             }
             Fires::RtPeriod => self.rt_period_ends(cpu),
             Fires::Quota(group) => self.period_ends(cpu, group),
@@ -114,7 +118,7 @@ impl System<'_> {
         }
     }
 
-    /// A timer interrupt has done its wakeups: the timer is set anew.
+    /// A timer interrupt has made its wakeups: programs the timer again.
     pub fn end_timer(&mut self, cpu: CpuId) {
         let exit_ns = self.fixed.machine.costs.timer_exit_ns;
         if exit_ns == 0 {
@@ -123,7 +127,7 @@ impl System<'_> {
         self.cpus[cpu].hard = Frame::until(Step::TimerExit, self.now + exit_ns);
     }
 
-    /// Time to start a timer, ns; more if the hardware has to be set to it (`hrtimer_reprogram`).
+    /// Time to start a timer, ns; longer if the hardware must be programmed for it (`hrtimer_reprogram`).
     pub fn timer_start_ns(&self, cpu: CpuId, expires: u64) -> u64 {
         let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
         let is_first =
@@ -163,15 +167,15 @@ impl System<'_> {
         }
         let c = &mut self.cpus[cpu];
         match c.task.step {
-            Step::User => self.return_to_user(cpu),
+            Step::User => self.returns(cpu),
             Step::IdleLoop => self.begin_idle_loop(cpu),
-            // The host stops polling for a vCPU when another task is to run.
-            Step::Syscall(Sys::VcpuPolls) if c.need_resched.is_some() => c.task.ends = now,
+            // The host stops polling for a vCPU when another task has to run.
+            Step::Syscall(Call::VcpuPolls) if c.need_resched.is_some() => c.task.ends = now,
             _ => c.task.ends = now + c.task.left,
         }
     }
 
-    /// Enqueues the tasks that remote wakers queued for this CPU, by its clock's reading at `at`, ns; returns how many.
+    /// Enqueues the tasks that remote wakers queued for this CPU, with its clock read at `at`, ns; returns how many.
     pub fn flush_wake_list(&mut self, cpu: CpuId, at: u64) -> u64 {
         if self.cpus[cpu].wake_list.is_empty() {
             return 0;

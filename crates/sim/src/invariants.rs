@@ -1,17 +1,18 @@
-//! Invariants that hold at every instant. The sums are checked at the end of every run, also in release; the walk over
+//! Invariants that hold at every instant. The sums are checked at the end of every run, even in release; the walk over
 //! all queues after every event is for tests.
 
 use crate::cpu::Cpu;
 use crate::frame::Step;
 use crate::system::System;
-use crate::task::{TaskState, UserOp};
+use crate::task::TaskState;
 use schedlab_base::{CpuId, Error, Result, TaskId};
+use schedlab_board::thread::UserOp;
 
-/// Charged CPU time equals elapsed time minus idle: the tasks' sum is the CPUs' busy time, except time that was charged
-/// to no task or is yet to be charged.
+/// Checks that charged CPU time equals elapsed time minus idle time: the tasks' sum is the CPUs' busy time, except for
+/// time that was charged to no task or is yet to be charged.
 ///
 /// # Errors
-/// When it does not: a fault of the simulator.
+/// When it does not: an error of the simulator.
 pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     let tasks: u64 = sys.fair.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
     let charged = |c: &Cpu| c.busy_ns as i64 - c.uncharged_ns - sys.since_charged(c.curr);
@@ -22,7 +23,7 @@ pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     Err(Error::internal(format!("tasks were charged {tasks} ns but the CPUs were busy {busy} ns")))
 }
 
-/// Every class's queues; every task on at most one queue, and counted there; channels.
+/// Checks every class's queues; that every task is on at most one queue, and counted there; and channels.
 ///
 /// # Errors
 /// The first invariant that does not hold, with CPU and time.
@@ -49,23 +50,23 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     for own in &mut sys.others.nested {
         walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
     }
-    for own in &mut sys.others.remotes {
-        walk(&mut own.sys).map_err(|e| e.context("behind a link"))?;
+    for own in &mut sys.board.peers {
+        own.check().map_err(|e| e.context("behind a link"))?;
     }
     Ok(())
 }
 
-/// Every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel. A
-/// reader sleeps beside bytes only if another task is awake that will take them or wake it.
+/// Checks every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel.
+/// A reader sleeps while there are bytes only if another task is awake that will take them or wake it.
 fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
-    if sys.channels.buffers.is_empty() {
+    if sys.board.channels.buffers.is_empty() {
         return Ok(());
     }
     let called = called_up(sys);
     let asleep = |id: TaskId| sys.tasks[id].state == TaskState::Sleeping && !called.contains(&id);
-    for (port, buffer) in sys.channels.buffers.iter().enumerate() {
+    for (port, buffer) in sys.board.channels.buffers.iter().enumerate() {
         buffer.check().map_err(|what| format!("end {port}: {what}"))?;
-        let reads = |id: &TaskId| match sys.tasks[*id].user {
+        let reads = |id: &TaskId| match sys.board.threads[*id].user {
             UserOp::Transfer(t) => !t.sends && t.port.index() == port,
             _ => false,
         };
@@ -74,12 +75,12 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
             return Err(format!("{readers:?} sleep at end {port} beside what they want to read"));
         }
     }
-    if let Some((task, end)) = sys.channels.slept_on() {
+    if let Some((task, end)) = sys.board.channels.slept_on() {
         return Err(format!("{task:?} waits on a set whose end {} has something to read", end.0));
     }
-    let mut queued: Vec<TaskId> = sys.channels.sleepers.iter().flatten().copied().collect();
+    let mut queued: Vec<TaskId> = sys.board.channels.sleepers.iter().flatten().copied().collect();
     queued.sort_unstable();
-    let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.tasks[*id].user, UserOp::Transfer(_));
+    let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.board.threads[*id].user, UserOp::Transfer(_));
     let sleeping: Vec<TaskId> = (0..sys.tasks.len()).map(TaskId::from).filter(sleeps).collect();
     if queued == sleeping {
         return Ok(());
@@ -87,9 +88,9 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
     Err(format!("{sleeping:?} sleep in calls on channels, {queued:?} wait at their ends"))
 }
 
-/// Tasks with a wakeup pending or under way that have not been woken by it.
+/// Tasks that a pending or current wakeup has not woken yet.
 fn called_up(sys: &System<'_>) -> Vec<TaskId> {
-    let listed = sys.cpus.iter().flat_map(|c| c.to_wake.iter().flatten().copied());
+    let listed = sys.board.seats.iter().flat_map(|s| s.to_wake.iter().flatten().copied());
     let begun = sys.cpus.iter().flat_map(|c| {
         let frames = [c.task.step, c.hard.step].into_iter().zip(&c.waking);
         frames.filter(|(step, w)| *step == Step::Wakeup && w.is_pending()).map(|(_, w)| w.task())

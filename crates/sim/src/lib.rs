@@ -50,9 +50,9 @@
 //!
 //! Task A, on CPU 3, wakes task B, which ran on CPU 7 last.
 //!
-//! 1. `user.rs`: A's work is done. Its program answers with `Op::Wake`, and a system call begins.
-//! 2. `syscall.rs`: when the call has taken its time, `sys_futex_wake` takes B off the word's waiters and puts it on
-//!    the CPU's list `to_wake`.
+//! 1. `board/src/calls.rs`: A's work is done. Its program answers with `Op::Wake`, and a system call begins.
+//! 2. The same file: when the call has taken its time, `futex_wake` takes B off the word's waiters and puts it on the
+//!    CPU's list `to_wake`. `on_board.rs` is where the board meets our rules.
 //! 3. `wakeup/drive.rs`: `next_wakeup` begins with B and emits `Waking`. `wakeup_step` waits while B is still being
 //!    switched out on CPU 7 (`settle`).
 //! 4. `wakeup/target.rs`, `affine.rs`, `wide.rs`: `select_task_rq_fair` chooses CPU 3 or CPU 7 as the target.
@@ -67,13 +67,44 @@
 //! 9. `schedule.rs`: if it does, the CPU is signalled (`resched`, `kick`). `interrupt.rs` receives the signal, and
 //!    `schedule()` picks B there.
 //!
+//! # Rooms
+//!
+//! Rooms carry the kernel's names.
+//!
+//! - The core (`core.c`): `system.rs`, `fixed.rs`, `cpu.rs`, `task.rs` and `frame.rs` are the state; `run.rs`,
+//!   `outside.rs`, `observe.rs` and `invariants.rs` the run; `schedule.rs`, `interrupt.rs`, `fork.rs` and `set_up.rs`
+//!   the core's own paths; `rq/` the runqueue whatever the class; `preempt/` preemption models.
+//! - `class.rs` is the seam to the classes (`SchedClass`, `sched.h`). `fair/` is the fair class: `early/`, `cfs/` and
+//!   `eevdf/` hold the rules before 2.6.32, up to 6.5 and since 6.6 as equals, `rules.rs` what differs between them,
+//!   `group/` task groups with quotas and idle groups. `rt/` has SCHED_FIFO and SCHED_RR with the fair server, `o1/`
+//!   the scheduler before 2.6.23.
+//! - `wakeup/`: `target` (waker's or previous CPU), `prelude` (quick answers), a file for each search.
+//! - `balance/` (`load_balance`): `average/` and `spare/` (since 5.5) are two families of pure rules, `drive/` takes
+//!   both through time: `pass`, `newidle`, `periodic`, `nohz`, `idlest_walk`.
+//! - `idle/` (idle loop, menu), `timer.rs` (hrtimers), `pelt.rs`, `cpu_load.rs` and `util_est.rs` (load averages),
+//!   `schedstat.rs`.
+//! - `on_board.rs` makes a kernel of the board of it; `syscall.rs` has the calls that are the kernel's own. User mode,
+//!   other calls, pipes and sockets, locks of user space and links are in [`schedlab_board`].
+//! - Other machines: `nested/` has virtual machines, each a `System` whose CPUs are threads of another one; `net/`
+//!   machines behind a link; `turns/` CPUs of a deterministic guest. Nothing in `System` is global, so a guest's kernel
+//!   is of any release.
+//! - `remote_reads.rs`, `costs.rs` and `cache_by_level/` price remote state and moves; `booted.rs` is the slow state of
+//!   a machine that was up and idle.
+//!
+//! Tasks, entities and queues are separate arenas (`self.tasks[t]`, `self.entities[e]`, `self.queues[q]`).
+//!
 //! # Time and determinism
 //!
 //! Time is integer nanoseconds since the run began. Nothing reads a real clock, nothing decides by a float, and no hash
 //! map is walked (`.ci/tidy` checks it). The main loop asks each CPU for its next event and lets the earliest act;
-//! equal times are ordered by draws that are keyed by the seed ([`schedlab_world::engine`]). A CPU acts alone at its
+//! equal times are ordered by draws that are keyed by the seed ([`schedlab_board::engine`]). A CPU acts alone at its
 //! instant, and may continue at once as long as no other CPU could come first (`System::at_once`). That merging of
 //! steps changes no byte ([`simulate_unmerged`], `tests/it/merging.rs`).
+//!
+//! Three rules of time matter for whoever reads a driver. User mode is *work left and the time of the last account*: an
+//! interrupt, a busy sibling or a refill may stretch it. `schedule()` has two instants: a task leaves `nr_running` at
+//! its dequeue and stays current to the end of the switch. A scan is a resumable step: it reads each CPU's state at the
+//! instant of its answer, so the choice of an idle CPU is no reservation.
 //!
 //! Random draws have a key (seed, purpose, number), so that one more draw in one place moves no other. The same
 //! version, setup and seed give the same events, on any thread and any machine (`tests/it/determinism.rs`).
@@ -82,7 +113,7 @@
 //!
 //! Kernel paths cost what the machine's `costs` say. Remote state costs by distance, and only if it has changed since
 //! this CPU read it last (`remote_reads.rs`). Moving a task costs its working set: by one private cache for each core
-//! ([`schedlab_world::cache_by_core`]), or, where a machine lists its caches, by level, line and sharing
+//! ([`schedlab_board::cache_by_core`]), or, where a machine lists its caches, by level, line and sharing
 //! ([`cache_by_level`]).
 //!
 //! # What is checked
@@ -103,7 +134,6 @@ mod affinity;
 pub mod balance;
 pub mod booted;
 pub mod cache_by_level;
-mod channel;
 mod class;
 pub mod costs;
 mod cpu;
@@ -119,6 +149,7 @@ mod nested;
 mod net;
 pub mod o1;
 mod observe;
+mod on_board;
 mod outside;
 pub mod pelt;
 mod preempt;
@@ -129,19 +160,17 @@ mod run;
 mod schedstat;
 mod schedule;
 mod set_up;
-mod spinlock;
 mod syscall;
 mod system;
 mod task;
 mod timer;
 pub mod turns;
-mod user;
 pub mod util_est;
 pub mod wakeup;
 
 pub use nested::set_up::Guests;
-pub use net::set_up::Links;
-pub use schedlab_world::report::{SimReport, TaskAccount};
+pub use net::set_up::Unlinked;
+pub use schedlab_board::report::{SimReport, TaskAccount};
 
 #[cfg(test)]
 mod upkeep_tests;

@@ -1,32 +1,25 @@
-//! Figures that events do not carry: counters of what a run costs.
+//! Figures that are not in events: counters of the costs of a run.
 
+use schedlab_board::board::Counts;
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::Domains;
 use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{ActiveReason, AffineReason, KickReason, SkipReason};
-use schedlab_world::env::Intervals;
 
 /// Sums over a run, from the end of the warm-up; times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Wakeups begun.
     pub wakeups: u64,
-    /// Time wakers spent choosing a CPU.
+    /// Time spent by wakers on choosing a CPU.
     pub select_ns: u64,
     /// Time in newidle balance.
     pub newidle_ns: u64,
     /// Time in periodic and nohz balance.
     pub periodic_ns: u64,
-    /// The part of both spent reading statistics.
+    /// The part of `newidle_ns` and `periodic_ns` spent on reading statistics.
     pub stats_ns: u64,
-    /// Work repeated to warm a new cache after a move, or the task's own cache after other tasks used it.
-    pub refill_ns: u64,
     /// Checks by wakers that found the wakee still on its old CPU.
     pub on_cpu_waits: u64,
-    /// Datagrams lost for lack of room.
-    pub datagrams_lost: u64,
-    /// User time beside a busy sibling.
-    pub smt_shared_ns: u64,
     /// Ticks at which two tasks of a group shared a CPU while another CPU of its cache had a shorter queue.
     pub crowded_ticks: u64,
     /// Time spent leaving idle states.
@@ -42,21 +35,21 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Every counter by metric name.
-    pub fn named(&self) -> Vec<(String, u64)> {
+    /// Every counter by metric name, with those of the board.
+    pub fn named(&self, board: &Counts) -> Vec<(String, u64)> {
         let sums = [
             ("select.time", self.select_ns),
             ("balance.newidle_time", self.newidle_ns),
             ("balance.periodic_time", self.periodic_ns),
             ("balance.stats_time", self.stats_ns),
-            ("refill.time", self.refill_ns),
+            ("refill.time", board.refill_ns),
             ("wakeup.on_cpu_waits", self.on_cpu_waits),
-            ("smt.shared_time", self.smt_shared_ns),
+            ("smt.shared_time", board.smt_shared_ns),
             ("idle.exit_time", self.idle_exit_ns),
         ];
         let mut all: Vec<(String, u64)> = sums.map(|(name, n)| (name.to_owned(), n)).into();
         let mut family = |of: &str, name: &str, n: u64| all.push((format!("{of}.{name}"), n));
-        // Two reasons of one old kernel are left out where they do not occur.
+        // Two reasons of one old kernel are left out if they do not occur.
         let rare = [AffineReason::CacheCold, AffineReason::CacheHot];
         let told = |r: &&AffineReason| !rare.contains(r) || self.affine[**r as usize] > 0;
         let affine = AffineReason::ALL.iter().filter(told);
@@ -68,30 +61,18 @@ impl Stats {
     }
 }
 
-/// What is counted and recorded of a run, and since when.
+/// Everything counted and recorded of a run, and since when.
 pub struct Accounts {
-    /// Counters that events do not carry.
+    /// Counters that are not in events.
     pub stats: Stats,
     /// The counters of /proc/schedstat.
     pub schedstat: Schedstat,
-    /// The programs' measurements by interval.
-    pub intervals: Intervals,
-    /// Values before this time are not recorded, ns.
-    pub measure_from: u64,
-    /// Waits that began earlier count from here, ns: the end of the warm-up once it is over.
-    pub counted_from: u64,
 }
 
 impl Accounts {
-    /// All counts are 0, and all is recorded.
+    /// All counts are 0, and everything is recorded.
     pub fn new(domains: &Domains, features: FeatureSet) -> Accounts {
-        Accounts {
-            stats: Stats::default(),
-            schedstat: schedstat(domains, features),
-            intervals: Intervals::default(),
-            measure_from: 0,
-            counted_from: 0,
-        }
+        Accounts { stats: Stats::default(), schedstat: schedstat(domains, features) }
     }
 }
 

@@ -1,35 +1,29 @@
-//! What comes from outside a run's CPUs at stated times.
+//! Events from outside of a run's CPUs, at stated times.
 
 use crate::run::begin_measuring;
 use crate::system::System;
 use schedlab_base::Ns;
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Kernel;
 use schedlab_workload::Later;
-use schedlab_world::engine::NEVER;
 use std::collections::VecDeque;
 
 /// How long a change waits for a task whose locks are held, ns.
 const HELD_NS: u64 = 1_000;
 
-/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches, of groups and of
-/// tasks after it.
+/// The end of the warm-up, and later changes of the kernel's switches, of groups and of tasks.
 pub(crate) struct Outside<'a> {
     measure_from: u64,
     changes: &'a [(Ns, Kernel)],
     /// Changes of groups and tasks, in order.
     later: VecDeque<(u64, Later)>,
-    /// The earliest time of the first of these, whose task had its locks held.
+    /// Until when the first of these waits, because its task's locks are held.
     held_until: u64,
 }
 
 impl<'a> Outside<'a> {
     pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
-        Outside {
-            measure_from: sys.accounts.measure_from,
-            changes,
-            later: sys.run.later.clone(),
-            held_until: 0,
-        }
+        Outside { measure_from: sys.board.measure_from, changes, later: sys.run.later.clone(), held_until: 0 }
     }
     /// The time of the next such event.
     pub(crate) fn next(&self) -> u64 {
@@ -60,7 +54,7 @@ impl<'a> Outside<'a> {
             self.later.front().filter(|(at, _)| (*at).max(self.held_until) <= sys.now)
         {
             if !sys.change(*later) {
-                // Those behind it wait, too.
+                // Later changes wait, too.
                 self.held_until = sys.now + HELD_NS;
                 break;
             }

@@ -1,16 +1,16 @@
 //! The cost of reading remote state: a hit if the line is unchanged since this CPU last read it, else a miss by
-//! distance. Each CPU's runqueue counts as one line, which every change takes from all who read it.
+//! distance. Each CPU's runqueue counts as one line, which every change invalidates for all readers.
 
 use schedlab_base::CpuId;
 use schedlab_machine::{Costs, Distance, Topology};
 use std::hint::select_unpredictable;
 
-/// For each CPU's line, the CPUs that have read it since it last changed: what a cache's directory holds. The lines of
-/// 224 CPUs take 7 KB this way. A version for each pair would take 200 KB.
+/// For each CPU's line, the CPUs that have read it since it last changed, as in a cache's directory. The lines of 224
+/// CPUs take 7 KB this way; a version number for each pair would take 200 KB.
 pub struct RemoteReads {
-    /// Bit sets of readers, for each line a power of two of words.
+    /// Bit sets of readers; each line has a power of two of words.
     holders: Vec<u64>,
-    /// The power: log2 of the words for each line.
+    /// log2 of the words of a line.
     shift: u32,
     /// The cache of each CPU.
     cache: Vec<u32>,
@@ -18,19 +18,18 @@ pub struct RemoteReads {
     n: usize,
 }
 
-/// The outcome of reading a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineRead {
     /// The line was unchanged, or the reader's own.
     Hit,
-    /// It had been dirtied by a CPU of the same cache.
+    /// The line was dirtied by a CPU of the same cache.
     MissNear,
-    /// It came from another cache or package.
+    /// The line came from another cache or package.
     MissFar,
 }
 
 impl RemoteReads {
-    /// Clean lines of a machine.
+    /// All lines are clean.
     pub fn new(topology: &Topology) -> RemoteReads {
         let n = topology.nr_cpus();
         let mut distance = Vec::with_capacity(n * n);
@@ -47,7 +46,6 @@ impl RemoteReads {
         let at = cpu.index() << self.shift;
         self.holders[at..at + (1 << self.shift)].fill(0);
     }
-    /// Distance of two CPUs.
     #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
         if a == b { Distance::Own } else { self.distance[a.index() * self.n + b.index()] }
@@ -57,7 +55,7 @@ impl RemoteReads {
     pub fn read(&mut self, reader: CpuId, cpu: CpuId) -> LineRead {
         self.by(reader).read(cpu)
     }
-    /// The lines as `reader` sees them, for many reads.
+    /// The lines as seen by `reader`, for many reads.
     #[inline]
     pub fn by(&mut self, reader: CpuId) -> LineReader<'_> {
         LineReader {
@@ -96,12 +94,12 @@ impl LineReader<'_> {
         *holders |= self.bit;
         if self.cache[cpu.index()] == self.own_cache { LineRead::MissNear } else { LineRead::MissFar }
     }
-    /// It visits `cpu` in a balance pass; returns the cost, ns. Selects and does not branch: whether a line has changed
-    /// is not foreseeable.
+    /// The reader visits `cpu` in a balance pass; returns the cost, ns. Selects instead of branching: whether a line
+    /// has changed can't be predicted.
     #[inline]
     pub fn visit_ns(&mut self, costs: &Costs, cpu: CpuId) -> u64 {
         let holders = &mut self.holders[cpu.index() << self.shift | self.word];
-        // The bit of one's own line means nothing: it is always a hit.
+        // The bit of one's own line has no meaning: it is always a hit.
         let hit = (self.reader == cpu) | (*holders & self.bit != 0);
         *holders |= self.bit;
         let near = self.cache[cpu.index()] == self.own_cache;
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_costs_what_its_read_costs() {
+    fn a_visit_costs_as_much_as_its_read() {
         let costs = Machine::load("nodes-2x4").expect("a machine").costs;
         let distinct = [costs.visit_hit_ns, costs.visit_miss_near_ns, costs.visit_miss_far_ns];
         assert!(distinct.is_sorted() && distinct[0] < distinct[1] && distinct[1] < distinct[2]);

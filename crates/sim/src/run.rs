@@ -4,30 +4,33 @@ use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
 use crate::nested::{self, set_up::Guests};
-use crate::net::set_up::Links;
+use crate::net::set_up::Unlinked;
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
 use crate::outside::Outside;
 use crate::preempt::Parked;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::{Task, TaskCounts, TaskState, UserOp};
+use crate::task::{Task, TaskCounts, TaskState};
 use crate::timer::Fires;
 use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
+use schedlab_board::arrivals::Arrivals;
+use schedlab_board::board::Counts;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::cache_by_level::Sources;
+use schedlab_board::channel::state::Channels;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::engine::WinnerTree;
+use schedlab_board::masks::confine;
+use schedlab_board::nested::Guest;
+use schedlab_board::net::{Nic, Peer};
+use schedlab_board::thread::Thread;
 use schedlab_kernel::{Attr, History, Kernel, Policy};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, Outcome, Place, Program, ROOT_GROUP};
-use schedlab_world::arrivals::Arrivals;
-use schedlab_world::cache_by_core::Reuse;
-use schedlab_world::cache_by_level::Sources;
-use schedlab_world::channel::state::Channels;
-use schedlab_world::engine::{NEVER, WinnerTree};
-use schedlab_world::masks::confine;
-use schedlab_world::nested::Guest;
-use schedlab_world::net::{Nic, Peer};
+use schedlab_workload::{Built, Place, Program, ROOT_GROUP};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -75,25 +78,26 @@ pub fn run(
             format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
         return Err(Error::input(text).help("take a machine without [turns]"));
     }
-    let (mut guests, mut links) = (Guests::of(machine, &mut workload)?, Links::of(machine, &mut workload)?);
+    let (mut guests, mut links) =
+        (Guests::of(machine, &mut workload)?, Unlinked::of(machine, &mut workload)?);
     confine(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
-    sys.accounts.measure_from = workload.warmup.0;
-    sys.others.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
+    sys.board.measure_from = workload.warmup.0;
+    sys.board.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
     let starters = load_workload(&mut sys, workload, Place::Host);
     guests.boot(seed).into_iter().for_each(|guest| nested::set_up::add(&mut sys, guest));
-    sys.others.remotes = links.boot(seed);
-    sys.run.alive += sys.others.remotes.iter().filter(|link| !link.is_done()).count();
+    sys.board.peers = links.boot(seed).into_iter().map(|link| Box::new(link) as Box<dyn Peer>).collect();
+    sys.run.alive += sys.board.peers.iter().filter(|link| !link.is_done()).count();
     if background {
         load_background(&mut sys, machine);
     }
-    sys.lay_out_memory();
+    sys.board.lay_out_memory();
     start_all(&mut sys, starters);
     sys.let_merge(merge && !check);
     let look_every = walk_every.map_or(STOP_EVERY, |steps| steps.clamp(1, STOP_EVERY));
     let how = Drive { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
     let clock = RunClock { end, look_at: look_every, stopped: false, missed: None };
-    let mut clock = match sys.turns {
+    let mut clock = match sys.board.turns {
         Some(_) => turns::drive::drive(&mut sys, clock, &how)?,
         None => drive(&mut sys, seed, clock, &how)?,
     };
@@ -116,12 +120,12 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     if autogroup {
         sessions::separate(&mut workload, here);
     }
-    sys.user.lay_out(workload.words, workload.slots);
-    sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
-    sys.fixed.masks = workload.masks;
+    sys.board.user.lay_out(workload.words, workload.slots);
+    sys.board.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
+    sys.board.masks = workload.masks;
     let warmup = workload.warmup;
     sys.run.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
-    sys.accounts.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
+    sys.board.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
     sys.run.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
     let mut starters = Vec::new();
@@ -151,7 +155,7 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
         );
     }
     // Background tasks come first: they serve the others.
-    starters.sort_by_key(|id| !sys.tasks[*id].background);
+    starters.sort_by_key(|id| !sys.board.threads[*id].background);
     starters
 }
 
@@ -202,14 +206,15 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     e.parent = sys.owner_of(new.group, new.cpu);
     let entity = sys.fair.entities.push(e);
     sys.parked.push(Parked::default());
-    sys.tasks.push(Task {
-        name: new.name,
+    let slack_ns = new.slack_ns.unwrap_or(sys.fixed.kernel.tunables.timer_slack_ns);
+    sys.board.threads.push(Thread {
         background: new.background,
-        waits_at_end: new.waits_at_end,
         counts: new.counts,
-        ended: NEVER,
-        program: new.program,
-        outcome: Outcome::Done,
+        waits_at_end: new.waits_at_end,
+        ran_on: new.cpu,
+        ..Thread::new(new.name, new.program, new.footprint_kb, slack_ns)
+    });
+    sys.tasks.push(Task {
         class: Class::of(new.attr, sys.fixed.fair),
         rr_ticks: 0,
         attr: new.attr,
@@ -226,23 +231,14 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         relative: false,
         detached: false,
         throttles: false,
-        user: UserOp::Ask,
         waits_on: None,
         timer: None,
         timed_out: false,
-        slack_ns: new.slack_ns.unwrap_or(sys.fixed.kernel.tunables.timer_slack_ns),
         mm: new.mm,
         overlap: Overlap::new(sys.fixed.gran.wakeup_ns),
         flips: Flips::default(),
         recent: new.cpu,
-        ran_on: new.cpu,
-        warm_kb: 0,
-        footprint_kb: new.footprint_kb,
-        reuse: Reuse::default(),
-        refill_ns: 0,
-        work_ns: 0,
         counted: TaskCounts::default(),
-        before: (0, 0),
     });
     id
 }
@@ -284,9 +280,9 @@ pub(crate) struct RunClock {
 /// Lets CPUs act in the order of their next events until the end.
 fn drive(sys: &mut System<'_>, seed: u64, mut clock: RunClock, how: &Drive<'_>) -> Result<RunClock> {
     let n = sys.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1 + sys.others.remotes.len(), Stream::new(seed).purpose("ties"));
+    let mut tree = WinnerTree::new(n + 1 + sys.board.peers.len(), Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
-    (0..sys.others.remotes.len()).for_each(|r| tree.arm(n + 1 + r, sys.others.remotes[r].next_event()));
+    (0..sys.board.peers.len()).for_each(|r| tree.arm(n + 1 + r, sys.board.peers[r].next_event()));
     sys.stepping.touched.clear();
     // Events from outside share one slot, however many there are, so that ties between CPUs fall the same way without
     // them.
@@ -325,7 +321,7 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: RunClock, how: &Drive<'_>) 
 
 /// The clock has run out.
 fn finish(sys: &mut System<'_>, clock: &mut RunClock) {
-    let measured = sys.now >= sys.accounts.measure_from;
+    let measured = sys.now >= sys.board.measure_from;
     sys.now = clock.end;
     if !measured {
         // All tasks left, or the run was stopped, during the warm-up: nothing of it counts.
@@ -393,11 +389,12 @@ fn remote_turn(
 ) -> Result<Option<u64>> {
     let number = slot - sys.nr_cpus() - 1;
     let rival = tree.take(slot);
-    sys.remote_acts(number, at, WinnerTree::time(rival).min(clock.end));
+    sys.now = at;
+    sys.peer_acts(number, WinnerTree::time(rival).min(clock.end));
     while let Some(touched) = sys.stepping.touched.pop() {
         tree.arm(touched.index(), sys.slot_event(touched));
     }
-    tree.arm(slot, sys.others.remotes[number].next_event());
+    tree.arm(slot, sys.board.peers[number].next_event());
     let looks_up = sys.run.alive == 0 || sys.stepping.steps >= clock.look_at || sys.run.fault.is_some();
     if looks_up && over(sys, clock, at, how)? {
         return Ok(None);
@@ -415,7 +412,7 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut RunClock, at: u64, how: &Dr
         crate::invariants::walk(sys)?;
     }
     if sys.run.alive == 0 {
-        clock.end = at.max(sys.accounts.measure_from);
+        clock.end = at.max(sys.board.measure_from);
         return Ok(true);
     }
     if sys.stepping.steps >= clock.look_at {
@@ -431,9 +428,10 @@ pub(crate) fn settle_accounts(sys: &mut System<'_>) {
     for c in (0..sys.nr_cpus()).map(CpuId::from) {
         let runs = sys.cpus[c].in_user();
         sys.account_user(c);
-        if let Some(vcpu) = sys.cpus[c].curr.filter(|_| runs).and_then(|t| sys.vcpu_of(t)) {
+        if let Some(vcpu) = sys.cpus[c].curr.filter(|_| runs).and_then(|t| sys.board.threads[t].vcpu()) {
             let speed = sys.speed(c);
-            sys.enter_vcpu(c, vcpu, speed);
+            let Some(curr) = sys.cpus[c].curr else { continue };
+            sys.enter_vcpu(c, curr, vcpu, speed);
         }
         sys.charge_curr(c);
         let cpu = &mut sys.cpus[c];
@@ -456,23 +454,23 @@ fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
         stopped: clock.stopped,
         ..SimReport::default()
     };
-    report.missed = clock.missed.map(|at| at.since(Ns(sys.accounts.measure_from)));
-    report.tasks = sys.tasks.iter().map(|t| account(&sys, t)).collect();
+    report.missed = clock.missed.map(|at| at.since(Ns(sys.board.measure_from)));
+    report.tasks = sys.tasks.ids().map(|t| account(&sys, t)).collect();
     report.wakeups = sys.accounts.stats.wakeups;
     for mut own in std::mem::take(&mut sys.others.nested) {
         let counted = own.counted;
         own.close(clock.end, counted, &mut report)?;
     }
-    for mut link in std::mem::take(&mut sys.others.remotes) {
+    for mut link in std::mem::take(&mut sys.board.peers) {
         link.close(clock.end, &mut report)?;
     }
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let found = &mut report.found;
-    found.duration = report.end.since(Ns(sys.accounts.measure_from));
-    found.intervals.append(&mut sys.accounts.intervals.kept);
+    found.duration = report.end.since(Ns(sys.board.measure_from));
+    found.intervals.append(&mut sys.board.intervals.kept);
     // The intervals of several tasks are kept in the order in which they ended.
     found.intervals.sort_by_key(|i| i.start);
-    let lost = sys.accounts.intervals.dropped;
+    let lost = sys.board.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     found.counters.extend(sys.quota_counts());
     if sys.fair.groups.len() > 1 {
@@ -481,27 +479,28 @@ fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
             .insert("group.crowded_time".to_owned(), sys.accounts.stats.crowded_ticks * sys.fixed.tick_ns);
     }
     let mut schedstat = sys.accounts.schedstat;
-    schedstat.timestamp = (clock.end - sys.accounts.counted_from.min(clock.end)) / sys.fixed.tick_ns;
+    schedstat.timestamp = (clock.end - sys.board.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);
-    found.counters.extend(sys.accounts.stats.named());
-    if let Some(memory) = &sys.memory.by_level {
+    found.counters.extend(sys.accounts.stats.named(&sys.board.counts));
+    if let Some(memory) = &sys.board.by_level {
         found.counters.extend(memory.sources.named());
     }
     found.counters.insert("work".to_owned(), work);
-    if sys.channels.may_lose() {
-        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.accounts.stats.datagrams_lost;
+    if sys.board.channels.may_lose() {
+        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.board.counts.datagrams_lost;
     }
     Ok(report)
 }
 
 /// A task's CPU time and work since the warm-up ended.
-pub(crate) fn account(sys: &System<'_>, task: &Task) -> TaskAccount {
+pub(crate) fn account(sys: &System<'_>, task: TaskId) -> TaskAccount {
+    let thread = &sys.board.threads[task];
     TaskAccount {
-        name: task.name.clone(),
-        background: task.background,
-        ended: (task.state != TaskState::Unborn).then_some(Ns(task.ended)),
-        cpu_time_ns: sys.fair.entities[task.entity].sum_exec - task.before.1,
-        work_ns: task.work_ns - task.before.0,
+        name: thread.name.clone(),
+        background: thread.background,
+        ended: (sys.tasks[task].state != TaskState::Unborn).then_some(Ns(thread.ended)),
+        cpu_time_ns: sys.entity(task).sum_exec - thread.before.1,
+        work_ns: thread.work_ns - thread.before.0,
     }
 }
 
@@ -521,19 +520,20 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
     settle_accounts(sys);
     for t in sys.tasks.ids() {
         let exec = sys.entity(t).sum_exec;
-        sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
+        sys.board.threads[t].before = (sys.board.threads[t].work_ns, exec);
     }
     sys.accounts.stats = Stats::default();
-    if let Some(memory) = &mut sys.memory.by_level {
+    sys.board.counts = Counts::default();
+    if let Some(memory) = &mut sys.board.by_level {
         memory.sources = Sources::default();
     }
     sys.accounts.schedstat.clear();
     sys.begin_counting_quotas();
-    sys.accounts.counted_from = sys.now;
+    sys.board.counted_from = sys.now;
     for own in &mut sys.others.nested {
         own.begin_measuring(sys.now);
     }
-    for link in &mut sys.others.remotes {
+    for link in &mut sys.board.peers {
         link.begin_measuring(sys.now);
     }
 }

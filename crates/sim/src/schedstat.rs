@@ -1,8 +1,8 @@
-//! The counters of /proc/schedstat, bumped at the places where the kernel bumps them (`stats.h`, kernels 3.4 to 6.5).
+//! The counters of /proc/schedstat, incremented in the same places as in the kernel (`stats.h`, kernels 3.4 to 6.5).
 //!
-//! A wakeup is counted on the waker's CPU, wherever the task goes; for a timer that is the CPU it fires on. `run_delay`
-//! is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to departing.
-//! Both use the instants at which `schedule()` decides, so the time of the switch belongs to the next task.
+//! A wakeup is counted on the waker's CPU, wherever the task goes; for a timer that is the CPU on which it fires.
+//! `run_delay` is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to
+//! departing. Both use the instants at which `schedule()` decides, so the time of the switch belongs to the next task.
 
 use crate::balance::settle::PassOutcome;
 use crate::balance::state::Pass;
@@ -22,14 +22,14 @@ fn idle_type(trigger: BalanceTrigger) -> IdleType {
 }
 
 impl System<'_> {
-    /// A call of `schedule()` on `cpu` is about to pick. It is counted here and not at its beginning, so that it counts
-    /// in the same window as its pick.
+    /// Counts a call of `schedule()` on `cpu`, which is about to pick. Counting here rather than at its beginning puts
+    /// it in the same window as its pick.
     #[inline]
     pub fn count_schedule(&mut self, cpu: CpuId) {
         self.accounts.schedstat.cpus[cpu.index()].counters.sched_count += 1;
     }
 
-    /// A task is queued: it waits from now on, unless it does already (`sched_info_enqueue`).
+    /// A task is queued: it waits from now on, unless it waits already (`sched_info_enqueue`).
     #[inline]
     pub fn count_queued(&mut self, task: TaskId) {
         let t = &mut self.tasks[task];
@@ -38,16 +38,16 @@ impl System<'_> {
         }
     }
 
-    /// A task leaves its queue; its wait counts there (`sched_info_dequeue`).
+    /// A task leaves its queue, where its wait counts (`sched_info_dequeue`).
     #[inline]
     pub fn count_dequeued(&mut self, task: TaskId) {
         let t = &mut self.tasks[task];
         let queued_at = std::mem::take(&mut t.queued_at);
         if queued_at != 0 {
             let cpu = t.cpu.index();
-            let waited_ns = self.now.saturating_sub(queued_at.max(self.accounts.counted_from));
+            let waited_ns = self.now.saturating_sub(queued_at.max(self.board.counted_from));
             self.accounts.schedstat.cpus[cpu].counters.run_delay += waited_ns;
-            if let Some((machine, _)) = self.vcpu_of(task) {
+            if let Some((machine, _)) = self.board.threads[task].vcpu() {
                 self.others.nested[machine].counted.steal_ns += waited_ns;
             }
         }
@@ -86,9 +86,9 @@ impl System<'_> {
         }
     }
 
-    /// A pass has ended. All its counts are made at this one instant, so that the relations between counters hold at
-    /// any time: a pass under way at the end of the warm-up counts in the window in which it ends, one under way at the
-    /// end of the run does not count.
+    /// Counts a pass that has ended. All its counts are made at this instant, so that the relations between counters
+    /// always hold: a pass in progress at the end of the warm-up counts in the window in which it ends, one in progress
+    /// at the end of the run does not count.
     pub fn count_pass(&mut self, p: &Pass, outcome: PassOutcome) {
         let scans = u64::from(p.groups_read()) * u64::from(self.has(Feature::LbSgScan));
         let lb = self.lb(p);

@@ -1,4 +1,4 @@
-//! `schedule()`: the departing task, newidle balance, the pick, the switch; and resched requests between CPUs.
+//! `schedule()`: the leaving task, newidle balance, the pick, the switch; and requests for switches between CPUs.
 //!
 //! Two instants differ: a task leaves `nr_running` when `schedule()` dequeues it, but stays current while newidle
 //! balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
@@ -10,12 +10,13 @@ use crate::system::System;
 use crate::task::Class;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
-    /// The current task of `cpu` gives way, for the reason given.
+    /// Switches out the current task of `cpu`, for the given reason.
     pub fn schedule(&mut self, cpu: CpuId, why: SwitchReason) {
         self.account_user(cpu);
         let now = self.now;
@@ -35,7 +36,7 @@ impl System<'_> {
         };
         if let Some((task, to, MoveReason::Active)) = push {
             stopper_ns = self.fixed.machine.costs.active_balance_ns;
-            // The task that the stopper finds running still may move if it is the same one and has neither gone to
+            // The running task that the stopper finds may move if it is still the same one and has neither gone to
             // sleep nor ended.
             let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == TaskState::Runnable;
             self.count_active(cpu, to, moves);
@@ -49,7 +50,7 @@ impl System<'_> {
                     self.task_dead(prev);
                 }
                 _ => {
-                    // Active balance takes fair tasks only.
+                    // Active balance only takes fair tasks.
                     let is_rt = self.class(prev) == Class::Rt;
                     let takes =
                         |(t, _, why): &(_, _, _)| *t == prev && !(is_rt && *why == MoveReason::Active);
@@ -61,7 +62,7 @@ impl System<'_> {
                         // The task leaves in order to move, even if another request for a switch came first.
                         c.leaving = SwitchReason::Moved;
                     } else if why == SwitchReason::Moved {
-                        // The stopper came, and does not take it along.
+                        // The stopper ran, but does not move the task.
                         let stays = asked.is_some() && push.is_none();
                         self.cpus[cpu].leaving =
                             if stays { SwitchReason::Throttled } else { SwitchReason::Preempted };
@@ -86,8 +87,8 @@ impl System<'_> {
         self.begin_pick(cpu, stopper_ns);
     }
 
-    /// Picks the next task after the time that `schedule()` takes until then; `extra_ns` is work done on the way. A
-    /// machine that does not state that time has it in its switch costs, which come after the pick.
+    /// Picks the next task after the time that `schedule()` needs until then; `extra_ns` is other work on the way. If
+    /// the machine does not state that time, it is in the costs of the switch, which come after the pick.
     pub fn begin_pick(&mut self, cpu: CpuId, extra_ns: u64) {
         let costs = &self.fixed.machine.costs;
         let schedule_ns = match self.cpus[cpu].curr.map(|t| self.tasks[t].state) {
@@ -104,20 +105,20 @@ impl System<'_> {
         self.begin(cpu, Step::Pick, extra_ns + schedule_ns);
     }
 
-    /// Picks the next task of `cpu` and switches to it; `extra_ns` is work done on the way.
+    /// Picks the next task of `cpu` and switches to it; `extra_ns` is other work on the way.
     pub fn pick_and_switch(&mut self, cpu: CpuId, extra_ns: u64) {
         self.count_schedule(cpu);
         let prev = self.cpus[cpu].curr;
         self.cpus[cpu].need_resched = None;
         let next = self.pick_next_task(cpu, prev);
-        // A charge on the way may have asked for a switch; this pick was that switch.
+        // A charge on the way may have requested a switch; this pick was that switch.
         let c = &mut self.cpus[cpu];
         c.need_resched = None;
         if prev.is_some() && next == prev {
             return self.stay(cpu);
         }
         if c.push.is_some() && next.is_some() {
-            // The stopper was asked for meanwhile, and runs next.
+            // The stopper was requested meanwhile, and runs next.
             c.need_resched = Some(SwitchReason::Moved);
         }
         self.switch_to(cpu, prev, next, extra_ns);
@@ -131,7 +132,7 @@ impl System<'_> {
             return;
         }
         if self.cpus[cpu].push.is_some() {
-            // The stopper was asked for during the pick.
+            // The stopper was requested during the pick.
             return self.schedule(cpu, SwitchReason::Moved);
         }
         if self.fair.any_quota && self.throttle_on_return(cpu) {
@@ -184,7 +185,7 @@ impl System<'_> {
         }
         let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
         if let Some(p) = prev {
-            let (by_core, task) = (&mut self.memory.by_core, &mut self.tasks[p]);
+            let (by_core, task) = (&mut self.board.by_core, &mut self.board.threads[p]);
             let costs = &self.fixed.machine.costs;
             by_core.leave((cpu, p), &mut task.reuse, task.footprint_kb, stayed, costs);
         }
@@ -208,7 +209,7 @@ impl System<'_> {
         self.begin(cpu, Step::Switch { prev }, cost);
     }
 
-    /// Time since a task was charged last, ns, or since the start of its next charge; 0 for the idle task.
+    /// Time since a task was last charged, ns, or since the start of its next charge; 0 for the idle task.
     pub fn since_charged(&self, task: Option<TaskId>) -> i64 {
         let entity = task.map(|t| self.tasks[t].entity);
         entity.map_or(0, |e| self.now as i64 - self.fair.entities[e].exec_start as i64)
@@ -222,7 +223,7 @@ impl System<'_> {
         if loaded == mm { 0 } else { self.fixed.machine.costs.mm_switch_ns }
     }
 
-    /// The switch is over: the previous task is off the CPU, the next one continues from its last state.
+    /// The switch is over: the previous task is off the CPU, the next one continues in its last state.
     pub fn switched(&mut self, cpu: CpuId, prev: Option<TaskId>) {
         if let Some(p) = prev {
             self.tasks[p].on_cpu = false;
@@ -241,9 +242,9 @@ impl System<'_> {
         }
     }
 
-    /// A runnable task that `by` has just switched out arrives on `to`. If its CPUs have changed since the push was
-    /// asked for, `to` may not be one of them any more: the kernel's stopper asks again (`can_migrate_task`), this one
-    /// does not.
+    /// A runnable task that `by` has just switched out arrives on `to`. If its affinity has changed since the push was
+    /// requested, `to` may no longer be allowed: the kernel's stopper checks again (`can_migrate_task`), this one does
+    /// not.
     fn arrive(&mut self, by: CpuId, to: CpuId, task: TaskId, why: MoveReason) {
         let from = self.tasks[task].cpu;
         self.migrate_task(task, to);
@@ -251,8 +252,8 @@ impl System<'_> {
         self.activate((by, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);
     }
 
-    /// Enqueues a task on `to` and asks for a switch if it preempts. `by` is the acting CPU, with the time since which
-    /// it has had the lock, ns. Returns whether it had to signal another CPU.
+    /// Enqueues a task on `to` and requests a switch if it preempts. `by` is the acting CPU, with the time since which
+    /// it has held the lock, ns. Returns whether it had to signal another CPU.
     pub fn activate(
         &mut self,
         by: (CpuId, u64),
@@ -280,13 +281,13 @@ impl System<'_> {
         if how == Enqueue::Wakeup && !self.fixed.history.idle_sampled_at_switch {
             self.end_idle_sample(to);
         }
-        // A reader of the trace takes a delayed task for asleep.
+        // For a reader of the trace a delayed task is asleep.
         let runnable = self.rqs.nr_running(to) - self.nr_delayed(to);
         let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         self.report_counters(to, [Some(task), None]);
-        let waker = &self.cpus[by];
-        let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
+        let sync_wakes = self.board.seats[by].sync_wakes;
+        let sync = how == Enqueue::Wakeup && sync_wakes && !self.cpus[by].hard.active();
         let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });
         let signals = preempts && self.resched_for(by, to, task, why);
         if self.rt.shared.any && how != Enqueue::Moved {
@@ -304,8 +305,8 @@ impl System<'_> {
         }
     }
 
-    /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.
-    /// Returns whether a signal was sent.
+    /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, if it is idle, by the flag that its idle loop
+    /// watches. Returns whether a signal was sent.
     pub fn resched(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let c = &mut self.cpus[to];
         if c.must_resched() {
@@ -321,9 +322,8 @@ impl System<'_> {
         signals
     }
 
-    /// The same for a fair task in favour of another: under the lazy model no CPU is signalled, and `to` heeds the
-    /// request
-    /// at its next return to user mode, from a system call or from any interrupt, the tick's at the latest
+    /// The same for a fair task in favour of another: under the lazy model no CPU is signalled, and `to` obeys the
+    /// request at its next return to user mode, from a system call or an interrupt, at the latest the tick's
     /// (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let lazily = Preempt::of(&self.fixed.kernel) == Preempt::Lazy;
@@ -337,8 +337,7 @@ impl System<'_> {
         false
     }
 
-    /// Time that `by` spends on getting `to`'s attention, ns: sending an IPI, or writing to a line that a polling CPU
-    /// reads.
+    /// Time that `by` needs to signal `to`, ns: sending an IPI, or writing to a line that a polling CPU reads.
     pub fn signal_ns(&self, by: CpuId, to: CpuId) -> u64 {
         let costs = &self.fixed.machine.costs;
         match self.polls(to) {
@@ -348,13 +347,13 @@ impl System<'_> {
         }
     }
 
-    /// Gets `to`'s attention: an IPI, or a write to the flag an idle CPU watches.
+    /// Signals `to`: by an IPI, or by a write to the flag that an idle CPU watches.
     pub fn kick(&mut self, by: CpuId, to: CpuId) {
         let watches = self.cpus[to].curr.is_none();
-        let delay = match self.turns {
+        let delay = match self.board.turns {
             Some(_) => 0,
             None if watches => self.signal_ns(by, to),
-            None => ipi_ns(&self.fixed.machine.costs, self.memory.remote_reads.distance(by, to)),
+            None => ipi_ns(&self.fixed.machine.costs, self.remote_reads.distance(by, to)),
         };
         let c = &mut self.cpus[to];
         c.ipi_at = c.ipi_at.min(self.now + delay);

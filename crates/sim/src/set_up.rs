@@ -13,17 +13,19 @@
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::group::sessions;
 use crate::fair::group::shares::FINE;
-use crate::frame::Sys;
 use crate::o1::state::O1Task;
 use crate::system::System;
 use crate::task::{Class, Declared};
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::Calls;
 use schedlab_kernel::Attr;
 use schedlab_workload::ROOT_GROUP;
 
-/// A call that a new task has yet to make.
+/// A property that a new task gives itself by a call.
 #[derive(Debug)]
-enum Call {
+enum Property {
     Join(GroupId),
     Cpus(Option<CpuSet>),
     Attr(Attr),
@@ -35,7 +37,7 @@ impl System<'_> {
     pub(crate) fn inherit(&mut self, task: TaskId, parent: TaskId) {
         let p = &self.tasks[parent];
         let (attr, group) = (p.attr, p.group);
-        let allowed = p.allowed.clone().filter(|_| !p.background);
+        let allowed = p.allowed.clone().filter(|_| !self.board.threads[parent].background);
         let declared = &self.tasks[task];
         let own = Declared {
             attr: declared.attr,
@@ -93,38 +95,38 @@ impl System<'_> {
 
     /// Whether the current task of `cpu`, whose program is about to be asked, has to set itself up first. It then
     /// begins the next call.
-    pub(crate) fn sets_up(&mut self, cpu: CpuId, curr: TaskId) -> bool {
+    pub(crate) fn begins_set_up(&mut self, cpu: CpuId, curr: TaskId) -> bool {
         let Some(own) = &self.tasks[curr].own else { return false };
         let t = &self.tasks[curr];
         if own.group == t.group && !own.pins && own.attr == t.attr {
             self.tasks[curr].own = None;
             return false;
         }
-        self.begin_syscall(cpu, Sys::SetUp, 0);
+        self.begin_call(cpu, Call::SetUp, 0);
         true
     }
 
     /// The call's time has passed.
     pub(crate) fn sys_set_up(&mut self, cpu: CpuId, curr: TaskId) {
-        match self.next_call(curr) {
-            Some(Call::Join(group)) => self.join_group(cpu, curr, group),
-            Some(Call::Cpus(allowed)) => return self.take_cpus(cpu, curr, allowed),
-            Some(Call::Attr(attr)) => self.set_attr(cpu, curr, attr),
+        match self.next_property(curr) {
+            Some(Property::Join(group)) => self.join_group(cpu, curr, group),
+            Some(Property::Cpus(allowed)) => return self.take_cpus(cpu, curr, allowed),
+            Some(Property::Attr(attr)) => self.set_attr(cpu, curr, attr),
             None => {}
         }
-        self.return_to_user(cpu);
+        self.returns(cpu);
     }
 
-    fn next_call(&mut self, task: TaskId) -> Option<Call> {
+    fn next_property(&mut self, task: TaskId) -> Option<Property> {
         let t = &mut self.tasks[task];
         let own = t.own.as_mut()?;
         if own.group != t.group {
-            return Some(Call::Join(own.group));
+            return Some(Property::Join(own.group));
         }
         if std::mem::take(&mut own.pins) {
-            return Some(Call::Cpus(own.allowed.take()));
+            return Some(Property::Cpus(own.allowed.take()));
         }
-        (own.attr != t.attr).then_some(Call::Attr(own.attr))
+        (own.attr != t.attr).then_some(Property::Attr(own.attr))
     }
 
     /// A queued or running task of `cpu` moves to another group (`sched_move_task`). Its load leaves the old queue and
@@ -229,12 +231,12 @@ mod tests {
             assert_eq!(sys.tasks[child].allowed, sys.tasks[parent].allowed);
             sys.new_task(CPU, child, CPU);
             let mut calls = Vec::new();
-            while let Some(call) = sys.next_call(child) {
+            while let Some(call) = sys.next_property(child) {
                 calls.push(format!("{call:?}"));
                 match call {
-                    Call::Join(group) => sys.join_group(CPU, child, group),
-                    Call::Cpus(allowed) => sys.tasks[child].allowed = allowed,
-                    Call::Attr(attr) => sys.set_attr(CPU, child, attr),
+                    Property::Join(group) => sys.join_group(CPU, child, group),
+                    Property::Cpus(allowed) => sys.tasks[child].allowed = allowed,
+                    Property::Attr(attr) => sys.set_attr(CPU, child, attr),
                 }
                 sys.walk_classes(CPU).expect("the invariants");
             }

@@ -13,10 +13,9 @@ use crate::cpu::Cpu;
 use crate::fair::granularity::Granularity;
 use crate::fair::state::FairState;
 use crate::fair::{CfsRqId, Entity};
-use crate::fixed::Fixed;
-use crate::frame::{Frame, Step, Sys};
+use crate::fixed::{Fixed, history_of};
+use crate::frame::{Frame, Step};
 use crate::nested::{Hosted, Nested};
-use crate::net::remote::Remote;
 use crate::o1::state::O1Rq;
 use crate::observe::Accounts;
 use crate::preempt::Parked;
@@ -24,18 +23,14 @@ use crate::remote_reads::RemoteReads;
 use crate::rq::state::Rqs;
 use crate::rt::RtState;
 use crate::task::Task;
-use crate::turns::sharing::Sharing;
 use crate::wakeup::llc::LlcShared;
 use schedlab_base::{Arena, CpuId, Error, Ns, TaskId};
+use schedlab_board::board::{Board, Context};
+use schedlab_board::drivers::UserMode;
 use schedlab_kernel::{Feature, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::{Counters, Event, EventKind, Sink};
 use schedlab_workload::Later;
-use schedlab_world::cache_by_core::Caches;
-use schedlab_world::cache_by_level::Sets;
-use schedlab_world::channel::state::Channels;
-use schedlab_world::net::Nic;
-use schedlab_world::words::UserMemory;
 use std::collections::VecDeque;
 
 /// The step under way, as the loop that drives the clock and the step agree on it.
@@ -77,25 +72,11 @@ pub struct RunState {
     pub fault: Option<Error>,
 }
 
-/// The two models of caches, and the lines of the runqueues.
-pub struct MemoryModels {
-    /// Who has read each CPU's line since it changed.
-    pub remote_reads: RemoteReads,
-    /// Contents of the cores' private caches, by task.
-    pub by_core: Caches,
-    /// Working sets in the machine's caches; `None` on a machine without `[[cache]]`, where `by_core` holds.
-    pub by_level: Option<Sets>,
-}
-
 /// Machines beside this one, and what connects them.
 #[derive(Default)]
 pub struct OtherMachines<'s> {
     /// Virtual machines whose vCPUs are tasks of this kernel.
     pub nested: Vec<Nested<'s>>,
-    /// Machines behind a link.
-    pub remotes: Vec<Remote<'s>>,
-    /// This kernel's network interface.
-    pub nic: Nic,
     /// The part that depends on the host, if this kernel is a guest's.
     pub hosted: Option<Hosted>,
 }
@@ -131,6 +112,7 @@ impl<'s> EventOutput<'s> {
 pub struct System<'s> {
     /// The instant being simulated, ns.
     pub now: u64,
+    pub board: Board<'s>,
     pub fixed: Fixed<'s>,
     pub stepping: Stepping,
     pub run: RunState,
@@ -147,15 +129,9 @@ pub struct System<'s> {
     pub balance: BalanceState,
     /// Shared state of each cache domain.
     pub llc: Vec<LlcShared>,
-    pub memory: MemoryModels,
-    /// CPUs that are not halted; they slow their siblings down.
-    pub active: Arena<CpuId, bool>,
-    pub user: UserMemory,
-    /// Pipes and sockets.
-    pub channels: Channels,
+    /// Who has read each CPU's line since it changed.
+    pub remote_reads: RemoteReads,
     pub others: OtherMachines<'s>,
-    /// State of turns, if the CPUs take turns.
-    pub turns: Option<Sharing>,
     pub accounts: Accounts,
     pub out: EventOutput<'s>,
 }
@@ -165,7 +141,8 @@ impl<'s> System<'s> {
     pub fn new(machine: &'s Machine, kernel: Kernel, seed: u64, sink: &'s mut dyn Sink) -> System<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
-        let (fixed, shared) = Fixed::new(machine, kernel, seed);
+        let board = Board::new(machine, history_of(&kernel));
+        let (fixed, shared) = Fixed::new(&board, kernel, seed);
         let cpu = |c| {
             let levels = &fixed.domains.of_cpu[c];
             booted::cpu(machine, &fixed.kernel, &fixed.history, seed, c, levels)
@@ -184,18 +161,11 @@ impl<'s> System<'s> {
             o1: Arena::filled(O1Rq::default(), if fixed.history.o1 { n } else { 0 }),
             balance: BalanceState::new(&fixed.domains, shared, fixed.kernel.features),
             llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
-            memory: MemoryModels {
-                remote_reads: RemoteReads::new(topology),
-                by_core: Caches::new(topology, &machine.costs),
-                by_level: None,
-            },
-            active: Arena::filled(false, n),
-            user: UserMemory::default(),
-            channels: Channels::default(),
+            remote_reads: RemoteReads::new(topology),
             others: OtherMachines::default(),
-            turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             accounts: Accounts::new(&fixed.domains, fixed.kernel.features),
             out: EventOutput::new(sink),
+            board,
             fixed,
         }
     }
@@ -271,7 +241,7 @@ impl<'s> System<'s> {
         self.stepping.touched.push(cpu);
     }
 
-    /// The time of `cpu`'s next event; [`NEVER`](schedlab_world::engine::NEVER) if it waits for others.
+    /// The time of `cpu`'s next event; [`NEVER`](schedlab_board::engine::NEVER) if it waits for others.
     #[inline]
     pub fn next_event(&self, cpu: CpuId) -> u64 {
         let c = &self.cpus[cpu];
@@ -313,7 +283,7 @@ impl<'s> System<'s> {
         let step = self.cpus[cpu].task.step;
         match step {
             Step::User => self.user_done(cpu),
-            Step::Syscall(sys) => self.syscall(cpu, sys),
+            Step::Syscall(call) => self.syscall(cpu, call),
             Step::Wakeup => self.wakeup_step(cpu, Context::Task),
             Step::Fork { task } => self.fork_step(cpu, task),
             Step::Exec => self.exec_step(cpu),
@@ -335,18 +305,11 @@ impl<'s> System<'s> {
     pub fn begin(&mut self, cpu: CpuId, step: Step, cost_ns: u64) {
         self.cpus[cpu].task = Frame::until(step, self.now + cost_ns);
     }
-    /// Starts a system call of the current task that takes `cost_ns` before it has its effect.
-    #[inline]
-    pub fn begin_syscall(&mut self, cpu: CpuId, sys: Sys, cost_ns: u64) {
-        let costs = &self.fixed.machine.costs;
-        let entry_ns = costs.program_ns + costs.syscall_ns;
-        self.begin(cpu, Step::Syscall(sys), entry_ns + cost_ns);
-    }
     /// Allows or forbids merged steps, also of guests.
     pub fn let_merge(&mut self, merge: bool) {
         self.stepping.merge = merge;
         self.others.nested.iter_mut().for_each(|own| own.sys.stepping.merge = merge);
-        self.others.remotes.iter_mut().for_each(|own| own.let_merge(merge));
+        self.board.peers.iter_mut().for_each(|own| own.let_merge(merge));
     }
     /// Whether the acting CPU may continue at once with a step that follows at this very instant. It may if arming and
     /// finding it would give the same order, that is, unless a CPU it has touched could come before it.
@@ -361,15 +324,6 @@ impl<'s> System<'s> {
     pub fn next_tick(&self) -> u64 {
         (self.now / self.fixed.tick_ns + 1) * self.fixed.tick_ns
     }
-}
-
-/// The waking contexts of a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Context {
-    /// A system call of the current task.
-    Task = 0,
-    /// An interrupt.
-    Hard = 1,
 }
 
 /// The frame of `context` on a CPU.

@@ -1,12 +1,10 @@
-//! Tasks: program, scheduling attributes, place, and activity in user mode.
+//! Tasks as the scheduler knows them: attributes, class, place. Their programs are the board's
+//! ([`schedlab_board::thread`]).
 
 use crate::fair::EntityId;
 use crate::o1::state::O1Task;
 use schedlab_base::{CpuId, CpuSet, GroupId};
 use schedlab_kernel::{Attr, History};
-use schedlab_workload::{Outcome, Program, SetId, WordId};
-use schedlab_world::cache_by_core::Reuse;
-use schedlab_world::channel::state::Transfer;
 
 /// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,27 +52,6 @@ pub enum TaskState {
     Dead,
 }
 
-/// A task's activity in user mode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum UserOp {
-    /// None: its program must be asked.
-    Ask,
-    /// Computing: work left, ns at full speed.
-    Run { left_ns: u64 },
-    /// Going over memory: the KB that count as warm since it began; work left, ns at full speed.
-    Touch { left_ns: u64, kb: u32 },
-    /// Spinning until the wall clock reads this, ns.
-    Spin { until: u64 },
-    /// Spinning for a lock of user space.
-    SpinLock { word: WordId },
-    /// Executing a vCPU of a virtual machine.
-    Vcpu { machine: u16, vcpu: CpuId },
-    /// An unfinished operation on a channel; in user mode only for the instant before it continues.
-    Transfer(Transfer),
-    /// Waiting for an end of a set to have something to read; in user mode only for the instant before it looks again.
-    Poll(SetId),
-}
-
 /// The kernel's counts of a task since it began, warm-up included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TaskCounts {
@@ -113,18 +90,10 @@ pub struct Task {
     pub relative: bool,
     /// Its load average left the old queue and must be added to the new one.
     pub detached: bool,
-    /// Belongs to the machine, not to the workload.
-    pub background: bool,
     /// Its group has no quota left: it is taken off its queue on its return to user mode (`sched_throttle_work`, 6.18).
     pub throttles: bool,
-    /// Goes to sleep when its program ends, and exits after the run.
-    pub waits_at_end: bool,
     /// The class that runs it.
     pub class: Class,
-    /// The run lasts as long as it and others that count.
-    pub counts: bool,
-    /// The time of its end, ns; `u64::MAX` before it.
-    pub ended: u64,
     pub group: GroupId,
     /// CPU of record (`task_cpu`).
     pub cpu: CpuId,
@@ -132,37 +101,18 @@ pub struct Task {
     /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`;
     /// read since 4.16).
     pub recent: CpuId,
-    /// The CPU where it ran last: its warm data are in reach of that CPU's core and cache.
-    pub ran_on: CpuId,
     /// Its address space; `None` for the kernel's own tasks.
     pub mm: Option<u32>,
     /// Since when it waits for a CPU, ns; 0 while it does not (`sched_info.last_queued`).
     pub queued_at: u64,
-    /// In user mode.
-    pub user: UserOp,
-    pub program: Box<dyn Program>,
-    /// The outcome of its last operation.
-    pub outcome: Outcome,
     /// Its timer: CPU whose queue holds it, and the timer's number.
     pub timer: Option<(CpuId, u64)>,
     /// Its timer woke it, and it has not run since.
     pub timed_out: bool,
-    /// How much later than asked its timers may fire, ns.
-    pub slack_ns: u64,
     /// Scheduling attributes.
     pub attr: Attr,
     /// Ticks of its present SCHED_RR slice.
     pub rr_ticks: u32,
-    /// Refill it still has to pay, ns at full speed.
-    pub refill_ns: u64,
-    /// Work done, ns at full speed.
-    pub work_ns: u64,
-    /// Warm working set, KB.
-    pub warm_kb: u32,
-    /// Its whole working set, KB.
-    pub footprint_kb: u32,
-    /// Its part of its core's private cache.
-    pub reuse: Reuse,
     /// Futex word it waits on.
     pub waits_on: Option<u32>,
     /// Allowed CPUs; `None` for all.
@@ -177,9 +127,6 @@ pub struct Task {
     pub counted: TaskCounts,
     /// The O(1) scheduler's part.
     pub o1: O1Task,
-    pub name: String,
-    /// `work_ns` and CPU time when measuring began.
-    pub before: (u64, u64),
 }
 
 impl Task {

@@ -1,13 +1,13 @@
-//! hrtimers of one CPU: a sleep belongs to the CPU it was started on, as in the kernel.
+//! hrtimers of one CPU: a sleep belongs to the CPU on which it was started, as in the kernel.
 //!
-//! Ordered by hard expiry (soft expiry plus slack). An interrupt is programmed for the earliest hard expiry; when it
-//! comes, timers are run from the front until one's soft expiry is still ahead. Ticks are timers without slack in the
-//! same order (`tick_runs_timers`). Times are ns.
+//! They are ordered by hard expiry (soft expiry plus slack). An interrupt is programmed for the earliest hard expiry;
+//! when it comes, timers are run from the front until one's soft expiry is still in the future. Ticks are timers
+//! without slack in the same order (`tick_runs_timers`). Times are ns.
 //!
-//! Before 2.6.21 ticks run timers (`timers_on_ticks`): [`at_tick`] is the tick of one.
+//! Before 2.6.21 ticks run timers (`timers_on_ticks`): [`at_tick`] is the tick that runs one.
 
 use schedlab_base::{GroupId, TaskId};
-use schedlab_world::engine::NEVER;
+use schedlab_board::engine::NEVER;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -22,11 +22,10 @@ pub enum Fires {
     Quota(GroupId),
     /// Quota that was given back is handed out (`slack_timer`).
     Slack(GroupId),
-    /// The CPU's fair server is to step in, or has a runtime again (`dl_timer`).
+    /// The CPU's fair server must intervene, or has a runtime again (`dl_timer`).
     FairServer,
 }
 
-/// A pending timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
     hard: u64,
@@ -37,7 +36,7 @@ pub struct Timer {
 }
 
 impl Ord for Timer {
-    /// The timer that is run first is the greatest. Numbers are unique, so the order is total.
+    /// The timer that is run first compares as the greatest. Numbers are unique, so the order is total.
     fn cmp(&self, other: &Timer) -> Ordering {
         (other.hard, other.number).cmp(&(self.hard, self.number))
     }
@@ -48,11 +47,11 @@ impl PartialOrd for Timer {
     }
 }
 
-/// The pending timers of a CPU. A heap, since a CPU may have hundreds: in a sorted list every start would move half of
-/// them.
+/// The pending timers of a CPU. A heap, because a CPU may have hundreds: in a sorted list every start would move half
+/// of them.
 #[derive(Clone, Debug)]
 pub struct TimerQueue {
-    /// The time of the interrupt: kept beside the queue, for every step reads it.
+    /// The time of the interrupt, kept separately because every step reads it.
     due: u64,
     pending: BinaryHeap<Timer>,
     started: u64,
@@ -65,7 +64,7 @@ impl Default for TimerQueue {
 }
 
 impl TimerQueue {
-    /// Starts a timer that may fire from `soft` on and must by `soft + slack_ns`; returns its number.
+    /// Starts a timer that may fire from `soft` on and must fire by `soft + slack_ns`; returns its number.
     pub fn start(&mut self, fires: Fires, soft: u64, slack_ns: u64) -> u64 {
         self.started += 1;
         let timer = Timer { hard: soft.saturating_add(slack_ns), number: self.started, soft, fires };
@@ -87,7 +86,7 @@ impl TimerQueue {
         self.due = self.pending.peek().map_or(NEVER, |t| t.hard);
     }
     /// Takes the next timer that may fire at `now`. Another timer of the CPU, such as its tick, is due at `ahead`:
-    /// those that stand behind it wait for it.
+    /// timers later in the order wait for it.
     pub fn expire_before(&mut self, now: u64, ahead: u64) -> Option<Timer> {
         let fires = self.pending.peek().is_some_and(|t| t.soft <= now && (t.hard <= now || t.hard < ahead));
         let timer = fires.then(|| self.pending.pop()).flatten();
@@ -96,9 +95,9 @@ impl TimerQueue {
     }
 }
 
-/// The tick that runs a timer due at `soft`. `next`: the CPU's next tick; others follow at `tick_ns`.
+/// The tick that runs a timer due at `soft`. `next`: the CPU's next tick; others follow every `tick_ns`.
 ///
-/// A time-out is counted in whole ticks, rounded up. With `a_tick_more` the tick under way does not count, so that the
+/// A time-out is counted in whole ticks, rounded up. With `a_tick_more` the current tick does not count, so that the
 /// timer is never early; otherwise the first tick at or after `soft` runs it.
 pub fn at_tick(now: u64, soft: u64, next: u64, tick_ns: u64, a_tick_more: bool) -> u64 {
     let ticks = if a_tick_more {

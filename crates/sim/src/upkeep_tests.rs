@@ -1,5 +1,5 @@
-//! State that a system keeps up to date on the side: load averages at birth, by kernel and in wakeups, weights, walks
-//! over lists of tasks.
+//! State that a system updates along the way: load averages of new tasks, by kernel and in wakeups, weights, walks over
+//! lists of tasks.
 
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::CfsRqId;
@@ -22,7 +22,7 @@ impl Program for Hog {
     }
 }
 
-/// Hands a system without tasks to a test.
+/// Calls a test with a system without tasks.
 pub fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
     let machine = Machine::load("smp-2").expect("a machine");
     let mut kernel = Kernel::profile("v4.5").expect("a profile");
@@ -48,7 +48,7 @@ pub(crate) fn new_hog() -> NewTask {
     }
 }
 
-/// A task that is born now and put on `cpu`.
+/// A task that is created now and put on `cpu`.
 pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
     let task = add(sys, new_hog());
     sys.new_task(CpuId(0), task, cpu);
@@ -80,7 +80,7 @@ fn since_4_7_a_busy_queue_leaves_a_new_task_less_utilisation() {
 }
 
 #[test]
-fn with_util_est_a_waking_task_counts_as_what_it_used_when_it_slept() {
+fn with_util_est_a_waking_task_counts_with_its_use_before_the_sleep() {
     for counts in [true, false] {
         with_system("v6.5", |sys| {
             sys.fixed.kernel.features.switch(Feature::UtilEst, counts);
@@ -159,7 +159,7 @@ fn woken_elsewhere(sys: &mut System<'_>) -> TaskId {
 
 #[test]
 fn a_task_that_woke_up_elsewhere_is_as_old_as_the_last_update_of_its_queue() {
-    // A busy CPU that does not look at the queue leaves the task its load; an idle one did so, too, before 6.0.
+    // If a busy CPU does not update the queue, the task keeps its load; before 6.0 also if the CPU is idle.
     for (version, busy, ages) in [("v4.5", false, false), ("v5.15", false, false), ("v6.1", false, true)]
         .into_iter()
         .chain([("v5.15", true, false), ("v6.1", true, false), ("v6.12", true, false)])
@@ -265,7 +265,7 @@ fn the_estimate_of_6_12_takes_the_averages_of_the_last_update() {
 }
 
 #[test]
-fn moving_a_task_is_no_use_of_its_cpu() {
+fn moving_a_task_does_not_use_its_cpu() {
     with_system("v6.5", |sys| {
         let task = born(sys, CpuId(1));
         sys.deactivate_task(task, Dequeue::Move);

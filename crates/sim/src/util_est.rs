@@ -1,27 +1,26 @@
-//! Utilisation estimated at dequeue (`util_est`, 4.17+), from what a task used when it went to sleep.
+//! Utilisation estimated at dequeue (`util_est`, 4.17+), from a task's utilisation when it went to sleep.
 //!
-//! PELT forgets a task's demand while it sleeps and learns it anew when it wakes; the estimate bridges that. Unit: 1024
-//! is one CPU. A runqueue sums the estimates of its runnable tasks. Mirrors fair.c of 6.1, 6.12 and 7.3, with the
+//! PELT forgets a task's demand while it sleeps and learns it again when it wakes; the estimate bridges that. Unit:
+//! 1024 is one CPU. A runqueue sums the estimates of its runnable tasks. Mirrors fair.c of 6.1, 6.12 and 7.3, with the
 //! immediate rise (UTIL_EST_FASTUP) of 5.5 and later; nothing here reads the estimates of earlier kernels.
 
 use schedlab_kernel::History;
 
-/// A smaller difference, about 1 % of a CPU, counts as none.
+/// A smaller difference, about 1 % of a CPU, is ignored.
 const MARGIN: u64 = 1024 / 100;
 
-/// How the estimate follows.
+/// How the estimate follows utilisation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EstimateRule {
-    /// The last sleep's utilisation stands beside the average, and the larger of the two counts (4.17).
+    /// The last sleep's utilisation is kept as well as the average, and the larger of the two counts (4.17).
     WithLast,
-    /// The average alone; a task that also waited, and so ran less than it would have, does not lower it (6.8).
+    /// Only the average; a task that also waited, and so ran less than it would have, does not lower it (6.8).
     Alone,
-    /// The same, whatever the capacity of the CPU (7.3).
+    /// The same, regardless of the CPU's capacity (7.3).
     AloneOnAnyCpu,
 }
 
 impl EstimateRule {
-    /// That of a kernel.
     pub fn of(history: &History) -> EstimateRule {
         match (history.util_est_alone, history.util_est_on_any_cpu) {
             (false, _) => EstimateRule::WithLast,
@@ -31,25 +30,23 @@ impl EstimateRule {
     }
 }
 
-/// What a task has been that goes to sleep.
+/// Facts about a task that goes to sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct SleepFacts {
-    /// Its utilisation.
     pub util_avg: u64,
-    /// Its average as a runnable task.
+    /// Its runnable average.
     pub runnable_avg: u64,
-    /// Capacity of its CPU.
     pub capacity: u64,
 }
 
 /// The estimate of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UtilEst {
-    /// Utilisation when it last went to sleep; 0 where the average stands alone.
+    /// Utilisation when it last went to sleep; 0 if only the average is kept.
     pub enqueued: u64,
-    /// Average of that over its sleeps: it rises at once, and falls by a quarter of the way.
+    /// Average of that over its sleeps: it rises at once, and falls by a quarter of the difference.
     pub ewma: u64,
-    /// `util_avg` has not been computed anew since the last sleep, so the estimate contains it already.
+    /// Whether `util_avg` is unchanged since the last sleep, so that the estimate already includes it.
     pub unchanged: bool,
 }
 
@@ -57,8 +54,8 @@ impl UtilEst {
     /// The task goes to sleep (`util_est_update`).
     ///
     /// Within the margin the average stays; `enqueued`, before 6.8, changes if it differs by more. Above the CPU's
-    /// capacity the average is not lowered: the figure says more about the CPU than about the task. Of several sleeps
-    /// within one PELT period the first counts.
+    /// capacity the average is not lowered: the value then says more about the CPU than about the task. Of several
+    /// sleeps within one PELT period the first counts.
     pub fn sleep(&mut self, rule: EstimateRule, facts: SleepFacts) {
         let util_avg = facts.util_avg;
         if self.unchanged {
@@ -79,18 +76,18 @@ impl UtilEst {
         };
         *self = UtilEst { enqueued: if with_last { util_avg } else { 0 }, ewma, unchanged: true };
     }
-    /// The runqueue's count for the task while it is runnable.
+    /// The value that the runqueue counts for the task while it is runnable.
     pub fn estimate(&self) -> u64 {
         self.enqueued.max(self.ewma)
     }
-    /// The task's utilisation for placement: its present average or the estimate (`task_util_est`).
+    /// The task's utilisation for placement: the larger of its current average and the estimate (`task_util_est`).
     pub fn task_util(&self, util_avg: u64) -> u64 {
         util_avg.max(self.estimate())
     }
 }
 
-/// A CPU's utilisation: the runqueue's average or the estimates of its runnable tasks, at most the capacity
-/// (`cpu_util_cfs`).
+/// A CPU's utilisation: the larger of the runqueue's average and the estimates of its runnable tasks, at most the
+/// capacity (`cpu_util_cfs`).
 pub fn cpu_util(cfs_util_avg: u64, estimates: u64, capacity: u64) -> u64 {
     cfs_util_avg.max(estimates).min(capacity)
 }

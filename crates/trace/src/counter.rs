@@ -1,32 +1,28 @@
-//! Counters that only sinks who ask for them get: what queues and tasks have, reported whenever the scheduler looked.
+//! Counters of queues and tasks, reported when the scheduler looks at them, and only to sinks that ask for them.
 //!
-//! They are not events: nothing is made of them but tracks, records do not know them, and a run is the same with and
-//! without. The simulator reports them at switches, ticks and enqueues, of the CPU and the tasks concerned.
+//! They are not events: only tracks are made of them, records do not have them, and they do not change a run. The
+//! simulator reports those of the affected CPU and tasks at switches, ticks and enqueues.
 
 use schedlab_base::{CpuId, TaskId};
 
 /// A counter of a CPU or of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Counter {
-    /// The load average of the CPU's fair tasks, 1024 for one of nice 0 that always runs.
+    /// The load average of the CPU's fair tasks; a task of nice 0 that always runs has 1024.
     Load(CpuId),
-    /// CFS and older: the task's virtual runtime less the least of its queue (`min_vruntime`), virtual ns.
+    /// CFS and older: the task's virtual runtime minus its queue's minimum (`min_vruntime`), virtual ns.
     Vruntime(TaskId),
-    /// EEVDF: what the task is owed, the average virtual runtime of its queue less its own, virtual ns.
+    /// EEVDF: the CPU time owed to the task: its queue's average virtual runtime minus its own, virtual ns.
     Lag(TaskId),
-    /// What is left of the task's slice, ns. EEVDF: virtual ns until its deadline.
+    /// The rest of the task's slice, ns. EEVDF: virtual ns until its deadline.
     Slice(TaskId),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CounterKind {
-    /// [`Counter::Load`]
     Load,
-    /// [`Counter::Vruntime`]
     Vruntime,
-    /// [`Counter::Lag`]
     Lag,
-    /// [`Counter::Slice`]
     Slice,
 }
 
@@ -41,7 +37,7 @@ impl CounterKind {
             CounterKind::Slice => "slice",
         }
     }
-    /// What it is, for the description of its track.
+    /// The description of its track.
     pub const fn about(self) -> &'static str {
         match self {
             CounterKind::Load => "load average of the CPU's fair tasks; 1024: one of nice 0 that always runs",
@@ -65,13 +61,13 @@ impl Counter {
     }
 }
 
-/// The kinds of counters that a sink wants.
+/// The kinds of counters that a sink asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters(u8);
 
 impl Counters {
     pub const NONE: Counters = Counters(0);
-    /// These and another one.
+    /// Adds a kind.
     #[must_use]
     pub const fn and(self, kind: CounterKind) -> Counters {
         Counters(self.0 | 1 << kind as u8)
@@ -80,12 +76,10 @@ impl Counters {
     pub const fn or(self, other: Counters) -> Counters {
         Counters(self.0 | other.0)
     }
-    /// Whether a kind is among them.
     #[inline]
     pub const fn has(self, kind: CounterKind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
-    /// Whether there are any.
     #[inline]
     pub const fn any(self) -> bool {
         self.0 != 0
@@ -97,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_what_was_put_into_it() {
+    fn a_set_has_the_added_kinds() {
         let set = Counters::NONE.and(CounterKind::Lag).or(Counters::NONE.and(CounterKind::Load));
         let has: Vec<&str> = CounterKind::ALL.iter().filter(|k| set.has(**k)).map(|k| k.name()).collect();
         assert_eq!(has, ["load", "lag"]);

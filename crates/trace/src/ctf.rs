@@ -1,12 +1,11 @@
-//! A run as a CTF 1.8 trace: a folder with a description and one file for each CPU, which babeltrace2 and viewers of
-//! LTTng's kernel traces read.
+//! A run as a CTF 1.8 trace for babeltrace2 and for viewers of LTTng's kernel traces: a folder with a description and
+//! one file per CPU.
 //!
-//! Events and fields have the names of LTTng's kernel tracer; `prev_state` has the layout of 4.14 and later. What a
-//! kernel's tracepoints do not say are events of ours, `schedlab_placed` and the like. Times are ns since the run's
-//! begin.
+//! Events and fields have the names of LTTng's kernel tracer; `prev_state` has the layout of 4.14 and later. Facts that
+//! no tracepoint reports are our own events, such as `schedlab_placed`. Times are ns since the run began.
 //!
-//! A stream is a list of packets. Readers want the times of a stream in order. A tracepoint that
-//! [`points`](crate::points) has put 1 ns later is held back until its turn comes, so that no switch is moved.
+//! A stream is a list of packets. Readers want its times in order. If [`points`](crate::points) has moved a tracepoint
+//! by 1 ns, it is held back until its time comes, so that no switch is moved.
 
 mod metadata;
 #[cfg(test)]
@@ -20,18 +19,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The description's file.
+/// The file with the description.
 const METADATA: &str = "metadata";
-/// The first number of a packet.
+/// The magic number of a packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
-/// Bytes before a packet's events: magic, stream, five numbers of 8 bytes, CPU.
+/// Bytes of a packet's head: magic, stream, five numbers of 8 bytes, CPU.
 const HEAD: usize = 4 + 4 + 5 * 8 + 4;
-/// Content at which a packet is written, bytes.
+/// A packet with this much content is written, bytes.
 const PACKET: usize = 128 << 10;
 
-/// A trace that is being written.
+/// Writes a trace.
 ///
-/// A failure to write ends the writing and is reported by [`Ctf::finish`], since a sink has no way to report it.
+/// A sink can't return errors, so after a failure nothing more is written, and [`Ctf::finish`] returns the error.
 pub struct Ctf<'a> {
     folder: PathBuf,
     cast: &'a Cast,
@@ -42,7 +41,7 @@ pub struct Ctf<'a> {
     failed: Option<io::Error>,
 }
 
-/// The packet of a CPU that continues.
+/// The open packet of a CPU.
 #[derive(Default)]
 struct Stream {
     bytes: Vec<u8>,
@@ -50,7 +49,7 @@ struct Stream {
     last: u64,
     /// Events lost so far.
     lost: u64,
-    /// Tracepoints whose time has not come, in order.
+    /// Tracepoints that are held back, in order.
     held: Vec<Tracepoint>,
 }
 
@@ -68,22 +67,20 @@ impl<'a> Ctf<'a> {
             failed,
         }
     }
-    /// The same without events that a kernel's tracepoints do not have.
+    /// Leaves out our own events.
     #[must_use]
     pub fn without_marks(mut self) -> Ctf<'a> {
         self.marks = false;
         self
     }
-    /// The same, asking the simulator for details ([`Sink::wants_details`]).
+    /// Asks the simulator for details ([`Sink::wants_details`]).
     #[must_use]
     pub fn detailed(mut self) -> Ctf<'a> {
         self.details = true;
         self
     }
-    /// Ends the trace.
-    ///
     /// # Errors
-    /// What went wrong first while it was written.
+    /// The first failure to write.
     pub fn finish(mut self) -> io::Result<()> {
         for at in 0..self.streams.len() {
             let cpu = CpuId::from(at);
@@ -99,7 +96,7 @@ impl<'a> Ctf<'a> {
         }
         &mut self.streams[cpu.index()]
     }
-    /// Begins an event, after those that were held back until then.
+    /// Begins an event, after writing held-back ones that are due.
     fn start(&mut self, at: Ns, cpu: CpuId, id: Id) -> Fields<'_> {
         self.release(cpu, at.0);
         self.begin(at, cpu, id)
@@ -116,7 +113,7 @@ impl<'a> Ctf<'a> {
         fields.i64(at.0 as i64);
         fields
     }
-    /// Writes what was held back and has its turn before `at`.
+    /// Writes held-back tracepoints that are due before `at`.
     fn release(&mut self, cpu: CpuId, at: u64) {
         while self.stream(cpu).held.first().is_some_and(|p| p.at.0 <= at) {
             let p = self.stream(cpu).held.remove(0);
@@ -138,7 +135,7 @@ impl<'a> Ctf<'a> {
         }
         head.extend_from_slice(&cpu.0.to_le_bytes());
         stream.bytes[..HEAD].copy_from_slice(&head);
-        // Opened for each packet: a machine may have more CPUs than a process may have files.
+        // Opened for each packet, since a machine may have more CPUs than a process may open files.
         let written = OpenOptions::new().create(true).append(true).open(path);
         let written = written.and_then(|mut file: File| file.write_all(&stream.bytes));
         stream.bytes.clear();
@@ -207,7 +204,7 @@ impl<'a> Ctf<'a> {
         out.i32(target.0 as i32);
     }
 
-    /// What the kernel's tracepoints do not say.
+    /// Writes facts that no tracepoint reports.
     fn mark(&mut self, event: &Event) {
         let (at, cpu) = (event.at, event.cpu);
         match event.kind {
@@ -267,12 +264,12 @@ impl Fields<'_> {
     fn i64(&mut self, value: i64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
-    /// A text ends with a 0, so it has none within.
+    /// A NUL ends a text, so the text must not contain one.
     fn text(&mut self, text: &str) {
         self.0.extend(text.bytes().filter(|b| *b != 0));
         self.0.push(0);
     }
-    /// Name and two numbers.
+    /// A name and two numbers.
     fn who(&mut self, (name, a, b): &(String, i32, i32)) {
         self.text(name);
         self.i32(*a);
@@ -286,7 +283,7 @@ impl Sink for Ctf<'_> {
             return;
         }
         if let EventKind::Lost { count } = event.kind {
-            // Readers take what was lost for lost between two packets.
+            // Readers attribute lost events to the gap between two packets.
             self.stream(event.cpu);
             self.flush(event.cpu);
             self.streams[event.cpu.index()].lost += u64::from(count);

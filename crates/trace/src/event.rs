@@ -5,46 +5,45 @@ use crate::reason::{
 };
 use schedlab_base::{CpuId, Ns, TaskId};
 
-/// One thing that happened on one CPU at one time.
+/// An event on one CPU at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// Nanoseconds since the run began.
     pub at: Ns,
-    /// The CPU it happened on; for wakeups the waker's.
+    /// The event's CPU; for wakeups, the waker's.
     pub cpu: CpuId,
-    /// The kind of event, with its details.
     pub kind: EventKind,
 }
 
-/// The kinds of events. `None` for a task means the idle task. Each variant's line says what its fields mean.
+/// The kinds of events, with their fields. `None` as a task means the idle task.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
-    /// sched_switch: `prev` left the CPU for `next`; `why` says what ended `prev`'s stay.
+    /// sched_switch: `prev` left the CPU for `next`. `why`: the reason why `prev` left.
     Switch { prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason },
-    /// sched_waking: somebody began to wake `task`; `waker` is `None` from interrupt context.
+    /// sched_waking: a wakeup of `task` began; `waker` is `None` in interrupt context.
     Waking { task: TaskId, waker: Option<TaskId> },
     /// A CPU was chosen for a waking or new task. `probes` counts the CPUs whose idle state was read.
     Placed { task: TaskId, target: CpuId, reason: PlaceReason, probes: u16 },
-    /// sched_wakeup (or sched_wakeup_new): `task` is now on the runqueue of the event's CPU. `nr_running` is the length
-    /// of that queue, the running task included; 0 when the source does not report.
+    /// sched_wakeup (or sched_wakeup_new): `task` is now on the runqueue of the event's CPU. `nr_running` is the
+    /// queue's length including the running task; 0 if the source does not report it.
     Enqueued { task: TaskId, nr_running: u16, new: bool },
     /// sched_migrate_task: the event's CPU is the destination.
     Migrate { task: TaskId, from: CpuId, why: MoveReason },
-    /// A task exists from now on (task_newtask); `parent` is `None` for tasks present at the start.
+    /// task_newtask: a task exists from now on; `parent` is `None` for tasks present at the start.
     Forked { task: TaskId, parent: Option<TaskId> },
-    /// A task is gone.
+    /// The task ended.
     Exited { task: TaskId },
-    /// Events of the event's CPU before this time were lost, `count` of them, if the source says how many; 0: the CPU's
-    /// recording begins here. The task on the CPU is not known until the next switch there.
+    /// Events of this CPU before this time were lost: `count`, if the source reports it. 0: the CPU's recording begins
+    /// here. The running task is not known until the next switch on this CPU.
     Lost { count: u32 },
-    /// cpu_idle: the CPU halts in idle state `state` (index in the machine's table).
+    /// cpu_idle: the CPU halts in idle state `state` (index into the machine's table).
     IdleEnter { state: u8 },
-    /// The CPU leaves idle; `exit_ns` was spent waking up.
+    /// The CPU leaves idle; waking up took `exit_ns`.
     IdleExit { exit_ns: u32 },
-    /// A balance pass over one domain ended, for the reason `why`; the event's CPU is the one that tasks would come to.
-    /// It pulled `moved` tasks, read `visited` CPUs and took `took_ns`. `src` is the CPU whose queue it chose, if it
-    /// chose one.
+    /// A balance pass over one domain ended, for the reason `why`. The event's CPU is the one that pulls tasks. The
+    /// pass pulled `moved` tasks, read `visited` CPUs and took `took_ns`. `src` is the CPU whose queue it chose, if
+    /// any.
     Balance {
         level: u8,
         trigger: BalanceTrigger,
@@ -54,22 +53,22 @@ pub enum EventKind {
         took_ns: u32,
         src: Option<CpuId>,
     },
-    /// Detail: no pass was begun over the event's CPU's domain `level`. Where the reason compares two times, `have_ns`
-    /// was less than `need_ns`; else both are 0.
+    /// Detail: no pass was begun in this CPU's domain `level`. If the reason compares two times, `have_ns` was less
+    /// than `need_ns`; else both are 0.
     Skip { level: u8, why: SkipReason, have_ns: u32, need_ns: u32 },
-    /// Detail: a tick decided whether a tickless CPU is to balance; `to` is the CPU that was asked.
+    /// Detail: a tick decided whether a tickless CPU should balance; `to` is the CPU that was asked.
     Kick { why: KickReason, to: Option<CpuId> },
-    /// Detail: `schedule()` began on a CPU whose current task may give way. `carries`: that task leaves to be moved,
-    /// and arrives elsewhere with its next `Enqueued`.
+    /// Detail: `schedule()` began on a CPU whose current task may give way. `carries`: the task leaves to be moved; its
+    /// next `Enqueued` is on another CPU.
     Schedule { carries: bool },
-    /// Detail: `schedule()` ended, and the same task continues.
+    /// Detail: `schedule()` ended without a switch.
     Stay,
-    /// Detail: from now on the task may run on the CPUs of the workload's mask of that number.
+    /// Detail: from now on the task may run on the CPUs of the workload's mask with this number.
     Allowed { task: TaskId, mask: u32 },
 }
 
 impl EventKind {
-    /// Whether only sinks that ask for details are told ([`Sink::wants_details`](crate::Sink::wants_details)).
+    /// Whether the event goes only to sinks that ask for details ([`Sink::wants_details`](crate::Sink::wants_details)).
     pub const fn is_detail(&self) -> bool {
         matches!(
             self,

@@ -1,10 +1,10 @@
-//! Where two runs of the same programs part: the first instant at which the scheduler did not do the same in both.
+//! Finds the first instant at which the scheduler acts differently in two runs of the same programs.
 //!
-//! What is compared is who runs on which CPU, who is woken where, and who moves. CPUs that act at one instant do so in
-//! an order that no clock gives, so all that happens at an instant is a set: of each CPU's switches the first task and
-//! the last one count, since what ran in between took no time. A kernel's own threads are as idle: only a kernel's code
-//! has them. A task that is taken off a CPU to move runs on elsewhere without a wakeup (`__migrate_task`), but our
-//! rules have an event for it, which does not count.
+//! Compared are: the task on each CPU, the CPU of each wakeup, and moves. CPUs that act at one instant have no order in
+//! time, so the actions of an instant are a set. Of each CPU's switches only the first and the last task count, since
+//! tasks in between took no time. A kernel's own threads count as idle, because only backend code has them. A task that
+//! is taken off a CPU to move runs on elsewhere without a wakeup (`__migrate_task`); our rules have an event for it,
+//! which is ignored.
 
 use crate::{Event, EventKind, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -12,47 +12,37 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// One thing that the scheduler has done at an instant.
+/// An action of the scheduler at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Deed {
-    /// The CPU ran `before` until then, and runs `after` from then on; `None`: no task of the workload.
+    /// The CPU switched from `before` to `after`; `None`: no task of the workload.
     Switched {
-        /// The CPU.
         cpu: CpuId,
-        /// Who ran there.
         before: Option<TaskId>,
-        /// Who runs there.
         after: Option<TaskId>,
     },
-    /// The task woke up, or began, on that CPU's queue.
+    /// The task woke up, or began, on the CPU's queue.
     Woken {
-        /// The task.
         task: TaskId,
-        /// The CPU.
         cpu: CpuId,
     },
-    /// The task changed its CPU.
     Moved {
-        /// The task.
         task: TaskId,
-        /// Where it was.
         from: CpuId,
-        /// Where it is.
         to: CpuId,
     },
 }
 
-/// The instant at which two runs part.
+/// The first instant at which two runs differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parting {
-    /// When.
     pub at: Ns,
-    /// What each run did then and the other did not, with the word of its reason.
+    /// The deeds at that instant in only one of the runs, with their reasons.
     pub deeds: [Vec<(Deed, &'static str)>; 2],
 }
 
 impl Parting {
-    /// What each run did that the other did not, in words: the kinds of deeds with their reasons, each once.
+    /// The kinds of each run's own deeds with their reasons, in words, without repetitions.
     pub fn kinds(&self) -> [String; 2] {
         self.deeds.each_ref().map(|deeds| {
             let mut kinds: Vec<String> = deeds.iter().map(|(deed, why)| kind(deed, why)).collect();
@@ -73,7 +63,7 @@ fn kind(deed: &Deed, why: &str) -> String {
     }
 }
 
-/// The instant at which two runs part; `None`: they don't. Tasks from number `tasks` on are the kernel's own.
+/// The first instant at which two runs differ, if any. Tasks from number `tasks` on are the kernel's own.
 pub fn parting(runs: [&[Event]; 2], tasks: usize) -> Option<Parting> {
     let [one, other] = runs.map(in_order);
     let (mut one, mut other) = (Moments::of(&one, tasks), Moments::of(&other, tasks));
@@ -93,14 +83,14 @@ pub fn parting(runs: [&[Event]; 2], tasks: usize) -> Option<Parting> {
     }
 }
 
-/// Events in the order of their times; those of one time keep theirs.
+/// The events sorted by time; events of one time keep their order.
 fn in_order(events: &[Event]) -> Vec<Event> {
     let mut events = events.to_vec();
     events.sort_by_key(|e| e.at);
     events
 }
 
-/// The deeds of the first that the second lacks; both are sorted.
+/// The deeds in `of` that are not in `known`; both are sorted.
 fn beyond(of: &[(Deed, &'static str)], known: &[(Deed, &'static str)]) -> Vec<(Deed, &'static str)> {
     let mut left = known.iter().map(|(deed, _)| deed).peekable();
     let mut found = Vec::new();
@@ -117,14 +107,14 @@ fn beyond(of: &[(Deed, &'static str)], known: &[(Deed, &'static str)]) -> Vec<(D
     found
 }
 
-/// What was done at one instant, sorted.
+/// The deeds of one instant, sorted.
 #[derive(Default)]
 struct Moment {
     at: Ns,
     deeds: Vec<(Deed, &'static str)>,
 }
 
-/// The instants of a run at which something was done.
+/// Walks over a run's instants that have deeds.
 struct Moments<'e> {
     events: &'e [Event],
     tasks: usize,
@@ -147,7 +137,7 @@ impl<'e> Moments<'e> {
     }
 }
 
-/// What was done by the events of one instant.
+/// The deeds in the events of one instant.
 fn done(events: &[Event], tasks: usize) -> Vec<(Deed, &'static str)> {
     let own = |task: &Option<TaskId>| task.filter(|task| task.index() < tasks);
     let known = |task: TaskId| task.index() < tasks;
@@ -180,8 +170,7 @@ fn done(events: &[Event], tasks: usize) -> Vec<(Deed, &'static str)> {
     deeds
 }
 
-/// The part of a run's events, in the order of their times, that lies around an instant: all of the instant, and at
-/// most `before` in front of it.
+/// The part of a run's sorted events around an instant: all of the instant, and at most `before` events before it.
 pub fn around(events: &[Event], at: Ns, before: usize) -> Vec<Event> {
     let events = in_order(events);
     let first = events.partition_point(|e| e.at < at);

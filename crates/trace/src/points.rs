@@ -1,11 +1,11 @@
-//! From our events to the kernel's tracepoints: what a recorder on a kernel would have written down.
+//! Converts our events into the kernel's tracepoints, as a recorder on a kernel would have written them.
 //!
-//! Files for other tools are made of tracepoints. They differ from our events in three ways:
-//! - a tracepoint names the task that was current on its CPU, which an event does not;
-//! - the readers of such files take a wakeup for one only if the task had left its CPU before. Where a wakeup begins
-//!   while the task is still about to sleep, the simulator lets it wait for the end of the switch (`p->on_cpu`), and so
-//!   does the point here: it comes 1 ns after the switch. No switch is ever moved, so that times on CPUs stay exact;
-//! - a task that is there from the start of a run appears with a wakeup, since no other task made it.
+//! Files for other tools consist of tracepoints. They differ from our events in three ways:
+//! - a tracepoint names the current task of its CPU, an event does not;
+//! - readers accept a wakeup only if the task has left its CPU before. A wakeup may begin while the task is about to
+//!   sleep; the simulator then delays it until the end of the switch (`p->on_cpu`). Its tracepoint comes 1 ns after the
+//!   switch. No switch is ever moved, so CPU times stay exact;
+//! - a task that exists at the start of a run appears by a wakeup, since no other task made it.
 
 use crate::{Event, EventKind, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -14,22 +14,21 @@ use schedlab_base::{CpuId, Ns, TaskId};
 pub struct Tracepoint {
     /// Nanoseconds since the run began.
     pub at: Ns,
-    /// The CPU that hit it.
     pub cpu: CpuId,
-    /// The task that was current there; `None`: the idle task.
+    /// The current task of the CPU; `None`: the idle task.
     pub current: Option<TaskId>,
     pub point: Point,
 }
 
-/// The tracepoints that have an event of ours behind them. `None` for a task is the idle task.
+/// The tracepoints that correspond to our events. `None` as a task means the idle task.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// sched_switch.
+    /// sched_switch; `state` is the leaving task's.
     Switch { prev: Option<TaskId>, state: Left, next: Option<TaskId> },
-    /// sched_waking; `target` is the CPU of the task's last stay, as the kernel says it. `irq`: in an interrupt.
+    /// sched_waking; `target` is the task's last CPU, as in the kernel. `irq`: in an interrupt.
     Waking { task: TaskId, target: CpuId, irq: bool },
-    /// sched_wakeup, or sched_wakeup_new of a new task.
+    /// sched_wakeup, or sched_wakeup_new for a new task.
     Wakeup { task: TaskId, target: CpuId, new: bool },
     /// sched_migrate_task.
     Migrate { task: TaskId, from: CpuId, to: CpuId },
@@ -44,18 +43,18 @@ pub enum Point {
 /// The state in which a task left its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// It sleeps (S). A simulated sleep is always interruptible.
+    /// Sleeps (S). A simulated sleep is always interruptible.
     Asleep,
-    /// It ended (X).
+    /// Ended (X).
     Dead,
-    /// It gave way by itself and is runnable (R).
+    /// Gave way voluntarily and is runnable (R).
     Runnable,
-    /// It was preempted and is runnable (R+).
+    /// Was preempted and is runnable (R+).
     Preempted,
 }
 
 impl Left {
-    /// The state behind the reason of a switch.
+    /// The state that a switch reason implies.
     pub const fn of(why: SwitchReason) -> Left {
         match why {
             SwitchReason::Blocked => Left::Asleep,
@@ -73,7 +72,7 @@ impl Left {
             Left::Preempted => 0x100,
         }
     }
-    /// The letters of it in texts.
+    /// The letters in texts.
     pub const fn letters(self) -> &'static str {
         match self {
             Left::Asleep => "S",
@@ -84,13 +83,13 @@ impl Left {
     }
 }
 
-/// Whether the reason of a switch is one that tracepoints do not report: the task gave way for something.
+/// Whether tracepoints lack the reason of a switch: the task gave way for a cause that they don't show.
 pub fn is_untold(why: SwitchReason) -> bool {
     use SwitchReason::*;
     !matches!(why, Blocked | Exited | Yielded | Preempted | FromIdle)
 }
 
-/// Follows the events of a run and reports its tracepoints.
+/// Follows a run's events and makes its tracepoints.
 #[derive(Debug, Default)]
 pub struct Points {
     current: Vec<Option<TaskId>>,
@@ -101,20 +100,20 @@ pub struct Points {
 struct Task {
     running: bool,
     last_cpu: CpuId,
-    /// When it left its CPU last.
+    /// Time when it last left its CPU.
     left_at: Option<Ns>,
-    /// A wakeup that began while it was still running.
+    /// A wakeup that began while the task was still running.
     early: Option<(CpuId, bool, Option<TaskId>)>,
-    /// Its wakeup has begun and has not ended.
+    /// Whether its wakeup has begun but not ended.
     waking: bool,
 }
 
 impl Points {
-    /// The task that is current on a CPU, as far as events reported.
+    /// The current task of a CPU, as far as events show.
     pub fn current(&self, cpu: CpuId) -> Option<TaskId> {
         self.current.get(cpu.index()).copied().flatten()
     }
-    /// The CPU of a task's last or present stay.
+    /// The current or last CPU of a task.
     pub fn last_cpu(&self, task: TaskId) -> CpuId {
         self.tasks.get(task.index()).map_or(CpuId(0), |t| t.last_cpu)
     }
@@ -125,7 +124,7 @@ impl Points {
         &mut self.tasks[task.index()]
     }
 
-    /// The tracepoints of an event: none, one, or a switch with the wakeup that had waited for it.
+    /// The tracepoints of an event: none, one, or a switch with the wakeup that waited for it.
     pub fn of(&mut self, event: &Event) -> impl Iterator<Item = Tracepoint> + use<> {
         let Event { at, cpu, kind } = *event;
         let current = self.current(cpu);
@@ -191,12 +190,12 @@ impl Points {
         Some(Tracepoint { at: at.plus(Ns(1)), cpu: by, current, point })
     }
 
-    /// Events of the CPU are missing: the task on it may have left.
+    /// Handles lost events of a CPU: its task may have left.
     fn lost(&mut self, cpu: CpuId) {
         let gone = self.current.get_mut(cpu.index()).and_then(Option::take);
         if let Some(gone) = gone {
             let task = self.task(gone);
-            // It may have come to another CPU since.
+            // The task may be on another CPU by now.
             if task.last_cpu == cpu {
                 (task.running, task.early) = (false, None);
             }
@@ -239,7 +238,7 @@ mod tests {
         let into = switch(None, Some(A), SwitchReason::FromIdle);
         let away = switch(Some(A), None, SwitchReason::Blocked);
         let point = Point::Waking { task: A, target: CpuId(0), irq: false };
-        // While it is about to sleep, and at the very instant of the switch.
+        // Both while it is about to sleep, and at the instant of the switch.
         assert_eq!(tracepoints(&[(0, 0, into), (5, 1, waking), (9, 0, away)]).last(), Some(&(10, 1, point)));
         assert_eq!(tracepoints(&[(0, 0, into), (9, 0, away), (9, 1, waking)]).last(), Some(&(10, 1, point)));
         assert_eq!(tracepoints(&[(0, 0, into), (9, 0, away), (12, 1, waking)]).last(), Some(&(12, 1, point)));
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakeup_of_a_task_that_never_left_is_none() {
+    fn a_task_that_never_left_has_no_wakeup() {
         let into = switch(None, Some(A), SwitchReason::FromIdle);
         let away = switch(Some(A), Some(B), SwitchReason::Blocked);
         let waking = EventKind::Waking { task: A, waker: None };
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn preempted_and_runnable_are_told_apart() {
+    fn preempted_and_runnable_states_differ() {
         let states = [SwitchReason::Yielded, SwitchReason::WakeupPreempt, SwitchReason::Preempted];
         assert_eq!(states.map(|why| Left::of(why).letters()), ["R", "R+", "R+"]);
         assert_eq!(Left::of(SwitchReason::TickSlice).bits(), 0x100);

@@ -1,6 +1,6 @@
-//! The reasons that decisions carry. Each is one row: a name in metrics (`placement.<name>`) and a sentence for people.
+//! The reasons of decisions. Each is one row: a name in metrics (`placement.<name>`) and a sentence for people.
 //!
-//! A new mechanism adds its reasons here; metrics, `explain` and docs derive from the rows.
+//! A new mechanism adds its reasons here; metrics, `explain` and docs are made from the rows.
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $enum:ident { $($variant:ident = $name:literal, $about:literal;)* }) => {
@@ -10,7 +10,6 @@ macro_rules! reasons {
         pub enum $enum { $(#[doc = $about] $variant,)* }
 
         impl $enum {
-            /// Every reason, in the order of the table.
             pub const ALL: &'static [$enum] = &[$($enum::$variant,)*];
 
             /// The name in metrics and JSON.
@@ -26,7 +25,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why a task was put on a CPU at wakeup, fork or exec.
+    /// Why a wakeup, fork or exec placed a task on a CPU.
     PlaceReason {
         OnlyAllowed = "only_allowed", "the task may run on this CPU only";
         TargetIdle = "target_idle", "the target CPU (waker's or previous) was idle";
@@ -55,7 +54,7 @@ reasons! {
 }
 
 reasons! {
-    /// The reason why a task's stay on a CPU ended.
+    /// Why a task left a CPU.
     SwitchReason {
         Blocked = "blocked", "the task went to sleep";
         Exited = "exited", "the task ended";
@@ -102,7 +101,7 @@ reasons! {
 }
 
 reasons! {
-    /// What a balance pass moves: the unit of its imbalance (`enum migration_type`, in the kernel's order).
+    /// The unit in which a balance pass moves load (`enum migration_type`, in the kernel's order).
     MigrationType {
         Load = "load", "load averages";
         Util = "util", "utilisation";
@@ -112,7 +111,7 @@ reasons! {
 }
 
 reasons! {
-    /// How a balance pass over one domain ended: it took tasks, or why it took none.
+    /// The end of a balance pass over one domain: it pulled tasks, or why it pulled none.
     BalanceReason {
         Moved = "moved", "it took tasks";
         NotOurTurn = "not_our_turn", "another CPU of the local group balances the domain";
@@ -160,7 +159,7 @@ reasons! {
 }
 
 impl SkipReason {
-    /// Whether it is a CPU about to go idle that does not look for work.
+    /// Whether the reason belongs to a CPU that is about to go idle and does not look for work.
     pub const fn of_newidle(self) -> bool {
         use SkipReason::*;
         matches!(self, ShortIdle | NoOverload | TooDear | WakeupPending | NoNewidle | Dice)
@@ -168,7 +167,7 @@ impl SkipReason {
 }
 
 reasons! {
-    /// What a CPU's tick decided about balancing for tickless CPUs (`nohz_balancer_kick`).
+    /// A tick's decision about balancing for tickless CPUs (`nohz_balancer_kick`).
     KickReason {
         TwoTasks = "two_tasks", "asked: the CPU had a task to give";
         BusyCache = "busy_cache", "asked: more than one CPU of the cache, or of the core, was busy";
@@ -186,7 +185,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why a pass that moved nothing had the running task of the busiest queue pushed (active balance).
+    /// Why a pass that moved nothing pushed the busiest queue's running task (active balance).
     ActiveReason {
         Failures = "failures", "too many passes had failed";
         ReducedCapacity = "reduced_capacity", "the source was disturbed, and the idle destination could do more (4.2 and later)";
@@ -195,7 +194,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why `wake_affine` chose the waker's CPU or the previous one.
+    /// Why `wake_affine` chose the waker's or the previous CPU.
     AffineReason {
         WakerLight = "waker_light", "waker's: it stayed about as loaded as the previous one (before 4.14)";
         HalfEmpty = "half_empty", "waker's: both CPUs together held no more than one task's load (before 3.18)";

@@ -1,8 +1,8 @@
-//! A run as ftrace text: what tracefs shows in `trace` and `trace-cmd report` prints, for all that reads these.
+//! A run as ftrace text, as in tracefs's `trace` and in the output of `trace-cmd report`.
 //!
-//! Times have nanoseconds, as with `trace-cmd report -t`; they count from the begin of the run. What a kernel's
-//! tracepoints do not say stands in lines of `tracing_mark_write`, as a kernel's own users write them: why a task was
-//! placed, why it had to give way, and how a balancer's passes ended.
+//! Times are in nanoseconds, as with `trace-cmd report -t`, from the start of the run. Facts that tracepoints do not
+//! report are `tracing_mark_write` lines, which real kernels also have from user space: why a task was placed, why it
+//! had to give way, and how a balancer's passes ended.
 
 mod names;
 #[cfg(test)]
@@ -14,12 +14,11 @@ use names::Names;
 use schedlab_base::{CpuId, Ns, TaskId, TextRow};
 use std::io::{self, Write};
 
-/// Bytes that are written at once: few enough to stay in a CPU's cache until then. Larger blocks take a file as long.
+/// Text is written in blocks of this many bytes, which stay in a CPU's cache until then. Larger ones are not faster.
 const BLOCK: usize = 1 << 17;
 
-/// A text that is being written, in large blocks: `out` needs no buffer of its own.
-///
-/// A failure to write ends the writing and is reported by [`Text::finish`], since a sink has no way to report it.
+/// Writes large blocks: `out` needs no buffer. A sink can't return errors, so after a failure nothing more is written,
+/// and [`Text::finish`] returns the error.
 pub struct Text<'a, W> {
     out: W,
     lines: Lines<'a>,
@@ -28,7 +27,7 @@ pub struct Text<'a, W> {
     failed: Option<io::Error>,
 }
 
-/// The lines that are not written yet, and what is known for the next ones.
+/// The unwritten lines, and the state for the next ones.
 struct Lines<'a> {
     row: TextRow,
     names: Names<'a>,
@@ -41,22 +40,20 @@ impl<'a, W: Write> Text<'a, W> {
         lines.head(cast.cpus);
         Text { out, lines, marks: true, details: false, failed: None }
     }
-    /// The same without lines that a kernel's tracepoints do not have.
+    /// Leaves out lines that do not come from tracepoints.
     #[must_use]
     pub fn without_marks(mut self) -> Text<'a, W> {
         self.marks = false;
         self
     }
-    /// The same, asking the simulator for details ([`Sink::wants_details`]).
+    /// Asks the simulator for details ([`Sink::wants_details`]).
     #[must_use]
     pub fn detailed(mut self) -> Text<'a, W> {
         self.details = true;
         self
     }
-    /// Ends the text.
-    ///
     /// # Errors
-    /// What went wrong first while it was written.
+    /// The first failure to write.
     pub fn finish(mut self) -> io::Result<W> {
         self.write();
         match self.failed {
@@ -91,7 +88,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Begins a line: the current task, CPU, flags, time.
+    /// Begins a line: current task, CPU, flags, time.
     #[inline]
     fn begin(&mut self, at: Ns, cpu: CpuId, current: Option<TaskId>, irq: bool) -> &mut TextRow {
         let (seconds, ns) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
@@ -147,7 +144,7 @@ impl Lines<'_> {
         self.row.text(b" child_pid=").number(self.names.tid(task)).text(b"\n");
     }
 
-    /// What the kernel's tracepoints do not say.
+    /// Writes facts that tracepoints do not report.
     fn mark(&mut self, event: &Event) {
         match event.kind {
             EventKind::Placed { task, target, reason, probes } => {
@@ -190,7 +187,7 @@ impl Lines<'_> {
             self.row.text(b"CPU:").number(event.cpu.0).text(b" [LOST ").number(count).text(b" EVENTS]\n");
             return;
         }
-        // A reason stands before the switch: afterwards another task is current.
+        // A reason precedes the switch, since afterwards another task is current.
         if marks {
             self.mark(event);
         }

@@ -1,8 +1,8 @@
-//! A part of a run: the events of a window of time, with what was under way when it began.
+//! A part of a run: the events in a window of time, and the state at its beginning.
 //!
-//! A reader of the events must not take a window's first switch for a task's first. So at the window's beginning each
-//! task that ran then comes onto its CPU, and each that waited then is woken and queued, by nobody. A task that slept
-//! then is met when it wakes. Losses before the window are left out.
+//! A window's first switch is not a task's first switch. So at the window's beginning each running task comes onto its
+//! CPU, and each waiting task is woken and queued without a waker. A sleeping task appears when it wakes. Events lost
+//! before the window are left out.
 
 use crate::{Event, EventKind, Sink, SwitchReason};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId};
@@ -11,7 +11,7 @@ use schedlab_base::{CpuId, Error, Ns, Result, TaskId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     pub from: Ns,
-    /// Its end; the events of that instant are not in it.
+    /// The end; events of that instant are not included.
     pub until: Ns,
 }
 
@@ -22,10 +22,10 @@ impl Default for Window {
 }
 
 impl Window {
-    /// From a time on, for a length or to an end.
+    /// From a time on, with a length or an end.
     ///
     /// # Errors
-    /// When it would be empty, or both a length and an end are given.
+    /// When it is empty, or both a length and an end are given.
     pub fn of(from: Option<Ns>, length: Option<Ns>, until: Option<Ns>) -> Result<Window> {
         let from = from.unwrap_or(Ns::ZERO);
         let until = match (length, until) {
@@ -38,18 +38,16 @@ impl Window {
         }
         Ok(Window { from, until })
     }
-    /// Whether it holds everything.
     pub fn is_all(&self) -> bool {
         *self == Window::default()
     }
-    /// Whether it holds that time.
     pub fn has(&self, at: Ns) -> bool {
         self.from <= at && at < self.until
     }
-    /// The window of a run that ends then.
+    /// Limits the window to a run that ends at `end`.
     ///
     /// # Errors
-    /// When the run has ended before the window begins.
+    /// When the run ended before the window begins.
     pub fn within(self, end: Ns) -> Result<Window> {
         if self.from >= end && self.from > Ns::ZERO {
             return Err(Error::input(format!(
@@ -62,20 +60,20 @@ impl Window {
     }
 }
 
-/// Where a task is before the window.
+/// A task's place at the beginning of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
-    /// It sleeps, or is not known.
+    /// Asleep, or unknown.
     #[default]
     Away,
     Runs(CpuId),
     Waits(CpuId),
 }
 
-/// Gives a sink the events of a window.
+/// Passes the events of a window to a sink.
 pub struct Within<'a, S> {
     window: Window,
-    /// Whether times count from the window's beginning.
+    /// Whether times count from the beginning of the window.
     moved: bool,
     inner: &'a mut S,
     begun: bool,
@@ -83,23 +81,23 @@ pub struct Within<'a, S> {
 }
 
 impl<'a, S: Sink> Within<'a, S> {
-    /// Gives events with the run's own times.
+    /// Keeps the run's times.
     pub fn new(window: Window, inner: &'a mut S) -> Within<'a, S> {
         Within { window, moved: false, inner, begun: window.from == Ns::ZERO, places: Vec::new() }
     }
-    /// The same, with times that count from the window's beginning.
+    /// Makes times count from the beginning of the window.
     #[must_use]
     pub fn moved(self) -> Within<'a, S> {
         Within { moved: true, ..self }
     }
-    /// What its times count from, since the run began.
+    /// The zero of its times, since the run began.
     pub fn opened(&self) -> Ns {
         if self.moved { self.window.from } else { Ns::ZERO }
     }
     pub fn inner(&mut self) -> &mut S {
         self.inner
     }
-    /// After the last event: reports what is under way in a window in which nothing happened.
+    /// Call it after the last event: reports the state for a window without events.
     pub fn ends(&mut self) {
         if !self.begun {
             self.begin();
@@ -117,7 +115,7 @@ impl<'a, S: Sink> Within<'a, S> {
     fn at(&self, task: TaskId) -> Place {
         self.places.get(task.index()).copied().unwrap_or_default()
     }
-    /// Remembers where an event leaves its tasks.
+    /// Updates the places of an event's tasks.
     fn follow(&mut self, event: &Event) {
         match event.kind {
             EventKind::Switch { prev, next, why } => {
@@ -151,7 +149,7 @@ impl<'a, S: Sink> Within<'a, S> {
             _ => {}
         }
     }
-    /// Reports what is under way when the window begins.
+    /// Reports the state at the beginning of the window.
     fn begin(&mut self) {
         self.begun = true;
         let at = self.time(self.window.from);
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_begins_with_who_runs_and_who_waits_then() {
+    fn a_window_begins_with_running_and_waiting_tasks() {
         let mut keep = Keep::default();
         let window = Window { from: Ns(100), until: Ns(200) };
         let mut within = Within::new(window, &mut keep).moved();
@@ -258,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_events_tells_what_goes_on_and_nothing_of_what_was_lost() {
+    fn a_window_without_events_shows_the_state_but_no_earlier_losses() {
         let mut keep = Keep::default();
         let mut within = Within::new(Window { from: Ns(100), until: Ns(200) }, &mut keep);
         let on = |cpu, e: Event| Event { cpu: CpuId(cpu), ..e };

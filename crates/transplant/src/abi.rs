@@ -1,6 +1,6 @@
 //! What the engine and the image agree on: the layouts of `shim/abi.h`, field by field.
 
-use schedlab_world::decision::{TREE_GROUPS, TREE_TASKS};
+use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).

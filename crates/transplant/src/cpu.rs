@@ -4,8 +4,8 @@
 //! way to `schedule()`), what follows from it (a switch, a wakeup) after it. Times are ns since the run began.
 
 use schedlab_base::TaskId;
-use schedlab_world::channel::exchange::Wakes;
-use schedlab_world::engine::NEVER;
+use schedlab_board::calls::Call;
+use schedlab_board::engine::NEVER;
 
 /// An interrupt, by its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,72 +18,6 @@ pub enum Interrupt {
     Call,
     /// The network interface's: messages from another machine.
     Device,
-}
-
-/// The effect of a system call, at the end of its time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Call {
-    /// Computing begins; it is not a call, but the clock was read.
-    Compute {
-        work_ns: u64,
-    },
-    /// Sleep until a time.
-    Sleep {
-        until: u64,
-    },
-    /// Sleep for a time, counted from the effect.
-    SleepFor {
-        length_ns: u64,
-    },
-    /// futex wait.
-    Wait {
-        word: u32,
-        value: u32,
-        until: u64,
-    },
-    /// futex wake.
-    Wake {
-        word: u32,
-        count: u32,
-    },
-    /// A transfer is about to touch its buffer.
-    Lock,
-    /// A transfer's copy is over.
-    Copied,
-    /// epoll_wait.
-    Poll {
-        set: u32,
-    },
-    /// The rest of a call after its wakeups.
-    End,
-    /// A vCPU has halted, and its thread is in the host's kernel.
-    VcpuHalts,
-    /// The host has polled in its place.
-    VcpuPolls,
-    Yield,
-    Spawn {
-        task: TaskId,
-    },
-    Exec,
-    SetAttr {
-        attr: schedlab_kernel::Attr,
-    },
-    SetAffinity {
-        mask: u32,
-    },
-    Usage {
-        task: TaskId,
-    },
-    /// A new task gives itself the next of its own properties.
-    SetUp,
-    Exit,
-}
-
-impl Call {
-    /// Whether it may sleep in what it does next (`might_sleep`): a mutex, memory for a new task or program.
-    pub fn might_sleep(self) -> bool {
-        matches!(self, Call::Lock | Call::Spawn { .. } | Call::Exec)
-    }
 }
 
 /// What a CPU does when its path's time is over.
@@ -171,8 +105,6 @@ pub struct Cpu {
     pub current: Current,
     /// Since when it is current.
     pub since: u64,
-    /// The stretch of user mode was accounted up to here.
-    pub user_since: u64,
     /// Time with a task, up to `since`.
     pub busy_ns: u64,
     /// When each interrupt is due; [`NEVER`]: not.
@@ -182,13 +114,8 @@ pub struct Cpu {
     pub device_at: u64,
     /// The path that an interrupt has stopped, with the time that it still takes.
     pub left: Option<(Next, u64)>,
-    /// Tasks that the current call is to wake, the last one first.
-    pub to_wake: Vec<TaskId>,
-    pub sync_wakes: bool,
     /// How the last verb left it idle.
     pub halts: Option<Halt>,
-    /// What the current call still takes after its wakeups.
-    pub call_left_ns: u64,
 }
 
 impl Cpu {
@@ -199,17 +126,13 @@ impl Cpu {
             ends: NEVER,
             current: Current::Idle,
             since: 0,
-            user_since: 0,
             busy_ns: 0,
             timer_at: NEVER,
             resched_at: NEVER,
             call_at: NEVER,
             device_at: NEVER,
             left: None,
-            to_wake: Vec::with_capacity(16),
-            sync_wakes: false,
             halts: None,
-            call_left_ns: 0,
         }
     }
     /// When the next interrupt is due.
@@ -233,7 +156,7 @@ impl Cpu {
             .chain([&mut self.ends])
             .filter(|at| **at != NEVER)
             .for_each(|at| *at = at.saturating_sub(ns));
-        (self.since, self.user_since, self.busy_ns) = (0, 0, 0);
+        (self.since, self.busy_ns) = (0, 0);
         if let Activity::Halted { at, .. } = &mut self.activity {
             *at = at.saturating_sub(ns);
         }
@@ -251,10 +174,6 @@ impl Cpu {
     #[inline]
     pub fn in_user(&self) -> bool {
         self.activity == Activity::User
-    }
-    /// The list of tasks that the current call is to wake.
-    pub fn wakes(&mut self) -> Wakes<'_> {
-        Wakes { tasks: &mut self.to_wake, sync: &mut self.sync_wakes }
     }
 }
 

@@ -10,8 +10,8 @@
 //! Invariant: a look changes nothing that a run computes.
 
 use crate::abi::{Note, finding};
-use crate::board::Board;
 use crate::cpu::Current;
+use crate::engine::Engine;
 use crate::kernel::called_by;
 use crate::task::LastEvent;
 use schedlab_base::{CpuId, Error, Ns, TaskId, Warning};
@@ -70,10 +70,11 @@ impl Findings {
     }
 }
 
-impl Board<'_> {
+impl Engine<'_> {
     /// What a task is called.
     fn name_of(&self, pid: i32) -> String {
-        self.task_of(pid).map_or_else(|| self.kernel.own_name(pid), |task| self.tasks[task].name.clone())
+        self.task_of(pid)
+            .map_or_else(|| self.kernel.own_name(pid), |task| self.board.threads[task].name.clone())
     }
     fn time_words(&self, at: u64) -> String {
         if self.watched { format!("at {}", Ns(at)) } else { "before the run".to_owned() }
@@ -274,7 +275,7 @@ impl Board<'_> {
         if self.findings.cases.contains_key(&kind) {
             return self.findings.add(kind, String::new);
         }
-        let (name, when, cpu) = (&self.tasks[task].name, self.time_words(event.at), event.cpu.0);
+        let (name, when, cpu) = (&self.board.threads[task].name, self.time_words(event.at), event.cpu.0);
         let words = match kind {
             NO_WAKEUP => {
                 format!(

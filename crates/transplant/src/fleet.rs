@@ -7,10 +7,10 @@ use crate::abi::{
 use crate::kernel::{Kernel, policy_number};
 use crate::oracle::{flags, refuses};
 use schedlab_base::{CpuId, Error, Result};
-use schedlab_trace::{BalanceTrigger, MigrationType};
-use schedlab_world::decision::{
+use schedlab_board::decision::{
     AskedAverages, AskedCpu, AskedFleet, AskedLevel, AskedPlace, AskedTask, FleetAnswer, FleetQuestion, NOW,
 };
+use schedlab_trace::{BalanceTrigger, MigrationType};
 
 impl Kernel {
     /// The answer of the kernel's own code. The machine of its boot is at rest: no task was ever woken.

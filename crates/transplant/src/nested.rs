@@ -4,16 +4,19 @@
 //! A sleeping vCPU whose timer is set anew by another vCPU is woken, and sleeps again until then: the image's timers
 //! belong to the task that starts them. Times are ns since the run began.
 
-use crate::board::Board;
-use crate::cpu::{Activity, Call, Next};
+use crate::cpu::{Activity, Next};
+use crate::engine::Engine;
 use crate::kernel::Kernel;
-use crate::task::UserOp;
 use schedlab_base::{CpuId, Result, TaskId};
-use schedlab_world::engine::NEVER;
-use schedlab_world::nested::{Direction, Guest, GuestCounts, VCPU_FOOTPRINT_KB, Vcpu, Vhost};
-use schedlab_world::net::Packet;
-use schedlab_world::report::SimReport;
-use schedlab_world::speed::Speed;
+use schedlab_board::board::{Context, Kernel as _};
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::engine::NEVER;
+use schedlab_board::nested::{Direction, Guest, GuestCounts, VCPU_FOOTPRINT_KB, Vcpu, Vhost};
+use schedlab_board::net::Packet;
+use schedlab_board::report::SimReport;
+use schedlab_board::speed::Speed;
+use schedlab_board::thread::UserOp;
 
 /// A virtual machine of the host.
 pub struct Nested<'s> {
@@ -26,6 +29,10 @@ pub struct Nested<'s> {
 }
 
 impl Nested<'_> {
+    /// A message for vhost's thread; returns the thread if that is to be woken.
+    pub fn take(&mut self, way: Direction, packet: Packet) -> Option<TaskId> {
+        self.vhost.take(way, packet)
+    }
     /// How long its vCPUs' threads have waited for a CPU so far.
     fn waited_ns(&self, kernel: &mut Kernel, pid_of: impl Fn(TaskId) -> i32) -> u64 {
         let started = self.vcpus.iter().map(|vcpu| pid_of(vcpu.thread)).filter(|pid| *pid != 0);
@@ -33,13 +40,13 @@ impl Nested<'_> {
     }
 }
 
-impl<'s> Board<'s> {
+impl<'s> Engine<'s> {
     /// Adds a guest, all of whose threads are declared: they execute vCPUs.
     pub fn add_guest(&mut self, guest: Box<dyn Guest + 's>) {
         let machine = self.nested.len() as u16;
         let (threads, vhost) = guest.threads();
         for (n, thread) in threads.iter().enumerate() {
-            let task = &mut self.tasks[*thread];
+            let task = &mut self.board.threads[*thread];
             task.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
             task.footprint_kb = VCPU_FOOTPRINT_KB;
         }
@@ -52,19 +59,10 @@ impl<'s> Board<'s> {
         });
     }
 
-    /// The machine and the vCPU whose thread this task is.
-    #[inline]
-    pub fn vcpu_of(&self, task: TaskId) -> Option<(usize, CpuId)> {
-        match self.tasks[task].user {
-            UserOp::Vcpu { machine, vcpu } => Some((usize::from(machine), vcpu)),
-            _ => None,
-        }
-    }
-
     /// The vCPU's thread begins a stretch of user mode; returns when the stretch ends. A thread that has come from
     /// elsewhere fetches its data first.
-    pub fn enter_vcpu(&mut self, thread: TaskId, (machine, vcpu): (usize, CpuId), speed: Speed) -> u64 {
-        let (now, refill_ns) = (self.now, self.tasks[thread].refill_ns);
+    pub fn enters_vcpu(&mut self, thread: TaskId, (machine, vcpu): (usize, CpuId), speed: Speed) -> u64 {
+        let (now, refill_ns) = (self.now, self.board.threads[thread].refill_ns);
         if refill_ns > 0 {
             return now.saturating_add(speed.time(refill_ns));
         }
@@ -75,7 +73,7 @@ impl<'s> Board<'s> {
     }
 
     /// The stretch of a vCPU's thread stops here.
-    pub fn pause_vcpu(&mut self, (machine, vcpu): (usize, CpuId)) {
+    pub fn pauses_vcpu(&mut self, (machine, vcpu): (usize, CpuId)) {
         let own = &mut self.nested[machine];
         if !own.guest.stands_still(vcpu) {
             own.guest.pause(vcpu, self.now);
@@ -83,13 +81,13 @@ impl<'s> Board<'s> {
     }
 
     /// The stretch of a vCPU's thread has ended: the vCPU does what is due.
-    pub fn vcpu_acts(&mut self, cpu: CpuId, curr: TaskId, (machine, vcpu): (usize, CpuId)) {
-        if self.tasks[curr].refill_ns > 0 {
+    pub fn act_of_vcpu(&mut self, cpu: CpuId, curr: TaskId, (machine, vcpu): (usize, CpuId)) {
+        if self.board.threads[curr].refill_ns > 0 {
             return self.start_user(cpu);
         }
         // No steps are merged: the time of the host's next event is not known here.
         let (times, speed) = ((self.now, self.now), self.speed(cpu));
-        let mut sent = std::mem::take(&mut self.nic.sent);
+        let mut sent = std::mem::take(&mut self.board.nic.sent);
         let acted = self.nested[machine].guest.act(vcpu, times, speed, &mut sent, self.sink);
         self.steps += acted.steps;
         if let Some(fault) = acted.fault {
@@ -97,23 +95,23 @@ impl<'s> Board<'s> {
         }
         self.signal(cpu, machine, Some(vcpu));
         for packet in sent.drain(..) {
-            self.give_vhost(cpu, machine, (Direction::Out, packet));
+            self.give_vhost(cpu, machine, (Direction::Out, packet), Context::Task);
         }
-        self.nic.sent = sent;
+        self.board.nic.sent = sent;
         let own = &mut self.nested[machine];
         if acted.ended {
             // Its threads count as gone.
             self.alive -= own.vcpus.len();
         }
-        let exit_ns = self.machine.costs.vm_exit_ns;
-        if !self.cpus[cpu].to_wake.is_empty() {
+        let exit_ns = self.board.machine.costs.vm_exit_ns;
+        if !self.board.seats[cpu].to_wake[Context::Task as usize].is_empty() {
             return self.begin_open(cpu, Next::Wake, exit_ns);
         }
         if own.guest.idles(vcpu) {
             own.counted.halts += 1;
             return self.begin_open(cpu, Next::Call(Call::VcpuHalts), exit_ns);
         }
-        self.settle_now(cpu);
+        self.returns(cpu);
     }
 
     /// Other vCPUs whose next event a step of `sender`, or the host, has changed: those that execute stop earlier,
@@ -125,7 +123,7 @@ impl<'s> Board<'s> {
             }
             let own = &mut self.nested[machine];
             let (state, next) = (own.vcpus[to.index()], own.guest.next_event(to));
-            let on = self.tasks[state.thread].ran_on;
+            let on = self.board.threads[state.thread].ran_on;
             if !own.guest.stands_still(to) {
                 self.cpus[on].ends = own.guest.acts_at(to, self.now);
                 self.touch(on);
@@ -134,14 +132,14 @@ impl<'s> Board<'s> {
             } else if state.asleep && next != NEVER {
                 own.counted.kicks += u64::from(own.guest.is_signalled(to));
                 own.vcpus[to.index()].asleep = false;
-                self.cpus[cpu].to_wake.push(state.thread);
+                self.board.seats[cpu].to_wake[Context::Task as usize].push(state.thread);
             }
         }
     }
 
     /// The vCPU's exit is over: the host polls for its next event, or puts the thread to sleep.
     pub fn vcpu_halts(&mut self, cpu: CpuId, curr: TaskId, polled: bool) {
-        let Some((machine, vcpu)) = self.vcpu_of(curr) else { return };
+        let Some((machine, vcpu)) = self.board.threads[curr].vcpu() else { return };
         let now = self.now;
         self.enter(cpu);
         let alone = !self.kernel.view().gives_way() && self.kernel.image().single_task();
@@ -149,7 +147,7 @@ impl<'s> Board<'s> {
         own.vcpus[vcpu.index()].polls_on = None;
         let due = own.guest.irq_due(vcpu, now);
         if due <= now {
-            return self.settle_now(cpu);
+            return self.returns(cpu);
         }
         // Another task of the host goes first (`single_task_running`).
         let halt_poll_ns = own.guest.halt_poll_ns();
@@ -160,14 +158,14 @@ impl<'s> Board<'s> {
         own.vcpus[vcpu.index()].asleep = true;
         own.counted.sleeps += 1;
         if due == NEVER {
-            return self.block(cpu);
+            return self.blocks(cpu);
         }
         self.kernel.image().prepare_sleep(false);
         let until = self.kernel_time(due);
         self.kernel.image().whole(|image| image.start_timer(until, 0));
         self.tasks[curr].timed = true;
         let spent_ns = self.take_notes(cpu);
-        self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);
+        self.begin_open(cpu, Next::Schedule, spent_ns + self.board.machine.costs.schedule_sleep_ns);
     }
 
     /// A vCPU's thread is back on a CPU, from a sleep perhaps.
@@ -175,7 +173,7 @@ impl<'s> Board<'s> {
         if std::mem::take(&mut self.tasks[curr].timed) {
             self.kernel.image().timed_out(self.tasks[curr].pid);
             let spent_ns = self.take_notes(cpu);
-            return self.begin_open(cpu, Next::Settle, spent_ns + self.machine.costs.idle_return_ns);
+            return self.begin_open(cpu, Next::Settle, spent_ns + self.board.machine.costs.idle_return_ns);
         }
         self.start_user(cpu);
     }
@@ -197,41 +195,30 @@ impl<'s> Board<'s> {
     pub fn vhost_of(&self, task: TaskId) -> Option<usize> {
         self.nested.iter().position(|own| own.vhost.thread == task)
     }
-    /// A message from a virtual machine, or for one, is the vhost thread's; the current call of `cpu` wakes it.
-    pub fn give_vhost(&mut self, cpu: CpuId, machine: usize, (way, packet): (Direction, Packet)) {
-        if let Some(thread) = self.nested[machine].vhost.take(way, packet) {
-            self.cpus[cpu].to_wake.push(thread);
-        }
-    }
-    /// The same in an interrupt; returns the thread if that is to be woken.
-    pub fn vhost_hears(&mut self, machine: usize, packet: Packet) -> Option<TaskId> {
-        self.nested[machine].vhost.take(Direction::In, packet)
-    }
-
     /// The vhost thread is done with a message, or has woken up: it takes the next one.
     pub fn vhost_continues(&mut self, cpu: CpuId, curr: TaskId, machine: usize) {
         if let Some((way, packet)) = self.nested[machine].vhost.current.take() {
             match way {
-                Direction::Out => self.route(cpu, packet),
+                Direction::Out => self.route(cpu, packet, Context::Task),
                 Direction::In => {
                     self.nested[machine].guest.arrives(self.now, packet);
                     self.signal(cpu, machine, None);
                 }
             }
-            if !self.cpus[cpu].to_wake.is_empty() {
+            if !self.board.seats[cpu].to_wake[Context::Task as usize].is_empty() {
                 return self.begin_open(cpu, Next::Wake, 0);
             }
         }
         if !self.nested[machine].vhost.take_up() {
-            return self.block(cpu);
+            return self.blocks(cpu);
         }
-        self.tasks[curr].user = UserOp::Run { left_ns: self.machine.costs.vhost_ns.max(1) };
+        self.board.threads[curr].user = UserOp::Run { left_ns: self.board.machine.costs.vhost_ns.max(1) };
         self.start_user(cpu);
     }
 
     /// The warm-up is over.
     pub fn begin_measuring_guests(&mut self) {
-        let Board { nested, tasks, kernel, now, .. } = self;
+        let Engine { nested, tasks, kernel, now, .. } = self;
         for own in nested {
             own.counted = GuestCounts::default();
             own.waited_before_ns = own.waited_ns(kernel, |task| tasks[task].pid);
@@ -244,7 +231,7 @@ impl<'s> Board<'s> {
     /// # Errors
     /// When they disagree.
     pub fn close_guests(&mut self, end_ns: u64, report: &mut SimReport) -> Result<()> {
-        let Board { nested, tasks, kernel, .. } = self;
+        let Engine { nested, tasks, kernel, .. } = self;
         for own in nested {
             let waited_ns = own.waited_ns(kernel, |task| tasks[task].pid);
             let counted = GuestCounts { steal_ns: waited_ns - own.waited_before_ns, ..own.counted };

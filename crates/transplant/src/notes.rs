@@ -7,18 +7,19 @@
 //! An event has the time of its verb's start. Where CPUs are woven, what the code had cost before it is added.
 
 use crate::abi::{Note, kind};
-use crate::board::Board;
 use crate::cpu::{Current, Halt, Interrupt};
+use crate::engine::Engine;
 use crate::task::{LastEvent, Task, kthread_id};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
-use schedlab_world::engine::NEVER;
 
 /// TASK_DEAD of all modelled releases, as `prev_state` shows it beside the flags below it.
 const EXITED_STATES: u64 = 0x30;
 
-impl Board<'_> {
+impl Engine<'_> {
     /// Takes the notes of the last verb on `cpu`. Returns their price, ns.
     pub fn take_notes(&mut self, cpu: CpuId) -> u64 {
         let mut spent_ns = 0;
@@ -38,7 +39,7 @@ impl Board<'_> {
         if self.watched {
             self.sink.event(&Event { at: Ns(at), cpu, kind });
         }
-        self.machine.costs.trace_event_ns
+        self.board.machine.costs.trace_event_ns
     }
 
     /// The time of an event in the verb under way. A woven verb lets others act before an event whose time has passed
@@ -50,7 +51,7 @@ impl Board<'_> {
 
     fn take_note(&mut self, by: CpuId, note: Note, spent_ns: u64) -> u64 {
         let (on, at) = (CpuId(note.cpu), self.time_of(note));
-        let costs = &self.machine.costs;
+        let costs = &self.board.machine.costs;
         match note.kind {
             kind::TIMER => {
                 let at =
@@ -80,8 +81,12 @@ impl Board<'_> {
                     Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
                 };
                 let (enqueue_ns, is_new) = (costs.enqueue_ns, note.flags & 1 != 0);
-                let made_on =
-                    self.tasks.get(task.index()).map(|t| t.ran_on).filter(|from| is_new && *from != on);
+                let made_on = self
+                    .board
+                    .threads
+                    .get(task.index())
+                    .map(|t| t.ran_on)
+                    .filter(|from| is_new && *from != on);
                 if let Some(from) = made_on {
                     self.emit_at(at, on, EventKind::Migrate { task, from, why: MoveReason::Fork });
                 }
@@ -162,7 +167,7 @@ impl Board<'_> {
 
     /// An interrupt was sent to `to`, `spent_ns` after this instant.
     fn send(&mut self, by: CpuId, to: CpuId, which: Interrupt, spent_ns: u64) -> u64 {
-        let costs = &self.machine.costs;
+        let costs = &self.board.machine.costs;
         let way_ns = match self.distance(by, to) {
             Distance::Own => 0,
             Distance::Smt | Distance::Llc | Distance::Node => costs.ipi_near_ns,
@@ -210,10 +215,10 @@ impl Board<'_> {
             Some(id) if id.index() < self.tasks.len() => Current::Task(id),
             Some(id) => Current::Kthread(id),
         };
-        let costs = &self.machine.costs;
+        let costs = &self.board.machine.costs;
         if let Some(prev) = leaves {
-            let t = &mut self.tasks[prev];
-            self.caches.leave((cpu, prev), &mut t.reuse, t.footprint_kb, stayed_ns, costs);
+            let t = &mut self.board.threads[prev];
+            self.board.by_core.leave((cpu, prev), &mut t.reuse, t.footprint_kb, stayed_ns, costs);
         }
         let mm = |id: Option<TaskId>| id.and_then(|t| self.tasks.get(t.index())).map_or(0, |t| t.mm);
         let switches_mm = mm(next) != 0 && mm(prev) != 0 && mm(next) != mm(prev);

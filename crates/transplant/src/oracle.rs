@@ -3,7 +3,7 @@
 use crate::abi::{RawEntity, RawQuestion, entity};
 use crate::kernel::{Kernel, policy_number};
 use schedlab_base::{CpuId, Error, Result};
-use schedlab_world::decision::{AskedQueue, NOW, QueueAnswer, QueueQuestion};
+use schedlab_board::decision::{AskedQueue, NOW, QueueAnswer, QueueQuestion};
 
 impl Kernel {
     /// The answer of the kernel's own code. Entities that ask for no slice have the one of `base_slice_ns`. The machine

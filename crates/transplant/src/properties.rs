@@ -4,16 +4,17 @@
 //! A live run is the model: a new task has its parent's properties, joins its group, takes its CPUs and sets its
 //! attributes, in this order and before its program begins. A task that is there from the start has done so by then.
 
-use crate::board::Board;
+use crate::engine::Engine;
 use crate::kernel::refused;
 use crate::task::Life;
 use schedlab_base::{CpuId, CpuSet, GroupId, Result, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_kernel::{Attr, Limit};
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::group::GroupDecl;
 use schedlab_workload::{Later, ROOT_GROUP};
 
-impl Board<'_> {
+impl Engine<'_> {
     /// Makes the workload's groups, parents first.
     ///
     /// # Errors
@@ -72,7 +73,8 @@ impl Board<'_> {
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         self.enter(cpu);
         if let Err(errno) = self.kernel.set_attr(self.tasks[task].pid, attr) {
-            let what = format!("the kernel refuses the attributes of task '{}'", self.tasks[task].name);
+            let what =
+                format!("the kernel refuses the attributes of task '{}'", self.board.threads[task].name);
             self.fail(refused(&what, errno));
         }
     }
@@ -84,7 +86,7 @@ impl Board<'_> {
         self.tasks[task].asked = MoveReason::Affinity;
         let all = CpuSet::first(self.nr_cpus());
         if let Err(errno) = self.kernel.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
-            let what = format!("the kernel refuses the CPUs of task '{}'", self.tasks[task].name);
+            let what = format!("the kernel refuses the CPUs of task '{}'", self.board.threads[task].name);
             self.fail(refused(&what, errno));
         }
     }
@@ -99,7 +101,7 @@ impl Board<'_> {
     /// A task's CPUs change from outside.
     fn confine(&mut self, cpu: CpuId, task: TaskId, mask: u32) {
         self.emit_allowed(cpu, task, mask);
-        let allowed = &self.masks[mask as usize].clone();
+        let allowed = &self.board.masks[mask as usize].clone();
         if self.tasks[task].life != Life::Alive {
             // A task that is not there yet is made with them.
             self.tasks[task].allowed = Some(allowed.clone());
@@ -109,7 +111,7 @@ impl Board<'_> {
         self.tasks[task].asked = MoveReason::Affinity;
         let pid = self.tasks[task].pid;
         if let Err(errno) = self.kernel.confine(pid, allowed) {
-            let what = format!("the kernel refuses the CPUs of task '{}'", self.tasks[task].name);
+            let what = format!("the kernel refuses the CPUs of task '{}'", self.board.threads[task].name);
             self.fail(refused(&what, errno));
         }
     }
@@ -118,14 +120,14 @@ impl Board<'_> {
         self.enter(cpu);
         let (pid, number) = (self.tasks[task].pid, self.groups[group]);
         if let Err(errno) = self.kernel.image().group_move(pid, number) {
-            let what = format!("task '{}' can't join its group", self.tasks[task].name);
+            let what = format!("task '{}' can't join its group", self.board.threads[task].name);
             self.fail(refused(&what, errno));
         }
     }
 
     /// The current task gives itself the next of its own properties.
     pub fn set_up_next(&mut self, cpu: CpuId, curr: TaskId) {
-        let Some(mut own) = self.tasks[curr].own.take() else { return self.settle_now(cpu) };
+        let Some(mut own) = self.tasks[curr].own.take() else { return self.returns(cpu) };
         if let Some(group) = own.group.take() {
             self.join_group(cpu, curr, group);
         } else if let Some(allowed) = own.allowed.take() {
@@ -175,7 +177,7 @@ impl Board<'_> {
     fn begin_session(&mut self, task: TaskId) {
         let pid = self.tasks[task].pid;
         if let Err(errno) = self.kernel.image().session_new(pid) {
-            let what = format!("task '{}' can't begin a session", self.tasks[task].name);
+            let what = format!("task '{}' can't begin a session", self.board.threads[task].name);
             self.fail(refused(&what, errno));
         }
     }

@@ -1,6 +1,6 @@
 //! Counts of groups' quotas, as the tree's own file has them (`cpu.stat` of cgroup v1, in ns).
 
-use crate::board::Board;
+use crate::engine::Engine;
 use schedlab_base::GroupId;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Quotas {
     }
 }
 
-impl Board<'_> {
+impl Engine<'_> {
     /// Counts begin now.
     pub fn begin_quotas(&mut self) {
         let groups: Vec<GroupId> = self.quotas.limited.keys().copied().collect();

@@ -1,34 +1,39 @@
 //! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
 
 use crate::blocks::Blocks;
-use crate::board::{Accounts, Board, booted_at_ns, first_due_ns, rest_ns};
 use crate::charge::{self, Prices};
 use crate::cpu::{Current, Next};
+use crate::engine::{Accounts, Engine, booted_at_ns, first_due_ns, rest_ns};
 use crate::kernel::{Debug, Kernel};
-use crate::task::{Life, Task, UserOp};
+use crate::task::{Life, Task};
 use crate::{turns, visits};
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
+use schedlab_board::arrivals::Arrivals;
+use schedlab_board::board::Counts;
+use schedlab_board::cache_by_level::Sources;
+use schedlab_board::channel::state::Channels;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::engine::{NEVER, WinnerTree};
+use schedlab_board::masks::confine;
+use schedlab_board::nested::Guest;
+use schedlab_board::net::{Nic, Peer};
+use schedlab_board::report::{SimReport, TaskAccount};
+use schedlab_board::thread::Thread;
 use schedlab_kernel::policy::group_of;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Attr, History, Level};
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
-use schedlab_trace::{MoveReason, Sink};
+use schedlab_trace::Sink;
 use schedlab_workload::build::TaskDecl;
-use schedlab_workload::{Built, Later, Outcome, Place, Program, ROOT_GROUP};
-use schedlab_world::arrivals::Arrivals;
-use schedlab_world::cache_by_level::Sources;
-use schedlab_world::channel::state::Channels;
-use schedlab_world::engine::{NEVER, WinnerTree};
-use schedlab_world::masks::confine;
-use schedlab_world::nested::Guest;
-use schedlab_world::net::{Nic, Peer};
-use schedlab_world::report::{SimReport, TaskAccount};
+use schedlab_workload::{Built, Later, Place, ROOT_GROUP};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+/// How much later than asked a timer may fire by default, ns.
+const TIMER_SLACK_NS: u64 = 50_000;
 /// Steps between two looks at the flags from outside.
 const LOOK_EVERY: u64 = 4096;
 /// So many steps at one instant are an endless loop, in a program or in the engine.
@@ -144,35 +149,35 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         changes: changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
-    let mut board = Board::new(machine, kernel, (history, preempt), sink);
-    board.accounts.measure_from = workload.warmup.0;
-    board.level = level;
-    board.nic = Nic::new(&workload, Place::Host, board.nr_cpus());
-    let starters = load(&mut board, workload, settings.iter().any(Setting::asks_for_sessions))?;
-    guests.into_iter().for_each(|guest| board.add_guest(guest));
+    let mut engine = Engine::new(machine, kernel, (history, preempt), sink);
+    engine.board.measure_from = workload.warmup.0;
+    engine.level = level;
+    engine.board.nic = Nic::new(&workload, Place::Host, engine.nr_cpus());
+    let starters = load(&mut engine, workload, settings.iter().any(Setting::asks_for_sessions))?;
+    guests.into_iter().for_each(|guest| engine.add_guest(guest));
     if background {
-        load_background(&mut board, seed);
+        load_background(&mut engine, seed);
     }
-    board.lay_out_memory();
-    rest(&mut board, seed)?;
+    engine.board.lay_out_memory();
+    rest(&mut engine, seed)?;
     if level.weaves() {
-        board.kernel.image().weave(level == Level::Exact);
+        engine.kernel.image().weave(level == Level::Exact);
     }
-    board.alive += peers.iter().filter(|peer| !peer.is_done()).count();
-    board.peers = peers;
+    engine.alive += peers.iter().filter(|peer| !peer.is_done()).count();
+    engine.board.peers = peers;
     for task in starters {
-        board.start_task(task);
+        engine.start_task(task);
     }
-    if let Some(fault) = board.fault.take() {
+    if let Some(fault) = engine.fault.take() {
         return Err(fault);
     }
     let clock = Clock { end, stop, progress: clock };
-    let ended = match board.turns {
-        Some(_) => turns::drive(&mut board, seed, &clock, &mut outside)?,
-        None => drive(&mut board, seed, &clock, &mut outside)?,
+    let ended = match engine.board.turns {
+        Some(_) => turns::drive(&mut engine, seed, &clock, &mut outside)?,
+        None => drive(&mut engine, seed, &clock, &mut outside)?,
     };
-    board.now = ended.at;
-    report(board, ended, &outside)
+    engine.now = ended.at;
+    report(engine, ended, &outside)
 }
 
 /// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
@@ -181,35 +186,35 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
 /// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Each balances once more half-way: what the boot
 /// has left in the averages of its queues, by which new tasks are judged, has decayed by then. Nobody watches, and time
 /// begins anew afterwards.
-fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
-    for cpu in board.cpus.ids() {
-        board.enter(cpu);
-        for pid in board.kernel.kthreads(cpu) {
-            board.kernel.image().wake(pid, false);
+fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
+    for cpu in engine.cpus.ids() {
+        engine.enter(cpu);
+        for pid in engine.kernel.kthreads(cpu) {
+            engine.kernel.image().wake(pid, false);
         }
-        board.take_notes(cpu);
-        board.begin(cpu, Next::Settle, 0);
+        engine.take_notes(cpu);
+        engine.begin(cpu, Next::Settle, 0);
     }
-    let (alive, intervals) = (board.alive, std::mem::take(&mut board.accounts.intervals));
-    board.alive = 1;
+    let alive = engine.alive;
+    engine.alive = 1;
     let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
-    let (due, end) = (first_due_ns(board.nr_cpus()), rest_ns(board.nr_cpus()));
+    let (due, end) = (first_due_ns(engine.nr_cpus()), rest_ns(engine.nr_cpus()));
     for at in [due, end / 2] {
-        drive(board, seed, &Clock { end: at, stop: None, progress: None }, nothing)?;
-        board.now = at;
-        for cpu in board.cpus.ids() {
-            board.enter(cpu);
-            board.kernel.image().irq_idle_tick();
-            board.settle_after(cpu);
+        drive(engine, seed, &Clock { end: at, stop: None, progress: None }, nothing)?;
+        engine.now = at;
+        for cpu in engine.cpus.ids() {
+            engine.enter(cpu);
+            engine.kernel.image().irq_idle_tick();
+            engine.settle_after(cpu);
         }
     }
-    drive(board, seed, &Clock { end, stop: None, progress: None }, nothing)?;
-    board.cpus.ids().for_each(|cpu| board.cpus[cpu].shift(end));
-    (board.now, board.epoch, board.alive, board.steps) = (0, board.epoch + end, alive, 0);
-    board.findings.begin();
-    let measure_from = board.accounts.measure_from;
-    board.accounts = Accounts { intervals, measure_from, ..Accounts::default() };
-    board.watched = true;
+    drive(engine, seed, &Clock { end, stop: None, progress: None }, nothing)?;
+    engine.cpus.ids().for_each(|cpu| engine.cpus[cpu].shift(end));
+    (engine.now, engine.epoch, engine.alive, engine.steps) = (0, engine.epoch + end, alive, 0);
+    engine.findings.begin();
+    engine.accounts = Accounts::default();
+    engine.board.counts = Counts::default();
+    engine.watched = true;
     Ok(())
 }
 
@@ -222,17 +227,17 @@ fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.
-fn load(board: &mut Board<'_>, workload: Built, in_sessions: bool) -> Result<Vec<TaskId>> {
-    board.user.lay_out(workload.words, workload.slots);
-    board.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
-    board.masks = workload.masks;
-    board.accounts.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
-    board.make_groups(&workload.groups)?;
+fn load(engine: &mut Engine<'_>, workload: Built, in_sessions: bool) -> Result<Vec<TaskId>> {
+    engine.board.user.lay_out(workload.words, workload.slots);
+    engine.board.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
+    engine.board.masks = workload.masks;
+    engine.board.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
+    engine.make_groups(&workload.groups)?;
     let here = |t: &TaskDecl| t.place == Place::Host;
-    board.alive = workload.tasks.iter().filter(|t| t.counts() && here(t)).count();
+    engine.alive = workload.tasks.iter().filter(|t| t.counts() && here(t)).count();
     let mut starters = Vec::new();
     for decl in workload.tasks {
-        let id = TaskId::from(board.tasks.len());
+        let id = TaskId::from(engine.tasks.len());
         if decl.spawned_by.is_none() && here(&decl) {
             starters.push(id);
         }
@@ -245,66 +250,20 @@ fn load(board: &mut Board<'_>, workload: Built, in_sessions: bool) -> Result<Vec
             });
         let (counts, waits_at_end, group) = (decl.counts(), decl.waits_at_end, decl.group);
         let TaskDecl { name, program, attr, affinity, footprint_kb, timer_slack, background, .. } = decl;
-        let task = declared(name, program, attr);
-        board.tasks.push(Task {
-            background,
-            counts,
-            waits_at_end,
-            group,
-            session,
-            allowed: affinity,
-            footprint_kb,
-            mm,
-            slack_ns: timer_slack.map_or(task.slack_ns, |s| s.0),
-            ..task
-        });
+        let slack_ns = timer_slack.map_or(TIMER_SLACK_NS, |s| s.0);
+        let thread = Thread::new(name, program, footprint_kb, slack_ns);
+        engine.board.threads.push(Thread { background, counts, waits_at_end, ..thread });
+        engine.tasks.push(Task { group, session, allowed: affinity, mm, ..Task::new(attr) });
     }
     // Background tasks come first: they serve the others.
-    starters.sort_by_key(|id| !board.tasks[*id].background);
+    starters.sort_by_key(|id| !engine.board.threads[*id].background);
     Ok(starters)
 }
 
-/// A task of the kernel's, or of the workload before the rest of its declaration.
-fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
-    Task {
-        name,
-        program,
-        life: Life::Unborn,
-        pid: 0,
-        user: UserOp::Ask,
-        outcome: Outcome::Done,
-        background: true,
-        counts: false,
-        waits_at_end: false,
-        attr,
-        allowed: None,
-        group: ROOT_GROUP,
-        session: None,
-        parked: None,
-        own: None,
-        slack_ns: 50_000,
-        mm: 0,
-        footprint_kb: 4,
-        warm_kb: 0,
-        refill_ns: 0,
-        reuse: Default::default(),
-        ran_on: CpuId(0),
-        asked: MoveReason::Moved,
-        timed: false,
-        waking: false,
-        asleep: false,
-        placed: None,
-        last: None,
-        work_ns: 0,
-        ended: NEVER,
-        before: (0, 0),
-    }
-}
-
 /// The machine's own tasks: each is made before the machine rests, and sleeps until its first arrival.
-fn load_background(board: &mut Board<'_>, seed: u64) {
-    let n = board.nr_cpus();
-    let machine = board.machine;
+fn load_background(engine: &mut Engine<'_>, seed: u64) {
+    let n = engine.nr_cpus();
+    let machine = engine.board.machine;
     for (s, source) in machine.background.iter().enumerate() {
         let stream = Stream::new(seed).purpose("background").number(s as u64);
         let homes: Vec<usize> =
@@ -313,10 +272,11 @@ fn load_background(board: &mut Board<'_>, seed: u64) {
             let cpu = CpuId::from(home);
             let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
             let program = Arrivals::new(source, stream.number(home as u64)).asleep(rest_ns(n));
-            let task = declared(name, Box::new(program), Attr::nice(source.nice));
+            let thread = Thread::new(name, Box::new(program), 4, TIMER_SLACK_NS);
+            engine.board.threads.push(Thread { background: true, ran_on: cpu, ..thread });
             let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
-            let id = board.tasks.push(Task { allowed, ran_on: cpu, ..task });
-            board.start_task(id);
+            let id = engine.tasks.push(Task { allowed, ..Task::new(Attr::nice(source.nice)) });
+            engine.start_task(id);
         }
     }
 }
@@ -335,21 +295,21 @@ impl Outside {
         self.measure_from.min(change).min(self.later.front().map_or(NEVER, |l| l.0))
     }
     /// Handles what is due.
-    pub fn act(&mut self, board: &mut Board<'_>, ended: &mut Ended) -> Result<()> {
-        board.finish_verbs();
-        if self.measure_from <= board.now {
-            ended.before = Some(begin_measuring(board)?);
+    pub fn act(&mut self, engine: &mut Engine<'_>, ended: &mut Ended) -> Result<()> {
+        engine.finish_verbs();
+        if self.measure_from <= engine.now {
+            ended.before = Some(begin_measuring(engine)?);
             self.measure_from = NEVER;
         }
-        while let Some((_, settings)) = due(&mut self.changes, board.now) {
-            board.enter(CpuId(0));
+        while let Some((_, settings)) = due(&mut self.changes, engine.now) {
+            engine.enter(CpuId(0));
             for setting in &settings {
-                set(&mut board.kernel, setting)?;
-                board.preempt = setting.preempt().unwrap_or(board.preempt);
+                set(&mut engine.kernel, setting)?;
+                engine.preempt = setting.preempt().unwrap_or(engine.preempt);
             }
         }
-        while let Some((_, later)) = due(&mut self.later, board.now) {
-            board.change(later);
+        while let Some((_, later)) = due(&mut self.later, engine.now) {
+            engine.change(later);
         }
         Ok(())
     }
@@ -369,19 +329,19 @@ pub struct Clock<'a> {
 
 impl Clock<'_> {
     /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
-    pub fn is_over(&self, board: &mut Board<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
-        if let Some(fault) = board.fault.take() {
+    pub fn is_over(&self, engine: &mut Engine<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
+        if let Some(fault) = engine.fault.take() {
             return Err(fault);
         }
-        if board.alive == 0 {
-            ended.at = at.max(board.accounts.measure_from);
+        if engine.alive == 0 {
+            ended.at = at.max(engine.board.measure_from);
             return Ok(true);
         }
-        if at >= board.findings.due {
-            board.audit(false);
+        if at >= engine.findings.due {
+            engine.audit(false);
         }
-        if board.steps.is_multiple_of(LOOK_EVERY) {
-            board.kernel.image().gather_chains();
+        if engine.steps.is_multiple_of(LOOK_EVERY) {
+            engine.kernel.image().gather_chains();
             self.progress.inspect(|clock| clock.store(at, Relaxed));
             if self.stop.is_some_and(|s| s.load(Relaxed)) {
                 (ended.at, ended.stopped) = (at, true);
@@ -408,42 +368,43 @@ impl Ended {
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
-    let n = board.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1 + board.peers.len(), Stream::new(seed).purpose("ties"));
-    (0..n).for_each(|c| tree.arm(c, board.next_event(CpuId::from(c))));
-    board.touched.clear();
+fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
+    let n = engine.nr_cpus();
+    let mut tree = WinnerTree::new(n + 1 + engine.board.peers.len(), Stream::new(seed).purpose("ties"));
+    (0..n).for_each(|c| tree.arm(c, engine.next_event(CpuId::from(c))));
+    engine.touched.clear();
     tree.arm(n, outside.next());
-    (0..board.peers.len()).for_each(|p| tree.arm(n + 1 + p, board.peers[p].next_event()));
+    (0..engine.board.peers.len()).for_each(|p| tree.arm(n + 1 + p, engine.board.peers[p].next_event()));
     let mut ended = Ended::at(clock.end);
     let mut at_once = 0;
     while let Some((slot, at)) = tree.first().filter(|(_, at)| *at < clock.end) {
-        at_once = if at == board.now { at_once + 1 } else { 0 };
+        at_once = if at == engine.now { at_once + 1 } else { 0 };
         if at_once > STEPS_AT_ONCE {
             let text = format!("the run stands still at {}: its CPUs act and no time passes", Ns(at));
             return Err(Error::input(text));
         }
-        if board.kernel.weaves() {
+        if engine.kernel.weaves() {
             // Only CPUs' verbs are woven: what else acts does so at its instant.
-            board.horizon = if slot < n { WinnerTree::time(tree.take(slot)).min(clock.end) } else { at };
+            engine.horizon = if slot < n { WinnerTree::time(tree.take(slot)).min(clock.end) } else { at };
         }
         if slot == n {
-            board.now = at;
-            outside.act(board, &mut ended)?;
+            engine.now = at;
+            outside.act(engine, &mut ended)?;
             tree.arm(n, outside.next());
         } else if let Some(number) = slot.checked_sub(n + 1) {
             let horizon = WinnerTree::time(tree.take(slot)).min(clock.end);
-            board.peer_acts(number, at, horizon);
-            tree.arm(slot, board.peers[number].next_event());
+            engine.now = at;
+            engine.peer_acts(number, horizon);
+            tree.arm(slot, engine.board.peers[number].next_event());
         } else {
-            board.steps += 1;
-            board.step(CpuId::from(slot), at);
-            tree.arm(slot, board.next_event(CpuId::from(slot)));
+            engine.steps += 1;
+            engine.step(CpuId::from(slot), at);
+            tree.arm(slot, engine.next_event(CpuId::from(slot)));
         }
-        while let Some(touched) = board.touched.pop() {
-            tree.arm(touched.index(), board.slot_event(touched));
+        while let Some(touched) = engine.touched.pop() {
+            tree.arm(touched.index(), engine.slot_event(touched));
         }
-        if clock.is_over(board, at, &mut ended)? {
+        if clock.is_over(engine, at, &mut ended)? {
             break;
         }
     }
@@ -451,8 +412,8 @@ fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outs
 }
 
 /// The kernel's own counters.
-fn counters(board: &mut Board<'_>) -> Result<Schedstat> {
-    let text = board.kernel.image().schedstat();
+fn counters(engine: &mut Engine<'_>) -> Result<Schedstat> {
+    let text = engine.kernel.image().schedstat();
     if text.is_empty() {
         return Err(Error::internal("the image has no /proc/schedstat: the tree's initcalls have not run"));
     }
@@ -460,16 +421,18 @@ fn counters(board: &mut Board<'_>) -> Result<Schedstat> {
 }
 
 /// Brings user work of every CPU up to this instant.
-fn settle_accounts(board: &mut Board<'_>) {
-    for cpu in board.cpus.ids() {
-        let in_user = board.cpus[cpu].in_user();
-        board.account_user(cpu);
-        if in_user && board.cpus[cpu].current.program().is_some_and(|t| board.vcpu_of(t).is_some()) {
+fn settle_accounts(engine: &mut Engine<'_>) {
+    for cpu in engine.cpus.ids() {
+        let in_user = engine.cpus[cpu].in_user();
+        engine.account_user(cpu);
+        if in_user
+            && engine.cpus[cpu].current.program().is_some_and(|t| engine.board.threads[t].vcpu().is_some())
+        {
             // It continues.
-            board.start_user(cpu);
+            engine.start_user(cpu);
         }
-        let now = board.now;
-        let c = &mut board.cpus[cpu];
+        let now = engine.now;
+        let c = &mut engine.cpus[cpu];
         // The last event of a woven verb may be later than this instant: what lies beyond is taken back.
         let stayed_ns = now.wrapping_sub(std::mem::replace(&mut c.since, now));
         if c.current != Current::Idle {
@@ -479,122 +442,118 @@ fn settle_accounts(board: &mut Board<'_>) {
 }
 
 /// CPU time of a task so far, ns.
-fn runtime_ns(board: &mut Board<'_>, task: TaskId) -> u64 {
-    match board.tasks[task].pid {
+fn runtime_ns(engine: &mut Engine<'_>, task: TaskId) -> u64 {
+    match engine.tasks[task].pid {
         0 => 0,
-        pid => board.kernel.usage(pid).runtime_ns,
+        pid => engine.kernel.usage(pid).runtime_ns,
     }
 }
 
 /// The warm-up is over: sums start again.
-fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
-    settle_accounts(board);
-    board.enter(CpuId(0));
-    for task in board.tasks.ids() {
-        board.tasks[task].before = (board.tasks[task].work_ns, runtime_ns(board, task));
+fn begin_measuring(engine: &mut Engine<'_>) -> Result<Schedstat> {
+    settle_accounts(engine);
+    engine.enter(CpuId(0));
+    for task in engine.tasks.ids() {
+        engine.board.threads[task].before = (engine.board.threads[task].work_ns, runtime_ns(engine, task));
     }
-    board.begin_quotas();
-    let accounts = std::mem::take(&mut board.accounts);
-    board.accounts = Accounts {
-        intervals: accounts.intervals,
-        measure_from: accounts.measure_from,
-        counted_from: board.now,
-        ..Accounts::default()
-    };
-    if let Some(memory) = &mut board.by_level {
+    engine.begin_quotas();
+    engine.accounts = Accounts::default();
+    engine.board.counts = Counts::default();
+    engine.board.counted_from = engine.now;
+    if let Some(memory) = &mut engine.board.by_level {
         memory.sources = Sources::default();
     }
-    let now = board.now;
-    board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
-    board.begin_measuring_guests();
-    let counted = counters(board);
+    let now = engine.now;
+    engine.board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
+    engine.begin_measuring_guests();
+    let counted = counters(engine);
     // What this look has executed is not the run's.
-    board.kernel.image().take_counts();
+    engine.kernel.image().take_counts();
     visits::forget();
-    board.kernel.image().take_chains();
+    engine.kernel.image().take_chains();
     counted
 }
 
-fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<SimReport> {
+fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result<SimReport> {
     if ended.before.is_none() {
         // All tasks left, or the run was stopped, during the warm-up.
-        ended.before = Some(begin_measuring(&mut board)?);
+        ended.before = Some(begin_measuring(&mut engine)?);
     }
-    board.finish_verbs();
-    board.audit(true);
-    if let Some(fault) = board.fault.take() {
+    engine.finish_verbs();
+    engine.audit(true);
+    if let Some(fault) = engine.fault.take() {
         return Err(fault);
     }
-    let chains = board.kernel.image().take_chains();
-    let functions = board.kernel.image().take_counts();
-    settle_accounts(&mut board);
-    board.enter(CpuId(0));
+    let chains = engine.kernel.image().take_chains();
+    let functions = engine.kernel.image().take_counts();
+    settle_accounts(&mut engine);
+    engine.enter(CpuId(0));
     let mut report =
-        SimReport { end: Ns(ended.at), events: board.steps, stopped: ended.stopped, ..SimReport::default() };
+        SimReport { end: Ns(ended.at), events: engine.steps, stopped: ended.stopped, ..SimReport::default() };
     let change = outside.changes.front().map(|c| c.0);
     let later = outside.later.front().map(|l| l.0);
-    let from = Ns(board.accounts.measure_from);
+    let from = Ns(engine.board.measure_from);
     report.missed = change.into_iter().chain(later).min().map(|at| Ns(at).since(from));
-    for task in board.tasks.ids() {
-        let cpu_time_ns = runtime_ns(&mut board, task);
-        let t = &board.tasks[task];
+    for task in engine.tasks.ids() {
+        let cpu_time_ns = runtime_ns(&mut engine, task);
+        let t = &engine.board.threads[task];
         report.tasks.push(TaskAccount {
             name: t.name.clone(),
             background: t.background,
-            ended: (t.life != Life::Unborn).then_some(Ns(t.ended)),
+            ended: (engine.tasks[task].life != Life::Unborn).then_some(Ns(t.ended)),
             cpu_time_ns: cpu_time_ns.saturating_sub(t.before.1),
             work_ns: t.work_ns - t.before.0,
         });
     }
-    report.wakeups = board.accounts.wakeups;
+    report.wakeups = engine.accounts.wakeups;
     (report.chains, report.functions) = (chains, functions);
-    if board.level.counts() {
-        let halted = board.halted_ns(ended.at);
-        let all_ns = (ended.at - board.accounts.counted_from) * board.nr_cpus() as u64;
+    if engine.level.counts() {
+        let halted = engine.halted_ns(ended.at);
+        let all_ns = (ended.at - engine.board.counted_from) * engine.nr_cpus() as u64;
         // A CPU's clock stands still until it has left its idle state.
-        let unhalted = all_ns.saturating_sub(halted + board.accounts.idle_exit_ns);
+        let unhalted = all_ns.saturating_sub(halted + engine.accounts.idle_exit_ns);
         charge::complete(&mut report.chains, unhalted);
         let sampled = |names: &[&str]| charge::sampled_ns(&report.chains, names);
-        board.accounts.newidle_ns = sampled(&["newidle_balance", "sched_balance_newidle"]);
-        board.accounts.periodic_ns =
+        engine.accounts.newidle_ns = sampled(&["newidle_balance", "sched_balance_newidle"]);
+        engine.accounts.periodic_ns =
             sampled(&["rebalance_domains", "sched_balance_domains", "_nohz_idle_balance"]);
         let stats_ns = sampled(&["update_sd_lb_stats"]);
         report.found.counters.insert("balance.stats_time".to_owned(), stats_ns);
     }
     // Tasks of other machines have their accounts there, by the same ids.
-    board.close_guests(ended.at, &mut report)?;
-    for mut peer in std::mem::take(&mut board.peers) {
+    engine.close_guests(ended.at, &mut report)?;
+    for mut peer in std::mem::take(&mut engine.board.peers) {
         peer.close(ended.at, &mut report)?;
     }
-    let after = counters(&mut board)?;
+    let after = counters(&mut engine)?;
     let found = &mut report.found;
     found.duration = report.end.since(from);
-    found.intervals.append(&mut board.accounts.intervals.kept);
+    found.intervals.append(&mut engine.board.intervals.kept);
     found.intervals.sort_by_key(|i| i.start);
-    let lost = board.accounts.intervals.dropped;
+    let lost = engine.board.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     if let Some(before) = &ended.before {
         let (counted, warnings) = schedstat::delta(before, &after)?;
         found.schedstat = Some(counted);
         found.warnings.extend(warnings);
     }
-    found.warnings.extend(board.kernel.warnings());
-    found.warnings.extend(board.findings.warnings());
+    found.warnings.extend(engine.kernel.warnings());
+    found.warnings.extend(engine.findings.warnings());
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
-    let accounts = &board.accounts;
+    let accounts = &engine.accounts;
     let sums = [
         ("work", work),
-        ("refill.time", accounts.refill_ns),
-        ("smt.shared_time", accounts.smt_shared_ns),
+        ("refill.time", engine.board.counts.refill_ns),
+        ("smt.shared_time", engine.board.counts.smt_shared_ns),
         ("idle.exit_time", accounts.idle_exit_ns),
         ("balance.newidle_time", accounts.newidle_ns),
         ("balance.periodic_time", accounts.periodic_ns),
     ];
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
-    found.counters.extend(board.by_level.iter().flat_map(|memory| memory.sources.named()));
-    found.counters.extend(board.quota_counts());
-    if board.channels.may_lose() {
-        *found.counters.entry("udp.lost".to_owned()).or_default() += accounts.datagrams_lost;
+    found.counters.extend(engine.board.by_level.iter().flat_map(|memory| memory.sources.named()));
+    found.counters.extend(engine.quota_counts());
+    if engine.board.channels.may_lose() {
+        *found.counters.entry("udp.lost".to_owned()).or_default() += engine.board.counts.datagrams_lost;
     }
     Ok(report)
 }

@@ -1,13 +1,11 @@
-//! A task of the workload or of the machine's background: its program and what it does in user mode. What the scheduler
-//! knows of it is the image's.
+//! A task of the workload or of the machine's background, as the engine knows it. Its program is the board's
+//! ([`schedlab_board::thread`]); all that the scheduler knows of it is the image's.
 
 use crate::cpu::Next;
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::MoveReason;
-use schedlab_workload::{Outcome, Program, SetId, WordId};
-use schedlab_world::cache_by_core::Reuse;
-use schedlab_world::channel::state::Transfer;
+use schedlab_workload::ROOT_GROUP;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,29 +16,13 @@ pub enum Life {
     Dead,
 }
 
-/// What a task does when it is on a CPU.
+/// How a task is asleep in a call of its own: its way back differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum UserOp {
-    /// Its program is asked.
-    Ask,
-    /// Computing: work left, ns at full speed.
-    Run { left_ns: u64 },
-    /// Going over memory: the KB that count as warm since it began; work left, ns at full speed.
-    Touch { left_ns: u64, kb: u32 },
-    /// Spinning until a time.
-    Spin { until: u64 },
-    /// Spinning for a lock of user space.
-    SpinLock { word: WordId },
-    /// Asleep in a timed call, or back from it. `word`: it waits for one.
+pub enum Slept {
+    /// With a timer. `word`: it waits for one.
     Timed { word: Option<u32> },
-    /// Asleep for a word, or back.
-    Waits { word: u32 },
-    /// An unfinished operation on a channel.
-    Transfer(Transfer),
-    /// Waiting for an end of a set.
-    Poll(SetId),
-    /// Executing a virtual machine's CPU.
-    Vcpu { machine: u16, vcpu: CpuId },
+    /// For a word.
+    Waits,
 }
 
 /// A system call that a task has left in the middle: what follows, after how much time, and whom it has yet to wake.
@@ -72,36 +54,22 @@ pub struct LastEvent {
 
 /// A task.
 pub struct Task {
-    pub name: String,
-    pub program: Box<dyn Program>,
     pub life: Life,
     /// The image's name for it; 0 before it is made.
     pub pid: i32,
-    pub user: UserOp,
-    pub outcome: Outcome,
-    pub background: bool,
-    /// The run lasts as long as it and others that count.
-    pub counts: bool,
-    /// Goes to sleep when its program ends, and exits after the run.
-    pub waits_at_end: bool,
     pub attr: Attr,
     pub allowed: Option<CpuSet>,
     pub group: GroupId,
     /// Its session, if the kernel is asked to group tasks by session (autogroup).
     pub session: Option<String>,
+    /// It sleeps, or is back from that.
+    pub slept: Option<Slept>,
     /// A call that it has left in the middle.
     pub parked: Option<Box<Parked>>,
     /// Properties that it has yet to take on.
     pub own: Option<Box<Declared>>,
-    pub slack_ns: u64,
     /// Address space; 0 for the kernel's own.
     pub mm: u32,
-    pub footprint_kb: u32,
-    pub warm_kb: u32,
-    pub refill_ns: u64,
-    pub reuse: Reuse,
-    /// The CPU where it ran last.
-    pub ran_on: CpuId,
     /// Why it asked to be moved: at exec, or by a change of its CPUs; `Moved` if it did not.
     pub asked: MoveReason,
     /// A vCPU's thread that sleeps with a timer, or is back from such a sleep.
@@ -114,13 +82,30 @@ pub struct Task {
     pub placed: Option<CpuId>,
     /// The last event of it.
     pub last: Option<LastEvent>,
-    pub work_ns: u64,
-    pub ended: u64,
-    /// Work and CPU time when measuring began.
-    pub before: (u64, u64),
 }
 
 impl Task {
+    /// A task that has not begun.
+    pub fn new(attr: Attr) -> Task {
+        Task {
+            life: Life::Unborn,
+            pid: 0,
+            attr,
+            allowed: None,
+            group: ROOT_GROUP,
+            session: None,
+            slept: None,
+            parked: None,
+            own: None,
+            mm: 0,
+            asked: MoveReason::Moved,
+            timed: false,
+            waking: false,
+            asleep: false,
+            placed: None,
+            last: None,
+        }
+    }
     /// What its thread group is known by: its address space and, since a process has one, its session.
     pub fn process(&self) -> (u32, Option<String>) {
         (self.mm, self.session.clone())

@@ -4,7 +4,7 @@ use crate::abi::{RawAfter, RawTree, RawTreeAnswer, RawTreeEntity, tree_entity};
 use crate::kernel::{Kernel, policy_number};
 use crate::oracle::{flags, refuses};
 use schedlab_base::{CpuId, Error, Result};
-use schedlab_world::decision::{
+use schedlab_board::decision::{
     After, AskedBranch, AskedEntity, AskedLeaf, AskedTree, Buddy, NOW, Presence, TreeAnswer, TreeQuestion,
 };
 

@@ -1,32 +1,30 @@
-//! What runs beside a workload and is done long before its end: the rest of the run is the workload alone.
+//! Warns about parts that run in parallel with a workload and end long before it: then the workload runs alone.
 
 use crate::build::{Built, TaskDecl};
 use schedlab_base::{Ns, Warning};
 
-/// The part of the run, in per cent, that may be left without a word.
+/// The share of the run, per cent, that a part may miss without a warning.
 const LEFT_PCT: u64 = 5;
 
-/// The end of a task that is there at the end of the run.
+/// The end of a task that exists at the end of the run.
 pub const STAYS: Ns = Ns(u64::MAX);
 
-/// The parts of a workload that run beside it.
+/// The parts that run in parallel with a workload.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// By part, its name.
     names: Vec<String>,
-    /// By task, the number of its part; 0: it is not in one, or only serves it.
+    /// By task, the number of its part; 0: none, or the task only serves one.
     of_tasks: Vec<u64>,
 }
 
 impl Parts {
-    /// The parts of a built workload.
     pub fn of(built: &Built) -> Parts {
         let is_beside = |t: &TaskDecl| !t.background && (1..=built.beside.len() as u64).contains(&t.part);
         let part = |t: &TaskDecl| if is_beside(t) { t.part } else { 0 };
         Parts { names: built.beside.clone(), of_tasks: built.tasks.iter().map(part).collect() }
     }
-    /// The warnings about parts whose last task ended early in the measured time, or before it. `ends` are the ends of
-    /// the tasks by id: `None` for one that never began, [`STAYS`] for one that did not end.
+    /// Warnings about parts whose last task ended early in the measured time, or before it. `ends`: when tasks ended,
+    /// by id; `None` for a task that never began, [`STAYS`] for one that did not end.
     pub fn ended_early(&self, ends: &[Option<Ns>], from: Ns, end: Ns) -> Vec<Warning> {
         let duration = end.since(from);
         let last = Ns(end.0 - duration.0 * LEFT_PCT / 100);

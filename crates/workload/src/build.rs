@@ -1,5 +1,5 @@
-//! The builder: hands out ids for tasks, words, cells, series and CPU masks. Building is pure: same spec and seed, same
-//! result, in the simulator and in the live agent.
+//! The builder: hands out ids for tasks, words, cells, series and CPU masks. Building is pure: the same spec and seed
+//! give the same result, in the simulator and in the live agent.
 
 use crate::decl::{Later, MACHINES, NestedDecl, Place, RemoteDecl};
 use crate::group::{self, GroupDecl, ROOT_GROUP};
@@ -9,50 +9,49 @@ use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The most tasks that a workload may have; a larger number is taken for a slip of the pen.
+/// The most tasks of a workload; a larger number counts as a typing error.
 pub const MAX_TASKS: usize = 100_000;
 
 /// A series of recorded values.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SeriesDecl {
-    /// Dotted metric name ("schbench.latency").
+    /// Dotted name of the metric ("schbench.latency").
     pub name: String,
-    /// Unit of the values ("ns").
+    /// Unit ("ns").
     pub unit: String,
-    /// "lower", "higher" or "neither" is better.
+    /// Which values are better: "lower", "higher" or "neither".
     pub better: String,
 }
 
 pub struct TaskDecl {
-    /// Name; a live kernel shows 15 bytes of it at most.
+    /// A live kernel shows at most 15 bytes of it.
     pub name: String,
     pub program: Box<dyn Program>,
-    /// Scheduling attributes it starts with.
+    /// Attributes at the start.
     pub attr: Attr,
-    /// CPUs it may use; `None` for all.
+    /// Allowed CPUs; `None`: all.
     pub affinity: Option<CpuSet>,
-    /// The task that starts it by `Op::Spawn`; `None`: it is there from the start.
+    /// The task that starts it by `Op::Spawn`; `None`: it exists from the start.
     pub spawned_by: Option<TaskId>,
-    /// Its warm working set, KB: what a move to another cache must refill.
+    /// Warm working set, KB: a move to another cache must refill it.
     pub footprint_kb: u32,
-    /// Its timer slack (prctl PR_SET_TIMERSLACK); `None` for the kernel's default.
+    /// Timer slack (prctl PR_SET_TIMERSLACK); `None`: the kernel's default.
     pub timer_slack: Option<Ns>,
-    /// Whether it only serves the workload and is not part of it; simulated only.
+    /// The task serves the workload but is not part of it (simulation only).
     pub background: bool,
-    /// Whether it goes to sleep when its program ends and exits after the run, as live tasks do; simulated only.
+    /// The task sleeps at its end instead of exiting, as live tasks do (simulation only).
     pub waits_at_end: bool,
-    /// Its task group.
     pub group: GroupId,
     pub place: Place,
-    /// The part of the workload that it belongs to: 0, or the number of a benchmark beside.
+    /// The part that it belongs to: 0 is the workload, other numbers are benchmarks in parallel with it.
     pub part: u64,
 }
 
-/// The part of tasks that are threads of virtual machines' processes.
+/// The part of virtual machines' threads.
 pub(crate) const OF_MACHINE: u64 = MACHINES;
 
 impl TaskDecl {
-    /// Whether the run lasts as long as it: what runs beside a workload ends with it.
+    /// Whether the run lasts until its end. Parts in parallel with the workload do not prolong the run.
     pub fn counts(&self) -> bool {
         !self.background && (self.part == 0 || self.part == OF_MACHINE)
     }
@@ -79,67 +78,64 @@ impl TaskDecl {
 /// The kind of a channel. Buffers have the kernel's default sizes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ChannelKind {
-    /// pipe(2): one direction, from its second end to its first.
+    /// pipe(2): one direction, from the second end to the first.
     Pipe,
     /// socketpair(2), AF_UNIX SOCK_STREAM.
     Unix,
-    /// Two TCP sockets connected over loopback, without delay (TCP_NODELAY).
+    /// Two TCP sockets connected over loopback, with TCP_NODELAY.
     Tcp,
     /// Two UDP sockets connected over loopback.
     Udp,
 }
 
-/// A workload, ready to run.
 pub struct Built {
-    /// Tasks by id.
     pub tasks: Vec<TaskDecl>,
-    /// Number of futex words, all 0 at the start.
+    /// Number of futex words; all begin as 0.
     pub words: usize,
-    /// Number of cells, all 0 at the start.
+    /// Number of cells; all begin as 0.
     pub slots: usize,
-    /// Series by id.
     pub series: Vec<SeriesDecl>,
-    /// Channels by number; end 2n and 2n + 1 belong to channel n.
+    /// Channels by number; ends 2n and 2n + 1 belong to channel n.
     pub channels: Vec<ChannelKind>,
-    /// The ends of each set that `Op::Poll` names. An end is in one set at most.
+    /// The ends in each set for `Op::Poll`. An end is in at most one set.
     pub sets: Vec<Vec<PortId>>,
-    /// CPU masks that `Op::SetAffinity` names.
+    /// CPU masks for `Op::SetAffinity`.
     pub masks: Vec<CpuSet>,
-    /// The places where a file names CPUs, by the list notation of the mask.
+    /// The places where a file names CPUs, by the mask in list notation.
     pub cpus_at: BTreeMap<String, Spot>,
-    /// Attributes that tasks take within the run.
+    /// Attributes that tasks take during the run.
     pub later_attrs: Vec<Attr>,
-    /// Changes of groups and tasks, with their times since the end of the warm-up, in order.
+    /// Changes of groups and tasks in order, with times since the end of the warm-up.
     pub later: Vec<(Ns, Later)>,
-    /// The length of the measured time, after the warm-up.
+    /// Measured time, after the warm-up.
     pub duration: Ns,
-    /// The length of the warm-up; its values and events are not measured.
+    /// Length of the warm-up; its values and events are not measured.
     pub warmup: Ns,
-    /// Whether the tasks end by themselves and the result is the time until then. A run that is cut off has no result.
+    /// Whether tasks end by themselves and their time is the result. A run that is cut off has no result.
     pub to_the_end: bool,
-    /// Whether live tasks are processes instead of threads of one. Words and cells are shared either way.
+    /// Whether live tasks are processes instead of threads. Words and cells are shared in both cases.
     pub processes: bool,
-    /// The names of the parts that run beside the workload; part 1 is the first.
+    /// Names of the parts in parallel with the workload; part 1 is the first.
     pub beside: Vec<String>,
-    /// Task groups by id; the first is the root. Parents come before their children.
+    /// Task groups by id; the first is the root. Parents precede children.
     pub groups: Vec<GroupDecl>,
-    /// Virtual machines that tasks run in; simulated only.
+    /// Virtual machines with tasks (simulation only).
     pub nested: Vec<NestedDecl>,
-    /// Machines behind a link that tasks run on; simulated only.
+    /// Machines behind a link with tasks (simulation only).
     pub remotes: Vec<RemoteDecl>,
-    /// The place of each end of each channel; empty if all tasks are on the machine itself.
+    /// The place of each channel end; empty if all tasks are on the machine itself.
     pub ends: Vec<Place>,
 }
 
 impl Built {
-    /// The attributes of its tasks: those at the start, and those that tasks give themselves later.
+    /// All attributes of its tasks, at the start and later.
     pub fn attrs(&self) -> impl Iterator<Item = Attr> {
         self.tasks.iter().map(|t| t.attr).chain(self.later_attrs.iter().copied())
     }
-    /// Replaces every CPU mask by what `usable` makes of it.
+    /// Replaces every CPU mask by `usable` of it.
     ///
     /// # Errors
-    /// Those of `usable`, such as a mask of which no CPU is left. They name the task and the place in a file.
+    /// Those of `usable`, such as a mask without usable CPUs. They name the task and the place in a file.
     pub fn confine(&mut self, mut usable: impl FnMut(&CpuSet) -> Result<CpuSet>) -> Result<()> {
         let places = &self.cpus_at;
         let mut left = |who: &str, mask: &mut CpuSet| {
@@ -161,7 +157,7 @@ impl Built {
     }
 }
 
-/// The warning about a workload that should have run to its end but was cut off after `longest`.
+/// The warning about a workload that was cut off after `longest` before its end.
 pub fn cut_off(longest: Ns) -> Warning {
     let text = format!(
         "cut off after {longest}, before its tasks were done: it has no result; give it a longer runtime"
@@ -175,17 +171,17 @@ pub struct Builder {
     stream: Stream,
     seed: u64,
     part: u64,
-    /// In front of the part's series that the workload itself has, too.
+    /// Prefix of a parallel part's series whose name the workload uses, too.
     prefix: String,
     /// By series, the part that declared it.
     series_of: Vec<u64>,
-    /// By end of a channel: the part of the workload that uses it, and whether that is the part's client side.
+    /// By channel end: the part that uses it, and whether it is on the part's client side.
     pub(crate) ends: Vec<(u64, bool)>,
     /// The client side of each part that has one.
     pub(crate) sides: BTreeMap<u64, &'static [&'static str]>,
 }
 
-/// Settings of a workload as a whole: length, warm-up, processes or threads.
+/// Settings of a whole workload: length, warm-up, processes or threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     duration: Ns,
@@ -194,11 +190,11 @@ pub(crate) struct Settings {
     pub(crate) processes: bool,
 }
 
-/// Working set of a task that states none, KB: half of a small L2.
+/// Default working set of a task, KB: half of a small L2.
 pub const DEFAULT_FOOTPRINT_KB: u32 = 64;
 
 impl Builder {
-    /// A builder whose draws are keyed by `seed`.
+    /// A builder with random streams keyed by `seed`.
     pub fn new(seed: u64) -> Builder {
         let built = Built {
             tasks: Vec::new(),
@@ -233,7 +229,7 @@ impl Builder {
             sides: BTreeMap::new(),
         }
     }
-    /// Declares a task. Its id is its place in the order of declaration.
+    /// Declares a task. Ids count in the order of declaration.
     ///
     /// # Errors
     /// When the workload would have more than [`MAX_TASKS`] tasks.
@@ -257,65 +253,64 @@ impl Builder {
         });
         Ok(TaskId::from(self.built.tasks.len() - 1))
     }
-    /// The id the next declared task will have.
+    /// The id of the next declared task.
     pub fn next_task(&self) -> TaskId {
         TaskId::from(self.built.tasks.len())
     }
-    /// A declared task, to set its attributes.
+    /// A declared task, for changes of its attributes.
     pub fn edit(&mut self, task: TaskId) -> &mut TaskDecl {
         &mut self.built.tasks[task.index()]
     }
-    /// The task group of that path, such as "/vm/small". Groups that are missing are declared on the way, with the
-    /// usual shares.
+    /// The task group of a path, such as "/vm/small". Missing groups are declared with default shares.
     ///
     /// # Errors
-    /// When the path is not one.
+    /// When the path is not valid.
     pub fn group(&mut self, path: &str) -> Result<GroupId> {
         group::find_or_declare(&mut self.built.groups, path)
     }
-    /// The groups that are declared, the root first.
+    /// The declared groups, the root first.
     pub(crate) fn groups(&self) -> &[GroupDecl] {
         &self.built.groups
     }
-    /// A declared group, to set its shares.
+    /// A declared group, for changes of its shares.
     pub fn edit_group(&mut self, group: GroupId) -> &mut GroupDecl {
         &mut self.built.groups[group.index()]
     }
-    /// A futex word, 0 at the start.
+    /// A new futex word, initially 0.
     pub fn word(&mut self) -> WordId {
         self.built.words += 1;
         WordId(self.built.words as u32 - 1)
     }
-    /// A shared cell, 0 at the start.
+    /// A new shared cell, initially 0.
     pub fn slot(&mut self) -> SlotId {
         self.built.slots += 1;
         SlotId(self.built.slots as u32 - 1)
     }
-    /// Makes a channel and gives its two ends. A pipe's first end is read and its second written; sockets go both ways.
+    /// Makes a channel and returns its ends. A pipe's first end is read and its second written; sockets go both ways.
     pub fn channel(&mut self, kind: ChannelKind) -> (PortId, PortId) {
         let first = 2 * self.built.channels.len() as u32;
         self.built.channels.push(kind);
         self.ends.extend([(self.part, false); 2]);
         (PortId(first), PortId(first + 1))
     }
-    /// Makes a channel whose first end is used by the client side ([`Builder::client_side`]), the second by the others.
+    /// Makes a channel: the client side ([`Builder::client_side`]) uses the first end, the others the second.
     pub fn link(&mut self, kind: ChannelKind) -> (PortId, PortId) {
         let ports = self.channel(kind);
         self.ends[ports.0.0 as usize].1 = true;
         ports
     }
-    /// Says that the tasks of these names share no futex words and cells with the others of this benchmark, and meet
-    /// them at [`Builder::link`]s alone. So they may run on another machine.
+    /// Declares that the tasks with these names share no futex words or cells with the other tasks of this benchmark,
+    /// and meet them only at [`Builder::link`]s. So they may run on another machine.
     pub fn client_side(&mut self, names: &'static [&'static str]) {
         self.sides.insert(self.part, names);
     }
-    /// A set of ends for `Op::Poll`. Each end may be in one set only.
+    /// A new set of ends for `Op::Poll`. An end may be in one set only.
     pub fn set(&mut self, ends: Vec<PortId>) -> SetId {
         self.built.sets.push(ends);
         SetId(self.built.sets.len() as u32 - 1)
     }
-    /// A series of values; the same name gives the same series. A part beside the workload does not add to the
-    /// workload's own results: its series of such a name has the part's name in front.
+    /// A series of values; the same name gives the same series. A parallel part must not add to the workload's own
+    /// results, so its series of the same name gets the part's name as a prefix.
     pub fn series(&mut self, name: &str, unit: &str, better: &str) -> SeriesId {
         let mut all = self.built.series.iter().zip(&self.series_of);
         let is_own = self.part != 0 && all.any(|(s, part)| *part == 0 && s.name == name);
@@ -328,66 +323,63 @@ impl Builder {
         });
         SeriesId(at as u32)
     }
-    /// A CPU mask for `Op::SetAffinity`.
+    /// A new CPU mask for `Op::SetAffinity`.
     pub fn mask(&mut self, cpus: CpuSet) -> u32 {
         self.built.masks.push(cpus);
         self.built.masks.len() as u32 - 1
     }
-    /// Notes the place where a file names these CPUs.
+    /// Notes where a file names these CPUs.
     pub fn cpus_at(&mut self, cpus: &CpuSet, at: Spot) {
         self.built.cpus_at.entry(cpus.to_string()).or_insert(at);
     }
-    /// Notes that a task takes attributes within the run.
+    /// Notes that a task takes attributes during the run.
     pub fn later_attr(&mut self, attr: Attr) {
         self.built.later_attrs.push(attr);
     }
-    /// Draws for a purpose. They are keyed by the purpose and by the caller's ordinal, such as the task's number (never
-    /// by a global order).
+    /// A random stream for a purpose, keyed by the purpose and by the caller's ordinal, such as the task's number
+    /// (never by a global order).
     pub fn stream(&self, purpose: &str, ordinal: u64) -> Stream {
         self.stream.purpose(purpose).number(ordinal)
     }
-    /// Sets the length of the measured time and of the warm-up before it.
+    /// Sets the measured time and the warm-up before it.
     pub fn lasts(&mut self, duration: Ns, warmup: Ns) {
         self.built.duration = duration;
         self.built.warmup = warmup;
     }
-    /// Says that the tasks end by themselves and that this time is the result. After `longest` the run is cut off and
-    /// has no result.
+    /// Declares that tasks end by themselves and that their time is the result. After `longest` the run is cut off
+    /// without a result.
     pub fn ends_within(&mut self, longest: Ns) {
         self.lasts(longest, Ns::ZERO);
         self.built.to_the_end = true;
     }
-    /// Makes live tasks processes instead of threads.
     pub fn as_processes(&mut self) {
         self.built.processes = true;
     }
-    /// Its length, warm-up included.
+    /// Its length including the warm-up.
     pub fn whole_length(&self) -> Ns {
         self.built.warmup + self.built.duration
     }
-    /// Settings of the workload as a whole.
     pub(crate) fn settings(&self) -> Settings {
         let b = &self.built;
         let Built { duration, warmup, to_the_end, processes, .. } = *b;
         Settings { duration, warmup, to_the_end, processes }
     }
-    /// Gives the workload these settings.
     pub(crate) fn settle(&mut self, settings: Settings) {
         let b = &mut self.built;
         let Settings { duration, warmup, to_the_end, processes } = settings;
         (b.duration, b.warmup, b.to_the_end, b.processes) = (duration, warmup, to_the_end, processes);
     }
-    /// What follows is a part beside the workload; its tasks may be `called` by a name of their own.
+    /// Begins a parallel part; its tasks may be `called` by another name.
     pub(crate) fn begin_beside(&mut self, name: &str, called: Option<&str>) {
         self.built.beside.push(called.unwrap_or(name).to_owned());
         self.prefix = called.unwrap_or("beside").to_owned();
         self.draws_as(self.built.beside.len() as u64);
     }
-    /// What follows is the workload itself again.
+    /// Ends the parallel part: the workload itself continues.
     pub(crate) fn end_beside(&mut self) {
         self.draws_as(0);
     }
-    /// Draws from here on are those of the workload's part of that number; 0 is the workload itself.
+    /// Makes later draws those of part number `part`; 0 is the workload itself.
     fn draws_as(&mut self, part: u64) {
         self.part = part;
         let whole = Stream::new(self.seed);
@@ -396,15 +388,13 @@ impl Builder {
             part => whole.purpose("beside").number(part),
         };
     }
-    /// Adds a virtual machine.
     pub(crate) fn nest(&mut self, machine: NestedDecl) {
         self.built.nested.push(machine);
     }
-    /// Adds a machine behind a link.
     pub(crate) fn link_to(&mut self, machine: RemoteDecl) {
         self.built.remotes.push(machine);
     }
-    /// Tasks declared so far, from the given one on.
+    /// The declared tasks from the given one on.
     pub(crate) fn tasks_from(&mut self, first: usize) -> &mut [TaskDecl] {
         &mut self.built.tasks[first..]
     }
@@ -412,14 +402,12 @@ impl Builder {
     pub(crate) fn kinds(&self) -> &[ChannelKind] {
         &self.built.channels
     }
-    /// Notes the place of each end of each channel.
+    /// Sets the place of each channel end.
     pub(crate) fn ends_are(&mut self, places: Vec<Place>) {
         self.built.ends = places;
     }
-    /// The finished workload.
-    ///
     /// # Errors
-    /// When there is no task that starts by itself.
+    /// When no task starts by itself.
     pub fn finish(self) -> Result<Built> {
         if !self.built.tasks.iter().any(|t| t.spawned_by.is_none()) {
             return Err(Error::input("the workload has no task that starts by itself"));

@@ -1,78 +1,76 @@
-//! A command as a workload: the command, the commands around it, and the figures that are taken from its output.
+//! A command as a workload: the command, its auxiliary commands, and the figures in its output.
 //!
 //! This is plain data, like every [`crate::Spec`]: nothing is looked up or compiled here. Only live backends can run
-//! it; the live agent starts it, the lab reads its output. All times are ns.
+//! it: the live agent starts it, the lab reads its output. All times are ns.
 
 use schedlab_base::wrap::last_lines;
 use schedlab_base::{Error, Ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The default time-out of a command.
 pub const DEFAULT_TIMEOUT: Ns = Ns::secs(600);
-/// The longest time-out that a command may be given: a week.
+/// The longest time-out: a week.
 pub const MAX_TIMEOUT: Ns = Ns::secs(7 * 86_400);
-/// The variable that tells a command the seed of its run.
+/// The environment variable with the run's seed.
 pub const SEED_VARIABLE: &str = "SCHEDLAB_SEED";
 
-/// The whole outputs of a command; bytes that are not UTF-8 are replaced.
+/// A command's complete outputs; invalid UTF-8 is replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
 impl CommandOutput {
-    /// The last lines for messages, from standard error if it has any, else from standard output.
+    /// The last lines for messages, from standard error if it is not empty, else from standard output.
     pub fn last_lines(&self) -> String {
         last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
     }
 }
 
-/// A command without placeholders.
+/// A command with all placeholders replaced.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CommandSpec {
-    /// Name of the workload, in front of its figures' names.
+    /// Name of the workload, the prefix of its figures.
     pub name: String,
-    /// The known tool whose output this is.
+    /// The known tool that produces the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The parameters that tables show: `run` is the command in one line.
+    /// The parameters in tables: `run` is the command in one line.
     pub params: BTreeMap<String, String>,
     /// The command and its arguments; at least one word.
     pub argv: Vec<String>,
-    /// Variables set for it and for `setup`, `server` and `cleanup`.
+    /// Environment variables for it and for `setup`, `server` and `cleanup`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// The folder it runs in.
+    /// The working folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// A command that runs before it, outside the measured time; empty: none.
+    /// A command to run before it, outside the measured time; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
-    /// A command that runs beside it, started before and killed after; empty: none. Its CPU time is the workload's.
+    /// A command to run in parallel, started before and killed after; empty: none. Its CPU time counts as the
+    /// workload's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// A command that runs after it, whether it failed or not; empty: none.
+    /// A command to run after it, even if it failed; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cleanup: Vec<String>,
-    /// Files of a folder that is made for each run, by name. `{folder}` in the words above and in these files is that
-    /// folder, `{port}` a free port of 127.0.0.1 on which the server must answer. `None`: there is no such folder.
+    /// Files by name, for a folder that is made for each run. `{folder}` in the words above and in these files is that
+    /// folder, `{port}` a free port of 127.0.0.1 on which the server must answer. `None`: no such folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<BTreeMap<String, String>>,
-    /// The command, `setup` and `cleanup` are each ended after this time.
+    /// Time limit of the command, and of `setup` and `cleanup` each.
     pub timeout: Ns,
     /// Exit codes that count as success.
     pub exit_codes: Vec<u8>,
-    /// Figures taken from its output, beside those of the tool.
+    /// Figures from its output, in addition to the tool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Extract>,
 }
 
 impl CommandSpec {
-    /// A command by itself, with defaults for everything else.
+    /// A command with defaults for everything else.
     pub fn new(name: &str, argv: Vec<String>) -> CommandSpec {
         let params = BTreeMap::from([("run".to_owned(), one_line(&argv))]);
         CommandSpec {
@@ -93,26 +91,24 @@ impl CommandSpec {
     }
 }
 
-/// The error of backends that have no live kernel to run a command on.
+/// The error of backends without a live kernel.
 pub fn only_live() -> Error {
     Error::machine("a command can only be run live").help("use --backend host")
 }
 
-/// How one figure is taken from a command's output.
+/// The rule that finds one figure in a command's output.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Extract {
-    /// Full dotted name, the workload's in front.
+    /// Full dotted name, including the workload's.
     pub name: String,
-    /// The place of the figure in the output.
     #[serde(flatten)]
     pub place: Place,
-    /// The output that is read.
     pub source: Source,
-    /// The one that is taken when there are several.
+    /// Which match counts if there are several.
     pub take: Take,
-    /// Unit as the command prints it ("s", "usec", "MB/s"; "" for counts).
+    /// The command's unit ("s", "usec", "MB/s"; "" for counts).
     pub unit: String,
-    /// "lower", "higher" or "neither".
+    /// Which values are better: "lower", "higher" or "neither".
     pub better: String,
 }
 
@@ -126,29 +122,26 @@ pub enum Place {
     JsonPointer(String),
 }
 
-/// One of a command's outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
-/// Which match counts when a figure is found at several places.
+/// Which match counts if there are several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Take {
-    /// There is one only; several are an error.
+    /// The only one; several are an error.
     Only,
     First,
     Last,
-    /// All of them, as a series of whole numbers or times; results are its statistics.
+    /// All, as a series of whole numbers or times; the results are its statistics.
     All,
 }
 
-/// The words as one line that [`split`] splits into the same words.
+/// Joins words into a line that [`split`] splits into the same words.
 pub fn one_line(words: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%{}".contains(c);
     let quoted = |w: &String| match w {
@@ -158,8 +151,8 @@ pub fn one_line(words: &[String]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Splits a line into words as a shell does: blanks separate; single quotes keep all, double quotes all but `\"` and
-/// `\\`, a backslash keeps the next character. Nothing else is special: no variables, no patterns, no pipes.
+/// Splits a line into words like a shell: blanks separate; single quotes keep everything, double quotes everything
+/// except `\"` and `\\`, a backslash keeps the next character. There are no variables, patterns or pipes.
 ///
 /// # Errors
 /// A message when a quote is not closed, or a backslash ends the line.
@@ -223,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_on_one_line_comes_apart_again(words in proptest::collection::vec(".{0,8}", 0..5)) {
+        fn joined_words_split_into_the_same_words(words in proptest::collection::vec(".{0,8}", 0..5)) {
             prop_assert_eq!(split(&one_line(&words)).unwrap(), words);
         }
         #[test]

@@ -1,20 +1,19 @@
-//! What a built workload declares beside its tasks: places, machines, and changes in mid-run.
+//! Declarations of a built workload in addition to its tasks: places, machines, and changes during a run.
 
 use schedlab_base::{GroupId, Ns, TaskId};
 use schedlab_kernel::{Kernel, Limit};
 
-/// The part that the threads of virtual machines belong to; they are always on the machine itself.
+/// The part of virtual machines' threads, which are always on the machine itself.
 pub(crate) const MACHINES: u64 = u64::MAX;
 
-/// The place where a task runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
     /// The machine itself.
     #[default]
     Host,
-    /// The virtual machine of that number.
+    /// The virtual machine with this number.
     Inside(u32),
-    /// The machine of that number behind a link.
+    /// The machine with this number behind a link.
     Remote(u32),
 }
 
@@ -24,12 +23,12 @@ pub struct NestedDecl {
     pub name: String,
     /// The threads of its vCPUs.
     pub vcpus: Vec<TaskId>,
-    /// The thread that moves its packets (vhost-net).
+    /// The thread that handles its packets (vhost-net).
     pub vhost: TaskId,
     pub kernel: Kernel,
     /// Whether its tick continues while a vCPU is idle.
     pub periodic_tick: bool,
-    /// `halt_poll_ns` of the host.
+    /// The host's `halt_poll_ns`.
     pub halt_poll: Ns,
 }
 
@@ -39,23 +38,22 @@ pub struct RemoteDecl {
     pub name: String,
     pub cpus: u32,
     pub kernel: Kernel,
-    /// The link's delay, one way.
+    /// One-way delay of the link.
     pub delay: Ns,
-    /// Queues of the network interface at this end.
+    /// Number of queues of the network interface at this end.
     pub queues: u32,
 }
 
-/// A change of a task group or of a task in the middle of a run.
+/// A change of a task group or of a task during a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Later {
-    /// A group has these shares.
+    /// The group's new shares.
     Shares(GroupId, u64),
-    /// A group has this quota, or none.
+    /// The group's new quota, or none.
     Limited(GroupId, Limit),
-    /// The tasks that are in the group, or in one below it, may use the CPUs of the mask.
+    /// The tasks in the group, and in groups below it, may use the CPUs of the mask.
     Confined(GroupId, u32),
-    /// A task moves to a group.
     Moved(TaskId, GroupId),
-    /// A task may use the CPUs of the mask.
+    /// The task may use the CPUs of the mask.
     Allowed(TaskId, u32),
 }

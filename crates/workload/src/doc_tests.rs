@@ -1,4 +1,4 @@
-//! docs/workloads.md holds tables made from the code's tables; a stale one fails here.
+//! docs/workloads.md contains tables made from the code's tables; a stale one fails here.
 
 use crate::param::{Benchmark, ParamKind};
 use crate::rtapp::{KEYS, Level};
@@ -27,7 +27,7 @@ fn options(bench: &Benchmark) -> String {
     text
 }
 
-/// The original's switches for the words of a choice.
+/// The original's switches for a choice's words.
 fn switches(kind: ParamKind) -> String {
     let ParamKind::Choice(words) = kind else { return String::new() };
     let all = words.iter().filter_map(|w| w.switch.map(|(_, letter)| format!("`-{letter}`: {}", w.name)));
@@ -45,7 +45,7 @@ fn keys() -> String {
     text
 }
 
-/// `page` with what lies between the markers of `name` replaced.
+/// `page` with the text between the markers of `name` replaced.
 fn replaced(page: &str, name: &str, table: &str) -> String {
     let (begin, end) = (format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->"));
     let (before, rest) =

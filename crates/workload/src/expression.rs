@@ -2,8 +2,8 @@
 
 use schedlab_base::{Error, Result};
 
-/// Replaces every `{expression}` by its number. An expression is `cpus`, or `cpus` and one of `* / + -` and a whole
-/// number; the result is never below 1, so that half of one CPU is still a load.
+/// Replaces every `{expression}` by its number. An expression is `cpus`, optionally with one of `* / + -` and a whole
+/// number. The result is at least 1, so that half of one CPU is still a load.
 pub fn expand(text: &str, cpus: u64) -> Result<String> {
     let mut out = String::new();
     let mut rest = text;

@@ -1,10 +1,10 @@
-//! A workload that begins like a live run. A controller, which is not part of the workload, makes the tasks one after
-//! the other; each prepares itself and sleeps; the controller wakes them all when the measured time begins.
+//! Makes a workload begin like a live run. A controller, which is not part of the workload, makes the tasks one by one;
+//! each prepares itself and sleeps; the controller wakes all when the measured time begins.
 //!
-//! In the live engine, too, tasks begin with a wakeup, one after the other, on the CPUs that successive forks gave
-//! them. A simulation that is compared with such a run must begin the same way: in a short run these first wakeups are
-//! a large part of all, and tasks that appear at one instant, without a load, are placed elsewhere. Only runs without a
-//! warm-up have their beginning measured.
+//! In the live engine, tasks also begin with a wakeup, one by one, on the CPUs chosen by successive forks. A simulation
+//! that is compared with such a run must begin the same way: in a short run these first wakeups are a large share, and
+//! tasks that appear at one instant without a load are placed elsewhere. Only runs without a warm-up measure their
+//! beginning.
 
 use crate::build::{Built, DEFAULT_FOOTPRINT_KB, TaskDecl};
 use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
@@ -15,45 +15,45 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// CPU time of the live engine's beginning, per task. It matters because the lag between tasks depends on how long they
-/// ran before the start, and the lag decides which task preempts which for the first milliseconds.
+/// ran before the start, and lag decides preemption in the first milliseconds.
 #[derive(Clone, Copy)]
 struct Takes {
     /// Making the task, without the system call, ns.
     making: Ns,
     /// The task's own preparation, ns.
     preparing: Ns,
-    /// Extra preparation of the first task, which makes the things that all share, ns.
+    /// Extra preparation by the first task, which makes shared objects, ns.
     first: Ns,
-    /// Call, switches and interrupts meanwhile, ns.
+    /// Call, switches and interrupts during this time, ns.
     more: Ns,
-    /// The same for each CPU, ns.
+    /// The same per CPU, ns.
     cpu: Ns,
-    /// The least that both together take, ns.
+    /// The minimum of `more` and `cpu` together, ns.
     least: Ns,
-    /// The most by which the time of all tasks together differs from one guest to the next, longer or shorter, ns.
+    /// The most by which the time of all tasks together differs between guests, in either direction, ns.
     spread: Ns,
 }
 
-/// The guest whose live runs the simulation is compared with.
+/// The guest whose live runs are compared with the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest {
     /// The controller's first CPU: the one on which the run found it.
     pub on: CpuId,
     pub cpus: usize,
-    /// Version of its kernel.
+    /// Its kernel version.
     pub version: Version,
     /// Lines of CPUs and domains in `/proc/schedstat`.
     pub lines: usize,
-    /// Where this guest lies within the spread between guests: 0 to 1000.
+    /// This guest's position in the spread between guests: 0 to 1000.
     pub luck: u64,
 }
 
 /// Sources of these figures: instructions counted in guests of one CPU with 12 tasks, kernels 6.1.192 / 7.3.4. A thread
-/// is made every 83 / 82 us, of which 41 / 44 are the call, and is ready after 207 / 216 us on average. A process is
+/// is made every 83 / 82 us, 41 / 44 of which are the call, and is ready after 207 / 216 us on average. A process is
 /// made every 333 / 371 us and is ready after 2.40 / 2.46 ms, since it has its own pages; the first one is ready after
-/// 2.83 / 2.76 ms. The part of switches and interrupts was seen in guests of 4, 8 and 16 CPUs with 2 to 24 processes:
-/// 2.81, 2.83 and 2.86 ms a process under 6.1.192, and 2.92, 2.97 and 3.06 ms under 7.3.4, the process's own part
-/// included. All processes of a run together took up to 0.05 ms more or less than that, under 7.3.4 up to 0.45 ms.
+/// 2.83 / 2.76 ms. Switches and interrupts were measured in guests of 4, 8 and 16 CPUs with 2 to 24 processes: 2.81,
+/// 2.83 and 2.86 ms a process under 6.1.192, and 2.92, 2.97 and 3.06 ms under 7.3.4, including the process's own part.
+/// All processes of a run together took up to 0.05 ms more or less than that, under 7.3.4 up to 0.45 ms.
 const THREAD: Takes = Takes {
     making: Ns::us(40),
     preparing: Ns::us(210),
@@ -81,12 +81,12 @@ const PROCESS_7: Takes = Takes {
     least: Ns::us(100),
     spread: Ns::us(450),
 };
-/// The figures of 7.3.4 hold from this version on; no kernel between 6.1.192 and 7.3.4 was counted.
+/// The figures of 7.3.4 apply from this version on; no kernel between 6.1.192 and 7.3.4 was measured.
 const SINCE_7: Version = Version::new(6, 6);
 
-/// Number of sleeps of the controller before it makes the first task: its own load has decayed then, as in the live
-/// engine. The last sleep ends at a tick. The live engine takes care of that; here 256 ms are a whole number of ticks
-/// at the HZ of kernels in guests (250; also 1000).
+/// Number of the controller's sleeps before it makes the first task. They let its own load decay, as in the live
+/// engine. The last sleep ends at a tick: the live engine arranges this; here 256 ms are a whole number of ticks at the
+/// HZ of guests' kernels (250; also 1000).
 const RESTS: u64 = 16;
 /// Length of each of these sleeps.
 const REST: Ns = Ns::ms(16);
@@ -96,7 +96,7 @@ const READY: Ns = Ns::us(120);
 /// 8 to 64 lines, the time from its wakeup to the first task's was 0.15 to 0.81 ms under 6.1.192, and 0.2 to 1.34 ms
 /// under 7.3.4.
 const OPENS: Ns = Ns::us(55);
-/// The same per line, in 6.1.192 and in 7.3.4.
+/// The time per line, in 6.1.192 and in 7.3.4.
 const LINE: [Ns; 2] = [Ns(11_750), Ns(20_000)];
 
 impl Guest {
@@ -110,12 +110,12 @@ impl Guest {
         let least = takes.preparing.since(Ns(takes.spread.0 / tasks.max(1) as u64));
         Takes { preparing: least.plus(Ns(each)), ..takes }
     }
-    /// How long the controller is awake before it opens the gate.
+    /// The controller's time from its wakeup until it opens the gate.
     fn opening(self) -> Ns {
         let line = LINE[usize::from(self.version >= SINCE_7)];
         OPENS.plus(Ns(line.0 * self.lines as u64))
     }
-    /// The time at which the gate opens for `tasks` tasks. Each has prepared itself and sleeps by then, even if all
+    /// The time at which the gate opens for `tasks` tasks. By then each has prepared itself and sleeps, even if all
     /// share one CPU's time.
     fn begins_after(self, takes: &Takes, tasks: usize) -> Ns {
         let on_the_way = (takes.more.0 + takes.cpu.0 * self.cpus as u64).max(takes.least.0);
@@ -125,8 +125,8 @@ impl Guest {
     }
 }
 
-/// Gives a workload such a beginning, which counts as its warm-up. Programs see the time since all tasks were ready, as
-/// live programs do. A workload that has a warm-up stays as it is.
+/// Adds such a beginning to a workload, as its warm-up. Programs see the time since all tasks were ready, as live
+/// programs do. A workload with a warm-up does not change.
 #[must_use]
 pub fn gathered(mut built: Built, guest: Guest) -> Built {
     if built.warmup != Ns::ZERO {
@@ -178,7 +178,7 @@ pub fn gathered(mut built: Built, guest: Guest) -> Built {
     built
 }
 
-/// Stands in for a program while it is moved.
+/// Replaces a program while it is moved.
 struct Gone;
 
 impl Program for Gone {
@@ -197,7 +197,7 @@ struct Controller {
     never: WordId,
     everywhere: u32,
     rested: u64,
-    /// Steps done since it may run on every CPU.
+    /// Number of steps since it may run on every CPU.
     done: Option<usize>,
 }
 
@@ -225,15 +225,15 @@ impl Program for Controller {
     }
 }
 
-/// How far a task is.
+/// A task's progress.
 enum At {
-    /// It has yet to prepare itself, for this long.
+    /// Must still prepare itself, for this long.
     Beginning(Ns),
     Gate,
     Work,
 }
 
-/// A task's program. A task that is there from the start waits at the gate first.
+/// A task's program. A task that exists from the start first waits at the gate.
 struct Gathered {
     program: Box<dyn Program>,
     gate: WordId,
@@ -268,13 +268,13 @@ impl Program for Gathered {
     }
 }
 
-/// The program's surroundings, with a clock that began when all tasks were ready.
+/// The program's environment, with a clock that begins when all tasks are ready.
 struct Later<'a> {
     env: &'a mut dyn Env,
     begins: Ns,
-    /// When the measured time begins, a little later.
+    /// The start of the measured time, a little later.
     opens: Ns,
-    /// Whether the program has asked for no operation yet.
+    /// Whether the program has not asked for an operation yet.
     first: bool,
 }
 
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_the_gate_reads_schedstat_first_and_the_newer_kernels_has_longer_lines() {
+    fn the_controller_reads_schedstat_before_it_opens_the_gate() {
         let new = Guest { version: Version::new(7, 3), ..OLD };
         let many = |g: Guest| Guest { lines: 64, ..g };
         assert_eq!(many(OLD).opening().since(OLD.opening()), Ns::us(705));
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_warms_up_stays_as_it_is() {
+    fn workloads_with_a_warm_up_do_not_change() {
         let mut b = Builder::new(1);
         b.lasts(Ns::ms(10), Ns::ms(5));
         b.task("t", Box::new(Gone)).unwrap();

@@ -1,44 +1,43 @@
 //! Task groups of a workload (control groups with the cpu controller): a tree by path, with shares.
 //!
-//! Shares are those of cgroup v1 (`cpu.shares`, 1024 by default). A weight of cgroup v2 (`cpu.weight`, 100 by default)
-//! is the same thing in another unit. A limit (`cpu.max`, `cpu.max.burst`; `cpu.cfs_quota_us` and its like in v1) is a
-//! quota of CPU time in each period. A group exists while the workload runs.
+//! Shares are those of cgroup v1 (`cpu.shares`, 1024 by default). A cgroup v2 weight (`cpu.weight`, 100 by default) is
+//! the same in another unit. A limit (`cpu.max`, `cpu.max.burst`; `cpu.cfs_quota_us` etc. in v1) is a quota of CPU time
+//! in each period. A group exists while the workload runs.
 
 use schedlab_base::{Error, GroupId, Ns, Result};
 use serde::{Deserialize, Serialize};
 
 pub use schedlab_kernel::group::{DEFAULT_PERIOD, DEFAULT_SHARES, GroupSpec};
 
-/// The root group, which every task without another is in.
+/// The root group: tasks without another group are in it.
 pub const ROOT_GROUP: GroupId = GroupId(0);
-/// Shares that a kernel accepts (`MIN_SHARES`, `MAX_SHARES`; read in 6.1).
+/// Shares that kernels accept (`MIN_SHARES`, `MAX_SHARES`; read in 6.1).
 pub const SHARES: std::ops::RangeInclusive<u64> = 2..=262_144;
-/// Weights of cgroup v2 that a kernel accepts.
+/// cgroup v2 weights that kernels accept.
 pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
-/// Periods that a kernel accepts (`min_cfs_quota_period`, `max_cfs_quota_period`; read in 6.1).
+/// Periods that kernels accept (`min_cfs_quota_period`, `max_cfs_quota_period`; read in 6.1).
 pub const PERIODS: std::ops::RangeInclusive<Ns> = Ns::ms(1)..=Ns::ms(1000);
-/// The least quota that a kernel accepts (`min_cfs_quota_period`; read in 6.1).
+/// The least quota that kernels accept (`min_cfs_quota_period`; read in 6.1).
 pub const MIN_QUOTA: Ns = Ns::ms(1);
-/// Levels below the root; a deeper tree is taken for a mistake.
+/// Levels below the root; a deeper tree counts as a mistake.
 const MAX_DEPTH: usize = 16;
-/// Groups of one workload.
+/// The most groups of one workload.
 const MAX_GROUPS: usize = 1024;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupDecl {
-    /// Its path from the root, "/" for the root itself.
+    /// Path from the root; "/" is the root itself.
     pub path: String,
-    /// The group one level up; the root has none.
+    /// The group one level up; `None` for the root.
     pub parent: Option<GroupId>,
-    /// Its shares, 1024 by default.
+    /// 1024 by default.
     pub shares: u64,
-    /// CPU time that it may use in a period, over all CPUs; `None`: any.
+    /// CPU time per period, over all CPUs; `None`: not limited.
     pub quota: Option<Ns>,
-    /// The period of its quota.
     pub period: Ns,
-    /// CPU time that it may save up beyond its quota (5.14).
+    /// Unused CPU time that it may save for later periods (5.14).
     pub burst: Ns,
-    /// Its tasks give way to those of other groups (`cpu.idle`, 5.15); its shares play no part then.
+    /// Its tasks give way to those of other groups (`cpu.idle`, 5.15); its shares do not matter then.
     pub idle: bool,
 }
 
@@ -56,15 +55,15 @@ impl GroupDecl {
     }
 }
 
-/// The shares of a weight of cgroup v2: 100 are 1024, rounded (`cpu_weight_write_u64`, read in 6.1).
+/// The shares for a cgroup v2 weight: 100 gives 1024, rounded (`cpu_weight_write_u64`, read in 6.1).
 pub fn shares_of_weight(weight: u64) -> u64 {
     (weight * DEFAULT_SHARES + 50) / 100
 }
 
-/// Checks a limit as a kernel does (`tg_set_cfs_bandwidth`; read in 6.1). The error comes with the key that is wrong.
+/// Checks a limit like a kernel (`tg_set_cfs_bandwidth`; read in 6.1). The error names the wrong key.
 ///
 /// # Errors
-/// When the quota or the period is out of range, or the burst above the quota.
+/// When the quota or the period is out of range, or the burst exceeds the quota.
 pub fn check_limit(
     quota: Option<Ns>,
     period: Ns,
@@ -84,10 +83,10 @@ pub fn check_limit(
     }
 }
 
-/// The group of that path among `groups`; missing ones are added with their ancestors.
+/// The group with that path in `groups`; missing groups are added with their ancestors.
 ///
 /// # Errors
-/// When the path does not begin at the root, has an empty or a special part, or is too deep; and for too many groups.
+/// When the path does not begin at the root, has an empty or special part, or is too deep; and for too many groups.
 pub fn find_or_declare(groups: &mut Vec<GroupDecl>, path: &str) -> Result<GroupId> {
     let wrong = |what: &str| {
         Err(Error::input(format!("'{path}' is not a group's path: {what}"))

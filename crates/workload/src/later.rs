@@ -1,4 +1,4 @@
-//! Changes of task groups and of tasks in the middle of a run, as a built workload has them: by id.
+//! Changes of task groups and tasks during a run. In a built workload they name groups and tasks by id.
 
 use crate::build::{Built, TaskDecl};
 pub use crate::decl::Later;
@@ -8,7 +8,7 @@ use schedlab_base::{CpuSet, Error, GroupId, Result, TaskId};
 use schedlab_kernel::policy::group_of;
 use schedlab_kernel::{Change, GroupChange, TaskChange};
 
-/// Notes a variant's changes of groups and tasks in a workload. Times are counted from the end of the warm-up.
+/// Adds a variant's changes of groups and tasks to a workload. Times count from the end of the warm-up.
 ///
 /// # Errors
 /// When the workload has no such group or task.
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_tasks_and_groups_are_named() {
         let wrong = |change| note(&mut built(), &[change]).unwrap_err().to_string();
         let group = |path: &str| GroupChange { path: path.into(), shares: Some(2), ..GroupChange::default() };
         assert!(wrong(at(Some(group("/d")), None)).contains("unknown group '/d'"));

@@ -1,5 +1,5 @@
-//! Virtual machines on the machine that is simulated: their vCPUs are threads of the host, and tasks of the workload
-//! run inside.
+//! Virtual machines on the simulated machine: their vCPUs are threads of the host, and tasks of the workload run
+//! inside.
 //!
 //! Times are ns.
 
@@ -12,33 +12,32 @@ use schedlab_kernel::Variant;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The most vCPUs that a machine may have.
+/// The most vCPUs of a machine.
 pub const MAX_VCPUS: u64 = 256;
 
-/// A virtual machine as an experiment states it.
+/// A virtual machine in an experiment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NestedSpec {
-    /// Its name; vCPU n is the thread `NAME/n`.
+    /// vCPU n is the thread `NAME/n`.
     pub name: String,
     pub vcpus: u64,
     pub kernel: String,
-    /// Toggles of its features, in order.
+    /// Toggles of features, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// Its tunables by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, u64>,
     /// Whether its tick continues while a vCPU is idle, as in kernels without NO_HZ.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub periodic_tick: bool,
-    /// How long the host polls for work before it puts a halted vCPU's thread to sleep (kvm's `halt_poll_ns`).
+    /// How long the host polls for work before a halted vCPU's thread sleeps (kvm's `halt_poll_ns`).
     #[serde(default)]
     pub halt_poll: Ns,
-    /// Names of the tasks inside; "*" for all.
+    /// Names of the tasks inside; "*": all.
     pub tasks: Vec<String>,
 }
 
-/// A thread of a machine. The simulator runs the vCPU, or moves packets, in its place.
+/// A machine's thread. The simulator runs the vCPU, or handles packets, in its place.
 struct MachineThread;
 
 impl Program for MachineThread {
@@ -47,10 +46,10 @@ impl Program for MachineThread {
     }
 }
 
-/// Declares the machines' vCPUs and moves tasks into the machines.
+/// Declares the machines' vCPUs, and moves tasks into the machines.
 ///
 /// # Errors
-/// For an unknown kernel, feature, tunable or task, a number of vCPUs out of range, and a task that two machines want.
+/// For an unknown kernel, feature, tunable or task, a number of vCPUs out of range, and a task in two machines.
 pub(crate) fn build(machines: &[NestedSpec], b: &mut Builder) -> Result<()> {
     let tasks = b.next_task().index();
     place::check_names(machines.iter().map(|m| m.name.as_str()), b)?;
@@ -77,7 +76,7 @@ fn declare(spec: &NestedSpec, b: &mut Builder) -> Result<NestedDecl> {
         .map(|n| b.task(format!("{}/{n}", spec.name), Box::new(MachineThread)))
         .collect::<Result<Vec<TaskId>>>()?;
     let vhost = b.task(format!("{}/vhost", spec.name), Box::new(MachineThread))?;
-    // It serves the machine and is none of the workload's own tasks.
+    // It serves the machine, and is not one of the workload's own tasks.
     b.edit(vhost).background = true;
     vcpus.iter().chain([&vhost]).for_each(|thread| b.edit(*thread).part = MACHINES);
     Ok(NestedDecl {

@@ -1,8 +1,8 @@
-//! Operations that a program may ask of the machine, and their outcomes.
+//! Operations that programs request, and their outcomes.
 //!
 //! Times are absolute nanoseconds since the run began, or lengths where the name says so. A program is asked for its
-//! next operation when its task is on a CPU again, never at the moment of wakeup, so that it reads the same clock and
-//! words that a real thread would read there.
+//! next operation when its task is on a CPU again, never at the wakeup, so that it reads the clock and words as a real
+//! thread would.
 
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
@@ -14,7 +14,6 @@ macro_rules! small_id {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct $name(pub u32);
         impl $name {
-            /// The id as an array index.
             pub const fn index(self) -> usize { self.0 as usize }
         }
     };
@@ -25,7 +24,7 @@ small_id!(
     WordId
 );
 small_id!(
-    /// A shared 64-bit cell that is not a futex.
+    /// A shared 64-bit cell, not a futex.
     SlotId
 );
 small_id!(
@@ -33,7 +32,7 @@ small_id!(
     SeriesId
 );
 small_id!(
-    /// A set of ends that one task waits on together.
+    /// A set of channel ends on which one task waits.
     SetId
 );
 small_id!(
@@ -43,38 +42,36 @@ small_id!(
 );
 
 impl PortId {
-    /// The channel's number.
     pub const fn channel(self) -> usize {
         self.0 as usize / 2
     }
-    /// The other end.
     pub const fn peer(self) -> PortId {
         PortId(self.0 ^ 1)
     }
 }
 
-/// One operation. Small and `Copy`; ids refer to what the builder handed out.
+/// One operation. Small and `Copy`; ids come from the builder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Compute: `work` nanoseconds of a CPU at full speed. Takes longer beside a busy sibling or when preempted.
+    /// Compute: `work` nanoseconds of a CPU at full speed. Takes longer next to a busy sibling or when preempted.
     Run {
         /// CPU time at full speed.
         work: Ns,
     },
-    /// Execute instructions for a length of time. Unlike [`Op::Run`], the simulated operation reads no clock meanwhile:
+    /// Execute instructions for a length of time. Unlike [`Op::Run`], the simulated operation does not read a clock:
     /// where CPUs take turns it continues only in its own CPU's turns.
     Execute {
         /// CPU time at full speed.
         length: Ns,
     },
-    /// Spin until the wall clock reads `at` or later; being preempted does not lengthen it.
+    /// Spin until the wall clock reads `at` or later; preemption does not lengthen it.
     SpinTo {
         /// Absolute time.
         at: Ns,
     },
-    /// Sleep for a length of time (nanosleep); ordinary tasks get the kernel's timer slack on top.
+    /// Sleep for a length of time (nanosleep); ordinary tasks get the kernel's timer slack in addition.
     Sleep { length: Ns },
-    /// Sleep to an absolute time (clock_nanosleep TIMER_ABSTIME); returns at once when it is past.
+    /// Sleep to an absolute time (clock_nanosleep TIMER_ABSTIME); returns at once if it is past.
     SleepTo {
         /// Absolute time.
         at: Ns,
@@ -82,63 +79,45 @@ pub enum Op {
     /// futex wait: sleep while `word` holds `value`, until woken or until the absolute time `until`.
     Wait {
         word: WordId,
-        /// The value that makes it wait.
+        /// The task waits while the word has this value.
         value: u32,
-        /// Absolute time-out; [`Ns::MAX`] for none.
+        /// Absolute time-out; [`Ns::MAX`]: none.
         until: Ns,
     },
-    /// futex wake: wake up to `count` waiters of `word`, oldest first. `Outcome::Count` reports how many.
-    Wake {
-        word: WordId,
-        /// At most this many.
-        count: u32,
-    },
+    /// futex wake: wake up to `count` waiters of `word`, oldest first. `Outcome::Count` is the number woken.
+    Wake { word: WordId, count: u32 },
     /// Take a lock of user space: spin until `word` is 0, and set it to 1. The task may be preempted while it spins,
-    /// and while it holds the lock. Nobody sleeps; who of those that run gets a lock that is released is not specified.
+    /// and while it holds the lock. Nobody sleeps. Which of several running spinners gets a released lock is not
+    /// specified.
     SpinLock { word: WordId },
-    /// Release such a lock: `word` is 0 from now on.
+    /// Release such a lock: set `word` to 0.
     SpinUnlock { word: WordId },
-    /// Write `bytes` into the channel and return when all of them are in; sleep while its buffer is full. On UDP this
-    /// is one datagram.
-    Send {
-        /// The end written to.
-        port: PortId,
-        /// How many.
-        bytes: u32,
-    },
-    /// Read until `bytes` have come; sleep while there are none. On UDP this is one datagram.
-    Recv {
-        /// The end read from.
-        port: PortId,
-        /// How many.
-        bytes: u32,
-    },
-    /// Wait until an end of a set has something to read (epoll_wait). `Outcome::Ready` reports which: ends take turns
-    /// in the order in which something came. Only one task may wait on a set or read its ends, and it reads before it
-    /// asks again.
+    /// Write `bytes` into the channel, and return when all are in; sleep while its buffer is full. On UDP this is one
+    /// datagram.
+    Send { port: PortId, bytes: u32 },
+    /// Read until `bytes` have arrived; sleep while there are none. On UDP this is one datagram.
+    Recv { port: PortId, bytes: u32 },
+    /// Wait until an end of a set has data (epoll_wait). `Outcome::Ready` names it; ends take turns in the order of
+    /// arrival. Only one task may wait on a set and read its ends, and it must read before it waits again.
     Poll { set: SetId },
-    /// Go over `kb` KB of the task's own memory, reading and changing each line, `rounds` times.
+    /// Touch `kb` KB of the task's own memory, `rounds` times: read and change each line.
     Touch {
-        /// How much; at most the task's footprint.
+        /// At most the task's footprint.
         kb: u32,
-        /// How often.
         rounds: u32,
     },
     /// sched_yield.
     Yield,
     /// Start a task that was declared as spawned by this one.
     Spawn { task: TaskId },
-    /// exec(2), as far as the scheduler has to do with it: the kernel opens a file and balances the task
-    /// (`sched_exec`). The file has no known format, so the program continues afterwards.
+    /// exec(2) as far as it concerns the scheduler: the kernel opens a file and balances the task (`sched_exec`). The
+    /// file has no known format, so the program continues.
     Exec,
     /// Change this task's scheduling attributes.
-    SetAttr {
-        /// New attributes.
-        attr: Attr,
-    },
-    /// Change this task's allowed CPUs to mask number `mask` of the workload ([`crate::Built::masks`]).
+    SetAttr { attr: Attr },
+    /// Allow this task only the CPUs of the workload's mask number `mask` ([`crate::Built::masks`]).
     SetAffinity { mask: u32 },
-    /// Read a task's usage so far, as /proc shows it. `Outcome::Used` has the result; for a task that is gone, the last
+    /// Read a task's usage so far, as in /proc. The result is `Outcome::Used`; for a task that ended, it is the last
     /// one that was read.
     Usage { task: TaskId },
     /// End the task.
@@ -150,59 +129,55 @@ const _: () = assert!(std::mem::size_of::<Op>() <= 24);
 /// A task's usage since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Time on a CPU, exact (`sum_exec_runtime`).
+    /// Exact CPU time (`sum_exec_runtime`).
     pub cpu: Ns,
-    /// User time as ticks see it: a tick's length for every tick that found the task in user mode (utime). On a live
-    /// kernel it is utime as the kernel shows it, in hundredths of a second; kernels from 2.6.23 on scale it to the
-    /// exact time.
+    /// User time by ticks: a tick's length for every tick in user mode (utime). On a live kernel it is utime as the
+    /// kernel shows it, in hundredths of a second; kernels since 2.6.23 scale it to the exact time.
     pub ticked: Ns,
-    /// Switches at which it slept or ended (nvcsw).
+    /// Number of switches at which it slept or ended (nvcsw).
     pub voluntary: u32,
-    /// Switches at which it was still runnable (nivcsw).
+    /// Number of switches at which it was still runnable (nivcsw).
     pub involuntary: u32,
 }
 
 /// The outcome of the last operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Outcome {
-    /// It is done, or a wake ended the wait. This is also the value before the first operation.
+    /// Done, or a wake ended the wait. Also the value before the first operation.
     #[default]
     Done,
-    /// How many tasks a wake woke.
+    /// Number of tasks that a wake woke.
     Count(u32),
     /// A wait ended by its time-out.
     TimedOut,
     /// A wait found another value in the word and did not sleep.
     WouldNotWait,
-    /// A task's usage.
     Used(Usage),
-    /// There is something to read at this end.
+    /// This end has data.
     Ready(PortId),
 }
 
-/// The surroundings that a program may look at while it decides. The simulator and the live agent implement it.
+/// The environment of a program. The simulator and the live agent implement it.
 pub trait Env {
-    /// The wall clock, ns since the run began. Live this is a clock read, so ask only when needed.
+    /// The wall clock, ns since the run began. In live runs it is a clock read, so call it only when needed.
     fn now(&mut self) -> Ns;
     /// The outcome of the last operation.
     fn outcome(&self) -> Outcome;
-    /// The CPU the task is on (getcpu); it may be another one by the time the answer is used.
+    /// The task's current CPU (getcpu); it may change before the answer is used.
     fn cpu(&mut self) -> CpuId;
-    /// A shared futex word.
     fn word(&self, id: WordId) -> &AtomicU32;
-    /// A shared cell.
     fn slot(&self, id: SlotId) -> &AtomicU64;
-    /// Records one value of a series, in the series' unit.
+    /// Records a value of a series, in its unit.
     fn record(&mut self, series: SeriesId, value: u64);
-    /// Records one value of each of several series for one stretch of time, which began at `start` and lasted `length`.
-    /// The values go to their series, as by [`Env::record`], and the record also keeps the stretches in the order of
-    /// time. A stretch that began in the warm-up is not measured.
+    /// Records one value for each of several series, for the interval that began at `start` and lasted `length`. The
+    /// series get the values, as by [`Env::record`], and the record also keeps the intervals in order of time. An
+    /// interval that began in the warm-up is not measured.
     fn interval(&mut self, _start: Ns, _length: Ns, values: &[(SeriesId, u64)]) {
         values.iter().for_each(|(series, value)| self.record(*series, *value));
     }
 }
 
 pub trait Program: Send {
-    /// The next operation; `env.outcome()` gives the outcome of the last one.
+    /// The next operation; `env.outcome()` is the outcome of the last one.
     fn next(&mut self, env: &mut dyn Env) -> Op;
 }

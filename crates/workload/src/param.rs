@@ -1,4 +1,4 @@
-//! Parameters of benchmarks: one table per benchmark is the source of command-line options, TOML keys, help and bounds.
+//! Parameters of benchmarks: a table per benchmark gives command-line options, TOML keys, help and limits.
 
 use crate::build::Builder;
 use schedlab_base::{Error, Ns, Result};
@@ -10,37 +10,35 @@ use std::collections::BTreeMap;
 pub enum ParamKind {
     /// A plain number.
     Count,
-    /// A length of time, stored as ns; a bare number on the command line takes this unit, as the original tool does.
+    /// A time in ns; a bare number on the command line has this unit, as in the original tool.
     Time(&'static str),
-    /// A nice value, stored as its distance from -20.
+    /// A nice value, stored as its difference to -20.
     Nice,
     /// Off (0) or on (1).
     Flag,
-    /// One of a few words; the value is the word's place.
+    /// One of a few words; the value is the word's index.
     Choice(&'static [Choice]),
 }
 
-/// A word that a parameter may take.
+/// A possible word of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     pub name: &'static str,
-    /// The switch of the original tool that means it: long option and letter.
+    /// The original tool's switch for it: long option and letter.
     pub switch: Option<(&'static str, char)>,
 }
 
 impl Choice {
-    /// A word without a switch of its own.
     pub const fn word(name: &'static str) -> Choice {
         Choice { name, switch: None }
     }
-    /// A word with its switch.
     pub const fn switch(name: &'static str, long: &'static str, short: char) -> Choice {
         Choice { name, switch: Some((long, short)) }
     }
 }
 
 impl ParamKind {
-    /// A value as people write it: times with their unit, a choice by its word.
+    /// The written form of a value: times with a unit, a choice as its word.
     pub fn show(self, value: u64) -> String {
         match self {
             ParamKind::Count => value.to_string(),
@@ -54,50 +52,48 @@ impl ParamKind {
     }
 }
 
-/// The lowest nice value, which is stored as 0.
+/// The lowest nice value, stored as 0.
 const LEAST_NICE: i64 = -20;
 
-/// A parameter's row.
+/// A row of the table.
 #[derive(Debug)]
 pub struct Param {
     /// Name in TOML and as a long option (`_` becomes `-`).
     pub name: &'static str,
-    /// Short option of the original tool.
+    /// The original tool's short option.
     pub short: Option<char>,
     pub kind: ParamKind,
-    /// Default; for times in ns. `None`: computed by the benchmark (e.g. from the number of CPUs), see `about`.
+    /// In ns for times. `None`: computed by the benchmark (e.g. from the number of CPUs), see `about`.
     pub default: Option<u64>,
-    /// Accepted range; for times in ns.
+    /// Accepted range; in ns for times.
     pub range: (u64, u64),
     /// One sentence.
     pub about: &'static str,
 }
 
-/// A benchmark: a row of the table of workloads.
+/// A row of the table of workloads.
 pub struct Benchmark {
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
     pub params: &'static [Param],
-    /// Metrics its table shows first.
+    /// The first metrics in its table.
     pub headline: &'static [&'static str],
-    /// Its own result: the one or two metrics by which its users measure it. Comparisons correct them before other
-    /// rows.
+    /// The one or two metrics by which its users measure it. Comparisons correct them before other rows.
     pub own: &'static [&'static str],
     /// The parameter that `knee` raises.
     pub load_param: &'static str,
     /// Parameters of a first experiment, as users write them. A simulated run on a few CPUs then takes well under a
     /// second.
     pub brief: &'static [(&'static str, &'static str)],
-    /// Values of `load_param` for that experiment's two loads; `{cpus}` stands for the machine's number of CPUs.
+    /// Values of `load_param` for that experiment's two loads; `{cpus}` is the machine's number of CPUs.
     pub brief_loads: [&'static str; 2],
-    /// Another benchmark, and the switch of it that runs this one instead.
+    /// For a variant of another benchmark: that benchmark, and its switch that runs this one instead.
     pub form_of: Option<(&'static str, &'static str)>,
-    /// Declares its tasks.
     pub build: fn(&Params, &mut Builder) -> Result<()>,
 }
 
-/// Values of a benchmark's parameters by name; times in ns.
+/// Parameter values by name; times in ns.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(pub BTreeMap<String, u64>);
@@ -124,37 +120,36 @@ impl Param {
     ) -> Param {
         Param { name, short, kind: ParamKind::Time(unit), default: Some(default), range, about }
     }
-    /// A row for one of several words, of which the first is the default.
+    /// A row for one of several words; the first is the default.
     pub const fn choice(name: &'static str, words: &'static [Choice], about: &'static str) -> Param {
         let range = (0, words.len() as u64 - 1);
         Param { name, short: None, kind: ParamKind::Choice(words), default: Some(0), range, about }
     }
-    /// A row for a nice value, by default 0.
+    /// A row for a nice value; the default is 0.
     pub const fn nice(name: &'static str, about: &'static str) -> Param {
         Param { name, short: None, kind: ParamKind::Nice, default: Some(20), range: (0, 39), about }
     }
-    /// A row for a switch that is off by default.
+    /// A row for a switch; the default is off.
     pub const fn flag(name: &'static str, short: Option<char>, about: &'static str) -> Param {
         Param { name, short, kind: ParamKind::Flag, default: Some(0), range: (0, 1), about }
     }
 }
 
 impl Params {
-    /// Whether it has no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// The value of a parameter that was set or has a default in the benchmark's table.
+    /// The value of a parameter that was set or has a default in the table.
     ///
     /// # Errors
-    /// When it has neither (a fault of the table).
+    /// When it has neither (a bug in the table).
     pub fn get(&self, name: &str) -> Result<u64> {
         self.0.get(name).copied().ok_or_else(|| Error::internal(format!("parameter '{name}' has no value")))
     }
     pub fn time(&self, name: &str) -> Result<Ns> {
         self.get(name).map(Ns)
     }
-    /// A parameter that workloads stored by older releases do not have; 0 there.
+    /// A parameter that is missing in workloads stored by older releases; 0 there.
     pub fn newer(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
@@ -167,10 +162,10 @@ impl Params {
 }
 
 impl Param {
-    /// Reads a value as text (command line).
+    /// Reads a value from the command line.
     ///
     /// # Errors
-    /// When the text is not such a value, or the value is out of range.
+    /// When the text is not a valid value, or is out of range.
     pub fn parse(&self, text: &str) -> Result<u64> {
         let value = match self.kind {
             ParamKind::Time(unit) => Ns::parse(text, unit)?.0,
@@ -197,10 +192,8 @@ impl Param {
         };
         self.check(value)
     }
-    /// The value, if it is in range.
-    ///
     /// # Errors
-    /// When it is not; the range is named.
+    /// When the value is out of range. The message has the range.
     pub fn check(&self, value: u64) -> Result<u64> {
         let (lo, hi) = self.range;
         if (lo..=hi).contains(&value) {
@@ -219,20 +212,18 @@ impl Param {
 }
 
 impl Benchmark {
-    /// The parameter of that name.
-    ///
     /// # Errors
-    /// When there is none; the nearest is offered.
+    /// When there is none; the error offers the nearest name.
     pub fn param(&self, name: &str) -> Result<&'static Param> {
         let name = name.replace('-', "_");
         self.params.iter().find(|p| p.name == name).ok_or_else(|| {
             Error::unknown(&format!("{} parameter", self.name), &name, self.params.iter().map(|p| p.name))
         })
     }
-    /// `given` checked, with defaults filled in.
+    /// Checks `given`, and fills in defaults.
     ///
     /// # Errors
-    /// Unknown names and values out of range.
+    /// For unknown names and values out of range.
     pub fn resolve(&self, given: &Params) -> Result<Params> {
         let mut all = Params::default();
         for p in self.params {

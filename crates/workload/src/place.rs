@@ -1,8 +1,7 @@
 //! Places: a task runs on the machine itself, in a virtual machine on it, or on another machine behind a link.
 //!
-//! Futex words and cells are shared by the tasks of one place only. So all tasks of a benchmark are in the same place,
-//! unless it has a client side that meets the others at channels alone
-//! ([`Builder::client_side`](crate::Builder::client_side)).
+//! Only tasks in the same place can share futex words and cells. So all tasks of a benchmark are in the same place,
+//! unless its client side meets the others only at channels ([`Builder::client_side`](crate::Builder::client_side)).
 
 use crate::build::{Builder, ChannelKind, TaskDecl};
 pub(crate) use crate::decl::MACHINES;
@@ -11,7 +10,7 @@ use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use std::collections::BTreeMap;
 
-/// The virtual machine whose thread this task is, by name.
+/// The name of the virtual machine to which this thread belongs.
 pub(crate) fn machine_of(task: &TaskDecl) -> Option<&str> {
     if task.part != MACHINES {
         return None;
@@ -19,10 +18,10 @@ pub(crate) fn machine_of(task: &TaskDecl) -> Option<&str> {
     task.name.rsplit_once('/').map(|(machine, _)| machine)
 }
 
-/// Checks the names of machines against each other and against the tasks' names.
+/// Checks that machines' names are unique and differ from tasks' names.
 ///
 /// # Errors
-/// For a name that is empty, has a slash, or is another machine's or a task's.
+/// For a name that is empty, contains a slash, or belongs to another machine or a task.
 pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>, b: &mut Builder) -> Result<()> {
     let mut known: Vec<&str> = Vec::new();
     for name in names {
@@ -41,10 +40,10 @@ pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>, b: &mut Buil
     Ok(())
 }
 
-/// Moves the tasks of that name to a place.
+/// Moves the tasks with that name to a place.
 ///
 /// # Errors
-/// For an unknown name, and a task that is in another place already.
+/// For an unknown name, and a task that is already in another place.
 pub(crate) fn move_to(name: &str, place: Place, tasks: &mut [TaskDecl]) -> Result<()> {
     let mut found = false;
     let mut known: Vec<String> = Vec::new();
@@ -63,17 +62,17 @@ pub(crate) fn move_to(name: &str, place: Place, tasks: &mut [TaskDecl]) -> Resul
     if found { Ok(()) } else { Err(Error::unknown("task", name, known.iter().map(String::as_str))) }
 }
 
-/// Notes the places of the channels' ends. All tasks of a benchmark are in the same place, or its client side is in one
-/// and the others in another.
+/// Sets the places of channel ends. All tasks of a benchmark are in the same place, or its client side is in one and
+/// the others are in another.
 ///
 /// # Errors
-/// For two tasks that cannot be apart.
+/// For tasks that must be in the same place, but are not.
 pub(crate) fn settle(b: &mut Builder) -> Result<()> {
     if b.tasks_from(0).iter().all(|t| t.place == Place::Host) {
         return Ok(());
     }
     let sides = b.sides.clone();
-    // By part and side: the place, and a task that is there.
+    // By part and side: the place, and one of its tasks.
     let mut places: BTreeMap<(u64, bool), (Place, String)> = BTreeMap::new();
     for task in b.tasks_from(0).iter().filter(|t| t.part != MACHINES) {
         let client = sides.get(&task.part).is_some_and(|side| side.contains(&group_of(&task.name)));
@@ -97,7 +96,7 @@ pub(crate) fn settle(b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// A remedy for a benchmark that was taken apart wrongly, by its client side.
+/// The remedy for a benchmark that was split wrongly, from its client side.
 fn help(side: Option<&&[&str]>) -> String {
     match side {
         None => "all tasks of this benchmark are on one machine: name all of them, or none".to_owned(),

@@ -1,7 +1,7 @@
-//! Machines behind a link: a client on another host, which has a CPU for each of its tasks.
+//! Machines behind a link: a client on another host, with a CPU for each of its tasks.
 //!
-//! Its tasks meet the others at channels alone. A message takes the link's delay each way, ns. Bandwidth, loss, windows
-//! and acknowledgements of the network are not modelled.
+//! Its tasks meet the others only at channels. A message takes the link's delay in each direction, ns. The network's
+//! bandwidth, loss, windows and acknowledgements are not modelled.
 
 use crate::build::Builder;
 pub use crate::decl::RemoteDecl;
@@ -10,26 +10,26 @@ use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::Variant;
 use serde::{Deserialize, Serialize};
 
-/// The most CPUs that a machine behind a link has.
+/// The most CPUs of a machine behind a link.
 const MAX_CPUS: u64 = 512;
 
-/// A machine behind a link, as an experiment states it.
+/// A machine behind a link in an experiment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemoteSpec {
     pub name: String,
     pub kernel: String,
-    /// The link's delay, one way.
+    /// One-way delay of the link.
     pub delay: Ns,
-    /// Queues of the network interface at this end: the first CPUs take its interrupts, connection by connection.
+    /// Number of queues of the network interface at this end: the first CPUs take its interrupts, by connection.
     pub queues: u64,
-    /// Names of the tasks there.
+    /// Names of its tasks.
     pub tasks: Vec<String>,
 }
 
-/// Declares the machines and moves tasks there.
+/// Declares the machines, and moves tasks there.
 ///
 /// # Errors
-/// For an unknown kernel or task, and a task that two machines want.
+/// For an unknown kernel or task, and a task on two machines.
 pub(crate) fn build(machines: &[RemoteSpec], b: &mut Builder) -> Result<()> {
     place::check_names(machines.iter().map(|m| m.name.as_str()), b)?;
     for (number, spec) in machines.iter().enumerate() {

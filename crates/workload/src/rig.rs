@@ -1,6 +1,6 @@
-//! A tiny deterministic executor for tests. Every task has a CPU of its own, so that tests see the program's logic and
-//! no scheduling. Futex waits and wakes, sleeps, spawns, channels and the clock are modelled. Costs are constants; to
-//! touch a KB once costs a nanosecond.
+//! A small deterministic executor for tests. Every task has its own CPU, so that tests see the program's logic without
+//! scheduling. It models futex waits and wakes, sleeps, spawns, channels and the clock. Costs are constants; touching a
+//! KB once costs a nanosecond.
 
 mod channel;
 
@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// The cost of each step.
 #[derive(Clone, Copy)]
 pub struct Costs {
-    /// Cost of any operation to the task that asks for it.
+    /// Cost of each operation for its task.
     pub op: Ns,
-    /// From a wake, an expiry or a spawn to running.
+    /// Time from a wake, an expiry or a spawn until the task runs.
     pub wakeup: Ns,
     /// Added to a sleep's length (timer slack).
     pub slack: Ns,
@@ -33,7 +33,7 @@ pub struct Sample {
     pub value: u64,
 }
 
-/// An operation, the task that asked for it, and the time.
+/// An operation with its task and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub task: TaskId,
@@ -44,11 +44,11 @@ pub struct Step {
 pub struct Log {
     pub steps: Vec<Step>,
     pub samples: Vec<Sample>,
-    /// Outcomes of waits: the task, the time when it was back, the outcome.
+    /// Outcomes of waits: task, end, outcome.
     pub waits: Vec<(TaskId, Ns, Outcome)>,
-    /// Tasks that are still there and that nothing can wake.
+    /// Tasks that did not end and that nothing can wake.
     pub stuck: Vec<TaskId>,
-    /// Tasks that left, with the time.
+    /// Tasks that ended, with the time.
     pub left: Vec<(TaskId, Ns)>,
     pub names: Vec<String>,
     series: Vec<String>,
@@ -65,7 +65,7 @@ struct Shared {
     cpu_reads: u64,
 }
 
-/// Gives the CPU that a task is told it is on; the number counts how often any task has asked.
+/// Chooses the CPU that a task sees; the number counts all tasks' calls.
 pub type CpuOf = fn(TaskId, u64) -> CpuId;
 
 impl Env for Shared {
@@ -107,21 +107,20 @@ struct State {
     alive: bool,
     outcome: Outcome,
     used: Usage,
-    /// The time since which it spins, if it does.
+    /// Since when it spins, if it does.
     spins: Option<Ns>,
-    /// The lock that it spins for.
+    /// The lock for which it spins.
     wants: Option<WordId>,
 }
 
-/// A run of more operations than this is taken to run away.
+/// A run with more operations counts as endless.
 const LIMIT: usize = 2_000_000;
 
-/// Runs a workload for its duration.
 pub fn run(built: Built, costs: Costs) -> Log {
     run_on(built, costs, |task, _| CpuId(task.0))
 }
 
-/// As [`run`], but tasks are told that they are on the CPUs of `cpu_of`.
+/// As [`run`], but tasks see the CPUs of `cpu_of`.
 pub fn run_on(built: Built, costs: Costs, cpu_of: CpuOf) -> Log {
     Rig::new(built, costs, cpu_of).run()
 }
@@ -204,7 +203,7 @@ impl Rig {
         self.at(at, task, false);
     }
 
-    /// Lets `task` continue at `at`.
+    /// Makes `task` continue at `at`.
     fn at(&mut self, at: Ns, task: usize, timed_out: bool) {
         self.orders += 1;
         let (order, sleep) = (self.orders, self.tasks[task].sleep);
@@ -238,7 +237,7 @@ impl Rig {
         }
         match op {
             Op::Run { work } | Op::Execute { length: work } => {
-                // Counted at the beginning of the work: a task has its own CPU and is never preempted.
+                // Counted at the start of the work: a task has its own CPU and is never preempted.
                 let used = &mut self.tasks[task].used;
                 (used.cpu, used.ticked) = (used.cpu + work, used.ticked + work);
                 self.at(done + work, task, false);
@@ -318,7 +317,7 @@ impl Rig {
         }
     }
 
-    /// `through` are the tasks whose own read or write is complete because of what `task` read or wrote.
+    /// Lets the tasks in `through` continue: their reads or writes are complete because `task` read or wrote.
     fn moved(&mut self, task: usize, done: Ns, through: Vec<usize>) {
         for other in through {
             let wakeup = if other == task { Ns::ZERO } else { self.costs.wakeup };
@@ -341,39 +340,36 @@ impl Rig {
 }
 
 impl Log {
-    /// Values of a series, in the order they were recorded.
+    /// Values of a series, in the order of recording.
     pub fn values(&self, series: &str) -> Vec<u64> {
         self.of(series).map(|s| s.value).collect()
     }
-    /// Samples of a series.
     pub fn of<'a>(&'a self, series: &'a str) -> impl Iterator<Item = &'a Sample> {
         self.samples.iter().filter(move |s| self.series[s.series.index()] == series)
     }
-    /// Operations of the task of that name.
     pub fn steps_of(&self, name: &str) -> Vec<Step> {
         self.steps.iter().filter(|s| self.names[s.task.index()] == name).copied().collect()
     }
-    /// The times at which the task of that name asked for operations that `pick` accepts.
+    /// Times at which that task asked for operations that `pick` accepts.
     pub fn times(&self, name: &str, pick: impl Fn(&Op) -> bool) -> Vec<Ns> {
         self.steps_of(name).iter().filter(|s| pick(&s.op)).map(|s| s.at).collect()
     }
-    /// The time at which the task of that name left.
     pub fn end_of(&self, name: &str) -> Option<Ns> {
         self.left.iter().find(|(t, _)| self.names[t.index()] == name).map(|(_, at)| *at)
     }
 }
 
-/// Runs a benchmark with these parameters beside its defaults; for tests.
+/// Runs a benchmark with these parameters and otherwise defaults.
 pub fn bench(name: &str, given: &[(&str, u64)], seed: u64, costs: Costs) -> Log {
     run(spec(name, given).build(seed).unwrap(), costs)
 }
 
-/// A benchmark with these parameters beside its defaults.
+/// A benchmark with these parameters and otherwise defaults.
 pub fn spec(name: &str, given: &[(&str, u64)]) -> crate::Spec {
     crate::Spec::bench(name, &params(given)).unwrap()
 }
 
-/// The error with which these parameters are refused.
+/// The error that these parameters cause.
 pub fn refused(name: &str, given: &[(&str, u64)]) -> String {
     crate::Spec::bench(name, &params(given)).expect_err("refused").to_string()
 }

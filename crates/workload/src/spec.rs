@@ -1,4 +1,4 @@
-//! A workload as plain data. Experiments state it, records embed it and the live agent receives it.
+//! A workload as plain data: experiments state it, records embed it, and the live agent receives it.
 
 use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
@@ -13,22 +13,21 @@ use schedlab_base::{Error, Ns, Result, input};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The longest rt-app file that is read, MiB. A longer one is a mistake (a log, a trace).
+/// The longest accepted rt-app file, MiB. A longer one is a mistake (a log, a trace).
 pub const MAX_FILE_MB: u64 = 16;
 
-/// A workload, resolved enough to be built anywhere.
+/// A workload with enough resolved to be built anywhere.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Spec {
-    /// One of [`BENCHMARKS`] with its parameters, defaults filled in.
+    /// One of [`BENCHMARKS`] with its parameters, including defaults.
     Bench {
         name: String,
-        /// Its parameters; times in ns.
+        /// Times in ns.
         params: Params,
     },
-    /// An rt-app description.
     RtApp {
-        /// The file it came from, for messages.
+        /// The file's name in messages.
         file: String,
         text: String,
         /// The runtime that replaces the file's duration.
@@ -37,56 +36,54 @@ pub enum Spec {
     },
     /// A recorded schedule.
     Replay {
-        /// The file it came from, for messages.
+        /// The file's name in messages.
         file: String,
         text: String,
-        /// What is taken off its bursts.
+        /// Taken off its bursts.
         #[serde(default)]
         prices: Prices,
     },
     /// A command, which only live backends can run.
     Command(Box<CommandSpec>),
-    /// A workload with others beside it, and its tasks in groups.
+    /// A workload with others in parallel, and its tasks in groups.
     Together {
         base: Box<Spec>,
-        /// Those beside it.
+        /// The parallel ones.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         beside: Vec<Beside>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         groups: Vec<GroupSpec>,
-        /// The virtual machines.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         nested: Vec<NestedSpec>,
-        /// The machines behind a link.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         remotes: Vec<RemoteSpec>,
     },
 }
 
 impl Spec {
-    /// The workload that a record holds. Other crates call this, so that serde's code for a spec is made once, here.
+    /// The workload in a record. Other crates call this, so that serde's code for a spec is compiled only here.
     ///
     /// # Errors
-    /// Where it is another version's.
+    /// When another version wrote it.
     pub fn from_json(json: &serde_json::Value) -> serde_json::Result<Spec> {
         Spec::deserialize(json)
     }
-    /// The workload as a record holds it.
+    /// The workload in the form of a record.
     ///
     /// # Errors
-    /// None is known.
+    /// No error is known.
     pub fn to_json(&self) -> serde_json::Result<serde_json::Value> {
         serde_json::to_value(self)
     }
-    /// A benchmark by name with the given parameters, checked and completed.
+    /// A benchmark with the given parameters, checked, and with defaults.
     ///
     /// # Errors
-    /// When the benchmark or a parameter is unknown, a value is out of range, or values don't fit together.
+    /// When the benchmark or a parameter is unknown, a value is out of range, or values do not fit together.
     pub fn bench(name: &str, given: &Params) -> Result<Spec> {
         let bench = find(name)?;
         Spec::Bench { name: name.to_owned(), params: bench.resolve(given)? }.checked()
     }
-    /// The workload that an rt-app file describes, checked; a `runtime` replaces the file's duration.
+    /// The workload of an rt-app file, checked; a `runtime` replaces the file's duration.
     ///
     /// # Errors
     /// When the file is unreadable, longer than [`MAX_FILE_MB`] or not UTF-8, or when the reader finds an error in it.
@@ -94,14 +91,14 @@ impl Spec {
         let text = input::text_up_to(path, MAX_FILE_MB)?;
         Spec::RtApp { file: path.display().to_string(), text, runtime }.checked()
     }
-    /// The workload that a schedule's text describes, checked.
+    /// The workload of a schedule's text, checked.
     ///
     /// # Errors
-    /// When it is none, with the line.
+    /// When the text is not a schedule. The error has the line.
     pub fn replay(file: &str, text: String, prices: Prices) -> Result<Spec> {
         Spec::Replay { file: file.to_owned(), text, prices }.checked()
     }
-    /// The same workload, if it can be built.
+    /// Checks that the workload can be built.
     fn checked(self) -> Result<Spec> {
         self.build(0).map(|_| self)
     }
@@ -114,7 +111,7 @@ impl Spec {
             Spec::Together { base, .. } => base.name(),
         }
     }
-    /// Builds the tasks; the same everywhere for the same seed.
+    /// Builds the tasks; the same seed gives the same tasks everywhere.
     ///
     /// # Errors
     /// When the benchmark or the rt-app reader finds an error, or the workload is a command, which has no programs.
@@ -123,7 +120,6 @@ impl Spec {
         self.build_into(&mut builder)?;
         builder.finish()
     }
-    /// The same, into a builder.
     pub(crate) fn build_into(&self, builder: &mut Builder) -> Result<()> {
         match self {
             Spec::Bench { name, params } => (find(name)?.build)(params, builder),
@@ -135,8 +131,8 @@ impl Spec {
             }
         }
     }
-    /// The same workload with these groups; one of a path that is there already replaces that one, and keeps its tasks
-    /// if it names none.
+    /// The same workload with these groups. One replaces a group with the same path, and keeps its tasks if it names
+    /// none.
     pub fn with_groups(self, more: &[GroupSpec]) -> Result<Spec> {
         if more.is_empty() {
             return Ok(self);
@@ -158,7 +154,7 @@ impl Spec {
         }
         base.together(beside, groups, (nested, remotes))
     }
-    /// Whether its tasks may be in groups other than the root; if not, it need not be built to know.
+    /// Whether its tasks may be in groups other than the root. The answer does not need a build.
     pub fn has_groups(&self) -> bool {
         match self {
             Spec::Bench { .. } | Spec::Command(_) => false,
@@ -167,14 +163,14 @@ impl Spec {
             Spec::Together { base, groups, .. } => !groups.is_empty() || base.has_groups(),
         }
     }
-    /// The workload itself, without what is beside it and without groups.
+    /// The workload itself, without parallel ones and groups.
     pub fn bare(&self) -> &Spec {
         match self {
             Spec::Together { base, .. } => base.bare(),
             own => own,
         }
     }
-    /// The same workload, with others beside it, its tasks in groups and in virtual machines; checked.
+    /// The same workload with others in parallel, and tasks in groups and virtual machines; checked.
     ///
     /// # Errors
     /// When it can't be built.
@@ -196,10 +192,8 @@ impl Spec {
     }
 }
 
-/// The benchmark of that name.
-///
 /// # Errors
-/// When there is none; the nearest is offered.
+/// When there is none; the error offers the nearest name.
 pub fn find(name: &str) -> Result<&'static Benchmark> {
     BENCHMARKS
         .iter()

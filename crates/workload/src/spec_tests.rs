@@ -95,11 +95,11 @@ fn every_row_of_every_table_is_sound() {
         assert!(bench.param(bench.load_param).is_ok());
         assert!(bench.param(bench.load_param).unwrap().default.is_some(), "a load has a name in records");
         assert!(bench.form_of.is_none_or(|(of, _)| find(of).is_ok()));
-        // Statistics of its series, or rates, which the table of metrics has under its name.
+        // Statistics of its series, or rates that are under its name in the table of metrics.
         Spec::bench(bench.name, &Params::default()).unwrap().build(0).unwrap();
         assert!((1..=2).contains(&bench.own.len()), "{}", bench.name);
         for metric in bench.headline.iter().chain(bench.own) {
-            // A program whose name is a family of metrics already records as a test of it.
+            // A program whose name is also a family of metrics records its series under `NAME-test`.
             let own = [".", "-test."].map(|end| format!("{}{end}", bench.name));
             assert!(own.iter().any(|name| metric.starts_with(name)), "{metric}");
         }
@@ -133,7 +133,7 @@ fn an_rtapp_file_is_read_and_named_after_itself() {
 }
 
 #[test]
-fn a_bad_file_is_told_with_its_path() {
+fn errors_of_bad_files_have_their_path() {
     let (_folder, path) = file(b"{\"tasks\": {\n  \"a\": {\"rum\": 5}}}");
     let told = Spec::rtapp_file(&path, None).unwrap_err().to_string();
     assert!(told.starts_with(&format!("{}:2:9: unknown key", path.display())), "{told}");

@@ -1,4 +1,4 @@
-//! The surroundings of a workload in words: benchmarks beside it, groups, virtual machines, machines behind a link.
+//! The surroundings of a workload in words: parallel benchmarks, groups, virtual machines, machines behind a link.
 
 use crate::group::DEFAULT_SHARES;
 use crate::group::GroupSpec;
@@ -8,7 +8,7 @@ use crate::spec::Spec;
 use crate::together::Beside;
 
 impl Spec {
-    /// A line for each thing around the workload; none for a workload alone.
+    /// A line per item around the workload; none if it is alone.
     pub fn surroundings(&self) -> Vec<String> {
         let Spec::Together { beside, groups, nested, remotes, .. } = self else { return Vec::new() };
         let mut lines: Vec<String> = beside.iter().map(of_beside).collect();
@@ -65,7 +65,7 @@ mod tests {
     use schedlab_base::Ns;
 
     #[test]
-    fn each_thing_has_a_line() {
+    fn each_item_has_a_line() {
         let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<String>>();
         let base = Spec::bench("hogs", &crate::Params::default()).unwrap();
         assert!(base.surroundings().is_empty());

@@ -1,8 +1,8 @@
-//! A workload with others beside it, and with its tasks in task groups.
+//! A workload with others in parallel (`beside`), and with its tasks in task groups.
 //!
 //! The first workload gives the name, the length and the results; the others begin with it and are cut off at its end.
-//! One that ends by itself runs once, whatever is left of the time. Tasks go into groups by the names of their programs
-//! (`hog` of `hog/3`), or by the name that a workload beside was given.
+//! A parallel one that ends by itself runs once, however early it ends. Tasks join groups by the names of their
+//! programs (`hog` of `hog/3`), or by the name that a parallel workload was given.
 
 use crate::bench::MODE;
 use crate::build::{Builder, TaskDecl};
@@ -17,18 +17,17 @@ use schedlab_base::{CpuSet, Error, GroupId, Ns, Result};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use serde::{Deserialize, Serialize};
 
-/// A benchmark or an rt-app text beside the workload.
+/// A benchmark or an rt-app text in parallel with the workload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Beside {
-    /// Its name among [`crate::BENCHMARKS`], or the file of the text, for messages.
+    /// Its name in [`crate::BENCHMARKS`], or the name of the text's file for messages.
     pub name: String,
-    /// The benchmark's parameters; times in ns.
+    /// Times in ns.
     #[serde(default, skip_serializing_if = "Params::is_empty")]
     pub params: Params,
-    /// The rt-app text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtapp: Option<String>,
-    /// The name of its tasks instead of their own, numbers apart.
+    /// The name that replaces its tasks' names, except for their numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
 }
@@ -36,7 +35,7 @@ pub struct Beside {
 /// Builds the workloads in turn, and puts the tasks into their groups.
 ///
 /// # Errors
-/// Those of the workloads; when the modes differ; for a group without tasks of its name.
+/// Those of the workloads; also when the modes differ, or a group names no task.
 pub fn build(
     base: &Spec,
     beside: &[Beside],
@@ -68,8 +67,8 @@ pub fn build(
     Ok(())
 }
 
-/// Leaves the tasks of a group, and of those below it, only these CPUs. CPUs that a task moves to by itself are its own
-/// business.
+/// Restricts the tasks of a group, and of groups below it, to these CPUs. CPUs that a task moves to by itself are not
+/// checked.
 fn confine(path: &str, cpus: &CpuSet, b: &mut Builder) -> Result<()> {
     let below =
         |other: &str| other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -85,7 +84,7 @@ fn confine(path: &str, cpus: &CpuSet, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Builds a workload beside the others: its length is theirs. One that ends by itself runs once.
+/// Builds a parallel workload: its length is the first one's. One that ends by itself runs once.
 fn build_beside(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
     let (first, settings, length) = (b.next_task().index(), b.settings(), b.whole_length());
     b.begin_beside(&other.name, other.called.as_deref());
@@ -115,8 +114,8 @@ fn build_beside(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The error about a benchmark of processes beside a workload of threads. Either may have a choice. The other way
-/// round the threads become processes, too.
+/// The error about a benchmark of processes in parallel with a workload of threads. Either may have a choice. In the
+/// opposite case the threads become processes, too.
 fn unlike(other: &Beside, base: &Spec) -> Error {
     let (own, other) = (base.name(), &other.name);
     let text = format!(
@@ -132,8 +131,8 @@ fn unlike(other: &Beside, base: &Spec) -> Error {
     Error::input(text).help(help)
 }
 
-/// How closely a name of `[[group]]` tasks names a task; the closest name decides. The name of a virtual machine names
-/// all of its threads: the one that moves its packets joins its groups, too (`cgroup_attach_task_all`, 2.6.35).
+/// How closely a name in `[[group]]` tasks matches a task; the closest name decides. A virtual machine's name matches
+/// all its threads: the one that handles its packets joins its groups, too (`cgroup_attach_task_all`, 2.6.35).
 fn closeness(name: &str, task: &TaskDecl) -> Option<u8> {
     match () {
         () if task.name == name => Some(2),
@@ -143,7 +142,7 @@ fn closeness(name: &str, task: &TaskDecl) -> Option<u8> {
     }
 }
 
-/// Puts tasks into the groups that name them: by "*", by their program's name, or by their own, which decides.
+/// Puts tasks into the groups that name them: by "*", by their program's name, or by their own, which has priority.
 fn join_all(groups: &[GroupSpec], b: &mut Builder) -> Result<()> {
     let ids: Vec<GroupId> = groups.iter().map(|spec| b.group(&spec.path)).collect::<Result<_>>()?;
     let named =
@@ -171,7 +170,7 @@ fn join_all(groups: &[GroupSpec], b: &mut Builder) -> Result<()> {
     named().try_for_each(|(name, ..)| is_there(name, b.tasks_from(0)))
 }
 
-/// Refuses a name that no task of this machine has.
+/// Rejects a name that no task of this machine has.
 fn is_there(name: &str, tasks: &[TaskDecl]) -> Result<()> {
     let has_name = |t: &&TaskDecl| closeness(name, t).is_some();
     let here = |t: &&TaskDecl| t.place == Place::Host;
@@ -188,7 +187,7 @@ fn is_there(name: &str, tasks: &[TaskDecl]) -> Result<()> {
     Err(Error::unknown("task", name, known))
 }
 
-/// Shares from the two ways to state them.
+/// Shares from one of the two ways to state them.
 ///
 /// # Errors
 /// When both are given, or a value is out of the kernel's range.
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_is_the_workload_s_whatever_ends_beside_it() {
+    fn the_run_lasts_as_long_as_the_workload_not_its_parallel_parts() {
         let beside = |name: &str| {
             let Spec::Bench { name, params } = Spec::bench(name, &Params::default()).unwrap() else {
                 panic!()
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_benchmark_beside_has_series_of_its_own() {
+    fn the_same_benchmark_in_parallel_has_its_own_series() {
         let names = |called: Option<&str>| {
             let Spec::Bench { name, params } = Spec::bench("pipe", &Params::default()).unwrap() else {
                 panic!()
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn rtapp_texts_run_beside_each_other_under_their_names() {
+    fn rtapp_texts_run_in_parallel_under_their_names() {
         let text =
             r#"{ "tasks": { "a": { "loop": -1, "run": 10, "sleep": 10 } }, "global": { "duration": 1 } }"#;
         let rtapp = |called: Option<&str>| Beside {

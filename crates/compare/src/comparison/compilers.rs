@@ -1,12 +1,12 @@
-//! Images of the kernel's own code by which cells differ beside their kernels: those of two compilers, and those of two
-//! builds of one source. Their code is another, and a change may come of that.
+//! Warns about cells whose images of the kernel's own code differ in more than the kernel: by compiler, or as two
+//! builds of one source. Their code differs, which may cause a change by itself.
 
 use super::computers::all_differ;
 use super::group::CellRuns;
 use schedlab_base::Warning;
 use schedlab_record::cell::{CodeSetup, compiler_in_short};
 
-/// The warning about a group with cells of several compilers or builds. It names only what differs.
+/// The warning about a group with cells of several compilers or builds. It names only the differences.
 pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     let all: Vec<(&str, &CodeSetup)> =
         cells.iter().filter_map(|c| Some((c.label.as_str(), c.runs[0].code.as_ref()?))).collect();
@@ -30,12 +30,12 @@ pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     Some(Warning::new("compare.compilers", text))
 }
 
-/// Whether two images are of one source, patches, configuration and compiler, and yet two.
+/// Whether two images differ although source, patches, configuration and compiler are the same.
 fn is_built_anew(a: &CodeSetup, b: &CodeSetup) -> bool {
     a != b && CodeSetup { image: a.image.clone(), plain: a.plain.clone(), ..b.clone() } == *a
 }
 
-/// The names of cells' compilers, if they differ.
+/// Short names of the cells' compilers, if they differ.
 pub(super) fn short_names(cells: &[&CellRuns<'_>]) -> Option<Vec<String>> {
     let one = |c: &&CellRuns<'_>| Some(compiler_in_short(&c.runs[0].code.as_ref()?.compiler));
     cells.iter().map(one).collect::<Option<Vec<String>>>().filter(|names| all_differ(names))
@@ -65,7 +65,7 @@ mod tests {
         record
     }
 
-    /// The labels of the cells of two runs, each of a variant, an image and a compiler, and the warning about these.
+    /// The labels of the cells of two runs, each given as (variant, image, compiler), and the warning about them.
     fn compared(all: [(&str, &str, &str); 2]) -> (Vec<String>, String) {
         let question = Question { metrics: vec!["migrations".to_owned()], ..Question::default() };
         let records = all.map(|(variant, image, compiler)| {
@@ -81,7 +81,7 @@ mod tests {
     const NEW: &str = "gcc (Debian 12.2.0-14+deb12u1) 12.2.0";
 
     #[test]
-    fn runs_of_two_compilers_are_two_cells_that_name_them() {
+    fn runs_of_two_compilers_are_two_cells_with_their_names() {
         let (labels, warning) = compared([("6.12", "aaaaaaaaaa", NEW), ("6.12", "bbbbbbbbbb", OLD)]);
         assert_eq!(labels, ["6.12 by gcc 12.2.0", "6.12 by gcc 11.3.0"]);
         assert!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_was_built_anew_is_a_cell_of_its_own() {
+    fn a_rebuilt_image_has_its_own_cell() {
         let (labels, warning) = compared([("6.12", "aaaaaaaaaa", NEW), ("6.12", "bbbbbbbbbb", NEW)]);
         assert_eq!(labels, ["6.12 #1", "6.12 #2"]);
         assert!(warning.contains("6.12 #1: image aaaaaaaa; 6.12 #2: image bbbbbbbb"), "{warning}");

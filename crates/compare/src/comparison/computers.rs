@@ -1,5 +1,5 @@
-//! The computers of live runs: how cells of two computers, or of two builds of a kernel, differ, and the warning about
-//! comparisons across them.
+//! The computers of live runs: how cells of different computers or kernel builds differ, and the warning about
+//! comparing them.
 
 use super::group::CellRuns;
 use schedlab_base::Warning;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellComputer {
     pub cpus: usize,
-    /// Their model, the kernel's build and its boot options; "" for what is unknown.
+    /// CPU model, the kernel's build and boot options; "" for unknown ones.
     #[serde(flatten)]
     pub known: Computer,
 }
@@ -37,12 +37,12 @@ impl CellComputer {
 /// A part of a computer in which cells may differ: its name, its text, and whether a difference counts.
 type Part = (&'static str, fn(&CellComputer) -> String, bool);
 
-/// The warning about a group with cells of several computers, builds or boots. It names only what differs.
+/// The warning about a group with cells of several computers, builds or boots. It names only the differences.
 pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     let known: Vec<(&str, CellComputer)> =
         cells.iter().filter_map(|c| Some((c.label.as_str(), CellComputer::of(c.runs[0])?))).collect();
     let releases_differ = cells.windows(2).any(|w| w[0].runs[0].kernel != w[1].runs[0].kernel);
-    // Kernels of two releases are always of two builds.
+    // Different releases always have different builds.
     let parts: [Part; 4] = [
         ("CPUs", CellComputer::words, true),
         ("build", |c| c.known.build.clone(), !releases_differ),
@@ -71,7 +71,7 @@ pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     Some(Warning::new("compare.computers", text))
 }
 
-/// The name of a cell's computer among others, if their CPU models differ.
+/// Short names of the cells' computers, if their CPU models differ.
 pub(super) fn short_names(cells: &[&CellRuns<'_>]) -> Option<Vec<String>> {
     let names: Option<Vec<String>> = cells
         .iter()
@@ -80,7 +80,6 @@ pub(super) fn short_names(cells: &[&CellRuns<'_>]) -> Option<Vec<String>> {
     names.filter(|names| all_differ(names))
 }
 
-/// Whether each name comes once.
 pub(super) fn all_differ(names: &[String]) -> bool {
     names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1)
 }

@@ -7,15 +7,15 @@ use crate::uncertainty::{Sway, of_change, of_value};
 /// The cells of a group, and the metrics shown.
 pub struct Section<'a> {
     pub runs: &'a [CellRuns<'a>],
-    /// Index of the first one among the comparison's cells.
+    /// Index of the section's first cell among the comparison's cells.
     pub first: usize,
-    /// The index of the baseline among them.
+    /// Index of the baseline within the section.
     pub base: Option<usize>,
-    /// The metrics shown.
     pub metrics: Vec<String>,
 }
 
-/// All effects, metric by metric: the baseline's value (without a baseline the first cell's), then the changes.
+/// All effects, metric by metric: that on the baseline's value (without a baseline, the first cell's), then those on
+/// the changes.
 pub fn effects(
     sections: &[Section<'_>],
     cells: &[Cell],

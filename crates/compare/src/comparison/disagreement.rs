@@ -1,7 +1,7 @@
-//! Where the kernel's own code and our rules of it disagree: runs of both stand in one comparison, load by load.
+//! Where the kernel's own code and our rules disagree: a comparison may hold runs of both for the same load.
 //!
-//! A figure of a variant counts as one in which they disagree if the runs of both do not overlap and their means are
-//! [`APART_PCT`] or more apart. That needs no statistics, and holds for any number of runs.
+//! They disagree in a figure of a variant if their runs do not overlap and their means are [`APART_PCT`] or more apart.
+//! That needs no statistics, and holds for any number of runs.
 
 use super::group::CellRuns;
 use super::{Cell, Comparison, CountedWarning};
@@ -10,9 +10,9 @@ use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Means that are nearer do not count, per cent of the code's.
+/// Smaller differences of the means do not count, percent of the code's.
 const APART_PCT: f64 = 10.0;
-/// Kernels from here on balance by last-level caches where a machine has several; our rules do not.
+/// Since this version kernels balance by last-level caches where a machine has several; our rules do not.
 const BALANCES_BY_CACHE: Version = Version::new(7, 2);
 
 /// A figure of one variant in which the kernel's code and our rules disagree.
@@ -30,7 +30,7 @@ pub struct Disagreement {
 }
 
 impl Disagreement {
-    /// Whether it is about a metric of this cell.
+    /// Whether it concerns a metric of this cell.
     pub fn is_of(&self, cell: &Cell, metric: &str) -> bool {
         let place = (&self.machine, &self.workload, &self.load, &self.variant);
         place == (&cell.machine, &cell.workload, &cell.load, &cell.variant)
@@ -83,7 +83,7 @@ pub(super) fn of(
     (all, warning)
 }
 
-/// Whether a cell is of the same load and variant as one of the kernel's code.
+/// Whether a cell has the same load and variant as a cell of the kernel's code.
 fn is_alike(code: &Cell, cell: &Cell) -> bool {
     (&code.machine, &code.workload, &code.load, &code.variant, &code.params)
         == (&cell.machine, &cell.workload, &cell.load, &cell.variant, &cell.params)
@@ -110,7 +110,7 @@ fn line(all: &[Disagreement], number: usize, groups: &[Vec<CellRuns<'_>>]) -> Co
     CountedWarning::of_all(Warning::new("code.rules", text))
 }
 
-/// The known reasons, each behind "; ".
+/// The known reasons, each after "; ".
 fn reasons(all: &[Disagreement], groups: &[Vec<CellRuns<'_>>]) -> String {
     let disagrees = |cell: &CellRuns<'_>| {
         let run = cell.runs[0];
@@ -132,7 +132,7 @@ fn reasons(all: &[Disagreement], groups: &[Vec<CellRuns<'_>>]) -> String {
     )
 }
 
-/// Whether a simulated run lacks what its kernel has on: balancing by caches.
+/// Whether a simulated run lacks balancing by caches although its kernel does it.
 fn lacks_cache_balancing(run: &Record) -> bool {
     let cpus = &run.machine.topology.cpus;
     let several = cpus.iter().any(|cpu| cpu.llc != cpus[0].llc);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn runs_that_do_not_overlap_and_are_far_apart_disagree() {
-        // Found with schbench on 2 x 32 cores: migrations by the code and by the rules.
+        // Seen with schbench on 2 x 32 cores: migrations by the code and by the rules.
         let (found, line) = compared([1948, 1900, 1990, 1950], [4015, 4100, 3990, 4000]);
         assert!(found == 1 && line.starts_with("code and rules disagree in 1 of 1 row, marked ?"), "{line}");
         assert_eq!(compared([100, 101, 102, 103], [108, 107, 108, 109]).0, 0, "less than a tenth");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_side_alone_has_nobody_to_disagree_with() {
+    fn one_side_alone_does_not_disagree() {
         let records: Vec<Record> = runs(Backend::Sim, [1, 2, 3, 4]).collect();
         let question = Question { metrics: vec!["migrations".to_owned()], ..Question::default() };
         let c = compare(&records, &question, &[]).unwrap();

@@ -1,5 +1,5 @@
-//! Equal variants: on a deterministic backend every run gave the same results to the nanosecond under both, in all
-//! seeds. The switch did nothing then, and no statistics are needed to say so.
+//! Finds equal variants: on a deterministic backend all runs of both gave the same results to the nanosecond, for all
+//! seeds. Then the switch had no effect, and no statistics are needed to say so.
 
 use super::group::CellRuns;
 use super::{CountedWarning, seeds};
@@ -18,24 +18,23 @@ struct Pair {
     variant: String,
     backend: String,
     asked: Variant,
-    /// Whether both variants ask for the same: there is no switch between them.
+    /// Whether both variants ask for the same settings, so that there is no switch.
     one_variant: bool,
     /// Whether their patches differ.
     patched: bool,
     /// How the kernel's own code is charged.
     level: Option<Level>,
-    /// Whether both are the same simulated kernel, whatever their variants ask for.
+    /// Whether both are the same simulated kernel, although the variants may differ.
     one_kernel: bool,
     /// The loads in which all runs are equal.
     in_loads: Vec<String>,
-    /// How many loads were compared.
     loads: usize,
-    /// Seeds of each load.
+    /// Number of seeds of each load.
     seeds: usize,
 }
 
 impl Equal {
-    /// Adds a load's cells, compared with its cell `base`.
+    /// Compares a load's cells with its cell `base`.
     pub(super) fn add(&mut self, cells: &[CellRuns<'_>], base: usize) {
         let (kernel, base_variant) = (cells[base].runs[0].resolved, &cells[base].runs[0].variant);
         for (at, cell) in cells.iter().enumerate().filter(|(at, _)| *at != base) {
@@ -49,7 +48,7 @@ impl Equal {
                 let (base, variant) = (from.clone(), to.clone());
                 let mut asked = first.variant.clone();
                 if first.backend == Backend::Code {
-                    // It has an effect there.
+                    // A level has an effect there.
                     asked.level = Level::default();
                 }
                 let unnamed = |v: &Variant| Variant { name: String::new(), ..v.clone() };
@@ -81,7 +80,7 @@ impl Equal {
             }
         }
     }
-    /// A line for each pair that is equal somewhere.
+    /// A line for each pair that is equal in some load.
     pub(super) fn warnings(self) -> impl Iterator<Item = CountedWarning> {
         self.pairs.into_iter().filter(|p| !p.in_loads.is_empty()).map(|p| {
             let warning = Warning::new("variants.equal", p.words());
@@ -127,7 +126,7 @@ impl Pair {
     }
 }
 
-/// Why the variant's switches do nothing in its kernel, in brackets; empty if the chronology does not say.
+/// In brackets: why the variant's switches have no effect in its kernel; empty if the chronology does not say.
 fn because(variant: &Variant) -> String {
     let effects = variant.without_effect().unwrap_or_default();
     let mut why: Vec<&str> = Vec::new();

@@ -1,14 +1,14 @@
 //! How far a cell is from the figures published for it.
 //!
-//! Latencies in one table span three decades, so distances are ratios: twice too long and half as long are equally
-//! wrong, and every metric counts the same. Figures that were not measured are left out and counted. A fit to fewer
-//! figures never beats a fit to more.
+//! Latencies in one table span three orders of magnitude, so distances are ratios: twice as long and half as long are
+//! equally wrong, and every metric counts the same. Figures that were not measured are left out and counted. A fit to
+//! fewer figures never counts as better than a fit to more.
 
 use super::{BaselineFit, Cell, CellStat, Comparison};
 use schedlab_record::Published;
 use std::cmp::Ordering;
 
-/// The fit of a cell; `None` if no figure was published for it, or none of those was measured.
+/// The fit of a cell; `None` if no published figure for it was measured.
 pub(super) fn fit(cell: &Cell, published: &[Published]) -> Option<BaselineFit> {
     let wanted = || published.iter().filter(|p| p.is_for(&cell.variant, &cell.load, &p.metric));
     let logs: Vec<f64> = wanted().filter_map(|p| log_ratio(cell, p)).collect();
@@ -28,8 +28,8 @@ pub(super) fn fit(cell: &Cell, published: &[Published]) -> Option<BaselineFit> {
     })
 }
 
-/// Logarithm of the ratio of our figure to the published one; `None` if ours was not measured, has another
-/// unit, or is 0.
+/// Logarithm of the ratio of our figure to the published one; `None` if ours was not measured, has another unit, or is
+/// 0.
 fn log_ratio(cell: &Cell, p: &Published) -> Option<f64> {
     let ours = cell.metrics.get(&p.metric).and_then(CellStat::measured).filter(|m| m.unit == p.unit)?;
     (ours.mean > 0.0 && p.value > 0.0).then(|| libm::log(ours.mean / p.value))
@@ -43,7 +43,7 @@ impl Comparison {
                 == (&cell.backend, &cell.machine, &cell.workload, &cell.load)
         })
     }
-    /// The load whose baseline comes nearest.
+    /// The load whose baseline fits best.
     pub fn best_fit(&self) -> Option<&BaselineFit> {
         self.fits.iter().min_by(|a, b| a.order(b))
     }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_counted_and_never_helps() {
+    fn missing_figures_are_counted_and_never_help() {
         let mut figures = vec![published("a", 100.0), published("b", 100.0), published("c", 0.0)];
         let f = fit(&cell(&[("a", 300.0), ("c", 5.0)]), &figures).unwrap();
         assert!((f.factor - 3.0).abs() < 1e-12 && (f.metrics, f.missing) == (1, 2), "{f:?}");

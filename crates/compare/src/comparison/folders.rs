@@ -1,4 +1,4 @@
-//! The folders of a comparison's runs, by the cells' names.
+//! The folders of a comparison's runs, by cell.
 
 use schedlab_record::{Record, RunDir, cell_hash};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Folders of cells; empty if unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Folders {
-    /// By the cell's name; several folders if several stores have it.
+    /// By the cell's name; several if several stores have the cell.
     by_cell: BTreeMap<String, Vec<String>>,
     seen: BTreeSet<PathBuf>,
 }
@@ -22,7 +22,7 @@ impl Folders {
         }
         folders
     }
-    /// Adds the folder of a run that was read. The first run of a folder stands for all of its runs.
+    /// Adds the folder of a run. The first run read from a folder stands for all of its runs.
     pub fn add(&mut self, run: &RunDir, record: &Record) {
         let Some(folder) = run.path.parent() else { return };
         if !self.seen.contains(folder) {

@@ -1,6 +1,6 @@
-//! Rows that a comparison should have and lacks: a figure that one side did not measure, or a variant without a run of
-//! a load that others have. As in an unclear row, the data can't tell. If neither side measured a figure, nothing is
-//! missing: short runs have no samples for far percentiles.
+//! Rows that a comparison lacks: one side did not measure a figure, or a variant has no run of a load that others have.
+//! As for an unclear row, the data can't tell. A figure that neither side measured is not a gap: short runs have no
+//! samples for far percentiles.
 
 use super::model::{Cell, CellStat, Comparison};
 use std::collections::BTreeSet;
@@ -11,13 +11,12 @@ pub struct Gap<'a> {
     /// The variant's cell of the load, or the load's first cell if the variant has none.
     pub cell: &'a Cell,
     pub variant: &'a str,
-    /// The metric; `None`: the variant has no run of this load.
+    /// The metric; `None` if the variant has no run of this load.
     pub metric: Option<&'a str>,
-    /// Why it is missing.
     pub why: String,
 }
 
-/// All gaps of a comparison, load by load. Without any row there are none: variants are not compared then.
+/// All gaps of a comparison, load by load. None if it has no rows, because then variants are not compared.
 pub fn gaps(c: &Comparison) -> Vec<Gap<'_>> {
     if c.comparisons.is_empty() {
         return Vec::new();
@@ -89,7 +88,7 @@ mod tests {
     use schedlab_kernel::Variant;
     use schedlab_record::Record;
 
-    /// Two runs of a load under a variant; `None`: without the counter.
+    /// Two runs of a load under a variant; without the counter if `None`.
     fn runs(load: &str, variant: &str, migrations: Option<u64>) -> Vec<Record> {
         let one = |seed: u64| {
             let counters: Vec<(&str, u64)> = migrations.iter().map(|n| ("migrations", n + seed)).collect();
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_a_gap_and_a_row_is_none() {
+    fn missing_rows_are_gaps() {
         let whole = [runs("a", "old", Some(1)), runs("a", "new", Some(1))];
         assert_eq!(gap_words(&whole), [""; 0]);
         let missing = |more: &[Vec<Record>]| gap_words(&[&whole[..], more].concat());

@@ -1,4 +1,4 @@
-//! Groups of cells: which runs belong together, and how variants are named beside others.
+//! Groups of cells: which runs belong together, and by which labels their variants are distinguished.
 
 use super::{compilers, computers};
 use schedlab_base::{GuestMode, Origin, Warning};
@@ -9,9 +9,9 @@ use schedlab_record::{Computer, Observe, Record};
 pub struct CellRuns<'a> {
     /// The variant's name, followed by the kernel's if several cells have that name.
     pub label: String,
-    /// The load's name, followed by a number if another load of the comparison has that name.
+    /// The load's name, with a number if another load of the comparison has the same name.
     pub load: String,
-    /// The runs, at least one.
+    /// The runs; at least one.
     pub runs: Vec<&'a Record>,
 }
 
@@ -36,7 +36,7 @@ fn group_key(r: &Record) -> (&Origin, Option<GuestMode>, &str, &str, &str, Strin
     (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string(), spans)
 }
 
-/// The mode of a guest's time. Figures of different modes do not compare.
+/// How a guest's time passes. Figures of different modes are not comparable.
 pub fn mode(r: &Record) -> Option<GuestMode> {
     r.guest.as_ref().map(|g| g.mode)
 }
@@ -52,13 +52,12 @@ fn same_cell(a: &Record, b: &Record) -> bool {
         && Computer::is_same(a, b)
 }
 
-/// Whether two records are of one machine. Costs are the simulator's: in a live run they don't count.
+/// Whether two records have the same machine. Costs, which only simulators have, are ignored for live runs.
 fn same_machine(a: &Record, b: &Record) -> bool {
     let of = |r: &Record| (r.machine.name.clone(), r.machine.topology.clone(), r.machine.os_cpu.clone());
     if a.backend.is_simulated() { a.machine == b.machine } else { a.machine == b.machine || of(a) == of(b) }
 }
 
-/// Whether two records are of one cell.
 pub(super) fn same_place(a: &Record, b: &Record) -> bool {
     same_cell(a, b) && group_key(a) == group_key(b)
 }
@@ -75,7 +74,7 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
         });
         let cells = &mut groups[at].1;
         match cells.iter_mut().find(|c| same_cell(c.runs[0], r)) {
-            // A run that was named twice (by its store and by its folder) counts once.
+            // A run that was named twice (through its store and its folder) counts once.
             Some(c) if c.runs.iter().any(|o| o.seed == r.seed) => {}
             Some(c) => c.runs.push(r),
             None => {
@@ -96,8 +95,7 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
     groups
 }
 
-/// Cells that share their variant's name with a cell that was watched less closely, with the word for how they were
-/// watched.
+/// Cells with the same variant name as a cell that was watched less closely, each with the word for how it was watched.
 fn closer(cells: &[CellRuns<'_>]) -> Vec<(usize, &'static str)> {
     let watched = |c: &CellRuns<'_>| c.runs[0].watched();
     let less = |c: &CellRuns<'_>| cells.iter().any(|o| o.label == c.label && watched(o) < watched(c));
@@ -126,8 +124,8 @@ pub fn watched_differently(cells: &[CellRuns<'_>]) -> Option<Warning> {
     })
 }
 
-/// Numbers loads of one name whose workloads differ (by file, or by parameters outside the name): rows, published
-/// figures and tables find their cells by the load's name.
+/// Numbers loads with the same name but different workloads (by file, or by parameters outside the name): rows,
+/// published figures and tables find their cells by the load's name.
 fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     let name = |cells: &[CellRuns<'_>]| {
         let r = cells[0].runs[0];
@@ -142,11 +140,11 @@ fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     }
 }
 
-/// Names by which cells of one label are told apart; `None` if they are not all different.
+/// Names that distinguish cells with the same label; `None` if they do not all differ.
 type ShortNames = fn(&[&CellRuns<'_>]) -> Option<Vec<String>>;
 
-/// Makes the labels of cells unique: by how they were watched, if that differs, then by kernel, by the
-/// compilers of their images, by their computers' CPUs, and by number.
+/// Makes the labels of cells unique: by how they were watched, then by kernel, by the compilers of their images, by
+/// their computers' CPUs, and finally by number.
 fn tell_apart(cells: &mut [CellRuns<'_>]) {
     for (i, watched) in closer(cells) {
         cells[i].label = format!("{} ({watched})", cells[i].label);

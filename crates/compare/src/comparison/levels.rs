@@ -1,10 +1,11 @@
-//! Cells of the kernel's own code that were charged in different ways: the difference is not the kernels' alone.
+//! Warns about cells of the kernel's own code that were charged in different ways: not the whole difference is the
+//! kernels'.
 
 use super::group::CellRuns;
 use schedlab_base::Warning;
 use schedlab_kernel::Level;
 
-/// The warnings about a group with the baseline `base`: one for each cell of another level.
+/// The warnings about a group with the baseline `base`: one for each cell with another level.
 pub(super) fn warnings(cells: &[CellRuns<'_>], base: usize) -> Vec<Warning> {
     let level = |c: &CellRuns<'_>| c.runs[0].code.as_ref().map(|code| code.level);
     let baseline = level(&cells[base]);

@@ -79,14 +79,14 @@ pub fn compare_named(runs: &[Named], saved: Vec<Record>, question: &Question) ->
     compare(&records, &question, looks_warning::warning(runs).as_slice())
 }
 
-/// The records of stored runs in their shown order, and the question with the reason for its baseline.
+/// The records of stored runs in the order of the tables, and the question with the reason for its baseline.
 pub fn shown_in_order(runs: &[Named], records: Vec<Record>, question: Question) -> (Vec<Record>, Question) {
     let (records, is_first) = order::in_order(runs, records);
     let baseline_is = if question.baseline.is_none() { is_first } else { question.baseline_is };
     (records, Question { baseline_is, ..question })
 }
 
-/// Compares the sources of a command line: stored runs, and saved outputs (all in one form if `from` is given).
+/// Compares the sources of a command line: stored runs, and saved outputs (all in one format if `from` is given).
 ///
 /// # Errors
 /// As [`compare_paths`], and when no known tool printed a file.
@@ -104,14 +104,14 @@ pub fn compare_sources(
     compare_named(&runs.into_iter().map(named).collect::<Vec<_>>(), saved, question)
 }
 
-/// The records of each cell of their comparison ([`compare`]), in its order.
+/// The records of each cell of the comparison that [`compare`] makes, in the order of its cells.
 pub fn runs_by_cell(records: &[Record]) -> Vec<Vec<Record>> {
     let (own_seeds, _) = seeds::of_their_own(records);
     let cells = group(&own_seeds).into_iter().flatten();
     cells.map(|cell| cell.runs.into_iter().cloned().collect()).collect()
 }
 
-/// Compares records. `warnings` are about all of them.
+/// Compares records. `warnings` concern all of them.
 ///
 /// # Errors
 /// When there are no records, a metric is unknown, or the baseline has no record.
@@ -205,8 +205,8 @@ fn metrics_of_all(records: &[Record], question: &Question) -> Vec<String> {
     metrics
 }
 
-/// The metrics of a group's table: its load's own ones, or the question's. Without a choice of metrics, each workload
-/// shows those that it shows first.
+/// The metrics of a group's table: those chosen for its load, else the question's. Without a choice, each workload's
+/// headline metrics.
 fn metrics_of_group(runs: &[CellRuns<'_>], groups: &[Vec<CellRuns<'_>>], question: &Question) -> Vec<String> {
     let load = runs.first().map(|c| {
         let r = c.runs[0];
@@ -223,8 +223,8 @@ fn metrics_of_group(runs: &[CellRuns<'_>], groups: &[Vec<CellRuns<'_>>], questio
     without_foreign(shown, runs, groups)
 }
 
-/// The metrics without those of other workloads' programs. A metric that a run of the group has stays: a benchmark
-/// beside the workload measures, too.
+/// The metrics without those of other workloads' programs. A metric that a run of the group has stays, since a
+/// benchmark may have measured next to the workload.
 fn without_foreign(metrics: &[String], group: &[CellRuns<'_>], all: &[Vec<CellRuns<'_>>]) -> Vec<String> {
     let workload = |c: &CellRuns<'_>| c.runs[0].workload.clone();
     let Some(own) = group.first().map(workload) else { return metrics.to_vec() };
@@ -239,7 +239,7 @@ fn without_foreign(metrics: &[String], group: &[CellRuns<'_>], all: &[Vec<CellRu
     metrics.iter().filter(|m| !foreign(m)).cloned().collect()
 }
 
-/// The metrics that the workloads of the records show first.
+/// The headline metrics of the records' workloads.
 fn headline<'a>(records: impl IntoIterator<Item = &'a Record>, everything: bool) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for r in records {
@@ -273,8 +273,8 @@ const OVERVIEW: &[&str] = &[
     "work",
 ];
 
-/// The metrics for single runs side by side: those that the workloads show first, then those of the overview that one
-/// of the runs has.
+/// The metrics for single runs side by side: the workloads' headline metrics, then those of the overview that one of
+/// the runs has.
 pub fn overview(records: &[Record]) -> Vec<String> {
     let mut all = headline(records, false);
     let had = |name: &str| records.iter().any(|r| metrics::evaluate(r, name).value.number().is_some());
@@ -299,7 +299,7 @@ fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
     metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
 }
 
-/// The metrics with whole names in place of the short ones that tables print.
+/// The metrics with full names in place of the short ones that tables print.
 fn spelled_out(records: &[Record], names: &[String]) -> Vec<String> {
     if names.is_empty() {
         return Vec::new();
@@ -326,9 +326,9 @@ fn given(records: &[Record]) -> (Vec<metrics::Declared>, Vec<String>) {
     (series, figures.into_iter().cloned().collect())
 }
 
-/// Adds the records' warnings in their order; equal ones once, with their number.
+/// Adds the records' warnings in their order. Equal ones are added once, with their number.
 fn merge(all: &mut Vec<CountedWarning>, records: &[Record]) {
-    // Those about runs that were cut off name their cells.
+    // Warnings about runs that were cut off name their cells, so they are added elsewhere.
     let named = |w: &&Warning| w.code != stalled::CUT_OFF;
     for w in records.iter().flat_map(|r| &r.found.warnings).filter(named) {
         match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
@@ -338,7 +338,7 @@ fn merge(all: &mut Vec<CountedWarning>, records: &[Record]) {
     }
 }
 
-/// A note where files have more metrics of runs than are shown.
+/// The note that files have more metrics than are shown.
 fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Option<CountedWarning> {
     let whole = |r: &&Record| r.found.environment.contains_key(tools::saved::EVERYTHING);
     let names: std::collections::BTreeSet<&String> = records
@@ -360,7 +360,7 @@ fn is_simulated(record: &Record) -> bool {
     record.backend == Backend::Sim
 }
 
-/// Warnings about runs that another version made. The first other version of each kind names all of its runs.
+/// Warnings about runs that other versions made. The first other version of each kind names all of its runs.
 fn other_versions(records: &[Record]) -> Vec<CountedWarning> {
     type IsOf = fn(&Record) -> bool;
     let kinds: [(IsOf, u32, &str, &str); 3] = [

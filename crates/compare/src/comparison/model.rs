@@ -1,4 +1,4 @@
-//! The JSON of `schedlab/comparison/1` (docs/formats.md). Reports know nothing else.
+//! The JSON of `schedlab/comparison/1` (docs/formats.md). Reports are made from this alone.
 
 use super::{CellComputer, Disagreement, Stalled};
 use crate::stats::{Looks, Verdict};
@@ -16,42 +16,41 @@ pub const COMPARISON_SCHEMA: &str = "schedlab/comparison/1";
 pub struct Comparison {
     /// [`COMPARISON_SCHEMA`].
     pub schema: String,
-    /// The experiment's name; "" for stored runs compared side by side.
+    /// The experiment's name; "" for stored runs compared with each other.
     pub experiment: String,
-    /// The simulator's model.
+    /// The version of the simulator's model.
     pub model: u32,
-    /// Metrics in the order of the tables.
+    /// In the order of the tables.
     pub metrics: Vec<String>,
-    /// Why the rows' baselines are those.
+    /// The reason for the choice of baselines.
     #[serde(default)]
     pub baseline_is: BaselineIs,
-    /// Smallest change that counts, percent.
+    /// The smallest change that counts, percent.
     pub min_effect_pct: f64,
-    /// The cells, loads first, variants within.
+    /// The cells, sorted by load, then variant.
     pub cells: Vec<Cell>,
     pub comparisons: Vec<ComparisonRow>,
-    /// Loads that only one side did. They come before all rows.
+    /// Loads that only one side ran to the end. They are shown before all rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalled: Vec<Stalled>,
-    /// Figures in which runs of the kernel's own code and of our rules disagree.
+    /// Figures in which the kernel's own code and our rules disagree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<Disagreement>,
-    /// Published figures to set beside ours.
+    /// Published figures, to be shown next to ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// The distance of each load's baseline from the figures published for it.
+    /// How far each load's baseline is from the figures published for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fits: Vec<BaselineFit>,
-    /// How drawn costs affect every change and the baselines' values; empty if none were drawn.
+    /// How drawn costs affect every change and the baselines' values; empty if no costs were drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertainty: Vec<DrawnEffect>,
-    /// The looks at which rows were judged while runs came in; empty: once, over all runs.
+    /// The looks at which rows were judged while runs came in; empty if all runs were judged once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<Look>,
-    /// The fewest runs of a cell with which some row could show a change; `None` if one can.
+    /// The fewest runs of a cell with which some row could show a change; `None` if a row already can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_needed: Option<u64>,
-    /// Warnings for the reader.
     pub warnings: Vec<CountedWarning>,
 }
 
@@ -63,17 +62,17 @@ pub enum BaselineIs {
     Asked,
     /// The experiment that made the runs says so.
     OfExperiment,
-    /// It is the first one that was given.
+    /// It was given first.
     #[default]
     First,
-    /// It is the first of one store's runs: unchanged kernels first, then by kernel and name.
+    /// It is the first of one store's runs in the order: unchanged kernels, then by kernel and name.
     FirstByName,
-    /// The experiment's in loads whose runs have one, else the first.
+    /// It is the experiment's in loads whose runs have one, else the first.
     Mixed,
 }
 
 impl BaselineIs {
-    /// What follows the baseline's name; empty if the reader named it.
+    /// Words to print after the baseline's name; empty if the reader named it.
     pub const fn words(self) -> &'static str {
         match self {
             BaselineIs::Asked => "",
@@ -88,9 +87,9 @@ impl BaselineIs {
 /// A look at the rows while runs come in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// Runs of each cell.
+    /// Runs of each cell until then.
     pub runs: u64,
-    /// Its part of the 5 % chance of a false alarm.
+    /// Its share of the 5 % chance of a false alarm.
     pub alpha: f64,
 }
 
@@ -106,12 +105,12 @@ impl Look {
 pub struct CountedWarning {
     #[serde(flatten)]
     pub warning: Warning,
-    /// Number of runs that gave it; 0: it is about the comparison as a whole.
+    /// Number of runs that gave it; 0 if it is about the whole comparison.
     pub runs: u64,
 }
 
 impl CountedWarning {
-    /// A warning about the comparison as a whole.
+    /// A warning about the whole comparison.
     pub fn of_all(warning: Warning) -> CountedWarning {
         CountedWarning { warning, runs: 0 }
     }
@@ -122,26 +121,21 @@ impl CountedWarning {
 pub struct Cell {
     /// The backend that made its runs.
     pub backend: Origin,
-    /// What a guest's time counts; `None` on other backends.
+    /// How a guest's time passes; `None` for other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<GuestMode>,
-    /// How the kernel's own code was charged; `None` on other backends.
+    /// How the kernel's own code was charged; `None` for other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// The machine's name.
     pub machine: String,
-    /// The kernel's name.
     pub kernel: String,
-    /// The workload's name.
     pub workload: String,
-    /// The load's name.
     pub load: String,
     /// Parameters of the workload; times in ns.
     pub params: serde_json::Value,
-    /// The variant's name.
     pub variant: String,
     pub runs: usize,
-    /// Their seeds, ascending. `values` of metrics are in this order, without runs that lack the metric.
+    /// The runs' seeds, ascending. `values` of metrics are in this order, without runs that lack the metric.
     pub seeds: Vec<u64>,
     /// The folders of its runs; empty if they are not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,15 +143,14 @@ pub struct Cell {
     /// How closely its runs were watched; `None` for simulated runs and other tools' output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Observe>,
-    /// The computer of live runs, if they name it.
+    /// The computer of live runs, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computer: Option<CellComputer>,
-    /// Metrics by name.
     pub metrics: BTreeMap<String, CellStat>,
 }
 
-/// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" for live
-/// runs of several computers. `base` is the baseline's index.
+/// Where a group's runs were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" for live runs of several
+/// computers. `base` is the baseline's index.
 pub fn place(group: &[Cell], base: usize) -> String {
     let mut computers: Vec<String> = Vec::new();
     let first = group.get(base).into_iter();
@@ -172,8 +165,8 @@ pub fn place(group: &[Cell], base: usize) -> String {
     }
 }
 
-/// How the runs of a group's cells were made, in words: the first cell's backend and mode, and all levels at which the
-/// kernel's own code was charged.
+/// How a group's runs were made, in words: the first cell's backend and mode, and all levels at which the kernel's own
+/// code was charged.
 pub fn how<'a>(group: impl IntoIterator<Item = &'a Cell>) -> String {
     let mut cells = group.into_iter();
     let Some(first) = cells.next() else { return String::new() };
@@ -182,7 +175,7 @@ pub fn how<'a>(group: impl IntoIterator<Item = &'a Cell>) -> String {
 }
 
 impl Cell {
-    /// The backend, mode and level of its runs, in words.
+    /// Backend, mode and level of its runs, in words.
     pub fn how(&self) -> String {
         self.made(self.level.as_slice())
     }
@@ -202,7 +195,7 @@ impl Cell {
             (other, _) => format!("measured ({other})"),
         }
     }
-    /// Whether two cells differ in nothing but variant and kernel.
+    /// Whether two cells differ at most in variant and kernel.
     pub fn same_group(&self, o: &Cell) -> bool {
         (&self.backend, &self.mode, &self.machine, &self.workload, &self.load, &self.params)
             == (&o.backend, &o.mode, &o.machine, &o.workload, &o.load, &o.params)
@@ -216,17 +209,13 @@ pub enum CellStat {
     /// It was measured in at least some runs.
     Measured(Measured),
     /// It was measured in no run.
-    Missing {
-        /// The reason.
-        missing: String,
-    },
+    Missing { missing: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Unit; "" for counts.
+    /// "" for counts.
     pub unit: String,
-    /// "lower", "higher" or "neither".
     pub better: Better,
     /// Mean over the runs.
     pub mean: f64,
@@ -234,7 +223,7 @@ pub struct Measured {
     pub std_pct: Option<f64>,
     /// The runs' values.
     pub values: Vec<f64>,
-    /// Number of runs without it.
+    /// Number of runs that lack the metric.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_runs: usize,
 }
@@ -244,7 +233,6 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl CellStat {
-    /// The measured value, if it was measured.
     pub fn measured(&self) -> Option<&Measured> {
         match self {
             CellStat::Measured(m) => Some(m),
@@ -254,47 +242,40 @@ impl CellStat {
 }
 
 /// How far a load's baseline is from the published figures. An experiment's loads may be readings of a published text:
-/// the baseline's figures choose among them, so the other variants' figures are predictions.
+/// the best fit of the baseline chooses the reading, so the figures of the other variants are predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BaselineFit {
     /// The backend that made its runs.
     pub backend: Origin,
-    /// The machine's name.
     pub machine: String,
-    /// The workload's name.
     pub workload: String,
-    /// The load's name.
     pub load: String,
     /// The baseline's name.
     pub variant: String,
     /// The average factor between our figures and the published ones: exp(mean |ln(ours / published)|); 1 is perfect.
     pub factor: f64,
-    /// How many published metrics count in it.
+    /// Number of published metrics that count in it.
     pub metrics: usize,
-    /// How many do not, because they were not measured or have no logarithm.
+    /// Number of those that do not, because ours was not measured or has no logarithm.
     pub missing: usize,
 }
 
 /// How drawn costs affect one figure of the tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DrawnEffect {
-    /// The machine's name.
     pub machine: String,
-    /// The workload's name.
     pub workload: String,
-    /// The load's name.
     pub load: String,
     pub metric: String,
-    /// The baseline of the change; `None`: it is about the variant's value.
+    /// The baseline of the change; `None` if it is about the variant's value.
     pub baseline: Option<String>,
-    /// The variant's name.
     pub variant: String,
-    /// The costs that move it.
+    /// The costs that affect it.
     #[serde(flatten)]
     pub sway: Sway,
 }
 
-/// Flag of a row whose means do not fit its change ([`ComparisonRow::astray`]).
+/// Marks a row whose means do not fit its change ([`ComparisonRow::astray`]).
 pub const ASTRAY: &str = "'";
 
 /// One variant against the baseline in one metric.
@@ -302,47 +283,42 @@ pub const ASTRAY: &str = "'";
 pub struct ComparisonRow {
     /// The backend that made its runs.
     pub backend: Origin,
-    /// The machine's name.
     pub machine: String,
-    /// The workload's name.
     pub workload: String,
-    /// The load's name.
     pub load: String,
     pub metric: String,
-    /// The baseline's name.
     pub baseline: String,
-    /// The variant's name.
     pub variant: String,
-    /// Whether it is the workload's own result. Own results are corrected before the other rows.
+    /// Whether the metric is the workload's own result. Own results are corrected before the other rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
-    /// Typical change in percent (trimmed mean of log ratios); `null` when the baseline is 0.
+    /// Typical change in percent (trimmed mean of log ratios); `null` if the baseline is 0.
     pub change_pct: Option<f64>,
-    /// Its 95 % interval, which holds for all looks together; `null` for single runs.
+    /// Its 95 % interval, valid for all looks together; `null` for single runs.
     pub ci95_pct: Option<[f64; 2]>,
     /// p-value, corrected for all rows and looks of the comparison.
     pub p: f64,
     pub verdict: Verdict,
-    /// Ratio of the means printed in the cells, minus 1, in percent.
+    /// Ratio of the means in the cells, minus 1, in percent.
     pub mean_change_pct: Option<f64>,
-    /// Whether `mean_change_pct` is outside `ci95_pct` by the minimum effect or more: a few wild runs move one of the
-    /// means. Every form flags such a row with [`ASTRAY`].
+    /// Whether `mean_change_pct` is outside `ci95_pct` by at least the minimum effect: a few extreme runs move one of
+    /// the means. Every output marks such a row with [`ASTRAY`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub astray: bool,
-    /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
+    /// Hodges-Lehmann estimate with its interval, from ranks alone, in percent: low, estimate, high.
     pub rank_pct: Option<[f64; 3]>,
-    /// Number of pairs of equal seed; 0: not paired.
+    /// Number of pairs of runs with equal seeds; 0 if not paired.
     pub pairs: usize,
     /// Correlation of the pairs' values.
     pub correlation: Option<f64>,
-    /// The smallest change, in percent, that this data would show in four of five repeats, among the rows of this
+    /// The smallest change, in percent, that these data would show in four of five repeats, among the rows of this
     /// comparison.
     pub detectable_pct: Option<f64>,
-    /// The smallest change that counts in this row, percent, if the machine's noise floor exceeds the comparison's
+    /// The smallest change that counts in this row, in percent, if the machine's noise floor exceeds the comparison's
     /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_effect_pct: Option<f64>,
-    /// The look that the row shows, from 1: the one that decided it, or its last one.
+    /// The look whose data the row shows, from 1: the one that decided it, or the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look: Option<usize>,
     /// The reason for `unclear`.

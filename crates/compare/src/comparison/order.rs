@@ -1,6 +1,6 @@
 //! The order of stored runs in a comparison. The first cell of a group is the baseline unless another one is asked for.
 //!
-//! Folders are named by hashes, so their order means nothing. The baseline is the one of the experiment that made the
+//! Folders are named by hashes, so their order means nothing. The baseline is that of the experiment that made the
 //! runs; else the variant that was named first; else, within one source, the plain kernel of the oldest version.
 
 use super::BaselineIs;
@@ -16,17 +16,15 @@ use std::path::{Path, PathBuf};
 /// A stored run named by the user.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// The index of its source.
     pub source: usize,
     pub run: RunDir,
 }
 
-/// Runs of one source.
 pub fn of_one_source(runs: Vec<RunDir>) -> Vec<Named> {
     runs.into_iter().map(|run| Named { source: 0, run }).collect()
 }
 
-/// The records of stored runs in their shown order, and why the first cell of a group comes first.
+/// The records of stored runs in the order of the tables, and why the first cell of a group comes first.
 pub(super) fn in_order(runs: &[Named], records: Vec<Record>) -> (Vec<Record>, BaselineIs) {
     let mut baselines: BTreeMap<&Path, Option<Baseline>> = BTreeMap::new();
     let mut all = Vec::with_capacity(records.len());
@@ -38,7 +36,7 @@ pub(super) fn in_order(runs: &[Named], records: Vec<Record>) -> (Vec<Record>, Ba
     }
     all.sort_by(|a, b| key(a).cmp(&key(b)));
     let same = |a: &(usize, bool, Record), b: &(usize, bool, Record)| load_of(&a.2) == load_of(&b.2);
-    // A load's experiment baseline, if it has one, was sorted first.
+    // If a load's experiment has a baseline, that was sorted first.
     let of_load: Vec<bool> = all.chunk_by(same).filter_map(|load| Some(load.first()?.1)).collect();
     let sources = all.windows(2).any(|two| two[0].0 != two[1].0);
     let is_first = match (of_load.iter().any(|own| *own), of_load.iter().all(|own| *own)) {
@@ -59,30 +57,30 @@ fn key((source, is_own, r): &(usize, bool, Record)) -> impl Ord + '_ {
     (load_of(r), variant, !r.drawn.is_empty(), r.watched(), r.seed)
 }
 
-/// The baseline of an experiment, and of its guests.
+/// The baseline of an experiment, and that of its guests.
 struct Baseline {
     plain: Option<String>,
     guests: Option<String>,
 }
 
 impl Baseline {
-    /// The baseline of the experiment whose copy is beside a run.
+    /// The baseline of the experiment, by its copy in the run's folder.
     fn beside(run: &RunDir) -> Option<Baseline> {
         let path: PathBuf = run.path.join(EXPERIMENT_FILE);
         Baseline::of(&input::text_if_there(&path).ok()??)
     }
-    /// The baseline in an experiment's text. The experiment is not read as such: machines and files that it names are
-    /// beside the original.
+    /// The baseline in an experiment's text. The text is not read as an experiment, because the machines and files that
+    /// it names are next to the original.
     fn of(text: &str) -> Option<Baseline> {
         let top = text.parse::<toml::Table>().ok()?;
         let plain = of_table(&top);
         let guests = top.get("vm").and_then(toml::Value::as_table).and_then(of_table);
         Some(Baseline { guests: guests.or_else(|| plain.clone()), plain })
     }
-    /// Whether a record is of it. A swept variant is its baseline with the first value, which sorts first.
+    /// Whether a record is of the baseline. Of a swept variant it is the first value, which sorts first.
     fn is(&self, record: &Record) -> bool {
         let name = if record.backend == Backend::Vm { self.guests.as_deref() } else { self.plain.as_deref() };
-        // A guest's kernel is named by its series: 6.1 for v6.1.
+        // The kernel of a guest is named by its series: 6.1 for v6.1.
         let is = |name: &str| {
             means(name, &record.variant.name) || means(name.trim_start_matches('v'), &record.variant.name)
         };
@@ -122,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_loads_stand_in_the_order_of_their_numbers() {
+    fn versions_and_loads_are_sorted_by_number() {
         let nowhere = |n: usize| named(0, Path::new(&format!("nowhere/{n}")));
         let runs: Vec<Named> = (0..4).map(nowhere).collect();
         let records = vec![
@@ -151,7 +149,7 @@ mod tests {
         fs::write(b.join(EXPERIMENT_FILE), text).unwrap();
         let own_first = vec!["x v6.5".to_owned(), "x v6.12".to_owned()];
         assert_eq!(order(&runs, records()), (own_first, BaselineIs::OfExperiment));
-        // Another load has no run of an experiment.
+        // A run of another load without an experiment.
         let runs = [&runs[..], &[named(0, &dir.path().join("c/1"))]].concat();
         let (_, is) = order(&runs, [records(), vec![record("v6.12", "y")]].concat());
         assert_eq!(is, BaselineIs::Mixed);

@@ -1,12 +1,12 @@
-//! Which rows are a workload's own result: what its users judge it by. They are corrected before other rows, so that
-//! the answer to the experiment's question is not lost among counters.
+//! Finds the rows that are a workload's own results, by which its users judge it. They are corrected before other rows,
+//! so that the answer to the experiment's question is not lost among counters.
 
 use super::group::CellRuns;
 use super::question::Question;
 use schedlab_base::Backend;
 
 /// Whether a metric is an own result of the cell's workload: by the experiment's `own = [...]` for the load, else by
-/// the benchmarks' table.
+/// the table of benchmarks.
 pub(super) fn is_own(question: &Question, cell: &CellRuns<'_>, metric: &str) -> bool {
     let r = cell.runs[0];
     let machine = if r.backend == Backend::Host { Backend::Host.name() } else { &r.machine.name };
@@ -24,7 +24,7 @@ mod tests {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
 
     #[test]
-    fn the_table_of_the_page_is_that_of_the_benchmarks() {
+    fn the_table_of_the_page_agrees_with_the_benchmarks() {
         let page = std::fs::read_to_string(PAGE).unwrap();
         let (begin, end) = (
             "<!-- begin: own results, made from crates/workload/src/bench -->\n",

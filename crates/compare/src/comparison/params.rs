@@ -1,4 +1,4 @@
-//! Parameters as people write them. Records keep a choice as its number, and a nice value as its distance from the
+//! Parameters as users write them. Records store a choice as its number, and a nice value as its distance from the
 //! lowest. Times stay in ns.
 
 use schedlab_kernel::Variant;
@@ -7,11 +7,11 @@ use schedlab_record::Record;
 use schedlab_workload::{ParamKind, spec};
 use serde_json::Value;
 
-/// The parameters of a benchmark in a record's workload, with words and nice values as people write them; none for
-/// anything else. Cells of a comparison have these, whatever their variants change.
+/// The parameters of a benchmark in a record's workload, with words and nice values as users write them; none for other
+/// workloads. Cells of a comparison have these, whatever their variants change.
 pub fn params_in_words(workload: &str, spec: &Value) -> Value {
     if spec.get("kind").is_some_and(|kind| kind == crate::tools::saved::KIND) {
-        // Printed parameters already have words.
+        // Parameters of saved outputs already have words.
         return spec.get("params").cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     }
     let table = spec::find(workload).map_or(&[][..], |b| b.params);
@@ -29,7 +29,7 @@ pub fn params_in_words(workload: &str, spec: &Value) -> Value {
     shown
 }
 
-/// The parameters of a run. A group's policy, nice value and slice (`hog_policy`) are the variant's if it gives them.
+/// The parameters of a run. A group's policy, nice value and slice (`hog_policy`) are the variant's if it sets them.
 pub fn params_of_run(record: &Record) -> Value {
     let mut shown = params_in_words(&record.workload, &record.spec);
     for (name, value) in shown.as_object_mut().into_iter().flatten() {
@@ -40,7 +40,7 @@ pub fn params_of_run(record: &Record) -> Value {
     shown
 }
 
-/// The value that the variant gives a parameter such as `hog_policy`: for the group, else for every task.
+/// The value that the variant sets for a parameter such as `hog_policy`: for the group, else for all tasks.
 fn changed(variant: &Variant, param: &str) -> Option<Value> {
     let (group, attribute) = param.rsplit_once('_')?;
     let changes = [group, EVERY_TASK].into_iter().filter_map(|name| variant.tasks.get(name));

@@ -7,36 +7,33 @@ use crate::stats::Looks;
 use schedlab_record::Published;
 use std::collections::BTreeMap;
 
-/// Default number of runs of a cell. Runs are the unit of replication, never samples within one, and with fewer than
-/// ten ranks could hardly decide.
+/// Default number of runs of a cell. Runs are the unit of replication, never the samples within one; with fewer than
+/// ten, rank tests could hardly decide.
 pub const DEFAULT_RUNS: u64 = 10;
-/// Default of the smallest change that counts, percent.
+/// Default for the smallest change that counts, percent.
 pub const DEFAULT_MIN_EFFECT_PCT: f64 = 2.0;
 
-/// What is asked of the records.
+/// The question asked about records.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Name of the experiment, "" for none.
+    /// Name of the experiment; "" for none.
     pub experiment: String,
-    /// Metrics in the order of the tables; empty: those that each workload shows first.
+    /// Metrics in the order of the tables; if empty, each workload's headline metrics.
     pub metrics: Vec<String>,
-    /// Metrics of single loads, by machine, workload and load, in place of `metrics`.
+    /// Metrics of single loads, by machine, workload and load, instead of `metrics`.
     pub of_load: BTreeMap<[String; 3], Vec<String>>,
-    /// The baseline's name; `None`: the first variant of each group.
+    /// The baseline's name; the first variant of each group if `None`.
     pub baseline: Option<String>,
-    /// Why it is the baseline.
     pub baseline_is: BaselineIs,
-    /// Smallest change that counts, percent.
+    /// The smallest change that counts, percent.
     pub min_effect_pct: f64,
-    /// Published figures.
     pub published: Vec<Published>,
     /// Noise floors of live machines. A floor above `min_effect_pct` replaces it as the smallest change that counts.
     pub floors: Floors,
-    /// The folders of the runs.
     pub folders: Folders,
-    /// Whether every metric of saved outputs is wanted, even where a file has all that schedlab knows of a run.
+    /// Whether every metric of saved outputs is wanted, even of files with all of a run's metrics.
     pub all: bool,
-    /// Own results of single loads, by machine, workload and load, in place of the benchmarks' table.
+    /// Own results of single loads, by machine, workload and load, instead of the table of benchmarks.
     pub own_of_load: BTreeMap<[String; 3], Vec<String>>,
     /// The looks at which rows were or will be judged.
     pub looks: Looks,
@@ -62,7 +59,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Sets the baseline if one was asked for.
+    /// Sets the baseline, if one was asked for.
     #[must_use]
     pub fn against(self, baseline: Option<String>) -> Question {
         match baseline {
@@ -70,23 +67,20 @@ impl Question {
             None => self,
         }
     }
-    /// Keeps the baseline only if the runs have it.
+    /// Drops the baseline if the runs lack it.
     pub fn keep_baseline(&mut self, have: impl FnOnce(&str) -> bool) {
         if self.baseline.as_deref().is_some_and(|name| !have(name)) {
             (self.baseline, self.baseline_is) = (None, BaselineIs::First);
         }
     }
-    /// Sets the noise floors.
     #[must_use]
     pub fn with_floors(self, floors: Floors) -> Question {
         Question { floors, ..self }
     }
-    /// Sets the looks.
     #[must_use]
     pub fn at_looks(self, looks: Looks) -> Question {
         Question { looks, ..self }
     }
-    /// Sets the folders of the runs.
     #[must_use]
     pub fn kept_in(self, folders: Folders) -> Question {
         Question { folders, ..self }

@@ -1,5 +1,5 @@
-//! Variants of different kernels, one of which has a switch: how else they differ. Without this warning the difference
-//! between releases would pass for the switch's.
+//! Warns about variants with different kernels of which one has a switch: says how else they differ. Otherwise the
+//! difference between releases would be taken for the switch's effect.
 
 use super::group::CellRuns;
 use schedlab_base::{Version, Warning};
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_beside_another_release_is_told() {
+    fn a_switch_compared_with_another_release_is_reported() {
         let records = [
             record("v6.5", "v6.5", &[]),
             record("v6.12", "v6.12", &[]),

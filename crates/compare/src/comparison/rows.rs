@@ -1,5 +1,5 @@
-//! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its values and
-//! judged when all rows are known: Holm's correction takes all p-values.
+//! The rows of a comparison: every variant against its baseline, metric by metric. A row first gets its values; it is
+//! judged when all rows are known, because Holm's correction needs all p-values.
 
 use super::group::CellRuns;
 use super::model::{Cell, ComparisonRow, CountedWarning};
@@ -86,7 +86,6 @@ fn open(
     Some(OpenRow { row, asked })
 }
 
-/// The row with its decision.
 fn judged(row: ComparisonRow, found: Decided, min_effect_pct: f64) -> ComparisonRow {
     let Decided { change, at, verdict, why, look } = found;
     ComparisonRow {
@@ -106,16 +105,16 @@ fn judged(row: ComparisonRow, found: Decided, min_effect_pct: f64) -> Comparison
     }
 }
 
-/// Whether the ratio of the means does not fit the change: it is outside the change's interval by the minimum effect or
-/// more. A few wild runs move a mean but not the trimmed change.
+/// Whether the ratio of the means does not fit the change: it is outside the change's interval by at least the minimum
+/// effect. A few extreme runs move a mean but not the trimmed change.
 fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
     let (Some(change), Some([low, high])) = (c.change_pct, c.ci95_pct) else { return false };
-    // There is no percentage from 0, and any change contradicts "no change".
+    // A percentage from 0 does not exist, and any change contradicts "no change".
     let Some(means) = c.mean_change_pct else { return true };
     !(low..=high).contains(&means) && (means - change).abs() >= min_effect_pct
 }
 
-/// One line for all rows whose cells have too few runs for a rank test to decide. Cells of a single run don't count:
+/// One line for all rows whose cells have too few runs for a rank test to decide. Cells with a single run don't count:
 /// they are not compared, and tables say so.
 pub fn too_few_runs(judged: &[JudgedRows]) -> Option<CountedWarning> {
     let few = || judged.iter().filter(|j| j.runs > 1 && j.has_too_few());
@@ -133,7 +132,7 @@ pub fn too_few_runs(judged: &[JudgedRows]) -> Option<CountedWarning> {
     Some(CountedWarning::of_all(Warning::new(FEW_RUNS, text)))
 }
 
-/// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is no row.
+/// The fewest runs of a cell with which some row could show a change; `None` if a row already can, or there is no row.
 pub fn runs_needed(judged: &[JudgedRows]) -> Option<u64> {
     let all = judged.iter().all(JudgedRows::has_too_few);
     judged.iter().map(|j| j.fewest).min().filter(|_| all)
@@ -143,7 +142,7 @@ pub struct JudgedRows {
     pub row: ComparisonRow,
     /// Runs of the smaller of the two cells.
     runs: u64,
-    /// Fewest runs with which a change like this could be shown.
+    /// The fewest runs with which a change like this could be shown.
     fewest: u64,
 }
 
@@ -165,7 +164,7 @@ pub fn judge(open: Vec<OpenRow>, looks: &Looks, min_effect_pct: f64) -> Vec<Judg
     rows.into_iter().zip(asked).zip(found).map(one).collect()
 }
 
-/// The note about floors that decided rows.
+/// The note about noise floors that decided rows.
 pub(super) fn floors_note(rows: &[ComparisonRow], min_effect_pct: f64) -> Option<CountedWarning> {
     let of = |r: &ComparisonRow| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
     let mut raised: Vec<String> = rows.iter().filter_map(of).collect();

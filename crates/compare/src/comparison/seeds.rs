@@ -1,6 +1,6 @@
-//! Seeds that several runs of a cell share. Runs of equal seed are pairs across variants. Within a cell, an equal seed
-//! means the same run: its store and its folder were both named. Live runs of several stores break that rule: equal
-//! seeds, different runs. They get new seeds here, so that none is lost and none is paired.
+//! Seeds that several runs of a cell share. Runs with equal seeds are pairs across variants. Within a cell, equal seeds
+//! mean the same run, named by its store and by its folder. Live runs of several stores break that rule: equal seeds,
+//! different runs. They get new seeds here, so that none is dropped or paired.
 
 use super::group::same_place;
 use schedlab_base::Warning;
@@ -8,9 +8,9 @@ use schedlab_record::Record;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records, with new seeds where another run of the cell has the seed already; and the warning about that.
+/// The records, with new seeds for runs whose seed another run of the cell has already; and the warning about that.
 pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) {
-    // Runs of one cell share these names; only such runs are compared in whole.
+    // Runs of one cell share these names, so only such runs need a full comparison.
     let mut by_names: BTreeMap<(u64, [&str; 4]), Vec<usize>> = BTreeMap::new();
     let mut others: Vec<usize> = Vec::new();
     for (i, r) in records.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Work that one side of a comparison does and the other does not: runs that are cut off, and tasks that hardly run.
+//! Finds work that only one side of a comparison does: runs that are cut off, and tasks that hardly run.
 //!
-//! A kernel that loses a wakeup may leave every other figure better: what stands still waits for nothing. So this is
-//! asked before any row is judged, and needs no statistics: a workload that ends under one kernel in all seeds, and
-//! does not end under the other, has stopped. Times are CPU time of single tasks over the measured time.
+//! A kernel that loses a wakeup may improve every other figure, because a stopped task waits for nothing. So this is
+//! checked before any row is judged, and needs no statistics: a workload that ends under one kernel in all seeds, and
+//! not under the other, has stopped. Times are CPU time of single tasks in the measured time.
 
 use super::group::CellRuns;
 use super::{ComparisonRow, CountedWarning};
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 
 /// The code of the warning about a run that was cut off ([`schedlab_workload::build::cut_off`]).
 pub(super) const CUT_OFF: &str = "run.cut_off";
-/// A task that has less than one part in so many of its partner's CPU time did next to nothing.
+/// A task that has less than this fraction (1/N) of its partner's CPU time did next to nothing.
 const NEXT_TO_NOTHING: u64 = 100;
-/// Tasks count that have at least one part in so many of the measured time: others may find nothing to do by chance.
+/// A task counts only if it has at least this fraction (1/N) of the measured time: others may lack work by chance.
 const COUNTS_FROM: u64 = 100;
 
-/// A load that only one side of a comparison did.
+/// A load that only one side of a comparison ran to the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stalled {
     pub backend: Origin,
@@ -28,10 +28,10 @@ pub struct Stalled {
     pub load: String,
     pub baseline: String,
     pub variant: String,
-    /// Whether it is the baseline that stood still.
+    /// Whether it stopped under the baseline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_baseline: bool,
-    /// What was seen, in words.
+    /// The observation, in words.
     pub what: String,
 }
 
@@ -41,19 +41,19 @@ impl Stalled {
         let on = if self.machine.is_empty() { String::new() } else { format!(" on {}", self.machine) };
         format!("{} {}{on}: {}", self.workload, self.load, self.what)
     }
-    /// Whether it is about the variant of a row, and a loss of it.
+    /// Whether it concerns the variant of a row and is the variant's loss.
     pub fn is_loss_of(&self, variant: &str, baseline: &str) -> bool {
         !self.in_baseline && self.variant == variant && self.baseline == baseline
     }
 }
 
-/// What stood still in a group whose baseline is its cell `base`.
+/// The loads that stopped in a group whose baseline is its cell `base`.
 pub(super) fn of_group(cells: &[CellRuns<'_>], base: usize) -> Vec<Stalled> {
     let others = cells.iter().enumerate().filter(|(at, _)| *at != base);
     others.flat_map(|(_, cell)| of_pair(&cells[base], cell)).collect()
 }
 
-/// A row of a load that stood still under the variant gains nothing: what stands still waits for nothing.
+/// A row of a load that stopped under the variant can't be a gain: stopped tasks wait for nothing.
 pub(super) fn without_gains(row: ComparisonRow, all: &[Stalled]) -> ComparisonRow {
     let is_of = |s: &Stalled| {
         s.is_loss_of(&row.variant, &row.baseline)
@@ -66,8 +66,8 @@ pub(super) fn without_gains(row: ComparisonRow, all: &[Stalled]) -> ComparisonRo
     ComparisonRow { verdict: Verdict::Unclear, why: Some("the load stopped".to_owned()), ..row }
 }
 
-/// The warnings about runs that were cut off, a line for each cell; those that are a stalled load of `known` are left
-/// out, since that says it.
+/// The warnings about runs that were cut off, a line for each cell, except for those that the stalled loads in `known`
+/// already mention.
 pub(super) fn cut_off_warnings(groups: &[Vec<CellRuns<'_>>], known: &[Stalled]) -> Vec<CountedWarning> {
     let is_known = |cell: &CellRuns<'_>| {
         let run = cell.runs[0];
@@ -99,12 +99,12 @@ fn of_pair(base: &CellRuns<'_>, variant: &CellRuns<'_>) -> Option<Stalled> {
     })
 }
 
-/// Whether runs of one side were cut off, and of the other none or far fewer: whether that side is the baseline, and
-/// words.
+/// Whether runs of one side were cut off and none or far fewer of the other. If so: whether that side is the baseline,
+/// and a description.
 fn cut_off(base: &CellRuns<'_>, variant: &CellRuns<'_>) -> Option<(bool, String)> {
     let number = |cell: &CellRuns<'_>| cell.runs.iter().filter(|r| is_cut_off(r)).count();
     let (of_base, of_variant) = (number(base), number(variant));
-    // As shares, without a division.
+    // Compares shares without a division.
     let (b, v) = (of_base * variant.runs.len(), of_variant * base.runs.len());
     let in_baseline = b > v;
     if b.max(v) <= 2 * b.min(v) {
@@ -136,8 +136,8 @@ fn longest(cell: &CellRuns<'_>) -> Option<Ns> {
     cell.runs.iter().filter(|r| !is_cut_off(r)).map(|r| r.found.duration).max()
 }
 
-/// Whether tasks of one side did next to nothing in most seeds, and none of the other side did so: whether that side is
-/// the baseline, and words.
+/// Whether tasks of one side did next to nothing in most seeds, and none of the other side. If so: whether that side is
+/// the baseline, and a description.
 fn idle_tasks(base: &CellRuns<'_>, variant: &CellRuns<'_>) -> Option<(bool, String)> {
     let partner = |b: &&Record| variant.runs.iter().find(|v| v.seed == b.seed).copied();
     let pairs: Vec<(&Record, &Record)> =
@@ -176,7 +176,7 @@ fn are_alike(a: &Record, b: &Record) -> bool {
     !a.found.tasks.is_empty() && names(a) == names(b)
 }
 
-/// The names of tasks that do next to nothing in a run, and something in the `other`.
+/// The names of tasks that do next to nothing in a run, but something in the `other`.
 fn idle_in(run: &Record, other: &Record) -> Vec<String> {
     let least = other.found.duration.0 / COUNTS_FROM;
     let tasks = run.found.tasks.iter().zip(&other.found.tasks);
@@ -194,7 +194,7 @@ mod tests {
     use schedlab_kernel::Variant;
     use schedlab_record::TaskAccount;
 
-    /// Runs of seeds 1 to 6 in which tasks have these CPU times, ms; `cut`: the seeds whose run is cut off.
+    /// Runs with seeds 1 to 6 in which tasks have these CPU times, ms; `cut`: the seeds whose runs are cut off.
     fn runs(variant: &str, cpu_ms: [u64; 2], cut: std::ops::RangeInclusive<u64>) -> Vec<Record> {
         let one = |seed: u64| {
             let mut r = testing::record(&[]);
@@ -223,7 +223,7 @@ mod tests {
     const NONE: std::ops::RangeInclusive<u64> = 0..=0;
 
     #[test]
-    fn a_side_that_alone_is_cut_off_has_stopped() {
+    fn a_side_that_is_cut_off_alone_has_stopped() {
         let whole = || runs("base", [500, 500], NONE);
         let [one] = &found(whole(), runs("patched", [500, 500], 1..=6))[..] else { panic!("it is cut off") };
         assert!(!one.in_baseline && one.is_loss_of("patched", "base"), "{one:?}");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_stopped_gains_nothing() {
+    fn a_stopped_load_gains_nothing() {
         let waits = |variant: &str, n: u64, cut| {
             let mut all = runs(variant, [500, 500], cut);
             all.iter_mut().for_each(|r| {
@@ -270,7 +270,7 @@ mod tests {
             found(whole(), whole().into_iter().map(|r| Record { seed: r.seed + 9, ..r }).collect()),
             []
         );
-        // Tasks that change places have not stopped.
+        // Tasks that swap roles have not stopped.
         assert_eq!(found(runs("base", [500, 0], NONE), runs("patched", [0, 500], NONE)), []);
         let idle = || runs("base", [500, 5], NONE);
         assert_eq!(found(idle(), runs("patched", [500, 0], NONE)), [], "it had hardly anything to do before");

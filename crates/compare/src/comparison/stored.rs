@@ -1,7 +1,7 @@
 //! Stored runs for comparisons: from their stores' indexes, or from their records.
 //!
-//! A comparison gets digests of all runs, or outlines of all (records without waits) if it asks for a metric that
-//! digests lack. Both give the same figures, and so the same bytes ([`schedlab_record::index`]).
+//! A comparison uses digests of all runs, or outlines of all (records without waits) if it needs a metric that digests
+//! lack. Both give the same figures, and so the same bytes ([`schedlab_record::index`]).
 
 use super::{Folders, Question, headline};
 use schedlab_base::{Error, Result, parallel};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// A comparison that had to read this many records of a store adds their rows to its index.
 const WORTH_A_ROW: usize = 500;
 
-/// The records of runs for a question, in the order of the runs; `folders` gets their folders.
+/// The records of runs for a question, in the order of the runs. Their folders are added to `folders`.
 ///
 /// # Errors
 /// The first record that can't be read.
@@ -30,6 +30,7 @@ pub fn records(runs: &[RunDir], question: &Question, folders: &mut Folders) -> R
     Ok(records)
 }
 
+/// The outlines of all these runs.
 ///
 /// # Errors
 /// The first record that can't be read.
@@ -37,12 +38,12 @@ pub fn outlines(runs: &[RunDir]) -> Result<Vec<Record>> {
     in_order(parallel::map(parallel::cpus(), runs, RunDir::outline))
 }
 
-/// In order, so that the same one of several errors is always reported.
+/// Keeps the order, so that of several errors always the same one is reported.
 fn in_order<T>(read: Vec<Result<T>>) -> Result<Vec<T>> {
     read.into_iter().collect()
 }
 
-/// The digests of all these runs, from their rows or from their records.
+/// The digests of all these runs, from rows of the index or from records.
 fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
     let places: Vec<Option<&Path>> = runs.iter().map(|run| Some(index::place(run)?.0)).collect();
     let mut indexes: BTreeMap<&Path, Index> = BTreeMap::new();
@@ -63,7 +64,7 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
         let of_root = (0..runs.len()).filter(|i| places[*i] == Some(root) && !fresh[*i]);
         let new: Vec<(&RunDir, &ReadOutline)> = of_root.map(|i| (&runs[i], &records[i])).collect();
         if new.len() >= WORTH_A_ROW {
-            // The index only saves time: if it can't be written, records are read again.
+            // The index only saves time: if it can't be written, the records are read again next time.
             let _ = known.add(&new);
         }
     }
@@ -83,7 +84,7 @@ pub fn rebuild(root: &Path, runs: &[RunDir]) -> Result<usize> {
     Ok(all.len())
 }
 
-/// How a store's index compares with its records.
+/// The result of comparing a store's index with its records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// Runs with a row that equals their record.
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn a_comparison_has_the_same_bytes_with_and_without_the_index() {
         let (_dir, root) = stored();
-        // In the index, and not in it.
+        // One metric of the index, and one that it lacks.
         let asked: [&[&str]; 3] = [
             &["wakeup_delay.max"],
             &["wakeup_delay.p99", "migrations", "wakeup_delay.mean"],
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(rebuild(&root, &runs).unwrap(), 10);
         assert_eq!(check(&root, &runs).unwrap(), Checked { right: 10, ..Checked::default() });
         assert_eq!(asked.map(|metrics| compared(&root, metrics)), plain);
-        // Rows are used: nothing reads these records.
+        // Rows are used: these records can no longer be read.
         let of = |run: &RunDir| run.path.join(RECORD_FILE);
         let mtime = fs::metadata(of(&runs[0])).unwrap().modified().unwrap();
         let text = fs::read_to_string(of(&runs[0])).unwrap();

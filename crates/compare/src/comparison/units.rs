@@ -1,5 +1,5 @@
-//! Figures of one name with different units or good directions. They are different quantities: they are not merged, and
-//! not compared.
+//! Figures with the same name but different units or good directions. They are different quantities: they are neither
+//! merged nor compared.
 
 use super::group::group;
 use super::{Cell, CellStat, CountedWarning};
@@ -8,10 +8,10 @@ use schedlab_record::{Better, Record};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Unit and direction of a named quantity.
+/// Unit and good direction of a quantity.
 type Kind<'a> = (&'a str, Better);
 
-/// The quantities of a record by name.
+/// The quantities of a record, by name.
 fn kinds(r: &Record) -> impl Iterator<Item = (&str, Kind<'_>)> {
     let figures = r.found.figures.iter().map(|(name, f)| (name.as_str(), (f.unit.as_str(), f.better)));
     let series = r.found.series.iter().map(|(name, s)| (name.as_str(), (s.unit(), s.better())));
@@ -29,7 +29,7 @@ fn agree(records: &[Record]) -> bool {
     records.iter().flat_map(kinds).all(|(name, kind)| *known.entry(name).or_insert(kind) == kind)
 }
 
-/// The records without figures and series whose unit or direction differs from the first run's of their cell; and the
+/// The records without figures and series whose unit or direction differs from the first run of their cell; and the
 /// warnings about them.
 pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<CountedWarning>) {
     if agree(&records) {
@@ -44,7 +44,7 @@ pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<Count
     (Cow::Owned(all), warnings)
 }
 
-/// The quantities, by record index, that differ from the first run's of their cell; and the warnings.
+/// The quantities, by record index, that differ from those of the first run of their cell; and the warnings.
 fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<CountedWarning>) {
     let mut odd: Vec<(usize, String)> = Vec::new();
     let mut warnings: Vec<CountedWarning> = Vec::new();
@@ -75,7 +75,7 @@ fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<CountedWarning>) {
     (odd, warnings)
 }
 
-/// Whether they are the same object: groups borrow their records.
+/// Whether both are the same object: groups borrow their records.
 fn is_one(a: &Record, b: &Record) -> bool {
     std::ptr::eq(a, b)
 }
@@ -90,7 +90,7 @@ fn words(unit: &str, better: Better) -> String {
     }
 }
 
-/// Whether two cells give a metric in the same unit and direction; a cell without it fits any.
+/// Whether two cells give a metric in the same unit and direction. A cell without the metric fits any.
 pub(super) fn same(base: &Cell, cell: &Cell, metric: &str) -> bool {
     let kind =
         |c: &Cell| c.metrics.get(metric).and_then(CellStat::measured).map(|m| (m.unit.clone(), m.better));

@@ -1,25 +1,25 @@
-//! Runs that are many times as long as the other runs of their cell. The trimmed change of a row hardly feels one of
-//! them, and a mean hides how rare it is, so such cells are named.
+//! Names cells with runs many times as long as their others. One such run hardly affects the trimmed change of a row,
+//! and a mean hides how rare it is.
 
 use super::{Cell, CountedWarning, Measured};
 use crate::stats::describe::{median_sorted, sorted};
 use schedlab_base::{Warning, counted};
 
-/// A run this many times its cell's median is named.
+/// A run with this many times its cell's median is named.
 const TIMES: f64 = 4.0;
-/// Fewest runs of a cell with a median worth the name.
+/// A cell needs at least this many runs for a useful median.
 const FEWEST: usize = 4;
-/// Counts below this are as large by chance.
+/// Counts below this may be that large by chance.
 const SMALL_COUNT: f64 = 50.0;
-/// Most cells that are named.
+/// The most cells that are named.
 const NAMED: usize = 6;
 
-/// The cells that have such runs, in words.
+/// The cells with such runs, in words.
 #[derive(Default)]
 pub(super) struct Wild(Vec<(f64, String)>);
 
 impl Wild {
-    /// Adds the cells of a group that is compared.
+    /// Adds cells of a group that is compared.
     pub(super) fn add(&mut self, cells: &[Cell], metrics: &[String]) {
         for cell in cells {
             let of = |m: &String| {
@@ -56,8 +56,8 @@ impl Wild {
     }
 }
 
-/// How many runs are [`TIMES`] their median or more, and how many times the largest is; `None`: no run is, or so many
-/// are that they are not rare.
+/// The number of runs that are [`TIMES`] their median or more, and how many times the median the largest is. `None` if
+/// there are none, or so many that they are not rare.
 fn wild_runs(m: &Measured) -> Option<(usize, f64)> {
     let values = sorted(&m.values);
     let (median, largest) = (median_sorted(&values), *values.last()?);
@@ -80,8 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_catastrophe_is_seen() {
-        // Found with schbench's p99, us: the row said "172us +0.3% =".
+    fn a_rare_extreme_run_is_named() {
+        // Seen with schbench's p99, us: the row said "172us +0.3% =".
         let found = of("ns", &[97.0, 97.0, 96.0, 97.0, 98.0, 97.0, 97.0, 849.0, 97.0, 97.0]).unwrap();
         assert_eq!((found.0, found.1.round()), (1, 9.0));
         assert_eq!(of("ns", &[97.0, 98.0, 99.0, 300.0]), None, "three times is not it");

@@ -1,5 +1,5 @@
-//! How stored cells differ whose names in a list are all equal: in a parameter, a change of the variant, how they were
-//! watched, and so on. An experiment that was edited between its runs leaves such cells.
+//! Says how stored cells differ that have the same names in a list: in a parameter, a change of the variant, how they
+//! were watched, and so on. An experiment that was edited between its runs leaves such cells.
 
 use super::ListedCell;
 use schedlab_record::cell::{CodeSetup, compiler_in_short};
@@ -8,10 +8,10 @@ use schedlab_workload::spec;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Marks a figure that a cell lacks.
+/// Shown for a figure that a cell lacks.
 const NONE: &str = "-";
 
-/// Whether a list shows two cells alike except for digits, seeds and times.
+/// Whether two cells look alike in a list except for digits, seeds and times.
 pub fn alike(a: &ListedCell, b: &ListedCell) -> bool {
     a.of.is_some() && a.of == b.of && a.experiments == b.experiments
 }
@@ -22,7 +22,7 @@ pub fn fill_in(cells: &mut [ListedCell]) {
         let figures: Vec<BTreeMap<String, String>> = group.iter().map(figures).collect();
         let mut keys = differing(&figures, |key| !key.starts_with("kernel."));
         if keys.is_empty() {
-            // Figures that are resolved from others differ only between versions.
+            // Figures derived from others differ only between versions.
             keys = differing(&figures, |_| true);
         }
         for (cell, own) in group.iter_mut().zip(&figures) {
@@ -37,7 +37,7 @@ fn differing(all: &[BTreeMap<String, String>], wanted: impl Fn(&str) -> bool) ->
     keys.filter(|key| all.windows(2).any(|w| w[0].get(*key) != w[1].get(*key))).cloned().collect()
 }
 
-/// All figures of a cell by name; none if its record can't be read.
+/// All figures of a cell, by name; none if its record can't be read.
 fn figures(cell: &ListedCell) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let Some(id) = cell.held.runs.first().and_then(|r| Identity::of(&r.run)) else { return all };
@@ -58,7 +58,7 @@ fn figures(cell: &ListedCell) -> BTreeMap<String, String> {
     all
 }
 
-/// The parameters of a workload, those of a benchmark as people write them.
+/// The parameters of a workload; those of a benchmark as users write them.
 fn parameters(workload: &str, spec: &Value, all: &mut BTreeMap<String, String>) {
     let table = spec::find(workload).map_or(&[][..], |b| b.params);
     let Some(params) = spec.get("params").and_then(Value::as_object) else {

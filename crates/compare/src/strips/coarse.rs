@@ -1,11 +1,12 @@
-//! Fewer pieces: time is cut into bins, and a bin shows one of the values that held in it.
+//! Reduces the number of pieces: time is cut into bins, and each bin shows one of the values that occurred in it.
 //!
-//! It is not the value that held longest: a CPU that runs a task for two of every ten microseconds would seem idle. The
-//! values take turns. Each has a credit, the time it held less the time it was shown, and a bin shows the value with
-//! the largest credit of those that held in it. So a shown value was there, and over longer times each has its share.
+//! It is not the value with most time: a CPU that runs a task for two of every ten microseconds would seem idle.
+//! Instead the values take turns. Each has a credit, the time it had minus the time it was shown, and a bin shows the
+//! value with the largest credit among those that occurred in it. So a shown value really occurred, and over longer
+//! times each value has its share.
 //!
-//! Some windows of time can stay exact. They are widened to whole bins, so that every bin is of one kind. The length of
-//! all pieces stays the length of the run.
+//! Some windows of time can stay exact. They are widened to whole bins, so that every bin is either exact or not. The
+//! total length of all pieces stays the length of the run.
 
 use super::track::{Piece, Track};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 /// A stretch of time, ns: begin and end.
 pub type Window = (u64, u64);
 
-/// The windows widened to whole bins, in order of time; those that touch are joined.
+/// The windows widened to whole bins, in order of time; adjacent ones are joined.
 pub fn whole_bins(windows: &[Window], bin: u64) -> Vec<Window> {
     let mut all: Vec<Window> =
         windows.iter().map(|(from, until)| (from / bin * bin, until.div_ceil(bin) * bin)).collect();
@@ -28,8 +29,8 @@ pub fn whole_bins(windows: &[Window], bin: u64) -> Vec<Window> {
     joined
 }
 
-/// The track in bins of `bin` ns, except in `windows` (from [`whole_bins`]). Values with the same `key` are the same in
-/// a bin.
+/// The track in bins of `bin` ns, except in `windows` (from [`whole_bins`]). Values with the same `key` count as equal
+/// in a bin.
 pub fn coarse(track: &Track, end: u64, bin: u64, windows: &[Window], key: impl Fn(u32) -> u32) -> Track {
     let (held, credits) = (Vec::new(), BTreeMap::new());
     let mut out = Coarse { bin, key, windows, held, credits, began: 0, out: Track::default() };
@@ -44,11 +45,11 @@ pub fn coarse(track: &Track, end: u64, bin: u64, windows: &[Window], key: impl F
 struct Coarse<'a, K> {
     bin: u64,
     key: K,
-    /// Windows that have not passed.
+    /// Windows that are not over.
     windows: &'a [Window],
     /// Values in the current bin, each with its time.
     held: Vec<(u32, u64)>,
-    /// By value: the time it held less the time it was shown, ns.
+    /// By value: its time minus the time it was shown, ns.
     credits: BTreeMap<u32, i64>,
     /// Begin of the current bin.
     began: u64,
@@ -73,7 +74,7 @@ impl<K: Fn(u32) -> u32> Coarse<'_, K> {
             from = until;
         }
     }
-    /// Counts a value until the end of its bin, or of all bins that it fills. Returns the time it came to.
+    /// Adds a value until the end of the current bin, or of all bins that it fills. Returns the time reached.
     fn binned(&mut self, from: u64, until: u64, value: u32) -> u64 {
         let bin = from / self.bin * self.bin;
         if bin != self.began || self.held.is_empty() {
@@ -129,21 +130,21 @@ mod tests {
     }
 
     #[test]
-    fn values_take_turns_and_a_window_is_left_as_it_is() {
+    fn values_take_turns_and_a_window_stays_exact() {
         let t = track(&[(3, 1), (6, 2), (17, 1), (18, 2), (24, 3), (25, 4), (26, 5)], 40);
-        // 0-10: 0 for 3, 1 for 3, 2 for 4; 10-20: 2 for 9 less 6 that it owes, 1 for 1 and 3 from before;
-        // 20-30: 2 for 4 and 3 from before.
+        // 0-10: 0 for 3, 1 for 3, 2 for 4; 10-20: 2 for 9 less 6 that it owes, 1 for 1 and 3 from before; 20-30: 2 for
+        // 4 and 3 from before.
         assert_eq!(pieces_of(&coarse(&t, 40, 10, &[], |v| v), 40), [(0, 2), (10, 1), (20, 2), (30, 5)]);
         let windows = whole_bins(&[(22, 24), (25, 26)], 10);
         assert_eq!(windows, [(20, 30)]);
         let exact = coarse(&t, 40, 10, &windows, |v| v);
         assert_eq!(pieces_of(&exact, 40), [(0, 2), (10, 1), (20, 2), (24, 3), (25, 4), (26, 5)]);
-        // 0 and 1 are the same there for 6 of the first 10.
+        // 0 and 1 count as equal; together they have 6 of the first 10.
         assert_eq!(pieces_of(&coarse(&t, 40, 10, &[], |v| v / 2), 40)[..2], [(0, 0), (10, 1)]);
     }
 
     #[test]
-    fn a_task_that_never_holds_longest_has_its_share() {
+    fn a_task_that_never_has_most_time_has_its_share() {
         let changes: Vec<(u64, u32)> = (0..1000).flat_map(|n| [(n * 50 + 20, 7), (n * 50 + 22, 0)]).collect();
         let c = coarse(&track(&changes, 50_000), 50_000, 10, &[], |v| v);
         let shown: u64 = c.pieces(50_000).filter(|p| p.value == 7).map(|p| p.until - p.from).sum();
@@ -152,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn time_in_bins_is_the_time_of_the_run(
+        fn bins_add_up_to_the_time_of_the_run(
             steps in prop::collection::vec((0u64..60, 0u32..5), 0..80),
             bin in 1u64..50,
             windows in prop::collection::vec((0u64..2000, 1u64..90), 0..4),
@@ -176,12 +177,12 @@ mod tests {
                 }
             }
             let binned = |time: u64| !windows.iter().any(|w| (w.0..w.1).contains(&time));
-            // What a bin shows was there.
+            // A shown value occurred in its bin.
             for from in (0..end).step_by(bin as usize).filter(|from| binned(*from)) {
                 let shown = at(&c, from);
                 prop_assert!((from..(from + bin).min(end)).any(|time| at(&t, time) == shown));
             }
-            // Over the run each value has its share, but for less than two bins for each of them.
+            // Over the run each value has its share, except for less than two bins for each of them.
             for value in 0..5 {
                 let times = |t: &Track| (0..end).filter(|time| binned(*time) && at(t, *time) == Some(value)).count();
                 prop_assert!(times(&t).abs_diff(times(&c)) as u64 <= 10 * bin);

@@ -8,11 +8,11 @@ use schedlab_record::TaskName;
 use schedlab_record::conserve::{Stretches, World};
 use schedlab_trace::{Event, EventKind, Sink};
 
-/// How CPUs, tasks and queues are followed.
+/// How the states of CPUs, tasks and queues are known.
 pub enum Follows {
-    /// By all events of the simulator. They also give the time in which a task waited while a CPU was idle.
+    /// From all events of the simulator. They also give the time in which a task waited while a CPU was idle.
     Stretches(Box<Stretches>),
-    /// By a kernel's tracepoints, which do not say which CPUs a task may use.
+    /// From a kernel's tracepoints, which do not say which CPUs a task may use.
     Points(World),
 }
 
@@ -34,11 +34,11 @@ impl Follows {
     }
 }
 
-/// Follows a run.
+/// Collects the strips of a run.
 pub struct Gather {
     names: Vec<TaskName>,
     follows: Follows,
-    /// Events that a recording lost.
+    /// Events that were lost by a recording.
     lost: u64,
     who: Vec<Track>,
     depth: Vec<Track>,
@@ -51,7 +51,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// For a run on `nr_cpus` CPUs, counted in bins of `width` ns; stretches have the same bins.
+    /// For a run on `nr_cpus` CPUs, with counts in bins of `width` ns; stretches have the same bins.
     pub fn new(nr_cpus: usize, names: Vec<TaskName>, follows: Follows, width: u64) -> Gather {
         Gather {
             names,
@@ -99,7 +99,6 @@ impl Gather {
     fn of_workload(&self, task: Option<TaskId>) -> bool {
         task.and_then(|t| self.names.get(t.index())).is_some_and(|n| !n.background)
     }
-    /// The CPU switches.
     fn switch(&mut self, e: &Event, next: Option<TaskId>, why: schedlab_trace::SwitchReason) {
         let busy = self.of_workload(next);
         let Some(track) = self.who.get_mut(e.cpu.index()) else { return };
@@ -108,7 +107,7 @@ impl Gather {
         let before = std::mem::replace(&mut self.busy[e.cpu.index()], busy);
         self.running.add(e.at.0, i64::from(busy) - i64::from(before));
     }
-    /// The CPU's queue may have changed.
+    /// Counts the CPU's queue again, which may have changed.
     fn recount(&mut self, cpu: CpuId, at: Ns) {
         let now = self.follows.world().queue(cpu).len() as u32;
         let Some(queued) = self.queued.get_mut(cpu.index()) else { return };

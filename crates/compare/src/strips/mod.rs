@@ -1,11 +1,12 @@
-//! Cores x time: which task each CPU ran and how many waited there, over a whole run, small enough for a page.
+//! Strips show CPUs over time: which task each CPU ran and how many tasks waited there, over a whole run, small enough
+//! for a page.
 //!
-//! A simulated run is made again; for a kernel's run the events kept beside its record are read. A sink packs each
-//! CPU's stays and the length of its queue ([`track`]). A run with more pieces than `room` bytes hold is shown in bins
-//! ([`coarse`]): [`Strips::bin`] has their width, and [`Strips::exact`] the windows around the longest waits, which
-//! keep every piece. There are also counts over time: tasks running, tasks waiting and, for simulated runs, the time in
-//! which some task waited while a CPU that it may use was idle, as `explain --idle-while-waiting` defines it. Times are
-//! nanoseconds since the run began, warm-up included.
+//! A simulated run is made again; for a kernel's run the events stored next to its record are read. A sink packs each
+//! CPU's stays and the length of its queue ([`track`]). A run with more pieces than fit into `room` bytes is shown in
+//! bins ([`coarse`]): [`Strips::bin`] is their width, and [`Strips::exact`] has the windows around the longest waits,
+//! which keep every piece. There are also counts over time: tasks running, tasks waiting and, for simulated runs, the
+//! time in which some task waited while a CPU that it may use was idle, as `explain --idle-while-waiting` defines it.
+//! Times are nanoseconds since the run began, warm-up included.
 
 mod coarse;
 pub mod gather;
@@ -19,46 +20,45 @@ use schedlab_base::Ns;
 use schedlab_record::{TaskName, Wait};
 use track::Track;
 
-/// Bins of the counts over time.
+/// Number of bins of the counts over time.
 pub const COUNTS: u64 = 1500;
-/// The narrowest bin of tracks, ns. Wider ones double.
+/// The narrowest bin of tracks, ns. Wider bins are powers of two times this.
 const NARROWEST: u64 = 1024;
-/// How many of the longest waits keep every piece around them, as long as these pieces fit their share of the room.
+/// The most of the longest waits around which every piece is kept, if these pieces fit into their share of the room.
 pub const EXACT_WAITS: usize = 20;
-/// That share, as a divisor.
+/// Their share of the room is 1/N.
 const EXACT_SHARE: usize = 3;
-/// How much is kept before and after such a wait, and at most of the wait itself, ns.
+/// Time that is kept before and after such a wait, and the most that is kept of the wait itself, ns.
 const AROUND: u64 = 1_000_000;
 const MOST_OF_WAIT: u64 = 20_000_000;
 
-/// A run's CPUs over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Strips {
-    /// End of the run.
     pub end: Ns,
     /// End of its warm-up.
     pub measured_from: Ns,
-    /// The tasks, by id.
+    /// By task id.
     pub names: Vec<TaskName>,
-    /// By CPU: who ran ([`who`]).
+    /// By CPU: which task ran ([`who`]).
     pub who: Vec<Track>,
     /// By CPU: tasks queued there that did not run.
     pub depth: Vec<Track>,
     /// Width of the bins of the counts.
     pub width: Ns,
-    /// By bin: CPUs that ran a task of the workload, summed over ns.
+    /// By bin: number of CPUs that ran a task of the workload, summed over ns.
     pub running: Vec<u64>,
-    /// By bin: tasks that were queued and did not run, summed over ns.
+    /// By bin: number of tasks that were queued and did not run, summed over ns.
     pub waiting: Vec<u64>,
-    /// Time in which some task waited while a CPU that it may use was idle; `None` for kernels, which do not say.
+    /// Time in which some task waited while a CPU that it may use was idle; `None` for real kernels, which do not
+    /// report it.
     pub beside_idle: Option<BesideIdle>,
-    /// Events that a recording lost.
+    /// Events that were lost by a recording.
     pub lost: u64,
-    /// Width of the tracks' bins; `None`: every piece is there.
+    /// Width of the tracks' bins; `None` if every piece is there.
     pub bin: Option<Ns>,
-    /// With bins: the windows in which every piece is there.
+    /// If there are bins: the windows in which every piece is there.
     pub exact: Vec<Window>,
-    /// Pieces of all tracks as the run had them.
+    /// Number of pieces of all tracks before binning.
     pub pieces: u64,
 }
 
@@ -67,11 +67,11 @@ pub struct Strips {
 pub struct BesideIdle {
     /// By bin of the counts, ns.
     pub by_bin: Vec<u64>,
-    /// The sum of those.
+    /// The sum over all bins.
     pub covered: Ns,
 }
 
-/// The windows around the longest waits, the longest first.
+/// The windows around the longest waits, longest first.
 pub fn windows(waits: &[Wait]) -> Vec<Window> {
     let around = |w: &Wait| {
         let until = w.woken_at.0 + w.length_ns.min(MOST_OF_WAIT) + AROUND;
@@ -89,8 +89,8 @@ impl Strips {
         self.who.iter().chain(&self.depth)
     }
 
-    /// The strips within `room` bytes, in bins if need be. As many of the first windows stay exact as fit into their
-    /// share, once widened to whole bins. One bin for each track is the least.
+    /// The strips within `room` bytes, in bins if needed. As many of the first windows stay exact as fit into their
+    /// share, once widened to whole bins. At least one bin per track remains.
     #[must_use]
     pub fn fitted(mut self, room: usize, windows: &[Window]) -> Strips {
         self.pieces = self.tracks().map(Track::count).sum();
@@ -120,13 +120,12 @@ impl Strips {
         let whole = self.end.0.max(bin);
         let counts = [windows.len(), windows.len() / 2, windows.len() / 4, windows.len().min(1)];
         let fits = |n: &usize| {
-            // One bin between windows, so that only they have a size.
+            // A single bin between windows, so that only the windows take space.
             self.in_bins(whole, &whole_bins(&windows[..*n], bin)).size() <= share
         };
         &windows[..counts.into_iter().find(fits).unwrap_or(0)]
     }
 
-    /// The strips in bins.
     fn in_bins(&self, bin: u64, exact: &[Window]) -> Strips {
         let end = self.end.0;
         let tracks = |all: &[Track], key: fn(u32) -> u32| -> Vec<Track> {

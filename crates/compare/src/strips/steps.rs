@@ -9,7 +9,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Begins with 0; bins of `width` ns.
+    /// The number is 0 at first; bins have `width` ns.
     pub fn new(width: u64) -> Steps {
         Steps { width: width.max(1), now: 0, since: 0, bins: Vec::new() }
     }
@@ -18,7 +18,7 @@ impl Steps {
         self.spend(at);
         self.now += more;
     }
-    /// The width, ns, and by bin the number summed over its ns.
+    /// The width, ns, and for each bin the number summed over ns.
     pub fn finish(mut self, end: u64) -> (u64, Vec<u64>) {
         self.spend(end);
         self.bins.resize(end.div_ceil(self.width) as usize, 0);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_the_number_times_its_time() {
+    fn sums_are_numbers_multiplied_by_time() {
         let mut s = Steps::new(10);
         s.add(5, 2);
         s.add(12, 1);

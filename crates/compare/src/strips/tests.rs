@@ -1,4 +1,4 @@
-//! Strips of small runs, and their fit into little room.
+//! Strips of small runs, and how they fit into little room.
 
 use super::gather::{Follows, Gather};
 use super::*;
@@ -11,7 +11,7 @@ fn name(name: &str, background: bool) -> TaskName {
     TaskName { name: name.to_owned(), background }
 }
 
-/// Two CPUs; a task of the workload runs on the first from 100 on, and another waits behind it from 300 to 700.
+/// Two CPUs: from 100 on a task of the workload runs on the first, and from 300 to 700 another waits behind it.
 fn small() -> Strips {
     let machine = Machine::load("smp-2").unwrap();
     let domains = Domains::build(&machine.topology, Version::new(4, 5));
@@ -19,7 +19,7 @@ fn small() -> Strips {
     followed(Follows::Stretches(Box::new(stretches)))
 }
 
-/// The same run, seen so.
+/// The same run, followed in another way.
 fn followed(follows: Follows) -> Strips {
     let names = vec![name("a", false), name("b", false), name("kworker", true)];
     let mut sink = Gather::new(2, names, follows, 250);
@@ -40,7 +40,7 @@ fn followed(follows: Follows) -> Strips {
 }
 
 #[test]
-fn tracks_and_counts_tell_who_ran_and_who_waited() {
+fn tracks_and_counts_show_running_and_waiting_tasks() {
     let s = small();
     let ran = |cpu: usize| -> Vec<(u64, Option<u32>)> {
         s.who[cpu].pieces(1000).map(|p| (p.from, who::task(p.value).map(|t| t.0))).collect()
@@ -56,15 +56,15 @@ fn tracks_and_counts_tell_who_ran_and_who_waited() {
 }
 
 #[test]
-fn a_kernel_s_events_give_the_same_but_what_it_does_not_tell() {
+fn a_kernel_s_events_give_the_same_except_for_idle_cpus() {
     let (simulated, points) = (small(), followed(Follows::Points(World::new(2, Vec::new(), Vec::new()))));
     assert_eq!(points, Strips { beside_idle: None, ..simulated });
 }
 
 #[test]
-fn little_room_makes_bins_that_are_told_and_add_up() {
+fn little_room_makes_bins_that_add_up() {
     let mut s = small();
-    // A busy first CPU: a change each microsecond.
+    // A busy first CPU: a change in each microsecond.
     s.end = Ns(4_000_000);
     for t in s.who.iter_mut().chain(&mut s.depth) {
         t.close(1000);
@@ -103,8 +103,8 @@ fn dense() -> Strips {
 }
 
 #[test]
-fn windows_that_grow_to_whole_bins_do_not_break_the_room() {
-    // In wide bins small windows are the whole run.
+fn windows_widened_to_whole_bins_fit_the_room() {
+    // In wide bins, small windows cover the whole run.
     let windows: Vec<Window> = (0..20).map(|n| (n * 200_000, n * 200_000 + 100)).collect();
     let whole = dense().size();
     for room in [whole / 2, whole / 10, 2_000, 400, 60] {

@@ -1,8 +1,8 @@
-//! What one CPU did over time, as a list of pieces packed into bytes.
+//! A track: the states of one CPU over time, as a list of pieces packed into bytes.
 //!
 //! A piece begins where the one before ends, and has a value. It is stored as two LEB128 numbers: the length of the
-//! piece before it (nanoseconds; 0 for the first), and its value. A second of a busy CPU takes tens of kilobytes so,
-//! and a page reads it with a few lines of code.
+//! piece before it (nanoseconds; 0 for the first), and its value. So a second of a busy CPU takes tens of kilobytes,
+//! and a page can read it with a few lines of code.
 
 /// A stretch of time with one value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +11,6 @@ pub struct Piece {
     pub from: u64,
     /// Its end, ns.
     pub until: u64,
-    /// What the CPU did then.
     pub value: u32,
 }
 
@@ -20,14 +19,14 @@ pub struct Piece {
 pub struct Track {
     bytes: Vec<u8>,
     count: u64,
-    /// Begin of the last piece that is packed.
+    /// Begin of the last packed piece.
     packed: u64,
     /// The open piece: begin and value.
     open: (u64, u32),
 }
 
 impl Track {
-    /// Sets the value from `at` on. A piece without length is dropped, and equal neighbours are joined.
+    /// Sets the value from `at` on. A piece of no length is dropped, and equal neighbours are joined.
     pub fn set(&mut self, at: u64, value: u32) {
         let (from, old) = self.open;
         if old == value {
@@ -44,15 +43,14 @@ impl Track {
     pub fn amend(&mut self, change: impl Fn(u32) -> u32) {
         self.open.1 = change(self.open.1);
     }
-    /// Number of pieces.
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// Bytes that are packed.
+    /// Number of packed bytes.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
-    /// The packed pieces. The run ended at `end`.
+    /// Packs the open piece. The run ended at `end`.
     pub fn close(&mut self, end: u64) {
         let (from, value) = self.open;
         if end > from {
@@ -60,7 +58,7 @@ impl Track {
             self.open = (end, value);
         }
     }
-    /// The bytes: call [`Track::close`] first.
+    /// The bytes; call [`Track::close`] first.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -81,7 +79,7 @@ impl Track {
     }
 }
 
-/// Begins and values, unpacked.
+/// Begins and values of pieces, unpacked.
 struct Starts<'a> {
     bytes: &'a [u8],
     at: u64,
@@ -96,7 +94,7 @@ impl Iterator for Starts<'_> {
     }
 }
 
-/// Adds a number: seven bits a byte, the lowest first; the high bit says that another byte follows.
+/// Appends a number: seven bits in each byte, lowest first; the high bit says that another byte follows.
 pub fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -105,7 +103,7 @@ pub fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Takes a number off the front; `None` at the end.
+/// Takes a number from the front; `None` at the end.
 fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -125,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_has_no_length_is_not_kept_and_equal_neighbours_are_one() {
+    fn empty_pieces_are_dropped_and_equal_neighbours_joined() {
         let mut t = Track::default();
         t.set(5, 1);
         t.set(5, 2);

@@ -1,4 +1,4 @@
-//! The values of a track of tasks: who ran, and why that stay ended.
+//! The values of a track of tasks: which task ran, and why the stay ended.
 //!
 //! A value is 16 times the task's id plus 16, or 0 for the idle task, plus the reason for the end: 0 if unknown, else
 //! the row of [`SwitchReason`] plus 1.
@@ -10,11 +10,11 @@ const BITS: u32 = 4;
 const REASON: u32 = (1 << BITS) - 1;
 const _: () = assert!(SwitchReason::ALL.len() < REASON as usize);
 
-/// The value while that task runs; `None`: the idle task.
+/// The value while a task runs; `None` is the idle task.
 pub fn runs(task: Option<TaskId>) -> u32 {
     task.map_or(0, |t| (t.index() as u32 + 1) << BITS)
 }
-/// The value of the same stay, ended for that reason.
+/// The value of the same stay with a reason for its end.
 pub fn ended(value: u32, why: SwitchReason) -> u32 {
     (value & !REASON) | (why as u32 + 1)
 }
@@ -22,7 +22,7 @@ pub fn ended(value: u32, why: SwitchReason) -> u32 {
 pub fn task_alone(value: u32) -> u32 {
     value & !REASON
 }
-/// The task of a value; `None`: the idle task.
+/// The task of a value; `None` is the idle task.
 pub fn task(value: u32) -> Option<TaskId> {
     (value >> BITS).checked_sub(1).map(TaskId)
 }

@@ -1,5 +1,6 @@
-//! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values are in us,
-//! or in ns with `-N`: JSON says so, and lines of threads show it by their width. Histograms look alike.
+//! Reads cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values are
+//! in us, or in ns with `-N`: JSON says so, and threads' lines show it by their width. Histograms look the same with
+//! both.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -32,7 +33,7 @@ pub const TOOL: Tool = Tool {
 /// The figures of a thread: samples, min, avg, max.
 type Thread = [f64; 4];
 
-/// A thread in a line: its index in the run, and the kernel's id, which is unknown (0) before it starts.
+/// The identity of a thread: its index in the run, and the kernel's id, which is 0 (unknown) before it starts.
 type Id = (u64, Option<u64>);
 
 fn is_json(text: &str) -> bool {
@@ -51,8 +52,8 @@ fn thread(line: &str) -> Result<Option<(Id, Thread)>> {
     Ok(number(rest)?.map(|id| ((id as u64, tid), of)))
 }
 
-/// Whether a thread's line is of `-N`: "Avg" then has eight columns, and five otherwise. A mean of 10 s has eight, too,
-/// but is not one of us.
+/// Whether a thread's line was printed with `-N`: then "Avg" has eight columns, otherwise five. A mean of 10 s has
+/// eight columns, too, but does not occur in us.
 fn is_in_ns(line: &str) -> bool {
     let avg = line.split_once("Avg:").and_then(|(_, rest)| rest.split_once(" Max:"));
     line.starts_with("T:") && avg.is_some_and(|(field, _)| field.len() >= 8)
@@ -85,9 +86,9 @@ fn reading(threads: &[Thread], factor: f64) -> Option<Reading> {
     Some(Reading { load, values, ..Reading::default() })
 }
 
-/// The runs in lines of threads. Without -q a run's lines are printed again and again with growing counts; the last of
-/// each thread counts. Another run begins with a count that does not grow, with other kernel threads at the same
-/// indices, and with the line that cyclictest prints at its start. With each goes what its unit is, ns.
+/// The runs in threads' lines. Without -q a run's lines are printed again and again with growing counts; the last line
+/// of each thread counts. Another run begins when a count does not grow, when other kernel threads have the same
+/// indices, or with the line that cyclictest prints at its start. Each run comes with its unit, ns.
 fn of_lines(text: &str) -> Result<Vec<(Vec<Thread>, f64)>> {
     let mut runs: Vec<BTreeMap<u64, (Option<u64>, Thread)>> = Vec::new();
     let mut units: Vec<f64> = Vec::new();
@@ -97,8 +98,8 @@ fn of_lines(text: &str) -> Result<Vec<(Vec<Thread>, f64)>> {
         let Some(((id, tid), thread)) = thread(line)? else { continue };
         let is_same = |(before, of): &(Option<u64>, Thread)| {
             let other = before.zip(tid).is_some_and(|(before, tid)| before != tid);
-            // A thread that has not started counts nothing in any report; one that has not woken since has the same
-            // figures.
+            // A thread that has not started has count 0 in every report; one that has not woken since the last report
+            // has the same figures.
             !other && (thread[0] > of[0] || of[0] == 0.0 || thread == *of)
         };
         let continues = !begins && runs.last().is_some_and(|run| run.get(&id).is_none_or(is_same));
@@ -115,8 +116,8 @@ fn of_lines(text: &str) -> Result<Vec<(Vec<Thread>, f64)>> {
     Ok(threads.zip(units).collect())
 }
 
-/// The comments under histograms: "# Total: 300 300", "# Min Latencies: 00053 00046". The total lacks the samples that
-/// are beyond the histogram's end; min, avg and max have them.
+/// The comments under histograms: "# Total: 300 300", "# Min Latencies: 00053 00046". The total lacks samples beyond
+/// the histogram's end; min, avg and max include them.
 fn of_histograms(text: &str) -> Result<Vec<Vec<Thread>>> {
     let column = |name: &str| -> Result<Vec<Vec<f64>>> {
         let found = lines(text).filter_map(|l| l.strip_prefix(name));
@@ -134,7 +135,7 @@ fn of_histograms(text: &str) -> Result<Vec<Vec<Thread>>> {
     Ok((0..runs).map(threads).collect())
 }
 
-/// Threads and the factor to ns: `resolution_in_ns` names the unit.
+/// The threads, and the factor to ns by `resolution_in_ns`.
 fn of_json(value: &serde_json::Value) -> (Vec<Thread>, f64) {
     let in_ns = value.get("resolution_in_ns").and_then(serde_json::Value::as_u64) == Some(1);
     let threads = value.get("thread").and_then(|t| t.as_object()).into_iter().flatten();
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_quiet_run_is_a_run_and_lines_that_are_printed_again_are_not() {
+    fn repeated_lines_are_one_run_and_quiet_runs_are_separate() {
         let run = |first: u32, count: u32, max: u32| {
             line(0, first, count, max) + &line(1, first + 1, count + 5, max + 1)
         };
@@ -172,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_did_not_wake_between_two_reports_begins_no_run() {
+    fn a_thread_that_did_not_wake_does_not_begin_a_run() {
         let late = line(0, 100, 855, 9) + &line(1, 101, 563, 19_975);
         let again = line(0, 100, 865, 9) + &line(1, 101, 563, 19_975);
         assert_eq!(longest(&(late + &again)), [19_975.0]);
     }
 
     #[test]
-    fn nanoseconds_are_told_by_the_width_of_their_lines() {
+    fn nanoseconds_are_recognised_by_the_width_of_lines() {
         let ns = "T: 0 (16561) P: 0 I:1000 C:    896 Min:  21124 Act:   85672 Avg:  250926 Max:12129298\n";
         let long = ns.replace("Act:   85672 Avg:  250926", "Act:231559650 Avg:32083655");
         let us = "T: 0 (16376) P: 0 I:1000 C:    928 Min:     40 Act:   88 Avg:250926 Max:12129298\n";
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_have_not_started_begin_no_run() {
+    fn threads_that_have_not_started_do_not_begin_a_run() {
         let late = line(0, 100, 3, 7) + &line(1, 0, 0, 0);
         let none = line(0, 0, 0, 0) + &line(1, 0, 0, 0);
         let whole = line(0, 100, 100, 9) + &line(1, 101, 70, 20);

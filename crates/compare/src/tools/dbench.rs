@@ -1,4 +1,4 @@
-//! dbench 4 and tbench, which print alike: a table of operations in ms, then the throughput.
+//! Reads dbench 4 and tbench, which print the same: a table of operations in ms, then the throughput.
 
 use super::text::{after, lines, missing, number, scaled, whole};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};

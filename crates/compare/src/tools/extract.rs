@@ -1,4 +1,4 @@
-//! Figures taken from any command's output: by a regular expression with one group, or by a JSON pointer.
+//! Takes figures out of any command's output: by a regular expression with one group, or by a JSON pointer.
 
 use super::{text, units};
 use regex_lite::Regex;
@@ -7,7 +7,7 @@ use schedlab_record::{Better, Figure, Findings, Metric, Series};
 use schedlab_workload::CommandOutput;
 use schedlab_workload::command::{Extract, Place, Source, Take};
 
-/// Whether it gives a series, which has statistics, and not a figure.
+/// Whether it gives a series, which has statistics, rather than a figure.
 pub fn is_series(wanted: &Extract) -> bool {
     wanted.take == Take::All
 }
@@ -25,11 +25,10 @@ fn regex(pattern: &str) -> Result<Regex> {
     }
 }
 
-/// Checks that a figure can be taken from some output.
+/// Checks that a figure can be found in some output.
 ///
 /// # Errors
-/// When the regular expression is invalid or has not exactly one group, the pointer has no slash, or the name
-/// is taken.
+/// When the regular expression is invalid or has not exactly one group, the pointer has no slash, or the name is taken.
 pub fn check(wanted: &Extract) -> Result<()> {
     match &wanted.place {
         Place::Regex(pattern) => regex(pattern).map(|_| ())?,
@@ -56,11 +55,11 @@ pub fn check(wanted: &Extract) -> Result<()> {
     }
 }
 
-/// Reads the command line's `NAME[UNIT,BETTER,TAKE,SOURCE]=PLACE`. The words in brackets are optional and may be in any
-/// order: no two kinds share a word.
+/// Reads the command line's `NAME[UNIT,BETTER,TAKE,SOURCE]=PLACE`. The words in brackets are optional and in any order,
+/// because no two kinds share a word.
 ///
 /// # Errors
-/// When it has another form, and when [`check`] fails.
+/// When the text has another form, and when [`check`] fails.
 pub fn metric_option(workload: &str, text: &str, place: fn(String) -> Place) -> Result<Extract> {
     let wrong = || {
         Error::input(format!("'{text}' is not a metric with its place"))
@@ -103,15 +102,14 @@ pub fn metric_option(workload: &str, text: &str, place: fn(String) -> Place) -> 
     check(&wanted).map(|()| wanted)
 }
 
-/// The direction of a unit if none is given.
 pub fn default_better(unit: &str) -> &'static str {
     units::better(unit).name()
 }
 
-/// Takes a figure out of a command's output.
+/// Takes a figure out of a command's output into `found`.
 ///
 /// # Errors
-/// When it is not there, is not a number, or is there more than once without a choice of one.
+/// When it is missing, is not a number, or occurs several times and no choice was given.
 pub fn extract(wanted: &Extract, said: &CommandOutput, found: &mut Findings) -> Result<()> {
     let (text, source) = match wanted.source {
         Source::Stdout => (&said.stdout, "standard output"),
@@ -149,13 +147,13 @@ pub fn extract(wanted: &Extract, said: &CommandOutput, found: &mut Findings) -> 
     Ok(())
 }
 
-/// All values that the group matches.
+/// All values matched by the group.
 fn matches(regex: &Regex, text: &str) -> Result<Vec<f64>> {
     let groups = regex.captures_iter(text).filter_map(|c| c.get(1));
     groups.map(|group| text::whole(group.as_str())).collect()
 }
 
-/// The number at a pointer, or the numbers of an array there.
+/// The number at a pointer, or the numbers of the array there.
 fn at_pointer(json: &serde_json::Value, pointer: &str) -> Result<Vec<f64>> {
     use serde_json::Value;
     let one = |v: &Value| match v {

@@ -1,4 +1,4 @@
-//! hackbench of rt-tests: one line "Time: s.mmm" for each run, after a head that names the groups.
+//! Reads hackbench of rt-tests: one line "Time: s.mmm" for each run, after a head that names the groups.
 
 use super::text::{lines, missing, number, scaled};
 use super::tool::{BLANK, FigureRow, Reading, Tool};

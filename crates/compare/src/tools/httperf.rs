@@ -1,4 +1,5 @@
-//! httperf 0.9 against an nginx that is started for it. httperf prints times in ms or s, and sums up the whole test.
+//! Reads httperf 0.9, run against an nginx that is started for it. It prints times in ms or s, and sums up the whole
+//! test.
 
 use super::text::{after, lines, missing, number, scaled};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
@@ -53,7 +54,7 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// The server's settings: one worker for each CPU, as in packages.
+/// The server's settings: one worker per CPU, as in distributions' packages.
 const NGINX_CONF: &str = "\
 daemon off;
 worker_processes auto;
@@ -75,7 +76,7 @@ http {
 }
 ";
 
-/// Eight times the same text.
+/// Repeats a text eight times.
 macro_rules! eight {
     ($text:expr) => {
         concat!($text, $text, $text, $text, $text, $text, $text, $text)
@@ -93,7 +94,7 @@ fn total(line: &str) -> Result<Option<(f64, f64)>> {
 
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
-    // The command line comes before its results.
+    // The command line is printed before its results.
     let mut load = None;
     for line in lines(text) {
         if line.starts_with("httperf ") {
@@ -116,7 +117,6 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-/// The figures in a line.
 fn figures(line: &str) -> Vec<(&'static str, Result<Option<f64>>)> {
     let ms = |word: &str| after(line, word).map(|v| v.map(|v| scaled(v, 1e6)));
     if line.starts_with("Connection time [ms]: min") {

@@ -1,4 +1,4 @@
-//! hyperfine's JSON export: a result for each command, with the times of its runs in seconds.
+//! Reads hyperfine's JSON export: a result for each command, with the times of its runs in seconds.
 
 use super::text::{jsons, missing, scaled};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -11,7 +11,7 @@ pub const TOOL: Tool = Tool {
     about: "times a command many times; args = \"'COMMAND'\"",
     program: "hyperfine",
     package: "hyperfine",
-    // Older versions take no "-" for standard output.
+    // Older versions do not accept "-" for standard output.
     before: &["-N", "--style", "none", "--export-json", "/dev/stdout"],
     figures: &[
         FigureRow(

@@ -1,4 +1,4 @@
-//! A check before the first run that a command's programs are on this machine.
+//! Checks before the first run that a command's programs are installed.
 
 use super::find;
 use schedlab_base::{Error, Result};
@@ -6,7 +6,7 @@ use schedlab_workload::CommandSpec;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Looks for a command's programs as the kernel will when it starts them.
+/// Looks for a command's programs in the places where starting them will look.
 ///
 /// # Errors
 /// When one is missing; for a known tool, with the package that has it.

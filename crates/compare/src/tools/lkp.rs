@@ -1,6 +1,6 @@
-//! Comparison tables of LKP (`lkp ncompare`), as the kernel test robot mails them: parameters and their values; the
-//! commits; then for each metric a mean with its deviation in per cent for each commit, the changes between them, and
-//! the name at the line's end.
+//! Reads comparison tables of LKP (`lkp ncompare`), as the kernel test robot mails them: parameters and their values;
+//! the commits; then for each metric a mean with its deviation in percent for each commit, the changes between them,
+//! and the metric's name at the line's end.
 //!
 //! A column is a variant and has one value, a mean over LKP's runs. Mails break long lines and quote them, and their
 //! charset may have damaged the sign before a deviation. Units and directions are unknown. Rows that count failures
@@ -12,7 +12,7 @@ use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Neither;
 
-/// It is read, never started.
+/// LKP's tables are only read; LKP is never started.
 pub const TOOL: Tool = Tool {
     name: "lkp",
     about: "comparison tables of LKP, as the kernel test robot mails them; each commit is a variant",
@@ -22,7 +22,7 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// Whether a text has a table. Mails encode the blanks at a rule's end and break long lines, so these are decoded.
+/// Whether a text has a table. Mails encode the blanks at the end of a rule and break long lines, so lines are decoded.
 fn knows(text: &str) -> bool {
     let lines = mail::lines(text);
     let mut plain = lines.iter().map(|(_, line)| unquoted(line));
@@ -48,7 +48,7 @@ struct Head {
     commits: Vec<String>,
     /// The last line that was not empty: the heads of the columns, which are shortened commits.
     last: String,
-    /// What the next line may be.
+    /// What the next line may be, if it can be known.
     next: Option<Next>,
 }
 
@@ -68,7 +68,7 @@ impl Head {
         match self.next {
             _ if bar => *self = Head { next: Some(Next::Parameters), ..Head::default() },
             _ if line.starts_with("commit:") => (self.next, self.commits) = (Some(Next::Commits), Vec::new()),
-            // A long line of values or parameters may be broken; values do not end in ":".
+            // A long line of values or parameters may be broken. Values do not end in ":".
             Some(Next::Parameters) if line.ends_with(':') => self.next = Some(Next::Values),
             Some(Next::Values) if !line.is_empty() => {
                 self.load = Some(line.replace(char::is_control, " "));
@@ -81,7 +81,7 @@ impl Head {
         }
     }
 
-    /// The names of the columns: commits from the list, where the columns' heads begin so.
+    /// The names of the columns: commits of the list that begin like the columns' heads.
     fn names(&self, columns: usize) -> Vec<String> {
         let heads: Vec<&str> = self.last.split_whitespace().collect();
         let commit =
@@ -94,17 +94,16 @@ impl Head {
     }
 }
 
-/// The current table.
 #[derive(Default)]
 struct Table {
-    /// Its columns; 0: there is no table.
+    /// Number of columns; 0 outside of a table.
     columns: usize,
-    /// Words of a row that a mail has broken, and the first line's number.
+    /// Words of a row that a mail has broken, and the number of its first line.
     broken: Option<(usize, String)>,
 }
 
 impl Table {
-    /// Takes a line, joined with the row that a mail has broken before it.
+    /// Takes a line, joined with the beginning of its row if a mail has broken it.
     fn line(&mut self, at: usize, line: &str, all: &mut [Reading]) -> Result<()> {
         if let Some((began, words)) = self.broken.take() {
             if line.is_empty() {
@@ -137,7 +136,6 @@ impl Table {
         Ok(())
     }
 
-    /// Ends the table.
     fn end(&mut self, all: &mut [Reading]) {
         if let Some((at, words)) = self.broken.take()
             && is_like_a_row(&words)
@@ -190,15 +188,15 @@ fn read(text: &str) -> Result<Vec<Reading>> {
 enum Line<'a> {
     /// A metric and its value in each column.
     Whole(String, Vec<&'a str>),
-    /// The begin of a row.
+    /// The beginning of a row.
     Begun,
     /// A row that can't be read.
     Unread,
-    /// Anything else.
+    /// Not a row.
     Other,
 }
 
-/// Whether a word is a value; counts of failures (`1:4`) and per cents are not.
+/// Whether a word is a value. Counts of failures (`1:4`) and percentages are not.
 fn is_value(word: &str) -> bool {
     let digits = word.strip_prefix('-').unwrap_or(word);
     digits.starts_with(|c: char| c.is_ascii_digit()) && !word.contains(':') && !word.ends_with('%')
@@ -250,7 +248,7 @@ fn row(line: &str, columns: usize) -> Line<'_> {
             _ => return wrong(),
         }
         at += 1;
-        // The sign before a deviation is a word of its own or part of it.
+        // The sign before a deviation is a separate word or a part of it.
         at += usize::from(next_is(at, &|w| {
             w.chars().count() <= 2 && !w.contains(|c: char| c.is_ascii_alphanumeric())
         }));
@@ -258,7 +256,7 @@ fn row(line: &str, columns: usize) -> Line<'_> {
     }
     match &words[at..] {
         [] => Line::Begun,
-        // Another row is where the name should be.
+        // Another row begins where the name should be.
         [first, ..] if is_value(first) || is_change(first) => wrong(),
         name => Line::Whole(name.join("_").replace(char::is_control, "_"), values),
     }
@@ -271,7 +269,7 @@ mod tests {
     const HEAD: &str = "commit: \n  aaaaaaaaaa\n  bbbbbbbbbb\n\naaaaaaaaaa bbbbbbbbbb\n\
                         ---------------- --------------------------- \n         %stddev     %change         %stddev\n";
 
-    /// Names with the values of both columns, and the lines that were not read.
+    /// Names with the values of both columns, and the lines that could not be read.
     fn rows_of(rows: &str) -> (Vec<(String, f64, f64)>, Vec<usize>) {
         let all = read(&format!("{HEAD}{rows}")).unwrap();
         let [one, other] = &all[..] else { panic!("{all:?}") };
@@ -300,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn values_below_zero_are_values_and_changes_may_be_endless() {
+    fn values_may_be_negative_and_changes_infinite() {
         let rows = "  -1.50            +0.5       -1.00        a\n 2.00      -3.00 \u{b1} 4%  b\n\
                     \x20 0.00           +Inf%       3.00        c\n  0.00   +4.3e+104%       4.00 \u{b1}223%  d\n";
         let want = [("a", -1.5, -1.0), ("b", 2.0, -3.0), ("c", 0.0, 3.0), ("d", 0.0, 4.0)];

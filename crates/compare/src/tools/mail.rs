@@ -1,18 +1,18 @@
-//! Tables in mails: quoted by those who answer, and in a mail's transfer encoding (quoted-printable, RFC 2045), which
-//! writes bytes as `=C2` and breaks long lines with `=` at their end.
+//! Decodes tables in mails: they may be quoted by answers, and in a transfer encoding (quoted-printable, RFC 2045),
+//! which writes bytes as `=C2` and breaks long lines with `=` at their end.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
 
-/// A line of a mail's text, and the number of its first line in the file.
+/// A line of a mail's text, with the number of its first line in the file.
 pub type Numbered<'a> = (usize, Cow<'a, str>);
 
-/// The lines of a text. Quoted-printable parts are decoded: those that look so, and those whose head says so, unless
-/// their text shows that they were decoded already, as in saved mails.
+/// The lines of a text. Quoted-printable parts are decoded: those that look like it, and those whose head says so,
+/// unless their text shows that it was decoded before, as in saved mails.
 pub fn lines(text: &str) -> Vec<Numbered<'_>> {
     let mut all = Vec::new();
     let mut encoded = looks_encoded(text);
-    // What the current head says; it counts from the empty line on.
+    // The encoding that the current head names; it applies from the next empty line on.
     let mut announced = None;
     let mut rest = text.lines().enumerate().peekable();
     while let Some((at, line)) = rest.next() {
@@ -37,13 +37,13 @@ fn encoding(line: &str) -> Option<&str> {
     name.eq_ignore_ascii_case("content-transfer-encoding").then(|| value.trim())
 }
 
-/// Whether each `=` is followed by what quoted-printable allows, and at least one by a byte.
+/// Whether each `=` is followed by text that quoted-printable allows, and at least one by a byte.
 fn looks_encoded(text: &str) -> bool {
     text.lines().all(fits)
         && text.match_indices('=').any(|(at, _)| byte(&text.as_bytes()[at + 1..]).is_some())
 }
 
-/// Whether each `=` of a line is followed by a byte or by nothing.
+/// Whether each `=` of a line is followed by a byte or by the line's end.
 fn fits(line: &str) -> bool {
     let mut signs = line.match_indices('=').map(|(at, _)| &line[at + 1..]);
     signs.all(|behind| byte(behind.as_bytes()).is_some() || behind.trim_end().is_empty())
@@ -51,7 +51,7 @@ fn fits(line: &str) -> bool {
 
 /// Whether the part of a mail that begins with these lines can be quoted-printable.
 fn may_be_encoded<'a>(part: impl Iterator<Item = (usize, &'a str)>) -> bool {
-    // The next part begins with a boundary, which is one word; the next mail of a mailbox with "From ".
+    // The next part begins with a boundary, which is a single word; the next mail of a mailbox with "From ".
     let is_boundary = |line: &str| {
         line.starts_with("--") && !line.trim_end().contains(' ') && line.contains(char::is_alphanumeric)
     };
@@ -59,7 +59,7 @@ fn may_be_encoded<'a>(part: impl Iterator<Item = (usize, &'a str)>) -> bool {
     part.map(|(_, line)| line).take_while(|line| !ends(line)).all(fits)
 }
 
-/// The byte of two digits.
+/// The byte of two hexadecimal digits.
 fn byte(digits: &[u8]) -> Option<u8> {
     let [high, low, ..] = digits else { return None };
     let digit = |b: u8| char::from(b).to_digit(16).filter(|_| !b.is_ascii_lowercase());

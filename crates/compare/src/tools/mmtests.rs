@@ -1,8 +1,8 @@
-//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`) in mails, quoted ones too: a title, the names of the
-//! columns in one line or two, then lines of a statistic, an operation, and for each column a value and its change, in
-//! brackets or, where mmtests calls it significant, in stars.
+//! Reads tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`) in mails, even quoted: a title, the names of
+//! the columns in one line or two, then lines of a statistic, an operation, and for each column a value and its change,
+//! in brackets or, if mmtests calls it significant, in stars.
 //!
-//! A column is a variant and has one value, a mean over mmtests' iterations; its spread is in other lines, if at all.
+//! A column is a variant and has one value, a mean over mmtests' iterations; its spread, if given, is in other lines.
 //! Units are unknown. An unknown statistic is kept without a direction.
 
 use super::mail::{self, unquoted};
@@ -11,7 +11,7 @@ use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-/// The row. It is read, never started: mmtests installs what it runs.
+/// mmtests' tables are only read; it is never started because it installs the programs that it runs.
 pub const TOOL: Tool = Tool {
     name: "mmtests",
     about: "tables of mmtests' comparisons; each column is a variant",
@@ -37,12 +37,12 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// mmtests' words, as they begin a line.
+/// mmtests' names of statistics, with which lines begin.
 const STATISTICS: &[&str] =
     &["amean", "hmean", "gmean", "bamean", "bhmean", "min", "max", "stddev", "coeffvar"];
 
-/// The lines before a table's rows, newest last, each with whether it is indented: names of columns are,
-/// titles are not.
+/// The lines before a table's rows, newest last, each with whether it is indented: names of columns are, titles are
+/// not.
 #[derive(Default)]
 struct Above<'a>(Vec<(bool, Vec<&'a str>)>);
 
@@ -52,7 +52,7 @@ impl Above<'_> {
         self.0.last().is_some_and(|(indented, words)| *indented && words.len() == 1)
     }
 
-    /// The columns' names, and the title over them.
+    /// The columns' names, and the title above them.
     fn names(&self, columns: usize) -> (Vec<String>, Option<String>) {
         let named = |(indented, words): &&(bool, Vec<&str>)| *indented && words.len() == columns;
         let heads = self.0.iter().rev().take(2).take_while(named).count();
@@ -78,18 +78,18 @@ impl Above<'_> {
 
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
-    // The first reading of the table that is being read.
+    // Index of the current table's first reading.
     let mut table: Option<usize> = None;
     let mut above = Above::default();
     let lines = mail::lines(text);
     for (at, line) in &lines {
-        // Of one column alone a row of an unknown statistic shows by what is above it.
+        // In a table of one column, a row with an unknown statistic is recognised by the lines above it.
         let single = table.map_or_else(|| above.has_one_head(), |first| all.len() - first == 1);
         let found =
             row(line, single).map_err(|e| e.context(format!("can't read mmtests' table, line {at}")))?;
         let Some((name, values)) = found else {
             let words: Vec<&str> = unquoted(line).split_whitespace().collect();
-            // Bars under a title say nothing.
+            // Lines under a title have no words.
             if words.iter().any(|w| w.chars().any(char::is_alphanumeric)) {
                 table = None;
                 above.0.push((indented(line), words));
@@ -123,18 +123,18 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-/// Whether a line begins with more than the blank behind a quote's mark.
+/// Whether a line begins with more than the single blank after a quotation mark.
 fn indented(line: &str) -> bool {
     let own = line.trim_start_matches("> ").trim_start_matches('>');
     own.starts_with([' ', '\t'])
 }
 
-/// A row's figure and its value in each column; `None` where mmtests printed "nan". `single`: it stands where a row of
-/// one column is expected.
+/// A row's figure and its value in each column; `None` where mmtests printed "nan". `single`: a row of one column is
+/// expected here.
 fn row(line: &str, single: bool) -> Result<Option<(String, Vec<Option<f64>>)>> {
     let plain = unquoted(line).replace(['(', ')', '*'], " ");
     let words: Vec<&str> = plain.split_whitespace().collect();
-    // Each value has its change behind it, which prose that begins with "Max" has not.
+    // Each value is followed by its change, unlike in prose that begins with "Max".
     let numeric = |w: &str| w.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) || is_nan(w);
     let pairs = words.rchunks(2).take_while(|pair| match pair {
         [value, change] => change.ends_with('%') && !value.ends_with('%') && numeric(value),
@@ -151,11 +151,11 @@ fn row(line: &str, single: bool) -> Result<Option<(String, Vec<Option<f64>>)>> {
     Ok(Some((name, values)))
 }
 
-/// A row's figure by the words before its values, and whether its statistic is known.
+/// A row's figure, by the words before its values, and whether its statistic is known.
 fn name(labels: &[&str]) -> Option<(String, bool)> {
     let (first, operation) = labels.split_first()?;
     let statistic = first.to_ascii_lowercase();
-    // "BAmean-50": the best half. "Max-95" is another statistic than the largest value.
+    // "BAmean-50" is the best half. "Max-95" is a statistic other than the largest value.
     let (word, part) = statistic.split_once('-').unwrap_or((&statistic, ""));
     let best = matches!(word, "bamean" | "bhmean") && !part.is_empty();
     match operation {
@@ -168,14 +168,14 @@ fn name(labels: &[&str]) -> Option<(String, bool)> {
     }
 }
 
-/// Whether values and changes are those of a table and not of a sentence: the first column is what others are compared
-/// with, so nothing has changed in it.
+/// Whether values and changes are a table's and not a sentence's: the first column is the base of the others, so
+/// nothing has changed in it.
 fn is_first_unchanged(pairs: &[&str]) -> bool {
     let first = pairs.get(1).map(|change| change.trim_end_matches('%'));
     first.is_some_and(|c| is_nan(c) || c.parse::<f64>().is_ok_and(|c| c == 0.0))
 }
 
-/// mmtests' sign for a column that lacks the row.
+/// mmtests' sign for a row that a column lacks.
 fn is_nan(word: &str) -> bool {
     word.trim_start_matches('-').eq_ignore_ascii_case("nan")
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_that_are_not_known_are_rows_too() {
+    fn rows_of_unknown_statistics_are_read() {
         let text = "schbench\n                 vanilla           patched\n\
                     Lat 50.0th-qrtle-1    5.00 (   0.00%)    6.00 ( -20.00%)\n\
                     50.0th-qrtle-2        7.00 (   0.00%)    7.00 (   0.00%)\n\
@@ -251,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_that_is_encoded_has_its_rows_whole() {
+    fn rows_of_encoded_mails_are_read_whole() {
         let text = "one\n     a        b\nAmean     1        1.00 (   0.00%)        =\n2.00 * -100.00%*\nM=C3=BCller\n";
         assert_eq!(read_columns(text)[1].2, [("1.amean".to_owned(), 2.0)]);
     }
 
     #[test]
-    fn a_value_that_is_missing_leaves_the_table_whole() {
+    fn a_missing_value_does_not_break_the_table() {
         let text = "one\n  a b\nAmean 1 nan (0.00%) 2.0 (-nan%)\nAmean 2 nan (nan%) -nan (nan%)\nAmean 3 3.0 (0.00%) 4.0 (-33.33%)\n";
         let all = read_columns(text);
         let value = |name: &str, v| (name.to_owned(), v);

@@ -1,8 +1,8 @@
 //! Tools that print results: known tools as workloads, figures of any other command, and saved outputs.
 //!
 //! A [`Tool`] is a file of this folder and a row of [`TOOLS`]: its command line for a load, its package, and a reader
-//! from its text to figures in ns, 1/s and counts. The same readers serve live runs and saved files. Readers are pure:
-//! any text gives figures, or an error that names what was not found.
+//! that turns its text into figures in ns, 1/s and counts. The same readers serve live runs and saved files. Readers
+//! are pure: any text gives figures, or an error that names the missing part.
 
 mod cyclictest;
 mod dbench;
@@ -47,7 +47,7 @@ use schedlab_workload::CommandOutput;
 use schedlab_workload::command::Extract;
 use schedlab_workload::{CommandSpec, Spec};
 
-/// Every tool, in the order in which a text's tool is looked for.
+/// Every tool, in the order in which a text is tried.
 pub const TOOLS: &[&Tool] = &[
     &hackbench::TOOL,
     &perf::MESSAGING,
@@ -80,7 +80,7 @@ pub const TOOLS: &[&Tool] = &[
     &unixbench::TOOL,
 ];
 
-/// The tool of that name.
+/// Finds a tool by name.
 ///
 /// # Errors
 /// When there is none; the nearest is offered.
@@ -89,7 +89,7 @@ pub fn find(name: &str) -> Result<&'static Tool> {
     TOOLS.iter().copied().find(|t| t.name == name).ok_or_else(|| Error::unknown("tool", name, known))
 }
 
-/// The tool of that name, if it can be started.
+/// Finds a tool by name, if it can be started.
 ///
 /// # Errors
 /// When there is none, or when only its saved files are read.
@@ -102,10 +102,8 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
     Ok(tool)
 }
 
-/// The reader of a saved output.
 #[derive(Clone)]
 pub enum OutputReader {
-    /// A tool's reader.
     Tool(&'static Tool),
     /// The reader of one of schedlab's own forms.
     Schedlab(&'static schedlab_json::SavedForm),
@@ -113,10 +111,10 @@ pub enum OutputReader {
     Text(Vec<Extract>),
 }
 
-/// The workload of texts that the user's own expressions read, and the first word of their metrics.
+/// The workload of texts that are read by the user's own expressions, and the first word of their metrics.
 pub const TEXT: &str = "output";
 
-/// The reader of that name: a tool's, or a form's.
+/// Finds a reader by name: a tool's, or that of one of schedlab's own forms.
 ///
 /// # Errors
 /// When there is none; the nearest is offered.
@@ -138,7 +136,6 @@ pub fn reader_of(text: &str) -> Option<OutputReader> {
     own.or_else(|| detect(text).map(OutputReader::Tool))
 }
 
-/// The tool that printed a text.
 pub fn detect(text: &str) -> Option<&'static Tool> {
     TOOLS.iter().copied().find(|t| (t.knows)(text))
 }
@@ -154,7 +151,7 @@ pub fn declared(spec: &CommandSpec) -> Result<Vec<String>> {
     Ok(rows.chain(own).collect())
 }
 
-/// The series that a command's output gives: name, unit, direction.
+/// The series in a command's output: name, unit, direction.
 ///
 /// # Errors
 /// When a direction does not exist.
@@ -196,7 +193,7 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
             let everything = record.found.environment.contains_key(saved::EVERYTHING);
             return Some(schedlab_json::headline(figures, firsts, everything));
         }
-        // A saved output shows everything: what it hid would look as if it had not been measured.
+        // All figures of a saved output are shown: hidden ones would look as if they had not been measured.
         (saved::KIND, _) => {
             let firsts = of("tool").and_then(|name| find(name).ok()).map_or(&[][..], |tool| tool.headline);
             let firsts: Vec<String> =
@@ -208,7 +205,7 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
         (_, Ok(Spec::Command(spec))) => headline(&spec),
         _ => return None,
     };
-    // A tool's figures depend on its arguments: those that it gave are shown.
+    // A tool's figures depend on its arguments: those that are present are shown.
     let given = |name: &String| figures.contains_key(name) || !is_figure(record, name);
     let some: Vec<String> = all.into_iter().filter(given).collect();
     Some(if some.is_empty() { firsts_first(figures, &[]) } else { some })
@@ -223,7 +220,7 @@ fn is_figure(record: &Record, name: &str) -> bool {
 /// Figures and series of a run, from the command's output.
 ///
 /// # Errors
-/// When a figure is missing or found several times; with the last lines of the output.
+/// When a figure is missing or found several times; the error quotes the last lines of the output.
 pub fn findings(spec: &CommandSpec, said: &CommandOutput) -> Result<Findings> {
     let mut found = Findings::default();
     let last = |e: Error| {
@@ -239,7 +236,7 @@ pub fn findings(spec: &CommandSpec, said: &CommandOutput) -> Result<Findings> {
     };
     if let Some(name) = &spec.tool {
         let tool = find(name)?;
-        // Some tools report on standard error, in some versions.
+        // Some versions of tools report on standard error.
         let text = format!("{}\n{}", said.stdout, said.stderr);
         let readings = (tool.read)(&text).map_err(last)?;
         let [reading] = &readings[..] else {

@@ -1,9 +1,9 @@
-//! netperf 2: the classic tables (a heading for each test, numbers in columns) and the words of `-k`
+//! Reads netperf 2: the classic tables (a heading for each test, numbers in columns) and the words of `-k`
 //! (`THROUGHPUT=...`).
 //!
-//! A heading begins a result, and so does a word that the open result has already: the words of `-k` are in the order
+//! A heading begins a result, and so does a word that the open result already has: the words of `-k` are in the order
 //! that the user gave. Several results in a text count as successive runs; a text does not show whether they ran at the
-//! same time. Bare numbers (`-P 0`) are not read. A result whose numbers can't be read is an error: leaving a run out
+//! same time. Bare numbers (`-P 0`) are not read. A result whose numbers can't be read is an error: leaving out a run
 //! would change the comparison.
 
 use super::text::{missing, numbered, scaled, whole};
@@ -29,7 +29,7 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// The test that a heading names, in the word of `-t`: "MIGRATED TCP REQUEST/RESPONSE TEST from ...".
+/// The test named by a heading, as for `-t`: "MIGRATED TCP REQUEST/RESPONSE TEST from ...".
 fn heading(line: &str) -> Option<String> {
     let (title, rest) = line.split_once(" TEST")?;
     let title = title.strip_prefix("MIGRATED ").unwrap_or(title).to_ascii_uppercase();
@@ -43,24 +43,22 @@ fn heading(line: &str) -> Option<String> {
         "CONNECT/CLOSE" => "CC".to_owned(),
         "UNIDIRECTIONAL SEND" => "STREAM".to_owned(),
         "STREAM" | "MAERTS" | "SENDFILE" => what.to_owned(),
-        // Another test, and not a sentence.
+        // It is a heading of another test and not a sentence.
         _ if rest.starts_with(" from ") || rest.starts_with(" to ") => what.replace([' ', '/'], "_"),
         _ => return None,
     };
     Some(format!("{protocol}_{word}"))
 }
 
-/// What a result counts.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
-    /// Transactions per second.
     Rate,
     /// This many bits per second.
     Bits(f64),
 }
 
 impl Unit {
-    /// netperf's word for a unit. Its bytes come in powers of two, its bits in powers of ten.
+    /// Reads netperf's word for a unit. Its bytes have prefixes of powers of two, its bits of powers of ten.
     fn of(word: &str) -> Option<Unit> {
         let word = word.trim();
         if word.starts_with("Trans/s") {
@@ -80,28 +78,28 @@ impl Unit {
         Some(Unit::Bits(bits))
     }
 
-    /// Stores a figure under the name of its unit; under `name` if it is a throughput.
+    /// Stores a figure under the name of its unit, or under `name` if it is a throughput.
     fn put(self, name: &str, value: f64, into: &mut FigureValues) {
         match self {
             Unit::Rate => into.insert("rate".to_owned(), value),
-            // In one step, so that 9412.34 of 10^6 bits stay exact.
+            // Divided in one step, so that 9412.34 of 10^6 bits stays exact.
             Unit::Bits(bits) if bits < 1e6 => into.insert(name.to_owned(), value / (1e6 / bits)),
             Unit::Bits(bits) => into.insert(name.to_owned(), value * (bits / 1e6)),
         };
     }
 }
 
-/// A result while its lines come.
+/// A result whose lines are being read.
 #[derive(Default)]
 struct Open {
-    /// Its first line.
+    /// The number of its first line.
     line: usize,
-    /// Whether figures must follow: after a heading, or after another result's words under one.
+    /// Whether figures must follow: after a heading, or after other words of `-k` under one.
     owed: bool,
     reading: Reading,
-    /// The table's column of results and its unit.
+    /// The table's column of results, and its unit.
     column: Option<(usize, Unit)>,
-    /// Lines of numbers so far.
+    /// Number of lines of numbers so far.
     rows: usize,
     /// The words of `-k` so far.
     words: BTreeSet<String>,
@@ -111,7 +109,7 @@ struct Open {
 }
 
 impl Open {
-    /// The result, when its last line is known.
+    /// The result, once its last line is read.
     fn close(mut self) -> Result<Option<Reading>> {
         let wrong = |text: &str| Error::input(format!("{}: {text}", unreadable(self.line)));
         let test = self.reading.load.clone();
@@ -169,7 +167,7 @@ impl Open {
         Ok(())
     }
 
-    /// Reads a table's line: the last line of its head, which has the units, or numbers.
+    /// Reads a line of a table: numbers, or the last line of its head, which has the units.
     fn line(&mut self, line: &str) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match (self.column, words.first()) {
@@ -186,7 +184,7 @@ impl Open {
     }
 }
 
-/// How an error's message begins.
+/// The beginning of an error message.
 fn unreadable(line: usize) -> String {
     format!("can't read netperf's output, line {line}")
 }
@@ -206,7 +204,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             (None, Some((key, _))) => match &open {
                 None => Some(Open { line: at, ..Open::default() }),
                 Some(o) if o.words.contains(key) || o.words.is_empty() && !o.reading.values.is_empty() => {
-                    // Below a table other programs may print such words.
+                    // Other programs may print such words below a table.
                     let owed = o.owed && !o.words.is_empty();
                     Some(Open { line: at, owed, ..of_load(test_of(o)) })
                 }
@@ -249,9 +247,9 @@ fn keyed(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty() && key.chars().all(is_key)).then_some((key, value))
 }
 
-/// The result's column in a table's head, and its unit. With `-c` and `-C` others follow it.
+/// The column of results in a table's head, and its unit. With `-c` and `-C` others follow it.
 fn column(units: &[&str]) -> Option<(usize, Unit)> {
-    // Some units are two words for one column: "per sec", "KBytes  /sec".
+    // Some units are two words for one column: "per sec", "KBytes /sec".
     let two = |pair: &[&str]| match pair {
         ["per", "sec"] => Some(Unit::Rate),
         [unit, per @ ("/s" | "/sec")] => Unit::of(&format!("{unit}{per}")),
@@ -261,7 +259,8 @@ fn column(units: &[&str]) -> Option<(usize, Unit)> {
     (0..units.len()).find_map(|at| Some((at, one(at)?)))
 }
 
-/// A line of numbers. UDP_STREAM has a second one: what arrived, without the columns of message sizes and of errors.
+/// Reads a line of numbers. UDP_STREAM has a second line for the data that arrived, without the columns of message
+/// sizes and errors.
 fn row(words: &[&str], (column, unit): (usize, Unit), nth: usize, reading: &mut Reading) -> Result<()> {
     let datagrams = reading.load.as_deref().is_some_and(|l| l.starts_with("UDP_STREAM"));
     let (name, at) = match (nth, datagrams) {
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn words_belong_to_the_run_whose_word_they_are_first() {
+    fn a_repeated_word_begins_another_run() {
         let text = "P99_LATENCY=58\nTHROUGHPUT=10\nTHROUGHPUT_UNITS=Trans/s\nP99_LATENCY=60\nTHROUGHPUT=11\nTHROUGHPUT_UNITS=Trans/s\n";
         let p99 = |us: f64, rate| vec![("latency.p99".to_owned(), us * 1e3), ("rate".to_owned(), rate)];
         assert_eq!(figures(text), [p99(58.0, 10.0), p99(60.0, 11.0)]);
@@ -378,7 +377,7 @@ mod tests {
         assert_eq!(figures(&of_table).concat(), throughput(7000.0));
         let rate = "MIGRATED TCP REQUEST/RESPONSE TEST from a\nTHROUGHPUT=7\n";
         assert_eq!(figures(rate).concat(), [("rate".to_owned(), 7.0)]);
-        // What others print below a table or before a heading.
+        // Lines of other programs below a table or before a heading.
         let table = format!("{head}bytes bytes bytes secs. 10^6bits/sec\n1 2 3 10.00 5.5\n");
         let text = format!("SIZE=64\n{table}SIZE=128\nSIZE=256\n{table}");
         assert_eq!(figures(&text), [throughput(5.5), throughput(5.5)]);

@@ -1,12 +1,12 @@
-//! The one reader of numbers in tools' output.
+//! The only reader of numbers in tools' output.
 //!
-//! It reads numbers as `LC_ALL=C` writes them: a point before decimals. Commas may separate thousands where nothing
-//! else can be meant. Any other form is an error: a misread comma makes a result that looks right and is off by a
-//! factor of a thousand. "nan" and "inf" are errors, too: a run would silently lose its figure.
+//! It reads numbers as `LC_ALL=C` writes them: a point before decimals. Commas may separate thousands if they can mean
+//! nothing else. Any other form is an error: a misread comma makes a result that looks right and is off by a factor of
+//! a thousand. "nan" and "inf" are errors, too: a run would silently lose its figure.
 
 use schedlab_base::{Error, Result};
 
-/// Which numbers a place of a tool's text can have.
+/// The numbers that can stand at a place of a tool's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NumberForm {
     /// A number with or without decimals: "5,318" may be either.
@@ -15,10 +15,11 @@ enum NumberForm {
     Whole,
 }
 
-/// The number that a text begins with, after blanks, whatever follows; `None` if it begins with something else.
+/// The number at the beginning of a text, after blanks, whatever follows; `None` if the text begins with something
+/// else.
 ///
 /// # Errors
-/// When its commas can be read in two ways, it is written in the way of another locale, or it is "nan" or "inf".
+/// When its commas can be read in two ways, it is written as in another locale, or it is "nan" or "inf".
 pub fn number(text: &str) -> Result<Option<f64>> {
     begin(text, NumberForm::Decimal)
 }
@@ -31,7 +32,7 @@ pub fn count(text: &str) -> Result<Option<f64>> {
     begin(text, NumberForm::Whole)
 }
 
-/// A word that is a number from begin to end.
+/// A word that is a number as a whole.
 ///
 /// # Errors
 /// As [`number`], and for any other word.
@@ -55,18 +56,18 @@ fn begin(text: &str, form: NumberForm) -> Result<Option<f64>> {
     }
 }
 
-/// Whether the word that a number's rest begins with has more digits.
+/// Whether the rest of a number's word has more digits.
 fn has_digits(rest: &str) -> bool {
     rest.chars().take_while(|c| c.is_alphanumeric() || "._:;".contains(*c)).any(|c| c.is_ascii_digit())
 }
 
-/// The characters of a text that belong to the number at its begin, and the rest.
+/// Splits a text after the characters that belong to the number at its beginning.
 fn split(text: &str) -> (&str, &str) {
     let digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
     let mut end = usize::from(text.starts_with(['+', '-']));
     while let Some(c) = text[end..].chars().next() {
         let next = end + c.len_utf8();
-        // A sign that no digit follows belongs to the sentence.
+        // A sign without a following digit belongs to the sentence.
         if !(c.is_ascii_digit() || is_separator(c) && digit(next)) {
             break;
         }
@@ -114,7 +115,7 @@ fn value(word: &str, form: NumberForm) -> Result<Option<f64>> {
         return Err(two_ways(word));
     }
     let value: Option<f64> = word.replace(',', "").parse().ok();
-    // "1e999" is beyond what a number can hold.
+    // "1e999" is too large for a number.
     value.filter(|v| v.is_finite()).map(Some).ok_or_else(|| no_number(word))
 }
 
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_said() {
+    fn texts_that_are_not_numbers_are_refused() {
         for word in [
             "nan", "-nan", "NaN", "inf", "Infinity", "1e999", "1x5", "1..2", "1m30s", "1_000", "1:1038",
             "1;5",

@@ -1,6 +1,6 @@
-//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` only seconds, after a
-//! head if several benchmarks are run. `sched messaging` and `pipe` have rows of their own because they are started by
-//! name. The lines of futex, mem and numa are in `perf_bench`.
+//! Reads `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` only seconds, after
+//! a head if several benchmarks are run. `sched messaging` and `pipe` have rows of their own because they are started
+//! by name. Lines of futex, mem and numa are read in `perf_bench`.
 
 use super::perf_bench;
 use super::text::{count, lines, missing, number, scaled, whole};
@@ -72,7 +72,7 @@ pub const BENCH: Tool = Tool {
     ..PERF
 };
 
-/// The benchmark that a head line names: "# Running 'sched/pipe' benchmark:", or with several "# Running sched/pipe
+/// The benchmark named by a head line: "# Running 'sched/pipe' benchmark:", or, of several, "# Running sched/pipe
 /// benchmark...".
 fn head(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("# Running ")?;
@@ -93,7 +93,7 @@ fn simple(line: &str) -> Result<Option<f64>> {
     if shaped { whole(line).map(Some) } else { Ok(None) }
 }
 
-/// The results of one benchmark or of any: one from each head line to the next, or, with `-f simple` without heads, one
+/// The results of one benchmark, or of any: one from each head line to the next or, with `-f simple` without heads, one
 /// from every line.
 fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
     let time = |line| Ok(simple(line)?.map(|v| ("time".to_owned(), scaled(v, 1e9))));
@@ -110,7 +110,7 @@ fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
         if let Some(name) = head(line) {
             unread = unread.or(within.take().filter(|_| all.last().is_some_and(|r| r.values.is_empty())));
             within = Some(name).filter(|name| which.is_none_or(|w| w == *name));
-            // If any benchmark is read, results are named by theirs.
+            // If any benchmark is read, results are named after theirs.
             let load = which.is_none().then(|| name.replace(char::is_control, " "));
             all.extend(within.map(|_| Reading { load, ..Reading::default() }));
         } else if let Some(reading) = all.last_mut().filter(|_| within.is_some()) {
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bare_numbers_are_read_when_named_and_not_taken_for_it() {
+    fn bare_numbers_are_read_only_if_perf_is_named() {
         let text = "0.123\n4.567\n";
         assert!(!(BENCH.knows)(text), "any file of numbers may look like that");
         let all = (BENCH.read)(text).unwrap();

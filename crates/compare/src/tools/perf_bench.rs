@@ -1,14 +1,14 @@
-//! Lines of `perf bench futex`, `epoll`, `mem` and `numa`, as perf 5 and 6 print them.
+//! Reads lines of `perf bench futex`, `epoll`, `mem` and `numa`, as perf 5 and 6 print them.
 //!
-//! futex wake and its kin repeat their measurement and print each: repeats of one reading. Under one head, mem measures
-//! several functions and numa several set-ups.
+//! futex wake and similar ones repeat their measurement and print each: these are repeats of one reading. Under one
+//! head, mem measures several functions and numa several set-ups.
 
 use super::text::{number, scaled, whole};
 use super::tool::{FigureValues, Reading};
 use schedlab_base::Result;
 
 /// Reads a line's figures into the last reading, or into a new one if the line begins another set-up. `function` is the
-/// one that mem measures here.
+/// function that mem is measuring.
 ///
 /// # Errors
 /// When a number is not written as under `LC_ALL=C`.

@@ -1,7 +1,7 @@
-//! `perf sched latency`: a row for each task, with its run time, switches and delays.
+//! Reads `perf sched latency`: a row for each task, with its run time, switches and delays.
 //!
-//! Tasks of one name count together, because the number of processes varies between runs: times and switches add up,
-//! mean delays are weighted by switches. Figures without a name are of all tasks.
+//! Tasks with the same name count together, because the number of processes varies between runs: times and switches add
+//! up, mean delays are weighted by switches. Figures without a name cover all tasks.
 
 use super::text::{count, missing, number, scaled};
 use super::tool::{FigureRow, FigureValues, PERF, Reading, Tool};
@@ -35,7 +35,7 @@ fn is_head(line: &str) -> bool {
     cells.next() == Some("Task") && cells.next().is_some_and(|c| c.starts_with("Runtime"))
 }
 
-/// The figures of the tasks of one name.
+/// The figures of the tasks with one name.
 #[derive(Default)]
 struct Task {
     runtime_ns: f64,
@@ -64,7 +64,7 @@ impl Task {
     }
 }
 
-/// The runs of a text; every table is a run.
+/// The runs of a text; each table is a run.
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<BTreeMap<String, Task>> = Vec::new();
     for line in text.lines() {
@@ -119,7 +119,7 @@ fn row(line: &str) -> Result<Option<(String, Task)>> {
     let task = Task { runtime_ns, switches, delay_ns: switches * avg_ns, longest_ns };
     let clean = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
     let name: String = name.trim().chars().map(clean).collect();
-    // perf writes ":PID" where it does not know the name.
+    // perf prints ":PID" if it does not know the name.
     let nameless = name.trim_start_matches(':').bytes().all(|b| b.is_ascii_digit());
     Ok(Some((if nameless { "unnamed".to_owned() } else { name }, task)))
 }

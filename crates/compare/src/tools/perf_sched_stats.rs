@@ -1,5 +1,5 @@
-//! `perf sched stats report` and `diff` (perf 7.0 and later): the counters of /proc/schedstat over a time, of all CPUs
-//! together and of each domain's level; of two recordings beside each other in `diff`.
+//! Reads `perf sched stats report` and `diff` (perf 7.0 and later): the counters of /proc/schedstat over a time, of all
+//! CPUs together and of each domain's level; `diff` prints two recordings side by side.
 //!
 //! Only the summary over all CPUs is read. Percentages and mean times between events follow from it.
 
@@ -29,7 +29,7 @@ fn is_summary(line: &str) -> bool {
     line.starts_with("CPU: <ALL CPUS SUMMARY>")
 }
 
-/// A name without blanks and marks.
+/// A name without blanks and punctuation.
 fn slug(name: &str) -> String {
     let clean = |c: char| if c.is_alphanumeric() || "_-".contains(c) { c } else { '_' };
     name.trim().trim_start_matches('*').chars().map(clean).collect()
@@ -82,17 +82,17 @@ fn put(run: &mut [FigureValues; 2], name: &str, values: [Option<f64>; 2]) {
     }
 }
 
-/// The digits of a count that fills its column in a diff.
+/// Digits of a count that fills its column in a diff.
 const FULL_COLUMN: usize = 10;
 
-/// "1225  (  2.94% )", or of two "1225,  4107  |  235.27% |": the counts alone.
+/// The counts of "1225 ( 2.94% )", or of two recordings in "1225, 4107 | 235.27% |".
 fn numbers(rest: &str) -> Result<[Option<f64>; 2]> {
     let counts = rest.split(['(', '|', '$']).next().unwrap_or_default().trim();
     if !counts.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok([None, None]);
     }
     match counts.split_once(',') {
-        // Of two the second is in a column of its own; a count that fills it has no blank before it.
+        // The second count has its own column; one that fills it has no blank before it.
         Some((first, second)) if second.starts_with(' ') || second.len() >= FULL_COLUMN => {
             Ok([Some(whole(first)?), Some(whole(second.trim())?)])
         }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_is_read_and_of_a_diff_both_sides() {
+    fn the_summary_and_both_sides_of_a_diff_are_read() {
         let one = "Time elapsed (in jiffies)          :        1443\nCPU: <ALL CPUS SUMMARY>\nDESC  COUNT  PCT_CHANGE\n\
             sched_count    :        1225\nrun_delay      : 31735775736  (   591.40% )\n\
             CPU: <ALL CPUS SUMMARY> | DOMAIN: MC\n\

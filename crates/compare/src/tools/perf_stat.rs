@@ -1,8 +1,8 @@
-//! `perf stat`: its text, with `-r N` too, its fields (`-x,` or `-x;`) and its JSON (`-j`). Every report in a
+//! Reads `perf stat`: its text (also with `-r N`), its fields (`-x,` or `-x;`) and its JSON (`-j`). Every report in a
 //! file is a run.
 //!
 //! Times are in ns, other values as perf counts them. Events that were not counted are left out. With `-r` perf prints
-//! means, so a report counts as one run, however many runs it is made of.
+//! means, so a report counts as one run, regardless of the number of runs in it.
 
 use super::text::{count, missing, number, scaled};
 use super::tool::{FigureRow, FigureValues, PERF, Reading, Tool};
@@ -38,7 +38,7 @@ pub const TOOL: Tool = Tool {
     ..PERF
 };
 
-/// The words before the command in a text's head.
+/// The words before the command in the head of a text.
 const HEAD: &str = "Performance counter stats for";
 
 fn read(text: &str) -> Result<Vec<Reading>> {
@@ -48,7 +48,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     if is_interval_text(text) {
         return Err(no_run(text));
     }
-    // With `-o` a comment with the date is above them.
+    // With `-o` a comment with the date is above the reports.
     if is_reports(text) {
         return reports(text);
     }
@@ -60,7 +60,7 @@ fn data(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
 }
 
-/// Whether a text is from `-I`: its head is "#  time  counts unit events".
+/// Whether a text was printed with `-I`: its head is "# time counts unit events".
 fn is_interval_text(text: &str) -> bool {
     let head = text.lines().find(|l| l.trim_start().starts_with('#') && l.contains("counts"));
     head.is_some_and(|l| {
@@ -81,7 +81,7 @@ fn head(text: &str) -> Option<&str> {
     text.lines().find(|l| l.trim_start().starts_with(HEAD))
 }
 
-/// The reports in a text for people.
+/// The reports in perf's plain text.
 fn texts(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -105,7 +105,7 @@ fn texts(text: &str) -> Result<Vec<Reading>> {
     non_empty(all)
 }
 
-/// A line: a time, or a count with its unit, its event, and what perf derives from it.
+/// Reads a line: a time, or a count with its unit, its event, and derived values.
 fn line_of_text(line: &str) -> Result<Vec<(String, f64)>> {
     for (end, name) in
         [("seconds time elapsed", "elapsed"), ("seconds user", "user"), ("seconds sys", "system")]
@@ -180,7 +180,7 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Res
         };
         all.push((event.to_owned(), scaled(v, factor)));
     }
-    // Perf of 7.x names them "CPUs  CPUs_utilized" and "instructions  insn_per_cycle".
+    // perf 7.x names them "CPUs CPUs_utilized" and "instructions insn_per_cycle".
     let name = if of.starts_with("CPUs utilized") || of.contains("CPUs_utilized") {
         "cpus_used"
     } else if of.starts_with("insn per cycle") || of.contains("insn_per_cycle") {
@@ -194,14 +194,14 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Res
     Ok(all)
 }
 
-/// The fields of a line of `-x`. With `;` a locale's decimal commas may be in them.
+/// The fields of a line of `-x`. With `;` they may contain a locale's decimal commas.
 fn split(line: &str) -> Vec<&str> {
     let semicolons = line.matches(';').count() > 3;
     line.split(if semicolons { ';' } else { ',' }).map(str::trim).collect()
 }
 
-/// The index of the event's field. Before it are value and unit; after it with `-r` a spread, then the time counted and
-/// the share counted. Fields of `-I` and `-A` come before the value.
+/// The index of the event's field. Value and unit stand before it; after it, with `-r`, a spread, then the time counted
+/// and the share counted. Fields of `-I` and `-A` stand before the value.
 fn event_at(fields: &[&str]) -> Option<usize> {
     let counted = |f: &str| f.starts_with('<') || is_count(f);
     let word = |f: &str| f.starts_with(|c: char| c.is_alphabetic());
@@ -214,14 +214,14 @@ fn event_at(fields: &[&str]) -> Option<usize> {
     })
 }
 
-/// The reports in lines of fields: value, unit, event, with `-r` a spread, time counted, share counted, and a
-/// derived value with its unit.
+/// The reports in lines of fields: value, unit, event, with `-r` a spread, time counted, share counted, and a derived
+/// value with its unit.
 fn table(text: &str) -> Result<Vec<Reading>> {
     let mut reports = Reports::default();
     for line in data(text) {
         let fields = split(line);
         match event_at(&fields) {
-            // A derived value alone has no event.
+            // A line with only a derived value has no event.
             None if matches!(fields[..], ["", "", "", ..]) && fields.len() > 5 => {}
             Some(2) => {}
             _ => return Err(no_run(line)),
@@ -243,7 +243,7 @@ fn no_run(line: &str) -> Error {
         .help("output per CPU (-A) or by interval (-I) is not the result of a run; save it without these")
 }
 
-/// The reports in lines of JSON, one for each event.
+/// The reports in lines of JSON, one line for each event.
 fn reports(text: &str) -> Result<Vec<Reading>> {
     let mut reports = Reports::default();
     for line in text.lines().map(str::trim).filter(|l| l.starts_with('{')) {
@@ -251,7 +251,7 @@ fn reports(text: &str) -> Result<Vec<Reading>> {
             Error::input(format!("no result of perf stat: a line of its JSON is not whole: {e}"))
         })?;
         let word = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
-        // A number, in 7.x a text that may be "nan".
+        // A number; 7.x prints it as text, which may be "nan".
         let number = |key: &str| match event.get(key) {
             Some(Value::String(text)) => text.clone(),
             value => value.and_then(Value::as_f64).map_or(String::new(), |v| v.to_string()),
@@ -268,7 +268,7 @@ fn reports(text: &str) -> Result<Vec<Reading>> {
     non_empty(reports.all)
 }
 
-/// Reports while their events come.
+/// Collects reports while their events are read.
 #[derive(Default)]
 struct Reports {
     all: Vec<Reading>,
@@ -277,7 +277,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// Adds an event to the last report, or to a new one if the last has it already. A derived value alone
+    /// Adds an event to the last report, or to a new one if the last has it already. A line with only a derived value
     /// has no event.
     fn add(&mut self, event: &str, spread: bool, values: Vec<(String, f64)>) {
         let again = !event.is_empty() && !self.seen.insert(event.to_owned());
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn separators_of_thousands_and_shares_are_no_part_of_a_count() {
+    fn separators_and_shares_are_not_part_of_a_count() {
         let text = " Performance counter stats for 'x y':\n\n   1,234,567      cycles:u    #    0.5 GHz    (33.3%)\n\
                     \x20  617,283  instructions:u  #  0.50  insn per cycle  (66.7%)\n   <not counted>  branches\n";
         let r = one(text);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_was_not_counted_is_of_its_report_all_the_same() {
+    fn an_uncounted_event_still_belongs_to_its_report() {
         let csv = "<not counted>,,cycles,0,0.00,,\n5,,faults,100,100.00,,\n70,,cycles,100,100.00,,\n6,,faults,1,100.00,,\n";
         let json = |value: &str, event: &str| {
             format!("{{\"counter-value\" : \"{value}\", \"unit\" : \"\", \"event\" : \"{event}\"}}\n")
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn perf_of_7_names_what_it_derives_otherwise() {
+    fn perf_7_names_derived_values_differently() {
         let text = |cpus: &str| {
             format!(
                 " Performance counter stats for 'x' (3 runs):\n\n  240.93 msec task-clock  #  {cpus} CPUs  CPUs_utilized  \
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_refused_with_the_reason() {
+    fn texts_without_a_run_are_refused_with_the_reason() {
         for text in [
             "CPU0,36,,context-switches,59568286,100.00,,\n",
             "0.10,0.47,msec,task-clock,1,100.00,,\n",

@@ -1,9 +1,9 @@
-//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The header, which
-//! begins with `#idx`, names the columns; other lines that begin with `#` name the policy.
+//! Reads rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The header,
+//! which begins with `#idx`, names the columns; other lines that begin with `#` name the policy.
 //!
-//! A thread is a load of its own ("thread 2", by rt-app's number), so that it is compared with the same thread. Names
-//! and meanings are those of schedlab's own series of rt-app files, as far as a log has them. Slack and wakeup latency
-//! are of timers, summed over a repetition. A timer that was reached late did not sleep.
+//! Each thread is a load of its own ("thread 2", by rt-app's number), so that it is compared with the same thread.
+//! Names and meanings are those of schedlab's own series for rt-app files, as far as a log has them. Slack and wakeup
+//! latency belong to timers, summed over a repetition. A timer that was reached late did not sleep.
 
 use super::text::{lines, missing, scaled, whole};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -13,7 +13,7 @@ use schedlab_record::Better::{Higher, Lower, Neither};
 pub const TOOL: Tool = Tool {
     name: "rt-app",
     about: "logs of rt-app, a file for each thread; its descriptions are run by schedlab bench FILE.json",
-    // Its results are files of its own, which a run does not read.
+    // It writes its results to files, which a run does not read.
     package: "rt-app",
     figures: &[
         FigureRow("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
@@ -51,7 +51,7 @@ fn is_header(line: &str) -> bool {
     columns(line).is_some()
 }
 
-/// The indices of the columns in a row, and how many columns a row has.
+/// The indices of the columns in a row, and the number of columns in a row.
 fn columns(line: &str) -> Option<([usize; COLUMNS.len()], usize)> {
     let names: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
     let mut at = [0; COLUMNS.len()];
@@ -117,7 +117,7 @@ impl Sorted {
     fn mean(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
-    /// The smallest value that is not below `percent` of all.
+    /// The smallest value that is not below `percent` of all values.
     fn percentile(&self, percent: usize) -> Option<f64> {
         let rank = (self.0.len() * percent).div_ceil(100);
         let enough = percent <= 50 || self.0.len() - rank >= TAIL;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_only_count_where_there_are_some() {
+    fn timer_figures_need_timers() {
         let text = format!(
             "# Policy : SCHED_OTHER priority : 0\n{HEADER}3 10 500 2500 0 0 0 0 500 0 0\n\
              3 10 700 9000 0 0 0 -40 500 9000 0\n3 10 600 9500 0 0 0 8000 500 9000 70\n3 10 6"
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_is_told() {
+    fn texts_that_are_not_logs_are_refused() {
         for (text, wanted) in [("", "#idx perf run"), (HEADER, "no repetition"), ("#idx perf\n0 1\n", "#idx")]
         {
             let message = read(text).unwrap_err().to_string();

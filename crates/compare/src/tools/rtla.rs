@@ -1,7 +1,7 @@
-//! rtla of the kernel's tree: `timerlat` and `osnoise`, as `top` and as `hist`, of 5.17 to 7.3.
+//! Reads rtla of the kernel's tree: `timerlat` and `osnoise`, as `top` and as `hist`, of 5.17 to 7.3.
 //!
-//! Timer latencies are in us, or in ns with `-n`; the text says which. `top` without `-q` prints its table again and
-//! again: the last one of a run counts. Values of the row or the column of all CPUs are taken where there is one.
+//! Timer latencies are in us, or in ns with `-n`; the text says which. `top` without `-q` prints its table repeatedly:
+//! the last one of a run counts. If there is a row or column for all CPUs, its values are taken.
 
 use super::text::{missing, scaled, whole};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -9,7 +9,7 @@ use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 use std::borrow::Cow;
 
-/// Only its saved outputs are read: it takes root and a kernel with these tracers.
+/// Only its saved outputs are read: it needs root and a kernel with these tracers.
 pub const TIMERLAT: Tool = Tool {
     name: "rtla-timerlat",
     about: "rtla timerlat top and hist: how late a timer's interrupt and its thread come",
@@ -61,7 +61,7 @@ fn is_osnoise(line: &str) -> bool {
     ["Operating System Noise", "Hardware-related Noise", "# RTLA osnoise histogram"].contains(&line)
 }
 
-/// The lines without the escapes of terminals, with which `top` colours its head.
+/// The lines without terminal escapes, with which `top` colours its head.
 fn plain_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     super::text::lines(text).map(|line| match line.contains('\u{1b}') {
         false => Cow::Borrowed(line),
@@ -79,12 +79,12 @@ fn plain_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
 /// A table, from its head to the next one.
 #[derive(Default)]
 struct Table {
-    /// Since when the run lasts, in seconds.
+    /// Seconds since the start of the run.
     seconds: f64,
     factor: f64,
-    /// Heads of columns, of `hist`.
+    /// Heads of the columns of `hist`.
     columns: Vec<String>,
-    /// CPUs that have columns.
+    /// Number of CPUs that have columns.
     cpus: usize,
     rows: Vec<Vec<String>>,
 }
@@ -98,7 +98,7 @@ fn read(text: &str, is_head: &dyn Fn(&str) -> bool, tool: &str) -> Result<Vec<Re
             table.take(&line)?;
         }
     }
-    // A table that is printed again lasts longer than the one before it, or at the end is the same.
+    // If a table is printed again, its run time is longer or, at the end, equal.
     let mut runs: Vec<&Table> = Vec::new();
     for table in &tables {
         let again = |last: &&mut &Table| table.seconds > last.seconds || table.rows == last.rows;
@@ -140,12 +140,12 @@ impl Table {
         match words.first() {
             Some(&"Index" | &"ALL:") => {
                 self.columns = words[1..].iter().map(|w| (*w).to_owned()).collect();
-                // "IRQ-000", "Thr-000"; of osnoise "CPU-000".
+                // "IRQ-000", "Thr-000"; in osnoise "CPU-000".
                 let of_first = |w: &&&str| w.get(..4).is_some_and(|kind| Some(kind) == words[1].get(..4));
                 if words[0] == "Index" && words.len() > 1 {
                     self.cpus = words[1..].iter().filter(of_first).count();
                 }
-                // What is said of all CPUs stands for the columns before it.
+                // Values for all CPUs replace those of the columns before.
                 if words[0] == "ALL:" {
                     self.rows.push(vec!["all".to_owned()]);
                 }
@@ -164,7 +164,7 @@ impl Table {
         Ok(())
     }
 
-    /// The lines of `hist` below the last heads: those of all CPUs, if it has them.
+    /// The lines of `hist` below the last heads; those for all CPUs, if present.
     fn stat(&self, name: &str) -> Result<Vec<Option<f64>>> {
         let from = self.rows.iter().rposition(|row| row.len() == 1).map_or(0, |at| at + 1);
         let row = self.rows[from..].iter().find(|row| row.first().is_some_and(|w| w == name));
@@ -209,14 +209,14 @@ impl Table {
             return Ok((self.cpus, values));
         }
         let cpus = self.rows.iter().filter(|row| row[0] != "ALL").count();
-        // "  0 #99   370 22 3398 49530   414 63 3485 49568": count, then cur, min, avg and max of each.
+        // " 0 #99 370 22 3398 49530 414 63 3485 49568": count, then cur, min, avg and max of each kind.
         let mut sums = [[0.0, f64::INFINITY, 0.0, 0.0]; 3];
         let mut samples = 0.0;
         for row in self.rows.iter().filter(|row| row[0] != "ALL") {
             let count = whole(row[1].trim_start_matches('#'))?;
             samples += count;
             for (sum, four) in sums.iter_mut().zip(row[2..].chunks_exact(4)) {
-                // A CPU that had none of them yet has dashes.
+                // A CPU without samples of a kind so far has dashes.
                 if four.iter().any(|word| word == "-") {
                     continue;
                 }

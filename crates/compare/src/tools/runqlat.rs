@@ -1,8 +1,9 @@
-//! runqlat and runqslower of bcc and libbpf-tools, and bpftrace's runqlat.bt: how long runnable tasks waited for a CPU.
+//! Reads runqlat and runqslower of bcc and libbpf-tools, and bpftrace's runqlat.bt: how long runnable tasks waited for
+//! a CPU.
 //!
-//! runqlat prints histograms whose buckets are powers of two: a percentile is the end of the bucket that holds it, so
-//! it is at most that long. All histograms of a run are one: those of intervals and of processes. runqslower prints a
-//! line for each wait beyond its bound.
+//! runqlat prints histograms whose buckets are powers of two: a percentile is the end of its bucket, so it is an upper
+//! bound. All histograms of a run, for intervals and for processes, are added up. runqslower prints a line for each
+//! wait beyond its bound.
 
 use super::text::{lines, missing, scaled, whole};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -11,7 +12,7 @@ use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;
 
-/// Only its saved outputs are read: it takes root, and a kernel that it can be compiled for.
+/// Only its saved outputs are read: it needs root, and a kernel for which it can be compiled.
 pub const RUNQLAT: Tool = Tool {
     name: "runqlat",
     about: "histograms of runqlat (bcc, libbpf-tools, bpftrace): waits for a CPU, to powers of two",
@@ -44,13 +45,13 @@ pub const RUNQSLOWER: Tool = Tool {
     ..BLANK
 };
 
-/// runqlat.bt prints a head that other scripts have, too; its histogram has this name and no key.
+/// runqlat.bt's head is not unique, but its histogram has this name and no key.
 fn of_bpftrace(text: &str) -> bool {
     let is_head = |l: &str| l.starts_with("Tracing CPU scheduler...");
     lines(text).any(is_head) && lines(text).any(|l| l == "@usecs:")
 }
 
-/// The waits of a run: number by the end of their bucket, in ns.
+/// The waits of a run: their number, by the end of their bucket in ns.
 type Buckets = BTreeMap<u64, u64>;
 
 fn read_histograms(text: &str) -> Result<Vec<Reading>> {
@@ -77,7 +78,7 @@ fn read_histograms(text: &str) -> Result<Vec<Reading>> {
     Ok(runs.iter().map(|run| Reading { values: percentiles(run), ..Reading::default() }).collect())
 }
 
-/// The factor to ns that a histogram's head states: "usecs : count distribution", "@usecs:".
+/// The factor to ns, by the head of a histogram: "usecs : count distribution", "@usecs:".
 fn unit_of(line: &str) -> Option<f64> {
     let word = match line.strip_prefix('@') {
         Some(name) => name.split([':', '[']).next()?,
@@ -140,7 +141,7 @@ fn bound(line: &str) -> Option<&str> {
 fn read_slow(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
     let mut waits: Vec<Vec<f64>> = Vec::new();
-    // A tool that is stopped may have written a part of its last line.
+    // A stopped tool may have written only a part of its last line.
     let text =
         if text.ends_with('\n') { text } else { text.rsplit_once('\n').map_or(text, |(whole, _)| whole) };
     for line in lines(text) {
@@ -158,7 +159,7 @@ fn read_slow(text: &str) -> Result<Vec<Reading>> {
         return Err(missing("runqslower", "line 'Tracing run queue latency higher than N us'"));
     }
     for (reading, waits) in all.iter_mut().zip(waits) {
-        // None is a result, too: the tool prints its head and then nothing.
+        // No wait is a result, too: the tool prints only its head.
         reading.values.insert("slow".to_owned(), waits.len() as f64);
         if !waits.is_empty() {
             let mean = scaled(waits.iter().sum::<f64>() / waits.len() as f64, 1.0);
@@ -169,7 +170,7 @@ fn read_slow(text: &str) -> Result<Vec<Reading>> {
     Ok(all)
 }
 
-/// The wait in "04:16:32 name of task   12924    12739": behind the name's 16 columns and a thread's number. The task
+/// The wait in "04:16:32 name of task 12924 12739": after the 16 columns of the name and a thread's number. The task
 /// before it may follow.
 fn slow_wait(line: &str) -> Result<Option<f64>> {
     let time = line.split_whitespace().next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Saved outputs of known tools as records, so that they can be compared like runs.
+//! Turns saved outputs of known tools into records, so that they can be compared like runs.
 //!
-//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the text has
-//! variants. Each result in a file is a run. Machine and kernel are unknown, so all saved outputs count as made on the
-//! same ones. Their runs are not pairs: seeds of different variants differ.
+//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the text itself
+//! has variants. Each result in a file is a run. Machine and kernel are unknown, so all saved outputs count as made on
+//! the same ones. Their runs are not pairs: seeds of different variants differ.
 
 use super::extract::extract;
 use super::schedlab_json::{self, FORMS};
@@ -20,15 +20,15 @@ use std::path::{Path, PathBuf};
 pub const KIND: &str = "saved";
 /// The tool in records of schedlab's own output.
 pub const OWN: &str = "schedlab";
-/// In the environment of a record that has every metric that schedlab knows of a run.
+/// In the environment of a record that has every metric that schedlab knows for a run.
 pub const EVERYTHING: &str = "saved.everything";
-/// Levels below a folder that are searched for outputs.
+/// How deep below a folder outputs are searched.
 const MAX_DEPTH: usize = 4;
-/// For names that a saved output lacks.
+/// In place of names that a saved output lacks.
 const UNKNOWN: &str = "unknown";
 
 /// Records of a command line's sources: stored runs and saved outputs, separately. Sources are run folders and folders
-/// above, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
+/// above them, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
 ///
 /// # Errors
 /// When a path does not exist, has neither runs nor outputs, or no known tool printed a file.
@@ -44,9 +44,9 @@ pub fn records(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<R
 pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
-    // Sources without a given name, with the name from their path.
+    // Sources without a given name, with the name taken from their path.
     let mut unnamed: Vec<(&str, String)> = Vec::new();
-    // Runs that schedlab printed, with their source.
+    // Runs printed by schedlab, with their source.
     let mut printed: Vec<(Given, PathBuf, schedlab_json::Run)> = Vec::new();
     for source in sources {
         let side = side(source, from)?;
@@ -95,18 +95,17 @@ pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<R
     Ok((stored, saved))
 }
 
-/// A source's name, given by the user or taken from the path.
+/// A source's name, and whether the user gave it.
 #[derive(Clone, PartialEq)]
 struct Given {
     name: String,
     by_user: bool,
 }
 
-/// The contents of a file.
 enum Contents {
     Tool(&'static Tool, Vec<Reading>),
     Schedlab(Vec<schedlab_json::Run>),
-    /// What the user's expressions found.
+    /// Values found by the user's expressions.
     Text(Box<Findings>),
 }
 
@@ -141,8 +140,8 @@ fn contents(path: &Path, from: Option<&OutputReader>) -> Result<Contents> {
     .map_err(|e| e.at(Spot::file(path)))
 }
 
-/// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources have a
-/// variant of one name, the source's name comes before it.
+/// Records of schedlab's own output. Variants keep their names; the source's name is put before them if the user named
+/// the source, or if two sources have a variant of the same name.
 fn own_records(printed: Vec<(Given, PathBuf, schedlab_json::Run)>) -> Result<Vec<Record>> {
     let cell =
         |r: &schedlab_json::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
@@ -161,7 +160,7 @@ fn own_records(printed: Vec<(Given, PathBuf, schedlab_json::Run)>) -> Result<Vec
 }
 
 fn own_record(variant: &str, file: &Path, run: &schedlab_json::Run) -> Result<Record> {
-    // Names in a file may hold anything; names in records must print.
+    // Names in a file may contain anything; names in records must be printable.
     let name_or = |text: &str, otherwise: &str| {
         printable::name(if text.is_empty() { otherwise } else { text }).into_owned()
     };
@@ -201,7 +200,7 @@ fn own_record(variant: &str, file: &Path, run: &schedlab_json::Run) -> Result<Re
     })
 }
 
-/// Whether a source is `NAME=FILE` and not a path with such a name.
+/// Whether a source is `NAME=FILE` rather than a path with such a name.
 fn is_named(source: &str) -> bool {
     !Path::new(source).exists() && source.split_once('=').is_some_and(|(name, _)| !name.trim().is_empty())
 }
@@ -266,7 +265,7 @@ fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
     }
 }
 
-/// The files of a path: itself, or those below, by name.
+/// The files of a path: itself, or those below it, sorted by name.
 fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
     if !path.is_dir() {
         files.push(path.to_owned());
@@ -285,7 +284,7 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A file's text. Bytes that are not UTF-8 are replaced: a progress line or a host's name may hold any.
+/// A file's text. Bytes that are not UTF-8 are replaced: a progress line or a host's name may contain any.
 fn text(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&input::bytes(path)?).into_owned())
 }
@@ -344,7 +343,8 @@ fn unread(lines: &[usize]) -> Option<Warning> {
     Some(Warning::new("saved.unread", text))
 }
 
-/// The variant's name: the source's, or that of the text's variant, after the source's name if the user gave one.
+/// The variant's name: the source's, or that of the text's variant, with the source's name before it if the user gave
+/// one.
 fn variant_of(given: &Given, reading: &Reading) -> String {
     match (&reading.variant, given.by_user) {
         (None, _) => given.name.clone(),

@@ -1,6 +1,6 @@
-//! schbench: the text of 2016 (one block), today's text (blocks for wakeups, requests and RPS), and today's JSON.
+//! Reads schbench: the text of 2016 (one block), today's text (blocks for wakeups, requests and RPS), and today's JSON.
 //!
-//! With an interval schbench prints its blocks again and again, each over the whole time so far: the last of a run
+//! With an interval schbench prints its blocks repeatedly, each covering the whole time so far: the last ones of a run
 //! count. [`Runs`] separates several runs in a text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
@@ -45,14 +45,14 @@ pub const TOOL_2016: Tool = Tool {
     ..TOOL
 };
 
-/// The figure of the block that schbench of 2016 prints.
+/// The figure of the single block that schbench of 2016 prints.
 const OLD: &str = "latency";
 
 fn is_json(text: &str) -> bool {
     text.contains("\"wakeup_latency_pct") && text.contains("\"int\"")
 }
 
-/// The figure's first word and the factor to its unit, of a block's title.
+/// The figure's first word and the factor to its unit, by the title of a block.
 fn block(line: &str) -> Option<(&'static str, f64)> {
     const TITLES: &[(&str, &str, f64)] = &[
         ("Wakeup Latencies percentiles (usec)", "wakeup", 1e3),
@@ -63,7 +63,6 @@ fn block(line: &str) -> Option<(&'static str, f64)> {
     TITLES.iter().find(|(title, ..)| line.starts_with(title)).map(|(_, name, factor)| (*name, *factor))
 }
 
-/// Every run in a text.
 fn read(text: &str) -> Result<Vec<Reading>> {
     let runs = if is_json(text) {
         jsons("schbench", text)?.iter().map(of_json).filter(|values| !values.is_empty()).collect()
@@ -85,16 +84,16 @@ struct Block {
     samples: Option<f64>,
 }
 
-/// Runs while their lines come.
+/// Collects runs while their lines are read.
 ///
 /// Each block of an interval covers the whole run so far, so a block replaces the last one of its name. A block begins
-/// another run in four cases: its time does not grow; it has no time (such versions print a run's blocks once); it has
-/// fewer samples though none were thrown away (`warmup done, zeroing stats`); the run's last line, "average rps", has
-/// been read.
+/// another run in four cases: its time does not grow; it has no time (versions without it print a run's blocks once);
+/// it has fewer samples although none were discarded (`warmup done, zeroing stats`); the run's last line, "average
+/// rps", was already read.
 #[derive(Default)]
 struct Runs {
     all: Vec<FigureValues>,
-    /// The last block of each name in this run: runtime and samples.
+    /// The last block of each name in this run: run time and samples.
     seen: BTreeMap<&'static str, (Option<f64>, Option<f64>)>,
     open: Option<Block>,
     over: bool,
@@ -160,7 +159,7 @@ impl Runs {
     }
 }
 
-/// The figure in the last but one line of a run.
+/// The figure in the last line but one of a run.
 const LAST: &str = "rps.mean";
 
 /// "* 99.0th: 12         (1200 samples)", "*99.0000th: 12", "min=1, max=30"
@@ -179,7 +178,7 @@ fn row(line: &str, (name, factor): (&str, f64)) -> Result<Option<Vec<(String, f6
     Ok(value.map(|v| vec![(format!("{name}.p{percentile}"), scaled(v, factor))]))
 }
 
-/// Lines outside blocks.
+/// Reads lines outside of blocks.
 fn single(line: &str) -> Result<Vec<(String, f64)>> {
     const LINES: &[(&str, &str, &str, f64)] = &[
         ("average rps:", "average rps:", LAST, 1.0),
@@ -194,7 +193,8 @@ fn single(line: &str) -> Result<Vec<(String, f64)>> {
     Ok(all)
 }
 
-/// The object `int`: `wakeup_latency_pct99.0`, `wakeup_latency_min`, and the same of `request_latency` and `rps`.
+/// Reads the object `int`: `wakeup_latency_pct99.0`, `wakeup_latency_min`, and the same for `request_latency` and
+/// `rps`.
 fn of_json(value: &serde_json::Value) -> FigureValues {
     let numbers = value.get("int").and_then(|v| v.as_object()).into_iter().flatten();
     let one = |(key, v): (&String, &serde_json::Value)| {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_told_apart_and_intervals_are_not() {
+    fn runs_are_separated_and_intervals_are_not() {
         let block = |time: u32, samples: u32, p50: u32| {
             format!(
                 "Wakeup Latencies percentiles (usec) runtime {time} (s) ({samples} total samples)\n  50.0th: {p50} (1 samples)\n"

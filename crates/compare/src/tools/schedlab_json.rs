@@ -1,4 +1,4 @@
-//! Readers of schedlab's own output, a comparison or a run as JSON. It has every run and its seed, so pairs stay pairs.
+//! Reads schedlab's own output, a comparison or a run as JSON. It has every run with its seed, so pairs stay pairs.
 
 use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Figure, Observe};
@@ -7,15 +7,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub struct SavedForm {
-    /// Its name for `--from`.
+    /// The name for `--from`.
     pub name: &'static str,
     /// Whether a text has this form.
     pub knows: fn(&str) -> bool,
-    /// The runs in a text, at least one.
     pub read: fn(&str) -> Result<Vec<Run>>,
 }
 
-/// Every form, in the order in which a text's form is looked for.
+/// Every form, in the order in which a text is tried.
 pub const FORMS: &[SavedForm] = &[
     SavedForm { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
     SavedForm { name: "run", knows: |text| has_schema(text, RUN), read: run },
@@ -27,35 +26,33 @@ const RUN: &str = "schedlab/run/1";
 /// A run, as far as its form describes it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Run {
-    /// Its backend: "sim", "host", "vm"; "" if not known.
+    /// "sim", "host", "vm"; "" if unknown.
     pub backend: String,
-    /// The machine's name; "" if not known.
+    /// "" if unknown.
     pub machine: String,
-    /// The kernel's name; "" if not known.
+    /// "" if unknown.
     pub kernel: String,
-    /// The workload's name.
     pub workload: String,
-    /// The load's name; "" if not known.
+    /// "" if unknown.
     pub load: String,
-    /// The variant's name; "" if not known.
+    /// "" if unknown.
     pub variant: String,
     /// Its seed, which pairs runs of variants.
     pub seed: Option<u64>,
-    /// The version that made it.
+    /// The version of the code that made it.
     pub model: Option<u32>,
-    /// How closely it was watched; `None` for simulated runs and if not known.
+    /// How closely it was watched; `None` for simulated runs and if unknown.
     pub watched: Option<Observe>,
     /// Parameters of the workload, in words.
     pub params: Value,
-    /// Metrics by name.
     pub figures: BTreeMap<String, Figure>,
-    /// How many runs its figures are means of; 0 or 1: it is one run.
+    /// If its figures are means: the number of runs; otherwise 0 or 1.
     pub mean_of: u64,
-    /// Whether it has every metric that schedlab knows of the run, not a selection.
+    /// Whether it has every metric that schedlab knows for the run, rather than a selection.
     pub everything: bool,
 }
 
-/// Whether a text's first JSON value begins with that schema.
+/// Whether a text's first JSON value begins with this schema.
 fn has_schema(text: &str, schema: &str) -> bool {
     let start = text.trim_start();
     start.starts_with('{') && start.contains(schema) && parsed(text).is_ok_and(|v| v["schema"] == schema)
@@ -76,7 +73,7 @@ fn non_empty(all: Vec<Run>, what: &str) -> Result<Vec<Run>> {
     Ok(all)
 }
 
-/// A run with the origin of a cell or a run.
+/// A run with the origin given in a cell or a run.
 fn origin(cell: &Value, model: &Value) -> Run {
     let params = cell.get("params").cloned().unwrap_or_default();
     Run {
@@ -101,7 +98,7 @@ fn figure(metric: &Value, value: f64) -> Figure {
 fn comparison(text: &str) -> Result<Vec<Run>> {
     let whole = parsed(text)?;
     let cells = whole["cells"].as_array().map_or(&[][..], Vec::as_slice);
-    // The first of the runs becomes the baseline: the old baseline comes first.
+    // The first run becomes the baseline, so the old baseline is put first.
     let (bases, others): (Vec<&Value>, Vec<&Value>) =
         cells.iter().partition(|cell| is_baseline(&whole, cell));
     let cells = bases.into_iter().chain(others);
@@ -116,7 +113,7 @@ fn is_baseline(whole: &Value, cell: &Value) -> bool {
     rows.any(|row| row["baseline"] == cell["variant"] && place.iter().all(|key| row[key] == cell[key]))
 }
 
-/// The runs of a cell. If some runs lack a metric, the text does not say which, and none keeps its seed.
+/// The runs of a cell. If some runs lack a metric, the text does not say which ones, so none keeps its seed.
 fn cell_runs(cell: &Value, model: &Value) -> Result<Vec<Run>> {
     let first = origin(cell, model);
     let metrics = cell["metrics"].as_object().into_iter().flatten();
@@ -136,7 +133,7 @@ fn cell_runs(cell: &Value, model: &Value) -> Result<Vec<Run>> {
     Ok((0..runs).map(one).collect())
 }
 
-/// A number of a result. JSON has no "nan"; writers put `null` or words in its place.
+/// A number of a result. JSON has no "nan"; writers use `null` or words instead.
 fn number(value: &Value) -> Result<f64> {
     value.as_f64().ok_or_else(|| Error::input(format!("{value} is where a result's number should be")))
 }
@@ -153,8 +150,8 @@ fn run(text: &str) -> Result<Vec<Run>> {
     non_empty(vec![run], "measured metric")
 }
 
-/// Figures that tables show by default. A comparison shows all its metrics: its maker chose them. A run has
-/// `everything` that schedlab knows of it; if that is much, the workload's first metrics are shown.
+/// The figures that tables show by default: all metrics of a comparison, because its maker chose them. A run with
+/// `everything` shows all if they are few, else the workload's headline metrics.
 pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str], everything: bool) -> Vec<String> {
     let firsts: Vec<String> =
         own.iter().filter(|n| figures.contains_key(**n)).map(|n| (*n).to_owned()).collect();

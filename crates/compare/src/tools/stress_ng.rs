@@ -1,5 +1,5 @@
-//! stress-ng with `--metrics-brief`: a line for each kind of stressor, then lines of its own measures; or the file of
-//! `--yaml`, which is read line by line: its times of day are numbers of base 60 to readers of YAML 1.1.
+//! Reads stress-ng with `--metrics-brief`: a line for each kind of stressor, then lines of its own measures; or the
+//! file of `--yaml`. That is read line by line: readers of YAML 1.1 would take its times of day for numbers of base 60.
 
 use super::text::{lines, missing, whole};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -32,7 +32,7 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// The level and the text of "stress-ng: metrc: [15334] switch ..."; with `--timestamp` a time of day stands before the
+/// The level and the text of "stress-ng: metrc: [15334] switch ..."; with `--timestamp` a time of day precedes the
 /// level.
 fn message(line: &str) -> Option<(&str, &str)> {
     let rest = line.strip_prefix("stress-ng: ")?.trim_start();
@@ -58,24 +58,24 @@ fn words(line: &str) -> Option<Vec<&str>> {
     Some(words).filter(|words| words.first().is_some_and(|name| !name.ends_with(':')))
 }
 
-/// The runs of a text, while it is read.
+/// The runs of a text while it is read.
 struct Runs(Vec<FigureValues>);
 
 impl Runs {
     fn put(&mut self, name: &str, value: f64) {
-        // A stressor's figure that comes again is another run's.
+        // A stressor's figure that occurs again belongs to another run.
         if self.0.last().is_none_or(|run| run.contains_key(name)) {
             self.0.push(FigureValues::new());
         }
         self.0.last_mut().into_iter().for_each(|run| _ = run.insert(name.to_owned(), value));
     }
-    /// Of several own measures, the first is the one that the stressor is named after.
+    /// Keeps the first of several own measures: that is the one after which the stressor is named.
     fn put_first(&mut self, name: String, value: f64) {
         self.0.last_mut().into_iter().for_each(|run| _ = run.entry(name.clone()).or_insert(value));
     }
 }
 
-/// Every run in a text. A repeated line of a stressor's operations begins another run.
+/// The runs in a text. A repeated line of a stressor's operations begins another run.
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut runs = Runs(Vec::new());
     if is_yaml(text) {
@@ -110,7 +110,7 @@ fn of_words(words: &[&str], runs: &mut Runs) -> Result<()> {
     Ok(())
 }
 
-/// Whether a text is of `--yaml`.
+/// Whether a text comes from `--yaml`.
 fn is_yaml(text: &str) -> bool {
     lines(text).any(|l| l.starts_with("- stressor:")) && text.contains("bogo-ops-per-second-real-time:")
 }
@@ -152,7 +152,7 @@ mod tests {
         stress-ng: 23:08:11.39 info:  [7]       2.05s available CPU time\n";
 
     #[test]
-    fn a_whole_log_and_its_yaml_say_the_same() {
+    fn a_whole_log_and_its_yaml_give_the_same() {
         let log = &read(LOG).unwrap()[0].values;
         assert_eq!((log["switch.rate"], log["switch.per_op"], log["cpu.ops"]), (100_871.40, 9909.28, 298.0));
         let yaml = "---\nsystem-info:\n  time-hh-mm-ss: 23:08:15\n  uptime: 1518\nmetrics:\n\

@@ -1,5 +1,5 @@
-//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are in ms; `--percentile` chooses
-//! the percentile.
+//! Reads sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are in ms; `--percentile`
+//! chooses the percentile.
 
 use super::text::{first, lines, missing, number, scaled};
 use super::tool::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
@@ -39,7 +39,7 @@ pub const CPU: Tool = Tool {
     ..BLANK
 };
 
-/// `sysbench threads`: threads that fight for mutexes and yield.
+/// `sysbench threads`: threads that compete for mutexes and yield.
 pub const THREADS: Tool = Tool {
     name: "sysbench-threads",
     about: "sysbench threads: threads that fight for mutexes and yield",
@@ -66,8 +66,8 @@ pub const MEMORY: Tool = Tool {
     ..CPU
 };
 
-/// `sysbench oltp_read_write` on a MariaDB server that is started for it, with a table of 10,000 rows in its own
-/// folder. Events are transactions.
+/// `sysbench oltp_read_write` on a MariaDB server that is started for it, with a table of 10,000 rows in a folder of
+/// its own. Events are transactions.
 pub const OLTP: Tool = Tool {
     name: "sysbench-oltp",
     about: "sysbench oltp_read_write on a MariaDB server of its own (one table; 10 s without --time)",
@@ -89,7 +89,7 @@ pub const OLTP: Tool = Tool {
     ..CPU
 };
 
-/// The server's settings. Only root's server reads `user`.
+/// The server's settings. Only a server run by root reads `user`.
 const MY_CNF: &str = "\
 [mysqld]
 user=root

@@ -11,15 +11,15 @@ use schedlab_workload::expression::expand;
 
 const LOAD: &str = "{load}";
 
-/// A command without its load.
+/// A command whose load is not filled in.
 #[derive(Clone)]
 pub struct Template {
-    /// The command. Words of `argv` are as they were written: a command, or arguments for the tool.
+    /// The command. Words of `argv` are as written by the user: a command, or arguments for the tool.
     pub spec: CommandSpec,
     tool: Option<&'static Tool>,
 }
 
-/// The words of a command that is one line.
+/// The words of a command given as one line.
 ///
 /// # Errors
 /// When its quotes are wrong, or it has no words.
@@ -51,7 +51,7 @@ impl Template {
         }
         Template { spec, tool: Some(tool) }
     }
-    /// Whether a load makes a difference.
+    /// Whether the command depends on a load.
     pub fn takes_load(&self) -> bool {
         self.mentions_load() || self.tool.is_some_and(|t| !t.load.is_empty())
     }
@@ -95,7 +95,7 @@ impl Template {
         Ok(spec)
     }
 
-    /// The whole line; for a tool with its own words around the arguments.
+    /// The whole line; a tool's own words are put around the user's arguments.
     fn line(&self, loaded: bool) -> Vec<String> {
         let own = self.spec.argv.clone();
         let Some(tool) = self.tool else { return own };
@@ -121,7 +121,7 @@ fn check_number(tool: &Tool, load: &str) -> Result<()> {
     }
 }
 
-/// A word with its load and its numbers of CPUs filled in.
+/// Fills the load and numbers of CPUs into a word.
 fn fill(word: &str, load: &str, cpus: u64) -> String {
     let (mut out, mut rest) = (String::new(), word);
     while let Some(open) = rest.find('{') {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_filled_and_other_braces_left() {
+    fn placeholders_are_filled_and_other_braces_kept() {
         let t = Template::run(words("x -g {load} -t {cpus*2} 'awk {print $1}' {load}{load} {"));
         assert!(t.takes_load());
         assert_eq!(t.resolve(Some("3"), 4).unwrap().params["run"], "x -g 3 -t 8 'awk {print $1}' 33 {");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_has_its_words_around_the_users() {
+    fn a_tools_words_are_put_around_the_users() {
         let line = |name: &str, args: &str, load: Option<&str>| {
             let args = if args.is_empty() { Vec::new() } else { words(args) };
             let t = Template::tool(find(name).unwrap(), args);

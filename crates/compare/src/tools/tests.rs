@@ -1,4 +1,4 @@
-//! Every tool's reader on samples of its output, and on other text.
+//! Tests every tool's reader on samples of its output, and on other text.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,10 +13,10 @@ fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/outputs")
 }
 
-/// The results of a sample: tool, and for each result load and values.
+/// The results of a sample: the tool, and the load and values of each result.
 fn results_of(name: &str) -> String {
     let text = sample(name);
-    // Its bare numbers are of no tool until it is named.
+    // Bare numbers belong to no tool unless it is named.
     let tool = match name {
         "perf-bench-simple.txt" => &super::perf::BENCH,
         _ => detect(&text).unwrap_or_else(|| panic!("{name} is of no known tool")),
@@ -120,7 +120,7 @@ fn figures_are_taken_by_expression_and_by_pointer() {
 }
 
 #[test]
-fn what_can_never_be_taken_is_refused_before_any_run() {
+fn impossible_figures_are_refused_before_any_run() {
     let error = |text: &str| metric_option("x", text, Place::Regex).unwrap_err().to_string();
     assert!(error("t[s,frob]=(a)").contains("'frob' is a second unit"), "{}", error("t[s,frob]=(a)"));
     assert!(error("t[lower,higher]=(a)").contains("'higher' is a second direction"));
@@ -144,7 +144,7 @@ fn what_can_never_be_taken_is_refused_before_any_run() {
 }
 
 #[test]
-fn a_tool_that_said_nothing_of_use_shows_its_last_lines() {
+fn the_error_of_a_useless_output_shows_its_last_lines() {
     let mut spec = CommandSpec::new("hackbench", vec!["hackbench".into()]);
     spec.tool = Some("hackbench".into());
     let e = findings(&spec, &said("creating workers\nout of memory")).unwrap_err().to_string();
@@ -154,7 +154,7 @@ fn a_tool_that_said_nothing_of_use_shows_its_last_lines() {
 }
 
 #[test]
-fn a_program_that_is_not_there_names_its_package() {
+fn a_missing_program_names_its_package() {
     let absent = |tool: &'static Tool| {
         let mut spec = Template::tool(tool, Vec::new()).resolve(None, 1).unwrap();
         spec.env.insert("PATH".into(), "/nonexistent".into());
@@ -213,7 +213,7 @@ fn columns_of_a_table_are_variants_and_means_count_once() {
 }
 
 #[test]
-fn a_reader_is_named_or_told_by_looks() {
+fn a_reader_is_named_or_found_by_content() {
     let simple = sample("perf-bench-simple.txt");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pipe.txt").display().to_string();
@@ -234,7 +234,7 @@ fn a_reader_is_named_or_told_by_looks() {
 }
 
 #[test]
-fn two_files_of_one_name_are_not_pooled_unasked() {
+fn two_files_of_one_name_are_pooled_only_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let side = |side: &str| {
         std::fs::create_dir(dir.path().join(side)).unwrap();
@@ -274,10 +274,10 @@ proptest! {
     }
 }
 
-/// Readers of text whose numbers stand in words: no number that can't be one is taken for another, and none moves a
+/// For readers of text with numbers in words: a damaged number is neither taken for another number nor does it move a
 /// figure to another name.
 #[test]
-fn a_damaged_number_makes_no_other_figure() {
+fn a_damaged_number_does_not_change_other_figures() {
     let families =
         ["stress-ng", "cyclictest", "rtla", "runqlat", "runqslower", "perf-sched-stats", "perf-stat"];
     let of = |text: &str| -> Option<std::collections::BTreeMap<String, Vec<f64>>> {
@@ -317,7 +317,7 @@ fn a_damaged_number_makes_no_other_figure() {
 }
 
 #[test]
-fn printed_runs_of_one_seed_are_the_same_run_only_when_their_figures_are() {
+fn printed_runs_of_one_seed_are_the_same_run_if_their_figures_agree() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, value: f64| {
         let path = dir.path().join(name);
@@ -344,7 +344,7 @@ fn printed_runs_of_one_seed_are_the_same_run_only_when_their_figures_are() {
 }
 
 #[test]
-fn printed_runs_tell_how_they_were_watched() {
+fn printed_runs_say_how_they_were_watched() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, watched: &str| {
         let path = dir.path().join(name);
@@ -365,7 +365,7 @@ fn printed_runs_tell_how_they_were_watched() {
     let differently = of(&[plain.clone(), events]);
     assert!(warns(&differently), "{:?}", differently.warnings);
     assert!(!warns(&of(&[plain, file("alike", "accounts")])));
-    // A printed comparison says it too.
+    // A printed comparison shows it, too.
     let path = dir.path().join("both.json");
     std::fs::write(&path, serde_json::to_string(&differently).unwrap()).unwrap();
     assert!(warns(&of(&[path.display().to_string()])));

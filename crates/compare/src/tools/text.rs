@@ -1,24 +1,24 @@
-//! Numbers out of text for people.
+//! Finds numbers in text.
 
 pub use super::number::{count, number, whole};
 use schedlab_base::{Error, Result};
 
-/// The lines of a text. A carriage return also ends a line: progress lines use it.
+/// The lines of a text. A carriage return also ends a line, for progress lines.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty())
 }
 
-/// The lines with their numbers from 1, as in an editor.
+/// The lines with their numbers, from 1.
 pub fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().flat_map(|(at, whole)| lines(whole).map(move |line| (at + 1, line)))
 }
 
-/// The number that follows a word of a line.
+/// The number that follows a word in a line.
 pub fn after(line: &str, word: &str) -> Result<Option<f64>> {
     line.split_once(word).map_or(Ok(None), |(_, rest)| number(rest))
 }
 
-/// The number that follows a word in the first line that has both.
+/// The number that follows a word, in the first line that has both.
 pub fn first(text: &str, word: &str) -> Result<Option<f64>> {
     for line in lines(text) {
         if let Some(value) = after(line, word)? {
@@ -40,12 +40,12 @@ pub fn missing(tool: &str, what: &str) -> Error {
         .help("its output may be of another version or not whole: --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text")
 }
 
-/// The first JSON value that begins a line of a text, which may have other lines.
+/// The first JSON value that begins a line; the text may have other lines.
 pub fn json(tool: &str, text: &str) -> Result<serde_json::Value> {
     jsons(tool, text).map(|mut all| all.swap_remove(0))
 }
 
-/// The successive JSON values of a text, at least one. The first begins a line.
+/// The successive JSON values of a text, at least one. The first one begins a line.
 pub fn jsons(tool: &str, text: &str) -> Result<Vec<serde_json::Value>> {
     let starts = text.match_indices(['{', '[']).map(|(at, _)| at);
     let begins_line =
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_looked_for_behind_its_word() {
+    fn a_number_is_searched_after_its_word() {
         let found = (after("Time: 0.5", "Time:").unwrap(), first("a\rTime: x\nTime: 2", "Time:").unwrap());
         assert_eq!(found, (Some(0.5), Some(2.0)));
         assert!(first("a\nTime: 0,5\nTime: 2", "Time:").is_err());
     }
 
     #[test]
-    fn scaling_leaves_no_dust() {
+    fn scaling_leaves_no_rounding_errors() {
         assert_eq!((scaled(0.612, 1e9), scaled(17.8125, 1e3), scaled(1e6, 1e9)), (612e6, 17_812.5, 1e15));
     }
 

@@ -1,44 +1,42 @@
-//! A tool, its figures and its readings: what each file of this folder fills in.
+//! A tool, its figures and its readings: the data that each file of this folder defines.
 
 use schedlab_base::{Error, Result, natural};
 use schedlab_record::{Better, Figure, MAX_FIGURE};
 use std::collections::BTreeMap;
 
-/// A known tool.
 pub struct Tool {
-    /// Its name, and the default name of its workload.
+    /// Also the default name of its workload.
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
     /// The program; "" for a tool of which only saved files are read.
     pub program: &'static str,
-    /// The package of Debian that has it; "" if none does.
+    /// The Debian package that has it; "" if there is none.
     pub package: &'static str,
     /// Words before the user's own arguments.
     pub before: &'static [&'static str],
-    /// Words that set the load, with `{load}` in them, after the user's arguments; empty: it has no load.
+    /// Words that set the load, with `{load}` in them, after the user's arguments; empty if it has no load.
     pub load: &'static [&'static str],
-    /// Words at the end.
+    /// Words after the load.
     pub after: &'static [&'static str],
     /// The unit of a load ("groups").
     pub load_about: &'static str,
-    /// The default load; "": the tool's own.
+    /// The default load; "" for the tool's own.
     pub default_load: &'static str,
-    /// A program that must run at the same time; empty: none.
+    /// A program that must run at the same time; empty if none.
     pub server: &'static [&'static str],
-    /// What the server needs: files, a port and a package of its own. `None`: nothing.
+    /// Files, a port and a package that the server needs, if any.
     pub stage: Option<ServerSetup>,
-    /// The figures that it gives.
     pub figures: &'static [FigureRow],
     /// The figures that tables show by default.
     pub headline: &'static [&'static str],
-    /// Whether a text is its output.
+    /// Whether a text is this tool's output.
     pub knows: fn(&str) -> bool,
-    /// Reads the results in a text, at least one.
+    /// Reads the results in a text; at least one.
     pub read: fn(&str) -> Result<Vec<Reading>>,
 }
 
-/// The defaults of a tool's row: a tool that has nothing and is never started.
+/// Defaults of a tool's row: nothing, and never started.
 pub(super) const BLANK: Tool = Tool {
     name: "",
     about: "",
@@ -57,15 +55,15 @@ pub(super) const BLANK: Tool = Tool {
     read: |_| Ok(Vec::new()),
 };
 
-/// The defaults of a row of perf.
+/// Defaults of a row of perf.
 pub(super) const PERF: Tool = Tool { program: "perf", package: "linux-perf", ..BLANK };
 
-/// What a tool's server needs. In the tool's words and in the files, `{folder}` is a folder made for each run and
-/// `{port}` a free port of 127.0.0.1.
+/// Things that a tool's server needs. In the tool's words and in the files, `{folder}` is a folder made for each run
+/// and `{port}` a free port of 127.0.0.1.
 pub struct ServerSetup {
-    /// The package of Debian that has the server.
+    /// The Debian package that has the server.
     pub package: &'static str,
-    /// The command that prepares the server's data before it starts; empty: none.
+    /// The command that prepares the server's data before it starts; empty if none.
     pub setup: &'static [&'static str],
     /// Files of the folder: name and content.
     pub files: &'static [(&'static str, &'static str)],
@@ -82,25 +80,22 @@ pub struct Reading {
     pub load: Option<String>,
     /// Values by the names of `Tool::figures`, in their units.
     pub values: FigureValues,
-    /// The values of each repeat, if the tool repeats and prints each.
+    /// The values of each repeat, if the tool prints them.
     pub repeats: Vec<FigureValues>,
     /// The variant, if the text has several.
     pub variant: Option<String>,
-    /// What the values are means of ("5 runs"), if the tool repeats and prints means only.
+    /// The number of repeats ("5 runs"), if the tool prints only means of them.
     pub means: Option<String>,
-    /// Numbers of its table's lines that look like figures and can't be read.
+    /// Numbers of table lines that look like figures and can't be read.
     pub unread: Vec<usize>,
 }
 
-/// Values by name.
 pub type FigureValues = BTreeMap<String, f64>;
 
 impl Tool {
-    /// The row of a figure.
     pub(super) fn row(&self, name: &str) -> Option<&'static FigureRow> {
         self.figures.iter().find(|row| fits(row.0, name))
     }
-    /// Values as figures of a workload.
     pub(super) fn figures(&self, workload: &str, values: &FigureValues) -> Result<BTreeMap<String, Figure>> {
         let one = |(name, value): (&String, &f64)| {
             let row = self.row(name).ok_or_else(|| {
@@ -121,7 +116,7 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
     inner.is_some_and(|n| !n.is_empty() && !n.contains(char::is_whitespace))
 }
 
-/// The names of all figures: those of `firsts` that exist, then the others as people count (2 before 16).
+/// The names of all figures: those of `firsts` that exist, then the others in natural order (2 before 16).
 pub fn firsts_first(figures: &BTreeMap<String, Figure>, firsts: &[String]) -> Vec<String> {
     let mut rest: Vec<&String> = figures.keys().filter(|name| !firsts.contains(name)).collect();
     rest.sort_by(|a, b| natural(a, b));

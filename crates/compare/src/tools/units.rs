@@ -1,4 +1,4 @@
-//! Units as commands print them and as records keep them: times in ns, rates in 1/s, others unchanged.
+//! Converts units of commands to those of records: times to ns, rates to 1/s, others unchanged.
 
 use schedlab_record::Better;
 

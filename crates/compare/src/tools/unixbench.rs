@@ -1,4 +1,4 @@
-//! UnixBench 4 and 5: the table of index values, for each number of parallel copies.
+//! Reads UnixBench 4 and 5: the table of index values, for each number of parallel copies.
 //!
 //! A table is a result, and its number of copies is the load. The lines above it ("41254573.1 lps (10.0 s, 7 samples)")
 //! repeat the results; they are read only if a run has no table.
@@ -61,7 +61,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             all.push(Reading { load: load.clone(), ..Reading::default() });
         } else if let Some(reading) = all.last_mut().filter(|_| within) {
             if let Some((_, score)) = line.split_once("Index Score") {
-                // Without some tests it is another index.
+                // If some tests are missing, it is another index.
                 let partial = score.trim_start().strip_prefix("(Partial Only)");
                 let name = if partial.is_some() { "score.partial" } else { "score" };
                 let score = partial.unwrap_or(score).trim_start_matches(':');
@@ -69,7 +69,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
                 within = false;
             } else if let Some((name, result, index)) = row(line) {
                 reading.values.insert(format!("{name}.result"), whole(result)?);
-                // "---": the test is not part of the index.
+                // "---" if the test is not part of the index.
                 if index.starts_with(|c: char| c.is_ascii_digit()) {
                     reading.values.insert(format!("{name}.index"), whole(index)?);
                 }

@@ -26,7 +26,7 @@ impl Who {
     }
 }
 
-/// How a tracepoint is read.
+/// How a tracepoint's record is read.
 enum Reader {
     Switch { prev: Who, state: Place, states: States, next: Who },
     Waking { who: Who, cpu: Option<Place> },
@@ -68,7 +68,7 @@ impl Reader {
                 Reader::NewTask { child: Who::of(f, "pid", "comm", "")?, flags: f.number("clone_flags")? }
             }
             "sched_process_exit" => Reader::Exit { who: Who::of(f, "pid", "comm", "prio")? },
-            // Since 6.14 it does not report whose name it is.
+            // Since 6.14 it does not report which thread was renamed.
             "task_rename" if f.number("pid").is_ok() => {
                 Reader::Rename { who: Who::of(f, "pid", "newcomm", "")? }
             }
@@ -81,11 +81,10 @@ pub struct Tracepoints {
     kind: Place,
     flags: Place,
     current: Place,
-    /// Readers by the tracepoint's number.
+    /// Readers, by the tracepoint's number.
     readers: Vec<Option<Reader>>,
 }
 
-/// A record's content, or what else it is.
 pub enum Record {
     /// A record of the scheduler: the thread that ran, and the content.
     Event(u32, RecordKind),
@@ -99,7 +98,7 @@ impl Tracepoints {
     /// The readers for these formats.
     ///
     /// # Errors
-    /// When sched_switch is not among them, or a field that is needed is not there.
+    /// When sched_switch or a needed field is missing.
     pub fn of(formats: &[Format]) -> Result<Tracepoints> {
         let switch = formats.iter().find(|f| f.name() == "sched_switch").ok_or_else(|| {
             Error::input("the recording has no sched_switch")

@@ -1,6 +1,6 @@
 //! The layout of a tracepoint's record, read from its `format` file.
 //!
-//! Offsets differ between kernels: a comm is an array in some tracepoints, and a text behind the record in others (in
+//! Offsets differ between kernels: a comm is an array in some tracepoints, and a text after the record in others (in
 //! 7.3 those of sched_migrate_task, sched_process_fork and sched_stat_runtime); some have more fields. So no offset is
 //! assumed: a field is found by its name, and read as its type says.
 
@@ -15,19 +15,19 @@ pub struct Place {
     kind: Kind,
 }
 
-/// What stands at a place.
+/// How a field is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// The field itself.
+    /// In the record itself.
     Here,
-    /// A word with the length of the field and where it stands in the record (`__data_loc`).
+    /// In the record, as a word with length and offset of the field (`__data_loc`).
     Elsewhere,
-    /// The same, counted from the word's end (`__rel_loc`, 5.17).
+    /// The same, with the offset counted from the word's end (`__rel_loc`, 5.17).
     Behind,
 }
 
 impl Place {
-    /// The number there, taken as unsigned; `None` if the record is too short.
+    /// The unsigned number there; `None` if the record is too short.
     #[inline]
     pub fn number(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset + self.size)?;
@@ -38,12 +38,12 @@ impl Place {
             _ => u64::from_ne_bytes(bytes.try_into().ok()?),
         })
     }
-    /// A thread's or CPU's number there.
+    /// The number of a thread or CPU there.
     #[inline]
     pub fn small(self, record: &[u8]) -> Option<u32> {
         self.number(record).map(|n| n as u32)
     }
-    /// The text there: bytes up to a zero, or those that its word points to.
+    /// The text there: bytes up to a zero, or those that the word points to.
     #[inline]
     pub fn text(self, record: &[u8]) -> Option<&[u8]> {
         let from = match self.kind {
@@ -55,7 +55,6 @@ impl Place {
         let (at, length) = (from + (word & 0xffff), word >> 16);
         record.get(at..at + length)
     }
-    /// The bytes there.
     #[inline]
     pub fn bytes(self, record: &[u8]) -> Option<&[u8]> {
         record.get(self.offset..self.offset + self.size)
@@ -67,13 +66,13 @@ struct Field {
     place: Place,
 }
 
-/// One tracepoint.
+/// The layout of one tracepoint.
 pub struct Format {
     tracepoint: String,
-    /// Its number, with which records begin.
+    /// The tracepoint's number, with which its records begin.
     pub id: u16,
     fields: Vec<Field>,
-    /// What the bits of a state mean, if it has one.
+    /// The meaning of the bits of a state, if it has one.
     pub states: States,
 }
 
@@ -81,7 +80,7 @@ impl Format {
     /// Reads the text of a `format` file.
     ///
     /// # Errors
-    /// When the tracepoint has no number, or a field has no place.
+    /// When the tracepoint has no number, or a field has no offset.
     pub fn parse(tracepoint: &str, text: &str) -> Result<Format> {
         let wrong = |what: &str| Error::machine(format!("the format of tracepoint {tracepoint} has {what}"));
         let id = text.lines().find_map(|l| l.strip_prefix("ID:"));
@@ -122,7 +121,7 @@ impl Format {
     }
 }
 
-/// Reads the text after `field:`: `char prev_comm[16];`, `offset:8;`, `size:16;`, apart by tabs.
+/// Reads the text after `field:`: `char prev_comm[16];`, `offset:8;`, `size:16;`, separated by tabs.
 fn field(line: &str) -> Option<Field> {
     let mut parts = line.split(';').map(str::trim);
     let declared = parts.next()?;
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
     use crate::sched_record::RecordKind;
 
-    /// The formats of 7.3.4, as a guest of it shows them, without their common fields.
+    /// The formats of 7.3.4, as read in a guest, without their common fields.
     const FORMATS: [(&str, u16, &str); 4] = [
         (
             "sched_switch",
@@ -193,7 +192,7 @@ mod tests {
             .unwrap()
     }
 
-    /// A record of words, with the texts behind it.
+    /// A record made of words, and texts after them.
     fn record(id: u16, words: &[u32], texts: &[u8]) -> Vec<u8> {
         let mut all = id.to_ne_bytes().to_vec();
         all.extend([0, 0]);
@@ -219,7 +218,8 @@ mod tests {
         };
         assert_eq!((parent.comm.bytes(), parent.tid), (&b"sh"[..], 12));
         assert_eq!((child.comm.bytes(), child.tid), (&b"child"[..], 13));
-        // A tracepoint that is not read has a comm of that kind, too, at the place where it was an array of 16 bytes.
+        // A tracepoint that is not read also has a comm behind the record, at the offset where it was an array of 16
+        // bytes.
         let runs = record(297, &[text(4, 24), 12, 5, 0], b"a b\0");
         assert!(matches!(points.read(&runs), Record::Other));
         let comm = all[3].any("comm").unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_lies_outside_of_its_record_is_none() {
+    fn a_text_outside_of_its_record_is_not_read() {
         let comm = format(1).any("comm").unwrap();
         for (length, at) in [(4_u32, 60_u32), (0xffff, 0xffff), (9, 28)] {
             assert_eq!(comm.text(&record(309, &[length << 16 | at, 1, 1, 1, 1], b"abc\0")), None);

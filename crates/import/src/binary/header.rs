@@ -1,5 +1,5 @@
-//! The head that trace.dat files begin with and that perf.data files hold (`HEADER_TRACING_DATA`): the layout of the
-//! ring buffer's pages, and the format of each tracepoint. trace-cmd's file format 6, and perf's 0.5 and 0.6.
+//! The head at the start of trace.dat files, also contained in perf.data files (`HEADER_TRACING_DATA`): the layout of
+//! the ring buffer's pages, and the format of each tracepoint. For trace-cmd's file format 6, and perf's 0.5 and 0.6.
 //! trace-cmd's format 7 has the same parts in sections.
 
 use super::fields::Tracepoints;
@@ -8,13 +8,11 @@ use super::page::Head;
 use super::{Fields, byte_order};
 use schedlab_base::{Error, ErrorKind, Result};
 
-/// The bytes with which it begins.
+/// The bytes with which the head begins.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 pub struct Layout {
-    /// The layout of pages.
     pub page: Head,
-    /// The scheduler's tracepoints.
     pub tracepoints: Tracepoints,
 }
 
@@ -28,7 +26,7 @@ impl Layout {
     }
 }
 
-/// A layout that is not known is a fault of the file, and not of this machine.
+/// An unknown layout is an error of the file, not of this machine.
 fn of_file(e: Error) -> Error {
     if e.kind() != ErrorKind::Machine {
         return e;
@@ -37,10 +35,10 @@ fn of_file(e: Error) -> Error {
         .help("let the tool that made it print text there: 'perf script' or 'trace-cmd report'")
 }
 
-/// Reads the file's magic, its version and byte order; what follows is the size of a long.
+/// Reads the file's magic, version and byte order; the size of a long follows. Returns the version.
 ///
 /// # Errors
-/// When it is cut, is another file, or of another byte order.
+/// When the file is cut, is not a trace, or has another byte order.
 pub fn version<'a>(at: &mut Fields<'a>) -> Result<&'a [u8]> {
     let known = at.bytes(MAGIC.len()) == Some(MAGIC);
     let version = at.text().filter(|_| known).ok_or_else(damaged)?;
@@ -50,7 +48,7 @@ pub fn version<'a>(at: &mut Fields<'a>) -> Result<&'a [u8]> {
     Ok(version)
 }
 
-/// Reads the head of a file whose head holds everything; gives its length, too.
+/// Reads a head that holds all parts (format 6); also returns its length.
 ///
 /// # Errors
 /// When it is cut, of another version or byte order, or lacks the scheduler's tracepoints.
@@ -62,7 +60,7 @@ pub fn read(bytes: &[u8]) -> Result<(Layout, usize)> {
         return Err(Error::input(format!("the file is of version {version}, and versions 6 and 7 are read"))
             .help("trace-cmd convert --file-version 7 -i OLD -o NEW, or: trace-cmd report -t -i FILE | schedlab import -"));
     }
-    at.bytes(1 + 4).ok_or_else(damaged)?; // size of a long, of a page
+    at.bytes(1 + 4).ok_or_else(damaged)?; // sizes of a long and of a page
     let page = page(&mut at)?;
     let mut rest = || {
         for _ in 0..at.u32()? {
@@ -90,7 +88,7 @@ fn damaged() -> Error {
 /// Reads the layout of pages.
 ///
 /// # Errors
-/// When it is cut, or of a kind that is not known.
+/// When it is cut, or of an unknown kind.
 pub fn page(at: &mut Fields<'_>) -> Result<Head> {
     let mut text = || {
         at.text().filter(|name| *name == b"header_page")?;

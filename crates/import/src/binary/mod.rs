@@ -1,7 +1,7 @@
-//! Files in which recorders keep the kernel's records as they were: perf.data and trace.dat.
+//! Files that hold the kernel's records unchanged: perf.data and trace.dat.
 //!
-//! Both hold the layouts of the tracepoints ([`header`]) beside the records, so nothing is assumed of the kernel that
-//! wrote them. They are read on a machine of the same byte order.
+//! Both also hold the layouts of the tracepoints ([`header`]), so nothing is assumed about the kernel that wrote them.
+//! They are read on a machine of the same byte order.
 
 pub mod fields;
 pub mod format;
@@ -44,7 +44,7 @@ fn byte_order() -> Error {
         .help("let the tool that made it print text there: 'perf script' or 'trace-cmd report'")
 }
 
-/// Bytes that are taken one field after the other.
+/// Bytes from which one field after the other is taken.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a [u8]);
 
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
         self.bytes(1)?;
         Some(text)
     }
-    /// Bytes behind their length of 64 bits.
+    /// Bytes preceded by their length of 64 bits.
     #[inline]
     fn long(&mut self) -> Option<&'a [u8]> {
         let n = usize::try_from(self.u64()?).ok()?;

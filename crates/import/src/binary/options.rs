@@ -1,4 +1,4 @@
-//! What the options of a trace.dat say about the recording, in versions 6 and 7 alike.
+//! Reads the options of a trace.dat, versions 6 and 7, that describe the recording.
 
 use schedlab_base::{Error, Result};
 
@@ -6,18 +6,17 @@ const CPUSTAT: u16 = 2;
 const TRACECLOCK: u16 = 4;
 const UNAME: u16 = 5;
 
-/// What is read of the options.
+/// The options that are used.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TraceOptions {
     pub release: Option<String>,
-    /// Events that newer ones overwrote.
+    /// Number of events that newer ones overwrote.
     pub overwritten: u64,
-    /// The clock of the records.
     clock: String,
 }
 
 impl TraceOptions {
-    /// Reads an option; those that are not known are skipped.
+    /// Reads an option; unknown ones are skipped.
     pub fn take(&mut self, id: u16, data: &[u8]) {
         let text = String::from_utf8_lossy(data);
         match id {
@@ -40,7 +39,7 @@ impl TraceOptions {
     /// Refuses a clock that does not count nanoseconds; `other` is the clock that a buffer names for itself.
     ///
     /// # Errors
-    /// Such a clock.
+    /// When the clock is another one.
     pub fn check_clock(&self, other: &str) -> Result<()> {
         let clock = if other.is_empty() { self.clock.as_str() } else { other };
         match clock {
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn release_losses_and_clock_are_told() {
+    fn release_losses_and_clock_are_read() {
         let mut told = TraceOptions::default();
         told.take(UNAME, b"Linux host 6.18.44-x x86_64\0");
         told.take(CPUSTAT, b"CPU: 0\nentries: 1\noverrun: 7\ncommit overrun: 9\n\0");

@@ -8,14 +8,14 @@ use schedlab_base::{Error, Result};
 use std::fs::File;
 use std::io::Read;
 
-/// A section is not longer, neither packed nor unpacked.
+/// The longest section, packed or unpacked.
 const MOST: u32 = 256 << 20;
-/// A chunk of pages is not longer. trace-cmd packs about ten pages at once.
+/// The longest chunk of pages. trace-cmd packs about ten pages at once.
 const MOST_OF_CHUNK: u32 = 32 << 20;
 /// Bytes of the two lengths.
 const LENGTHS: u64 = 8;
 
-/// An algorithm.
+/// A compression algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     None,
@@ -52,12 +52,11 @@ impl Packing {
         (bytes.len() == length).then_some(bytes)
     }
 
-    /// The unpacked section of the file there.
     pub fn section(self, file: &File, at: u64) -> Result<Vec<u8>> {
         self.at(file, at, MOST).map(|(bytes, _)| bytes)
     }
 
-    /// The unpacked part of the file there; also the place behind it.
+    /// The unpacked part at an offset of the file, and the offset behind it.
     fn at(self, file: &File, at: u64, most: u32) -> Result<(Vec<u8>, u64)> {
         let lengths = part(file, at, LENGTHS as usize)?;
         let mut lengths = Fields(&lengths);
@@ -75,14 +74,22 @@ impl Packing {
 
 /// The pages of a CPU, one after the other.
 pub enum Stream {
-    /// As they are.
-    Plain { at: u64, end: u64 },
-    /// In packed chunks, of which `left` follow from `at` on. `held` has pages of the last one, read up to `used`.
-    Packed { by: Packing, at: u64, left: u32, held: Vec<u8>, used: usize },
+    Plain {
+        at: u64,
+        end: u64,
+    },
+    /// In packed chunks: `left` more of them from `at` on. `held` has the pages of the last chunk, read up to `used`.
+    Packed {
+        by: Packing,
+        at: u64,
+        left: u32,
+        held: Vec<u8>,
+        used: usize,
+    },
 }
 
 impl Stream {
-    /// The pages in that part of the file.
+    /// The pages in a part of the file.
     ///
     /// # Errors
     /// When the file is cut.
@@ -95,10 +102,10 @@ impl Stream {
         Ok(Stream::Packed { by, at: at + 4, left, held: Vec::new(), used: 0 })
     }
 
-    /// Gives the next page to a reader; false at the end.
+    /// Gives the next page to `read`; false at the end.
     ///
     /// # Errors
-    /// When the file ends before, or a chunk is damaged. Nothing follows then.
+    /// When the file ends too early, or a chunk is damaged. No further page can be read then.
     pub fn next(&mut self, file: &File, bytes: usize, read: impl FnOnce(&[u8])) -> Result<bool> {
         match self {
             Stream::Plain { at, end } => {

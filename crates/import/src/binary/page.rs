@@ -3,8 +3,8 @@
 //! A sub-buffer begins with the time of its first record (64 bits) and the number of bytes in use, with flags in its
 //! high bits; `events/header_page` gives the width of the latter. Records begin with a word of 32 bits: 5 bits of type
 //! or length in words, 27 bits of time since the record before (`events/header_event`; on big-endian machines the bits
-//! are in the other order). Mirrors kernel/trace/ring_buffer.c of 2.6.30 and later; since 4.15 there are stamps with
-//! the whole time.
+//! are in the other order). Mirrors kernel/trace/ring_buffer.c of 2.6.30 and later; since 4.15 there are also absolute
+//! time stamps.
 
 use schedlab_base::{Error, Result};
 
@@ -12,15 +12,15 @@ const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 const DELTA_BITS: u32 = 27;
-/// Number of time bits in a whole stamp; the bits above them are those of the last time.
+/// Number of time bits in an absolute stamp; the bits above them are those of the time before.
 const STAMP_BITS: u32 = 59;
 /// Set in the field of bytes in use when records before this sub-buffer were overwritten.
 const MISSED: u64 = 1 << 31;
-/// Set if the number of those records stands behind the last record.
+/// Set if the number of overwritten records is stored after the last record.
 const MISSED_STORED: u64 = 1 << 30;
 const USED: u64 = (1 << 27) - 1;
 
-/// The header of this kernel's sub-buffers.
+/// The layout of this kernel's sub-buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// Width of the field with the number of bytes in use.
@@ -60,22 +60,21 @@ impl Head {
 }
 
 impl Head {
-    /// The same for sub-buffers of another size (since 6.8 each buffer may have its own).
+    /// The same layout for sub-buffers of another size (since 6.8 each buffer may have its own).
     #[must_use]
     pub fn of_size(self, bytes: usize) -> Head {
         Head { bytes, ..self }
     }
 }
 
-/// A part of a sub-buffer.
 pub enum Part<'a> {
-    /// Records before it were overwritten; their number, if it is known.
+    /// This many records before it were overwritten; 1 if the number is unknown.
     Missed(u64),
     /// A record: its time, and the tracepoint's bytes.
     Record(u64, &'a [u8]),
 }
 
-/// Gives all parts of a sub-buffer; ends early if the sub-buffer is malformed.
+/// Gives all parts of a sub-buffer to `give`; ends early if it is malformed.
 pub fn read<'a>(head: &Head, page: &'a [u8], mut give: impl FnMut(Part<'a>)) {
     let (Some(mut at_ns), Some(commit)) = (long(page, 0), commit(head, page)) else { return };
     let Some(data) = page.get(head.data_at..head.data_at + (commit & USED) as usize) else { return };
@@ -114,7 +113,7 @@ pub fn read<'a>(head: &Head, page: &'a [u8], mut give: impl FnMut(Part<'a>)) {
     }
 }
 
-/// The time of a whole stamp, which takes its highest bits from the time before it.
+/// The time of an absolute stamp, whose highest bits are those of the time before it.
 fn stamp(before_ns: u64, low: u64) -> u64 {
     let at = before_ns >> STAMP_BITS << STAMP_BITS | low;
     if at < before_ns { at + (1 << STAMP_BITS) } else { at }
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_where_the_kernel_says() {
+    fn the_layout_is_read_from_the_kernels_description() {
         assert_eq!(Head::parse(HEADER).unwrap(), Head { commit_bytes: 8, data_at: 16, bytes: 4096 });
         let narrow =
             HEADER.replace("offset:8;\tsize:8", "offset:8;\tsize:4").replace("offset:16", "offset:12");
@@ -172,11 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn records_add_up_their_times_and_have_their_bytes() {
+    fn records_have_summed_times_and_their_bytes() {
         let mut data = event(1, 5, &[7]);
         data.extend(event(TIME_EXTEND, 3, &[1]));
-        data.extend(event(0, 2, &[12, 8, 9])); // the length counts its own word
-        data.extend(event(PADDING, 4, &[8, 0])); // one that was discarded
+        data.extend(event(0, 2, &[12, 8, 9])); // the length includes its own word
+        data.extend(event(PADDING, 4, &[8, 0])); // a discarded record
         data.extend(event(2, 1, &[10, 11]));
         data.extend(event(TIME_STAMP, 6, &[2]));
         data.extend(event(1, 0, &[12]));
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_told_and_broken_pages_end() {
+    fn overwritten_records_are_reported_and_broken_pages_end() {
         let data = event(1, 5, &[7]);
         let mut whole = page(1_000, MISSED | MISSED_STORED, &data);
         whole.extend(17u64.to_ne_bytes());

@@ -1,8 +1,8 @@
 //! perf.data of `perf sched record` or of `perf record -e sched:...`.
 //!
-//! The file's head names the attributes of the events, the records, and features: the tracepoints' layouts are one of
-//! them. Records stand in the order in which perf emptied its buffers; a record FINISHED_ROUND says that everything up
-//! to the newest time of the round before is there. So two rounds are held and sorted, as perf does.
+//! The file's head names the attributes of the events, the records, and features, one of which is the tracepoints'
+//! layouts. Records stand in the order in which perf emptied its buffers; a record FINISHED_ROUND says that all records
+//! up to the newest time of the round before have been written. So two rounds are held and sorted, as perf does.
 
 use super::fields::{Record, Tracepoints};
 use super::header;
@@ -18,9 +18,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The head's length; the head of a file that perf wrote to a pipe has 16 bytes.
+/// The head's length (16 bytes in a file that perf wrote to a pipe).
 const HEAD: u64 = 104;
-/// Numbers of features that are read.
+/// Numbers of the features that are read.
 const TRACING_DATA: usize = 1;
 const OS_RELEASE: usize = 4;
 /// Types of records.
@@ -47,7 +47,7 @@ const IDENTIFIER: u64 = 1 << 16;
 /// A tracepoint, as `type` of an attribute.
 const TRACEPOINT: u32 = 2;
 
-/// The content of the head.
+/// The parts of the head that are needed.
 struct Head {
     data: (u64, u64),
     /// `sample_type` of the tracepoints.
@@ -58,7 +58,7 @@ struct Head {
     release: Option<String>,
 }
 
-/// Reads a file.
+/// Reads a perf.data file.
 ///
 /// # Errors
 /// When it is cut, compressed, of another byte order, or has no records of the scheduler.
@@ -125,7 +125,7 @@ fn head(file: &File) -> Result<Head> {
     Ok(Head { data, sample_type, by_id, tracepoints: layouts.tracepoints, release })
 }
 
-/// `sample_type` of the tracepoints, and by id.
+/// `sample_type` of the tracepoints, and `sample_type` by event id.
 fn attributes(file: &File, size: u64, attrs: (u64, u64)) -> Result<(u64, BTreeMap<u64, u64>)> {
     let bytes = part(file, attrs.0, usize::try_from(attrs.1).map_err(|_| cut())?)?;
     let size = usize::try_from(size).ok().filter(|s| *s >= 64 + 16).ok_or_else(cut)?;
@@ -158,7 +158,7 @@ fn attributes(file: &File, size: u64, attrs: (u64, u64)) -> Result<(u64, BTreeMa
     Ok((sample_type, by_id))
 }
 
-/// The error for a file without tracepoints, which `perf sched stats record` writes, too: it holds snapshots of
+/// The error for a file without tracepoints. `perf sched stats record` writes such files, too: they hold snapshots of
 /// /proc/schedstat.
 fn without_tracepoints(file: &File, (at, size): (u64, u64)) -> Error {
     let begin = part(file, at, usize::try_from(size.min(1 << 16)).unwrap_or(0)).unwrap_or_default();
@@ -178,13 +178,13 @@ fn without_tracepoints(file: &File, (at, size): (u64, u64)) -> Error {
     Error::input("the recording has no tracepoints").help("record them: perf sched record")
 }
 
-/// Takes all records; the number of those of other events.
+/// Takes all records; returns the number of those of other events.
 fn records<A: Audience>(mut data: impl BufRead, head: &Head, rounds: &mut Rounds<'_, A>) -> Result<u64> {
     let (mut others, mut number) = (0, 0);
     let mut record = vec![0; 1 << 16];
     loop {
         number += 1;
-        // A record that is whole in the buffer is read where it is.
+        // A record that is complete in the buffer is read in place.
         let whole = data.fill_buf().ok().and_then(|held| {
             let start = held.first_chunk().and_then(start)?;
             Some((start, held.get(START..START + start.1)?))
@@ -221,10 +221,10 @@ fn records<A: Audience>(mut data: impl BufRead, head: &Head, rounds: &mut Rounds
     Ok(others)
 }
 
-/// Bytes with which a record begins.
+/// Bytes of a record's header.
 const START: usize = 8;
 
-/// A record's type and the length of what follows; `None` if it is shorter than its beginning.
+/// A record's type and the length of its body; `None` if the length is shorter than the header.
 #[inline]
 fn start(bytes: &[u8; START]) -> Option<(u32, usize)> {
     let mut at = Fields(bytes);
@@ -232,7 +232,7 @@ fn start(bytes: &[u8; START]) -> Option<(u32, usize)> {
     Some((kind, usize::from(size).checked_sub(START)?))
 }
 
-/// Takes a record; 1 if it is of another event.
+/// Takes a record; returns 1 if it is of another event.
 #[inline]
 fn take<A: Audience>(
     kind: u32,
@@ -264,7 +264,7 @@ fn take<A: Audience>(
     Ok(0)
 }
 
-/// Fills the buffer as far as there are bytes.
+/// Fills the buffer until it is full or the input ends.
 fn read_all(from: &mut impl BufRead, buffer: &mut [u8]) -> usize {
     let mut held = 0;
     while held < buffer.len() {
@@ -317,12 +317,12 @@ fn lost<A: Audience>(body: &[u8], head: &Head, rounds: &mut Rounds<'_, A>) {
     let cpu = body.len().checked_sub(after + 8).and_then(|at| Fields(&body[at..]).u32());
     text::note(&mut rounds.importer.losses, count);
     if let Some(cpu) = cpu.filter(|cpu| *cpu < MAX_CPUS) {
-        // Its place among the CPU's records is where it stands in the file.
+        // The loss happened after the CPU's records that precede it in the file.
         rounds.take_lost(cpu, count);
     }
 }
 
-/// A thread's name and process, as perf found them when it began, or as they changed.
+/// A thread's name and process, at perf's start or when they changed.
 fn comm<A: Audience>(body: &[u8], rounds: &mut Rounds<'_, A>) {
     let mut at = Fields(body);
     let (Some(process), Some(tid), Some(name)) = (at.u32(), at.u32(), at.text()) else { return };

@@ -1,8 +1,9 @@
-//! Perfetto's traces: packets, of which those with ftrace's events are read, and those that name threads.
+//! Reads Perfetto's traces: packets with ftrace's events, and packets that name threads.
 //!
 //! The file is read packet by packet. A packet has a bundle of one CPU's events, in order: as messages, or as columns
-//! (`compact_sched`), which leave out the task before a switch, because it is the one that came last. CPUs are written
-//! one after the other in rounds ([`Rounds`]). The numbers of fields are those of Perfetto's `protos/perfetto/trace`.
+//! (`compact_sched`). Columns leave out the task before a switch, because it is the one that the last switch brought.
+//! CPUs are written one after the other in rounds ([`Rounds`]). The numbers of fields are those of Perfetto's
+//! `protos/perfetto/trace`.
 
 use super::proto::{Fields, Value, varint};
 use super::rounds::Rounds;
@@ -18,16 +19,16 @@ use std::io::{ErrorKind, Read};
 
 /// Tag of a file's packets: field 1, bytes.
 const PACKET: u8 = 0x0a;
-/// A packet is not longer, compressed ones neither when they are unpacked.
+/// The longest packet, packed or unpacked.
 const MOST: u64 = 64 << 20;
-/// A bundle has no more events of a kind. Perfetto's recorder empties a few pages of a CPU into one.
+/// The most events of a kind in a bundle. Perfetto's recorder empties a few pages of a CPU into one.
 const MOST_ROWS: usize = 100_000;
-/// Fields of packets.
+/// Numbers of fields in packets.
 const FTRACE: u64 = 1;
 const PROCESS_TREE: u64 = 2;
 const SYSTEM_INFO: u64 = 45;
 const COMPRESSED: u64 = 50;
-/// The task before a switch is not reported.
+/// The task before a switch, where it is not reported.
 const NOT_TOLD: u32 = u32::MAX;
 
 /// Reads a trace.
@@ -60,15 +61,14 @@ pub fn read(from: impl Read, audience: &mut impl Audience) -> Result<Imported> {
 
 struct Reader<'a, A> {
     rounds: Rounds<'a, A>,
-    /// The task that came last on each CPU, plus one; 0: none is known.
+    /// The task that runs on each CPU, plus one; 0 if unknown.
     running: Vec<u32>,
     last_cpu: u32,
-    /// The events of a bundle.
     bundle: Vec<SchedRecord>,
     others: u64,
     bundles: u64,
     release: Option<String>,
-    /// What bits of `prev_state` mean.
+    /// The meaning of the bits of `prev_state`.
     states: States,
 }
 
@@ -131,13 +131,13 @@ impl<A: Audience> Reader<'_, A> {
             let Some((_, text)) = release else { continue };
             let text = String::from_utf8_lossy(text.bytes());
             self.states.learn(&text);
-            // A trace by schedlab says which kernel ran behind the one whose layout it has.
+            // A trace by schedlab names two kernels: that of the layout, "-for-", and the one that ran.
             let ran = text.split_once("-for-").map_or(&*text, |(_, ran)| ran);
             self.release = Some(ran.to_owned()).filter(|ran| ran != "unknown");
         }
     }
 
-    /// Threads and their processes. A process is also its first thread.
+    /// Reads threads and their processes. A process is also its own first thread.
     fn process_tree(&mut self, message: &[u8]) {
         for (field, value) in Fields::of(message) {
             let (mut tid, mut comm, mut process) = (0, Comm::default(), None);
@@ -156,7 +156,7 @@ impl<A: Audience> Reader<'_, A> {
         }
     }
 
-    /// One CPU's events.
+    /// Reads one CPU's events.
     fn bundle(&mut self, message: &[u8]) {
         self.bundles += 1;
         let number = |field| Fields::of(message).find(|(f, _)| *f == field).map_or(0, |(_, v)| v.number());
@@ -198,7 +198,7 @@ impl<A: Audience> Reader<'_, A> {
         if fields.broken {
             self.unreadable();
         }
-        // Messages are in order already; columns stand apart from them.
+        // Messages are in order already; columns are separate from them.
         bundle.sort_by_key(|t| t.at_ns);
         for record in bundle.drain(..) {
             let record = self.with_prev(record);
@@ -207,7 +207,7 @@ impl<A: Audience> Reader<'_, A> {
         self.bundle = bundle;
     }
 
-    /// A switch whose first task is not reported, and a wakeup whose waker is not, take the task that came last.
+    /// Fills in the running task as the first task of a switch and as the waker, where these are not reported.
     fn with_prev(&mut self, mut record: SchedRecord) -> SchedRecord {
         let at = record.cpu as usize;
         if at >= self.running.len() {
@@ -224,7 +224,7 @@ impl<A: Audience> Reader<'_, A> {
         if prev.tid == NOT_TOLD {
             prev.tid = last.saturating_sub(1);
             if last == 0 {
-                // Nothing is known of this CPU before.
+                // The running task is not known yet.
                 self.rounds.take(SchedRecord { what: RecordKind::Lost { count: 0 }, ..record });
             }
             if prev.tid == 0 {
@@ -242,7 +242,7 @@ enum Taken {
     Unreadable,
 }
 
-/// The fields of an event's message, by number: what stands at [1] to [7].
+/// The fields of an event's message by number, 1 to 7.
 #[derive(Default)]
 struct Row<'a>([Option<Value<'a>>; 8]);
 
@@ -263,7 +263,7 @@ impl<'a> Row<'a> {
     fn cpu(&self, at: usize) -> Option<u32> {
         u32::try_from(self.number(at)).ok().filter(|cpu| *cpu < MAX_CPUS)
     }
-    /// A thread, by the places of its name, number and priority; 0: not reported.
+    /// A thread, by the numbers of the fields with its name, number and priority; 0 for one that is not reported.
     fn thread(&self, comm: usize, tid: usize, prio: usize) -> Option<Thread> {
         let number = u32::try_from(self.number(tid)).ok().filter(|tid| *tid < MAX_THREADS)?;
         let comm = self.0[comm].map_or(Comm::default(), |name| Comm::of(name.bytes()));
@@ -333,8 +333,8 @@ fn content(
     })
 }
 
-/// Reads the columns of a bundle: switches without the task before, and wakeups. `None` if they are of different
-/// lengths, are too long, or name what is not there.
+/// Reads the columns of a bundle: switches without the task before, and wakeups. `None` if their lengths differ, if
+/// they are too long, or refer to a missing name.
 fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<SchedRecord>, states: &mut States) -> Option<()> {
     let mut names = Vec::new();
     let mut columns: [Vec<u64>; 13] = Default::default();
@@ -362,7 +362,7 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<SchedRecord>, states: &mut
         Some(Thread { tid, comm, prio: Some(prio as i32) })
     };
     let mut at_ns = 0_u64;
-    #[allow(clippy::needless_range_loop)] // A row is what all columns have at its place.
+    #[allow(clippy::needless_range_loop)] // A row is the values of all columns at its index.
     for nth in 0..columns[1].len() {
         let of = |column: usize| columns[column][nth];
         at_ns = at_ns.wrapping_add(of(1));
@@ -371,13 +371,13 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<SchedRecord>, states: &mut
         bundle.push(SchedRecord { at_ns, cpu, current: 0, process: UNKNOWN_PROCESS, what });
     }
     let mut at_ns = 0_u64;
-    #[allow(clippy::needless_range_loop)] // A row is what all columns have at its place.
+    #[allow(clippy::needless_range_loop)] // A row is the values of all columns at its index.
     for nth in 0..columns[7].len() {
         let of = |column: usize| columns[column][nth];
         at_ns = at_ns.wrapping_add(of(7));
         let woken = thread(of(8), of(11), of(10))?;
         let target = u32::try_from(of(9)).ok().filter(|cpu| *cpu < MAX_CPUS)?;
-        // Columns don't report the waker: it is the thread that runs, which the switches before report.
+        // Columns don't report the waker: it is the running thread, known from the switches before.
         let irq = flags_told && of(12) & IN_INTERRUPT != 0;
         let waker = nameless(if irq { 0 } else { NOT_TOLD });
         let what = RecordKind::Waking { thread: woken, waker, cpu: target };
@@ -386,7 +386,7 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<SchedRecord>, states: &mut
     Some(())
 }
 
-/// The length of a packet; `None` if the file ends before.
+/// The length of the next packet; `None` if the file ends before.
 fn length(from: &mut impl Read) -> Result<Option<u64>> {
     let mut bytes = Vec::with_capacity(10);
     loop {
@@ -401,7 +401,7 @@ fn length(from: &mut impl Read) -> Result<Option<u64>> {
     }
 }
 
-/// Fills the buffer as far as there are bytes.
+/// Fills the buffer until it is full or the input ends.
 fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
     let mut held = 0;
     while held < buffer.len() {

@@ -1,6 +1,5 @@
-//! The encoding of Protocol Buffers, as far as a reader needs it: fields, one after the other.
+//! Decodes Protocol Buffers as far as needed: fields, one after the other.
 
-/// The value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value<'a> {
     Number(u64),
@@ -19,7 +18,7 @@ impl<'a> Value<'a> {
     pub fn bytes(self) -> &'a [u8] {
         if let Value::Bytes(b) = self { b } else { &[] }
     }
-    /// The numbers of a field that repeats: packed, or a single one.
+    /// The numbers of a repeated field, packed or single.
     pub fn numbers(self) -> Numbers<'a> {
         match self {
             Value::Number(n) => Numbers { one: Some(n), rest: &[] },
@@ -28,7 +27,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Packed numbers; they end where they can't be read.
+/// Packed numbers; they end at the first one that can't be read.
 pub struct Numbers<'a> {
     one: Option<u64>,
     rest: &'a [u8],
@@ -42,7 +41,7 @@ impl Iterator for Numbers<'_> {
     }
 }
 
-/// Takes a number of variable length: seven bits a byte, the lowest ones first.
+/// Takes a number of variable length: seven bits in each byte, lowest first.
 #[inline]
 pub fn varint(from: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
@@ -56,10 +55,10 @@ pub fn varint(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The fields of a message: number and value. They end where they can't be read; [`Fields::broken`] reports that.
+/// The fields of a message: number and value. They end at the first one that can't be read; then `broken` is set.
 pub struct Fields<'a> {
     rest: &'a [u8],
-    /// Whether they ended before the message did.
+    /// Whether the fields ended before the message did.
     pub broken: bool,
 }
 
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_all_kinds_are_told_and_broken_ones_end() {
+    fn fields_of_all_kinds_are_read_and_broken_ones_end() {
         // 1: 300; 2: "ab"; 3: fixed64 1; 4: fixed32 2; 5: packed 1, 128.
         let message = [
             8, 0xac, 2, 0x12, 2, b'a', b'b', 0x19, 1, 0, 0, 0, 0, 0, 0, 0, 0x25, 2, 0, 0, 0, 0x2a, 3, 1,

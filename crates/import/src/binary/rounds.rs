@@ -1,18 +1,18 @@
-//! Puts records in order that come in rounds: a recorder empties the buffer of one CPU after the other, again and
-//! again. When a round is over, everything up to the newest time of the round before is there. So two rounds are held.
+//! Sorts records that come in rounds: a recorder empties the buffers of the CPUs one after the other, again and again.
+//! At the end of a round, no record older than the newest one of the round before can follow. So two rounds are held.
 
 use crate::sched_record::{RecordKind, SchedRecord, UNKNOWN_PROCESS};
 use crate::{Audience, Importer};
 
-/// Records that are held at most, if no round is ever finished.
+/// The most records that are held if no round is ever finished.
 const MOST_HELD: usize = 1 << 20;
 
-/// The records of the rounds that are not yet reported.
+/// The records of the rounds that have not been passed on yet.
 pub struct Rounds<'a, A> {
-    /// Where they go.
+    /// Receives the sorted records.
     pub importer: Importer<'a, A>,
     held: Vec<SchedRecord>,
-    /// The time of each CPU's last record among them.
+    /// The time of each CPU's last record among the held ones.
     last_ns: Vec<Option<u64>>,
     newest_ns: u64,
     /// The newest time at the end of the round before.
@@ -20,7 +20,6 @@ pub struct Rounds<'a, A> {
 }
 
 impl<'a, A: Audience> Rounds<'a, A> {
-    /// Rounds that tell this audience.
     pub fn new(audience: &'a mut A) -> Rounds<'a, A> {
         Rounds {
             importer: Importer::new(audience),
@@ -30,7 +29,6 @@ impl<'a, A: Audience> Rounds<'a, A> {
             until_ns: 0,
         }
     }
-    /// Takes a record.
     #[inline]
     pub fn take(&mut self, record: SchedRecord) {
         self.newest_ns = self.newest_ns.max(record.at_ns);
@@ -50,7 +48,7 @@ impl<'a, A: Audience> Rounds<'a, A> {
             self.flush(middle);
         }
     }
-    /// Records of the CPU were lost behind its last one.
+    /// Records of the CPU were lost after its last one.
     pub fn take_lost(&mut self, cpu: u32, count: u64) {
         match self.last_ns.get(cpu as usize).copied().flatten() {
             Some(at_ns) => {
@@ -69,7 +67,7 @@ impl<'a, A: Audience> Rounds<'a, A> {
         self.flush(self.until_ns);
         self.until_ns = self.newest_ns;
     }
-    /// All records are there.
+    /// Passes on all held records.
     pub fn finish(mut self) -> Importer<'a, A> {
         self.flush(u64::MAX);
         self.importer
@@ -77,7 +75,7 @@ impl<'a, A: Audience> Rounds<'a, A> {
     fn sort(&mut self) {
         self.held.sort_by_key(|t| t.at_ns);
     }
-    /// Reports what is not newer.
+    /// Passes on records up to this time.
     fn flush(&mut self, until_ns: u64) {
         self.sort();
         let ready = self.held.partition_point(|t| t.at_ns <= until_ns);

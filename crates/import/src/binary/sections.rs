@@ -1,8 +1,8 @@
 //! trace.dat, version 7: sections, which options point to.
 //!
-//! The head names the compression and the first section of options. A section has a head of 16 bytes: what it is (16
-//! bits), flags (16), the place of its name (32), its length (64). Options point to the sections that they are about,
-//! to each buffer's pages by CPU, and to further options.
+//! The head names the compression and the first section of options. A section has a head of 16 bytes: kind (16 bits),
+//! flags (16), offset of its name (32), length (64). Options point to other sections, to each buffer's pages by CPU,
+//! and to further options.
 
 use super::header::{self, Layout};
 use super::options;
@@ -16,13 +16,13 @@ const DONE: u16 = 0;
 const BUFFER: u16 = 3;
 const HEADER_INFO: u16 = 16;
 const EVENT_FORMATS: u16 = 18;
-/// Sections of options; more are a circle.
+/// The most sections of options; more mean that they point in a circle.
 const MOST_OPTIONS: usize = 4096;
 /// Bytes of a section's head.
 const HEAD: u64 = 16;
-/// Flag of a section: it is compressed.
+/// A section's flag: it is compressed.
 const PACKED: u16 = 1;
-/// Sizes of a page that are read.
+/// Page sizes that are accepted.
 const PAGES: std::ops::RangeInclusive<u32> = 64..=1 << 24;
 
 /// The pages of all CPUs in one buffer.
@@ -31,7 +31,7 @@ struct Buffer {
     name: Vec<u8>,
     clock: String,
     page_bytes: u32,
-    /// CPU, place, size.
+    /// CPU, offset and size.
     cpus: Vec<(u32, u64, u64)>,
 }
 
@@ -50,7 +50,6 @@ impl Buffer {
     }
 }
 
-/// What a file holds, ready to be read.
 pub struct Opened {
     /// The layouts of pages and tracepoints.
     pub layout: Layout,
@@ -63,7 +62,7 @@ pub struct Opened {
 /// Opens a file. `at` is behind the size of a page in its head.
 ///
 /// # Errors
-/// When it is cut, compressed in a way that is not known, or lacks what is needed.
+/// When it is cut, compressed in an unknown way, or lacks a needed part.
 pub fn open(file: &File, mut at: Fields<'_>) -> Result<Opened> {
     let name = at.text().ok_or_else(cut)?;
     let packing = Packing::parse(name)?;
@@ -100,7 +99,7 @@ pub fn open(file: &File, mut at: Fields<'_>) -> Result<Opened> {
         }
     }
     let (Some(page), Some(formats)) = (page, formats) else { return Err(cut()) };
-    // The buffer without a name is the one of all tracing; instances have names.
+    // The buffer without a name is the main one; instances have names.
     buffers.sort_by_key(|b| (b.is_empty(), !b.name.is_empty()));
     let buffer = buffers.first().ok_or_else(|| {
         Error::input("the file has no records: the recording was not finished").help("record it anew")

@@ -1,6 +1,7 @@
-//! trace.dat, trace-cmd's file, versions 6 and 7: the head, options, and for each CPU the pages of its ring buffer.
+//! Reads trace.dat, trace-cmd's file, versions 6 and 7: the head, options, and for each CPU the pages of its ring
+//! buffer.
 //!
-//! Each CPU's records are in order. They are merged by time, a page of each CPU at a time.
+//! Each CPU's records are in order. They are merged by time; one page of each CPU is held.
 
 use super::fields::Record;
 use super::header::{self, Layout};
@@ -18,13 +19,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 
-/// Bytes that are read at first: the head of version 6 with its symbols, which is not longer than the second.
+/// Bytes that are read first: they hold the head of version 6 with its symbols.
 const HEAD: u64 = 16 << 20;
 const MOST_HEAD: u64 = 256 << 20;
-/// Bytes with which version 7 begins: magic, version, sizes, compression.
+/// Bytes that hold the start of version 7: magic, version, sizes, compression.
 const BEGIN: u64 = 256;
 
-/// A CPU's pages.
 struct Pages {
     cpu: u32,
     stream: Stream,
@@ -33,7 +33,7 @@ struct Pages {
     missed: Option<u64>,
 }
 
-/// Reads a file.
+/// Reads a trace.dat file.
 ///
 /// # Errors
 /// When it is cut, of another version or byte order, or has no records of the scheduler.
@@ -64,7 +64,7 @@ pub fn read(file: File, path: &Path, audience: &mut impl Audience) -> Result<Imp
             Error::input("the recording has no events of the scheduler").help("trace-cmd record -e sched")
         );
     }
-    // Where the pages report losses, these are the same ones.
+    // These are the losses that the pages report, if they report any.
     if importer.losses.places == 0 {
         importer.losses.overwritten = told.overwritten;
     }
@@ -76,7 +76,7 @@ fn open(file: &File, size: u64) -> Result<Opened> {
     let begin = part(file, 0, size.min(BEGIN) as usize)?;
     let mut at = Fields(&begin);
     if header::version(&mut at)? == b"7" {
-        at.bytes(1 + 4).ok_or_else(cut)?; // size of a long, of a page
+        at.bytes(1 + 4).ok_or_else(cut)?; // sizes of a long and of a page
         return sections::open(file, at);
     }
     let whole = |length: u64| -> Result<Opened> {
@@ -94,7 +94,7 @@ fn open(file: &File, size: u64) -> Result<Opened> {
     }
 }
 
-/// Place and size of each CPU's pages, and what the options report.
+/// Offset and size of each CPU's pages, and the options.
 type Places = (Vec<(u64, u64)>, options::TraceOptions);
 
 fn places(bytes: &[u8]) -> Option<Places> {
@@ -119,7 +119,7 @@ fn places(bytes: &[u8]) -> Option<Places> {
 }
 
 impl Pages {
-    /// Reads on until a record is held; its time. `None` at the end.
+    /// Reads on until a record is held; returns its time, `None` at the end.
     fn fill<A: Audience>(
         &mut self,
         file: &File,

@@ -1,37 +1,37 @@
-//! Values from the bits of a packet, by the types of the description.
+//! Reads values from the bits of a packet, by the types of the description.
 
 use super::tsdl::{Kind, Types, Which};
 
-/// An event has no more fields and elements.
+/// The most fields and elements of an event.
 const MOST_VALUES: usize = 1 << 14;
-/// Types stand within one another at most so deep.
+/// The deepest nesting of types.
 const DEPTH: usize = 24;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value<'p> {
-    /// A number; one without a sign that has 64 bits keeps its bits.
+    /// A number. An unsigned one of 64 bits keeps its bits.
     Number(i64),
     /// A text, up to its first zero.
     Text(&'p [u8]),
 }
 
-/// The values of fields by name, in the order in which they stand; inner ones beside outer ones.
+/// The values of fields by name, in the order in which they were read; inner ones next to outer ones.
 #[derive(Default)]
 pub struct Scope<'p> {
     values: Vec<(&'p str, Value<'p>)>,
-    /// The enumerations of values by name.
+    /// The enumerations of values, by name.
     enums: Vec<(&'p str, Which)>,
     steps: usize,
-    /// The last number that a clock counts, and its bits.
+    /// The last number that is a clock's count, and its bits.
     pub clock: Option<(u64, u32)>,
 }
 
 impl<'p> Scope<'p> {
-    /// The last value of that name.
+    /// The last value of a name.
     pub fn value(&self, name: &str) -> Option<Value<'p>> {
         self.values.iter().rev().find(|(n, _)| *n == name).map(|(_, v)| *v)
     }
-    /// The same, if it is a number.
+    /// The last number of a name.
     pub fn number(&self, name: &str) -> Option<i64> {
         match self.value(name)? {
             Value::Number(n) => Some(n),
@@ -39,7 +39,7 @@ impl<'p> Scope<'p> {
         }
     }
 
-    /// Reads a value of a type, and those within it.
+    /// Reads a value of a type, and the values in it.
     pub fn read(&mut self, types: &'p Types, which: Which, name: &'p str, at: &mut Bits<'p>) -> Option<()> {
         self.inner(types, which, name, at, DEPTH)
     }
@@ -102,7 +102,7 @@ impl<'p> Scope<'p> {
         Some(())
     }
 
-    /// Elements one after the other: a text, if they are characters, else passed over.
+    /// Reads elements: a text if they are characters; others are passed over.
     fn elements(
         &mut self,
         types: &'p Types,
@@ -125,7 +125,7 @@ impl<'p> Scope<'p> {
         for _ in 0..length {
             let before = at.at();
             self.inner(types, of, name, at, depth)?;
-            // Elements count as what they take of the packet, and not as fields.
+            // Elements count by the bits that they take, not as fields.
             if at.at() == before {
                 return None;
             }
@@ -150,7 +150,7 @@ impl<'p> Bits<'p> {
     pub fn of(bytes: &'p [u8], at: u64, end: u64) -> Bits<'p> {
         Bits { bytes, at, end: end.min(8 * bytes.len() as u64) }
     }
-    /// Where it stands.
+    /// The place, in bits.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -172,7 +172,7 @@ impl<'p> Bits<'p> {
             let next = |all: u64, b: &u8| all << 8 | u64::from(*b);
             return Some(if big { bytes.iter().fold(0, next) } else { bytes.iter().rev().fold(0, next) });
         }
-        // Bits fill bytes from the lowest on, or from the highest where bytes stand in the other order.
+        // Bits fill bytes from the lowest on; with the other byte order, from the highest.
         for n in 0..u64::from(bits) {
             let (byte, bit) = (self.bytes[((from + n) / 8) as usize], (from + n) % 8);
             if big {

@@ -1,5 +1,5 @@
-//! The content of an event by the names of LTTng's kernel tracer, whatever holds its fields: the bits of a packet, or
-//! babeltrace's text.
+//! Reads the content of an event by the names of LTTng's kernel tracer. Its fields may come from the bits of a packet,
+//! or from babeltrace's text.
 
 use super::bits::{Scope, Value};
 use crate::sched_record::{Comm, MAX_CPUS, MAX_THREADS, RecordKind, SchedRecord, Thread, UNKNOWN_PROCESS};
@@ -8,7 +8,6 @@ use crate::task_table::Audience;
 use crate::{Importer, KnownThread};
 use schedlab_trace::SwitchReason;
 
-/// The fields of an event.
 pub(crate) trait EventFields {
     fn number(&self, name: &str) -> Option<i64>;
     fn text(&self, name: &str) -> Option<&[u8]>;
@@ -26,7 +25,7 @@ impl EventFields for Scope<'_> {
     }
 }
 
-/// What earlier events say of the next one.
+/// State from earlier events that is needed to read the next one.
 pub(crate) struct Content {
     states: States,
     /// The thread that runs on each CPU, by its last switch.
@@ -38,7 +37,7 @@ impl Content {
         Content { states, running: Vec::new() }
     }
 
-    /// Gives the importer an event of the scheduler: its name, its fields, its time and CPU.
+    /// Gives the importer an event of the scheduler.
     pub fn give<A: Audience>(
         &mut self,
         name: &str,
@@ -76,7 +75,7 @@ fn thread(number: i64) -> Option<u32> {
     u32::try_from(number).ok().filter(|n| *n < MAX_THREADS)
 }
 
-/// The content of an event; `None` if fields are missing or are none.
+/// The content of an event; `None` if fields are missing or malformed.
 fn content(name: &str, scope: &impl EventFields, current: u32, states: &mut States) -> Option<RecordKind> {
     let who = |comm: &str, tid: &str, prio: &str| -> Option<Thread> {
         let comm = scope.text(comm).map_or(Comm::default(), Comm::of);
@@ -97,7 +96,7 @@ fn content(name: &str, scope: &impl EventFields, current: u32, states: &mut Stat
         }
         "sched_waking" => RecordKind::Waking { thread: woken()?, waker, cpu: cpu("target_cpu")? },
         "sched_wakeup" | "sched_wakeup_new" => {
-            // Kernels before 4.3 also report wakeups in vain.
+            // Kernels before 4.3 also report wakeups that woke nobody.
             let new = name == "sched_wakeup_new";
             RecordKind::Queued { thread: woken()?, waker, cpu: cpu("target_cpu")?, new }
         }

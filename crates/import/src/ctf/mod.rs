@@ -1,9 +1,9 @@
-//! Traces in the Common Trace Format (1.8): folders as LTTng's kernel tracer writes them, and `schedlab trace
-//! --format ctf`.
+//! Traces in the Common Trace Format (1.8): folders as LTTng's kernel tracer writes them, and `schedlab trace --format
+//! ctf`.
 //!
 //! A folder has a description (`metadata`, [`tsdl`]) and a file for each stream of packets, usually one for each CPU. A
 //! stream's events are in order; streams are merged by time. Events and fields have the names of LTTng's kernel tracer.
-//! Which thread woke another is the one that runs on that CPU, by its switches: CTF does not report interrupts.
+//! The waker is the thread that runs on the event's CPU, by its switches: CTF does not report interrupts.
 
 mod bits;
 pub(crate) mod content;
@@ -28,19 +28,19 @@ use tsdl::Description;
 
 /// The description's file.
 pub const METADATA: &str = "metadata";
-/// Folders of one trace lie at most so deep in the one that is named (`kernel/` of LTTng's).
+/// The folder of a trace lies at most this deep in the named one (`kernel/` of LTTng's).
 const DEPTH: usize = 3;
-/// A trace has no more streams.
+/// The most streams of a trace.
 const MOST_STREAMS: usize = 2 * MAX_CPUS as usize;
 
-/// The folder of the trace: the named one, or the only one in it.
+/// The folder of the trace: the named one, or the only trace in it.
 ///
 /// # Errors
 /// When there is none, or several.
 fn find(folder: &Path) -> Result<PathBuf> {
     let mut found = find_all(folder, DEPTH, &is_description)?;
     if found.is_empty() {
-        // The description's reader says what is wrong with another file of its name.
+        // A file named metadata that is not a description: its reader reports the error.
         found = find_all(folder, DEPTH, &Path::is_file)?;
     }
     match found.as_slice() {
@@ -56,14 +56,14 @@ fn find(folder: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Whether a file begins as a trace's description does: others have that name, too.
+/// Whether a file begins like a trace's description: other files have that name, too.
 fn is_description(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut begin));
     path.is_file() && read.is_ok() && matches!(Form::of(&begin), Ok(Form::Ctf))
 }
 
-/// The folders with a description: this one, or those in it. One that can't be read hides none beside it.
+/// The folders with a description: this one, or those in it. An unreadable folder does not hide the others.
 ///
 /// # Errors
 /// When none is found and a folder can't be read.
@@ -84,7 +84,7 @@ fn find_all(folder: &Path, depth: usize, is_description: &dyn Fn(&Path) -> bool)
             Err(e) => failed = failed.or(Some(e)),
         }
     }
-    // LTTng puts the user's events beside the kernel's.
+    // LTTng puts a trace of user-space events next to the kernel's.
     found.retain(|path| found_alone(path, &inner));
     failed.filter(|_| found.is_empty()).map_or(Ok(found), Err)
 }
@@ -94,12 +94,12 @@ pub fn is_trace(folder: &Path) -> bool {
     find_all(folder, DEPTH, &is_description).is_ok_and(|found| !found.is_empty())
 }
 
-/// Whether a folder counts: not the user's events of LTTng (`ust`) beside others.
+/// Whether a folder counts: not user-space events of LTTng (`ust`) next to other traces.
 fn found_alone(path: &Path, beside: &[PathBuf]) -> bool {
     beside.len() < 2 || !path.components().any(|c| c.as_os_str() == "ust")
 }
 
-/// Reads a trace; also its files, in the order of their names.
+/// Reads a trace; also returns its files, sorted by name.
 ///
 /// # Errors
 /// When the folder has no description, one that can't be read, or no events of the scheduler.
@@ -142,7 +142,7 @@ fn name(path: &Path) -> String {
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The files of streams, by name: all but the description and hidden ones (LTTng's index is a folder).
+/// The files of streams, sorted by name: all but the description and hidden ones (LTTng's index is a folder).
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let read = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
     let is_stream = |path: &PathBuf| {
@@ -167,7 +167,7 @@ struct Reader<'a, A> {
 }
 
 impl<A: Audience> Reader<'_, A> {
-    /// Goes to the stream's next event of the scheduler: its time and CPU; `None` at the end.
+    /// Moves to the stream's next event of the scheduler; returns its time and CPU, `None` at the end.
     fn advance(&mut self, stream: &mut Stream, description: &Description) -> Result<Option<(u64, u32)>> {
         loop {
             match stream.advance(description)? {
@@ -191,7 +191,7 @@ impl<A: Audience> Reader<'_, A> {
         }
     }
 
-    /// Gives the event at which a stream stands.
+    /// Passes on the current event of a stream.
     fn event(&mut self, stream: &Stream, description: &Description, at_ns: u64, cpu: u32) {
         let scope = stream.scope(description);
         self.content.give(stream.name(description), &scope, (at_ns, cpu), &mut self.importer);

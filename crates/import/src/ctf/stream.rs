@@ -1,4 +1,4 @@
-//! A stream: packets of one CPU, event after event.
+//! A stream of a trace: packets of one CPU, event after event.
 
 use super::bits::{Bits, Scope};
 use super::tsdl::{Description, StreamClass};
@@ -7,36 +7,34 @@ use schedlab_base::{Error, Result};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A packet is not longer, bytes.
+/// The longest packet, bytes.
 const MOST_OF_PACKET: u64 = 256 << 20;
-/// So much of a packet is read to find its length.
+/// Bytes of a packet that are read to find its length.
 const HEAD: u64 = 4096;
-/// A trace's packets begin with this number.
+/// The number with which a trace's packets begin.
 const MAGIC: i64 = 0xc1fc_1fc1;
 
-/// What comes next in a stream.
+/// The next part of a stream.
 pub enum Next {
     /// An event. Its fields are [`Stream::scope`].
-    #[allow(missing_docs)]
     Event { at_ns: u64, cpu: u32 },
     /// Events of the CPU were lost.
-    #[allow(missing_docs)]
     Lost { cpu: u32, count: u64 },
     /// An event that can't be read; the rest of its packet is passed over.
     Unreadable,
     /// The file ends within a packet.
     Cut,
-    /// Nothing.
+    /// The file ends after a packet.
     End,
 }
 
 /// A stream that is being read.
 pub struct Stream {
     file: File,
-    /// Where the next packet begins, bytes.
+    /// Offset of the next packet, bytes.
     next_at: u64,
     packet: Vec<u8>,
-    /// The content's end, and where reading stands, in bits.
+    /// The end of the packet's content, and the current place, in bits.
     end: u64,
     at: u64,
     class: u64,
@@ -46,9 +44,9 @@ pub struct Stream {
     count: u64,
     lost: u64,
     over: bool,
-    /// The file does not begin as a stream of the trace does.
+    /// Whether the file does not begin like a stream of this trace.
     pub is_foreign: bool,
-    /// The last event: its number, and where its fields begin.
+    /// The last event: its number, and the place of its fields.
     event: u64,
     fields_at: u64,
 }
@@ -85,7 +83,7 @@ impl Stream {
     pub fn scope<'s>(&'s self, description: &'s Description) -> Scope<'s> {
         let mut scope = Scope::default();
         let mut at = Bits::of(&self.packet, self.fields_at, self.end);
-        // They have been read once, to find their end.
+        // This can't fail: they were read before, to find their end.
         let _ = self.fields(description, &mut scope, &mut at);
         scope
     }
@@ -104,7 +102,7 @@ impl Stream {
         Some(())
     }
 
-    /// Goes to the next event.
+    /// Moves to the next event.
     ///
     /// # Errors
     /// When the file can't be read, or is not a stream of this trace.
@@ -136,7 +134,7 @@ impl Stream {
         let mut scope = Scope::default();
         let mut at = Bits::of(&self.packet, self.fields_at, self.end);
         self.fields(description, &mut scope, &mut at)?;
-        // An event without a bit would be read for ever.
+        // An event of no bits would be read forever.
         let ends = at.at();
         drop(scope);
         if ends <= self.at {
@@ -150,7 +148,7 @@ impl Stream {
         Some(Next::Event { at_ns: description.clock.ns(self.count), cpu })
     }
 
-    /// A count of fewer bits continues from the last one.
+    /// Takes a count. One of fewer than 64 bits continues from the last one.
     fn clock(&mut self, count: u64, bits: u32) {
         if bits >= 64 {
             self.count = count;
@@ -164,7 +162,7 @@ impl Stream {
         }
     }
 
-    /// Reads the next packet; also what its head reports before its first event.
+    /// Reads the next packet; also what its head reports before its first event (a loss).
     fn open(&mut self, description: &Description) -> Result<Option<Next>> {
         let failed = |e: &std::io::Error| Error::machine(format!("a stream of the trace can't be read: {e}"));
         let size = self.file.metadata().map_err(|e| failed(&e))?.len();
@@ -177,7 +175,7 @@ impl Stream {
         self.file.read_exact_at(&mut head, self.next_at).map_err(|e| failed(&e))?;
         let Some(told) = Packet::of(&head, description) else {
             self.over = true;
-            // Another file, or a stream with a damaged head; a packet that ends in its head is cut.
+            // A foreign file, or a stream whose head is damaged. A packet that ends in its head is cut.
             self.is_foreign = self.next_at == 0 && !(left >= 4 && is_magic(&head, description));
             return Ok((!self.is_foreign).then_some(Next::Cut));
         };
@@ -208,7 +206,7 @@ impl Stream {
     }
 }
 
-/// Whether a packet begins as one does.
+/// Whether a packet begins with the magic number.
 fn is_magic(head: &[u8], description: &Description) -> bool {
     let Some(bytes) = head.first_chunk() else { return false };
     let magic = if description.types.big { u32::from_be_bytes(*bytes) } else { u32::from_le_bytes(*bytes) };
@@ -223,7 +221,7 @@ struct Packet {
     begins: Option<u64>,
     lost: u64,
     cpu: Option<u32>,
-    /// Where its events begin, bits.
+    /// Where the packet's events begin, bits.
     at: u64,
 }
 

@@ -91,7 +91,7 @@ fn switch((prev, tid): (&str, i32), state: i64, (next, then): (&str, i32)) -> Ve
     .concat()
 }
 
-/// A header of few bits: the number and the lowest 27 bits of the time.
+/// A compact header: the event's number and the lowest 27 bits of the time.
 fn compact(id: u32, at: u64) -> Vec<u8> {
     ((at as u32 & 0x7ff_ffff) << 5 | id).to_le_bytes().to_vec()
 }
@@ -108,7 +108,7 @@ fn packet(begins: u64, lost: u64, events: &[u8]) -> Vec<u8> {
     all.extend(1_u32.to_le_bytes());
     assert_eq!(all.len(), head);
     all.extend(events);
-    // What a packet has beyond its content is passed over.
+    // Bytes of a packet after its content are passed over.
     all.extend([0xff; 8]);
     all
 }
@@ -141,13 +141,13 @@ fn trace(stream: &[u8]) -> tempfile::TempDir {
 
 /// Two packets, and the length of the first.
 fn story() -> (Vec<u8>, usize) {
-    // The time's lowest 27 bits begin anew between the first two events.
+    // The time's lowest 27 bits wrap between the first two events.
     let began = (3 << 27) + (1 << 27) - 100;
     let mut events = compact(3, began);
     events.extend(switch(("swapper/1", 0), 0, ("a b", 7)));
     events.extend(compact(3, began + 300));
     events.extend(switch(("a b", 7), 0x40, ("other", 8)));
-    // An event that is not read, in a long header.
+    // An event that is not read, with a long header.
     events.extend([31_u8]);
     events.extend(40_u32.to_le_bytes());
     events.extend((began + 400).to_le_bytes());
@@ -169,7 +169,7 @@ fn a_trace_of_lttng_s_is_read() {
         heard.0,
         [
             (0, 1, switch(None, a, SwitchReason::FromIdle)),
-            // 0x40 is a task that ends in kernels before 4.14.
+            // Before 4.14, 0x40 is a task that ends.
             (300, 1, switch(a, b, SwitchReason::Exited)),
             (1000, 1, EventKind::Lost { count: 2 }),
             (1000, 1, switch(b, None, SwitchReason::Blocked)),
@@ -240,7 +240,7 @@ fn cut_and_damaged_traces_end_well() {
         .err()
         .unwrap();
     assert!(e.message().contains("line 3"), "{e}");
-    // Types within one another without an end, and elements that take no place.
+    // Types nested without an end, and elements of no size.
     let deep = format!(
         "/* CTF 1.8 */ typealias {} integer {{ size = 8; }} x; {} := t;",
         "struct { ".repeat(99),

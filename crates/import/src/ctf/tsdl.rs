@@ -1,7 +1,7 @@
 //! The description of a trace (TSDL): types, and where they stand in packets and events.
 //!
-//! Written for what tracers write: LTTng 2.x, babeltrace, barectf, schedlab. Types stand in a list, and name each other
-//! by their places in it, so that none is copied.
+//! Written for what tracers write: LTTng 2.x, babeltrace, barectf, schedlab. Types are kept in a list and refer to each
+//! other by index, so that none is copied.
 
 mod parse;
 mod words;
@@ -9,43 +9,36 @@ mod words;
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
 
-/// A type's place in the list.
+/// A type's index in the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Which(pub(super) usize);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A number of up to 64 bits. `big`: its own order of bytes. `clock`: a clock counts it.
-    #[allow(missing_docs)]
+    /// A number of up to 64 bits. `big`: its own byte order. `clock`: it is a clock's count.
     Integer { bits: u32, align: u32, signed: bool, big: Option<bool>, is_text: bool, clock: bool },
     /// Bits that are not read: a floating point number.
-    #[allow(missing_docs)]
     Skipped { bits: u32, align: u32 },
     /// A text that ends with a zero.
     Text,
     /// A number with names for ranges.
-    #[allow(missing_docs)]
     Enum { of: Which, labels: Vec<(i64, i64, String)> },
     /// Fields one after the other.
-    #[allow(missing_docs)]
     Struct { align: u32, fields: Vec<(String, Which)> },
-    /// One of several, by the name that the enumeration of the field `tag` has for its value.
-    #[allow(missing_docs)]
+    /// One of several types: the option named by the label of the field `tag`.
     Variant { tag: String, options: Vec<(String, Which)> },
-    /// So many elements.
-    #[allow(missing_docs)]
+    /// A fixed number of elements.
     Array { of: Which, length: u32 },
     /// As many elements as the field `length` says.
-    #[allow(missing_docs)]
     Sequence { of: Which, length: String },
 }
 
 #[derive(Default)]
 pub struct Types {
     kinds: Vec<Kind>,
-    /// The alignment of each, bits.
+    /// The alignment of each type, bits.
     aligns: Vec<u32>,
-    /// Whether bytes stand with the highest first, unless a type says otherwise.
+    /// Whether the byte order is big-endian, unless a type says otherwise.
     pub big: bool,
 }
 
@@ -81,7 +74,7 @@ impl Types {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clock {
     frequency: u64,
-    /// Added to its counts, and to its seconds.
+    /// Offset of the clock, in counts and in seconds.
     offset: i64,
     offset_s: i64,
 }
@@ -93,7 +86,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The time of a count, ns; 0 for one before the clock's beginning.
+    /// The time of a count, ns; 0 for a time before the clock's start.
     pub fn ns(&self, count: u64) -> u64 {
         let counts = i128::from(count) + i128::from(self.offset);
         let ns =
@@ -104,18 +97,18 @@ impl Clock {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamClass {
-    /// What follows a packet's header.
+    /// The type after a packet's header.
     pub packet_context: Option<Which>,
-    /// What an event begins with.
+    /// The type at the start of an event.
     pub event_header: Option<Which>,
-    /// What follows that.
+    /// The type after the event's header.
     pub event_context: Option<Which>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventClass {
     pub name: String,
-    /// What stands before its fields.
+    /// The type before the event's own fields.
     pub context: Option<Which>,
     pub fields: Option<Which>,
 }
@@ -123,11 +116,11 @@ pub struct EventClass {
 #[derive(Default)]
 pub struct Description {
     pub types: Types,
-    /// What a packet begins with.
+    /// The type at the start of a packet.
     pub packet_header: Option<Which>,
     /// Classes of streams by number.
     pub streams: BTreeMap<u64, StreamClass>,
-    /// Classes of events by the numbers of their stream and their own.
+    /// Classes of events, by the numbers of stream and event.
     events: BTreeMap<(u64, u64), EventClass>,
     pub clock: Clock,
     pub release: Option<String>,
@@ -137,7 +130,7 @@ impl Description {
     /// Reads a description: a text, or a text in packets.
     ///
     /// # Errors
-    /// What can't be read, with its line.
+    /// The first part that can't be read, with its line.
     pub fn read(bytes: &[u8]) -> Result<Description> {
         let text = words::text(bytes).ok_or_else(|| {
             Error::input("the file 'metadata' is not a description of CTF, or is of another byte order")

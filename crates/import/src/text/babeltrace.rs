@@ -1,10 +1,9 @@
 //! The text of babeltrace 1 and 2: `[10:12:00.009000000] (+0.001000000) box sched_waking: { cpu_id = 1 }, { comm =
 //! "helper", tid = 300, prio = 20, target_cpu = 1 }`.
 //!
-//! Events and fields have the names of LTTng's kernel tracer. Which thread woke another is the one that runs on that
-//! CPU, by its switches, as in the folder that the text was made from. Times are of the day, seconds
-//! (`--clock-seconds`) or with a date (`--clock-date`); a time of the day that goes back by half a day is the next
-//! day's.
+//! Events and fields have the names of LTTng's kernel tracer. The waker is the thread that runs on the event's CPU, by
+//! its switches, as for the folder that the text was made from. Times are times of the day, seconds (`--clock-seconds`)
+//! or with a date (`--clock-date`); a time of the day that steps back by half a day belongs to the next day.
 
 use crate::ctf::content::{Content, EventFields};
 use crate::sched_record::{MAX_CPUS, TRACEPOINTS};
@@ -16,15 +15,15 @@ use schedlab_base::{Error, Result};
 use std::borrow::Cow;
 
 const DAY_NS: u64 = 86_400 * 1_000_000_000;
-/// An event has no more fields.
+/// The most fields of an event.
 const MOST_FIELDS: usize = 256;
 
-/// Whether a line is an event in this form.
+/// Whether a line is an event of this form.
 pub fn is_event(line: &[u8]) -> bool {
     head(line).is_some()
 }
 
-/// The begin of a line: when, and from where on the event's name and fields stand.
+/// The head of a line: the time, and where the event's name and its fields begin.
 struct Head<'a> {
     stamp: &'a [u8],
     name: &'a [u8],
@@ -41,7 +40,7 @@ fn head(line: &[u8]) -> Option<Head<'_>> {
     }
     let (before, fields) = rest.split_at(memmem::find(rest, b": {")?);
     let name = before.rsplit(|b| *b == b' ').next()?;
-    // LTTng's packets have the CPU; without names a value is not known.
+    // LTTng's packets give the CPU. A text printed without field names can't be read.
     (!name.is_empty() && memmem::find(fields, b"cpu_id = ").is_some()).then_some(Head {
         stamp,
         name,
@@ -49,7 +48,7 @@ fn head(line: &[u8]) -> Option<Head<'_>> {
     })
 }
 
-/// The fields of one event, inner ones beside outer ones.
+/// The fields of one event; inner ones next to outer ones.
 struct FieldList<'a>(Vec<(&'a [u8], Field<'a>)>);
 
 enum Field<'a> {
@@ -92,7 +91,7 @@ fn fields(text: &[u8]) -> Option<FieldList<'_>> {
                 rest = &rest[word.len()..];
                 match number(word) {
                     Some(n) => all.push((key, Field::Number(n))),
-                    // Of `prev_state = ( "TASK_RUNNING" : container = 0 )` the number belongs to the outer name.
+                    // The number in `prev_state = ( "TASK_RUNNING" : container = 0 )` is stored under the outer name.
                     None if word == b"container" || word.starts_with(b"<") => {}
                     None => key = word,
                 }
@@ -139,7 +138,8 @@ fn number(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// `10:12:00.009000000`, `2026-11-28 10:12:00.009`, `1795907291.25`, as ns; and whether it is of the day.
+/// Reads `10:12:00.009000000`, `2026-11-28 10:12:00.009` or `1795907291.25` as ns; also whether it is a time of the
+/// day.
 fn time(stamp: &[u8]) -> Option<(u64, bool)> {
     let stamp = std::str::from_utf8(stamp).ok()?.trim();
     let (date, clock) = stamp.split_once(' ').map_or((None, stamp), |(date, clock)| (Some(date), clock));
@@ -161,7 +161,7 @@ fn time(stamp: &[u8]) -> Option<(u64, bool)> {
     Some((seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)?, of_day && date.is_none()))
 }
 
-/// The days of `2026-11-28` since 1970-01-01, by the proleptic Gregorian calendar whose years begin in March.
+/// Days from 1970-01-01 to `2026-11-28`. Proleptic Gregorian calendar; years are counted from March.
 fn days(date: &str) -> Option<u64> {
     let mut parts = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -176,7 +176,7 @@ fn days(date: &str) -> Option<u64> {
 /// Reads lines and gives the importer their events.
 pub struct Reader {
     content: Content,
-    /// The last time, and what is added to times of the day.
+    /// The time of the last event, and the days to add to times of the day, ns.
     last_ns: u64,
     days_ns: u64,
     /// Number of events that are not the scheduler's.
@@ -188,7 +188,7 @@ impl Reader {
         Reader { content: Content::new(states), last_ns: 0, days_ns: 0, others: 0 }
     }
 
-    /// Reads a line; `at` is its number. `is_last`: it has no end, so that it may lack a part.
+    /// Reads a line; `at` is its number. `is_last`: the line has no newline, so a part may be missing.
     pub fn line<A: Audience>(&mut self, line: &[u8], at: u64, is_last: bool, importer: &mut Importer<'_, A>) {
         if is_last && !line.trim_ascii_end().ends_with(b"}") {
             importer.losses.cut |= !line.trim_ascii().is_empty();
@@ -228,16 +228,16 @@ impl Reader {
     }
 }
 
-/// `Tracer discarded 12 events between ...`, which babeltrace reports among the lines.
+/// `Tracer discarded 12 events between ...`, which babeltrace prints between events.
 fn lost(line: &[u8]) -> Option<u64> {
     let at = memmem::find(line, b"racer discarded ")?;
     text::number_at(&line[at + 16..])
 }
 
-/// The result of a text whose events were given.
+/// Checks the result of a whole text.
 ///
 /// # Errors
-/// When there are none of the scheduler.
+/// When it has no events of the scheduler.
 pub fn check(reader: &Reader, records: u64, unreadable: u64) -> Result<()> {
     match (records, unreadable) {
         (0, 0) => Err(reader.none()),

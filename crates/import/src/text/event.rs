@@ -1,5 +1,5 @@
-//! The fields of an event, as the kernel's own format prints them (`prev_comm=bash prev_pid=12 ...`), or as
-//! libtraceevent's plugins do for switches and wakeups (`bash:12 [120] S ==> swapper/0:0 [120]`).
+//! Reads the fields of an event, as the kernel prints them (`prev_comm=bash prev_pid=12 ...`), or as libtraceevent's
+//! plugins print switches and wakeups (`bash:12 [120] S ==> swapper/0:0 [120]`).
 
 use super::bare;
 use super::number::{Cursor, number};
@@ -11,17 +11,17 @@ use schedlab_trace::SwitchReason;
 /// The longest name of a task.
 const COMM_LEN: usize = 15;
 
-/// The content of the fields.
+/// The result of reading an event's fields.
 pub enum Read {
     RecordKind(RecordKind),
-    /// An event that is not read, or one that says that nothing happened.
+    /// An event that is not read, or that says that nothing happened.
     Other,
-    /// They are not as they should be.
+    /// Fields that can't be read.
     Unreadable,
 }
 
-/// Reads the fields of the event of that name. `current` is the thread that ran; `states` says what bits of a state
-/// mean.
+/// Reads the fields of the event with a name. `current` is the thread that ran; `states` knows the meaning of a state's
+/// bits.
 #[inline]
 pub fn read(
     name: &[u8],
@@ -48,7 +48,7 @@ pub fn read(
         b"task_newtask" => new_task(fields, current()),
         b"sched_process_exit" => exit(fields),
         b"task_rename" => match rename(fields) {
-            // Since 6.14 it does not report whose name it is.
+            // Since 6.14 it does not report which thread was renamed.
             None => return Read::Other,
             told => told,
         },
@@ -57,8 +57,8 @@ pub fn read(
     what.map_or(Read::Unreadable, Read::RecordKind)
 }
 
-/// The length of a name that stands before `anchor`. A name may hold the anchor itself, so the last one within a name's
-/// longest length counts, else the first.
+/// The length of a name that stands before `anchor`. A name may contain the anchor, so the last anchor within the
+/// longest possible name counts, else the first.
 #[inline]
 fn name_before(text: &[u8], anchor: &[u8]) -> Option<usize> {
     let within = &text[..text.len().min(COMM_LEN + anchor.len())];
@@ -82,7 +82,7 @@ fn person(at: &mut Cursor<'_>, words: [&[u8]; 3]) -> Option<Thread> {
     Some(Thread { tid, comm, prio })
 }
 
-/// A priority; those of deadline tasks are negative.
+/// A priority; it is negative for deadline tasks.
 #[inline]
 fn prio_of(at: &mut Cursor<'_>, word: &[u8]) -> Option<i32> {
     if at.past(word) { at.signed().and_then(|n| i32::try_from(n).ok()) } else { None }
@@ -111,8 +111,8 @@ fn switch(fields: &[u8], states: &mut States) -> Option<RecordKind> {
     Some(RecordKind::Switch { prev, next, why: why(prev.tid, state, states)? })
 }
 
-/// `bash:12 [120] S ==> swapper/0:0 [120]`, read from its arrow: names may hold colons and brackets. Kernels before
-/// 2.6.33 print `task bash:12 [120] (S) ==> swapper:0 [120]`.
+/// Reads `bash:12 [120] S ==> swapper/0:0 [120]`, starting from the arrow: names may hold colons and brackets. Kernels
+/// before 2.6.33 print `task bash:12 [120] (S) ==> swapper:0 [120]`.
 fn plugin_switch(fields: &[u8], states: &mut States) -> Option<RecordKind> {
     let arrow = memmem::find(fields, b" ==> ")?;
     let (left, right) = (&fields[..arrow], &fields[arrow + 5..]);
@@ -127,7 +127,7 @@ fn plugin_switch(fields: &[u8], states: &mut States) -> Option<RecordKind> {
     Some(RecordKind::Switch { prev, next, why: why(prev.tid, state, states)? })
 }
 
-/// `bash:12 [120]`, and what follows the bracket.
+/// `bash:12 [120]`, and the text after the bracket.
 fn plugin_person(text: &[u8]) -> Option<(Thread, &[u8])> {
     memchr::memchr_iter(b'[', text).find_map(|open| {
         let mut at = Cursor(&text[open + 1..]);
@@ -143,8 +143,8 @@ fn plugin_person(text: &[u8]) -> Option<(Thread, &[u8])> {
     })
 }
 
-/// Why the previous task's stay ended. A task that is still runnable was preempted or gave way; the kernel does not
-/// report which.
+/// Why the previous task's stay ended. A task that is still runnable was preempted or yielded; the kernel does not say
+/// which.
 #[inline]
 fn why(prev: u32, state: &[u8], states: &mut States) -> Option<SwitchReason> {
     if prev == 0 {
@@ -159,14 +159,14 @@ fn why(prev: u32, state: &[u8], states: &mut States) -> Option<SwitchReason> {
     })
 }
 
-/// A state in bits: of a tool that does not know their letters, or one that prints fields as they are.
+/// A state as a number: from tools that print fields unchanged, or that do not know the letters.
 fn of_bits(state: &[u8], states: &mut States) -> Option<SwitchReason> {
     let mut at = Cursor(state);
     let bits = at.signed()?;
     at.0.is_empty().then(|| states.ended_by(bits as u64))
 }
 
-/// The thread, the CPU, and whether it was woken at all (kernels before 4.3 also report wakeups in vain).
+/// The thread, the CPU, and whether a task was woken at all (kernels before 4.3 also report wakeups that woke nobody).
 #[inline]
 fn wakeup(fields: &[u8]) -> Option<(Thread, u32, bool)> {
     let mut at = Cursor(fields);
@@ -203,7 +203,7 @@ fn migrate(fields: &[u8]) -> Option<RecordKind> {
 
 fn fork(fields: &[u8]) -> Option<RecordKind> {
     let mut at = Cursor(fields);
-    // Raw fields have their own names.
+    // Raw fields have other names.
     let parent = person(&mut at, [b"comm=", b" pid=", b""])
         .or_else(|| person(&mut at, [b"parent_comm=", b" parent_pid=", b""]))?;
     let child = person(&mut at, [b" child_comm=", b" child_pid=", b""])?;

@@ -2,32 +2,31 @@
 //! perf; `bash-1234 3d..2. 12345us+: ` of ftrace's option latency-format and of `trace-cmd report -l`.
 //!
 //! A task's name may hold spaces, dashes and brackets. So the head is found from its middle: a number in brackets,
-//! perhaps letters (flags), a time and a colon. What stands before the bracket is name and numbers. The latency format
-//! has no bracket: its head is in [`latency`](super::latency).
+//! perhaps letters (flags), a time and a colon. Name and numbers stand before the bracket. The latency format has no
+//! bracket: its head is in [`latency`](super::latency).
 
 use super::number::{Cursor, number};
 use crate::sched_record::{MAX_THREADS, UNKNOWN_PROCESS};
 
-/// A thread's name has at most so many bytes ("<...>" stands for one that is not known).
+/// The longest thread name, bytes ("<...>" stands for an unknown one).
 const LONGEST_COMM: usize = 15;
-/// And so many in the latency format.
+/// The longest thread name in the latency format, bytes.
 const SHORT_COMM: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The thread that ran; 0 for the idle task, or if it is not reported.
+    /// The thread that ran; 0 for the idle task, or if unknown.
     pub tid: u32,
     /// Its process, or [`UNKNOWN_PROCESS`].
     pub process: u32,
     /// The CPU, also one beyond [`MAX_CPUS`](crate::sched_record::MAX_CPUS).
     pub cpu: u32,
-    /// Whether the record was made while an interrupt was served; only ftrace reports.
+    /// Whether the record was made in an interrupt; only ftrace reports it.
     pub in_interrupt: bool,
-    /// The time, ns.
     pub at_ns: u64,
     /// Where the thread's name ends.
     pub(super) comm_end: usize,
-    /// Whether the name may be cut: the latency format has 8 bytes of it.
+    /// Whether the name may be cut: the latency format prints 8 bytes of it.
     pub(super) is_cut: bool,
     /// Where the event's name begins.
     pub rest: usize,
@@ -45,8 +44,8 @@ impl Head {
         if self.is_cut && comm.len() >= SHORT_COMM { b"" } else { comm }
     }
 
-    /// The name of the file or buffer before the thread's, with a colon, as `trace-cmd report` writes it where it reads
-    /// several. A thread's name alone is never so long.
+    /// The name of the file or buffer, which `trace-cmd report` writes with a colon before the thread's name if it
+    /// reads several. A thread's name alone is never that long.
     #[inline]
     pub fn file<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
         let before = line[..self.comm_end].trim_ascii();
@@ -56,12 +55,12 @@ impl Head {
         memchr::memmem::find(before, b": ").map(|colon| &before[..colon])
     }
 
-    /// Whether a blank and not a dash stands between the thread's name and number.
+    /// Whether a blank and not a dash separates the thread's name from its number.
     pub fn is_apart(&self, line: &[u8]) -> bool {
         line.get(self.comm_end) != Some(&b'-')
     }
 
-    /// The head whose CPU stands at this bracket.
+    /// The head whose CPU is in the bracket at this offset.
     #[inline]
     fn around(line: &[u8], bracket: usize) -> Option<Head> {
         let mut at = Cursor(&line[bracket + 1..]);
@@ -69,7 +68,7 @@ impl Head {
         if !at.past(b"]") {
             return None;
         }
-        // `trace-cmd report -R` of 3.3 writes flags as a number, "[003]-0x2d": of a hard interrupt 8, of a soft one 16.
+        // `trace-cmd report -R` of 3.3 writes flags as a number, "[003]-0x2d": 8 is a hard interrupt, 16 a soft one.
         let mut in_interrupt = false;
         if at.past(b"-0x") {
             let digits = at.take(at.0.iter().position(|b| !b.is_ascii_hexdigit())?);
@@ -85,12 +84,12 @@ impl Head {
         }
         let at_ns = time(&mut at)?;
         let (comm_end, tid, process) = before(&line[..bracket])?;
-        // `trace-cmd report --ts-diff` has the time since the record before: "(+236)".
+        // `trace-cmd report --ts-diff` prints the time since the record before: "(+236)".
         if let Some(behind) = at.0.trim_ascii_start().strip_prefix(b"(+") {
             let end = behind.iter().position(|b| !b.is_ascii_digit())?;
             at.0 = behind[end..].strip_prefix(b")")?;
         }
-        // perf may report a period.
+        // perf may print a period.
         let behind = at.0.trim_ascii_start();
         if let Some((_, taken)) = number(behind)
             && behind.get(taken) == Some(&b' ')
@@ -102,12 +101,13 @@ impl Head {
     }
 }
 
-/// Whether flags say so: interrupts off, reschedule needed, hard or soft interrupt, depth of preemption.
+/// Whether flags say that an interrupt is served. They are: interrupts off, reschedule needed, hard or soft interrupt,
+/// depth of preemption.
 pub(super) fn serves_interrupt(flags: &[u8]) -> bool {
     flags.get(2).is_some_and(|b| b"hHsZz".contains(b))
 }
 
-/// `12.345678:` or with more digits, as nanoseconds; digits beyond the ninth are dropped.
+/// Reads `12.345678:` or with more digits as ns; digits beyond the ninth are dropped.
 #[inline]
 pub(super) fn time(at: &mut Cursor<'_>) -> Option<u64> {
     let seconds = at.number()?;
@@ -126,14 +126,14 @@ pub(super) fn time(at: &mut Cursor<'_>) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
-/// What stands before the CPU: where the name ends, the thread, its process.
+/// Reads the text before the CPU: the end of the name, the thread, its process.
 #[inline]
 fn before(text: &[u8]) -> Option<(usize, u32, u32)> {
     let mut text = text.trim_ascii_end();
     let mut process = UNKNOWN_PROCESS;
     if let Some(inner) = text.strip_suffix(b")") {
         let open = memchr::memrchr(b'(', inner)?;
-        // "-----" if it is not known.
+        // "-----" if the process is unknown.
         process = number(inner[open + 1..].trim_ascii()).map_or(UNKNOWN_PROCESS, |(n, _)| thread(n));
         text = inner[..open].trim_ascii_end();
     }
@@ -143,7 +143,7 @@ fn before(text: &[u8]) -> Option<(usize, u32, u32)> {
     let tid = thread(tid);
     let before = &text[..start];
     match before.last()? {
-        // perf's "-1": it does not know the thread.
+        // perf prints "-1" for an unknown thread.
         b'-' if matches!(before.len(), 1) || before.ends_with(b" -") => Some((start - 1, 0, UNKNOWN_PROCESS)),
         b'-' => Some((start - 1, tid, process)),
         b'/' => {
@@ -158,7 +158,7 @@ fn before(text: &[u8]) -> Option<(usize, u32, u32)> {
     }
 }
 
-/// A thread's number; none has one beyond the kernel's limit.
+/// A thread's number; 0 for one beyond the kernel's limit.
 pub(super) fn thread(n: u64) -> u32 {
     u32::try_from(n).ok().filter(|n| *n < MAX_THREADS).unwrap_or(0)
 }

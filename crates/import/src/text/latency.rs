@@ -1,15 +1,15 @@
-//! The heads of the latency format: `bash-1234   3d..2. 12345us+: `, with a time in seconds from `trace-cmd report -l`,
-//! and its long form (options latency-format and verbose): `bash 1234 3 9 00000001 00000000 [0596bacc] 115.446ms
+//! Reads the heads of the latency format: `bash-1234 3d..2. 12345us+: `, with a time in seconds from `trace-cmd report
+//! -l`, and its long form (options latency-format and verbose): `bash 1234 3 9 00000001 00000000 [0596bacc] 115.446ms
 //! (+0.034ms): `, with flags as numbers.
 //!
-//! Times are us since the trace began, so everything within a us has one time. Mirrors `trace_print_lat_context` of
-//! kernel/trace/trace_output.c, 2.6.27 to 7.3.
+//! Times are us since the trace began, so all events within a us have the same time. Mirrors `trace_print_lat_context`
+//! of kernel/trace/trace_output.c, 2.6.27 to 7.3.
 
 use super::head::{Head, serves_interrupt, thread, time};
 use super::number::{Cursor, number};
 use crate::sched_record::{IN_INTERRUPT, UNKNOWN_PROCESS};
 
-/// Marks of long delays, which stand behind a time (`trace_find_mark`).
+/// Marks of long delays, which follow a time (`trace_find_mark`).
 const MARKS: &[u8] = b"!#+*@$ ";
 
 /// The head of a line in this format.
@@ -17,13 +17,13 @@ pub fn head(line: &[u8]) -> Option<Head> {
     short(line).or_else(|| long(line))
 }
 
-/// The number that ends the text before `end`, and where it begins.
+/// The number at the end of the text before `end`, and where it begins.
 fn number_before(line: &[u8], end: usize) -> Option<(u64, usize)> {
     let digits = line[..end].iter().rev().take_while(|b| b.is_ascii_digit()).count();
     Some((number(&line[end - digits..end])?.0, end - digits))
 }
 
-/// The form with letters. It is found from its colon: before it the time, the CPU with the flags, the thread.
+/// The form with letters, read from its colon backwards: the time, the CPU with the flags, the thread.
 fn short(line: &[u8]) -> Option<Head> {
     memchr::memmem::find_iter(line, b": ").take(4).find_map(|colon| {
         let text = line[..colon].trim_ascii_end();
@@ -92,7 +92,7 @@ fn long(line: &[u8]) -> Option<Head> {
     }
     let rest = line.len() - at.0.len();
     let before = line[..open].trim_ascii_end();
-    // From the right: the record's number, the depth of preemption, both hexadecimal; flags, CPU, thread.
+    // Read from the right: the record's number and the depth of preemption, both hexadecimal; flags, CPU, thread.
     let mut words = before.rsplit(|b| *b == b' ').filter(|w| !w.is_empty());
     let decimal = |w: Option<&[u8]>| w.and_then(|w| number(w).filter(|(_, n)| *n == w.len())).map(|(n, _)| n);
     let is_hex = |w: Option<&[u8]>| w.is_some_and(|w| w.iter().all(u8::is_ascii_hexdigit));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_form_is_not_taken_for_it() {
+    fn heads_of_other_forms_are_not_taken_for_it() {
         for line in [
             "",
             "# tracer: nop",

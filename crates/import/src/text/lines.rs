@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Size of the buffer; a longer line is not a record and is passed over.
+/// Size of the buffer; a longer line is not a record and is skipped.
 const BUFFER: usize = 1 << 20;
 
 pub struct Lines<R> {
@@ -11,24 +11,23 @@ pub struct Lines<R> {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The place of the line that was given last.
+    /// The place of the last line returned.
     given: Range<usize>,
-    /// The rest of a line that is too long is passed over.
+    /// Whether the rest of a line that is too long is being skipped.
     skipping: bool,
-    /// Number of the last line given, from 1.
+    /// Number of the last line returned, from 1.
     pub number: u64,
-    /// Whether the last line given had no end.
+    /// Whether the last line returned had no newline.
     pub cut: bool,
 }
 
 impl<R: Read> Lines<R> {
-    /// The lines of `from`.
     pub fn new(from: R) -> Lines<R> {
         let buffer = vec![0; BUFFER].into_boxed_slice();
         Lines { from, buffer, start: 0, end: 0, given: 0..0, skipping: false, number: 0, cut: false }
     }
 
-    /// The next line, without its end; `None` at the end of the file.
+    /// The next line, without its newline; `None` at the end of the file.
     ///
     /// # Errors
     /// When the file can't be read.
@@ -62,7 +61,6 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The line that was given last.
     #[inline]
     pub fn last(&self) -> &[u8] {
         &self.buffer[self.given.clone()]

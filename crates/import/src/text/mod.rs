@@ -1,9 +1,9 @@
-//! Text: what tracefs' `trace` and `trace_pipe` show, `trace-cmd report` and `perf script` print; babeltrace's text is
+//! Reads text as tracefs' `trace` and `trace_pipe`, `trace-cmd report` and `perf script` print it; babeltrace's text is
 //! in [`babeltrace`].
 //!
 //! A line is a record: the thread that ran and its number, the CPU in brackets, the time in seconds, the event's name,
-//! its fields. Names of tasks may hold any bytes, so lines are bytes, and fields are found by the text that stands
-//! between them. Nothing is allocated for a line.
+//! its fields. Names of tasks may hold any bytes, so lines are bytes, and fields are found by the text between them.
+//! Nothing is allocated for a line.
 
 pub mod babeltrace;
 mod event;
@@ -26,22 +26,23 @@ use number::{Cursor, number};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A record of the scheduler.
     Record(SchedRecord),
-    /// Records of the CPU were lost before its next record; their number, at least. 0: its buffer begins here.
-    #[allow(missing_docs)]
-    Lost { cpu: u32, count: u64 },
+    /// At least `count` records of the CPU before its next record were lost. 0: its buffer begins here.
+    Lost {
+        cpu: u32,
+        count: u64,
+    },
     /// A record of an event that is not read.
     Other,
     /// A record of a known event whose fields can't be read.
     Unreadable,
-    /// A record of one of several files or buffers, whose CPUs are not the same.
+    /// A record from one of several files or buffers, each with its own CPUs.
     OfFile,
-    /// No record: a heading, a comment, a line of a call chain.
+    /// Not a record: a heading, a comment, a line of a call chain.
     Foreign,
 }
 
-/// Reads a line, without its end. `states` says what bits of `prev_state` mean, and learns it where a line shows it.
+/// Reads a line, without its newline. `states` knows the meaning of `prev_state`'s bits, and learns from the line.
 pub fn line(line: &[u8], states: &mut States) -> Line {
     let Some(head) = Head::of(line).or_else(|| latency::head(line)) else { return beside(line) };
     if head.file(line).is_some() {
@@ -70,8 +71,8 @@ pub fn line(line: &[u8], states: &mut States) -> Line {
     })
 }
 
-/// Whether a line without its end may lack a part of its record. Only where an event ends with a number of known width
-/// (a priority of ordinary tasks, a padded CPU), or with a bracket, its end can be seen.
+/// Whether a line without a newline may lack a part of its record. The end can only be seen where an event ends with a
+/// number of known width (a priority of ordinary tasks, a padded CPU) or with a bracket.
 pub fn is_cut(line: &[u8], told: &Line) -> bool {
     let line = line.trim_ascii_end();
     let digits = line.iter().rev().take_while(|b| b.is_ascii_digit()).count();
@@ -85,7 +86,7 @@ pub fn is_cut(line: &[u8], told: &Line) -> bool {
     }
 }
 
-/// Whether a line is one of perf's and not of ftrace's; `None` if it is not a record.
+/// Whether a line is perf's rather than ftrace's; `None` if it is not a record.
 pub fn is_perf(line: &[u8]) -> Option<bool> {
     let with_bracket = Head::of(line);
     let head = with_bracket.or_else(|| latency::head(line))?;
@@ -93,12 +94,12 @@ pub fn is_perf(line: &[u8]) -> Option<bool> {
     (!name.is_empty()).then(|| with_bracket.is_some() && head.is_apart(line))
 }
 
-/// The file or buffer that the record is of, if the line names one.
+/// The record's file or buffer, if the line names one.
 pub fn file_of(line: &[u8]) -> Option<&[u8]> {
     Head::of(line).or_else(|| latency::head(line))?.file(line)
 }
 
-/// The event's name, without the system before it, and what follows its colon.
+/// The event's name, without the system before it, and the text after its colon.
 fn event_name(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = rest.trim_ascii_start();
     let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
@@ -113,8 +114,8 @@ fn perf_lost(fields: &[u8]) -> u64 {
     memmem::find(fields, b"lost ").and_then(|at| number(&fields[at + 5..])).map_or(1, |(n, _)| n)
 }
 
-/// A line without a record's head: `CPU:3 [LOST 123 EVENTS]`, `CPU:3 [123 EVENTS DROPPED]`, or
-/// `##### CPU 3 buffer started ####`.
+/// Reads a line without a record's head: `CPU:3 [LOST 123 EVENTS]`, `CPU:3 [123 EVENTS DROPPED]`, or `##### CPU 3
+/// buffer started ####`.
 fn beside(line: &[u8]) -> Line {
     let mut at = Cursor(line.trim_ascii_start());
     if at.past(b"##### CPU ")
@@ -148,16 +149,16 @@ pub struct Headings {
     pub cpus: Option<u32>,
     /// Events that were overwritten.
     pub overwritten: u64,
-    /// The tracer, if it is not the one that records nothing by itself ("nop").
+    /// The tracer, except "nop", which records nothing by itself.
     pub tracer: Option<String>,
-    /// Whether a heading of tracefs was there.
+    /// Whether there was a heading of tracefs.
     pub is_ftrace: bool,
-    /// The release was read with the last line.
+    /// Whether the last line gave the release.
     is_new: bool,
 }
 
 impl Headings {
-    /// The release, if the last line has it.
+    /// The release, if the last line gave it.
     pub fn news(&self) -> Option<&str> {
         self.release.as_deref().filter(|_| self.is_new)
     }
@@ -204,7 +205,7 @@ fn number_at(text: &[u8]) -> Option<u64> {
     number(text).map(|(n, _)| n)
 }
 
-/// A thread of which nothing but its number is known.
+/// A thread of which only the number is known.
 fn bare(tid: u32) -> Thread {
     Thread { tid, comm: Comm::default(), prio: None }
 }

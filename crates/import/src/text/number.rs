@@ -1,6 +1,6 @@
-//! Numbers in bytes, and a place in a line that moves on.
+//! Numbers in bytes, and a cursor in a line.
 
-/// A decimal number at the beginning, and its length; `None` if there is none or it is too large.
+/// The decimal number at the beginning, and its length; `None` if there is none or it is too large.
 #[inline]
 pub fn number(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut n = 0_u64;
@@ -12,12 +12,12 @@ pub fn number(bytes: &[u8]) -> Option<(u64, usize)> {
     (at > 0).then_some((n, at))
 }
 
-/// The rest of a line.
+/// The unread rest of a line.
 #[derive(Clone, Copy)]
 pub struct Cursor<'a>(pub &'a [u8]);
 
 impl<'a> Cursor<'a> {
-    /// Goes past a text, if it is next.
+    /// Skips a text, if it is next.
     #[inline]
     pub fn past(&mut self, text: &[u8]) -> bool {
         match self.0.strip_prefix(text) {
@@ -28,8 +28,7 @@ impl<'a> Cursor<'a> {
             None => false,
         }
     }
-    /// Takes a decimal number. Where there is none, blanks may stand before it, and it may be hexadecimal (0x..), as in
-    /// fields that a tool prints as they are.
+    /// Takes a decimal number; or, in fields that a tool prints unchanged, blanks and a hexadecimal number (0x..).
     #[inline]
     pub fn number(&mut self) -> Option<u64> {
         match number(self.0) {
@@ -53,7 +52,7 @@ impl<'a> Cursor<'a> {
         self.0 = &digits[length..];
         Some(n)
     }
-    /// As [`Cursor::number`], with a sign. A hexadecimal one is what its bits are with a sign.
+    /// As [`Cursor::number`], but signed. A hexadecimal number is taken as the bits of a signed one.
     #[inline]
     pub fn signed(&mut self) -> Option<i64> {
         if self.0.starts_with(b" ") {
@@ -66,12 +65,12 @@ impl<'a> Cursor<'a> {
             n => i64::try_from(n).ok().map(|n| if negative { -n } else { n }),
         }
     }
-    /// A text and the number behind it.
+    /// Skips a text and takes the number after it.
     #[inline]
     pub fn field(&mut self, text: &[u8]) -> Option<u64> {
         if self.past(text) { self.number() } else { None }
     }
-    /// Takes `n` bytes, fewer at the end.
+    /// Takes `n` bytes, or fewer at the end.
     #[inline]
     pub fn take(&mut self, n: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(n.min(self.0.len()));

@@ -14,7 +14,7 @@ fn thread(comm: &[u8], tid: u32, prio: Option<i32>) -> Thread {
 }
 
 #[test]
-fn heads_of_every_tool_tell_the_same() {
+fn heads_of_all_tools_are_read_alike() {
     let body = "sched_waking: comm=mine pid=7 prio=120 target_cpu=003";
     for (head, process, at_ns, in_interrupt) in [
         ("            bash-1234    [003] d..2.  12.345678: ", 0, 12_345_678_000, false),
@@ -53,13 +53,13 @@ fn names_may_hold_whatever_stands_between_fields() {
             next: thread(name, 78, Some(98)),
             why: SwitchReason::Blocked,
         };
-        // A name that looks like a whole head of another record is taken for one; only the current thread suffers.
+        // A name that looks like the head of another record is taken for one; only the current thread is wrong then.
         assert_eq!((told.what, told.cpu), (want, 1), "{shown}");
     }
 }
 
 #[test]
-fn a_stay_ends_for_the_reason_that_its_state_tells() {
+fn the_state_gives_the_reason_why_a_stay_ended() {
     use SwitchReason::{Blocked, Exited, FromIdle, Preempted};
     for (pid, state, why) in [
         (7, "R", Preempted),
@@ -139,7 +139,7 @@ fn raw_fields_and_the_words_of_the_first_kernels_are_read() {
     let fork = "sched_process_fork:    parent_comm=mine parent_pid=7 child_comm=kid child_pid=8";
     let (parent, child) = (thread(b"mine", 7, None), thread(b"kid", 8, None));
     assert_eq!(read_by(fork, ""), RecordKind::Fork { parent, child, own_process: None });
-    // Bits that only older kernels have show how to read the next ones.
+    // Bits that only older kernels have show how to read later records.
     let mut states = States::default();
     let of = |bits: u32| {
         format!(
@@ -213,7 +213,7 @@ fn every_event_is_read_as_the_kernel_or_a_plugin_prints_it() {
 }
 
 #[test]
-fn lines_that_are_no_records_are_told_apart() {
+fn lines_that_are_not_records_are_distinguished() {
     for (text, want) in [
         ("CPU:3 [LOST 123 EVENTS]", Line::Lost { cpu: 3, count: 123 }),
         ("CPU:3 [LOST EVENTS]", Line::Lost { cpu: 3, count: 1 }),
@@ -238,7 +238,7 @@ fn lines_that_are_no_records_are_told_apart() {
 }
 
 #[test]
-fn headings_tell_kernel_cpus_and_what_was_overwritten() {
+fn headings_give_kernel_cpus_and_overwritten_events() {
     let mut told = Headings::default();
     for text in ["# entries-in-buffer/entries-written: 140/250   #P:4", "# os release : 6.1.192", "noise"] {
         told.read(text.as_bytes());
@@ -263,7 +263,7 @@ fn long_lines_and_a_missing_end_do_no_harm() {
 }
 
 #[test]
-fn a_cpu_beyond_the_last_is_not_passed_over() {
+fn a_cpu_beyond_the_last_is_not_ignored() {
     let of = |cpu: u64, event: &str| {
         line(format!("mine-7 [{cpu}] 1.0: {event}").as_bytes(), &mut States::default())
     };

@@ -1,19 +1,18 @@
-//! Text of tools that is known and holds no events. The reader gets the remedy instead of "not a recording".
+//! Recognises texts of tools that hold no events, so that the error can say what to read instead.
 
 use memchr::memmem;
 use schedlab_base::Error;
 
-/// A tool whose text this is.
+/// A tool whose text is recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tool {
     name: &'static str,
-    /// What its text holds.
+    /// The content of its text.
     holds: &'static str,
-    /// What to read instead.
     remedy: &'static str,
 }
 
-/// Words that only a line of the tool's heading has, all of them.
+/// Words that together stand only in a line of the tool's heading.
 type Heading = &'static [&'static [u8]];
 
 const REPORT: &str = "read the file that it was made from: schedlab latency perf.data, or import it";

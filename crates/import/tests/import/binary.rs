@@ -30,7 +30,7 @@ fn samples_can_be_had() {
 }
 
 #[test]
-fn all_forms_tell_the_same() {
+fn all_forms_give_the_same_events() {
     let (want, of_text) = found(&text()).unwrap();
     assert_eq!(want.counters["run_delay.total"], 30_000 + 70_000, "a's wakeup, and b after its preemption");
     for (name, bytes) in forms() {
@@ -47,7 +47,7 @@ fn all_forms_tell_the_same() {
 
 #[test]
 fn lost_records_of_perf_end_the_stays_they_fall_into() {
-    // Before b's switch away: its stay of 200 us is not known, the others are.
+    // The missing record is that before b's switch away: only its stay of 200 us is unknown.
     let (got, imported) = found(&perf_data(Some(4))).unwrap();
     assert_eq!((imported.losses.events, imported.losses.places), (5, 1));
     let stays: Vec<u64> = got.series["slice"].values().map(|(ns, _)| ns).collect();
@@ -93,10 +93,10 @@ proptest! {
     }
 }
 
-/// The real recordings named by `SCHEDLAB_RECORDINGS` (a folder): each is read, and those of one stem agree.
+/// Reads the real recordings in the folder `SCHEDLAB_RECORDINGS`; those with the same stem must agree.
 /// docs/recordings.md says how they are made.
 #[test]
-fn real_recordings_of_one_stem_tell_the_same() {
+fn real_recordings_of_one_stem_agree() {
     let Some(folder) = std::env::var_os("SCHEDLAB_RECORDINGS") else { return skipped("SCHEDLAB_RECORDINGS") };
     let mut by_stem = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -111,13 +111,13 @@ fn real_recordings_of_one_stem_tell_the_same() {
 }
 
 #[test]
-fn states_mean_what_they_meant_in_the_recorded_kernel() {
+fn states_are_read_as_in_the_recorded_kernel() {
     for (release, preempted, dead) in [
         ("6.1.0", 0x100, 0x10),
         ("4.9.0", 0x1000, 0x40),
         ("3.10.0", 0x400, 0x40),
         ("2.6.35", 0x200, 0x40),
-        // Of schedlab's own traces the layout is always the newer one.
+        // schedlab's own traces always have the layout of the newer kernel.
         ("4.14.0-for-2.6.35", 0x100, 0x10),
     ] {
         let (found, imported) = found(&perfetto::states(release, preempted, dead)).unwrap();
@@ -128,11 +128,11 @@ fn states_mean_what_they_meant_in_the_recorded_kernel() {
 }
 
 #[test]
-fn behind_a_loss_in_columns_the_task_before_is_not_known() {
+fn after_a_loss_in_columns_the_running_task_is_unknown() {
     let (found, imported) = found(&perfetto::lost_in_columns()).unwrap();
     let names: Vec<u32> = imported.cast.tasks.iter().map(|t| t.tid).collect();
     assert_eq!((names, imported.losses.places), (vec![10, 11, 12], 1));
-    // The first of thread 10, of 11 and of 12; not the second of thread 10, which the loss ended.
+    // Known stays: the first of thread 10, and those of 11 and 12; not the second of thread 10, which the loss ended.
     let stays: u64 = found.series["slice"].values().map(|(_, n)| n).sum();
     assert_eq!(stays, 3);
 }
@@ -150,6 +150,6 @@ fn many_losses_take_no_longer_than_as_many_records() {
     let began = std::time::Instant::now();
     let (_, imported) = found(&perfetto::losses(90_000)).unwrap();
     assert_eq!((imported.records, imported.losses.places), (90_000, 90_000));
-    // A walk along all records for each loss would be eight billion steps.
+    // Walking along all records for each loss would take eight billion steps.
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Small recordings, written by hand, and every event that they become.
+//! Small hand-written recordings, and every event that they become.
 
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_import::{Audience, Imported, Recording, read, read_part};
@@ -60,7 +60,7 @@ fn a_wakeup_with_a_move_becomes_its_events() {
         "<idle>-0 [001] d..2. 5.000005: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=20 next_prio=110",
         "b-20 [001] d..2. 5.000009: sched_switch: prev_comm=b prev_pid=20 prev_prio=110 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
     ]);
-    // The waker is met first.
+    // The waker is seen first.
     let (a, b) = (A, B);
     assert_eq!(
         heard.events,
@@ -103,7 +103,7 @@ fn without_sched_waking_a_wakeup_begins_where_the_task_is_queued() {
         "a-10 [000] d..3. 5.000000: sched_wakeup: comm=b pid=20 prio=110 target_cpu=001",
         "<idle>-0 [001] d..2. 5.000005: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=20 next_prio=110",
         "b-20 [001] d..2. 5.000009: sched_switch: prev_comm=b prev_pid=20 prev_prio=110 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
-        // The other CPU was asked to queue it, which an interrupt did.
+        // Another CPU was asked to queue it, and did so in an interrupt.
         "<idle>-0 [001] dNh3. 5.000020: sched_wakeup: comm=b pid=20 prio=110 target_cpu=001",
         "a-10 [000] d..3. 5.000030: sched_wakeup_new: comm=c pid=30 prio=120 target_cpu=000",
     ]);
@@ -145,7 +145,7 @@ fn a_number_that_is_used_again_is_another_task() {
 }
 
 #[test]
-fn lines_out_of_order_are_put_in_order_and_what_is_too_late_is_lost() {
+fn lines_are_sorted_and_those_too_late_are_lost() {
     let line = |us: u64, cpu: u32| {
         let s = us as f64 / 1e6;
         format!("x-{0} [{cpu:03}] d... {s:.6}: sched_process_exit: comm=x pid={0} prio=120\n", cpu + 1)
@@ -155,7 +155,7 @@ fn lines_out_of_order_are_put_in_order_and_what_is_too_late_is_lost() {
     assert_eq!(times, [0, 10_000, 20_000]);
     assert_eq!(imported.losses, Default::default());
 
-    // A CPU's own time goes back by 2 ms: the record is left out, and the next one there reports a loss.
+    // A CPU's own time steps back by 2 ms: the record is left out, and the CPU's next record reports a loss.
     let (heard, imported) = hear(&[line(5_000, 0), line(3_000, 0), line(6_000, 0)].concat());
     assert_eq!((imported.losses.late, imported.losses.backwards), (1, Ns::ms(2)));
     let kinds: Vec<_> = heard.events.iter().map(|e| matches!(e.kind, EventKind::Lost { count: 1 })).collect();
@@ -163,7 +163,7 @@ fn lines_out_of_order_are_put_in_order_and_what_is_too_late_is_lost() {
 }
 
 #[test]
-fn a_clock_that_begins_anew_goes_on_from_where_it_was() {
+fn times_continue_when_the_clock_restarts() {
     let line = |ms: u64| {
         format!(
             "x-1 [000] d... {}.{:03}000: sched_process_exit: comm=x pid=1 prio=120\n",
@@ -176,12 +176,12 @@ fn a_clock_that_begins_anew_goes_on_from_where_it_was() {
     let (heard, imported) = hear(&(one + &other));
     assert_eq!((imported.losses.restarts, imported.losses.late), (1, 1023));
     assert!(heard.events.is_sorted_by_key(|e| e.at));
-    // 5,999 ms of the first part, and what the second one holds after the records that showed it.
+    // 5,999 ms of the first part, and those of the second part after the records that showed the restart.
     assert_eq!(imported.cast.end, Ns::ms(5_999 + 6_000 - 1024));
 }
 
 #[test]
-fn lost_events_are_told_before_the_next_record_of_their_cpu() {
+fn lost_events_are_reported_before_the_next_record_of_their_cpu() {
     let (heard, imported) = hear_lines(&[
         "x-1 [003] d... 1.000000: sched_process_exit: comm=x pid=1 prio=120",
         "CPU:3 [LOST 12 EVENTS]",
@@ -205,14 +205,14 @@ fn a_buffer_that_begins_late_is_no_loss() {
 }
 
 #[test]
-fn a_time_beyond_all_recordings_is_damaged_and_no_sum_overflows() {
-    // Found by fuzzing perf.data: two CPUs that idle until such a time have more than 64 bits of idle time together.
+fn a_time_beyond_the_longest_recording_is_damaged() {
+    // Found by fuzzing perf.data: the idle times of two CPUs until then add up to more than 64 bits.
     let line = |cpu: u32, seconds: u64| {
         format!("x-1 [{cpu:03}] d... {seconds}.000000: sched_process_exit: comm=x pid=1 prio=120\n")
     };
     let (_, imported) = hear(&[line(0, 1), line(1, 1), line(0, 18_000_000_000), line(0, 3)].concat());
     assert_eq!((imported.losses.unreadable, imported.cast.end), (1, Ns::secs(2)));
-    // If the first one is damaged, the others continue from there.
+    // If the first time is damaged, the others continue from it.
     let later: String = (0..2_000).map(|n| line(0, 9_000_000_000 + n)).collect();
     let (heard, imported) = hear(&(line(0, 1) + &later));
     assert_eq!((imported.losses.restarts, imported.losses.unreadable), (1, 1023));
@@ -220,7 +220,7 @@ fn a_time_beyond_all_recordings_is_damaged_and_no_sum_overflows() {
 }
 
 #[test]
-fn a_last_line_without_its_end_counts_where_it_shows_that_it_is_whole() {
+fn a_last_line_without_a_newline_counts_if_it_is_complete() {
     let first = "a-5 [000] d... 1.000000: sched_switch: prev_comm=a prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=b next_pid=6 next_prio=120\n";
     let last = "b-6 [000] d... 1.000009: sched_switch: prev_comm=b prev_pid=6 prev_prio=120 prev_state=S ==> next_comm=a next_pid=5 next_prio=120";
     for (missing, records, cut) in [(0, 2, false), (1, 1, true), (2, 1, true), (30, 1, true), (115, 1, true)]

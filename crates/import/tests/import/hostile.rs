@@ -1,4 +1,4 @@
-//! Bytes of any kind never stop an importer but with an error. `SCHEDLAB_FUZZ_SECONDS=600` makes it a long run.
+//! Arbitrary bytes never make an importer panic. `SCHEDLAB_FUZZ_SECONDS=600` makes it a long run.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -20,7 +20,7 @@ const SEEDS: [&str; 8] = [
     include_str!("../data/babeltrace.txt"),
 ];
 
-/// Reads the bytes as text, into a record and into a history. Whatever was counted must add up.
+/// Reads the bytes into a record and into a history, and checks that the counts add up.
 fn survive(bytes: &[u8], form: Option<Form>) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
@@ -36,7 +36,7 @@ fn survive(bytes: &[u8], form: Option<Form>) {
     let _ = read(&recording, &mut Timehist::new(|_| rows += 1));
 }
 
-/// Damage to a good recording.
+/// A way to damage a good recording.
 #[derive(Clone, Debug)]
 enum Damage {
     Byte(usize, u8),
@@ -122,7 +122,7 @@ fn any_bytes_are_read_or_refused() {
 }
 
 #[test]
-fn any_line_is_something() {
+fn no_line_makes_it_panic() {
     let words = prop::sample::select(vec![
         "a-1",
         " [001] ",
@@ -161,7 +161,7 @@ fn any_line_is_something() {
 #[test]
 fn every_beginning_of_a_recording_is_read_or_refused() {
     for seed in SEEDS {
-        // Of the longer ones, every beginning of the first lines and some of the others.
+        // Longer samples: every beginning within the first lines, and some later ones.
         for end in (0..seed.len()).filter(|end| *end < 2500 || end % 41 == 0) {
             survive(&seed.as_bytes()[..end], None);
         }
@@ -169,7 +169,7 @@ fn every_beginning_of_a_recording_is_read_or_refused() {
 }
 
 #[test]
-fn four_thousand_cpus_are_many_and_no_harm() {
+fn four_thousand_cpus_are_read() {
     let mut all = String::new();
     for cpu in 0..4096 {
         let us = cpu + 1;

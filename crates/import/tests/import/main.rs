@@ -1,4 +1,4 @@
-//! Importers from outside: small recordings, files in binary forms, damage, speed.
+//! Tests of importers: small recordings, files in binary forms, damage, speed.
 
 mod binary;
 mod events;

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::process::Command;
 use std::time::Instant;
 
-/// Pairs of tasks on each CPU that wake each other in turn, as ftrace prints them; the number of events.
+/// Writes `events` events as ftrace prints them: on each CPU, pairs of tasks wake each other in turn.
 fn generate(file: &File, events: u64, cpus: u64) -> u64 {
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let mut written = 0;
@@ -34,14 +34,14 @@ fn generate(file: &File, events: u64, cpus: u64) -> u64 {
     written
 }
 
-/// The most memory that this process had, kB.
+/// The peak memory of this process, kB.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Events per second, from reading them into a record.
+/// Events per second, read into a record.
 fn speed(events: u64) -> f64 {
     let file = tempfile::NamedTempFile::new().unwrap();
     let written = generate(file.as_file(), events, 16);
@@ -60,7 +60,7 @@ fn speed(events: u64) -> f64 {
     written as f64 / took
 }
 
-/// This test starts itself again, since a process has one peak and other tests add to it.
+/// The test runs itself again in another process: a process has one peak, and other tests add to it.
 #[test]
 fn memory_does_not_grow_with_the_length() {
     const ALONE: &str = "SCHEDLAB_TEST_ALONE";
@@ -79,7 +79,7 @@ fn memory_does_not_grow_with_the_length() {
 
 #[test]
 #[ignore = "measures speed; needs an idle machine"]
-fn a_million_events_a_second() {
+fn a_million_events_per_second_are_read() {
     let events = std::env::var("SCHEDLAB_EVENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000_000);
     let reached = speed(events);
     assert!(reached >= 1e6, "{reached:.0} events per second");

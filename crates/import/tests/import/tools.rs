@@ -1,6 +1,6 @@
-//! Texts that tools made of one and the same trace tell the same. `options-*.txt` are 60 records of a guest of 7.3 in
-//! the three forms of tracefs; `report-*.txt` are of trace-cmd 3.3.1, made of one file; `babeltrace.txt` is of
-//! babeltrace2 2.0.4, made of that file's CTF.
+//! Texts that tools print of the same trace give the same result. `options-*.txt` are 60 records of a guest of 7.3 in
+//! the three forms of tracefs; `report-*.txt` are by trace-cmd 3.3.1 from one file; `babeltrace.txt` is by babeltrace2
+//! 2.0.4 from that file's CTF.
 
 use crate::made::found;
 use schedlab_import::Form;
@@ -10,13 +10,13 @@ fn data(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_latency_format_tells_what_the_plain_one_does() {
+fn the_latency_format_reads_like_the_plain_one() {
     let (plain, of_plain) = found(&data("options-plain.txt")).unwrap();
     assert!(plain.counters["switches.voluntary"] > 5 && of_plain.cast.tasks.len() > 5, "{plain:?}");
     for name in ["options-latency.txt", "options-verbose.txt"] {
         let (got, imported) = found(&data(name)).unwrap();
         assert_eq!(imported.form, Some(Form::Ftrace));
-        // Its times begin elsewhere, and are cut to us as the plain form's are rounded.
+        // Its times have another origin, and are cut to us where the plain form's are rounded.
         assert_eq!(
             got.counters.keys().collect::<Vec<_>>(),
             plain.counters.keys().collect::<Vec<_>>(),
@@ -24,7 +24,7 @@ fn the_latency_format_tells_what_the_plain_one_does() {
         );
         for (key, value) in &plain.counters {
             let other = got.counters[key];
-            // Of 60 records, sums of times are off by less than 60 us.
+            // Sums of times over 60 records differ by less than 60 us.
             let is_time = schedlab_record::Metric::find(key).is_ok_and(|metric| metric.row.unit == "ns");
             assert!(
                 other.abs_diff(*value) <= if is_time { 60_000 } else { 0 },
@@ -46,7 +46,7 @@ fn lines_of_two_files_are_refused_with_both_names() {
     let e = found(&data("report-two-files.txt")).unwrap_err();
     assert!(e.contains("trace73.dat, trace73b.dat") && e.contains("are not the same"), "{e}");
     assert!(e.contains("schedlab latency trace73.dat") && e.contains("sed -n"), "{e}");
-    // One of them, as the remedy has it, is the file.
+    // The lines of one file alone, as the remedy advises, are read like that file.
     let text = String::from_utf8(data("report-two-files.txt")).unwrap();
     let one: String =
         text.lines().filter_map(|l| l.strip_prefix(" trace73.dat: ")).map(|l| format!("{l}\n")).collect();
@@ -64,7 +64,7 @@ fn babeltraces_text_is_read_in_each_form_of_its_times() {
     for other in [dated, seconds] {
         assert_eq!(found(other.as_bytes()).unwrap().0, want);
     }
-    // After midnight.
+    // The second half is after midnight.
     let half = text.lines().count() / 2;
     let late = |(at, line): (usize, &str)| {
         line.replace("[00:00:", if at < half { "[23:59:" } else { "[00:00:" }) + "\n"
@@ -101,7 +101,7 @@ fn differences_of_times_and_clocks_that_count_no_time_are_refused_with_the_optio
     };
     let e = found((0..300).map(delta).collect::<String>().as_bytes()).unwrap_err();
     assert!(e.contains("older than the one before") && e.contains("--deltatime"), "{e}");
-    // A clock that begins anew in a short text steps back once.
+    // A clock that restarts in a short text steps back once.
     let restarts = |n: u32| {
         let at = if n < 200 { 50_000 + n } else { n };
         format!(" a 7 [000]     1.{at:06}: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n")

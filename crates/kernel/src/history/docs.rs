@@ -21,7 +21,7 @@ sched domains differ by version, too: `schedlab machine NAME` prints them.
 
 ";
 
-/// The page, whole.
+/// The whole page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     let profiles: Vec<String> = PROFILES.iter().map(|p| p.version.to_string()).collect();
@@ -53,7 +53,7 @@ pub fn page() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn chronology_page_is_what_the_table_says() {
+    fn chronology_page_matches_the_table() {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/chronology.md");
         if std::env::var_os("SCHEDLAB_BLESS").is_some() {
             std::fs::write(&file, super::page()).unwrap();

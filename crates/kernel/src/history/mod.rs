@@ -1,11 +1,11 @@
-//! The chronology: each mechanism that the simulated kernel has in some versions only, once.
+//! The chronology: one row for each mechanism that only some versions have.
 //!
-//! A row of [`HISTORY`] names the mechanism, the releases that have it, the kernel's function, the trees in
-//! which the change was read, and the kernel's behaviour with it and without it. [`History`] is made from the
-//! same list and has a flag for each mechanism. A run resolves the flags once from its version: the simulator
-//! asks flags and compares no versions. A mechanism that can be switched in the kernel's `sched/features` is
-//! a row of [`crate::feature`]. If that row and one here state the same release, the feature takes it from
-//! here ([`came`], [`went`]). The `machine` crate has the parameters of sched domains by version.
+//! A row of [`HISTORY`] has the mechanism's name, its releases, the kernel's functions, the trees in which the change
+//! was read, and the kernel's behaviour with and without it. [`History`] is made from the same list and has a flag for
+//! each mechanism. A run resolves the flags once from its version: the simulator asks flags and compares no versions. A
+//! mechanism that can be switched in the kernel's `sched/features` is a row of [`crate::feature`]; releases that are in
+//! both tables are taken from here ([`came`], [`went`]). Parameters of sched domains by version are in the `machine`
+//! crate.
 //!
 //! Releases are kernel.org's. `schedlab kernel history` and docs/chronology.md are made from the table.
 
@@ -22,37 +22,36 @@ use schedlab_base::{Error, Result, Version};
 use serde::Serialize;
 use std::fmt;
 
-/// A mechanism as the table has it.
+/// A row of the table.
 #[derive(Debug, Serialize)]
 pub struct Mechanism {
-    /// Its name: the flag of [`History`], with hyphens.
+    /// The flag in [`History`], with hyphens.
     pub name: &'static str,
-    /// The part of the kernel it belongs to.
     pub subject: Subject,
-    /// The mechanism of which it is a part, if any: in kernels without that one it has no meaning.
+    /// The mechanism that contains it, if any: without that one it has no meaning.
     pub within: Option<&'static str>,
-    /// Releases that have it, in order of time; there is at least one span.
+    /// The releases with it, in order of time; at least one span.
     pub spans: &'static [Span],
-    /// The kernel's functions that have it.
+    /// The kernel's functions that contain it.
     pub function: &'static str,
     /// The trees in which the change was read.
     pub read: Read,
-    /// The kernel's behaviour with it, in a sentence.
+    /// The kernel's behaviour with it, one sentence.
     pub with: &'static str,
-    /// The kernel's behaviour without it, in a sentence.
+    /// The kernel's behaviour without it, one sentence.
     pub without: &'static str,
 }
 
-/// SIS_CORE gives a kernel older than `core-search` the search of this version.
+/// SIS_CORE gives kernels older than `core-search` the search of this version.
 pub const SIS_CORE_IS_OF: Version = version("6.5");
 
-/// The trees in which a change between two releases was read.
+/// The source of a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Read {
-    /// In these source trees: "3.19 to 4.9" says that the change lies between these two.
+    /// Read in these trees: "3.19 to 4.9" means that the change lies between these two.
     Source(&'static str),
-    /// The release is from memory. The text says what was read in trees of other releases; "" for nothing.
+    /// The release is from memory. The text says what trees of other releases show; "": nothing.
     Memory(&'static str),
 }
 
@@ -66,26 +65,23 @@ impl fmt::Display for Read {
     }
 }
 
-/// The parts of the simulated kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
-    /// The O(1) scheduler.
     O1,
-    /// The parts that CFS and EEVDF share.
+    /// Shared by CFS and EEVDF.
     Fair,
-    /// CFS alone.
+    /// CFS only.
     Cfs,
     Eevdf,
     /// Task groups.
     Groups,
     /// Load averages and capacities.
     Load,
-    /// The runqueue's clock.
     Clock,
-    /// The choice between the waker's and the previous CPU.
+    /// The choice between the waker's and the task's previous CPU.
     Affine,
-    /// The search for an idle CPU, and the way onto its queue.
+    /// The search for an idle CPU, and the path to its queue.
     Wakeup,
     /// The CPU of a new task.
     Fork,
@@ -98,12 +94,11 @@ pub enum Subject {
     /// The idle loop.
     Idle,
     Pipe,
-    /// Where a task in the kernel gives way.
+    /// Points at which a task in the kernel gives way.
     Preempt,
 }
 
 impl Subject {
-    /// A heading.
     pub fn title(self) -> &'static str {
         match self {
             Subject::O1 => "The O(1) scheduler",
@@ -127,12 +122,11 @@ impl Subject {
 }
 
 impl Mechanism {
-    /// Whether kernels of that version have it.
     pub fn is_in(&self, version: Version) -> bool {
         any(self.spans, version)
     }
-    /// Whether it has a meaning in kernels of that version. It has none in kernels with another fair class,
-    /// or without the mechanism of which it is a part.
+    /// Whether it has a meaning in kernels of that version: they have its fair class, and the mechanism that contains
+    /// it.
     pub fn concerns(&self, version: Version) -> bool {
         let of_class = match self.subject {
             Subject::Fair => !span("o1").has(version),
@@ -148,8 +142,7 @@ impl Mechanism {
         let spans: Vec<String> = self.spans.iter().map(ToString::to_string).collect();
         spans.join("; ")
     }
-    /// The reason why that version has it or not: "since v3.8", "until v4.9", "comes with v6.6", "gone since
-    /// v5.0".
+    /// Why that version has it or not: "since v3.8", "until v4.9", "comes with v6.6", "gone since v5.0".
     pub fn because(&self, version: Version) -> String {
         if let Some(span) = self.spans.iter().find(|s| s.has(version)) {
             return match (span.since, span.until) {
@@ -169,10 +162,10 @@ impl Mechanism {
     }
 }
 
-/// The mechanism of that name, in any case, with hyphens or underscores.
+/// The mechanism with that name, in any case, with hyphens or underscores.
 ///
 /// # Errors
-/// When there is none; the nearest name is offered.
+/// When there is none; the error offers the nearest name.
 pub fn find(name: &str) -> Result<&'static Mechanism> {
     let wanted = name.trim().replace('_', "-");
     HISTORY
@@ -181,7 +174,7 @@ pub fn find(name: &str) -> Result<&'static Mechanism> {
         .ok_or_else(|| Error::unknown("mechanism", &wanted, HISTORY.iter().map(|m| m.name)))
 }
 
-/// The mechanisms with all these words in their name, part, function or text, in any case.
+/// The mechanisms with all these words in name, part, function or text, in any case.
 pub fn search(words: &str) -> Vec<&'static Mechanism> {
     let wanted: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
     let has_all = |m: &&Mechanism| {
@@ -202,14 +195,14 @@ const fn any(spans: &[Span], version: Version) -> bool {
     false
 }
 
-/// The releases that have a mechanism of one span, for tables of this crate. A wrong name does not compile.
+/// The releases with a mechanism of one span, for tables of this crate. A wrong name does not compile.
 pub(crate) const fn span(name: &str) -> Span {
     let spans = spans(name);
     assert!(spans.len() == 1, "the mechanism has several spans");
     spans[0]
 }
 
-/// The releases from the first that has a mechanism to the last, with those between its spans.
+/// The releases from the first to the last with a mechanism, including gaps between its spans.
 pub(crate) const fn hull(name: &str) -> Span {
     let spans = spans(name);
     Span { since: spans[0].since, until: spans[spans.len() - 1].until }
@@ -226,7 +219,7 @@ const fn spans(name: &str) -> &'static [Span] {
     panic!("no mechanism has this name")
 }
 
-/// The first release that has a mechanism of one span.
+/// The first release with a mechanism of one span.
 pub(crate) const fn came(name: &str) -> Version {
     match span(name).since {
         Some(version) => version,
@@ -234,7 +227,7 @@ pub(crate) const fn came(name: &str) -> Version {
     }
 }
 
-/// The first release that no longer has a mechanism of one span.
+/// The first release after a mechanism of one span.
 pub(crate) const fn went(name: &str) -> Version {
     match span(name).until {
         Some(version) => version,
@@ -256,7 +249,7 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-/// A version as the table writes it: "3.8", "2.6.32".
+/// A version from the table's form: "3.8", "2.6.32".
 const fn version(text: &str) -> Version {
     let bytes = text.as_bytes();
     let (mut parts, mut part, mut at) = ([0u16; 3], 0, 0);
@@ -280,7 +273,7 @@ const fn between(first: &str, end: &str) -> Span {
     Span::between(version(first), version(end))
 }
 
-/// A flag's name with hyphens in the place of underscores.
+/// A flag's name with hyphens for underscores.
 const fn kebab<const N: usize>(field: &str) -> [u8; N] {
     let (bytes, mut name, mut at) = (field.as_bytes(), [0; N], 0);
     while at < N {
@@ -302,9 +295,9 @@ mod tests {
     use super::*;
     use crate::PROFILES;
 
-    /// What `validate --rules` has shown of 5.10.262 and 6.12.117.
+    /// Results of `validate --rules` for 5.10.262 and 6.12.117.
     #[test]
-    fn stable_series_have_what_their_trees_have() {
+    fn stable_series_have_the_mechanisms_of_their_trees() {
         let of = |major, minor| History::of(Version::new(major, minor));
         assert!(of(5, 10).util_shrinks && !of(5, 15).util_shrinks && of(6, 1).util_shrinks);
         assert!(of(6, 12).pick_buddy && !of(6, 13).pick_buddy);
@@ -321,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_said_once_and_spans_stand_in_order() {
+    fn names_are_unique_and_spans_are_in_order() {
         for (i, m) in HISTORY.iter().enumerate() {
             assert!(HISTORY[..i].iter().all(|other| other.name != m.name), "{} twice", m.name);
             assert!(!m.name.contains('_') && find(&m.name.to_uppercase()).unwrap().name == m.name);
@@ -375,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_told_why_it_has_a_mechanism_or_not() {
+    fn a_mechanism_explains_why_a_version_has_it_or_not() {
         let told = |name: &str, v: &str| find(name).unwrap().because(Version::parse(v).unwrap());
         assert_eq!(told("per-entity-load", "3.4"), "comes with v3.8");
         assert_eq!(told("per-entity-load", "3.8"), "since v3.8");
@@ -402,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_what_the_rows_say() {
+    fn flags_match_the_rows() {
         let (v34, v45, v65) = (Version::new(3, 4), Version::new(4, 5), Version::new(6, 5));
         assert!(!History::of(v34).per_entity_load && History::of(v45).per_entity_load);
         assert!(History::of(v45).runnable_load && !History::of(v65).runnable_load);

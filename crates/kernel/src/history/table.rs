@@ -9,7 +9,7 @@ macro_rules! mechanisms {
         $($flag:ident $(in $within:literal)?: $spans:expr, $function:literal, $read:expr,
             with $with:literal without $without:literal)*
     })*) => {
-        /// Every mechanism that some versions have and others have not.
+        /// Every mechanism that only some versions have.
         pub const HISTORY: &[Mechanism] = &[$($(Mechanism {
             name: {
                 const NAME: [u8; stringify!($flag).len()] = kebab(stringify!($flag));
@@ -24,12 +24,11 @@ macro_rules! mechanisms {
             without: $without,
         },)*)*];
 
-        /// The mechanisms that one version has.
+        /// The mechanisms of one version.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct History { $($(#[doc = $with] pub $flag: bool,)*)* }
 
         impl History {
-            /// The mechanisms of a version.
             pub const fn of(version: Version) -> History {
                 History { $($($flag: any(&$spans, version),)*)* }
             }

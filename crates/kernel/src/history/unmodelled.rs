@@ -1,33 +1,29 @@
-//! Changes to decisions that were found in the kernel's trees and that the simulator does not model.
+//! Changes to decisions that were found in kernel trees, but are not simulated.
 
 use super::{Subject, any, between, since};
 use crate::origin::Span;
 use schedlab_base::Version;
 use serde::Serialize;
 
-/// A change that is not modelled.
 #[derive(Debug, Serialize)]
 pub struct Unmodelled {
-    /// The part of the kernel it belongs to.
     pub subject: Subject,
-    /// Releases that have it.
     pub span: Span,
-    /// The kernel's functions that have it.
+    /// The kernel's functions that contain it.
     pub function: &'static str,
     /// The trees in which it was read.
     pub read: &'static str,
-    /// The kernel's behaviour with it, in a sentence.
+    /// The kernel's behaviour with it, one sentence.
     pub text: &'static str,
 }
 
 impl Unmodelled {
-    /// Whether kernels of that version have it.
     pub fn is_in(&self, version: Version) -> bool {
         any(&[self.span], version)
     }
 }
 
-/// Every such change that is known, by subject, in order of time.
+/// All known changes of this kind, by subject, in order of time.
 #[rustfmt::skip]
 pub const UNMODELLED: &[Unmodelled] = &[
     Unmodelled { subject: Subject::Cfs, span: between("4.9", "4.19"), function: "dequeue_entity()", read: "4.4 has it not, 4.15 has it, 5.4 has it not; the releases are from memory",

@@ -1,7 +1,7 @@
-//! By which compiler the images of a comparison are.
+//! Chooses one compiler for all images of a comparison.
 //!
-//! Compilers make different code of one source: an image of another compiler executes other instructions, and other
-//! blocks. So all images that are compared are by one compiler, and so are a counting image and its plain one.
+//! Compilers make different code of one source: an image by another compiler executes other instructions and other
+//! blocks. So all images of a comparison, counting or plain, come from one compiler.
 
 use super::{CodeRecipe, Image, Overlay, kept, note};
 use crate::{source, tools};
@@ -10,11 +10,11 @@ use schedlab_base::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The compiler of all these images, each with its name for people: the gcc that is here, else the newest one that has
-/// built all of them.
+/// The compiler for all these images, each with its name for messages: the installed gcc, else the newest compiler that
+/// has built all of them.
 ///
 /// # Errors
-/// Without a gcc: a source that is not in the cache, and images that no single compiler has built.
+/// Without a gcc: when a source is not in the cache, or no single compiler has built all images.
 pub fn compiler_of(
     wanted: &[(String, CodeRecipe)],
     overlay: Overlay<'_>,
@@ -42,7 +42,7 @@ pub fn compiler_of(
     })
 }
 
-/// The compilers of each wanted image that is whole in the cache.
+/// For each wanted image, the compilers whose build of it is whole in the cache.
 fn builders(
     wanted: &[(String, CodeRecipe)],
     overlay: Overlay<'_>,
@@ -61,7 +61,7 @@ fn builders(
     wanted.iter().map(one).collect()
 }
 
-/// Of the compilers that have built all images the one of the highest version, which is its last word.
+/// The compiler with the highest version (the last word of its name) among those that have built all images.
 fn newest_of_all(builders: &[BTreeSet<String>]) -> Option<&str> {
     let (first, others) = builders.split_first()?;
     let of_all = first.iter().filter(|compiler| others.iter().all(|some| some.contains(*compiler)));
@@ -70,7 +70,7 @@ fn newest_of_all(builders: &[BTreeSet<String>]) -> Option<&str> {
         .max_by_key(|compiler| (Natural(compiler.rsplit(' ').next().unwrap_or(compiler)), Natural(compiler)))
 }
 
-/// Which compiler has built which image, in words.
+/// Says in words which compiler has built which image.
 fn parted(wanted: &[(String, CodeRecipe)], builders: &[BTreeSet<String>]) -> String {
     let of = |((name, _), some): (&(String, CodeRecipe), &BTreeSet<String>)| match some.len() {
         0 => format!("{name} by none"),
@@ -98,7 +98,7 @@ mod tests {
         CodeRecipe { source: Source::Series("6.1".to_owned()), patches: Vec::new(), fragment: None, counts }
     }
 
-    /// A cache with a source and images of it: whether each counts, and its compiler.
+    /// A cache with a source and its images, each given as (whether it counts, its compiler).
     fn cache(images: &[(bool, &str)]) -> tempfile::TempDir {
         let cache = tempfile::tempdir().unwrap();
         let place = cache.path().join("sources/linux-source-6.1_6.1.9-1");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn all_images_are_by_the_newest_compiler_that_has_built_all_of_them() {
+    fn the_newest_compiler_that_built_all_images_is_chosen() {
         let both = cache(&[(false, NEW), (true, NEW), (false, OLD), (true, OLD)]);
         assert_eq!(newest_of_all(&found(both.path())), Some(NEW));
         let old = cache(&[(false, NEW), (false, OLD), (true, OLD)]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn images_that_no_single_compiler_has_built_are_named_with_theirs() {
+    fn images_without_a_common_compiler_are_named_with_their_compilers() {
         let parts = found(cache(&[(false, NEW), (true, OLD)]).path());
         assert_eq!(newest_of_all(&parts), None);
         let text = parted(&wanted(), &parts);

@@ -21,20 +21,20 @@ const NOTE: &str = "image.json";
 /// The files whose bytes runs depend on.
 const FILES: [&str; 3] = [OBJECT, CONFIG, FUNCTIONS_FILE];
 
-/// What an image was made of.
+/// The sources and settings of an image.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Note {
     /// Hash of source, patches, configuration, compiler and shims: equal for equal images.
     pub key: String,
-    /// The source, for people.
+    /// The source's name, for readers.
     pub source: String,
-    /// What the source's files are.
+    /// Identifies the content of the source's files.
     pub identity: String,
     pub patches: Vec<Applied>,
     /// The fragment on top of the built-in configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragment: Option<String>,
-    /// Whether it reports what it executes.
+    /// Whether the image reports the code that it executes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts: bool,
     /// The compiler's name and version.
@@ -44,13 +44,13 @@ pub struct Note {
     /// Features that the patches add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<Added>,
-    /// Counters that they add.
+    /// Counters that the patches add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<String>,
-    /// What the patches name that the image lacks: a run ends where that is reached.
+    /// Names that the patches use and the image lacks: a run that reaches one ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
-    /// What the fragment asks for and the configuration does not have, in words.
+    /// Requests of the fragment that the configuration does not fulfil, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmet: Option<String>,
     /// Files that the patches change and that the image is not made of.
@@ -59,15 +59,15 @@ pub struct Note {
     /// Options of the configuration that the patches bring or change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<Setting>,
-    /// All that the image lacks: names that end the run when they are touched.
+    /// All names that the image lacks: touching one ends the run.
     pub stubs: Vec<String>,
-    /// The other files of its folder, each with the hash of its bytes.
+    /// The other files of the image's folder, each with the hash of its bytes.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
 }
 
 impl Note {
-    /// What of its patches and its fragment has no effect in the image, or ends a run, in words.
+    /// Parts of the patches and the fragment that have no effect in the image, or that end a run, in words.
     pub fn warnings(&self) -> Vec<String> {
         let outside = self.outside.iter().map(Outside::words);
         let lacks = self.lacks.iter().map(|name| {
@@ -79,13 +79,11 @@ impl Note {
     }
 }
 
-/// An image in the cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image {
     pub name: String,
     /// The shared object.
     pub object: PathBuf,
-    /// What it was made of.
     pub note: Note,
 }
 
@@ -105,7 +103,7 @@ impl Image {
     pub fn has_option(&self, name: &str) -> bool {
         self.options(&[name]).contains(&name.to_owned())
     }
-    /// Those of these options that its configuration has: names of those that are on, NAME=VALUE of numbers.
+    /// The given options that its configuration sets: NAME for one that is on, NAME=VALUE for a number.
     pub fn options(&self, names: &[&str]) -> Vec<String> {
         let text = fs::read_to_string(self.object.with_file_name(CONFIG)).unwrap_or_default();
         let set: BTreeMap<&str, &str> =
@@ -116,7 +114,7 @@ impl Image {
         };
         names.iter().filter_map(one).collect()
     }
-    /// The first of its files that is not as it was built; `None`: it is whole.
+    /// The first file that differs from the one built; `None` if all are as built.
     pub fn altered(&self) -> Option<&'static str> {
         let is_whole = |name: &str| {
             let bytes = fs::read(self.folder().join(name)).ok();
@@ -127,23 +125,20 @@ impl Image {
     fn folder(&self) -> &Path {
         self.object.parent().unwrap_or(Path::new("."))
     }
-    /// The bytes of its files.
     pub fn size_bytes(&self) -> u64 {
         shelf::size(self.folder())
     }
-    /// When it was used last.
     pub fn last_use(&self) -> Option<SystemTime> {
         shelf::last_use(self.folder(), NOTE)
     }
 }
 
-/// The image of a key, if the cache has it.
 pub fn find(key: &str, cache: &Path) -> Option<Image> {
     let found = all(cache).into_iter().find(|image| image.note.key == key);
     found.inspect(|image| shelf::touch(image.folder(), NOTE))
 }
 
-/// The whole image of a key. One whose files were altered since it was built is removed, and `say` gets a word of it.
+/// Finds the image of a key. An image whose files were altered since it was built is removed and reported to `say`.
 ///
 /// # Errors
 /// When it can't be removed.
@@ -155,7 +150,6 @@ pub(super) fn find_whole(key: &str, cache: &Path, say: &mut dyn FnMut(&str)) -> 
     Ok(None)
 }
 
-/// All images of the cache, by name.
 pub fn all(cache: &Path) -> Vec<Image> {
     cache::entries(&cache::images(cache)).iter().filter_map(|folder| open(folder).ok()).collect()
 }
@@ -176,7 +170,7 @@ pub fn open(folder: &Path) -> Result<Image> {
 /// Puts a finished image and its configuration into the cache.
 ///
 /// # Errors
-/// When the disk does not take it.
+/// When writing fails.
 pub(super) fn keep(note: &Note, linked: &Linked, config: &Path, cache: &Path) -> Result<Image> {
     let hash_of =
         |path: &Path| fs::read(path).map(|b| content_hash(&b)).map_err(|e| Error::io(path, "read", &e));

@@ -1,9 +1,9 @@
-//! What patches call that an image lacks.
+//! Finds names that patches use and an image lacks.
 
 use crate::diff::{Line, Patch};
 use std::collections::BTreeSet;
 
-/// Names of stubs that stand on lines which patches add. A run ends where such a line is reached.
+/// Names of stubs on lines that patches add. A run that reaches such a line ends.
 pub(super) fn of(patches: &[Patch], stubs: &[String]) -> Vec<String> {
     let hunks = patches.iter().flat_map(|p| &p.files).flat_map(|f| &f.hunks);
     let added = hunks.flat_map(|h| &h.lines).filter_map(|line| match line {

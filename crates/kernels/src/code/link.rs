@@ -1,4 +1,4 @@
-//! Links objects into one shared object whose names are local, but those of its interface.
+//! Links objects into one shared object in which only the names of its interface are global.
 //!
 //! A name that no object has gets a *stub*: a page of its own, which the loader makes inaccessible. Whether it is a
 //! function or data, the first touch faults there, and the loader reports the name.
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// Symbols that the stubs' file and the linker's options define.
 const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub_names"];
 
-/// How objects become the image; part of its key. A call of schedule_timeout() is one of the shims'
+/// The compiler's options for linking, a part of the image's key. They lead a call of schedule_timeout() to the shims'
 /// `__wrap_schedule_timeout`.
 pub(super) const OPTIONS: [&str; 12] = [
     "-shared",
@@ -32,7 +32,7 @@ pub(super) const OPTIONS: [&str; 12] = [
     "stubs.o",
 ];
 
-/// An object of the overlay's, and the one of the tree in whose place it stands, because it includes its source.
+/// An object of the overlay, and the tree's object that it replaces because it includes its source.
 const INSTEAD: (&str, &str) = ("arch/sim/image/fleet.o", "kernel/sched/fair.o");
 
 pub(super) struct Linked {
@@ -45,7 +45,7 @@ pub(super) struct Linked {
     pub parts: Vec<String>,
 }
 
-/// Links what [`objects`] lists.
+/// Links the objects that [`objects`] lists.
 ///
 /// # Errors
 /// When the compiler or the linker refuses.
@@ -76,11 +76,11 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
 
 /// Sections of functions that a loader calls.
 const CALLED: [&str; 5] = [".init_array", ".preinit_array", ".fini_array", ".ctors", ".dtors"];
-/// The one that the compiler's counting adds to each object, by its priority.
+/// The section, named by its priority, that the compiler's counting adds to each object.
 const OF_COUNTING: &str = ".init_array.00099";
 
 /// Refuses objects with functions that would run when the image is loaded, before anything watches it. `sections` is
-/// what readelf(1) says of them.
+/// readelf(1)'s output.
 fn refuse_constructors(sections: &str) -> Result<()> {
     let mut file = "";
     for line in sections.lines() {
@@ -104,7 +104,7 @@ fn refuse_constructors(sections: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses functions whose code a function of theirs chooses when the image is loaded (ifunc).
+/// Refuses indirect functions (ifunc): their resolvers would run when the image is loaded.
 fn refuse_late_choices(symbols: &str) -> Result<()> {
     let chosen = symbols.lines().find_map(|line| line.split_once(" i ").map(|(_, name)| name.trim()));
     chosen.map_or(Ok(()), |name| {
@@ -114,14 +114,14 @@ fn refuse_late_choices(symbols: &str) -> Result<()> {
     })
 }
 
-/// The objects of the folders.
+/// The objects in the folders' archives.
 fn members(make: &Make<'_>) -> Result<Vec<String>> {
     let lists = objects::archives().map(|archive| run(make, "ar", ["t", archive.as_str()]));
     let lists = lists.collect::<Result<Vec<String>>>()?;
     Ok(without_replaced(lists.iter().flat_map(|list| list.lines())))
 }
 
-/// Objects without the one that another one of them replaces.
+/// Leaves out the object that another object replaces ([`INSTEAD`]).
 fn without_replaced<'a>(objects: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut all: Vec<String> = objects.map(str::to_owned).collect();
     if all.iter().any(|object| object == INSTEAD.0) {
@@ -134,7 +134,7 @@ fn names(of: &[String]) -> impl Iterator<Item = &str> {
     of.iter().map(String::as_str)
 }
 
-/// The linker's script through the preprocessor, with the tree's macros.
+/// The linker's script, preprocessed with the tree's macros.
 fn script(make: &Make<'_>) -> Result<String> {
     let tree = make.tree.display();
     let include = [
@@ -163,7 +163,7 @@ fn host_names(header: &str) -> impl Iterator<Item = &str> {
     header.split("__asm__(\"").skip(1).filter_map(|rest| rest.split('"').next())
 }
 
-/// Names without a definition, in nm's output.
+/// Undefined names in nm's output.
 fn undefined(symbols: &str, host: &BTreeSet<&str>, own: &BTreeSet<&str>) -> Vec<String> {
     let (mut wanted, mut defined) = (BTreeSet::new(), BTreeSet::new());
     for line in symbols.lines() {
@@ -173,7 +173,7 @@ fn undefined(symbols: &str, host: &BTreeSet<&str>, own: &BTreeSet<&str>) -> Vec<
             _ => {}
         }
     }
-    // The linker makes the ends of sections, the table of addresses, and what stands behind a wrapped name.
+    // The linker defines the ends of sections, the table of addresses and the targets of wrapped names.
     let made = |n: &str| {
         n.starts_with("__start_")
             || n.starts_with("__stop_")
@@ -185,7 +185,7 @@ fn undefined(symbols: &str, host: &BTreeSet<&str>, own: &BTreeSet<&str>) -> Vec<
     wanted.iter().filter(is_lacking).map(|n| (*n).to_owned()).collect()
 }
 
-/// A page for each name, and the names in that order, each with a zero behind it.
+/// Assembly of the stubs: a page for each name, then all names in the same order, each with a zero behind it.
 fn assembly(stubs: &[String]) -> String {
     let mut text = ".section .img_stubs,\"aw\",@nobits\n.balign 4096\n".to_owned();
     text += ".hidden img_stubs_start\n.globl img_stubs_start\nimg_stubs_start:\n";
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_run_when_the_image_is_loaded_is_refused_with_its_object() {
+    fn code_that_would_run_at_load_is_refused_with_its_object() {
         let of = |section: &str| {
             let line =
                 format!("  [ 9] {section}       INIT_ARRAY      0000 001bd0 000008 08  WA  0   0  8\n");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_object_has_is_a_stub() {
+    fn undefined_names_become_stubs() {
         let symbols = "\na.o:\n                 U memdup\n                 U mmap\n0000 T schedule\n\nb.o:\n                 \
                        U schedule\n                 U __start_x\n                 U begin\n";
         let stubs = undefined(symbols, &BTreeSet::from(["mmap"]), &BTreeSet::from(["begin"]));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_and_the_header_name_what_is_not_a_stub() {
+    fn names_of_the_script_and_the_header_are_not_stubs() {
         let script = ".x : { __begin_x = .; *(.x) . = ALIGN(8); __end_x = .; }\ninit_stack = .;";
         assert_eq!(script_symbols(script).collect::<Vec<_>>(), ["__begin_x", "__end_x", "init_stack"]);
         let header =

@@ -1,13 +1,14 @@
 //! The scheduler's own code as a shared object: `kernel/sched` of any tree, with patches, compiled unchanged.
 //!
-//! The caller gives an *overlay*: the files of an architecture of its own, `arch/sim`, with all that stands for the
-//! rest of the kernel. It is laid into the site's copy of the tree, and kbuild does the rest. By name the overlay has
-//! `config` (a configuration's fragment), `objects` (files of the tree that the image has beside kernel/sched),
-//! `image/probes.c` (`probes` asks what the tree has), `image/` (shims), `image.lds` and `image/host.h` (`link`).
+//! The caller gives an *overlay*: the files of an architecture of its own, `arch/sim`, which stand in for the rest of
+//! the kernel. It is laid into the site's copy of the tree, and kbuild does the rest. By name the overlay has `config`
+//! (a configuration's fragment), `objects` (files of the tree that the image has in addition to kernel/sched),
+//! `image/probes.c` (by which `probes` learns the features of the tree), `image/` (shims), `image.lds` and
+//! `image/host.h` (`link`).
 //!
 //! ```text
 //! CACHE/images/NAME-KEY/{image.so, config, image.json}
-//! CACHE/sources/SOURCE/obj-code-CONFIG/      objects, which the next image of this source takes
+//! CACHE/sources/SOURCE/obj-code-CONFIG/      objects, which the next image of this source reuses
 //! ```
 
 mod compilers;
@@ -41,9 +42,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Space that a first image takes beside its source, MB.
+/// Space for a first image in addition to its source, MB.
 const BUILD_MB: u64 = 200;
-/// The configuration, in the folder of objects.
+/// The configuration file in the folder of objects.
 const CONFIG: &str = ".config";
 
 /// An image to build.
@@ -53,17 +54,17 @@ pub struct CodeRecipe {
     pub patches: Vec<Patch>,
     /// A fragment of configuration on top of the overlay's, with its name.
     pub fragment: Option<(String, String)>,
-    /// Whether it reports what it executes (CONFIG_SIM_COUNTED).
+    /// Whether the image reports the code that it executes (CONFIG_SIM_COUNTED).
     pub counts: bool,
 }
 
-/// An image that was asked for.
+/// An image that was asked for, built or found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MadeImage {
     pub image: Image,
-    /// Whether it was built now; else it was there.
+    /// Whether it was built now rather than found in the cache.
     pub new: bool,
-    /// Hunks that went in elsewhere than they said.
+    /// Hunks that were applied at other lines than they name.
     pub moved: Vec<Placement>,
     /// The compiler's warnings about files that the patches change.
     pub warnings: Vec<String>,
@@ -75,7 +76,7 @@ impl MadeImage {
     }
 }
 
-/// Builds an image, or finds it in the cache. `compiler` is that of all images with which it is compared
+/// Builds an image, or finds it in the cache. `compiler` must be the same for all images that are compared
 /// ([`compiler_of`]).
 ///
 /// # Errors
@@ -87,7 +88,7 @@ pub fn build(
     stop: &AtomicBool,
     on: &mut dyn Listener,
 ) -> Result<MadeImage> {
-    // make runs in the tree, where a relative path would mean another folder.
+    // make runs in the tree, where a relative path would lead elsewhere.
     let cache = &std::path::absolute(cache).map_err(|e| Error::io(cache, "find", &e))?;
     if !source::is_there(&recipe.source, cache) {
         tools::check()?;
@@ -105,7 +106,7 @@ pub fn build(
     tools::check()?;
     crate::site::check(&source, &recipe.patches)?;
     let site = Site::enter(&source, stop, &mut |t| on.say(t))?;
-    // The build that was waited for may have been of this image.
+    // Another process may have built this image while we waited.
     if let Some(image) = kept::find_whole(&note.key, cache, &mut |t| on.say(t))? {
         return Ok(MadeImage::found(image));
     }
@@ -133,8 +134,8 @@ pub fn build(
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
 }
 
-/// The note with what its build has shown: what the image lacks of patches and fragment, and how options of patches
-/// are set.
+/// Adds to the note what the build has shown: names that the image lacks, unmet requests of the fragment, and the
+/// values of the patches' options.
 fn with_findings(
     note: Note,
     recipe: &CodeRecipe,
@@ -151,14 +152,14 @@ fn with_findings(
         lacks: lacks::of(&recipe.patches, &linked.stubs),
         unmet: recipe.fragment.as_ref().and_then(|fragment| wanted::unmet(fragment, &config)),
         outside: outside::of(&recipe.patches, overlay, make, &linked.parts)?,
-        // alldefconfig gives what no part names its default.
+        // alldefconfig gives its default to each option that no part names.
         options: wanted.settings(&config, SetBy::Default),
         stubs: linked.stubs.clone(),
         ..note
     })
 }
 
-/// Compiles all objects and gives the compiler's warnings.
+/// Compiles all objects; returns the compiler's warnings.
 fn compile(make: &Make<'_>, overlay: Overlay<'_>, on: &mut dyn Listener) -> Result<Vec<String>> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     probes::ask(make, overlay, &mut |step| on.step(&step))?;
@@ -167,7 +168,8 @@ fn compile(make: &Make<'_>, overlay: Overlay<'_>, on: &mut dyn Listener) -> Resu
     Ok(run(make, targets, jobs, &mut |step| on.step(&step))?.warnings)
 }
 
-/// Makes targets of the image's architecture. Its Makefile takes the two folders out of what the compiler writes.
+/// Makes targets of the image's architecture. Its Makefile removes the paths of the two folders from the compiler's
+/// output.
 fn run<'t>(
     make: &Make<'_>,
     targets: impl IntoIterator<Item = &'t str>,
@@ -181,7 +183,8 @@ fn run<'t>(
     make.run(&words, jobs, step)
 }
 
-/// Writes .config: the defaults of all options, but those of the fragments. kconfig leaves equal bytes as they are.
+/// Writes .config: the fragments, and the defaults of all other options. kconfig does not rewrite a file with equal
+/// bytes.
 fn configure(make: &Make<'_>, config: &str) -> Result<()> {
     let all = make.objects.join("all.config");
     temp::write_whole(&all, config.as_bytes())?;

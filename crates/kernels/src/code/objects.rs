@@ -1,13 +1,13 @@
-//! Which files of a tree are in the image.
+//! Chooses the files of a tree that go into the image.
 
 use super::Overlay;
 use schedlab_base::Result;
 use std::path::Path;
 
-/// Folders that are built by their own Makefiles, with what a patch adds to them.
+/// Folders that are built by their own Makefiles, so that files added by a patch are built, too.
 pub(super) const FOLDERS: [&str; 2] = ["kernel/sched/", "arch/sim/image/"];
 
-/// The archives of these folders.
+/// The archives that kbuild makes of these folders.
 pub(super) fn archives() -> impl Iterator<Item = String> {
     FOLDERS.iter().map(|folder| format!("{folder}built-in.a"))
 }

@@ -1,6 +1,6 @@
-//! Files that patches change and that are in no object of an image: what they change there has no effect.
+//! Files that patches change and that are in no object of an image: those changes have no effect.
 //!
-//! The compiler writes down what it reads (`.NAME.o.cmd`), and so does kconfig (`include/config/auto.conf.cmd`). A
+//! The compiler lists the files that it reads (`.NAME.o.cmd`), and so does kconfig (`include/config/auto.conf.cmd`). A
 //! makefile counts as read if it stands above an object.
 
 use super::Overlay;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What kconfig has read, in the folder of objects.
+/// kconfig's list of the files that it has read, in the folder of objects.
 const CONFIG_FILES: &str = "include/config/auto.conf.cmd";
 /// Folders of files that no kernel is made of.
 const BESIDE: [&str; 4] = ["Documentation", "tools", "samples", "scripts"];
@@ -21,10 +21,9 @@ const BESIDE: [&str; 4] = ["Documentation", "tools", "samples", "scripts"];
 /// A file that a patch changes and that the image is not made of.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Outside {
-    /// The patch.
     pub patch: String,
     pub path: String,
-    /// The overlay's file that stands for it, if one says so.
+    /// The overlay's file that stands in for it, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shim: Option<String>,
 }
@@ -43,7 +42,7 @@ impl Outside {
     }
 }
 
-/// The files of patches that are outside, each once. `objects` are paths of the image's objects in their folder.
+/// The changed files that are outside, each once. `objects` are paths of the image's objects in their folder.
 ///
 /// # Errors
 /// When the compiler's notes can't be read.
@@ -56,7 +55,7 @@ pub(super) fn of(
     let inside = Inside::of(make.objects, make.tree, objects)?;
     let mut all: Vec<Outside> = Vec::new();
     for patch in patches {
-        // What a patch removes is gone from the tree, and nothing can have read it.
+        // A file that a patch removes is gone from the tree: no tool can have read it.
         let changed = patch.files.iter().filter(|f| f.new.is_some()).map(FileDiff::path);
         for path in changed.filter(|path| is_code(path) && !inside.has(path)) {
             if !all.iter().any(|o| o.path == path) {
@@ -68,17 +67,17 @@ pub(super) fn of(
     Ok(all)
 }
 
-/// Whether a kernel is made of such files.
+/// Whether a file may be part of a kernel.
 fn is_code(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     let is_text = [".rst", ".txt", ".gitignore", ".mailmap"].iter().any(|end| path.ends_with(end));
     !BESIDE.contains(&first) && !is_text && !["MAINTAINERS", "CREDITS"].contains(&path)
 }
 
-/// What an image is made of, by paths of the tree.
+/// The files and folders that an image is made of, by paths of the tree.
 struct Inside {
     files: BTreeSet<String>,
-    /// Folders with objects, and those above them.
+    /// Folders with objects, and the folders above them.
     folders: BTreeSet<String>,
 }
 
@@ -107,7 +106,7 @@ impl Inside {
     }
 }
 
-/// The tree's files in a note: a word for each, from the root or from the tree.
+/// The tree's files that a note names: one for each word, as a path from the root or from the tree.
 fn named<'n>(note: &'n str, tree: &'n Path) -> impl Iterator<Item = String> + 'n {
     let words = note.lines().map(|line| line.trim().trim_end_matches('\\').trim_end());
     // The source's line is "source_X := PATH".
@@ -126,7 +125,7 @@ mod tests {
     const OVERLAY: Overlay<'static> =
         Overlay(&[("image/tasks.c", "/*\n * Tasks. Stands for kernel/fork.c and kernel/pid.c.\n */\n")]);
 
-    /// A folder of objects with what the compiler wrote of kernel/sched/fair.o, and what kconfig wrote.
+    /// A folder of objects with the compiler's notes on kernel/sched/fair.o and those of kconfig.
     fn objects() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {

@@ -1,14 +1,14 @@
-//! The overlay: an architecture's files, which the caller brings and the site's tree gets as `arch/sim`.
+//! The overlay: files of an architecture, given by the caller and copied into the site's tree as `arch/sim`.
 
 use schedlab_base::{Error, Result, content_hash, temp};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where it lies in a tree.
+/// The overlay's place in a tree.
 pub(super) const PLACE: &str = "arch/sim";
 
-/// The words of a shim's heading before the file that it replaces.
+/// The words of a shim's heading before the path of the file that it replaces ("Stands for").
 const STANDS: &str = "tands for";
 
 /// Paths below [`PLACE`], each with its text.
@@ -24,7 +24,6 @@ impl<'a> Overlay<'a> {
         let found = self.0.iter().find(|(p, _)| *p == path).map(|(_, text)| *text);
         found.ok_or_else(|| Error::internal(format!("the overlay of an image has no file {path}")))
     }
-    /// A hash of all its files.
     pub fn hash(self) -> String {
         let mut all = String::new();
         self.0.iter().for_each(|(path, text)| all.extend([*path, "\0", *text, "\0"]));
@@ -35,7 +34,7 @@ impl<'a> Overlay<'a> {
         let lines = self.text(path)?.lines().map(str::trim);
         Ok(lines.filter(|l| !l.is_empty() && !l.starts_with('#')))
     }
-    /// The file, as a tree has it, whose text names a path of the kernel for which it stands.
+    /// The shim, by its path in a tree, whose heading says that it stands for a file of the kernel.
     pub(super) fn stands_for(self, path: &str) -> Option<String> {
         let is_end = |c: Option<char>| !c.is_some_and(|c| c.is_ascii_alphanumeric() || "/_".contains(c));
         let names = |text: &str| {
@@ -47,15 +46,15 @@ impl<'a> Overlay<'a> {
         let is_shim = |file: &str| file.starts_with("image/") && file.ends_with(".c");
         let shims =
             self.0.iter().filter(|(file, text)| is_shim(file) && names(text) && text.contains(STANDS));
-        // A file that stands for a part of it is second to the one that stands for the whole.
+        // A shim for the whole file is preferred to one for a part of it.
         let whole = format!("{STANDS} {path}");
         let found = shims.max_by_key(|(file, text)| (text.contains(&whole), std::cmp::Reverse(*file)));
         found.map(|(file, _)| format!("{PLACE}/{file}"))
     }
-    /// Makes a tree's folder hold these files and no others. Equal files stay, with their times.
+    /// Makes the tree's folder hold these files and no others. Equal files keep their times.
     ///
     /// # Errors
-    /// When the disk does not take it.
+    /// When writing fails.
     pub(super) fn lay(self, tree: &Path) -> Result<()> {
         let place = tree.join(PLACE);
         let wanted: BTreeSet<PathBuf> = self.0.iter().map(|(path, _)| place.join(path)).collect();

@@ -1,6 +1,6 @@
-//! Where lines of the tree are in an image's code, by the image's table of lines (`objdump --dwarf=decodedline`).
+//! Finds the addresses of source lines in an image's code, by its line table (`objdump --dwarf=decodedline`).
 //!
-//! A line may be at several places: a compiler repeats and inlines code. Only beginnings of statements count.
+//! A line may have several addresses: a compiler repeats and inlines code. Only beginnings of statements count.
 
 use crate::diff::ChangedLines;
 use crate::functions::FUNCTIONS_FILE;
@@ -11,18 +11,17 @@ use std::process::Command;
 /// A place of the code where a statement of a changed line begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CodePlace {
-    /// Which of the changes, by index.
+    /// Index of the change.
     pub change: usize,
-    /// Address in the object.
     pub address: u64,
-    /// The function of `kernel/sched` that has it; empty: none.
+    /// The function of `kernel/sched` that holds the address; empty if none does.
     pub function: String,
 }
 
 /// The places of changed lines in an image.
 ///
 /// # Errors
-/// When objdump(1) is missing or can't read the image, and without the table of functions beside it.
+/// When objdump(1) is missing or can't read the image, or the table of functions is not next to it.
 pub fn places(object: &Path, changes: &[ChangedLines]) -> Result<Vec<CodePlace>> {
     let said = Command::new("objdump").arg("--dwarf=decodedline").arg(object).output();
     let said =
@@ -36,7 +35,7 @@ pub fn places(object: &Path, changes: &[ChangedLines]) -> Result<Vec<CodePlace>>
     Ok(in_table(&String::from_utf8_lossy(&said.stdout), &Functions::of(&functions), changes))
 }
 
-/// Functions by their first byte.
+/// Functions as (address, size, name), sorted.
 struct Functions(Vec<(u64, u64, String)>);
 
 impl Functions {
@@ -58,8 +57,8 @@ impl Functions {
     }
 }
 
-/// The places, of objdump's text: a line "path/of/file.c:" before the lines of that file, which are "file.c LINE
-/// 0xADDRESS [VIEW] [x]", with an x where a statement begins.
+/// Reads the places from objdump's text: a line "path/of/file.c:" stands before the lines of that file, which are
+/// "file.c LINE 0xADDRESS [VIEW] [x]", with an x where a statement begins.
 fn in_table(text: &str, functions: &Functions, changes: &[ChangedLines]) -> Vec<CodePlace> {
     let mut file = "";
     let mut all: Vec<CodePlace> = Vec::new();
@@ -86,7 +85,7 @@ fn in_table(text: &str, functions: &Functions, changes: &[ChangedLines]) -> Vec<
     all
 }
 
-/// Whether the table's name of a file is that path of the tree. The first file of an object has its name alone.
+/// Whether a file's name in the table means that path of the tree. The first file of an object has its name alone.
 fn is_file(name: &str, path: &str) -> bool {
     name == path || name.ends_with(&format!("/{path}")) || path.rsplit('/').next() == Some(name)
 }

@@ -1,7 +1,8 @@
-//! What a tree has, found by compiling: never by its version, since stable series take changes of signatures, too.
+//! Learns by compiling which names and signatures a tree has. Its version does not say: stable series change
+//! signatures, too.
 //!
-//! `image/probes.c` is compiled for its errors. Behind a line `/* PROBE(NAME) */` stands a function that uses a
-//! signature or a name. A probe in whose lines there is no error becomes `HAVE_NAME` in a header for the shims.
+//! `image/probes.c` is compiled for its errors. After a line `/* PROBE(NAME) */` stands a function that uses a
+//! signature or a name. If its lines have no error, a header for the shims defines `HAVE_NAME`.
 
 use super::Overlay;
 use crate::make::{Make, Step};
@@ -14,10 +15,11 @@ const OBJECT: &str = "arch/sim/image/probes.o";
 /// The header with the answers, in the folder of objects.
 const HEADER: &str = "include/generated/img_have.h";
 
-/// Compiles the probes and writes the header. Equal answers leave it as it is, so that nothing is compiled again.
+/// Compiles the probes and writes the header. It is not rewritten with equal answers, which would compile everything
+/// again.
 ///
 /// # Errors
-/// When something else than a probe can't be compiled.
+/// When anything but a probe can't be compiled.
 pub(super) fn ask(make: &Make<'_>, overlay: Overlay<'_>, step: &mut dyn FnMut(Step)) -> Result<()> {
     let probes = Probes::of(overlay.text(FILE)?);
     let made = super::run(make, [OBJECT], 1, step);
@@ -31,7 +33,7 @@ pub(super) fn ask(make: &Make<'_>, overlay: Overlay<'_>, step: &mut dyn FnMut(St
             }
         }
     };
-    // Answers of a compile that failed say nothing of the next tree: the object must not be taken for new.
+    // A failed compile may leave an object, which make would take as up to date for the next tree.
     let _ = fs::remove_file(make.objects.join(OBJECT));
     let header = probes.header(&failed);
     let place = make.objects.join(HEADER);
@@ -41,7 +43,7 @@ pub(super) fn ask(make: &Make<'_>, overlay: Overlay<'_>, step: &mut dyn FnMut(St
     temp::write_whole(&place, header.as_bytes())
 }
 
-/// The probes of a file: name, and the line of its mark.
+/// The probes of a file: name and line of each mark.
 struct Probes<'a>(Vec<(&'a str, usize)>);
 
 impl<'a> Probes<'a> {
@@ -49,14 +51,14 @@ impl<'a> Probes<'a> {
         let name = |line: &'a str| line.strip_prefix("/* PROBE(")?.strip_suffix(") */");
         Probes(text.lines().enumerate().filter_map(|(i, line)| Some((name(line)?, i + 1))).collect())
     }
-    /// The probes with errors; `None` if an error is elsewhere.
+    /// The probes with errors; `None` if there is an error outside of them.
     fn failed(&self, log: &str) -> Option<Vec<&'a str>> {
         let errors = log.lines().filter(|l| l.contains(" error: "));
         let mut failed = errors.map(|line| self.at(line)).collect::<Option<Vec<_>>>()?;
         failed.dedup();
         (!failed.is_empty()).then_some(failed)
     }
-    /// The probe in which the error of a compiler's line is: "../arch/sim/image/probes.c:31:59: error: ...".
+    /// The probe to which a line of the compiler points: "../arch/sim/image/probes.c:31:59: error: ...".
     fn at(&self, line: &str) -> Option<&'a str> {
         let (_, rest) = line.split_once("image/probes.c:")?;
         let number: usize = rest.split(':').next()?.parse().ok()?;
@@ -75,7 +77,7 @@ mod tests {
     const TEXT: &str = "#include <x.h>\n/* PROBE(A) */\nint a(void) { }\n/* PROBE(B) */\nint b(void) { }\n";
 
     #[test]
-    fn a_probe_with_an_error_is_not_there() {
+    fn a_probe_with_an_error_is_absent() {
         let probes = Probes::of(TEXT);
         let log =
             "t/arch/sim/image/probes.c:5:3: error: no\n  CC x\nt/arch/sim/image/probes.c:5:9: error: no\n";

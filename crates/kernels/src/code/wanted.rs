@@ -1,20 +1,20 @@
-//! Whether an image has what a fragment of configuration asks for, where its results would mean something else.
+//! Checks that an image has those options of a fragment without which its results would mean something else.
 //!
-//! kconfig drops an option silently whose dependencies are off. A fragment that is shared with guests may name drivers
-//! and the like, which an image has no use for; these are reported, and are not errors.
+//! kconfig silently drops an option whose dependencies are off. A fragment shared with guests may name drivers and the
+//! like, for which an image has no use: these are reported, and are not errors.
 
 use crate::kconfig;
 use schedlab_base::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// Options that must be as they are asked for: names, or beginnings of names.
+/// Options that must be set as asked for: names, or beginnings of names.
 const HOLD: [&str; 2] = ["PREEMPT", "PROVE_LOCKING"];
 
-/// So many options are named in a warning.
+/// The most options that a warning names.
 const MOST_NAMED: usize = 8;
 
-/// Compares a fragment, with its name, and the configuration that was made of it.
+/// Checks a fragment (name, text) against the configuration that was made of it.
 ///
 /// # Errors
 /// An option that the tree or the image's architecture does not have.
@@ -32,14 +32,14 @@ pub(super) fn check(fragment: &(String, String), config: &Path, source: &str) ->
     }))
 }
 
-/// What a fragment, with its name, asks for and the configuration that was made of it does not have, in words.
+/// In words: the requests of a fragment (name, text) that its configuration does not fulfil.
 pub(super) fn unmet(fragment: &(String, String), config: &str) -> Option<String> {
     let (name, text) = fragment;
     let mut all: Vec<String> = Vec::new();
     for option in text.lines().filter_map(option_of) {
         let Some(asked) = kconfig::value_in(text, option) else { continue };
         let has = kconfig::value_in(config, option).unwrap_or("n".to_owned());
-        // An image has no modules: what may be one is built in.
+        // An image has no modules: an option that asks for one is built in.
         let is_met = has == asked || (asked == "m" && has == "y");
         let words = format!("CONFIG_{option}={asked}");
         if !is_met && !all.contains(&words) {
@@ -53,19 +53,18 @@ pub(super) fn unmet(fragment: &(String, String), config: &str) -> Option<String>
     (!all.is_empty()).then(|| format!("{name} asks in vain for {}{more}: {why}", all.join(", ")))
 }
 
-/// The option of a fragment's line.
 fn option_of(line: &str) -> Option<&str> {
     let line = line.trim();
     let off = line.strip_prefix("# CONFIG_").and_then(|l| l.strip_suffix(" is not set"));
     off.or_else(|| Some(line.strip_prefix("CONFIG_")?.split_once('=')?.0))
 }
 
-/// The first option that was asked for and is not as it was asked for.
+/// The first option that must hold and is not as asked for.
 fn refused<'f>(fragment: &'f str, config: &str) -> Option<(&'f str, &'f str)> {
     let options = fragment.lines().filter_map(|line| line.trim().strip_prefix("CONFIG_")?.split_once('='));
     let mut held = options.filter(|(name, _)| HOLD.iter().any(|beginning| name.starts_with(beginning)));
     held.find(|(name, value)| {
-        // Of several lines the last one counts.
+        // The last of several lines counts.
         let last = kconfig::value_in(fragment, name);
         last.as_deref() == Some(*value) && kconfig::value_in(config, name).unwrap_or("n".to_owned()) != *value
     })
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_in_vain_is_told_once_with_its_last_value() {
+    fn unmet_options_are_reported_once_with_their_last_value() {
         let config = "CONFIG_HZ=250\nCONFIG_A=y\nCONFIG_MOD=y\n# CONFIG_B is not set\n";
         let of = |text: &str| unmet(&("my.config".to_owned(), text.to_owned()), config);
         assert_eq!(of("CONFIG_A=y\nCONFIG_MOD=m\nCONFIG_B=n\n# CONFIG_NOWHERE is not set\n# a word\n"), None);
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_preemption_that_is_dropped_is_refused_and_others_are_not() {
+    fn a_dropped_option_of_preemption_is_refused_and_others_are_not() {
         let config = "CONFIG_PREEMPT=y\n# CONFIG_PREEMPT_NONE is not set\n";
         let of = |fragment: &'static str| refused(fragment, config);
         assert_eq!(of("CONFIG_PREEMPT=y\nCONFIG_VIRTIO_NET=y\n"), None);

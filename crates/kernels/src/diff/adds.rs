@@ -1,8 +1,8 @@
-//! What a patch adds that can be switched or counted: features of the scheduler, counters, tunables.
+//! Finds the features, counters and tunables that a patch adds: things to be switched or counted.
 //!
-//! Features are lines `SCHED_FEAT(NAME, true)` of kernel/sched/features.h. Counters are fields of
-//! `struct sched_domain`, `struct rq` or `struct sched_statistics` that schedstat prints; they are known by the
-//! calls that bump them.
+//! Features are lines `SCHED_FEAT(NAME, true)` of kernel/sched/features.h. Counters are fields of `struct
+//! sched_domain`, `struct rq` or `struct sched_statistics` that schedstat prints; they are known by the calls that
+//! increment them.
 
 use super::{Line, Patch};
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,12 @@ pub struct Added {
     pub on: bool,
 }
 
-/// A counter that a patch adds.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Counter(pub String);
 
 /// The features and counters that patches add, each once.
 ///
-/// What a patch shows as context or takes away was there before, unless a patch before it has added that.
+/// A context or removed line shows something that existed before, unless an earlier patch has added it.
 pub fn adds(patches: &[Patch]) -> (Vec<Added>, Vec<Counter>) {
     let mut features: Vec<Added> = Vec::new();
     let (mut counters, mut old) = (BTreeSet::new(), BTreeSet::new());
@@ -32,7 +31,7 @@ pub fn adds(patches: &[Patch]) -> (Vec<Added>, Vec<Counter>) {
         let there: Vec<String> =
             mentions.removed.iter().map(|f| f.name.clone()).chain(mentions.shown).collect();
         old.extend(there.into_iter().filter(|name| !features.iter().any(|f| f.name == *name)));
-        // A changed default is a removed and an added line.
+        // A changed default shows as a removed and an added line.
         features.retain(|f| !mentions.removed.iter().any(|r| r.name == f.name));
         for added in mentions.added {
             if !old.contains(&added.name) && !features.iter().any(|f| f.name == added.name) {
@@ -54,7 +53,7 @@ struct Mentions {
     removed: Vec<Added>,
     shown: Vec<String>,
     bumped: BTreeSet<String>,
-    /// Counters on lines that the old files have.
+    /// Counters on context or removed lines.
     known: BTreeSet<String>,
 }
 
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(counters, [Counter("lb_sg_scan".into())], "one that was bumped before is not new");
     }
     #[test]
-    fn what_a_patch_adds_stays_added_when_a_later_one_shows_it() {
+    fn features_stay_added_when_a_later_patch_shows_them() {
         let patch = |lines: &str| {
             let (old, new) = (lines.matches("\n ").count(), lines.lines().count());
             let head = "--- a/kernel/sched/features.h\n+++ b/kernel/sched/features.h\n";

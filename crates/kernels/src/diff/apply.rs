@@ -18,12 +18,12 @@ const MOST_FUZZ: usize = 2;
 /// An error shows this many rejects; more of them have one cause.
 const SHOWN: usize = 8;
 
-/// A hunk that was not where it said, or not as it said.
+/// A hunk that was applied at another line or with fuzz.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     pub patch: String,
     pub path: String,
-    /// Number of the hunk in the file's changes, from 1.
+    /// Number of the hunk within the file's changes, from 1.
     pub hunk: usize,
     /// Lines by which it is shifted.
     pub offset: isize,
@@ -32,7 +32,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The placement in words.
     pub fn words(&self) -> String {
         let shifted = match self.offset {
             0 => String::new(),
@@ -46,7 +45,7 @@ impl Placement {
     }
 }
 
-/// A hunk that fits nowhere, or a file that is not as the patch has it.
+/// A hunk that fits nowhere, or a file that differs from the one the patch expects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reject {
     pub patch: String,
@@ -60,18 +59,17 @@ pub struct Reject {
     pub why: String,
 }
 
-/// The files as the patches leave them, and how the hunks went in.
+/// The files after the patches, and how the hunks were applied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Every file that a patch names, by path.
     pub files: BTreeMap<String, Content>,
-    /// Hunks that went in elsewhere, or with fuzz.
+    /// Hunks that were applied at another line or with fuzz.
     pub moved: Vec<Placement>,
-    /// Hunks that did not go in.
     pub rejects: Vec<Reject>,
 }
 
-/// Applies patches one after the other; `read` gives the files as they are.
+/// Applies patches one after the other; `read` gives the original files.
 ///
 /// # Errors
 /// Those of `read`. Hunks that do not fit are rejects, not errors.
@@ -92,7 +90,7 @@ pub fn apply(patches: &[Patch], mut read: impl FnMut(&str) -> Result<Content>) -
     Ok(out)
 }
 
-/// Rejects files that a patch puts behind a file or a link that it makes itself.
+/// Rejects files whose path leads through a file or link that the same patch makes.
 fn behind_others(patch: &Patch, out: &mut Outcome) {
     let is_there = |path: &str| matches!(out.files.get(path), Some(Some(_)));
     let above = |path: &str| {
@@ -165,7 +163,7 @@ fn changed(patch: &Patch, file: &FileDiff, out: &mut Outcome) -> std::result::Re
     Ok(after)
 }
 
-/// The reason of a new file that is there already.
+/// The reason why a new file that already exists is rejected.
 const MADE_ALREADY: &str = "the patch makes this file, but there is one already";
 const LEAVE_OUT: &str = "leave this file out";
 
@@ -182,7 +180,7 @@ fn lines(content: &[u8]) -> (Vec<&[u8]>, bool) {
 fn hunks(patch: &Patch, file: &FileDiff, before: &[u8], out: &mut Outcome) -> Vec<u8> {
     let (old, mut open) = lines(before);
     let mut after: Vec<&[u8]> = Vec::with_capacity(old.len());
-    // Lines of `old` that are done, and the shift of the last hunk.
+    // Lines of `old` that are already copied, and the shift of the last hunk.
     let (mut done, mut shift) = (0usize, 0isize);
     for (i, hunk) in file.hunks.iter().enumerate() {
         let wanted = hunk.old_start.saturating_sub(1).saturating_add_signed(shift);
@@ -205,7 +203,7 @@ fn hunks(patch: &Patch, file: &FileDiff, before: &[u8], out: &mut Outcome) -> Ve
         shift = offset;
         let (skip, kept) = trimmed(hunk, fuzz);
         after.extend(&old[done..at + skip]);
-        // Context is taken from the file, so that a line of it that differs in nothing else stays.
+        // Context is copied from the file, which may differ from the patch in ways that the comparison ignores.
         let mut from = at + skip;
         for line in kept {
             match line {
@@ -230,8 +228,7 @@ fn hunks(patch: &Patch, file: &FileDiff, before: &[u8], out: &mut Outcome) -> Ve
     bytes
 }
 
-/// Where the hunk goes: index of its first old line, and the fuzz it took. The lines that fuzz leaves out count, so
-/// that the index is that of the whole hunk.
+/// Where the hunk goes: index of its first old line (including lines that fuzz leaves out), and the fuzz needed.
 fn place(hunk: &Hunk, old: &[&[u8]], wanted: usize, from: usize) -> Option<(usize, usize)> {
     for fuzz in 0..=MOST_FUZZ {
         let (skip, kept) = trimmed(hunk, fuzz);
@@ -239,7 +236,7 @@ fn place(hunk: &Hunk, old: &[&[u8]], wanted: usize, from: usize) -> Option<(usiz
             break;
         }
         let pattern: Vec<&[u8]> = kept.iter().filter_map(Line::in_old).collect();
-        // An insertion without context stands behind its line, and only there.
+        // An insertion without context is tried only at its own line.
         if pattern.is_empty() {
             let at = if hunk.old_start == 0 { 0 } else { wanted + 1 };
             return (hunk.lines.len() == kept.len() && at >= from && at <= old.len()).then_some((at, 0));
@@ -277,7 +274,7 @@ pub fn rejected(rejects: &[Reject], onto: &str) -> Error {
     let names: std::collections::BTreeSet<&str> = rejects.iter().map(|r| r.patch.as_str()).collect();
     let mut text = format!("{} does not apply to {onto}:", names.into_iter().collect::<Vec<_>>().join(", "));
     for r in rejects.iter().take(SHOWN) {
-        // A string takes all that is written to it.
+        // Writing to a String never fails.
         let _ = match r.hunk {
             Some((n, of)) => {
                 write!(
@@ -356,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reject_says_what_is_the_matter() {
+    fn a_reject_gives_its_reason() {
         let done = run(ONE, Some(&file(10).replace("line 6\n", "six\nmore\n")));
         assert!(done.rejects[0].why.contains("already: leave this hunk out"));
         assert!(rejected(&done.rejects, "x").remedy().unwrap().contains("leave out the whole patch"));
@@ -381,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_go_and_end_without_a_newline() {
+    fn files_are_added_and_removed_and_may_end_without_a_newline() {
         let new = "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n";
         assert_eq!(text(&run(new, None)), "a\nb");
         assert!(run(new, Some("x")).rejects[0].why.ends_with("already, and it is another"));
@@ -395,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_leaves_its_place_and_a_copied_one_stays() {
+    fn a_renamed_file_moves_and_a_copied_one_stays() {
         let git = |word: &str| {
             format!(
                 "diff --git a/f b/g\nsimilarity index 50%\n{word} from f\n{word} to g\n--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n"
@@ -454,7 +451,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A diff made of two texts leads from one to the other, wherever the text has moved to.
+        /// Applying the diff of two texts to the first gives the second, even if the text has moved.
         #[test]
         fn a_diff_leads_from_old_to_new(
             n in 1usize..40, at in 0usize..40, add in 0usize..3, cut in 0usize..3, before in 0usize..5,

@@ -2,18 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-/// Lines that must be equal for two places to be the same again.
+/// After a change, this many equal lines end it.
 const ALIKE: usize = 3;
 
-/// Lines that stand together and were changed.
+/// Adjacent lines that were changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangedLines {
     pub path: String,
-    /// Lines of the patched file, from 1. Where lines were only taken out: the line behind them.
+    /// Lines of the patched file, from 1. Where lines were only removed: the line after them.
     pub lines: RangeInclusive<usize>,
 }
 
-/// The changed lines of a file's two texts.
+/// The lines that differ between two texts of a file.
 pub fn changed(path: &str, before: &[u8], after: &[u8]) -> Vec<ChangedLines> {
     let split = |text: &'_ [u8]| text.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (old, new) = (split(before), split(after));
@@ -31,12 +31,12 @@ pub fn changed(path: &str, before: &[u8], after: &[u8]) -> Vec<ChangedLines> {
     all
 }
 
-/// How many lines of each text stand before both are the same again; all of both if they never are.
+/// How many lines of each text stand before both are the same again; all lines if they never are.
 fn apart(old: &[Vec<u8>], new: &[Vec<u8>]) -> (usize, usize) {
     let alike = |a: usize, b: usize| {
         let (a, b) = (&old[a..], &new[b..]);
         let most = ALIKE.min(a.len()).min(b.len());
-        // An end is like another end only.
+        // The end of a text matches only the other text's end.
         a[..most] == b[..most] && (most == ALIKE || a.len() == b.len())
     };
     let pairs = (1..=old.len() + new.len()).flat_map(|sum| {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_came_are_named_and_for_those_that_went_the_next() {
+    fn added_lines_are_named_and_for_removed_ones_the_next() {
         let base = "a\nb\nc\nd\ne\nf\ng\nh\n";
         assert_eq!(of(base, base), []);
         assert_eq!(of(base, "a\nb\nX\nY\nc\nd\ne\nf\ng\nh\n"), [3..=4]);

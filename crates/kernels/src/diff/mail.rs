@@ -1,7 +1,7 @@
 //! Mails: splits a mailbox, and undoes the encodings in which mail programs send text.
 //!
-//! Mirrors mbox(5), RFC 2045 (quoted-printable, base64) and the subjects of `git format-patch`. Parts of a multi-part
-//! mail are not told apart: their text is searched for diffs like any other.
+//! Mirrors mbox(5), RFC 2045 (quoted-printable, base64) and the subjects of `git format-patch`. The parts of a
+//! multi-part mail are not separated: their text is searched for diffs like any other.
 
 use base64::Engine;
 
@@ -26,7 +26,7 @@ impl Mail {
         };
         (!bare.is_empty()).then(|| bare.to_owned())
     }
-    /// The place in a series: 2 of "[PATCH v3 2/7]".
+    /// The mail's number in its series: 2 of "[PATCH v3 2/7]".
     pub fn place(&self) -> Option<u32> {
         let (inner, _) = self.subject.as_deref()?.trim().strip_prefix('[')?.split_once(']')?;
         inner.split_whitespace().find_map(|word| {
@@ -44,7 +44,7 @@ impl Mail {
 /// The mails of a file. A file that does not begin like a mail is one text.
 pub fn split(bytes: &[u8]) -> Vec<Mail> {
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
-    // Lines may end as DOS has them.
+    // The blank line before a mail may end with CR LF.
     let starts = |i: &usize| begins(lines[*i]) && (*i == 0 || lines[*i - 1].trim_ascii().is_empty());
     let mut at: Vec<usize> = (0..lines.len()).filter(starts).collect();
     if at.first() != Some(&0) {
@@ -54,7 +54,7 @@ pub fn split(bytes: &[u8]) -> Vec<Mail> {
     at.iter().zip(ends).map(|(from, to)| mail(&lines[*from..to], *from)).collect()
 }
 
-/// "From SENDER DATE", where a date has a time of day; a sentence that begins with From has none.
+/// Whether a line is "From SENDER DATE". A date has a time of day; a sentence that begins with From has none.
 fn begins(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
     text.strip_prefix("From ").is_some_and(|rest| {

@@ -1,25 +1,25 @@
-//! Why a hunk fits nowhere, in words for its author.
+//! Explains to its author why a hunk fits nowhere.
 //!
-//! It is in already; or only its white space differs; or its lines are compared with the whole file, and the place
-//! where most of them stand is named, with the first line that differs there and the first that the patch lacks. The
-//! comparison is a local alignment, so a few lines that came between the hunk's do not hide its place. A blank line or
-//! a brace stands everywhere and hardly counts.
+//! The hunk may be applied already, or only its white space differs. Else its lines are compared with the whole file;
+//! the explanation names the place where most of them match, the first line that differs there, and the first line that
+//! the patch lacks. The comparison is a local alignment, so a few lines inserted between the hunk's do not hide its
+//! place. Blank lines and braces occur everywhere and hardly count.
 
 use super::{Hunk, Line};
 
-/// What a line that fits is worth: one with words, and any other.
+/// Scores of a matching line: one with words, and any other.
 const WORDS: i32 = 8;
 const BARE: i32 = 1;
-/// What a line costs that only the file or only the patch has.
+/// Cost of a line that only the file or only the patch has.
 const GAP: i32 = 1;
-/// Letters and digits of a line with words.
+/// A line with words has at least this many letters and digits.
 const FEW: usize = 3;
-/// The largest product of both lengths that is compared, in cells of one byte.
+/// The comparison is made up to this product of both lengths, in cells of one byte.
 const MOST_CELLS: usize = 64 << 20;
 /// Characters of a line that are shown.
 const SHOWN: usize = 70;
 
-/// The reason of a hunk that is in already.
+/// The reason for a hunk that is applied already.
 pub const ALREADY: &str = "the file has these changes already: leave this hunk out";
 
 /// Why a hunk that was wanted at index `wanted` fits nowhere in a file.
@@ -56,7 +56,7 @@ pub fn why(hunk: &Hunk, old: &[&[u8]], wanted: usize) -> String {
     text
 }
 
-/// Whether a line has words, or anything else that does not stand everywhere.
+/// Whether a line is more than blanks, braces and the like.
 fn has_words(line: &[u8]) -> bool {
     line.iter().filter(|b| b.is_ascii_alphanumeric()).take(FEW).count() == FEW
 }
@@ -65,7 +65,7 @@ fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(line).trim().chars().take(SHOWN).collect()
 }
 
-/// The first line of the pattern that does not fit, by preference one with words.
+/// The first line of the pattern without a match, preferably one with words.
 fn missing(pattern: &[&[u8]], pairs: &[(usize, usize)]) -> Option<usize> {
     let lacks = |i: &usize| !pairs.iter().any(|(own, _)| own == i);
     let all = || (0..pattern.len()).filter(lacks);
@@ -92,23 +92,21 @@ fn between(pairs: &[(usize, usize)]) -> Option<(usize, usize)> {
     })
 }
 
-/// The step by which a cell of the comparison was reached.
+/// The step that led to a cell of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The alignment begins here.
     Begin,
-    /// The lines are equal.
     Equal,
-    /// The lines differ.
     Differ,
     /// Only the pattern has the line.
     Pattern,
-    /// Only the file has it.
+    /// Only the file has the line.
     File,
 }
 
-/// Pairs of equal lines, by index in pattern and file, where most of the pattern stands; of several such places the
-/// one nearest to `wanted`.
+/// Pairs of equal lines (index in pattern, index in file) where most of the pattern matches; of several such places,
+/// the one nearest to `wanted`.
 fn aligned(pattern: &[&[u8]], file: &[&[u8]], wanted: usize) -> Vec<(usize, usize)> {
     let width = file.len() + 1;
     if pattern.is_empty() || file.is_empty() || pattern.len().saturating_mul(width) > MOST_CELLS {
@@ -123,7 +121,7 @@ fn aligned(pattern: &[&[u8]], file: &[&[u8]], wanted: usize) -> Vec<(usize, usiz
             let met =
                 if line == other { (above[j] + worth, Step::Equal) } else { (above[j] - GAP, Step::Differ) };
             let rest = [(above[j + 1] - GAP, Step::Pattern), (row[j] - GAP, Step::File), (0, Step::Begin)];
-            // The first of the best.
+            // Of equal scores the first wins.
             let (score, step) = rest.into_iter().fold(met, |a, b| if b.0 > a.0 { b } else { a });
             row[j + 1] = score;
             steps[(i + 1) * width + j + 1] = if score > 0 { step } else { Step::Begin };
@@ -162,9 +160,10 @@ mod tests {
         why(&hunk, &file.lines().map(str::as_bytes).collect::<Vec<_>>(), wanted)
     }
 
-    /// A function with a middle that another change has rewritten, and an unrelated place with the same bare lines.
+    /// A function whose middle was rewritten by another change, and an unrelated place with the same blank lines and
+    /// braces.
     #[test]
-    fn the_place_where_most_lines_fit_is_named_and_not_a_line_that_fits() {
+    fn the_place_where_most_lines_fit_is_named() {
         let elsewhere =
             "int other(void)\n{\n\trcu_read_lock();\n\ttsk = curr;\n\n\tif (tsk)\n\t\tgoto out;\n\n}\n";
         let own = "\trcu_read_lock();\n\tsd = domain(rq);\n\tif (!sd) {\n\t\tgoto out;\n\t}\n\n\tif (!overload ||\n\t    \
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_alone_are_no_place_and_a_file_may_end() {
+    fn braces_alone_do_not_make_a_place_and_a_file_may_end() {
         assert_eq!(reason("{\n\tfirst();\n}\n", "{\n}\n{\n}\n", 0), "the file has none of its lines");
         let text = reason("first();\nsecond();\nthird();\n", "zero();\nfirst();\nsecond();\n", 0);
         assert!(text.contains("2 of its 3 lines fit at line 2; the file ends at line 3"), "{text}");

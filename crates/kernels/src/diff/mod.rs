@@ -17,7 +17,6 @@ pub use read::{parse, read};
 
 use crate::blob::Kind;
 
-/// A line of a hunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Line {
     /// In both files.
@@ -45,7 +44,7 @@ impl Line {
     }
 }
 
-/// A hunk: lines that stand together.
+/// A hunk: adjacent lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hunk {
     /// Line of the old file at which it begins, from 1; 0 for a new file.
@@ -57,7 +56,6 @@ pub struct Hunk {
     pub ends_open: bool,
 }
 
-/// The changes to one file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FileDiff {
     /// The old path; `None` for a new file.
@@ -66,16 +64,15 @@ pub struct FileDiff {
     pub new: Option<String>,
     /// Whether the new file is a copy: the old one stays.
     pub copied: bool,
-    /// The kind of the new file; `None`: that of the old one, and plain without an old one.
+    /// The kind of the new file; `None` if unchanged (plain for a new file).
     pub kind: Option<Kind>,
-    /// Whether the old file, as the patch has it, is a symbolic link.
+    /// Whether the patch says that the old file is a symbolic link.
     pub of_link: bool,
-    /// Its hunks, in order.
     pub hunks: Vec<Hunk>,
 }
 
 impl FileDiff {
-    /// The path by which people know it.
+    /// The path to show: the new one, or that of a removed file.
     pub fn path(&self) -> &str {
         self.new.as_deref().or(self.old.as_deref()).unwrap_or("?")
     }
@@ -84,11 +81,10 @@ impl FileDiff {
 /// A patch: the changes of one mail or diff.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patch {
-    /// Where it comes from: the file's name, and the mail's number if the file holds several.
+    /// Where the patch comes from: the file's name, and the mail's number if the file holds several.
     pub name: String,
     /// The mail's subject, without its brackets.
     pub subject: Option<String>,
-    /// The changes, file by file.
     pub files: Vec<FileDiff>,
 }
 
@@ -119,7 +115,7 @@ impl Patch {
         }
         schedlab_base::content_hash(&bytes)
     }
-    /// The files it changes, by their new paths.
+    /// The files that the patch changes, by their new paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(FileDiff::path)
     }

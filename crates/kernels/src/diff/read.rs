@@ -13,7 +13,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The longest file that is read: no series on a mailing list comes near.
+/// The longest file that is read; no series on a mailing list comes near.
 const MOST_BYTES: u64 = 64 << 20;
 /// The word for standard input.
 const STDIN: &str = "-";
@@ -96,8 +96,8 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Patch>> {
     Ok(all.into_iter().map(|(_, patch)| patch).collect())
 }
 
-/// The error about a text without a diff that counts. Answers quote diffs, cut and with remarks between their lines, so
-/// a quoted diff is named and not applied.
+/// The error about a text without a diff that counts. Answers quote diffs in part and with remarks between their lines,
+/// so a quoted diff is reported and not applied.
 fn no_diff(name: &str, bytes: &[u8], has_reply: bool) -> Error {
     if is_quoted(bytes) {
         return Error::input(format!("{name} holds a quoted diff: its lines begin with '> '")).help(
@@ -113,7 +113,7 @@ fn no_diff(name: &str, bytes: &[u8], has_reply: bool) -> Error {
         .help("give a patch: the output of diff -u or git diff, a mail, or a mailbox")
 }
 
-/// Whether a text holds a diff behind marks of quotation, one or several.
+/// Whether a text holds a diff behind quotation marks (one or several ">").
 fn is_quoted(bytes: &[u8]) -> bool {
     let bare = |line: &[u8]| -> Option<Vec<u8>> {
         let rest = line.trim_ascii_start().strip_prefix(b">")?;
@@ -136,7 +136,7 @@ struct Reader<'a> {
 }
 
 fn files(mail: &Mail, name: &str) -> Result<Vec<FileDiff>> {
-    // What ends with a newline has no line behind it.
+    // The final newline does not begin another line.
     let body = mail.body.strip_suffix(b"\n").unwrap_or(&mail.body);
     let lines = body.split(|b| *b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l)).collect();
     let mut reader = Reader { name, lines, at: 0, first_line: mail.first_line };
@@ -154,7 +154,7 @@ impl Reader<'_> {
     fn text(&self) -> Option<String> {
         self.line().map(|l| String::from_utf8_lossy(l).into_owned())
     }
-    /// Number of the current line in the file. Encoded mails have other lines; there it is near.
+    /// Number of the current line in the file. In an encoded mail, whose lines are others, it is near.
     fn number(&self) -> usize {
         self.first_line + self.at
     }
@@ -183,7 +183,7 @@ impl Reader<'_> {
 
     /// The rest of a file that begins with "diff --git a/x b/x".
     fn git_file(&mut self, names: &str) -> Result<FileDiff> {
-        // Both halves are the same but for their first letter, unless the file is renamed; then lines below decide.
+        // Both halves are equal except for their first letter, unless the file is renamed, which lines below say.
         let half = names.len() / 2;
         let (a, b) = (names.get(..half).unwrap_or(names), names.get(half + 1..).unwrap_or(names));
         let (old, new) = (self.path(a)?, self.path(b)?);
@@ -236,7 +236,7 @@ impl Reader<'_> {
             let Some(name) = text.strip_prefix(mark) else {
                 return Err(self.error(&format!("'{}' is expected", mark.trim())));
             };
-            // diff(1) puts the time behind a tab.
+            // diff(1) writes the time after a tab.
             let path = self.path(name.split('\t').next().unwrap_or(name))?;
             if is_old {
                 file.old = path
@@ -280,7 +280,7 @@ impl Reader<'_> {
             let Some(line) = self.line() else { return Err(self.error("the hunk ends early")) };
             let (sign, text) = match line.split_first() {
                 Some((sign, text)) => (*sign, text.to_owned()),
-                // Mail programs take the space of an empty line of context away.
+                // Mail programs strip the space of an empty context line.
                 None => (b' ', Vec::new()),
             };
             let fits = match sign {
@@ -307,7 +307,7 @@ impl Reader<'_> {
             }
             self.at += 1;
         }
-        // "\ No newline at end of file" speaks of the line above.
+        // "\ No newline at end of file" refers to the line above.
         if self.line().is_some_and(|l| l.starts_with(b"\\ ")) {
             ends_open = !matches!(lines.last(), Some(Line::Removed(_)));
             self.at += 1;
@@ -328,7 +328,7 @@ fn header(text: &str) -> Option<(usize, usize, usize)> {
     Some((start, old, new))
 }
 
-/// A relative path that stays below its folder.
+/// The path, if it is relative and stays below its folder.
 fn safe(path: &str) -> Option<String> {
     let clean = Path::new(path).components().all(|c| matches!(c, std::path::Component::Normal(_)));
     (clean && !path.is_empty()).then(|| path.to_owned())
@@ -409,7 +409,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_is_too_strange(
+        fn no_text_makes_it_panic(
             cut in 0usize..400,
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80),
         ) {

@@ -1,8 +1,8 @@
 //! The machine's package client (apt), run on a state of its own.
 //!
-//! Lists, downloads and sources are in a work folder of the cache, which is removed with this value. The
-//! client reads the machine's list of installed packages, keys and network settings (proxies), and writes
-//! nothing there. It takes no lock of the machine, runs no hook of its configuration, and needs no privilege.
+//! Lists, downloads and sources are in a work folder of the cache, which is removed when the [`Client`] is dropped. The
+//! client reads the machine's list of installed packages, keys and network settings (proxies), and writes nothing
+//! there. It takes no lock of the machine, runs no hook of its configuration, and needs no privilege.
 
 use super::packages::Package;
 use super::sources::{self, More};
@@ -12,19 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const WORK: &str = ".work-";
-/// How many lines of the client's output an error shows.
+/// An error shows this many lines of the client's output.
 const SHOWN_LINES: usize = 5;
 
-/// A work folder of the cache. It is removed with this value; the folder of a killed process is removed when the next
+/// A work folder of the cache, removed when this is dropped. The folder of a killed process is removed when the next
 /// one is made.
 #[derive(Debug)]
 pub struct Work(PathBuf);
 
 impl Work {
-    /// Makes the work folder.
-    ///
-    /// # Errors
-    /// When the cache can't be written.
     pub fn new(cache: &Path) -> Result<Work> {
         let left = fs::read_dir(cache).into_iter().flatten().flatten().filter(|e| {
             let name = e.file_name().to_string_lossy().into_owned();
@@ -38,10 +34,6 @@ impl Work {
             Error::io(&path, "make", &e).help(help)
         })
     }
-    /// Makes a folder in the work folder.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         fs::create_dir_all(&path).map_err(|e| Error::io(&path, "make", &e))?;
@@ -51,21 +43,20 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // If it can't be removed now, the next fetch removes it.
+        // A folder that can't be removed now is removed by the next fetch.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// The client with its lists.
 #[derive(Debug)]
 pub struct Client {
     work: Work,
     config: PathBuf,
     /// The machine's release.
     codename: String,
-    /// What the lists have beside its own suites.
+    /// Lists in addition to those of the release's own suites.
     more: More,
-    /// The client's output about its lists, for errors about packages they lack.
+    /// The client's output about its lists, for errors about missing packages.
     said: String,
 }
 
@@ -97,8 +88,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Gets the lists of the releases before the machine's as well, and says whether there was one to ask for. They
-    /// have older kernels, and take some seconds: who finds what he wants does without.
+    /// Also gets the lists of releases before the machine's; returns whether there are any. They have older kernels and
+    /// take some seconds, so only searches that failed without them should ask.
     ///
     /// # Errors
     /// As [`Client::start`].
@@ -111,14 +102,14 @@ impl Client {
         say("asking for the lists of older releases, too");
         self.more.older = older.iter().map(|suite| (*suite).to_owned()).collect();
         self.update()?;
-        // Suites of security updates have codenames alone.
+        // Suites of security updates are known by codename only.
         let named = self.release_files()?.filter(|r| older.contains(&r.suite.as_str()));
         self.more.older_security = named.map(|r| format!("{}-security", r.codename)).collect();
         self.update()?;
         Ok(true)
     }
 
-    /// What the lists say of their releases.
+    /// The heads of the lists, which name their releases.
     fn release_files(&self) -> Result<impl Iterator<Item = ReleaseFile> + use<>> {
         let files = fs::read_dir(self.work.folder("lists")?).into_iter().flatten().flatten();
         Ok(files.filter_map(|e| {
@@ -153,7 +144,7 @@ impl Client {
         fs::write(&self.config, text).map_err(|e| Error::io(&self.config, "write", &e))
     }
 
-    /// Gets the lists. A suite that a mirror lacks is not an error yet; a package that is not found is one.
+    /// Gets the lists. A suite that a mirror lacks is not an error; a package that is not found later is one.
     fn update(&mut self) -> Result<()> {
         let text = sources::derive(&sources::of_machine(), &self.codename, &self.more);
         if text.is_empty() {
@@ -167,10 +158,10 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a folder beside the unpacked packages. It is removed with this value, unless it is moved away.
+    /// Makes a folder next to the unpacked packages. It is removed when the client is dropped, unless it is moved away.
     ///
     /// # Errors
-    /// When the disk does not take it.
+    /// When writing fails.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         self.work.folder(name)
     }
@@ -185,18 +176,17 @@ impl Client {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// The error for a client that knows no such package. Its lists are at fault, so the error quotes its output about
-    /// them.
+    /// The error for an unknown package. The lists may be at fault, so it quotes the client's output about them.
     pub fn knows_no(&self, what: &str) -> Error {
         let said = last_lines(&self.said);
         Error::machine(format!("the package client knows no {what}; it said of its lists:\n{said}"))
             .help(format!("check the network, or {BY_HAND}"))
     }
 
-    /// The client's simulation of installing packages, from the backports where there are any.
+    /// Simulates an installation of packages, from the backports where there are any; returns the client's output.
     ///
     /// # Errors
-    /// When the client can't put them together.
+    /// When the client can't resolve the dependencies.
     pub fn simulate(&self, packages: &[&str]) -> Result<String> {
         let backports = self.backports();
         let listed = fs::read_dir(self.work.folder("lists")?).into_iter().flatten().flatten();
@@ -234,7 +224,7 @@ impl Client {
                 return Err(told.error(&format!("{} could not be unpacked", file.display())));
             }
         }
-        // Packages that can't be removed here are removed with the work folder.
+        // Files that can't be removed here are removed with the work folder.
         let _ = fs::remove_dir_all(&debs);
         Ok(target)
     }
@@ -270,7 +260,7 @@ impl Client {
     }
 }
 
-/// The head of a list: which release it is of.
+/// The head of a list: the release to which it belongs.
 struct ReleaseFile {
     file: String,
     suite: String,
@@ -298,7 +288,7 @@ impl ClientOutput {
 const BY_HAND: &str =
     "give the path of an image or program that you have: --kernel FILE, SCHEDLAB_QEMU=PROGRAM";
 
-/// The lines that apt marks as errors and failures; where it marks none, its last lines.
+/// The lines that apt marks as errors; without any, its last lines.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     let marked: Vec<&str> =
@@ -337,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_show_what_the_client_marked() {
+    fn errors_show_the_lines_that_the_client_marked() {
         let text = "Get:1 x\nErr:2 http://m.example x Release\nW: hm\nE: Unable to locate package y\n\n";
         assert_eq!(
             last_lines(text),
@@ -353,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_of_which_release_it_is() {
+    fn a_list_names_its_release() {
         let text =
             "-----BEGIN\n\nOrigin: Debian\nSuite: oldstable\nVersion: 12.12\nCodename: bookworm\nDate: x\n";
         let release = ReleaseFile::of("m_dists_bookworm_InRelease".to_owned(), text).unwrap();
@@ -362,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_work_folder_goes_and_takes_those_of_the_dead_along() {
+    fn a_work_folder_is_removed_and_so_are_those_of_dead_processes() {
         let cache = tempfile::tempdir().unwrap();
         let dead = cache.path().join(format!("{WORK}4294967295"));
         let alive = cache.path().join(format!("{WORK}1"));

@@ -18,9 +18,9 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The word that means QEMU among series of kernels.
+/// The word for QEMU, among series of kernels.
 pub const QEMU: &str = "qemu";
-/// The default when no word is given: a long-term kernel with CFS, a kernel with sched_ext, and a QEMU for the
+/// Fetched when no word is given: a long-term kernel with CFS, a kernel with sched_ext, and a QEMU for the
 /// deterministic mode.
 pub const USUAL: &[&str] = &["6.1", "7", QEMU];
 const QEMU_PACKAGE: &str = "qemu-system-x86";
@@ -34,7 +34,7 @@ pub struct Fetched {
     pub name: String,
     /// The image, or QEMU's program.
     pub path: PathBuf,
-    /// Whether it was fetched now; else it was there.
+    /// Whether it was fetched now rather than found.
     pub new: bool,
 }
 
@@ -45,8 +45,8 @@ impl Fetched {
     }
 }
 
-/// Fetches what the words name: [`QEMU`], or kernels by series ("6.1", "7"). A word that the cache can answer fetches
-/// nothing, unless `refresh` asks for newer versions.
+/// Fetches what the words name: [`QEMU`], or kernels by series ("6.1", "7"). Nothing is fetched for a word that the
+/// cache can answer, unless `refresh` asks for newer versions.
 ///
 /// # Errors
 /// When a word is neither, the machine has no package client, or the client fails.
@@ -124,8 +124,8 @@ fn kernel(client: &mut Client, series: &str, cache: &Path, say: &mut dyn FnMut(&
 /// The tree within a folder of sources.
 pub const TREE: &str = "tree";
 
-/// Fetches the distribution's source of a kernel series into the cache, unpacked; returns its folder, which has
-/// the note of its package and the tree ([`TREE`]). A source that is there is not fetched again.
+/// Fetches the distribution's source of a kernel series into the cache, unpacked; returns its folder, which has the
+/// note of its package and the tree ([`TREE`]). A source in the cache is not fetched again.
 ///
 /// # Errors
 /// As [`fetch`], and when the source can't be unpacked.
@@ -173,7 +173,6 @@ pub fn source(series: &str, cache: &Path, refresh: bool, say: &mut dyn FnMut(&st
     Ok(place)
 }
 
-/// The newest source of a series in the cache.
 pub fn source_in_cache(series: &str, cache: &Path) -> Option<PathBuf> {
     let all = cache::entries(&cache::sources(cache)).into_iter();
     let of = |folder: PathBuf| {
@@ -210,7 +209,7 @@ pub fn unpack(packed: &Path, into: &Path) -> Result<()> {
         .help("is the disk full, or the file torn?"))
 }
 
-/// A folder with the image, its configuration and the note.
+/// Makes a folder with the image, its configuration and the note.
 fn kept(client: &Client, kernel: &KernelPackages, note: &Note) -> Result<PathBuf> {
     let mut wanted = vec![Package { name: note.package.clone(), version: note.version.clone() }];
     if let Some(config) = &kernel.config {
@@ -270,10 +269,10 @@ fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetc
     Ok(Fetched { word: QEMU.to_owned(), name, path: place.join(emulator::PROGRAM), new })
 }
 
-/// Gives a complete folder its name, and moves away the folder that had the name.
+/// Renames a complete folder into place, and moves away the folder that was there.
 ///
 /// # Errors
-/// When the disk does not take it.
+/// When writing fails.
 pub fn put_in_place(folder: &Path, place: &Path) -> Result<()> {
     let failed = |e: std::io::Error| Error::io(place, "make", &e);
     if let Some(above) = place.parent() {
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_fetched_again() {
+    fn a_cached_kernel_is_not_fetched_again() {
         let cache = tempfile::tempdir().unwrap();
         let folder = cache::kernels(cache.path()).join("6.1.0-56-cloud-amd64");
         fs::create_dir_all(&folder).unwrap();

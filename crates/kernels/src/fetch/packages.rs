@@ -2,7 +2,7 @@
 //! bring. Pure.
 //!
 //! Debian's kernel packages: up to 6.18 `linux-image-RELEASE` holds image, configuration and modules; since 6.19
-//! `linux-binary-RELEASE` holds the image, and since 7.2 `linux-base-RELEASE` the configuration. Beside them are
+//! `linux-binary-RELEASE` holds the image, and since 7.2 `linux-base-RELEASE` the configuration. The lists also have
 //! unsigned builds, debug symbols, real-time flavours, and packages of a series that only depend on others.
 
 use crate::images::starts;
@@ -17,7 +17,6 @@ pub const SOURCE_PACKAGE: &str = "linux-source-";
 pub struct KernelPackages {
     /// uname's release.
     pub release: String,
-    /// The package with the image.
     pub image: String,
     /// The package with the configuration, where it is not the image's.
     pub config: Option<String>,
@@ -42,7 +41,7 @@ pub fn series<N: AsRef<str>>(names: &[N]) -> Vec<String> {
     all
 }
 
-/// The series of which there are packages of sources, oldest first.
+/// The series with source packages, oldest first.
 pub fn sources(names: &[String]) -> Vec<String> {
     let of = names.iter().filter_map(|n| n.strip_prefix(SOURCE_PACKAGE));
     let mut all: Vec<String> =
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_installation_brings() {
+    fn the_packages_of_an_installation_are_read_from_its_simulation() {
         let told = "Reading package lists...\nThe following packages will be upgraded:\n  qemu-system-x86\n\
             Inst libslirp0 (4.7.0-1 Debian:12/oldstable [amd64])\n\
             Inst qemu-system-x86 [1:7.2+dfsg-7] (1:10.0.2+ds-2~bpo12+1 Debian Backports:x [amd64]) []\n\

@@ -1,8 +1,8 @@
-//! Where packages come from: the machine's own sources, with other suites.
+//! Derives sources of packages from the machine's own, for other suites.
 //!
-//! Nothing here names a host. The machine's files say where it gets its packages and by which keys it trusts them
-//! (sources.list(5): stanzas in `*.sources`, lines in `*.list`); only the suites are exchanged. Only the sources of the
-//! distribution's own release are taken; sources that other vendors add are left out.
+//! Nothing here names a host. The machine's files say where it gets its packages and which keys it trusts
+//! (sources.list(5): stanzas in `*.sources`, lines in `*.list`); only the suites are exchanged. Sources of other
+//! vendors are left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const RELEASE_WORDS: &[&str] = &["sid", "unstable", "testing", "stable", "oldstable", "oldoldstable"];
 /// The first of them that is a past release.
 const PAST: &str = "oldstable";
-/// Endings of a release's suites: the plain one has none.
+/// Endings of the suites of a release; the main suite has none.
 const PARTS: &[&str] = &["", "-updates", "-security", "/updates", "-backports"];
 /// Options of the one-line form, and their names in stanzas.
 const OPTIONS: &[(&str, &str)] = &[
@@ -24,7 +24,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("by-hash", "By-Hash"),
 ];
 
-/// One source of packages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
     uris: Vec<String>,
@@ -34,7 +33,6 @@ pub struct Source {
     options: Vec<(String, String)>,
 }
 
-/// The sources of this machine.
 pub fn of_machine() -> Vec<Source> {
     read_below(Path::new("/etc/apt"))
 }
@@ -118,7 +116,7 @@ fn usable(mut source: Source) -> Option<Source> {
     (whole && source.components.iter().any(|c| c == "main")).then_some(source)
 }
 
-/// Whether a suite is one of the machine's own release.
+/// Whether a suite belongs to the machine's own release.
 fn is_own(suite: &str, codename: &str) -> bool {
     let words = RELEASE_WORDS.iter().copied().chain([codename]);
     words.filter_map(|word| suite.strip_prefix(word)).any(|rest| PARTS.contains(&rest))
@@ -128,25 +126,25 @@ fn is_plain(suite: &str, codename: &str) -> bool {
     suite == codename || RELEASE_WORDS.contains(&suite)
 }
 
-/// Suites of the releases before the machine's, newest first. `suite` is what the machine's release is now.
+/// Suites of the releases before the machine's, newest first. `suite` is the current word for the machine's release.
 pub fn older_than(suite: Option<&str>) -> &'static [&'static str] {
     let place = |word: &str| RELEASE_WORDS.iter().position(|w| *w == word);
     let from = suite.and_then(place).map(|own| own + 1).or_else(|| place(PAST)).unwrap_or(0);
     &RELEASE_WORDS[from..]
 }
 
-/// What to ask for beside the machine's own suites.
+/// Suites to ask for in addition to the machine's own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct More {
-    /// Suites from the sources of its plain release.
+    /// Suites to get from the sources of the machine's main suite.
     pub suites: Vec<String>,
-    /// Older releases, from these sources, too.
+    /// Older releases, from the same sources.
     pub older: Vec<String>,
-    /// Their suites of security updates, from the sources of its own ones.
+    /// Suites with security updates of older releases, from the sources of the machine's own security suite.
     pub older_security: Vec<String>,
 }
 
-/// Stanzas for the machine's own suites and more. Empty when the machine has no source of its own release.
+/// Stanzas for the machine's own suites and `more`. Empty when the machine has no source of its own release.
 pub fn derive(sources: &[Source], codename: &str, more: &More) -> String {
     let mut text = String::new();
     let mut known: Vec<(String, String)> = Vec::new();
@@ -173,8 +171,8 @@ pub fn derive(sources: &[Source], codename: &str, more: &More) -> String {
     text
 }
 
-/// One stanza; it asks for packages only, not for descriptions, icons or sources. The lists of an older release may
-/// be final, and past their date.
+/// One stanza. It asks for packages only, not for descriptions, icons or sources. Lists of an older release may be past
+/// their date, because they are final.
 fn written(source: &Source, uri: &str, suite: &str, is_older: bool) -> String {
     const UNTIL: &str = "Check-Valid-Until";
     let mut text = format!("Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nTargets: Packages\n");
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_depends_on_the_release() {
+    fn older_suites_depend_on_the_release() {
         assert_eq!(older_than(Some("testing")), ["stable", "oldstable", "oldoldstable"]);
         assert_eq!(older_than(Some("stable")), ["oldstable", "oldoldstable"]);
         assert_eq!(older_than(Some("oldstable")), ["oldoldstable"]);

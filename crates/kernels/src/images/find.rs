@@ -1,7 +1,7 @@
-//! Lists the images of this machine, and finds the one a word means.
+//! Lists the images of this machine, and finds the image that a word means.
 //!
 //! A word with a slash, or that names a file, is a path. Any other word is the start of a release or version, cut where
-//! a number ends: "6.1" means 6.1.192 and not 6.12. Fetched images go before installed ones, newer before older.
+//! a number ends: "6.1" means 6.1.192 and not 6.12. Fetched images are preferred to installed ones, newer to older.
 
 use super::Image;
 use crate::cache;
@@ -17,16 +17,14 @@ use std::path::{Path, PathBuf};
 pub enum Origin {
     /// Named on the command line.
     Given,
-    /// Fetched.
     Cache,
-    /// Installed: /boot and the folders of modules.
+    /// Installed: in /boot or in the folders of modules.
     Installed,
 }
 
-/// A file that is an image, or should be one by its name.
+/// A file that is an image, or whose name says so.
 #[derive(Debug)]
 pub struct Listed {
-    /// Where it was found.
     pub origin: Origin,
     pub path: PathBuf,
     pub size_bytes: u64,
@@ -61,7 +59,8 @@ fn list_below(root: &Path, given: &[PathBuf], cache: &Path) -> Vec<Listed> {
     found
 }
 
-/// Orders by version, then by release. Files that are not images are the least, and come last in descending order.
+/// Orders by version, then by release. Files that are not images compare as least, so they come last in descending
+/// order.
 fn by_age(a: &Listed, b: &Listed) -> Ordering {
     match (&a.image, &b.image) {
         (Ok(a), Ok(b)) => a.version.cmp(&b.version).then_with(|| natural(&a.release, &b.release)),
@@ -99,7 +98,7 @@ fn choose(word: &str, all: Vec<Listed>) -> Result<Image> {
         match listed.image {
             Ok(image) if means(wanted, &image) => return Ok(image),
             Ok(image) => others.push(image.release),
-            // The image exists but can't be read: that reason is the better error.
+            // The image exists but can't be read: this error says more than "not found".
             Err(e) if starts(wanted, &release_of(&listed.path)) => return Err(e),
             Err(_) => {}
         }
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn the_error_for_a_missing_image_lists_the_others() {
         let error = chosen("6.18").unwrap_err().to_string();
         for part in ["'6.18'", "7.3.4+deb13, 6.12.7", "schedlab kernel fetch 6.18"] {
             assert!(error.contains(part), "{error}");

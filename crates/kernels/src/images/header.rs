@@ -8,7 +8,7 @@
 use schedlab_base::Error;
 use std::path::Path;
 
-/// How many bytes from the file's start are enough to hold header and version string.
+/// Header and version string lie within this many bytes from the file's start.
 pub const ENOUGH: usize = 0x200 + 0x1_0000 + 0x400;
 /// A version string is a line; the kernel's own have 100 to 200 bytes.
 const LONGEST_BANNER: usize = 1024;
@@ -32,7 +32,7 @@ impl Header {
         self.banner.split_whitespace().next().unwrap_or_default()
     }
     /// The upstream version where the banner has it, else the numbers of the release. Distributions keep the release of
-    /// a series ("6.1.0-56") while the kernel moves on, and put the real version ("6.1.192-2") behind the build's
+    /// a series ("6.1.0-56") while the kernel moves on, and put the real version ("6.1.192-2") after the build's
     /// number.
     pub fn version(&self) -> &str {
         let own = numbers(self.release());
@@ -56,7 +56,7 @@ fn numbers(word: &str) -> &str {
 pub enum Refused {
     /// An ELF file: vmlinux as the linker wrote it.
     Elf,
-    /// Compressed by the named tool; a kernel for another machine, or an initramfs.
+    /// Compressed by the named tool: a kernel for another machine, or an initramfs.
     Packed(&'static str),
     /// A kernel of the named architecture.
     Foreign(&'static str),
@@ -73,7 +73,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The error that names the file and what to do about it.
+    /// The error for the user: names the file and says what to do.
     pub fn error(self, path: &Path) -> Error {
         let bz = "give the bzImage of the same build (arch/x86/boot/bzImage, or /boot/vmlinuz-VERSION)";
         let (what, help): (String, &str) = match self {
@@ -126,7 +126,7 @@ pub fn parse(bytes: &[u8]) -> Result<Header, Refused> {
     Ok(Header { protocol, banner, has_64_bit_entry, relocatable: since(0x0205, 0x234, 1) })
 }
 
-/// The version string at a place, if it ends with a zero, is text, and begins with a version.
+/// The version string at an offset, if it ends with a zero, is text, and begins with a version.
 fn banner(bytes: &[u8], at: usize) -> Option<String> {
     let rest = bytes.get(at..)?;
     let rest = &rest[..rest.len().min(LONGEST_BANNER)];
@@ -158,7 +158,7 @@ fn other_kind(bytes: &[u8]) -> Option<Refused> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A small image with a banner, as of protocol 2.15.
+    /// A small image with this banner, by protocol 2.15.
     pub fn image(banner: &str) -> Vec<u8> {
         let mut b = vec![0u8; 0x2000];
         b[0x1f1] = 0x0f;
@@ -176,7 +176,7 @@ pub(crate) mod tests {
         "6.1.0-56-cloud-amd64 (k@example.org) #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)";
 
     #[test]
-    fn release_and_version_are_told_apart() {
+    fn release_and_version_are_distinguished() {
         let h = parse(&image(OLD)).unwrap();
         assert_eq!((h.release(), h.version()), ("6.1.0-56-cloud-amd64", "6.1.192"));
         assert_eq!((h.protocol, h.has_64_bit_entry, h.relocatable), (0x020f, true, true));
@@ -203,7 +203,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_named() {
+    fn files_that_are_not_images_are_named() {
         let changed = |change: fn(&mut Vec<u8>)| {
             let mut b = image(OLD);
             change(&mut b);
@@ -225,7 +225,7 @@ pub(crate) mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_are_too_strange(
+        fn no_bytes_make_it_panic(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..0x400),
             at in 0usize..0x400,
         ) {

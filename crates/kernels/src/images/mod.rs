@@ -1,4 +1,4 @@
-//! Kernel images on this machine: opens them, lists them, and finds the one a word means.
+//! Kernel images on this machine: opens them, lists them, and finds the image that a word means.
 //!
 //! An image is identified by the hash of its bytes, so that a record means the same kernel wherever its file lies.
 //! Images are looked for in the cache ([`cache`](crate::cache)), in /boot, and in the folders of modules, where newer
@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The longest file that is read: no kernel image is longer, not even with all its debug information.
+/// The longest file that is read; no kernel image is longer, even with all its debug information.
 const MOST_BYTES: u64 = 4 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_what_its_bytes_say() {
+    fn an_image_is_known_by_its_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let put = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);

@@ -6,14 +6,14 @@ use crate::cell::Cell;
 use crate::code::settings;
 use crate::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
+use schedlab_board::nested::Guest;
+use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_record::{ENGINE, Record};
-use schedlab_sim::{Guests, Links};
+use schedlab_sim::{Guests, Unlinked};
 use schedlab_transplant::{Setting, Setup, fault, visits};
-use schedlab_world::nested::Guest;
-use schedlab_world::net::Peer;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -159,7 +159,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
         let mut guests = Guests::of(prepared.machine, workload)?;
-        let mut links = Links::of(prepared.machine, workload)?;
+        let mut links = Unlinked::of(prepared.machine, workload)?;
         let guests = guests.boot(seed).into_iter().map(|own| Box::new(own) as Box<dyn Guest + '_>).collect();
         let peers = links.boot(seed).into_iter().map(|peer| Box::new(peer) as Box<dyn Peer + '_>).collect();
         let setup = Setup {

@@ -14,12 +14,12 @@ use crate::code_events::CodeEvents;
 use crate::exec::sim::{Prepared, names};
 use crate::{builds, guests};
 use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_board::NO_DICE;
 use schedlab_kernel::{Feature, Variant};
 use schedlab_sim::{Setup, simulate};
 use schedlab_trace::Event;
 use schedlab_trace::Keep;
 use schedlab_trace::parting::{self, Parting};
-use schedlab_world::NO_DICE;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

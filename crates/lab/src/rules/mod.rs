@@ -19,8 +19,8 @@ mod tree;
 pub use child::{COMMAND, decide};
 
 use schedlab_base::{Error, Result, Version, each_once};
+use schedlab_board::decision::{FleetQuestion, QueueQuestion, TreeQuestion};
 use schedlab_kernel::History;
-use schedlab_world::decision::{FleetQuestion, QueueQuestion, TreeQuestion};
 
 /// A function of the fair class that can be asked.
 #[derive(Debug)]

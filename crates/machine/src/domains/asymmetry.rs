@@ -1,23 +1,24 @@
 //! Domains whose CPUs differ in capacity (SD_ASYM_CPUCAPACITY).
 //!
-//! The kernel finds them by itself since 4.20. Up to 5.13 one level has the flag: the lowest on which every CPU's
-//! domain has a CPU of the highest capacity that any domain of it sees (`asym_cpu_capacity_level`; from memory). Since
-//! 5.14 each domain has it that has two capacities, and SD_ASYM_CPUCAPACITY_FULL if it has all
+//! The kernel finds them itself since 4.20. Up to 5.13 one level has the flag: the lowest one on which every CPU's
+//! domain has a CPU of the highest capacity that any of its domains sees (`asym_cpu_capacity_level`; from memory).
+//! Since 5.14 each domain with two capacities has the flag, and one with all capacities has SD_ASYM_CPUCAPACITY_FULL
 //! (`asym_cpu_capacity_classify`; read in 6.1.192). The child of such a domain spreads no tasks over siblings, until
-//! 7.3 (6.12.117 has it so, 7.3.4 not, and a mail says that 7.2 does not differ).
+//! 7.3 (6.12.117 does this, 7.3.4 does not; according to a mail, 7.2 does not differ).
 
 use super::levels::Spans;
 use super::parts::DomainParams;
 use crate::Topology;
 use schedlab_base::{CpuId, Version};
 
-/// How a kernel marks domains.
+/// The kernel's way of marking domains.
 pub(super) enum Asymmetry<'l> {
-    /// It marks none: all CPUs are alike, or it does not look.
+    /// No marks: all CPUs are alike, or the kernel does not look.
     None,
-    /// It marks the domains of one level.
+    /// Marks the domains of one level.
     Level(&'l Spans),
-    /// It judges each domain by the capacities in it; these are all CPUs', and the number of different ones.
+    /// Judges each domain by the capacities in it. Values: the capacity of each CPU, the number of different
+    /// capacities.
     Each(Vec<u32>, usize),
 }
 
@@ -33,13 +34,13 @@ impl<'l> Asymmetry<'l> {
         levels.get(lowest_with_the_highest(topology, levels)).map_or(Asymmetry::None, Asymmetry::Level)
     }
 
-    /// Marks the domains built over a CPU, and takes SD_PREFER_SIBLING off their children where the kernel does.
+    /// Marks the domains over a CPU, and removes SD_PREFER_SIBLING from their children where the kernel does.
     pub fn mark(&self, built: &mut [(&Spans, DomainParams)], cpu: CpuId, version: Version) {
         for at in 0..built.len() {
             let (spans, params) = &mut built[at];
             let (marked, full) = match self {
                 Asymmetry::None => (false, false),
-                // A CPU may lack levels: their places say nothing.
+                // A CPU may lack levels, so positions in `built` are not compared.
                 Asymmetry::Level(level) => (std::ptr::eq(*spans, *level), false),
                 Asymmetry::Each(capacity, most) => {
                     let here = different(spans.cpus_of(cpu).iter().map(|c| capacity[c.index()]));

@@ -1,36 +1,36 @@
 //! Groups of a domain, and the ring in which a CPU visits them.
 //!
-//! A group is the span of a child domain, or one CPU at the lowest level. The ring starts at the group that holds the
-//! CPU itself and continues by rising CPU number, wrapping (`build_sched_groups`, `build_overlap_sched_groups`). Where
-//! NUMA spans overlap, groups do too, and a ring is the CPU's own: it takes the child span of the next CPU that no
-//! group covers yet. Before 4.13 the first such CPU is the domain's lowest, not the ring's own: the group that the ring
-//! starts at may then be another node's, and two nodes far apart may be in one group (3.0 to 4.12; read in 4.4, 4.15).
-//! Since 4.13 only those CPUs of a group balance for it that bring it along themselves (`build_balance_mask`).
+//! A group is the span of a child domain, or one CPU at the lowest level. The ring starts at the group of the CPU
+//! itself and continues by rising CPU number, wrapping (`build_sched_groups`, `build_overlap_sched_groups`). Where NUMA
+//! spans overlap, groups overlap too, and each CPU has its own ring: it takes the child span of the next CPU that no
+//! group covers yet. Before 4.13 it begins at the domain's lowest CPU instead: the ring's first group may then be
+//! another node's, and two distant nodes may be in one group (3.0 to 4.12; read in 4.4, 4.15). Since 4.13 only those
+//! CPUs of a group balance for it that bring it along themselves (`build_balance_mask`).
 
 use super::levels::Spans;
 use super::parts::{Group, GroupFlags, Level};
 use schedlab_base::{CpuId, Version};
 use std::collections::BTreeMap;
 
-/// Groups made so far; each child span is one group, however many CPUs see it.
+/// All groups so far. Each child span is one group, however many CPUs see it.
 pub(super) struct Groups {
     pub all: Vec<Group>,
     /// (level of the domain, level of the child, unit of the child) to index.
     known: BTreeMap<(usize, usize, usize), u32>,
-    /// Per level and CPU, the group the CPU brings into any domain of that level; only for levels below NUMA, where all
-    /// CPUs see the same groups. Saves most look-ups on machines of thousands of CPUs.
+    /// Per level and CPU, the group that the CPU brings into any domain of that level. Only for levels below NUMA,
+    /// where all CPUs see the same groups. Saves most look-ups on machines of thousands of CPUs.
     plain: Vec<Vec<Option<u32>>>,
-    /// Per CPU, the last ring that covered it.
+    /// Per CPU, the number of the last ring that covered it.
     covered: Vec<u32>,
     ring: u32,
-    /// NUMA groups are built from the domain's lowest CPU on.
+    /// Whether NUMA groups are built from the domain's lowest CPU on.
     from_lowest: bool,
 }
 
-/// The flags of the group that a CPU brings along, the span of its domain of some level.
+/// The flags of the group that a CPU brings along: the span of its domain of some level.
 pub(super) type FlagsOf<'f> = &'f dyn Fn(usize, CpuId) -> GroupFlags;
 
-/// Stands for "no child level" in a group's key: the group is one CPU.
+/// The child level in a group's key when there is none: the group is one CPU.
 const SINGLE: usize = usize::MAX;
 
 impl Groups {
@@ -74,8 +74,8 @@ impl Groups {
         ring
     }
 
-    /// The place in a ring of the group that counts as `cpu`'s own: the last of which it is the first CPU, or else the
-    /// first that has it.
+    /// The position of `cpu`'s own group in a ring: the last group whose first CPU it is, else the first that contains
+    /// it.
     fn own(&self, ring: &[u32], cpu: CpuId) -> usize {
         let members = |group: &u32| &self.all[*group as usize].cpus;
         let led = ring.iter().rposition(|g| members(g).first() == Some(&cpu));
@@ -83,7 +83,7 @@ impl Groups {
     }
 
     /// The group that `next` brings into `cpu`'s domain of level `at`: its highest child span that stays inside.
-    /// (Kernels before 5.13 could let a group reach beyond the domain on meshes of three and more hops.)
+    /// (Before 5.13, on meshes of three and more hops, a group could reach beyond the domain.)
     fn group(&mut self, levels: &[Spans], at: usize, (cpu, next): (CpuId, CpuId), flags: FlagsOf<'_>) -> u32 {
         let numa = matches!(levels[at].level, Level::Numa(_));
         let domain = levels[at].span_of(cpu);
@@ -112,8 +112,8 @@ impl Groups {
         index
     }
 
-    /// Adds the group, or finds the group of the same level and span that another unit has brought. Two units bring the
-    /// same span only on NUMA levels.
+    /// Adds the group, or finds the group of the same level and span from another unit. Two units bring the same span
+    /// only on NUMA levels.
     fn insert(&mut self, key: (usize, usize, usize), numa: bool, group: Group) -> u32 {
         let last = if numa { (key.0, SINGLE, SINGLE) } else { (key.0, 0, 0) };
         let same_level = self.known.range((key.0, 0, 0)..=last);

@@ -1,21 +1,21 @@
-//! Levels: which spans a kernel version stacks up over each CPU, before degenerate ones are dropped.
+//! Levels: the spans that a kernel version stacks over each CPU, before it drops degenerate ones.
 //!
-//! Bottom up on x86: SMT, CLS (clusters, 5.16+), MC (LLC; 2.6.17+), DIE (the CPUs of the node, whatever the packages),
-//! NUMA. Since 3.5 there is one NUMA level per distinct node distance; before, one NODE level over all nodes.
+//! Bottom up on x86: SMT, CLS (clusters, 5.16+), MC (LLC; 2.6.17+), DIE (the CPUs of the node, in whichever package),
+//! NUMA. Since 3.5 each distinct node distance has a NUMA level; before, one NODE level spans all nodes.
 
 use super::parts::Level;
 use crate::Topology;
 use schedlab_base::{CpuId, CpuSet, Version};
 
-/// One level over all CPUs. CPUs of the same unit (core, cache, node) have the same span; spans of different units
-/// are disjoint except at NUMA levels.
+/// One level over all CPUs. CPUs of the same unit (core, cache, node) have the same span. Spans of different units are
+/// disjoint, except at NUMA levels.
 pub(super) struct Spans {
     pub level: Level,
-    /// Per CPU, its unit.
+    /// The unit of each CPU.
     pub unit: Vec<u32>,
-    /// Per unit, the span.
+    /// The span of each unit.
     pub span: Vec<CpuSet>,
-    /// Per unit, the span as a list, ascending.
+    /// The span of each unit as an ascending list.
     pub cpus: Vec<Vec<CpuId>>,
 }
 
@@ -43,7 +43,7 @@ impl Spans {
     }
 }
 
-/// All levels of `version`, bottom up, whether they mean anything on this machine or not.
+/// All levels of `version`, bottom up, including levels that are degenerate on this machine.
 pub(super) fn levels(topology: &Topology, version: Version) -> Vec<Spans> {
     let units = |unit: fn(&crate::topology::Cpu) -> u32| topology.cpus.iter().map(unit).collect::<Vec<u32>>();
     let mut levels = vec![Spans::of_units(Level::Smt, units(|c| c.core))];
@@ -67,7 +67,7 @@ pub(super) fn levels(topology: &Topology, version: Version) -> Vec<Spans> {
     levels
 }
 
-/// Distances beyond a node's own that make a level, ascending.
+/// Distances to other nodes that make a level, ascending.
 fn numa_levels(topology: &Topology, version: Version) -> Vec<u32> {
     let mut distances: Vec<u32> = Vec::new();
     for (from, row) in topology.node_distance.iter().enumerate() {
@@ -81,7 +81,7 @@ fn numa_levels(topology: &Topology, version: Version) -> Vec<u32> {
     distances
 }
 
-/// The kernel's name of a level in that version, as `/proc/sys/kernel/sched_domain` and schedstat print it.
+/// The kernel's name of a level in that version, as in `/proc/sys/kernel/sched_domain` and schedstat.
 pub(super) fn name(level: Level, version: Version) -> &'static str {
     match level {
         Level::Smt => "SMT",

@@ -1,9 +1,9 @@
 //! Sched domains and groups, derived from a topology as a kernel of a given version derives them.
 //!
-//! Mirrors `build_sched_domains` and `cpu_attach_domain` of x86 kernels 2.6.12 to 6.x: levels are stacked until one
-//! spans the machine, degenerate ones (same span as the child's, or one CPU) are dropped, and what is left is numbered
-//! `domain0`, `domain1`, ... as schedstat does. Domains of one CPU nest; the local group is first in every ring; the
-//! groups of a domain cover exactly its span.
+//! Mirrors `build_sched_domains` and `cpu_attach_domain` of x86 kernels 2.6.12 to 6.x. Levels are stacked until one
+//! spans the machine. Degenerate ones (one CPU, or the same span as the child) are dropped. The remaining ones are
+//! numbered `domain0`, `domain1`, ... as in schedstat. Domains of one CPU nest; the local group is first in every ring;
+//! the groups of a domain cover exactly its span.
 
 mod asymmetry;
 mod groups;
@@ -21,23 +21,22 @@ use levels::Spans;
 use schedlab_base::{Arena, CpuId, CpuSet, Version};
 use serde::Serialize;
 
-/// One CPU's view of one level.
+/// One CPU's sched domain of one level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Domain {
     pub level: Level,
-    /// The kernel's name for it in this era ("MC").
+    /// The kernel's name in this era ("MC").
     pub name: &'static str,
     pub span: CpuSet,
-    /// The same CPUs as a list, ascending.
+    /// The span as an ascending list.
     #[serde(skip)]
     pub cpus: Vec<CpuId>,
     /// Indices into [`Domains::groups`], as a ring: the CPU's own group first, then by rising CPU number, wrapping.
     pub groups: Vec<u32>,
-    /// Flags and parameters.
     pub params: DomainParams,
-    /// `imb_numa_nr` (5.18+): NUMA imbalance that is tolerated; 0 below the LLC's parent and in older kernels.
+    /// `imb_numa_nr` (5.18+): tolerated NUMA imbalance; 0 below the LLC's parent and in older kernels.
     pub imb_numa_nr: u32,
-    /// Which groups are cores.
+    /// Whether groups are cores.
     #[serde(skip)]
     pub cores: Cores,
 }
@@ -45,9 +44,8 @@ pub struct Domain {
 /// All domains of a machine under one kernel version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Domains {
-    /// Groups of all levels, each once.
     pub groups: Vec<Group>,
-    /// Per CPU, bottom up, the levels that survived degeneration: `domain0`, `domain1`, ...
+    /// Per CPU, bottom up, the domains that are not degenerate: `domain0`, `domain1`, ...
     pub of_cpu: Arena<CpuId, Vec<Domain>>,
     /// Per CPU, the index in `of_cpu` of its highest LLC-sharing domain (`sd_llc`); `None` when the CPU is alone in its
     /// cache.
@@ -58,7 +56,7 @@ pub struct Domains {
     pub asym: Arena<CpuId, Option<usize>>,
 }
 
-/// Whether no CPU has such a domain.
+/// Whether no CPU has an entry.
 fn nowhere(places: &Arena<CpuId, Option<usize>>) -> bool {
     places.iter().all(Option::is_none)
 }
@@ -80,7 +78,7 @@ impl Domains {
         let of_cpu: Arena<CpuId, Vec<Domain>> =
             cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
         let llc = of_cpu.iter().map(|domains| domains.iter().rposition(|d| d.params.share_llc)).collect();
-        // Before 5.14 the flag is enough.
+        // Before 5.14 SD_ASYM_CPUCAPACITY is enough.
         let any = version < Version::new(5, 14);
         let has_all = |d: &Domain| d.params.asym_full || (any && d.params.asym_capacity);
         let asym = of_cpu.iter().map(|domains| domains.iter().position(has_all)).collect();
@@ -88,7 +86,7 @@ impl Domains {
     }
 }
 
-/// Which groups of a ring are cores. The local one, which is first, does not count.
+/// Whether the groups of a ring are cores. The local group, the first, does not count.
 fn cores(all: &[Group], ring: &[u32]) -> Cores {
     let is_core = |g: &u32| all[*g as usize].flags.share_capacity;
     match ring[1..].iter().filter(|g| is_core(g)).count() {
@@ -98,15 +96,15 @@ fn cores(all: &[Group], ring: &[u32]) -> Cores {
     }
 }
 
-/// All levels of `version` over a machine, bottom up, those included that mean nothing on it: level, the kernel's name,
-/// and the span of each CPU.
+/// All levels of `version` over a machine, bottom up, including degenerate ones: level, the kernel's name, and the span
+/// of each CPU.
 pub(crate) fn all_levels(topology: &Topology, version: Version) -> Vec<(Level, &'static str, Vec<CpuSet>)> {
     let spans = |l: Spans| (0..topology.nr_cpus()).map(|c| l.span_of(CpuId::from(c)).clone()).collect();
     let levels = levels::levels(topology, version).into_iter();
     levels.map(|l| (l.level, levels::name(l.level, version), spans(l))).collect()
 }
 
-/// The distance beyond which NUMA domains lose flags. The machine's own value counts since 5.4 (AMD's 32).
+/// The distance beyond which NUMA domains lose flags. The machine's own value (AMD's 32) applies since 5.4.
 fn reclaim_distance(topology: &Topology, version: Version) -> u32 {
     if version >= Version::new(5, 4) { topology.reclaim_distance } else { RECLAIM_DISTANCE }
 }
@@ -120,7 +118,7 @@ struct Era<'l> {
 }
 
 impl Era<'_> {
-    /// The domains of one CPU that survive, bottom up.
+    /// The domains of one CPU after degenerate ones are dropped, bottom up.
     fn stack(&self, levels: &[Spans], groups: &mut Groups, cpu: CpuId) -> Vec<Domain> {
         let built = self.built(levels, cpu);
         let imb = self.imb_numa_nr(&built, cpu);
@@ -138,7 +136,8 @@ impl Era<'_> {
                 _ => {
                     let flags = |child: usize, next: CpuId| self.group_flags(levels, at, child, next);
                     let ring = groups.ring(levels, at, cpu, &flags);
-                    // Before 4.13 another node's span may be all of the domain: a domain of one group is dropped, too.
+                    // Before 4.13 another node's span may fill the whole domain. A domain with one group is dropped,
+                    // too.
                     if ring.len() > 1 {
                         stack.push(Domain {
                             cores: cores(&groups.all, &ring),
@@ -157,12 +156,12 @@ impl Era<'_> {
         stack
     }
 
-    /// The flags of the group that `next` brings into a domain of level `at`, the span of its `child`. Where a domain
-    /// is dropped because its span is the one below, its parent's group gets the flags of that one (6.6); where it is
-    /// one CPU, none. Groups of nodes keep the flags they were made with.
+    /// The flags of the group that `next` brings into a domain of level `at`; the group is the span of its `child`. If
+    /// the child is dropped because the domain below has the same span, the group gets the flags of that domain (6.6).
+    /// If the child has one CPU, the group has no flags. Groups of nodes keep the flags they were made with.
     fn group_flags(&self, levels: &[Spans], at: usize, child: usize, next: CpuId) -> GroupFlags {
         let built = self.built(levels, next);
-        // On uneven meshes the levels of `next` may end below.
+        // On uneven meshes, `next` may have fewer levels.
         if child >= built.len() {
             return GroupFlags::default();
         }
@@ -176,12 +175,12 @@ impl Era<'_> {
         }
         let lowest = (0..child).find(|l| weight(*l) == weight(child)).unwrap_or(child);
         let mut flags = GroupFlags::of(&built[lowest].1);
-        // The last of those that are dropped hands its SD_PREFER_SIBLING down too late for the group.
+        // The last dropped domain hands its SD_PREFER_SIBLING down too late for the group.
         flags.prefer_sibling |= built[lowest..child].iter().any(|(_, params)| params.prefer_sibling);
         flags
     }
 
-    /// The levels built over a CPU: up to the first that spans the machine.
+    /// The levels over a CPU, up to the first that spans the machine.
     fn built<'a>(&self, levels: &'a [Spans], cpu: CpuId) -> Vec<(&'a Spans, DomainParams)> {
         let nr_cpus = levels.first().map_or(0, |l| l.unit.len());
         let whole = levels.iter().position(|l| l.cpus_of(cpu).len() == nr_cpus);
@@ -195,8 +194,8 @@ impl Era<'_> {
         built
     }
 
-    /// `imb_numa_nr` of each built level (5.18+): the NUMA imbalance that is tolerated. It is computed before
-    /// degenerate levels go, so DIE takes part even where it spans what MC does.
+    /// `imb_numa_nr` of each built level (5.18+): the tolerated NUMA imbalance. It is computed before degenerate levels
+    /// are dropped, so DIE takes part even if its span is MC's.
     fn imb_numa_nr(&self, built: &[(&Spans, DomainParams)], cpu: CpuId) -> Vec<u32> {
         let mut all = vec![0; built.len()];
         if self.version < Version::new(5, 18) {

@@ -1,25 +1,25 @@
-//! Flags and parameters a fresh domain gets, one row per kernel era and level.
+//! Flags and parameters of a fresh domain, one row per kernel era and level.
 //!
 //! Mirrors the `SD_*_INIT` tables (2.6.x to 3.15) and `sd_init` (3.16+) of x86, and ia64's `SD_NODE_INIT` of 2.6.12. A
 //! row holds from its version up to the next row's. Intervals are milliseconds; since 3.16 (NUMA: 3.5) they are the
-//! number of CPUs the domain spans. Reasons for the cuts: 2.6.13 brought indices and balancing at fork; 2.6.23 is the
-//! first CFS; 2.6.28 tuned its domains anew; 2.6.32 dropped `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified
-//! the tables; 5.3 removed `cpu_load[]` and with it the indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
+//! number of CPUs in the domain. Eras begin because of these changes: 2.6.13 brought indices and balancing at fork;
+//! 2.6.23 is the first CFS; 2.6.28 tuned domains anew; 2.6.32 dropped `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16
+//! unified the tables; 5.3 removed `cpu_load[]` and its indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
 //!
-//! Read in sources: the values of 2.6.12, 2.6.13 (but NODE), 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. Between
-//! those, the releases of the cuts (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of 3.5 and 5.3, are from memory of the
-//! history, not read.
+//! Read in sources: the values of 2.6.12, 2.6.13 (except NODE), 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. From memory
+//! of the history, not read: the releases of the changes between these (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of
+//! 3.5 and 5.3.
 
 use super::parts::{DomainParams, Level};
 use crate::Arch;
 use schedlab_base::Version;
 
-/// How balance intervals are set.
+/// Balance intervals of a domain.
 #[derive(Clone, Copy)]
 enum Interval {
-    /// Shortest and longest, ms; the first is 1 ms.
+    /// Shortest and longest, ms; a fresh domain starts with 1 ms.
     Fixed(u32, u32),
-    /// Span weight, and twice that; the first is the shortest.
+    /// Span weight, and twice that; a fresh domain starts with the shortest.
     Weight,
 }
 use Interval::{Fixed, Weight};
@@ -36,30 +36,28 @@ const PREFER_SIBLING: u16 = 1 << 8;
 const SERIALIZE: u16 = 1 << 9;
 const NUMA: u16 = 1 << 10;
 
-/// Flags of every level since 3.16, before those of its own.
+/// Flags of every level since 3.16, in addition to its own.
 const COMMON: u16 = NEWIDLE | FORK | EXEC | AFFINE;
-/// The unified `sd_init`'s flags: SMT, MC, DIE, NUMA.
+/// Flags in the unified `sd_init`: SMT, MC, DIE, NUMA.
 const SMT_316: u16 = COMMON | SHARE_CAPACITY | SHARE_LLC | PREFER_SIBLING;
 const MC_316: u16 = COMMON | SHARE_LLC | PREFER_SIBLING;
 const DIE_316: u16 = COMMON | PREFER_SIBLING;
 const NUMA_316: u16 = COMMON | SERIALIZE | NUMA;
-/// 2.6.13 to 2.6.26: an idle thread is looked for at wakeup.
+/// 2.6.13 to 2.6.26: wakeups look for an idle thread.
 const SMT_2626: u16 = NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC;
 /// 2.6.29: both kinds of balancing at wakeup.
 const WAKE_2629: u16 = FORK | EXEC | AFFINE | WAKE_BALANCE;
 
-/// One level of one era.
 struct Row {
     interval: Interval,
     busy_factor: u32,
     imbalance_pct: u32,
     cache_nice_tries: u32,
-    /// busy, idle, newidle, wake, forkexec.
+    /// Indices: busy, idle, newidle, wake, forkexec.
     idx: [u8; 5],
     flags: u16,
 }
 
-/// The levels of one era.
 struct Era {
     since: Version,
     smt: Row,
@@ -72,16 +70,16 @@ const fn row(interval: Interval, busy: u32, pct: u32, tries: u32, idx: [u8; 5], 
     Row { interval, busy_factor: busy, imbalance_pct: pct, cache_nice_tries: tries, idx, flags }
 }
 
-/// No index into `cpu_load[]`: the array is absent, or the entry is its first.
+/// No index into `cpu_load[]`: the array is absent, or its first entry is used.
 const NO: [u8; 5] = [0; 5];
-/// The single average of 2.6.12 moves like the second entry of the later array.
+/// The single average of 2.6.12 behaves like the second entry of the later array.
 const ONE: [u8; 5] = [2; 5];
 
-// SMT and MC carry SHARE_LLC in every era: a shared cache is a fact of the hardware, and kernels that had no such flag
+// SMT and MC have SHARE_LLC in every era, because a shared cache is a fact of the hardware. Kernels without that flag
 // at a level have no code that reads it there.
 #[rustfmt::skip]
 const ERAS: &[Era] = &[
-    // 2.6.12 sched.h and i386/x86_64 topology.h; its newidle flag is absent at NODE, fork balancing came later.
+    // 2.6.12 sched.h and i386/x86_64 topology.h. NODE has no newidle flag; fork balancing came later.
     Era {
         since: Version::new(0, 0),
         smt: row(Fixed(1, 2), 8, 110, 0, ONE, NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC),
@@ -89,7 +87,7 @@ const ERAS: &[Era] = &[
         die: row(Fixed(1, 4), 64, 125, 1, ONE, NEWIDLE | EXEC | AFFINE),
         numa: row(Fixed(8, 32), 32, 125, 1, ONE, EXEC | WAKE_BALANCE | NUMA),
     },
-    // 2.6.13 to 2.6.22: topology.h of that time; MC (2.6.17) has the values of CPU, NODE is x86_64's from memory.
+    // 2.6.13 to 2.6.22: topology.h of that time. MC (2.6.17) has the values of CPU; NODE is x86_64's, from memory.
     Era {
         since: Version::v2_6(13),
         smt: row(Fixed(1, 2), 8, 110, 0, [0, 0, 1, 0, 0], SMT_2626),
@@ -97,7 +95,7 @@ const ERAS: &[Era] = &[
         die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE),
         numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 0, 1, 1], EXEC | FORK | WAKE_BALANCE | NUMA),
     },
-    // 2.6.26 sched.h and topology.h: no balancing at wakeup or fork but at nodes.
+    // 2.6.26 sched.h and topology.h: only nodes balance at wakeup or fork.
     Era {
         since: Version::v2_6(23),
         smt: row(Fixed(1, 2), 64, 110, 0, [0, 0, 2, 1, 1], SMT_2626),
@@ -151,12 +149,12 @@ const ERAS: &[Era] = &[
     },
 ];
 
-/// NODE of ia64 in 2.6.12 (D003): balanced ten times less often than on x86. Other levels and later kernels have x86's
-/// rows here; ia64's own of later kernels were not read.
+/// NODE of ia64 in 2.6.12 (D003): balanced ten times less often than on x86. Other levels and later kernels use the
+/// rows of x86; ia64's rows of later kernels were not read.
 const IA64_NUMA: Row = row(Fixed(80, 320), 320, 125, 1, ONE, EXEC | WAKE_BALANCE | NUMA);
 
-/// The parameters of a fresh domain of `level` that spans `weight` CPUs. NUMA levels beyond `reclaim_distance` lose
-/// exec, fork and affine-wakeup balancing since 3.5 (`sd_numa_init`, later `sd_init`).
+/// The parameters of a fresh domain of `level` with `weight` CPUs. NUMA levels beyond `reclaim_distance` lose exec,
+/// fork and affine-wakeup balancing since 3.5 (`sd_numa_init`, later `sd_init`).
 pub(super) fn params(
     version: Version,
     level: Level,

@@ -1,4 +1,4 @@
-//! What domains are made of: levels, parameters and groups.
+//! Parts of domains: levels, parameters and groups.
 
 use schedlab_base::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ pub enum Level {
     Cls,
     /// Cores that share the LLC.
     Mc,
-    /// The package (`DIE`, renamed `PKG` in 6.7; `CPU` before 3.x naming).
+    /// The package (`DIE`; `PKG` since 6.7; `CPU` before 3.x).
     Die,
-    /// Nodes up to a SLIT distance.
+    /// Nodes up to this SLIT distance.
     Numa(u32),
 }
 
@@ -26,29 +26,21 @@ pub struct DomainParams {
     pub max_interval_ms: u32,
     /// Interval a fresh domain starts with, ms.
     pub first_interval_ms: u32,
-    /// A busy CPU multiplies its interval by this.
+    /// A busy CPU multiplies its interval by this factor.
     pub busy_factor: u32,
-    /// Percent of the local group's load that a group must exceed before tasks are pulled from it (125: by a quarter).
+    /// Tasks are pulled from a group only if its load exceeds this percentage of the local group's (125: by a quarter).
     pub imbalance_pct: u32,
-    /// Failures before hot tasks are moved.
+    /// Failed passes before cache-hot tasks are moved.
     pub cache_nice_tries: u32,
-    /// Index into `cpu_load[]` by situation (before 5.x).
+    /// Indices into `cpu_load[]` by situation (before 5.x).
     pub busy_idx: u8,
-    /// See `busy_idx`.
     pub idle_idx: u8,
-    /// See `busy_idx`.
     pub newidle_idx: u8,
-    /// See `busy_idx`.
     pub wake_idx: u8,
-    /// See `busy_idx`.
     pub forkexec_idx: u8,
-    /// SD_BALANCE_NEWIDLE.
     pub balance_newidle: bool,
-    /// SD_BALANCE_FORK.
     pub balance_fork: bool,
-    /// SD_BALANCE_EXEC.
     pub balance_exec: bool,
-    /// SD_WAKE_AFFINE.
     pub wake_affine: bool,
     /// SD_WAKE_BALANCE: passive balancing at wakeup (before 2.6.32).
     pub wake_balance: bool,
@@ -58,16 +50,14 @@ pub struct DomainParams {
     pub share_capacity: bool,
     /// SD_SHARE_PKG_RESOURCES (SD_SHARE_LLC since 6.9).
     pub share_llc: bool,
-    /// SD_PREFER_SIBLING.
     pub prefer_sibling: bool,
-    /// SD_SERIALIZE: one such balance at a time, machine-wide.
+    /// SD_SERIALIZE: one such balance pass at a time on the whole machine.
     pub serialize: bool,
-    /// SD_NUMA.
     pub numa: bool,
     /// SD_ASYM_CPUCAPACITY: its CPUs differ in capacity.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asym_capacity: bool,
-    /// SD_ASYM_CPUCAPACITY_FULL (5.14): it has every capacity of the machine.
+    /// SD_ASYM_CPUCAPACITY_FULL (5.14): has every capacity of the machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asym_full: bool,
 }
@@ -76,10 +66,10 @@ pub struct DomainParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
     pub span: CpuSet,
-    /// The same CPUs as a list, ascending.
+    /// The same CPUs as an ascending list.
     #[serde(skip)]
     pub cpus: Vec<CpuId>,
-    /// Those that balance for it, where that is not all of them.
+    /// The CPUs that balance for the group; `None`: all.
     #[serde(skip)]
     pub(super) some_balance: Option<Vec<CpuId>>,
     #[serde(skip)]
@@ -87,18 +77,17 @@ pub struct Group {
 }
 
 impl Group {
-    /// The CPUs that balance for the group, ascending (`group_balance_mask`). Of overlapping groups these are the CPUs
+    /// The CPUs that balance for the group, ascending (`group_balance_mask`). In overlapping groups these are the CPUs
     /// whose own view is the group (4.13).
     pub fn balancers(&self) -> &[CpuId] {
         self.some_balance.as_ref().unwrap_or(&self.cpus)
     }
 }
 
-/// The flags that a group has of the domain whose span it is (`sched_group.flags`). Those of the group that holds the
-/// balancing CPU are not read.
+/// The flags that a group copies from the domain of the same span (`sched_group.flags`). The kernel does not read the
+/// flags of the local group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupFlags {
-    /// SD_PREFER_SIBLING.
     pub prefer_sibling: bool,
     /// SD_SHARE_CPUCAPACITY: its CPUs are the threads of one core.
     pub share_capacity: bool,
@@ -110,11 +99,11 @@ impl GroupFlags {
     }
 }
 
-/// Which groups of a domain, behind the local one, are the threads of one core each.
+/// Whether the groups of a domain, except the local one, are cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cores {
     All,
     None,
-    /// Some are, as on hybrid machines.
+    /// As on hybrid machines.
     Some,
 }

@@ -1,4 +1,4 @@
-//! The machines of the documents, level by level, and properties over random small topologies.
+//! Machines of the documents, level by level, and properties of random small topologies.
 
 use super::*;
 use crate::Machine;
@@ -71,8 +71,8 @@ fn many_llcs_keep_the_die_level_under_its_name_of_the_day() {
     assert_eq!(names("6.7"), want("PKG"));
     let epyc = domains("epyc-2x64-smt", "6.5");
     assert_eq!(epyc.llc[CpuId(0)], Some(1));
-    // AMD sets the reclaim distance to its remote distance (5.4+), so affine wakeups cross sockets; they do not on
-    // older kernels.
+    // AMD sets the reclaim distance to its remote distance (5.4+), so affine wakeups cross sockets. On older kernels
+    // they do not.
     assert!(epyc.of_cpu[CpuId(0)][3].params.wake_affine);
     assert!(!domains("epyc-2x64-smt", "5.3").of_cpu[CpuId(0)][3].params.wake_affine);
 }
@@ -102,7 +102,7 @@ fn clusters_make_a_level_since_5_16() {
     assert_eq!(names("5.16"), [("CLS", 4, 4), ("MC", 8, 2)]);
 }
 
-/// Four nodes in a line, two CPUs each: spans overlap.
+/// Four nodes in a line with two CPUs each: spans overlap.
 fn line() -> Topology {
     let row = |a: i32| (0..4).map(|b| 10 + 10 * (a - b).unsigned_abs()).collect::<Vec<u32>>();
     let shape = Shape { packages: 4, nodes: 4, llcs: 4, ..Shape::flat(8, 1) };
@@ -136,8 +136,8 @@ fn a_mesh_has_a_level_per_distance_and_overlapping_groups() {
 #[test]
 fn before_4_13_overlapping_groups_begin_at_the_lowest_cpu() {
     let [old, new] = ["4.12", "4.13"].map(|v| Domains::build(&line(), Version::parse(v).unwrap()));
-    // The highest domain of node 1 spans all, and node 1 itself sees CPUs 0 to 5. But CPU 0 comes first, which sees 0
-    // to 3 at that distance, then CPU 4, which sees 2 to 7. CPU 2 leads that group, CPU 3 none.
+    // The highest domain of node 1 spans all CPUs; node 1 itself sees CPUs 0 to 5. But CPU 0 comes first and sees 0 to
+    // 3 at that distance, then CPU 4, which sees 2 to 7. CPU 2 leads that group; CPU 3 leads none.
     assert_eq!(ring(&new, 2, 2), ["0-5", "4-7"]);
     assert_eq!(ring(&old, 2, 2), ["2-7", "0-3"]);
     assert_eq!(ring(&old, 3, 2), ["0-3", "2-7"]);
@@ -205,7 +205,7 @@ proptest! {
                 }
             }
             if let Some(top) = own.last() {
-                // Before 4.13 a domain may have one group only, and is dropped.
+                // Before 4.13 a domain may have only one group, and is dropped.
                 prop_assert!(version == "4.5" || top.cpus.len() == topology.nr_cpus());
             }
             let llc = domains.llc[cpu].map(|at| own[at].span.clone());
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// Clusters of four CPUs of 446 and two of 1024: each with a cache of its own, or all in one.
+/// Clusters of four CPUs (capacity 446) and of two (1024), in one cache or in a cache each.
 fn clusters_of_two_kinds(one_cache: bool) -> Topology {
     use crate::uneven::Uneven;
     let llcs = if one_cache { vec![2] } else { vec![1, 1] };
@@ -258,7 +258,7 @@ fn a_domain_with_some_of_the_capacities_is_not_full() {
 #[test]
 fn a_core_without_a_second_thread_has_the_flag_on_the_same_cpus() {
     use crate::uneven::Uneven;
-    // Fast cores of two threads and slow ones of one, in one cache: the slow ones have no SMT domain.
+    // Fast cores with two threads and slow ones with one, in one cache: the slow ones have no SMT domain.
     let own = Uneven::caches(vec![2, 2], vec![2, 1], vec![1]);
     let own = Uneven { llcs: vec![2], capacity: vec![1024, 600], ..own };
     let topology = own.topology().unwrap();
@@ -274,7 +274,7 @@ fn a_core_without_a_second_thread_has_the_flag_on_the_same_cpus() {
 #[test]
 fn groups_have_the_flags_of_the_domain_that_is_left_below() {
     use crate::uneven::Uneven;
-    // Two fast cores of two threads, eight slow ones in two clusters, one cache.
+    // Two fast cores with two threads, eight slow ones in two clusters, one cache.
     let own = Uneven::caches(vec![2, 8], vec![2, 1], vec![1]);
     let own = Uneven { llcs: vec![2], clusters: vec![0, 2], capacity: vec![1024, 620], ..own };
     let topology = own.topology().unwrap();
@@ -286,8 +286,8 @@ fn groups_have_the_flags_of_the_domain_that_is_left_below() {
         (mc.cores, of.prefer_sibling, of.share_capacity)
     };
     let (fast, slow) = (0, 6);
-    // The flag of the fast cores' clusters, which are their threads, is handed down too late; before 6.6 the groups
-    // keep the clusters' flags.
+    // The clusters of fast cores are their threads; their flag is handed down too late. Before 6.6 groups keep the
+    // clusters' flags.
     assert_eq!(flags("6.12", slow, fast), (Cores::Some, true, true));
     assert_eq!(flags("6.5", slow, fast), (Cores::None, false, false));
     assert_eq!(flags("6.12", fast, slow), (Cores::Some, false, false), "clusters below unlike CPUs");

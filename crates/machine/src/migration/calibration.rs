@@ -1,57 +1,57 @@
-//! The result of a calibration of this machine: what moving a task costs, by distance and working set, as plain data.
+//! The result of a calibration as plain data: the cost of moving a task, by distance and working set.
 //!
-//! The probes that fill it in are in the crate of the live kernel. Sizes are bytes, times ns.
+//! The probes that produce it are in crate `native`. Sizes are bytes, times ns.
 
 use super::{Distances, Matrix, Origin, Pattern};
 use crate::CacheLevel;
 use schedlab_base::{CpuId, Warning};
 use serde::Serialize;
 
-/// Bytes of a line.
+/// Bytes per cache line.
 const LINE: f64 = 64.0;
-/// Memory must be this much slower than the largest cache for its begin to be seen.
+/// The start of memory is seen only if memory is this factor slower than the largest cache.
 const CLEAR: f64 = 1.4;
-/// A found size that is within this factor of the reported one is the reported one: sizes are tried in steps of a third
-/// to a half.
+/// A found size within this factor of the reported one counts as the reported one, because tried sizes are a third to a
+/// half apart.
 const SAME: f64 = 1.6;
 
-/// The time of touching one's own set again.
+/// The time to touch a CPU's own set again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RevisitTime {
     /// The set's size, bytes.
     pub size: u64,
-    /// A line of it, ns.
+    /// Time per line, ns.
     pub line_ns: f64,
 }
 
-/// What touching 1 KB takes, by where it is held.
+/// The time to touch 1 KB, by where it is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Hit {
     /// Cache level; `None` for memory.
     pub level: Option<u32>,
-    /// Median over the sets that fit there and nowhere nearer, ns a KB.
+    /// Median over the sets that fit this level and no nearer one, ns per KB.
     pub ns_per_kb: u64,
-    /// Least and greatest of them.
+    /// Least and greatest of these, ns per KB.
     pub range: (u64, u64),
 }
 
-/// The caches of a CPU as they were reported and found.
+/// The caches of a CPU, reported and measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Levels {
-    /// Sets and times, the smallest first.
+    /// Sets and times, smallest first.
     pub again: Vec<RevisitTime>,
-    /// The largest cache as sysfs reports it, bytes.
+    /// Size of the largest cache in sysfs, bytes.
     pub told: Option<u64>,
-    /// The largest cache as it was found; `None` where no set was slow enough to be in memory.
+    /// Measured size of the largest cache, bytes; `None` if no set was slow enough to be in memory.
     pub found: Option<u64>,
-    /// The largest set that was tried.
+    /// The largest tried set, bytes.
     pub tried: u64,
-    /// What touching takes at each level.
+    /// Touch times by level.
     pub hits: Vec<Hit>,
 }
 
 impl Levels {
-    /// What these times say about these caches.
+    /// Finds the sizes and hit times that these measurements show.
     pub fn of(again: Vec<RevisitTime>, caches: &[CacheLevel]) -> Levels {
         let bytes: Vec<u64> = caches.iter().map(|c| c.size_kb << 10).collect();
         let told = bytes.last().copied();
@@ -61,8 +61,8 @@ impl Levels {
         levels.hits = levels.hits(caches);
         levels
     }
-    /// The size of the largest cache that measurements go by: the found one, the reported one where both agree or none
-    /// was found, and never more than was tried.
+    /// The size of the largest cache for measurements: the found one; the reported one if both agree or none was found.
+    /// Never more than the largest tried set.
     pub fn effective(&self) -> u64 {
         match (self.found, self.told) {
             (Some(_), Some(told)) if !self.differs() => told.min(self.tried),
@@ -70,7 +70,7 @@ impl Levels {
             (None, told) => told.unwrap_or(self.tried).min(self.tried),
         }
     }
-    /// Whether another size was found than was reported.
+    /// Whether the found size is not the reported one.
     pub fn differs(&self) -> bool {
         let far = |a: u64, b: u64| a as f64 > b as f64 * SAME || b as f64 > a as f64 * SAME;
         match (self.found, self.told) {
@@ -79,7 +79,7 @@ impl Levels {
             _ => false,
         }
     }
-    /// What touching takes at a level.
+    /// The touch time of a level.
     pub fn hit(&self, level: Option<u32>) -> Option<&Hit> {
         self.hits.iter().find(|hit| hit.level == level)
     }
@@ -95,7 +95,7 @@ impl Levels {
         hits.extend(self.between(self.effective() * 3 / 2, u64::MAX, None));
         hits
     }
-    /// The times of sets from `least` to `most` bytes.
+    /// Touch times over the sets of `least` to `most` bytes.
     fn between(&self, least: u64, most: u64, level: Option<u32>) -> Option<Hit> {
         let fits = self.again.iter().filter(|a| (least..=most).contains(&a.size));
         let mut all: Vec<u64> = fits.map(|a| (a.line_ns * 1024.0 / LINE).round() as u64).collect();
@@ -105,8 +105,8 @@ impl Levels {
     }
 }
 
-/// The largest set that is still nearer to the largest cache's time than to memory's, by their ratio. `inner` is
-/// the size of the next smaller cache; a set of twice that is in the largest cache.
+/// The largest set whose time is nearer to the largest cache's than to memory's, by ratio. `inner` is the size of the
+/// next smaller cache; a set of twice that size is in the largest cache.
 fn knee(again: &[RevisitTime], inner: u64) -> Option<u64> {
     let memory = again.last()?.line_ns;
     let cache = again.iter().find(|a| a.size >= 2 * inner)?.line_ns;
@@ -117,61 +117,60 @@ fn knee(again: &[RevisitTime], inner: u64) -> Option<u64> {
     again.iter().rev().find(|a| a.line_ns <= half_way).map(|a| a.size)
 }
 
-/// Two states.
+/// Two groups of passes with different costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct States {
     /// The cheaper state's cost of a move, ns.
     pub cheaper_ns: i64,
-    /// The part of the passes in the dearer state, per cent.
+    /// Share of passes in the dearer state, per cent.
     pub dearer_pct: u64,
     /// The least cost of a pass in the dearer state, ns.
     #[serde(skip)]
     pub from_ns: i64,
 }
 
-/// The cost of a move with a set of one size.
+/// The cost of a move with one set size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// The set's size, bytes.
+    /// Bytes.
     pub size: u64,
-    /// The cost of a move, ns: the median of the repetitions' costs; 0 where it is not [`Cost::seen`].
+    /// The cost of a move, ns: median over repetitions; 0 if not [`Cost::seen`].
     pub cost_ns: u64,
     /// Quartiles of the repetitions' costs, ns.
     pub spread_ns: (i64, i64),
-    /// The cost of a move to the first CPU and to the second one, ns.
+    /// Cost of a move to the first and to the second CPU, ns.
     pub into_ns: (i64, i64),
-    /// The time of the target on a CPU of its own, ns: the mean of both CPUs' medians.
+    /// The target's time without a move, ns: mean of both CPUs' medians.
     pub stayed_ns: u64,
-    /// Repetitions that count.
+    /// Number of undisturbed repetitions.
     pub repetitions: usize,
-    /// Repetitions that were disturbed. They stand in the spread only if too few were not.
+    /// Number of disturbed repetitions. They count in the spread only if too few were undisturbed.
     pub disturbed: usize,
-    /// Whether moving takes longer than staying: the quartiles of both times lie apart.
+    /// Whether moving is slower than staying: the quartiles of the two times do not overlap.
     pub seen: bool,
-    /// The other state, where the passes fall into two.
+    /// The two states, if passes fall into two groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub states: Option<States>,
-    /// Whether nearly all repetitions were disturbed, so that no cost is reported.
+    /// Whether nearly all repetitions were disturbed; no cost is reported then.
     pub spoilt: bool,
 }
 
-/// The costs of a pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Curve {
-    /// The pair, by the kernel's numbers.
+    /// The pair, by the kernel's CPU numbers.
     pub pair: (u32, u32),
     /// All sizes, the largest first.
     pub points: Vec<Cost>,
-    /// The dearest size; `None` where no size has a cost.
+    /// The dearest size; `None` if no size has a cost.
     pub dearest: Option<Cost>,
 }
 
 impl Curve {
-    /// The cost of the dearest size, ns; 0 where no size has one.
+    /// The cost of the dearest size, ns; 0 if no size has a cost.
     pub fn cost_ns(&self) -> u64 {
         self.dearest.map_or(0, |cost| cost.cost_ns)
     }
-    /// The size nearest to `bytes`.
+    /// The cost at the size nearest to `bytes`.
     pub fn near(&self, bytes: u64) -> Option<&Cost> {
         self.points.iter().min_by_key(|point| point.size.abs_diff(bytes))
     }
@@ -180,7 +179,7 @@ impl Curve {
 /// The cost of a pair at the dearest size of its distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PairCost {
-    /// The pair, by the kernel's numbers.
+    /// The pair, by the kernel's CPU numbers.
     pub pair: (u32, u32),
     pub distance: usize,
     pub cost: Cost,
@@ -189,48 +188,43 @@ pub struct PairCost {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DistanceCosts {
     pub distance: usize,
-    /// The domain's name.
     pub name: &'static str,
-    /// The costs of its first pair.
+    /// The costs of the distance's first pair.
     pub curve: Curve,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
     pub cpus: usize,
-    /// The kernel's number of each, where it is another.
+    /// The kernel's number of each CPU, if it differs.
     pub os_cpu: Vec<u32>,
     /// The CPUs in the order of the topology.
     pub order: Vec<u32>,
-    /// Level and size of each data cache; of the largest the effective size, bytes.
+    /// Level and size of each data cache, bytes; the largest with its effective size.
     pub caches: Vec<(u32, u64)>,
-    /// What the caches hold.
     pub levels: Levels,
-    /// The largest cache that the search went by, bytes.
+    /// The largest cache for the search, bytes.
     pub effective_cache: u64,
-    /// The largest set that was tried, bytes.
+    /// The largest tried set, bytes.
     pub largest: u64,
-    /// The order of touching.
     pub pattern: Pattern,
-    /// The part of the memory on huge pages, per cent; `None` where the kernel does not report.
+    /// Share of the memory on huge pages, per cent; `None` if the kernel does not report it.
     pub huge_pct: Option<u64>,
-    /// The clock source of the kernel.
+    /// The kernel's clock source.
     pub clock: String,
     pub distances: Vec<DistanceCosts>,
     /// Further pairs, or all of them.
     pub pairs: Vec<PairCost>,
-    /// The control: a move from a CPU to itself.
+    /// Control measurement: a move from a CPU to itself.
     pub control: Option<Cost>,
-    /// The cutoffs.
     pub matrix: Matrix,
-    /// The time it took, ns.
+    /// Duration of the calibration, ns.
     pub took_ns: u64,
-    /// What the reader should know.
     pub warnings: Vec<Warning>,
 }
 
 impl Calibration {
-    /// The measured cutoff of a pair, by the machine's numbers, ns: its own where it was measured, else its distance's.
+    /// The measured cutoff of a pair, by the machine's numbers, ns: its own if it was measured, else its distance's.
     pub fn cutoff_ns(&self, distances: &Distances, a: CpuId, b: CpuId) -> Option<u64> {
         let distance = distances.of(a, b)?;
         let entry = self.matrix.entries.iter().find(|e| e.distance == distance)?;
@@ -255,7 +249,7 @@ mod tests {
         all.take_while(move |size| *size <= limit)
     }
 
-    /// Caches of 32 KB, 1 MB and `llc` KB, of which the last is reported as `told` KB.
+    /// Caches of 32 KB, 1 MB and `llc` KB. The last is reported as `told` KB.
     fn levels(llc: u64, told: u64, limit: u64) -> Levels {
         let line_ns = |size: u64| match size >> 10 {
             ..=32 => 1.0,
@@ -271,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_told_size_counts_where_it_is_about_the_found_one() {
+    fn the_reported_size_counts_if_it_is_near_the_found_one() {
         let honest = levels(32 << 10, 32 << 10, 96 << 20);
         assert_eq!((honest.effective(), honest.differs()), (32 << 20, false));
         let nearly = levels(24 << 10, 32 << 10, 96 << 20);
@@ -279,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_a_large_cache_is_found_and_told() {
+    fn a_part_of_a_large_cache_is_found_and_reported() {
         let slice = levels(16 << 10, 480 << 10, 80 << 20);
         assert_eq!((slice.found, slice.effective(), slice.differs()), (Some(16 << 20), 16 << 20, true));
         let none = levels(480 << 10, 480 << 10, 80 << 20);

@@ -1,32 +1,30 @@
-//! Distances of CPU pairs: how many levels of sched domains one climbs until the other CPU is inside (D003).
+//! Distances of CPU pairs: the number of sched domains to climb until the other CPU is inside (D003).
 //!
-//! Levels that degenerate count, too: on a machine without SMT, two CPUs of a node are at distance 1 in 2.6.12, and
-//! distance 0 has no pair. Hence an index names the same level on every CPU of every machine under one kernel.
+//! Degenerate levels count, too: on a machine without SMT, two CPUs of a node are at distance 1 in 2.6.12, and no pair
+//! is at distance 0. So an index names the same level on every CPU of every machine under one kernel.
 
 use crate::domains::{Level, all_levels};
 use crate::{Domain, Topology};
 use schedlab_base::{CpuId, CpuSet, Version};
 
-/// One distance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     /// The level of domains that first spans both CPUs.
     pub level: Level,
-    /// The kernel's name of it.
+    /// The kernel's name of the level.
     pub name: &'static str,
 }
 
 /// The distances of a machine's CPUs under a kernel.
 #[derive(Clone, Debug)]
 pub struct Distances {
-    /// By index, the closest first.
+    /// By distance, closest first.
     pub classes: Vec<Class>,
-    /// Per class and CPU, the CPUs up to that distance.
+    /// Per distance and CPU, the CPUs up to that distance.
     spans: Vec<Vec<CpuSet>>,
 }
 
 impl Distances {
-    /// The distances of `topology` under `version`.
     pub fn new(topology: &Topology, version: Version) -> Distances {
         let mut distances = Distances { classes: Vec::new(), spans: Vec::new() };
         for (level, name, spans) in all_levels(topology, version) {
@@ -35,14 +33,14 @@ impl Distances {
         }
         distances
     }
-    /// The distance of two CPUs; `None` for the same CPU, and for CPUs that no domain spans.
+    /// The distance of two CPUs; `None` for the same CPU, and for CPUs that share no domain.
     pub fn of(&self, a: CpuId, b: CpuId) -> Option<usize> {
         if a == b {
             return None;
         }
         self.spans.iter().position(|by_cpu| by_cpu.get(a.index()).is_some_and(|span| span.contains(b)))
     }
-    /// The index of a domain's level.
+    /// The distance of a domain's level.
     pub fn of_domain(&self, domain: &Domain) -> Option<usize> {
         self.classes.iter().position(|class| class.level == domain.level)
     }

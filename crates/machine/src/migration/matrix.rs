@@ -1,21 +1,19 @@
-//! The matrix: a cutoff for each distance, and its print as the document has it.
+//! The matrix: a cutoff for each distance, printed as in the document (D003).
 
 use super::{Distances, Overrides};
 use schedlab_base::CpuId;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Where a cutoff comes from.
+/// The origin of a cutoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Measured on a pair.
     Measured,
-    /// Given by `migration_cost`.
+    /// Set by `migration_cost`.
     Given,
 }
 
-/// The cutoff of a distance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -26,17 +24,16 @@ pub struct Entry {
     pub pair: Option<(u32, u32)>,
 }
 
-/// The cutoffs of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Matrix {
-    /// By distance; distances that no pair has are missing.
+    /// By distance, without distances that no pair has.
     pub entries: Vec<Entry>,
 }
 
 impl Matrix {
-    /// Goes over the ordered pairs as the document does: the first pair of a distance is measured, the others reuse it,
-    /// and a given cutoff needs no measurement. `cutoff` measures a pair, ns.
+    /// Visits ordered pairs as the document does: the first pair of a distance is measured, the others reuse the
+    /// result. A given cutoff needs no measurement. `cutoff` measures a pair, ns.
     ///
     /// # Errors
     /// As `cutoff`.
@@ -64,8 +61,8 @@ impl Matrix {
     pub fn cutoff_ns(&self, distance: usize) -> Option<u64> {
         self.entries.iter().find(|e| e.distance == distance).map(|e| e.cutoff_ns)
     }
-    /// As the document prints it: ms with one truncated decimal, the distance in brackets, then all distances in ns.
-    /// `mhz`: the CPU's clock, where it is known.
+    /// The document's print: ms with one truncated decimal, the distance in brackets, then all distances in ns. `mhz`:
+    /// the CPU's clock, if known.
     pub fn print(&self, distances: &Distances, cpus: usize, max_cache_size: u64, mhz: Option<u64>) -> String {
         let of_distance = |a, b| distances.of(a, b).and_then(|d| self.cutoff_ns(d));
         self.print_with(distances, cpus, max_cache_size, mhz, &of_distance)

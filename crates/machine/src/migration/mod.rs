@@ -1,8 +1,8 @@
-//! What moving a task costs, measured as D003 does it at boot (2.6.12 with the patch; `measure_migration_cost`).
+//! The cost of moving a task, measured as D003 does at boot (2.6.12 with the patch; `measure_migration_cost`).
 //!
 //! The cost of a move is the time to bring a working set from one CPU's caches into another's. A [`Ground`] is a
-//! machine on which that can be timed: the host's threads, or a simulated memory hierarchy. The procedure, its options,
-//! the distances of pairs and the printed matrix are the same for both.
+//! machine on which this can be timed: the host's threads, or a simulated memory hierarchy. Both share the procedure,
+//! its options, the distances of pairs and the printed matrix.
 //!
 //! A *cost* is half of a *cutoff*: a task is cache hot for twice the time that a move costs. Times are ns, sizes bytes.
 
@@ -24,10 +24,10 @@ use schedlab_base::{CpuId, Result};
 
 /// A machine on which a move can be timed.
 pub trait Ground {
-    /// `source` goes over `size` bytes, then `target` goes over the same bytes. The time from the begin of the first to
-    /// the end of the second, ns. Before and after, both flush their caches.
+    /// `source` touches `size` bytes, then `target` touches the same bytes; both flush their caches before and after.
+    /// The result is the time from the first's begin to the second's end, ns.
     ///
     /// # Errors
-    /// When it can't be timed.
+    /// When the machine can't be timed.
     fn go_over(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64>;
 }

@@ -3,18 +3,18 @@
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The most distances that can be given (`MAX_DOMAIN_DISTANCE`).
+/// The maximal number of distances (`MAX_DOMAIN_DISTANCE`).
 pub const MAX_DISTANCE: usize = 32;
 /// The factor's range, per cent.
 const MAX_FACTOR_PCT: u64 = 10_000;
 
-/// What the user says in place of measurements.
+/// Values from the user that replace measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overrides {
     /// Cutoffs by distance, us; 0 and distances beyond the list are measured.
     pub cost_us: Vec<u64>,
-    /// Per cent of a measured cutoff that is used. The kernel keeps 128ths, so 120 gives 119.5.
+    /// Percentage that scales a measured cutoff. The kernel keeps 128ths, so 120 gives 119.5.
     pub factor_pct: u64,
 }
 
@@ -25,7 +25,7 @@ impl Default for Overrides {
 }
 
 impl Overrides {
-    /// The same, with a list and a factor in place of its own where they are given.
+    /// The same, with the list and the factor replaced by the given ones.
     #[must_use]
     pub fn with(mut self, cost_us: Option<&[u64]>, factor_pct: Option<u64>) -> Overrides {
         if let Some(given) = cost_us {
@@ -38,11 +38,11 @@ impl Overrides {
     pub fn cutoff_ns(&self, distance: usize) -> Option<u64> {
         self.cost_us.get(distance).filter(|us| **us > 0).map(|us| us * 1000)
     }
-    /// The factor in 128ths, as the kernel keeps it.
+    /// The factor in 128ths, as in the kernel.
     pub fn factor_128(&self) -> u64 {
         self.factor_pct * 128 / 100
     }
-    /// Checks the numbers.
+    /// Checks limits.
     ///
     /// # Errors
     /// For too many distances, a cutoff beyond a second, or a factor beyond 10000 per cent.

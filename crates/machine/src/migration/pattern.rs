@@ -2,34 +2,32 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
     /// Every line once, in a shuffled order that no prefetcher follows.
     #[default]
     Shuffled,
-    /// D003's: six streams ([`touch_2005`]).
+    /// The six streams of D003 ([`touch_2005`]).
     #[serde(rename = "2005")]
     Y2005,
 }
 
 impl Pattern {
-    /// Each with its word on the command line.
+    /// The words on the command line.
     pub const NAMES: [(&'static str, Pattern); 2] =
         [("shuffled", Pattern::Shuffled), ("2005", Pattern::Y2005)];
 
-    /// Its word.
     pub fn name(self) -> &'static str {
         Pattern::NAMES.iter().find(|(_, p)| *p == self).map_or("", |(name, _)| name)
     }
 }
 
-/// Calls `touch` for each long of a set of `longs` longs that D003's `touch_cache` increments, in its order.
+/// Calls `touch` for each long that D003's `touch_cache` increments in a set of `longs` longs, in its order.
 ///
-/// Six streams go over the set: up from the start, down from the end, and both ways from a third and from two thirds.
-/// They take steps of four longs up to a sixth of the set. The switch that was to choose among the streams has no
-/// breaks: of three steps one touches all six, one the two at two thirds, and one the four at both thirds.
+/// Six streams cross the set: up from the start, down from the end, and both ways from a third and from two thirds.
+/// They take steps of four longs up to a sixth of the set. The switch that should choose a stream has no breaks. So of
+/// three steps one touches all six streams, one the two at two thirds, and one the four at both thirds.
 pub fn touch_2005(longs: u64, mut touch: impl FnMut(u64)) {
     let (third, two_thirds) = (longs / 3, 2 * longs / 3);
     for i in (0..longs / 6).step_by(4) {
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The lines of a set of 60 KB that are touched, by sixths of the set, as a share in per cent.
+    /// The share of touched lines of a 60 KB set, in per cent, by sixths of the set.
     fn covered(long: u64, line: u64) -> Vec<u64> {
         let longs = 61_440 / long;
         let mut lines = BTreeSet::new();

@@ -1,29 +1,29 @@
-//! The measurement of one pair (D003's `measure_migration_cost`), integer by integer.
+//! The measurement of one pair, with exactly the integers of D003's `measure_migration_cost`.
 
 use super::{Ground, Overrides};
 use schedlab_base::{CpuId, Result};
 
-/// The smallest working set that is tried, bytes.
+/// The smallest working set, bytes.
 pub const SMALLEST: u64 = 64 << 10;
-/// The largest one where the architecture gives no cache size, bytes.
+/// The largest working set if the architecture gives no cache size, bytes.
 const UNKNOWN: u64 = 16 << 20;
 /// Runs of each size in each direction.
 const RUNS: u64 = 4;
 
-/// The working sets that are tried.
+/// The working sets to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// The largest one, bytes.
+    /// Bytes.
     pub largest: u64,
 }
 
 impl Search {
-    /// From twice the largest cache down; from 16 MB where its size is not known.
+    /// Starts at twice the largest cache, or at 16 MB if its size is not known.
     pub fn of_cache(max_cache_size: Option<u64>) -> Search {
         let largest = max_cache_size.map_or(UNKNOWN, |size| (2 * size).max(SMALLEST));
         Search { largest }
     }
-    /// The sizes, each a twentieth less than the one before, down to 64 KB.
+    /// The sizes down to 64 KB, each a twentieth smaller than the one before.
     pub fn sizes(self) -> impl Iterator<Item = u64> {
         std::iter::successors(Some(self.largest), |size| Some(size * 19 / 20))
             .take_while(|size| *size >= SMALLEST)
@@ -34,14 +34,14 @@ impl Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub size: u64,
-    /// From one CPU to the other.
+    /// Runs from one CPU to the other.
     pub moved_ns: u64,
-    /// On the same CPU.
+    /// Runs on the same CPU.
     pub stayed_ns: u64,
 }
 
 impl Point {
-    /// The cost of one move, ns; 0 where staying took longer.
+    /// The cost of one move, ns; 0 if staying took longer.
     pub fn cost_ns(&self) -> u64 {
         self.moved_ns.saturating_sub(self.stayed_ns) / (2 * RUNS)
     }
@@ -49,9 +49,8 @@ impl Point {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairResult {
-    /// The largest difference of the sums, ns.
+    /// The largest difference of the two sums, ns.
     pub best_ns: u64,
-    /// All sizes, the largest first.
     pub curve: Vec<Point>,
 }
 
@@ -60,18 +59,18 @@ impl PairResult {
     pub fn cutoff_ns(&self, overrides: &Overrides) -> u64 {
         cutoff(self.best_ns, overrides)
     }
-    /// The dearest size; `None` where no size has a cost.
+    /// The dearest size; `None` if no size has a cost.
     pub fn dearest(&self) -> Option<&Point> {
         self.curve.iter().filter(|p| p.moved_ns > p.stayed_ns).max_by_key(|p| p.moved_ns - p.stayed_ns)
     }
 }
 
-/// The cutoff of a difference of sums, ns.
+/// The cutoff for a difference of sums, ns.
 pub fn cutoff(best_ns: u64, overrides: &Overrides) -> u64 {
     2 * (best_ns / (2 * RUNS)) * overrides.factor_128() / 128
 }
 
-/// Measures what it costs to move between two CPUs. `tried` is told each size when it is done.
+/// Measures the cost of a move between two CPUs. Calls `tried` after each size.
 pub fn measure(
     ground: &mut dyn Ground,
     search: Search,
@@ -82,7 +81,7 @@ pub fn measure(
     for size in search.sizes() {
         let mut point = Point { size, moved_ns: 0, stayed_ns: 0 };
         for run in 0..RUNS {
-            // Sizes a little apart, so that no alignment decides.
+            // Slightly different sizes, so that alignment does not decide.
             let size = size - run * 1024;
             point.moved_ns += ground.go_over(size, a, b)? + ground.go_over(size, b, a)?;
             point.stayed_ns += ground.go_over(size, a, a)? + ground.go_over(size, b, b)?;
@@ -98,7 +97,7 @@ pub fn measure(
 mod tests {
     use super::*;
 
-    /// A machine whose caches have one size, a line 32 bytes, a line from elsewhere 100 ns.
+    /// A machine with caches of one size; a line takes 32 bytes, a line from another CPU 100 ns.
     struct Flat {
         cache: u64,
         calls: Vec<(u64, u32, u32)>,

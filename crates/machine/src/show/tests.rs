@@ -5,7 +5,7 @@ fn shown(machine: &str, kernel: &str, cpu: u32) -> String {
     show(&machine, Version::parse(kernel).unwrap(), Some(CpuId(cpu)))
 }
 
-/// The text up to the costs, which have their own test.
+/// The text before the costs, which have their own test.
 fn before_costs(text: &str) -> &str {
     text.split_once("\ncosts").unwrap().0
 }
@@ -65,7 +65,7 @@ fn the_machine_of_d001_can_be_checked_by_eye() {
 }
 
 #[test]
-fn cpus_that_differ_are_told_apart() {
+fn different_cpus_are_shown_separately() {
     let text = "name='m'\nabout='a line of nodes'\n[topology]\npackages=3\ncores=6\n\
                 distances=[[10,20,40],[20,10,20],[40,20,10]]";
     let machine = crate::file::parse(std::path::Path::new("m"), text).unwrap();

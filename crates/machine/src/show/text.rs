@@ -19,11 +19,12 @@ impl Page {
         self.line("");
         self.line(title);
     }
-    /// Words wrapped at the width; each line starts with `indent`, those after the first two columns further in.
+    /// Words wrapped at the width. Each line starts with `indent`; the second and later lines are two columns further
+    /// in.
     pub fn wrapped(&mut self, indent: &str, words: &str) {
         self.flow(indent, &format!("{indent}  "), words);
     }
-    /// Words after a head, wrapped under their own start.
+    /// Words after a head; later lines are indented to the first word.
     pub fn hanging(&mut self, head: &str, words: &str) {
         self.flow(head, &" ".repeat(head.chars().count().min(WIDTH * 2 / 3)), words);
     }
@@ -34,7 +35,7 @@ impl Page {
         }
     }
 
-    /// Units of one kind with their CPUs; a regular pattern is shown as a pattern, a long list is cut short.
+    /// Units of one kind with their CPUs. A regular pattern is shown as a pattern; a long list is cut.
     pub fn units(&mut self, name: &str, units: &[CpuSet]) {
         if let Some(pattern) = (units.len() > 4).then(|| regular(units)).flatten() {
             return self.wrapped("  ", &format!("{name:<8} 0-{}: {pattern}", units.len() - 1));
@@ -50,7 +51,7 @@ impl Page {
     }
 }
 
-/// Items with the middle left out when there are more than `most`.
+/// The items; if there are more than `most`, without the middle.
 pub(super) fn abridged(items: &[String], most: usize) -> String {
     if items.len() <= most {
         return items.join(" ");
@@ -59,7 +60,7 @@ pub(super) fn abridged(items: &[String], most: usize) -> String {
     format!("{} ... ({} in all) ... {}", head.join(" "), items.len(), tail.join(" "))
 }
 
-/// The rule behind units that all look alike: the offsets of their CPUs from the lowest, and the lowest ones.
+/// The pattern of units that look alike: the offsets of their CPUs from the lowest, and the lowest CPUs.
 fn regular(units: &[CpuSet]) -> Option<String> {
     let offsets = |u: &CpuSet| {
         let low = u.lowest()?;

@@ -1,4 +1,4 @@
-//! Fixture trees: a whole server, a bare container, numbers with gaps, and nonsense.
+//! Fixture trees: a complete server, a bare container, numbers with gaps, and nonsense.
 
 use super::*;
 use crate::Domains;
@@ -20,7 +20,7 @@ fn file(path: impl Into<String>, text: impl ToString) -> (String, String) {
     (path.into(), text.to_string())
 }
 
-/// Files of one CPU: package, its core's list, its LLC's list.
+/// The files of one CPU: package, its core's list, its LLC's list.
 fn cpu(n: u32, package: u32, core: &str, llc: &str) -> Vec<(String, String)> {
     vec![
         file(format!("cpu/cpu{n}/topology/physical_package_id"), package),

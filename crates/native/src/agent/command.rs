@@ -1,9 +1,8 @@
 //! A command as a workload: starts it, reads its outputs, waits for its end or ends it, and counts its usage.
 //!
-//! Runs in the agent. The command leads its own process group; at the stop or at its time-out the group gets SIGTERM,
-//! then SIGKILL. Processes that it leaves behind, in any session, become children of the agent (subreaper) and are
-//! killed, with a warning: a process that lives on would disturb the next run. The output is kept as text; the lab
-//! reads figures from it.
+//! Runs in the agent. The command leads its own process group. On a stop or time-out the group gets SIGTERM, then
+//! SIGKILL. Processes that it leaves behind, in any session, become children of the agent (subreaper) and are killed
+//! with a warning, since they would disturb the next run. The output is kept as text; the lab reads figures from it.
 
 use crate::agent::parent::{drain, signal_name, tail};
 use crate::agent::setting_changes::Changes;
@@ -25,26 +24,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
-/// How long a command that was told to end may take before it is killed.
+/// Time for a command to end after SIGTERM, before it is killed.
 const END_WITHIN: Ns = Ns::ms(500);
-/// How long a command's leftover processes may take to end by themselves, and to close the outputs.
+/// Time for leftover processes to end by themselves, and to close the outputs.
 const LEAVE_WITHIN: Ns = Ns::ms(100);
-/// How long killed processes may take to be gone.
+/// Time for killed processes to disappear.
 const GONE_WITHIN: Ns = Ns::secs(2);
-/// How often the end is checked on kernels without pidfds.
+/// Interval of checks for the end on kernels without pidfds.
 const LOOK_EVERY: Ns = Ns::ms(2);
-/// The most output that is kept, bytes. More is a trace or a loop and no result.
+/// The most output that is kept, bytes. More output is a trace or a loop, not a result.
 const MAX_OUTPUT: usize = 16 << 20;
-/// How long a server gets to be ready; one that ends within this time has failed.
+/// Time for a server to get ready; one that ends within this time has failed.
 const SERVE_AFTER: Ns = Ns::ms(300);
 /// Time for cleaning up after a stop: the parent waits for two seconds.
 const CLEAN_UP_WITHIN: Ns = Ns::ms(800);
 
-/// Runs a command, with the commands before, beside and after it.
+/// Runs a command, with its setup, server and cleanup commands.
 ///
 /// # Errors
-/// When it or one of the others can't be started, runs into its time-out, writes too much, or ends with an unexpected
-/// exit code.
+/// When one of these can't be started, times out, writes too much, or ends with an unexpected exit code.
 pub fn execute(
     spec: &CommandSpec,
     seed: u64,
@@ -57,7 +55,7 @@ pub fn execute(
     let stage = spec.stage.as_ref().map(Stage::set).transpose()?;
     let filled = stage.as_ref().map(|stage| stage.fill(spec));
     let spec = filled.as_ref().unwrap_or(spec);
-    // The commands before and after are not measured; their attributes stay unchanged.
+    // Setup and cleanup are not measured; their attributes stay unchanged.
     let own = AttrChange::default();
     let call = |argv: &[String], stop, timeout| {
         Call { spec, argv, seed, change: own, stop, timeout, server: None }.run(&Changes::default())
@@ -80,7 +78,7 @@ pub fn execute(
     });
     kernel.after();
     let counts = counting.read();
-    // Processes that start from here on are not counted.
+    // Processes that start later are not counted.
     drop(counting);
     let (environment, mut warnings) = witness.after();
     if !spec.cleanup.is_empty() {
@@ -100,8 +98,8 @@ pub fn execute(
     Ok(outcome)
 }
 
-/// Starts the server, when there is one, and gives it time to be ready; on a stage until it answers on its port. It
-/// ends with the call that follows.
+/// Starts the server, if any, and waits until it is ready; on a stage, until it answers on its port. The server ends
+/// with the next call.
 fn serve(spec: &CommandSpec, seed: u64, change: AttrChange, stage: Option<&Stage>) -> Result<Option<u32>> {
     let Some(program) = spec.server.first() else { return Ok(None) };
     let call =
@@ -132,16 +130,16 @@ fn stopped() -> Outcome {
     Outcome { found: Findings::default(), stopped: true, said: None }
 }
 
-/// One of a workload's commands, to be run.
+/// One of a workload's commands.
 struct Call<'a> {
     spec: &'a CommandSpec,
     argv: &'a [String],
     seed: u64,
-    /// The change of its attributes, which its children inherit.
+    /// The change of its attributes; its children inherit them.
     change: AttrChange,
     stop: Option<BorrowedFd<'a>>,
     timeout: Ns,
-    /// The server, which must end with it.
+    /// The server, which must end with this call.
     server: Option<u32>,
 }
 
@@ -155,7 +153,7 @@ struct Ran {
     left_behind: usize,
 }
 
-/// The reason why a command was cut short.
+/// Why a command was cut short.
 enum Cut {
     Stop,
     TimeOut,
@@ -163,7 +161,7 @@ enum Cut {
 }
 
 impl Call<'_> {
-    /// Runs it; `None` when it was stopped.
+    /// Runs the command; `None` if it was stopped.
     fn run(&self, changes: &Changes) -> Result<Option<Ran>> {
         let start = sys::monotonic_ns();
         let mut watch = self.start()?;
@@ -244,7 +242,7 @@ fn quote(last: &str) -> String {
 }
 
 impl Ran {
-    /// The call itself, or an error if it failed.
+    /// The call, or an error if it failed.
     fn succeeded(self, codes: &[u8]) -> Result<Ran> {
         let last = quote(&self.said.last_lines());
         match (self.status.code(), self.status.signal()) {
@@ -305,7 +303,7 @@ impl<T: std::io::Read + AsFd> Listened<T> {
 /// A command that was started.
 struct RunningCommand {
     leader: u32,
-    /// Readable once the leader has ended; `None` on kernels without pidfds.
+    /// Readable after the leader's end; `None` on kernels without pidfds.
     end: Option<OwnedFd>,
     stdout: Listened<ChildStdout>,
     stderr: Listened<ChildStderr>,
@@ -313,7 +311,7 @@ struct RunningCommand {
 }
 
 impl RunningCommand {
-    /// Waits until the command has ended and its outputs are read. A command that is cut short is killed.
+    /// Waits for the command's end and reads its outputs. A command that is cut short is killed.
     fn listen(
         &mut self,
         stop: Option<BorrowedFd<'_>>,
@@ -351,7 +349,7 @@ impl RunningCommand {
         }
     }
 
-    /// Sleeps until something happens, and reads new output; reports whether the stop was asked for.
+    /// Sleeps until an event, and reads new output; returns whether a stop was requested.
     fn wait(&mut self, stop: Option<BorrowedFd<'_>>, at_most_ns: u64) -> Result<bool> {
         let end = self.end.as_ref().filter(|_| self.ended_at.is_none()).map(AsFd::as_fd);
         let blind = self.end.is_none() && self.ended_at.is_none();
@@ -371,8 +369,8 @@ impl RunningCommand {
         Ok(stop)
     }
 
-    /// Reaps the command and all processes that it left behind, and kills those that still run. Gives the command's
-    /// status, the usage of all, and the number that had to be killed, without the server, which is killed as planned.
+    /// Reaps the command and all processes that it left behind, and kills those that still run. Returns the command's
+    /// status, the usage of all, and the number of killed ones, except the server, whose kill is planned.
     fn sweep(&self, server: Option<u32>) -> Result<(ExitStatus, Used, usize)> {
         let from = sys::monotonic_ns();
         if let Some(server) = server {

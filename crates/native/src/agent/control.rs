@@ -1,8 +1,8 @@
-//! The controller: starts all tasks together, moves the run from phase to phase, and ends it.
+//! The controller: starts all tasks together, advances the run's phases, and ends it.
 //!
-//! It does nothing while tasks run: it sleeps until the next phase is due, a task rings the bell (all ready, all gone,
-//! or a failure), or the stop descriptor is ready. A flag and a signal end the tasks. The signal is sent again until
-//! they are gone, because one that comes between a task's look at the flag and its sleep is lost.
+//! It is idle while tasks run: it sleeps until the next phase is due, a task rings the bell (all ready, all gone, or a
+//! failure), or the stop descriptor is ready. A flag and a signal end the tasks. The signal is repeated until they are
+//! gone, because one that arrives between a task's check of the flag and its sleep is lost.
 
 use crate::agent::parent::signal_name;
 use crate::agent::recording::Recording;
@@ -25,52 +25,47 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long tasks may take to leave after the run; more is an error.
+/// Time for tasks to leave after the run; longer is an error.
 const LEAVE_WITHIN: Ns = Ns::secs(10);
 /// First pause between two rounds of nudges; it doubles up to [`NUDGE_PAUSE_MAX`].
 const NUDGE_PAUSE: Ns = Ns::ms(1);
 const NUDGE_PAUSE_MAX: Ns = Ns::ms(16);
 
-/// Number of sleeps of the controller before it makes tasks whose beginning is measured. It was busy reading the job
-/// and opening the recording, for up to 100 ms, and forks and wakeups would avoid its CPU because of that load. The
-/// load has decayed after eight half-lives (32 ms, kernel 3.8 and later). UTIL_EST (4.17 and later) forgets a quarter
-/// of a task's utilisation each time it falls asleep.
+/// Number of the controller's sleeps before it makes tasks whose beginning is measured. It was busy with reading the
+/// job and opening the recording, up to 100 ms, and forks and wakeups would avoid its CPU because of that load. The
+/// load decays in eight half-lives (32 ms, kernel 3.8 and later). UTIL_EST (4.17 and later) forgets a quarter of a
+/// task's utilisation each time it falls asleep.
 const RESTS: u32 = 16;
 /// Length of each of these sleeps.
 const REST: Ns = Ns::ms(16);
-/// The longest sleep of the controller of threads.
+/// The longest sleep of a controller of threads.
 const DAY: Ns = Ns::secs(86_400);
-/// How often the controller of processes looks for dead ones.
+/// Interval in which a controller of processes looks for dead ones.
 const REAP_EVERY: Ns = Ns::ms(500);
 
-/// The reason why the controller woke up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Woke {
-    /// The time came.
+    /// The requested time.
     Time,
-    /// The condition that it waited for holds.
+    /// The awaited condition holds.
     Done,
-    /// It was told to stop.
     Stop,
-    /// A task failed.
     Failed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// For how long it was measured.
+    /// Length of the measured time.
     pub measured: Ns,
-    /// It was told to stop.
     pub stopped: bool,
-    /// Tasks were still at work.
+    /// Whether tasks were still working.
     pub unfinished: bool,
-    /// The beginning and the end of the measured time, by the monotonic clock; `None` if there was none.
+    /// Beginning and end of the measured time by the monotonic clock; `None` if there was none.
     pub window: Option<(Ns, Ns)>,
 }
 
 /// Sleeps for `least` or a little longer, until a tick. It uses the time-out of a socket that nobody writes to, which
-/// the kernel counts in ticks and rounds up. Without a socket it does not sleep: that makes runs less alike, but not
-/// wrong.
+/// the kernel rounds up to ticks. Without a socket it does not sleep: runs then differ more, but are not wrong.
 fn sleep_to_tick(least: Duration) {
     if let Ok((mut quiet, _open)) = UnixStream::pair()
         && quiet.set_read_timeout(Some(least)).is_ok()
@@ -79,19 +74,18 @@ fn sleep_to_tick(least: Duration) {
     }
 }
 
-/// The controlling thread's view of a run.
 pub struct Controller<'a> {
     shared: &'a Shared,
     changes: &'a Changes,
     later: &'a Laters,
     stop: Option<BorrowedFd<'a>>,
-    /// Context switches, or all events, as they are recorded.
+    /// Records context switches, or all events.
     recording: RefCell<Recording>,
 }
 
 impl<'a> Controller<'a> {
-    /// A controller that makes `changes` and those of groups and tasks as time goes by, and ends the run early when
-    /// `stop` can be read or is hung up. `observe` says how closely it is watched.
+    /// Will make `changes` and those of groups and tasks at their times, and end the run early when `stop` becomes
+    /// readable or is hung up. `observe`: the kind of recording.
     pub fn new(
         shared: &'a Shared,
         (changes, later): (&'a Changes, &'a Laters),
@@ -106,11 +100,11 @@ impl<'a> Controller<'a> {
         Controller { shared, changes, later, stop, recording }
     }
 
-    /// Runs the workload from the first thread to the end of `duration`, which is measured and begins after `warmup`.
-    /// `counting` and `kernel` count only the measured time.
+    /// Runs the workload from the first thread to the end of the measured time, which begins after `warmup` and lasts
+    /// `duration`. `counting` and `kernel` count only the measured time.
     ///
     /// # Errors
-    /// When the counters can't be switched.
+    /// When the counters can't be enabled or disabled.
     pub fn run(
         &self,
         warmup: Ns,
@@ -148,7 +142,7 @@ impl<'a> Controller<'a> {
             }
             arena.advance(phase);
             sys::futex_wake(arena.phase_word(), u32::MAX, self.shared.scope);
-            // The measured time counts from here, so that starting to measure does not shorten it.
+            // The measured time counts from here, so that enabling measurements does not shorten it.
             let until = from.map_or(start.saturating_add(until.0), |from| from.saturating_add(duration.0));
             woke = self.wait(until, || arena.all_done());
             if woke != Woke::Time {
@@ -159,12 +153,12 @@ impl<'a> Controller<'a> {
         let measured = from.map_or(0, |from| ended - from);
         if from.is_some() {
             counting.stop()?;
-            // Counted before the rings are emptied, which takes longer. Events after the end don't count anyway.
+            // Read before the rings are emptied, which takes longer. Later events do not count anyway.
             kernel.after();
         }
         if self.shared.is_watched() {
-            // Tasks that went on would fill the rings, on busy CPUs faster than they are emptied. Without events the
-            // tasks continue: records of stays belong to the tasks, which must still be there.
+            // Running tasks would fill the rings, on busy CPUs faster than they are emptied. Without events the tasks
+            // continue: records of stays belong to tasks, which must still exist.
             arena.advance(Phase::Stop);
         }
         self.recording.borrow_mut().close(ended, self.shared);
@@ -173,12 +167,11 @@ impl<'a> Controller<'a> {
         Ok(Ended { measured: Ns(measured), stopped: woke == Woke::Stop, unfinished, window })
     }
 
-    /// The findings of watching the run.
     pub fn found(self) -> ObserverFindings {
         self.recording.into_inner().found(self.shared)
     }
 
-    /// Rests until the load of the preparation has decayed, so that it does not affect the tasks, and ends at a tick.
+    /// Sleeps until the load of the preparation has decayed, so that it does not affect the tasks, and ends at a tick.
     /// So the time from the tasks' start to the next tick does not depend on the length of the preparation.
     fn rest(&self) -> Woke {
         let mut slept = (1..RESTS).map(|_| self.wait(sys::monotonic_ns().saturating_add(REST.0), || false));
@@ -188,7 +181,7 @@ impl<'a> Controller<'a> {
         })
     }
 
-    /// Makes the tasks that are there from the start and waits until each is ready.
+    /// Makes the initial tasks and waits until each is ready.
     fn gather(&self) -> Woke {
         let shared = self.shared;
         for id in (0..shared.len()).filter(|id| shared.is_waiting_root(*id)) {
@@ -203,7 +196,7 @@ impl<'a> Controller<'a> {
         self.wait(u64::MAX, || shared.arena.ready().load(SeqCst) >= shared.roots)
     }
 
-    /// Makes the changes that are due, and gives the time of the next one.
+    /// Makes due changes; returns the time of the next one.
     fn make_due(&self, now_ns: u64) -> Result<u64> {
         let setting = self.changes.make_due(now_ns)?;
         let from = self.changes.begun();
@@ -215,7 +208,7 @@ impl<'a> Controller<'a> {
         self.stop.is_some() && sys::wait_readable([self.stop], 0)[0]
     }
 
-    /// Sleeps until `done`, the stop, a failure, or the absolute time `until_ns`.
+    /// Sleeps until `done`, a stop, a failure, or the absolute time `until_ns`.
     fn wait(&self, until_ns: u64, done: impl Fn() -> bool) -> Woke {
         loop {
             self.shared.bell.quiet();
@@ -248,7 +241,7 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// Ends every task that is left and waits for it.
+    /// Ends all remaining tasks and waits for them.
     pub fn end(&self) -> Result<()> {
         let arena = &self.shared.arena;
         arena.advance(Phase::Stop);
@@ -276,7 +269,7 @@ impl<'a> Controller<'a> {
         Ok(())
     }
 
-    /// Reaps processes that ended. A process that ended without leaving the run properly fails the run.
+    /// Reaps ended processes. A process that ended without leaving properly fails the run.
     fn reap(&self) {
         if self.shared.scope == Scope::Threads {
             return;
@@ -290,7 +283,7 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// Waits until the last process has ended, so that their CPU time is known. All have left the run already.
+    /// Waits for the end of the last process, so that all CPU time is known. All have left the run already.
     fn reap_rest(&self) {
         if self.shared.scope == Scope::Processes {
             while sys::reap(true) != Reaped::None {}

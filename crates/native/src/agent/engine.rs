@@ -1,8 +1,8 @@
-//! The engine: runs a workload with one thread or process per task, and sums up their measurements.
+//! The engine: runs a workload with a thread or process per task, and sums up their measurements.
 //!
-//! Threads are the default; a workload may ask for processes, which share the arena and nothing else. Processes are
-//! forked from a caller that must have no other threads. A process that a task spawns becomes the task's sibling, so
-//! that the controller can reap every process.
+//! Threads are the default; a workload may ask for processes, which share only the arena. Processes are forked from a
+//! caller that must have no other threads. A process that a task spawns becomes the task's sibling, so that the
+//! controller can reap every process.
 
 use crate::agent::control::{Controller, Ended};
 use crate::agent::setting_changes::Changes;
@@ -23,38 +23,36 @@ use std::os::fd::BorrowedFd;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// The measurements of its own clocks and programs and of the kernel's accounts: every declared series,
-    /// counters of the tasks (those that this kernel does not have are absent), /proc/schedstat over the
-    /// measured time for the whole machine.
+    /// Measurements of clocks, programs and the kernel's accounts: every declared series; counters of the tasks (absent
+    /// if this kernel lacks them); /proc/schedstat of the whole machine over the measured time.
     pub own: Findings,
-    /// The findings of watching the scheduler.
+    /// Findings about the scheduler.
     pub found: ObserverFindings,
-    /// The kernel's performance counters of the tasks over the measured time.
+    /// Performance counters of the tasks over the measured time.
     pub counts: Counts,
-    /// Whether it was stopped before its end.
+    /// Whether `stop` ended it early.
     pub stopped: bool,
 }
 
-/// Runs a workload from this process until its time is over, all tasks have left, or `stop` can be read or is hung up.
-/// A workload of processes must be run from a process with one thread and no other children.
+/// Runs a workload in this process until its time is over, all tasks have left, or `stop` becomes readable or is hung
+/// up. For a workload of processes, this process must have one thread and no other children.
 ///
 /// # Errors
-/// When the workload asks for something that this machine or user can't have: threads, CPUs, policies, channels.
+/// When the workload needs something that this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
     let kernel = KernelCounters::live();
     run_changing(built, &Places::default(), &Changes::default(), stop, Observe::Counters, kernel)
 }
 
-/// The reason why there are no counters beside events: the kernel swaps the counters of the two tasks at every switch.
-/// The swap takes 2,700 instructions in Linux 6.1, which lengthen each wakeup and each way to sleep.
+/// Why counters are not used together with events: at every switch the kernel swaps the two tasks' counters. This takes
+/// 2,700 instructions in Linux 6.1, which lengthen each wakeup and each way to sleep.
 const BESIDE_EVENTS: &str =
     "not counted while events are recorded: each task's counters would slow down its switches";
 
-/// As [`run_built`], with control groups for its tasks, with the changes of settings within the run, and with the
-/// kernel's counters given.
+/// As [`run_built`], with control groups for its tasks, changes of settings during the run, and given kernel counters.
 ///
 /// # Errors
-/// As [`run_built`], and when the kernel does not take a change.
+/// As [`run_built`], and when the kernel refuses a change.
 pub(crate) fn run_changing(
     mut built: Built,
     groups: &Places,
@@ -71,7 +69,7 @@ pub(crate) fn run_changing(
     let beside = Parts::of(&built);
     let shared = Shared::new(built, groups)?;
     let controller = Controller::new(&shared, (changes, &later), stop, observe);
-    // Tasks inherit these, so they must be there first.
+    // Tasks inherit these, so open them first.
     let mut counting = match shared.is_watched() {
         true => Offspring::none(BESIDE_EVENTS),
         false => Width::of(observe).map_or_else(Offspring::unwanted, Offspring::open),
@@ -94,7 +92,7 @@ pub(crate) fn run_changing(
         warnings
             .extend(window.into_iter().flat_map(|(from, end)| beside.ended_early(&shared.ends(), from, end)));
         warnings.extend(overrun(measured, duration));
-        // The CPU time of other runs comes from events, or their tasks had ended before.
+        // In other runs CPU time comes from events, or the tasks had ended before.
         warnings.extend(slow_end(measured, ending).filter(|_| unfinished && found.seen.tasks.is_empty()));
     }
     let names = shared.columns.iter().map(|c| c.name.clone());
@@ -114,12 +112,12 @@ pub(crate) fn run_changing(
     Ok(Measured { own, found, counts: counting.read(), stopped })
 }
 
-/// Whether a time is more than a twentieth of `of`, and more than a wakeup takes on a busy machine.
+/// Whether a time is more than a twentieth of `of`, and more than a wakeup on a busy machine.
 fn much(time: Ns, of: Ns) -> bool {
     time > Ns(of.0 / 20).plus(Ns::ms(20))
 }
 
-/// The warning about a run that was measured for too long: its process was stopped, or could not run.
+/// The warning about a run that was measured too long: its process was stopped, or could not run.
 fn overrun(measured: Ns, wanted: Ns) -> Option<Warning> {
     much(measured.since(wanted), wanted).then(|| {
         let text = format!("measured for {measured} instead of {wanted}: the run was stopped or starved");
@@ -127,7 +125,7 @@ fn overrun(measured: Ns, wanted: Ns) -> Option<Warning> {
     })
 }
 
-/// The warning about tasks that took long to leave. Each reads its counters when it leaves, so they hold more than the
+/// The warning about tasks that left slowly. Each reads its counters when it leaves, so these cover more than the
 /// measured time.
 fn slow_end(measured: Ns, ending: Ns) -> Option<Warning> {
     much(ending, measured).then(|| {
@@ -148,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_are_off_are_told() {
+    fn wrong_times_cause_warnings() {
         let second = Ns::secs(1);
         assert_eq!((overrun(Ns::ms(1_015), second), slow_end(second, Ns::ms(60))), (None, None));
         assert!(overrun(Ns::ms(1_100), second).is_some_and(|w| w.message.contains("instead of 1s")));

@@ -1,5 +1,5 @@
-//! One run on the running kernel under a variant: makes the settings and control groups, runs the agent, and puts
-//! everything back. The host backend calls it on this machine, the vm backend inside its guest.
+//! One run on the running kernel under a variant: applies settings and control groups, runs the agent, and restores
+//! everything. The host backend calls it on this machine, the vm backend inside its guest.
 
 use crate::agent::scx;
 use crate::settings::cgroups;
@@ -14,40 +14,38 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// The run that is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     pub spec: Spec,
-    /// The changes of the running kernel and of the tasks.
+    /// Changes of the running kernel and of the tasks.
     pub variant: Variant,
-    /// Seed of the run.
     pub seed: u64,
-    /// How closely it is watched.
+    /// The kind of recording.
     #[serde(default)]
     pub observe: Observe,
 }
 
-/// Makes the run. Its environment and warnings cover all of it, settings included. When `stop` becomes true the run
-/// ends early, and the outcome says so; with `None` it can't be stopped.
+/// Makes the run. Its environment and warnings cover the whole run, including settings. When `stop` becomes true the
+/// run ends early, and the outcome reports that; with `None` it can't be stopped.
 ///
 /// # Errors
-/// When the variant or the workload asks for something that this machine or user can't have.
+/// When the variant or the workload needs something that this machine or user can't have.
 pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
     run_with_rings(request, stop, 0)
 }
 
-/// As [`run`]; where events are recorded, they are also written to the file `keep` (absolute), which must not be there.
+/// As [`run`]. Recorded events are also written to the new file `keep` (an absolute path).
 pub fn run_keeping(request: &Request, stop: Option<&AtomicBool>, keep: Option<PathBuf>) -> Result<Outcome> {
     run_as(request, stop, 0, keep.map(|file| (file, 0)))
 }
 
-/// As [`run`], with rings of that size for the events of each CPU, KiB; 0: the usual size.
+/// As [`run`], with event rings of that size for each CPU, KiB; 0: the usual size.
 pub fn run_with_rings(request: &Request, stop: Option<&AtomicBool>, ring_kib: u32) -> Result<Outcome> {
     run_as(request, stop, ring_kib, None)
 }
 
-/// As both; no more than this many bytes are written to the file, with a warning where that cuts off events.
+/// As both; at most this many bytes are written to the file, with a warning if events are cut off.
 pub fn run_keeping_some(request: &Request, ring_kib: u32, keep: PathBuf, most_bytes: u64) -> Result<Outcome> {
     run_as(request, None, ring_kib, Some((keep, most_bytes)))
 }
@@ -109,8 +107,8 @@ fn run_as(
     Ok(outcome)
 }
 
-/// Whether a variant switches autogroup on (2.6.38). The kernel groups tasks by session, so the run then is a session:
-/// a guest's init has none, and on a host the run would share the group of the terminal that it was started from.
+/// Whether a variant enables autogroup (2.6.38). The kernel groups tasks by session, so the run then gets its own
+/// session: a guest's init has none, and on a host the run would share the group of its terminal.
 fn asks_for_autogroup(variant: &Variant) -> bool {
     let on = |text: &String| matches!(text.trim(), "1" | "on" | "true");
     variant.tunables.get("autogroup") == Some(&1) || variant.settings.get("autogroup").is_some_and(on)

@@ -1,9 +1,9 @@
 //! The agent is the child's side of a run: it reads one job from standard input, writes one reply to standard output,
 //! and ends.
 //!
-//! Standard input stays open after the job: when the parent closes it or dies, the run ends early and the reply holds
-//! the measurements until then. Standard error is for faults only; the parent quotes it. The process is started for
-//! this job and has no other threads, so nothing in it disturbs the programs.
+//! Standard input stays open after the job: when the parent closes it or dies, the run ends early and the reply has the
+//! measurements so far. Standard error has only faults; the parent quotes it. The process is started for this job and
+//! has no other threads, so nothing in it disturbs the programs.
 
 mod command;
 mod control;
@@ -37,7 +37,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// The hidden subcommand `agent`. Call it before the process has any other thread.
 ///
 /// # Errors
-/// When standard input holds no job, or standard output can't be written. A run that fails gives a reply, not an error.
+/// When standard input has no job, or standard output can't be written. A failed run gives a reply, not an error.
 pub fn agent_main() -> Result<()> {
     sys::die_with_parent();
     let input = io::stdin();
@@ -54,11 +54,11 @@ pub fn agent_main() -> Result<()> {
         .map_err(|e| Error::machine(format!("the agent can't reply: {e}")))
 }
 
-/// Runs a job in this process, which should have no other busy threads; ends early when `stop` can be read or is
+/// Runs a job in this process, which should have no other busy threads. Ends early when `stop` becomes readable or is
 /// hung up.
 ///
 /// # Errors
-/// When the workload is wrong, or asks for something that this machine or user can't have.
+/// When the workload is wrong, or needs something that this machine or user can't have.
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     crate::watch::tracepoints::ask_rings(job.ring_kib);
     crate::watch::tracepoints::ask_to_keep(job.keep.clone(), job.keep_most_bytes);
@@ -89,7 +89,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         let text = "a live kernel has no [[nested]] and no [[remote]] machines";
         return Err(Error::input(text).help("--backend sim or --backend code simulates them"));
     }
-    // Tasks that others make in the run may never be there at once, so a limit on them is reported when they meet it.
+    // Spawned tasks may never exist all at once, so a limit on them is reported when they reach it.
     limits::room_for_tasks(built.tasks.iter().filter(|t| t.spawned_by.is_none()).count())?;
     limits::room_for_memory(built.tasks.iter().map(|t| u64::from(t.footprint_kb)).sum())?;
     for task in &mut built.tasks {
@@ -110,7 +110,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     Ok(Outcome { found, stopped: measured.stopped, said: None })
 }
 
-/// The priority of a task with these attributes, as the kernel counts.
+/// The kernel's priority of a task with these attributes.
 fn prio(attr: &Attr) -> i32 {
     if attr.policy.is_fair() { 120 + i32::from(attr.nice) } else { 99 - i32::from(attr.rt_priority) }
 }

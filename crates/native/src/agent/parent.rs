@@ -1,9 +1,9 @@
-//! The parent's side: starts the agent, hands it the job, waits, and gives the outcome or a clear error.
+//! The parent's side: starts the agent, passes the job, waits, and returns the outcome or a clear error.
 //!
-//! The parent sleeps in poll(2) on the agent's two outputs and checks the stop flag, if there is one, twenty times a
-//! second. In a guest there is no stop flag, so that its tasks have the CPUs for themselves. The agent is in its own
-//! process group, or session, so that Ctrl-C reaches only the parent. The parent then closes the agent's input; the
-//! agent ends the run and replies with its measurements so far. An agent that does not is killed.
+//! The parent sleeps in poll(2) on the agent's two outputs, and checks the stop flag, if any, twenty times a second. A
+//! guest has no stop flag, so that its tasks have the CPUs for themselves. The agent has its own process group or
+//! session, so Ctrl-C reaches only the parent. The parent then closes the agent's input; the agent ends the run and
+//! replies with its measurements so far. An agent that does not reply is killed.
 
 use crate::agent::protocol::{Reply, frame};
 use crate::sys::offspring::lead_session;
@@ -17,24 +17,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The environment variable that names another agent (for tests, and for an agent under a wrapper).
+/// The environment variable for another agent (for tests, and for an agent in a wrapper).
 pub const AGENT_VARIABLE: &str = "SCHEDLAB_AGENT";
-/// The hidden subcommand.
 const SUBCOMMAND: &str = "agent";
-/// How often the stop flag is checked.
+/// Interval of checks of the stop flag.
 const LOOK_EVERY: Ns = Ns::ms(50);
 /// Longer than any run.
 const FOREVER: Ns = Ns::secs(365 * 86_400);
-/// How long a stopped agent may take to reply before it is killed.
+/// Time for a stopped agent to reply, before it is killed.
 const STOP_WITHIN: Ns = Ns::secs(2);
-/// How much of the end of the agent's standard error is kept.
+/// Bytes kept from the end of the agent's standard error.
 const TAIL_BYTES: usize = 4096;
 
-/// Runs a job in a re-executed agent and waits for it. When `stop` becomes true the run ends early and its outcome so
-/// far comes back, marked as stopped. With `None` the run can't be stopped, and the parent does not wake up to check.
+/// Runs a job in a re-executed agent and waits for it. When `stop` becomes true the run ends early, and its outcome so
+/// far is returned, marked as stopped. With `None` it can't be stopped, and the parent never wakes up to check.
 ///
 /// # Errors
-/// When the agent can't start or dies, or the workload asks for something that this kernel or user can't have.
+/// When the agent can't start or dies, or the workload needs something that this kernel or user can't have.
 pub fn run(job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
     run_with(&agent_path(), job, stop)
 }
@@ -56,24 +55,24 @@ pub fn run_with(agent: &Path, job: &Job, stop: Option<&AtomicBool>) -> Result<Ou
     let (Some(mut input), Some(output), Some(errors)) = taken else {
         return Err(Error::internal("the agent was started without pipes"));
     };
-    // If the agent died before it read its job, its exit status says more than the broken pipe.
+    // If the agent died before it read its job, its exit status is a better reason than the broken pipe.
     let _ = input.write_all(&frame(job)?);
     let mut talk = Talk { child, input: Some(input), output, errors, reply: Vec::new(), said: Vec::new() };
     let heard = talk.listen(stop);
     if heard.is_err() {
-        // The run is ending already; nothing more can be done if the kill fails.
+        // The run is ending; if the kill fails, nothing more can be done.
         let _ = talk.child.kill();
     }
     let status = talk.child.wait().map_err(|e| Error::machine(format!("can't wait for the agent: {e}")))?;
     if !status.success() {
-        // A killed agent had no time to remove its tracing instance.
+        // A killed agent could not remove its tracing instance.
         instance::clear_left();
     }
     heard?;
     conclude(&talk.reply, &tail(&talk.said), status)
 }
 
-/// This executable, also when its file was replaced or removed while it runs.
+/// This executable, even if its file was replaced or removed.
 fn agent_path() -> PathBuf {
     let named = std::env::var_os(AGENT_VARIABLE).map(PathBuf::from);
     let own = || std::env::current_exe().ok().filter(|path| path.exists());
@@ -91,7 +90,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Reads both outputs to their end; passes the stop on when it comes.
+    /// Reads both outputs to their end; forwards a stop.
     fn listen(&mut self, stop: Option<&AtomicBool>) -> Result<()> {
         let fault = |e: std::io::Error| Error::machine(format!("can't read from the agent: {e}"));
         sys::set_nonblocking(self.output.as_fd()).map_err(fault)?;
@@ -123,7 +122,7 @@ impl Talk {
     }
 }
 
-/// Appends all that can be read now; reports whether more may come.
+/// Appends all bytes that can be read now; returns whether more may come.
 pub fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
     match from.read_to_end(to) {
         Ok(_) => Ok(false),
@@ -132,7 +131,6 @@ pub fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
     }
 }
 
-/// The last lines of a process's output.
 pub fn tail(said: &[u8]) -> String {
     schedlab_base::wrap::last_lines(&String::from_utf8_lossy(said))
 }
@@ -163,7 +161,6 @@ fn conclude(reply: &[u8], said: &str, status: ExitStatus) -> Result<Outcome> {
     })
 }
 
-/// A signal's name.
 pub fn signal_name(signal: i32) -> &'static str {
     match signal {
         libc::SIGABRT => "SIGABRT",
@@ -185,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_death_is_told_with_its_signal_and_last_words() {
+    fn a_death_is_reported_with_its_signal_and_last_words() {
         let died = |raw| conclude(b"{\"done\":", "stack overflow", ExitStatus::from_raw(raw)).unwrap_err();
         let killed = died(9).to_string();
         assert!(killed.contains("SIGKILL") && killed.contains("memory"), "{killed}");

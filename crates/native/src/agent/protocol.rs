@@ -1,7 +1,7 @@
-//! The messages between parent and agent: a framed job in, a reply out.
+//! The messages between parent and agent: a framed job, and a reply.
 //!
-//! A job is framed by its length, because the agent's input stays open after it: its end means stop. The reply is all
-//! of the agent's output, as JSON.
+//! A job is framed by its length, because the agent's input stays open after it: its end means stop. The reply is the
+//! agent's whole output, as JSON.
 
 use crate::fault::Fault;
 use crate::{Job, Outcome};
@@ -11,23 +11,20 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::BorrowedFd;
 
-/// The longest job that is read; a longer length is not a job's.
+/// The longest job, bytes; a larger length is not a job's.
 const MAX_JOB_BYTES: u64 = 256 << 20;
 
-/// The agent's reply.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
-    /// The run was made.
     Done(Box<Outcome>),
-    /// The run could not be made.
     Failed(Fault),
 }
 
-/// The framed form of a job: its length in eight bytes, lowest first, then JSON.
+/// Frames a job: its length in eight bytes, lowest first, then JSON.
 ///
 /// # Errors
-/// When the job has no form in JSON, which is a fault.
+/// When the job can't be written as JSON, which is a bug.
 pub fn frame(job: &Job) -> Result<Vec<u8>> {
     let text = serde_json::to_vec(job).map_err(|e| Error::internal(format!("the agent's job: {e}")))?;
     let mut framed = (text.len() as u64).to_le_bytes().to_vec();
@@ -35,7 +32,7 @@ pub fn frame(job: &Job) -> Result<Vec<u8>> {
     Ok(framed)
 }
 
-/// Reads exactly one framed job and not a byte more, because the end of the input after it means stop.
+/// Reads exactly one framed job and no further byte, because the end of the input after it means stop.
 ///
 /// # Errors
 /// When the input does not begin with a framed job.
@@ -96,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_is_refused() {
+    fn invalid_jobs_are_refused() {
         let text = b"{\"workload\": 1}".to_vec();
         let mut framed = (text.len() as u64).to_le_bytes().to_vec();
         framed.extend(text);

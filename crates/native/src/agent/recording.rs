@@ -1,5 +1,4 @@
-//! The recording of a run: nothing, the stays of its own tasks (which needs no privilege), or every event of the
-//! scheduler.
+//! The recording of a run: nothing, the stays of its own tasks (without privileges), or every event of the scheduler.
 
 use crate::sys;
 use crate::tasks::shared::Shared;
@@ -11,10 +10,9 @@ use schedlab_record::Observe;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A run's recorder.
 pub struct Recording {
     by: By,
-    /// The reason why events were asked for but are not recorded.
+    /// Why requested events are not recorded.
     no_events: Option<String>,
 }
 
@@ -25,8 +23,7 @@ enum By {
 }
 
 impl Recording {
-    /// Opens the recorder; it records the tasks that the caller makes from now on. If events can't be recorded, it
-    /// records stays.
+    /// Opens the recorder; it records tasks made from now on. If events can't be recorded, it records stays.
     pub fn open(observe: Observe, shared: &Shared) -> Recording {
         let stays = || By::Stays(Box::new(OnCpuRecorder::open(&shared.cpus, &shared.names)));
         match observe {
@@ -41,11 +38,10 @@ impl Recording {
             Err(e) => Recording { by: stays(), no_events: Some(e.message().to_owned()) },
         }
     }
-    /// Whether every event is recorded.
     pub fn has_events(&self) -> bool {
         matches!(self.by, By::Events(_))
     }
-    /// Readable when it is time to [`Recording::read`].
+    /// Readable when [`Recording::read`] should be called.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.by {
             By::Nothing => None,
@@ -53,7 +49,7 @@ impl Recording {
             By::Events(events) => events.fd(),
         }
     }
-    /// Reports that the run is measured from now on.
+    /// Starts the measured time.
     pub fn measure(&mut self, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}
@@ -61,7 +57,7 @@ impl Recording {
             By::Events(events) => events.measure(),
         }
     }
-    /// Reads the records so far.
+    /// Reads the available records.
     pub fn read(&mut self, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}
@@ -69,7 +65,7 @@ impl Recording {
             By::Events(events) => events.read(|| last_threads(shared)),
         }
     }
-    /// Reports that the measured time was over at `end_ns`.
+    /// Ends the measured time at `end_ns`.
     pub fn close(&mut self, end_ns: u64, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}
@@ -77,7 +73,6 @@ impl Recording {
             By::Events(events) => events.close(end_ns),
         }
     }
-    /// The findings of the measured time.
     pub fn found(self, shared: &Shared) -> ObserverFindings {
         let mut found = match self.by {
             By::Nothing => ObserverFindings::default(),
@@ -89,13 +84,13 @@ impl Recording {
     }
 }
 
-/// The thread ids of the tasks that are there.
+/// Thread ids of existing tasks.
 fn threads(shared: &Shared) -> impl Iterator<Item = (u32, TaskId)> + '_ {
     let thread = |id: usize| (shared.arena.thread(id).load(SeqCst), TaskId::from(id));
     (0..shared.len()).map(thread).filter(|(thread, _)| *thread != 0)
 }
 
-/// The thread ids of the tasks that are or were there.
+/// Thread ids of existing and former tasks.
 fn last_threads(shared: &Shared) -> Vec<(u32, TaskId)> {
     let thread = |id: usize| (shared.arena.last_thread(id).load(SeqCst) as u32, TaskId::from(id));
     (0..shared.len()).map(thread).filter(|(thread, _)| *thread != 0).collect()

@@ -1,10 +1,9 @@
-//! A sched_ext scheduler around a run: its program is started before the workload and stopped after it, whatever
-//! happens.
+//! A sched_ext scheduler around a run: its program is started before the workload and stopped after it, in any case.
 //!
-//! The kernel reports by `/sys/kernel/sched_ext/state` whether a BPF scheduler has the tasks ("enabled"), and by
-//! `root/ops` which one (6.12). A scheduler that ends by itself, or that the kernel throws out, fails the run: its
-//! tasks then ran under the kernel's own scheduler. When this process dies, the kernel kills the program, and tasks
-//! go back to the kernel's scheduler.
+//! The kernel shows in `/sys/kernel/sched_ext/state` whether a BPF scheduler is in charge ("enabled"), and in
+//! `root/ops` its name (6.12). A scheduler that ends by itself, or that the kernel ejects, fails the run, since its
+//! tasks then ran under the kernel's own scheduler. If this process dies, the kernel kills the program, and tasks
+//! return to the kernel's scheduler.
 
 use crate::sys::{self, offspring};
 use schedlab_base::{Error, Result};
@@ -16,19 +15,18 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The kernel's folder about sched_ext, and its files: the state, and the scheduler that is loaded.
+/// The kernel's folder for sched_ext, with the state and the loaded scheduler.
 const FOLDER: &str = "/sys/kernel/sched_ext";
 const STATE: &str = "state";
 const OPS: &str = "root/ops";
-/// How long a scheduler may take to load its programs.
+/// Time for a scheduler to load its programs.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
-/// How long it may take to end when it is asked to.
+/// Time for a scheduler to end after a request.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Bytes of its messages that are kept, from the end.
+/// Bytes kept from the end of its messages.
 const KEPT: usize = 4096;
 
-/// A scheduler that is running.
 pub struct Running {
     child: Child,
     name: String,
@@ -36,27 +34,26 @@ pub struct Running {
     readers: Vec<std::thread::JoinHandle<()>>,
 }
 
-/// The end of a scheduler.
 pub struct Ended {
-    /// The name under which the kernel knew it.
+    /// Its name in the kernel.
     pub ops: String,
-    /// How its program ended.
+    /// Exit status of its program.
     pub exit: String,
     /// The end of its messages.
     pub said: String,
 }
 
-/// Starts a scheduler and waits until the kernel has given it the tasks.
+/// Starts a scheduler and waits until the kernel uses it.
 ///
 /// # Errors
-/// When this kernel has no sched_ext or this user may not use it, another scheduler is loaded, or the program ends.
+/// When this kernel lacks sched_ext or this user may not use it, another scheduler is loaded, or the program ends.
 pub fn start(scx: &Scx) -> Result<Running> {
     check()?;
     let (program, args) = scx.words().ok_or_else(|| Error::input("scx names no program"))?;
     let name = program.rsplit('/').next().unwrap_or(program).to_owned();
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Ctrl-C is for schedlab, which then stops the scheduler; and the kernel ends it if schedlab dies.
+    // Ctrl-C is for schedlab, which then stops the scheduler; the kernel ends it if schedlab dies.
     offspring::lead_group(&mut command);
     let mut child = command
         .spawn()
@@ -98,7 +95,6 @@ fn check() -> Result<()> {
     Ok(())
 }
 
-/// Whether this kernel has sched_ext.
 fn is_there() -> bool {
     Path::new(FOLDER).join(STATE).exists()
 }
@@ -111,7 +107,7 @@ fn state() -> String {
     read(STATE)
 }
 
-/// Keeps the end of what comes out of a pipe.
+/// Keeps the last bytes from a pipe.
 fn keep(mut from: impl Read + Send + 'static, said: &Arc<Mutex<Vec<u8>>>) -> std::thread::JoinHandle<()> {
     let said = said.clone();
     std::thread::spawn(move || {
@@ -126,10 +122,8 @@ fn keep(mut from: impl Read + Send + 'static, said: &Arc<Mutex<Vec<u8>>>) -> std
 }
 
 impl Running {
-    /// Stops the scheduler and reports its end.
-    ///
     /// # Errors
-    /// When it had ended by itself, or the kernel had thrown it out.
+    /// When it had ended by itself, or the kernel had ejected it.
     pub fn end(mut self) -> Result<Ended> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(self.died("during the run", status));
@@ -145,7 +139,8 @@ impl Running {
         Ok(Ended { ops, exit, said: self.words() })
     }
 
-    /// Asks the program to end, and ends it if it does not; waits until the kernel has the tasks again.
+    /// Requests the program's end, and kills it if necessary; waits until the kernel's own scheduler is in charge
+    /// again.
     fn stop(&mut self) -> String {
         offspring::signal_group(self.child.id(), libc::SIGINT);
         let began = Instant::now();
@@ -170,7 +165,6 @@ impl Running {
         Error::machine(format!("the scheduler {} ended {when}: {status}", self.name)).help(self.words())
     }
 
-    /// Its last messages.
     fn words(&self) -> String {
         let all = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&all).trim().to_owned();
@@ -201,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_sched_ext_the_error_says_what_to_use() {
+    fn without_sched_ext_the_error_has_a_remedy() {
         if is_there() {
             return skipped("a kernel without sched_ext");
         }

@@ -1,14 +1,14 @@
-//! Changes of settings within a run. The loop that waits for the run's end makes them when they are due.
+//! Changes of settings during a run. The loop that waits for the run's end makes them when due.
 //!
-//! The process that started this one has written their old values to its journal before the run. So this module only
-//! writes texts to files.
+//! The parent process has written the old values to its journal before the run. So this module only writes texts to
+//! files.
 
 use crate::settings::{Later, System, make};
 use schedlab_base::{Ns, Result, Warning};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// The changes of one run, and the number already made.
+/// The changes of one run, and the number made so far.
 #[derive(Debug, Default)]
 pub struct Changes {
     later: Vec<Later>,
@@ -18,23 +18,22 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Changes that are still to be made.
     pub fn new(mut later: Vec<Later>) -> Changes {
         later.sort_by_key(|l| l.time);
         Changes { later, ..Changes::default() }
     }
-    /// Reports that the measured time begins.
+    /// Starts the measured time.
     pub fn begin(&self, now_ns: u64) {
         self.from_ns.set(Some(now_ns));
     }
-    /// When the measured time began, if it has.
+    /// Start of the measured time; `None` before it.
     pub fn begun(&self) -> Option<u64> {
         self.from_ns.get()
     }
-    /// Makes the changes that are due, and gives the time of the next one.
+    /// Makes due changes; returns the time of the next one.
     ///
     /// # Errors
-    /// When the kernel does not take a value.
+    /// When the kernel refuses a value.
     pub fn make_due(&self, now_ns: u64) -> Result<Option<u64>> {
         let Some(from) = self.from_ns.get() else { return Ok(None) };
         while let Some(next) = self.later.get(self.made.get()) {
@@ -51,11 +50,11 @@ impl Changes {
         }
         Ok(None)
     }
-    /// The changes made and their times, for the record.
+    /// The changes and their times, for the record.
     pub fn changes_made(&self) -> BTreeMap<String, String> {
         self.told.borrow().clone()
     }
-    /// A warning if the run was over before all changes were made.
+    /// A warning if the run ended before all changes were made.
     pub fn missed(&self) -> Option<Warning> {
         let left = self.later.get(self.made.get())?;
         let text = format!("the run was over before its change at {} was made", left.time);

@@ -1,8 +1,8 @@
-//! The stage of a command that needs a server with files and a port: a folder of its own for each run, with files that
-//! the tool states, and a free port of 127.0.0.1.
+//! The stage of a command whose server needs files and a port: a new folder per run, with the tool's files, and a free
+//! port of 127.0.0.1.
 //!
-//! `{folder}` and `{port}` in the command's words and in the files stand for them. The folder is removed when the run
-//! is over, also when it failed. A run that was killed leaves its folder; the next one removes it.
+//! They replace `{folder}` and `{port}` in the command's words and in the files. The folder is removed after the run,
+//! even a failed one. A killed run leaves its folder; the next run removes it.
 
 use schedlab_base::{Error, Ns, Result, own_uid};
 use schedlab_workload::CommandSpec;
@@ -14,14 +14,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The beginning of a folder's name; the number of the process that made it follows.
+/// Prefix of a folder's name; the process id follows.
 const NAME: &str = "schedlab-stage-";
-/// How long a server may take until it answers on its port.
+/// Time for a server to answer on its port.
 const READY_WITHIN: Ns = Ns::secs(20);
-/// How often that is tried.
+/// Interval between attempts to connect.
 const TRY_EVERY: Ns = Ns::ms(20);
 
-/// A folder and a port.
 #[derive(Debug)]
 pub struct Stage {
     folder: PathBuf,
@@ -32,7 +31,7 @@ impl Stage {
     /// Makes the folder with its files, and finds a port.
     ///
     /// # Errors
-    /// When the folder for temporary files takes none, or no port is free.
+    /// When a temporary folder can't be made, or no port is free.
     pub fn set(files: &BTreeMap<String, String>) -> Result<Stage> {
         let all = std::env::temp_dir();
         remove_stale(&all);
@@ -43,7 +42,7 @@ impl Stage {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|l| l.local_addr());
         let port = free.map_err(|e| Error::machine(format!("no free port on 127.0.0.1: {e}")))?.port();
         let folder = all.join(format!("{NAME}{}", std::process::id()));
-        // Servers that give up root's rights read their files as another user.
+        // Servers that drop root's rights read their files as another user.
         fs::DirBuilder::new().mode(0o755).create(&folder).map_err(fault)?;
         let stage = Stage { folder, port };
         for (name, text) in files {
@@ -58,7 +57,7 @@ impl Stage {
         text.replace("{folder}", &self.folder.to_string_lossy()).replace("{port}", &self.port.to_string())
     }
 
-    /// The command with this folder and port in its words.
+    /// The command with this folder and port.
     pub fn fill(&self, spec: &CommandSpec) -> CommandSpec {
         let mut spec = spec.clone();
         let parts = [&mut spec.argv, &mut spec.setup, &mut spec.server, &mut spec.cleanup];
@@ -68,7 +67,7 @@ impl Stage {
         spec
     }
 
-    /// Waits until a server answers on the port, or `ended` reports that it never will. Reports whether one answers.
+    /// Waits until a server answers on the port, or `ended` returns true. Returns whether it answers.
     pub fn answers(&self, ended: impl Fn() -> bool) -> bool {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port);
         let deadline = crate::sys::monotonic_ns() + READY_WITHIN.0;
@@ -88,7 +87,7 @@ impl Drop for Stage {
     }
 }
 
-/// Removes folders whose processes are gone.
+/// Removes folders of dead processes.
 fn remove_stale(all: &Path) {
     let own =
         |path: &Path| fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && Some(m.uid()) == own_uid());
@@ -107,7 +106,7 @@ fn remove_stale(all: &Path) {
 mod tests {
     use super::*;
 
-    /// The folder's name holds the process's number, so there is one stage at a time: one test for everything.
+    /// The folder's name contains the process id, so there is one stage at a time; hence one test for everything.
     #[test]
     fn a_stage_has_its_files_and_port_and_leaves_nothing() {
         let stale = std::env::temp_dir().join(format!("{NAME}999999999"));

@@ -1,8 +1,8 @@
-//! Changes of task groups and of tasks within a run: the controller makes them when they are due.
+//! Changes of task groups and tasks during a run; the controller makes them when due.
 //!
-//! Groups are the run's own control groups, so nothing has to be put back. A group's new values are known before the
-//! run, so that what this version of control groups lacks is an error before it. A task that has ended, or has not
-//! begun, is left out.
+//! Groups are the run's own control groups, so nothing must be restored. A group's new values are computed before the
+//! run, so that a value that this version of control groups lacks is an early error. Tasks that have ended, or not
+//! begun, are skipped.
 
 use crate::settings::cgroups::{Places, Version, later_writes, refused};
 use crate::sys;
@@ -14,7 +14,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A change as it is made.
 #[derive(Debug)]
 enum Act {
     Write(Vec<(PathBuf, String)>),
@@ -23,7 +22,7 @@ enum Act {
     Confine(GroupId, CpuSet),
 }
 
-/// The changes of one run, and the number already made.
+/// The changes of one run, and the number made so far.
 #[derive(Debug, Default)]
 pub struct Laters {
     acts: Vec<(Ns, Act)>,
@@ -34,7 +33,7 @@ pub struct Laters {
 }
 
 impl Laters {
-    /// The changes of a workload whose control groups are at these places.
+    /// The changes of a workload with control groups at these places.
     ///
     /// # Errors
     /// When a value has no counterpart in this version of control groups.
@@ -58,10 +57,10 @@ impl Laters {
             of_tasks: RefCell::new(built.tasks.iter().map(|t| t.group).collect()),
         })
     }
-    /// Makes the changes that are due, counted from `from_ns`, and gives the time of the next one.
+    /// Makes due changes, with times counted from `from_ns`; returns the time of the next one.
     ///
     /// # Errors
-    /// When the kernel does not take a change.
+    /// When the kernel refuses a change.
     pub fn make_due(&self, from_ns: u64, now_ns: u64, shared: &Shared) -> Result<Option<u64>> {
         while let Some((at, act)) = self.acts.get(self.made.get()) {
             let due = from_ns.saturating_add(at.0);
@@ -73,7 +72,7 @@ impl Laters {
         }
         Ok(None)
     }
-    /// A warning if the run was over before all changes were made.
+    /// A warning if the run ended before all changes were made.
     pub fn missed(&self) -> Option<Warning> {
         let (at, _) = self.acts.get(self.made.get())?;
         let text = format!("the run was over before its change at {at} was made");
@@ -126,7 +125,7 @@ impl Laters {
     }
 }
 
-/// The writes of a group's new values; none where no control groups were made.
+/// The writes for a group's new values; empty if no control groups were made.
 fn writes(built: &Built, places: &Places, group: GroupId, later: &Later) -> Result<Vec<(PathBuf, String)>> {
     let Some(list) = places.0.get(group.index()) else { return Ok(Vec::new()) };
     let is_v1 = list.ends_with(Version::V1.threads());
@@ -137,7 +136,7 @@ fn writes(built: &Built, places: &Places, group: GroupId, later: &Later) -> Resu
     later_writes(version, folder, &built.groups[group.index()].path, later, bursts)
 }
 
-/// The outcome of a change of a task, which may have ended meanwhile.
+/// The result of changing a task, which may have ended.
 fn unless_gone(made: std::io::Result<()>, what: &str, task: usize, shared: &Shared) -> Result<()> {
     match made {
         Err(e) if e.raw_os_error() != Some(libc::ESRCH) => {

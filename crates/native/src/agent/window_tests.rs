@@ -1,4 +1,4 @@
-//! No figure holds anything outside of the measured time, or anything that a task does beside its work.
+//! Figures cover only the measured time, and only a task's work.
 
 use super::*;
 use schedlab_workload::{Builder, Env, Op, Program};
@@ -18,7 +18,7 @@ fn steps<F: FnMut(&mut dyn Env) -> Op + Send + 'static>(f: F) -> Box<dyn Program
     Box::new(Steps(f))
 }
 
-/// Makes the file say that a CPU has switched `switches` times.
+/// Writes a file that shows `switches` switches of a CPU.
 fn say(file: &Path, switches: u32) {
     let text = format!("version 15\ntimestamp {switches}\ncpu0 0 0 {switches} 4 0 0 123 45 6\n");
     let beside = file.with_extension("new");
@@ -26,7 +26,7 @@ fn say(file: &Path, switches: u32) {
     std::fs::rename(&beside, file).unwrap();
 }
 
-/// Writes to the file when it is dropped, which is when its task has left.
+/// Writes to the file on drop, which is when its task has left.
 struct Last(PathBuf);
 
 impl Drop for Last {
@@ -35,7 +35,7 @@ impl Drop for Last {
     }
 }
 
-/// The warnings of a run, but for those that say that this machine had other work.
+/// The warnings of a run, except those about other work on this machine.
 fn warning_codes(m: &Measured) -> Vec<&str> {
     let codes = m.own.warnings.iter().map(|w| w.code.as_str());
     codes.filter(|code| !["run.overran", "run.slow_end"].contains(code)).collect()
@@ -50,7 +50,7 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
     let (warmup, duration) = (Ns::ms(60), Ns::ms(120));
     let mut b = Builder::new(1);
     b.lasts(duration, warmup);
-    // The program counts a thousand in the warm-up, 7 well within the measured time, and thousands at the end.
+    // The program counts a thousand in the warm-up, 7 in the middle of the measured time, and thousands at the end.
     let (last, mut said) = (Last(file.clone()), 10);
     let program = steps(move |env| {
         let now = if env.now() < warmup.plus(Ns::ms(30)) { 1_010 } else { 1_017 };
@@ -66,7 +66,7 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
         .unwrap();
     let counted = m.own.schedstat.as_ref().expect("the file counts");
     assert_eq!((counted.cpus[0].sched_count, counted.timestamp), (7, 7));
-    // The task's thread may still be on its way out.
+    // The task's thread may still be exiting.
     let until = sys::monotonic_ns() + Ns::secs(5).0;
     while !std::fs::read_to_string(&file).unwrap().contains("timestamp 5000") {
         assert!(sys::monotonic_ns() < until, "its end came later, and did come");
@@ -75,8 +75,7 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
     assert!(warning_codes(&m).is_empty(), "{:?}", m.own.warnings);
 }
 
-/// A task that has done its work is still there when another ends, has used what its work took, and keeps nobody
-/// waiting.
+/// A finished task still exists when another ends, has the usage of its own work, and delays nobody.
 #[test]
 fn a_task_that_has_done_its_work_waits_for_the_end() {
     let mut b = Builder::new(1);

@@ -1,10 +1,10 @@
-//! Measurements: times in batches, and the costs known so far. Times are ns.
+//! Measurements: times in batches, and costs known so far. Times are ns.
 
 use crate::sys;
 use schedlab_machine::Costs;
 use schedlab_machine::probed::Measured;
 
-/// Number of batches, or of rounds that are timed one by one, for primitives of two threads.
+/// Number of batches, or of individually timed rounds, for primitives of two threads.
 pub(super) const BATCHES_OF_PAIRS: usize = 101;
 
 /// Times of one primitive: one value per batch, ns per call.
@@ -12,7 +12,7 @@ pub(super) const BATCHES_OF_PAIRS: usize = 101;
 pub(super) struct Batches(pub(super) Vec<u64>);
 
 impl Batches {
-    /// Of values in any order.
+    /// From values in any order.
     pub(super) fn new(mut values: Vec<u64>) -> Batches {
         values.sort_unstable();
         Batches(values)
@@ -22,27 +22,24 @@ impl Batches {
         let last = self.0.len().saturating_sub(1);
         self.0.get(last * percent / 100).copied().unwrap_or(0)
     }
-    /// The middle one.
     pub(super) fn median(&self) -> u64 {
         self.quantile(50)
     }
-    /// The cost that is left when the `known` parts of a call are subtracted; at least 1 ns.
+    /// The cost: the median minus the `known` parts of a call; at least 1 ns.
     pub(super) fn cost(&self, name: &str, known: u64, how: &str) -> Measured {
         let less = |percent| self.quantile(percent).saturating_sub(known).max(1);
         Measured { name: name.into(), value: less(50), range: (less(5), less(95)), how: how.into() }
     }
 }
 
-/// The costs known so far: measured ones, else the table's.
 pub(super) struct KnownCosts {
-    /// Every cost: a measured one, else the table's.
+    /// Measured costs; for others the table's.
     pub(super) costs: Costs,
-    /// Those that were measured.
+    /// The measured ones.
     pub(super) found: Vec<Measured>,
 }
 
 impl KnownCosts {
-    /// Takes a measured cost over.
     pub(super) fn add(&mut self, measured: Measured) {
         self.costs.set(&measured.name, measured.value);
         // A better measurement replaces an earlier one.
@@ -66,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_taken_off_and_never_all() {
+    fn known_parts_are_subtracted_and_at_least_1_ns_remains() {
         let batches = Batches::new(vec![900, 1_000, 1_100, 5_000, 800]);
         let cost = batches.cost("syscall_ns", 300, "");
         assert_eq!((cost.value, cost.range), (700, (500, 800)));

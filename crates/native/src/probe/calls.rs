@@ -9,7 +9,6 @@ use std::sync::mpsc;
 
 const BATCHES: usize = 101;
 
-/// Measures the costs of these calls.
 pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
     let syscall = timed(BATCHES, 1_000, sys::enter_kernel);
     known.add(syscall.cost("syscall_ns", 0, "getppid"));
@@ -26,7 +25,7 @@ pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
     let how = "arming a timerfd as the CPU's first timer, beside arming a later one";
     known.add(first.cost("timer_program_ns", far.median(), how));
     known.add(first.cost("timer_exit_ns", far.median(), how));
-    // A tick that starts again becomes its CPU's first timer and is programmed.
+    // A restarted tick becomes its CPU's first timer and is programmed.
     known.add(first.cost("tick_restart_ns", far.median(), how));
     known.add(fork()?.cost("fork_ns", 0, "starting a thread, seen from its parent"));
     if let Ok(file) = sys::no_program()
@@ -38,8 +37,8 @@ pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
     Ok(())
 }
 
-/// Reading the CPU time of the calling thread, as programs do that compute for a while after a wait. They read it
-/// before and after; the first read finds caches that the wait has emptied. In a loop a read takes half as long.
+/// Reading the calling thread's CPU time, as programs do before and after they compute for a while after a wait. The
+/// first read finds cold caches. In a loop a read takes half as long.
 fn asks() -> Batches {
     const WORK_NS: u64 = 10_000;
     let one = |_| {
@@ -60,7 +59,8 @@ fn asks() -> Batches {
     Batches::new((0..BATCHES * 4).map(one).collect())
 }
 
-/// Arms one timer far and near in turn: ns of each call that made it the CPU's first and so programmed the hardware.
+/// Arms one timer alternately far and near: ns of each call that made it the CPU's first and so programmed the
+/// hardware.
 fn firsts() -> Result<Batches> {
     let timer = timer()?;
     let one = |_| {
@@ -72,20 +72,20 @@ fn firsts() -> Result<Batches> {
     Ok(slower_kind(&Batches::new((0..BATCHES * 20).map(one).collect())))
 }
 
-/// The slower of two kinds of calls: those slower than the middle between the fast and the slow end. The fast calls
-/// found another timer that came sooner, so they programmed nothing; their share does not matter. If there is only one
-/// kind, this is its slower half.
+/// The slower of two kinds of calls: those slower than the middle between the fast and the slow end. The fast calls did
+/// not program the hardware, because another timer came sooner; their share does not matter. If there is only one kind,
+/// this is its slower half.
 fn slower_kind(all: &Batches) -> Batches {
     let middle = all.quantile(5).midpoint(all.quantile(95));
     Batches(all.0.iter().copied().filter(|ns| *ns >= middle).collect())
 }
 
-/// A time after the next ticks.
+/// A time after the next few ticks.
 const LATE: libc::timespec = libc::timespec { tv_sec: 100, tv_nsec: 0 };
-/// A time that is mostly before the next tick and any other timer, and is never reached.
+/// A time that is usually before the next tick and any other timer, and is never reached.
 const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 
-/// Arming a timer that is not the CPU's first, ns a call.
+/// Arming a timer that is not the CPU's first, ns per call.
 fn lates() -> Result<Batches> {
     let timer = timer()?;
     Ok(timed(BATCHES, 500, || sys::arm_timer(&timer, LATE)))
@@ -104,7 +104,7 @@ fn fork() -> Result<Batches> {
         sys::spawn_thread(64 * 1024, Box::new(move || _ = done.send(())))
             .map_err(|e| Error::machine(format!("can't start a thread: {e}")))?;
         times.push(sys::monotonic_ns() - began);
-        // The thread ends when its parent does; the message itself means nothing.
+        // The thread ends with its parent; the message is not used.
         let _ = wait.recv();
     }
     Ok(Batches::new(times))

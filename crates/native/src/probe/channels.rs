@@ -1,8 +1,8 @@
-//! Channels: the cost of calls when one CPU uses both ends, of waiting, and the extra cost of calls when another CPU
-//! used the other end.
+//! Channels: the cost of calls when one CPU uses both ends, the cost of waiting, and the extra cost of calls when
+//! another CPU used the other end.
 //!
-//! The extra cost is that of messages, buffers and locks in the other CPU's cache. In a burst it is paid for each
-//! message, because its memory, too, was last used or freed on the other CPU.
+//! The extra cost comes from messages, buffers and locks in the other CPU's cache. In a burst each message pays it,
+//! because its memory was also last used or freed on the other CPU.
 
 use super::batches::{BATCHES_OF_PAIRS, Batches, KnownCosts};
 use super::peer::Peer;
@@ -18,9 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
 const BATCHES: usize = 404;
-/// A number of messages that fits into any channel's buffer.
+/// Number of messages in a burst; they fit any channel's buffer.
 const BURST: usize = 16;
-/// Bytes: large enough for copying to outweigh the rest, small enough for one buffer of a pipe.
+/// Bytes: large enough that copying dominates, small enough for one buffer of a pipe.
 const LARGE: usize = 4096;
 
 /// Measures calls and waits on the caller's CPU.
@@ -45,7 +45,7 @@ pub(super) fn measure(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     programs(known, here)
 }
 
-/// Measures the cost of waiting. In a round each of two threads does a write, a read, a switch and a wait.
+/// Measures the cost of waiting. In a round each of two threads makes a write, a read, a switch and a wait.
 pub(super) fn waits(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     let c = known.costs;
     let rest = 2 * c.syscall_ns + c.enqueue_ns + c.context_switch_ns;
@@ -69,7 +69,7 @@ pub(super) fn waits(known: &mut KnownCosts, here: CpuId) -> Result<()> {
 }
 
 /// The extra cost of calls when the other end is used on another CPU. It is measured several times during the probe,
-/// because a hypervisor moves its CPUs nearer to each other or farther apart.
+/// because a hypervisor moves its CPUs closer together or farther apart.
 #[derive(Default)]
 pub(super) struct Apart {
     sent: Vec<u64>,
@@ -77,7 +77,7 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// Measures it once more; the other end is used on the CPU `there`.
+    /// Measures it once more, with the other end on the CPU `there`.
     pub fn measure(&mut self, there: CpuId) -> Result<()> {
         let apart = bursts_between(ChannelKind::Unix, there)?;
         self.sent.extend(apart.sent.0);
@@ -103,13 +103,13 @@ pub(super) fn open(kind: ChannelKind) -> Result<[OwnedFd; 2]> {
     pair(kind, &mut None).map_err(fault)
 }
 
-/// Times of the calls of each side, ns.
+/// Times of each side's calls, ns.
 struct Bursts {
     sent: Batches,
     received: Batches,
 }
 
-/// ns a call of `count` calls.
+/// ns per call over `count` calls.
 fn each(count: usize, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<u64> {
     let began = sys::monotonic_ns();
     for _ in 0..count {
@@ -118,7 +118,7 @@ fn each(count: usize, mut call: impl FnMut() -> io::Result<usize>) -> io::Result
     Ok((sys::monotonic_ns() - began) / count as u64)
 }
 
-/// Messages of `bytes` sent in bursts, then read.
+/// Bursts of messages of `bytes`: sent, then read.
 fn bursts(kind: ChannelKind, bytes: usize) -> Result<Bursts> {
     let [from, to] = open(kind)?;
     let mut buffer = vec![0u8; bytes];
@@ -131,12 +131,12 @@ fn bursts(kind: ChannelKind, bytes: usize) -> Result<Bursts> {
     Ok(Bursts { sent: Batches::new(sent), received: Batches::new(received) })
 }
 
-/// Bytes sent in bursts by the caller, then read by a thread on the CPU `there`; both are awake all the time.
+/// Bursts of bytes, sent by the caller, then read by a thread on the CPU `there`. Both always stay awake.
 fn bursts_between(kind: ChannelKind, there: CpuId) -> Result<Bursts> {
     let [from, to] = open(kind)?;
     let peer = Peer::start(there, Attr::default(), move |_, shared| {
         while shared.phase.load(SeqCst) == 0 {
-            // Wait for `back`, not for `word`: `word` also ends this thread, and then there is nothing to read.
+            // Wait for `back`, not for `word`: `word` also ends this thread, and then there is no data.
             if shared.back.swap(0, SeqCst) == 0 {
                 std::hint::spin_loop();
                 continue;
@@ -163,7 +163,7 @@ fn bursts_between(kind: ChannelKind, there: CpuId) -> Result<Bursts> {
     Ok(Bursts { sent: Batches::new(sent), received: Batches::new(received) })
 }
 
-/// Half a round of two threads on a CPU, each of which runs only while the other waits.
+/// Half a round of two threads on one CPU, each of which runs only while the other waits.
 fn ping_pong(kind: ChannelKind, here: CpuId) -> Result<Batches> {
     const ROUNDS: usize = 100;
     let ([back_from, back_to], [from, to]) = (open(kind)?, open(kind)?);
@@ -187,7 +187,7 @@ fn ping_pong(kind: ChannelKind, here: CpuId) -> Result<Batches> {
     halves?
 }
 
-/// A live task that sends bursts to itself and records the time of a call, everything included.
+/// A live task that sends bursts to itself and records the total time of a call.
 struct Monologue {
     ports: (PortId, PortId),
     calls: usize,
@@ -216,10 +216,10 @@ impl Program for Monologue {
     }
 }
 
-/// Its rounds: a tenth of a second, so that the beginning of the run is a small part.
+/// Number of rounds: a tenth of a second, so that the beginning of the run does not matter.
 const ROUNDS: usize = 10 * BATCHES;
 
-/// Measures the extra time of a live task for a call, on top of the call.
+/// Measures a live task's extra time per call, in addition to the call.
 fn programs(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     let mut b = Builder::new(1);
     let each = b.series("probe.call", "ns", "lower");

@@ -1,8 +1,8 @@
-//! The time that counting itself takes: the kernel puts a task's counters on the CPU and takes them off at each switch.
+//! The cost of counting itself: at each switch the kernel installs or removes a task's counters.
 //!
-//! perf's own time of a task (`perf.task_clock`) has a part of that in it, so a counted run looks longer than it is, by
-//! far where a hypervisor traps each access to the CPU's counters. The estimate is of this machine: two threads of one
-//! CPU yield to each other, and the one of them has the counters or has not. ns.
+//! perf's time of a task (`perf.task_clock`) includes part of that cost, so a counted run looks longer than it is, much
+//! longer if a hypervisor traps each access to the CPU's counters. The cost is measured on this machine: two threads on
+//! one CPU yield to each other, with and without counters on one of them. ns.
 
 use super::peer::Peer;
 use crate::sys;
@@ -11,15 +11,16 @@ use schedlab_base::CpuSet;
 use schedlab_kernel::Attr;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Rounds of a batch. In each the counted thread leaves the CPU once and comes back.
+/// Rounds per batch. In each the counted thread leaves the CPU once and returns.
 const ROUNDS: u64 = 100;
-/// Batches with the counters, and as many without. The quickest of each counts: other work only adds.
+/// Number of batches with counters, and of those without. The quickest of each counts, because other work only adds
+/// time.
 const BATCHES: usize = 7;
 
-/// What these counters add to a switch of a counted task, both ways together; `None` where none can be opened or
-/// this user may not pin a thread.
+/// The cost of these counters per switch of a counted task, for leaving and returning together; `None` if none can be
+/// opened or this user may not pin a thread.
 pub fn per_switch_ns(width: Width) -> Option<u64> {
-    // A thread of its own, since it is pinned for the time of the measurement.
+    // A separate thread, since it is pinned during the measurement.
     std::thread::spawn(move || measured(width)).join().ok().flatten()
 }
 
@@ -40,7 +41,6 @@ fn measured(width: Width) -> Option<u64> {
     counted.map(|counted| counted.saturating_sub(bare) / ROUNDS)
 }
 
-/// The shortest time of a batch of rounds.
 fn quickest() -> u64 {
     let batch = || {
         let from = sys::monotonic_ns();

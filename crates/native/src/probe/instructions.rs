@@ -1,8 +1,8 @@
-//! How long an instruction of the kernel takes (`instruction_ps`), by the CPU's own counters.
+//! The time of a kernel instruction (`instruction_ps`), by the CPU's own counters.
 //!
-//! Bytes go through a pipe and back on one CPU, and counter and clock say how many instructions that was. These calls
-//! are warm: code that a CPU has not executed lately takes longer. Without counters, as on most virtual machines, or
-//! without leave to count the kernel, the table's figure stays.
+//! Bytes go through a pipe and back on one CPU; the counter and the clock measure these calls. The calls are warm: code
+//! that a CPU has not executed recently takes longer. Without counters, as on most virtual machines, or without
+//! permission to count the kernel, the table's figure stays.
 
 use super::batches::{Batches, KnownCosts};
 use super::channels::{fault, open};
@@ -13,12 +13,12 @@ use schedlab_workload::ChannelKind;
 use std::os::fd::AsFd;
 
 const BATCHES: usize = 101;
-/// A byte in and out, so often in a batch.
+/// Number of times per batch that a byte is written and read.
 const CALLS: usize = 500;
 const INSTRUCTIONS: &str = "perf.instructions";
 const CLOCK: &str = "perf.task_clock";
 
-/// Measures on the caller's CPU, where instructions can be counted.
+/// Measures on the caller's CPU, if instructions can be counted.
 pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
     let mut set = Set::open(&Whom::Myself, Width::Usual);
     if set.counts_user_only() || [INSTRUCTIONS, CLOCK].iter().any(|name| set.why(name).is_some()) {
@@ -45,7 +45,7 @@ pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
     Ok(())
 }
 
-/// ps an instruction; `None` where either was not counted.
+/// ps per instruction; `None` if either was not counted.
 fn instruction_ps(counts: &Counts) -> Option<u64> {
     let count = |name: &str| counts.counters.get(name).copied().filter(|n| *n > 0);
     Some(count(CLOCK)? * 1000 / count(INSTRUCTIONS)?)

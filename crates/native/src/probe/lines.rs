@@ -1,13 +1,13 @@
-//! Reading what another CPU has just written: the lines of runqueues, as a balance pass reads them.
+//! Reading lines that another CPU has just written: those of runqueues, as a balance pass reads them.
 //!
 //! A pass reads three lines of a busy CPU's runqueue that the CPU keeps changing (`nr_running`; the counts of its
-//! `cfs_rq`; the `cfs_rq`'s averages), and two more of an idle one's (`curr`, `ttwu_pending`). They lie as in `struct
-//! rq` of 6.18. The reads of a visit do not depend on each other, so their misses overlap as far as the CPU looks
-//! ahead. How many instructions lie between two visits decides that, so a visit here computes about as many as the
+//! `cfs_rq`; the `cfs_rq`'s averages), and two more of an idle one's (`curr`, `ttwu_pending`). Their layout is that of
+//! `struct rq` in 6.18. The reads of a visit are independent, so their misses overlap as far as the CPU looks ahead.
+//! This depends on the number of instructions between two visits, so a visit here executes about as many as the
 //! kernel's (290 counted in 6.1, `visit_hit_ns` of `machines/icount.toml`). Only the extra time of changed lines is
 //! measured.
 //!
-//! What one such line costs by itself is measured where the address of each read depends on the last one.
+//! The cost of a single line is measured by reads whose addresses depend on the previous read.
 
 use super::batches::{Batches, KnownCosts};
 use super::peer::Peer;
@@ -20,33 +20,33 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Runqueues in a pass: those of a large cache, and few enough for the reader's own cache.
+/// Runqueues in a pass: those of a large shared cache, but few enough for the reader's own cache.
 const QUEUES: usize = 112;
 /// Lines from one runqueue to the next (3,584 bytes).
 const STRIDE: usize = 56;
-/// The lines that change, by place: counts, pending wakeup, counts of the `cfs_rq`, its averages, current task.
+/// Positions of the lines that change: counts, pending wakeup, counts of the `cfs_rq`, its averages, current task.
 const COUNTS: usize = 0;
 const PENDING: usize = 1;
 const FAIR: usize = 2;
 const AVERAGES: usize = 4;
 const CURRENT: usize = 42;
-/// Rounds of four dependent instructions in a visit, beside its reads.
+/// Rounds of four dependent instructions per visit, in addition to its reads.
 const WORK: u64 = 66;
 const PASSES: usize = 404;
-/// From one runqueue of a chain to the next. Without a common divisor with their number, all are met.
+/// Step between runqueues of a chain. It has no common divisor with their number, so all are visited.
 const CHAIN_STEP: usize = 67;
 
 #[repr(align(64))]
 #[derive(Default)]
 struct Line([AtomicU64; 8]);
 
-/// Whether a task runs there: of half the runqueues, in no order that a branch predictor sees.
+/// Whether a task runs there: on half of the runqueues, in an order that a branch predictor can't learn.
 fn busy(queue: usize) -> bool {
     (queue.wrapping_mul(2_654_435_761) >> 7) & 1 == 1
 }
 
-/// Measures what a visit costs more where `there` has changed the runqueue, under the name that the distance of the two
-/// CPUs asks for. Threads of one core report nothing: they share the lines.
+/// Measures the extra cost of a visit if `there` has changed the runqueue, under the name for the two CPUs' distance.
+/// Threads of one core report nothing: they share the lines.
 pub(super) fn measure(known: &mut KnownCosts, here: CpuId, there: CpuId) -> Result<()> {
     let (name, line) = match distance(here, there) {
         Some(Distance::Llc) => ("visit_miss_near_ns", "line_near_ns"),
@@ -64,14 +64,14 @@ pub(super) fn measure(known: &mut KnownCosts, here: CpuId, there: CpuId) -> Resu
     Ok(())
 }
 
-/// How far two CPUs are apart; `None` where sysfs does not report.
+/// The distance of two CPUs; `None` if sysfs does not show it.
 fn distance(here: CpuId, there: CpuId) -> Option<Distance> {
     let host = sysfs::read(Path::new("/sys")).ok()?;
     let at = |cpu: CpuId| (0..host.topology.nr_cpus()).map(CpuId::from).find(|c| host.os_cpu(*c) == cpu.0);
     Some(host.topology.distance(at(here)?, at(there)?))
 }
 
-/// Passes over changed and over unchanged runqueues, ns a visit.
+/// Passes over changed and over unchanged runqueues, ns per visit.
 fn passes(there: CpuId, pass: fn(&[Line]) -> u64) -> Result<(Batches, Batches)> {
     let lines: Arc<Vec<Line>> = Arc::new((0..QUEUES * STRIDE).map(|_| Line::default()).collect());
     let theirs = lines.clone();
@@ -112,7 +112,7 @@ fn change(lines: &[Line], round: u64) {
     }
 }
 
-/// One pass over all runqueues, ns a visit.
+/// One pass over all runqueues, ns per visit.
 fn pass(lines: &[Line]) -> u64 {
     let began = sys::monotonic_ns();
     let (mut sum, mut work) = (0_u64, 1_u64);
@@ -132,12 +132,12 @@ fn pass(lines: &[Line]) -> u64 {
     (sys::monotonic_ns() - began) / QUEUES as u64
 }
 
-/// Reads one line of each runqueue, each after the last one, in an order that no prefetcher foresees; ns a line.
+/// Reads one line of each runqueue, each depending on the last, in an order that no prefetcher follows; ns per line.
 fn chain(lines: &[Line]) -> u64 {
     let began = sys::monotonic_ns();
     let mut queue = 0;
     for _ in 0..QUEUES {
-        // A round's number is below 2^63, which the compiler does not know.
+        // Round numbers are below 2^63, which the compiler does not know.
         let read = lines[queue * STRIDE + FAIR].0[0].load(Relaxed) >> 63;
         queue = (queue + CHAIN_STEP + read as usize) % QUEUES;
     }

@@ -1,10 +1,9 @@
-//! Measures the costs of steps on this machine: those costs of `schedlab_machine` that user space can see without root.
+//! Measures the costs of steps on this machine: those of `schedlab_machine` that user space can see without root.
 //!
-//! Each step is timed by itself, as a primitive of one or two threads, in batches. The value is the median batch, its
-//! range the fifth to the ninety-fifth percentile. The costs of a step's known parts are subtracted, in the way in
-//! which the simulator adds them up. No benchmark runs here: figures that are compared later must not be a source of
-//! costs. Of costs inside the kernel only a visit of a balance pass is measured, by the same reads in user space. Times
-//! are ns.
+//! Each step is timed separately, as a primitive of one or two threads, in batches. The value is the median batch, its
+//! range is the 5th to the 95th percentile. The costs of a step's known parts are subtracted, just as the simulator
+//! adds them up. No benchmark runs here, since figures for a later comparison must not determine costs. Of the costs
+//! inside the kernel, only the visit of a balance pass is measured, by the same reads in user space. Times are ns.
 
 mod batches;
 mod calls;
@@ -28,28 +27,28 @@ use schedlab_base::{Error, Result};
 use schedlab_machine::Costs;
 use schedlab_machine::probed::Probed;
 
-/// The time spent on the long measurements.
+/// Effort for the long measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// How often each length of a halt is measured.
+    /// Measurements of each length of a halt.
     halts: usize,
-    /// How long the tick is watched, ns.
+    /// How long ticks are observed, ns.
     tick_ns: u64,
-    /// Whether caches and the refill after a move are measured.
+    /// Whether to measure caches and the refill after a move.
     caches: bool,
 }
 
 impl Effort {
-    /// For a single probe that describes a machine: some fifteen seconds.
+    /// For a single probe of a machine: about fifteen seconds.
     pub const FULL: Effort = Effort { halts: 7, tick_ns: 1_000_000_000, caches: true };
     /// For one of many probes that are averaged: about two seconds.
     pub const GLANCE: Effort = Effort { halts: 1, tick_ns: 250_000_000, caches: false };
 }
 
-/// Measures this machine, on two of the CPUs this process may use.
+/// Measures this machine, on two of the CPUs that this process may use.
 ///
 /// # Errors
-/// With fewer than two CPUs, or when threads, pipes or sockets can't be had.
+/// With fewer than two CPUs, or without threads, pipes or sockets.
 pub fn measure(effort: Effort) -> Result<Probed> {
     let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
     let mut first_two = cpus.iter();
@@ -77,7 +76,7 @@ pub fn measure(effort: Effort) -> Result<Probed> {
         apart.known(&mut known);
         Ok(())
     });
-    // Give the caller its old CPUs back.
+    // Restores the caller's CPUs.
     let back =
         sys::set_affinity(&cpus).map_err(|e| Error::machine(format!("can't go back to CPUs {cpus}: {e}")));
     measured.and(back)?;

@@ -9,7 +9,6 @@ use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// Measures their costs on the caller's CPU.
 pub(super) fn measure(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     let entry = known.costs.syscall_ns;
     let switches = yields(here)?;
@@ -28,7 +27,7 @@ pub(super) fn measure(known: &mut KnownCosts, here: CpuId) -> Result<()> {
             let how = "a sleeper beside a SCHED_IDLE thread: from its wakeup to the switch";
             known.add(seen.delays.cost("timer_exit_ns", queued + 2 * c.trace_event_ns, how));
         }
-        // The kernel charges the sleeper from its wakeup on, with the rest of the interrupt.
+        // The kernel charges the sleeper from its wakeup on, including the rest of the interrupt.
         None => known.add(sleeps.cpu.cost(
             "timer_return_ns",
             rest + c.timer_exit_ns,
@@ -61,8 +60,8 @@ fn idle_class() -> Attr {
     Attr { policy: Policy::Idle, ..Attr::default() }
 }
 
-/// Half a round is a wake, a wait and a switch. The wake is timed by itself. What it costs beyond its call and the
-/// enqueue is the futex's part and the choice of a CPU, which is short here: the task stays where it slept.
+/// Half a round is a wake, a wait and a switch. The wake is also timed separately. Its time minus the call and the
+/// enqueue is the futex's part and the choice of a CPU, which is quick here: the task stays on its CPU.
 fn wake_and_wait(known: &mut KnownCosts, half_round: &Batches, wakes: &Batches) {
     let clock = timed(BATCHES_OF_PAIRS, 1_000, || _ = sys::monotonic_ns()).median();
     let (entry, queued) = (known.costs.syscall_ns, known.costs.enqueue_ns);
@@ -76,13 +75,12 @@ fn wake_and_wait(known: &mut KnownCosts, half_round: &Batches, wakes: &Batches) 
 /// The timed part of two threads that wake each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Timed {
-    /// Half a round.
     Half,
-    /// The caller's calls that wake, with one reading of the clock each.
+    /// The caller's wake calls, including one clock reading each.
     Wakes,
 }
 
-/// Times of two threads that wake each other in turns. Each waits once a round, and neither preempts the other.
+/// Times of two threads that wake each other in turns. Each waits once per round, and neither preempts the other.
 fn ping_pong(here: CpuId, part: Timed) -> Result<Batches> {
     const ROUNDS: u64 = 100;
     let peer = Peer::start(here, batch_class(), |_, shared| {
@@ -125,11 +123,11 @@ fn ping_pong(here: CpuId, part: Timed) -> Result<Batches> {
 }
 
 struct Sleeps {
-    /// From the end of the sleep as asked for until the sleeper runs.
+    /// Time from the requested end of the sleep until the sleeper runs.
     overruns: Batches,
-    /// Measurements from events, where they can be recorded.
+    /// Measurements from events, if they can be recorded.
     seen: Option<watched::ThreadTimes>,
-    /// CPU time of a sleep.
+    /// CPU time per sleep.
     cpu: Batches,
 }
 

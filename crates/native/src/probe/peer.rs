@@ -1,4 +1,4 @@
-//! The other thread of a measurement.
+//! The second thread of a measurement.
 
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, CpuSet, Error, Result};
@@ -8,30 +8,29 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
-/// The state that the two threads share.
+/// State that the two threads share.
 #[derive(Default)]
 pub struct Shared {
-    /// 0 while it is to continue.
+    /// 0 while the other thread should continue.
     pub phase: AtomicU32,
-    /// The word that the other thread waits on.
+    /// The word on which the other thread waits.
     pub word: AtomicU32,
-    /// The word that the caller waits on.
+    /// The word on which the caller waits.
     pub back: AtomicU32,
-    /// The other thread's id.
     pub thread: AtomicU32,
-    /// The time at which the other thread last came out of a wait, ns; 0 before.
+    /// Time of the other thread's last return from a wait, ns; 0 before.
     pub ran_at: AtomicU64,
 }
 
 impl Shared {
-    /// Waits on `word` again and again and notes each time at which it came out, until the end.
+    /// Repeatedly waits on `word` and notes the time of each return, until the end.
     pub fn wait_again_and_again(&self) {
         while self.phase.load(SeqCst) == 0 {
             sys::futex_wait(&self.word, 0, None, Scope::Threads);
             self.ran_at.store(sys::monotonic_ns(), SeqCst);
         }
     }
-    /// The time at which the other thread came out of its wait, if that is before `limit_ns`.
+    /// The time of the other thread's return from its wait, if before `limit_ns`.
     pub fn when_it_ran(&self, limit_ns: u64) -> Option<u64> {
         while sys::monotonic_ns() < limit_ns {
             let at = self.ran_at.load(SeqCst);
@@ -45,13 +44,12 @@ impl Shared {
 }
 
 pub struct Peer {
-    /// The state that it shares with the caller.
     pub shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
 
 impl Peer {
-    /// Starts the thread; returns when it is on its CPU with its attributes.
+    /// Starts the thread; returns once it is on its CPU with its attributes.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -65,7 +63,7 @@ impl Peer {
                 .and_then(|()| if attr == Attr::default() { Ok(()) } else { sys::set_attr(attr) });
             let fine = ready.is_ok();
             own.thread.store(sys::thread_id(), SeqCst);
-            // If the caller is gone, it needs no answer.
+            // If the caller has gone, no answer is needed.
             let _ = tell.send(ready);
             if fine {
                 body(cpu, &own);
@@ -78,7 +76,7 @@ impl Peer {
             Err(_) => Err(Error::internal("a thread of the probe ended at once")),
         }
     }
-    /// Ends it and waits for its end.
+    /// Ends the thread and waits for it.
     pub fn end(self) {
         self.shared.phase.store(1, SeqCst);
         while !self.thread.is_finished() {
@@ -86,7 +84,7 @@ impl Peer {
             sys::futex_wake(&self.shared.word, 1, Scope::Threads);
             sys::sleep_for(100_000);
         }
-        // A panic of the thread has been printed on standard error.
+        // A panic of the thread was printed on standard error.
         let _ = self.thread.join();
     }
 }

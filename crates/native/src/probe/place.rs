@@ -1,4 +1,4 @@
-//! Where a step runs: on one CPU, or in a thread of its own.
+//! Runs a step on one CPU, or in a separate thread.
 
 use super::peer::Peer;
 use crate::sys;
@@ -12,18 +12,18 @@ pub(super) fn on<T>(cpu: CpuId, body: impl FnOnce() -> Result<T>) -> Result<T> {
     body()
 }
 
-/// Attributes of tasks that do not preempt their waker: the waker continues to its own wait.
+/// Attributes of tasks that do not preempt their waker: the waker reaches its own wait.
 pub(super) fn batch_class() -> Attr {
     Attr { policy: Policy::Batch, ..Attr::default() }
 }
 
-/// Calls `body` in a thread with these attributes on one CPU, which the caller's thread does not use meanwhile.
+/// Calls `body` in a thread with these attributes on one CPU; the caller's thread does not use it at the same time.
 pub(super) fn as_batch<T: Send + 'static>(
     cpu: CpuId,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     let (tell, told) = std::sync::mpsc::channel();
-    // If the caller is gone, it needs no answer.
+    // If the caller has gone, no answer is needed.
     let peer = Peer::start(cpu, batch_class(), move |_, _| _ = tell.send(body()))?;
     let answer = told.recv();
     peer.end();

@@ -5,7 +5,7 @@ use crate::sys::{self, Lines};
 use schedlab_base::{Error, Result};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Measures it on the caller's CPU; `threads` is a yield between two threads.
+/// Measures on the caller's CPU; `threads`: a yield between two threads.
 pub(super) fn measure(known: &mut KnownCosts, threads: &Batches) -> Result<()> {
     let fault = |e: std::io::Error| Error::machine(format!("can't start a process: {e}"));
     let lines = Lines::map(1).map_err(fault)?;

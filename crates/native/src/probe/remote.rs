@@ -1,4 +1,4 @@
-//! Waking a task of another CPU: of a CPU that runs something less important, that polls, or that halted.
+//! Waking a task on another CPU, which runs a less important task, polls, or has halted.
 
 use super::batches::{Batches, KnownCosts};
 use super::peer::Peer;
@@ -10,8 +10,8 @@ use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::probed::{IDLE_EXIT, idle_exit_after};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// The lengths of the measured halts; and for each the shortest halt for which its cost is used, ns, about halfway to
-/// the one before by the logarithm. KVM polls for up to 0.2 ms before it gives the processor away.
+/// Lengths of measured halts, each with the shortest halt that uses its cost, ns: about halfway to the previous length,
+/// on a logarithmic scale. KVM polls for up to 0.2 ms before it yields the processor.
 const HALTS: [(u64, u64); 6] = [
     (25_000, 0),
     (100_000, 50_000),
@@ -20,15 +20,15 @@ const HALTS: [(u64, u64); 6] = [
     (3_000_000, 1_700_000),
     (10_000_000, 5_500_000),
 ];
-/// The length after which a CPU has halted under every governor.
+/// Index of the length after which a CPU has halted under every governor.
 const ASLEEP: usize = 4;
-/// Wakeups of each kind in a row.
+/// Consecutive wakeups of each kind.
 const WAKEUPS: usize = 36;
-/// Wakeups that each of the two CPUs makes.
+/// Wakeups made by each of the two CPUs.
 const EACH: usize = WAKEUPS / 2;
 
-/// Measures wakeups between the caller's CPU and another. Each length of a halt is measured `turns` times in turn,
-/// because a hypervisor's behaviour depends on what happened before.
+/// Measures wakeups between the caller's CPU and another. Each length of a halt is measured `turns` times, alternating
+/// with the others, because a hypervisor's behaviour depends on its history.
 pub(super) fn measure(known: &mut KnownCosts, (here, there): (CpuId, CpuId), turns: usize) -> Result<()> {
     let halted = halts((here, there), turns)?;
     let c = known.costs;
@@ -56,7 +56,7 @@ pub(super) fn measure(known: &mut KnownCosts, (here, there): (CpuId, CpuId), tur
     let c = known.costs;
     let call = c.syscall_ns + c.futex_wake_ns + c.enqueue_ns;
     let asleep = &halted[ASLEEP];
-    // A task on a wake list is queued by its own CPU.
+    // The task's own CPU queues it from the wake list.
     let listed = c.syscall_ns + c.futex_wake_ns;
     known.add(halted[0].called.cost(
         "ipi_send_ns",
@@ -81,7 +81,7 @@ pub(super) fn measure(known: &mut KnownCosts, (here, there): (CpuId, CpuId), tur
         "waking a task of a CPU that runs a SCHED_IDLE thread",
     ));
     let around = match seen {
-        // The parts before the wakeup's event and after the switch's; the way out of the halt lies in between.
+        // The parts before the wakeup's event and after the switch's event; the exit from the halt is in between.
         Some(seen) => {
             until.median().saturating_sub(seen.delays.median()).saturating_sub(c.trace_event_ns)
                 + c.enqueue_ns
@@ -97,8 +97,8 @@ pub(super) fn measure(known: &mut KnownCosts, (here, there): (CpuId, CpuId), tur
     Ok(())
 }
 
-/// Wakeups out of halts of each length, in both directions. One CPU of a virtual machine may take a fifth longer than
-/// the other, for seconds.
+/// Wakeups from halts of each length, in both directions. One CPU of a virtual machine may be a fifth slower than the
+/// other, for seconds.
 fn halts((here, there): (CpuId, CpuId), turns: usize) -> Result<Vec<Woken>> {
     let mut all: Vec<Woken> = HALTS.iter().map(|_| Woken::default()).collect();
     for _ in 0..turns {
@@ -114,13 +114,12 @@ fn halts((here, there): (CpuId, CpuId), turns: usize) -> Result<Vec<Woken>> {
 
 #[derive(Default)]
 struct Woken {
-    /// The woken task's thread id.
     thread: u32,
-    /// How long the waker's call took.
+    /// Times of the waker's call.
     called: Batches,
-    /// From the beginning of the call until the task runs.
+    /// Time from the beginning of the call until the task runs.
     until_running: Batches,
-    /// CPU time of the woken task each time, one mean for all.
+    /// CPU time of the woken task per wakeup; a single mean.
     used: Batches,
 }
 
@@ -130,7 +129,7 @@ impl Woken {
             |all: &Batches, more: &Batches| Batches::new(all.0.iter().chain(&more.0).copied().collect());
         *self = self.with(more, joined);
     }
-    /// The mean of two CPUs, quantile by quantile. The median of both together would be that of one of them.
+    /// The mean of two CPUs, by quantile. The median of both together would be that of one of them.
     fn halfway(&self, other: &Woken) -> Woken {
         self.with(other, |a, b| Batches::new(a.0.iter().zip(&b.0).map(|(a, b)| a.midpoint(*b)).collect()))
     }

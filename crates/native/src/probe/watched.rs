@@ -1,16 +1,16 @@
-//! Costs that only the scheduler's events show, and the cost of recording events: steps are timed with and without the
-//! recorder of watched runs. Nothing is measured where events can't be recorded.
+//! Costs that only scheduler events show, and the cost of recording events: steps are timed with and without the
+//! recorder of watched runs. If events can't be recorded, nothing is measured.
 
 use super::batches::{Batches, KnownCosts};
 use crate::sys;
 use crate::watch::tracepoints::Events;
 use schedlab_base::{Result, TaskId};
 
-/// Events of a wakeup and a switch: sched_waking, sched_wakeup, sched_switch.
+/// Events per wakeup and switch: sched_waking, sched_wakeup, sched_switch.
 const EVENTS: u64 = 3;
 
-/// Measures the cost of recording an event, where events can be recorded. `step` times wakeups from one task to another
-/// on the caller's CPU.
+/// Measures the cost of recording an event, if possible. `step` times wakeups from one task to another on the caller's
+/// CPU.
 pub(super) fn measure(known: &mut KnownCosts, step: impl Fn() -> Result<Batches>) -> Result<()> {
     let alone = step()?.median();
     let Ok(events) = Events::open(&[], sys::thread_id()) else { return Ok(()) };
@@ -24,13 +24,13 @@ pub(super) fn measure(known: &mut KnownCosts, step: impl Fn() -> Result<Batches>
 
 /// Times of one thread, from events.
 pub(super) struct ThreadTimes {
-    /// From its wakeups, when their waker reports them, until the switches to it.
+    /// From its wakeups, as reported by their waker, until the switches to it.
     pub delays: Batches,
-    /// From the switches to it until those from it.
+    /// From the switches to it until the switches away from it.
     pub stays: Batches,
 }
 
-/// Records events while `body` runs, and gives the times of the thread that `body` names.
+/// Records events while `body` runs; returns the times of the thread whose id `body` returns.
 pub(super) fn seen(body: impl FnOnce() -> Result<u32>) -> Result<Option<ThreadTimes>> {
     let Ok(mut events) = Events::open(&["probe".to_owned()], sys::thread_id()) else { return Ok(None) };
     events.measure();

@@ -1,4 +1,4 @@
-//! Makes a plan's changes, and takes them back whatever happens.
+//! Applies a plan's changes, and undoes them in any case.
 
 use super::expand::refused;
 use super::files::Files;
@@ -15,46 +15,45 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
-/// Changes that are made. They are taken back when this is dropped, or before.
+/// Applied changes. They are undone when this is dropped, or before.
 pub struct Applied {
     system: System,
     journal: Journal,
     entries: Vec<Entry>,
-    /// Settings that earlier, killed processes had left changed, each with the result of putting it back.
+    /// Settings that killed processes had left changed, each with the result of restoring it.
     pub recovered: Vec<Recovered>,
-    /// The changes: by setting the value that was read back, and the value before.
+    /// The changes by setting: the value read back, and the old value.
     pub told: BTreeMap<String, String>,
-    /// The changes still to be made within the run; their old values are in the journal already.
+    /// Changes still to be made during the run; the journal has their old values already.
     pub later: Vec<Later>,
     lock: Option<Lock>,
 }
 
 impl Plan {
-    /// Puts back settings that killed processes left, writes the old values to the journal, and makes the changes
-    /// before the run.
+    /// Restores settings that killed processes left, writes the old values to the journal, and makes the changes before
+    /// the run.
     ///
     /// # Errors
-    /// When another schedlab is changing settings, the journal can't be written, or the kernel does not take a value.
-    /// Nothing is changed then.
+    /// When another schedlab is changing settings, the journal can't be written, or the kernel refuses a value. Nothing
+    /// is changed then.
     pub fn apply(&self) -> Result<Applied> {
         self.apply_on(System::live(), Journal::own()?)
     }
 
-    /// Makes the changes to stay until [`put_back_left`] is asked for; gives the settings as [`Applied::told`] has
-    /// them.
+    /// Makes the changes permanent until [`put_back_left`]; returns the settings in the form of [`Applied::told`].
     pub fn keep(&self) -> Result<BTreeMap<String, String>> {
         self.keep_on(System::live(), Journal::own()?)
     }
 
-    /// As [`Plan::keep`], on another system with a journal elsewhere.
+    /// As [`Plan::keep`], on another system and journal.
     pub fn keep_on(&self, system: System, journal: Journal) -> Result<BTreeMap<String, String>> {
         let mut applied = self.change(system, journal, true)?;
-        // Without the lock nothing is put back at the end.
+        // Without the lock, the drop restores nothing.
         applied.lock = None;
         Ok(std::mem::take(&mut applied.told))
     }
 
-    /// As [`Plan::apply`], on another system with a journal elsewhere.
+    /// As [`Plan::apply`], on another system and journal.
     pub fn apply_on(&self, system: System, journal: Journal) -> Result<Applied> {
         self.change(system, journal, false)
     }
@@ -67,7 +66,7 @@ impl Plan {
         entries.iter_mut().for_each(|entry| entry.stays = stays);
         journal.keep(&entries)?;
         let later = self.later.clone();
-        // From here on dropping it puts everything back.
+        // From here on dropping it restores everything.
         let mut applied = Applied { system, journal, entries, recovered, told: BTreeMap::new(), later, lock };
         for write in self.writes.iter().chain(&self.within) {
             make(&applied.system, write)?;
@@ -77,7 +76,7 @@ impl Plan {
     }
 }
 
-/// An entry for each thing that a plan changes, with its present value.
+/// An entry for each item that a plan changes, with its current value.
 fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry>> {
     let mut knobs: Vec<Vec<&Write>> = Vec::new();
     for write in plan.all() {
@@ -100,10 +99,10 @@ fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry
     knobs.iter().map(entry).collect()
 }
 
-/// Writes a value and checks that the kernel keeps it.
+/// Writes a value and checks that it reads back.
 ///
 /// # Errors
-/// When the kernel does not.
+/// When it does not.
 pub fn make(files: &dyn Files, write: &Write) -> Result<()> {
     let fault = |doing: &str, e: &std::io::Error| refused(&write.setting, &write.path, doing, e);
     let text = if write.form == Form::Plain { format!("{}\n", write.value) } else { write.value.clone() };
@@ -119,10 +118,10 @@ pub fn make(files: &dyn Files, write: &Write) -> Result<()> {
 }
 
 impl Applied {
-    /// By setting: the present value, the number of files if there are several, and the value before.
+    /// By setting: the current value, the number of files if there are several, and the old value.
     fn values_in_words(&self) -> BTreeMap<String, String> {
         let mut tallies: BTreeMap<&str, [BTreeMap<String, usize>; 2]> = BTreeMap::new();
-        // Control groups are the workload's, not the variant's.
+        // Control groups belong to the workload, not to the variant.
         for entry in self.entries.iter().filter(|e| e.setting != cgroups::SETTING) {
             let now = entry.current(&self.system).map_or_else(|e| e.to_string(), |c| c.shown().to_owned());
             let [after, before] = tallies.entry(&entry.setting).or_default();
@@ -135,7 +134,7 @@ impl Applied {
         tallies.iter().map(|(setting, both)| (format!("setting.{setting}"), told(both))).collect()
     }
 
-    /// Takes everything back now; gives warnings for the reader of the result.
+    /// Restores everything now; returns warnings for the reader of the result.
     pub fn put_back(mut self) -> Vec<Warning> {
         self.restore()
     }
@@ -153,8 +152,8 @@ impl Applied {
 }
 
 impl Drop for Applied {
-    /// Puts everything back after an error or a panic. Settings that can't be put back stay in the journal, and the
-    /// next start reports them.
+    /// Restores everything after an error or a panic. Settings that can't be restored stay in the journal, and the next
+    /// start reports them.
     fn drop(&mut self) {
         self.restore();
     }
@@ -173,8 +172,8 @@ fn tally(values: &BTreeMap<String, usize>) -> String {
     text
 }
 
-/// Puts back all changes of this process without its [`Applied`], and stops what it records, for an exit that does not
-/// unwind.
+/// Restores all changes of this process without its [`Applied`], and stops its recording; for an exit without
+/// unwinding.
 pub fn put_back_mine() {
     instance::stop_mine();
     if let (Ok(journal), Ok(now)) = (Journal::own(), Moment::now()) {
@@ -193,7 +192,7 @@ fn removed((path, done): (PathBuf, io::Result<()>)) -> Recovered {
     Recovered { setting, path, restored: done.is_ok(), pending: done.is_err(), said, remedy }
 }
 
-/// Puts back the changes of processes that are gone, those that stay too, and removes their tracing instances.
+/// Restores the changes of dead processes, including permanent ones, and removes their tracing instances.
 ///
 /// # Errors
 /// When another schedlab is changing settings.

@@ -1,9 +1,8 @@
-//! Gives scheduling attributes to tasks (sched_setattr(2), Linux 3.14): to a child before it executes another program,
-//! whose own children inherit them, and to a thread that runs already. All errors about refused attributes are made
-//! here.
+//! Sets scheduling attributes of tasks (sched_setattr(2), Linux 3.14): of a child before it executes another program,
+//! whose children inherit them, and of a running thread. All errors about refused attributes are made here.
 //!
-//! Attributes are first tried on a thread made for it. An error there can be told in words; between fork and exec only
-//! one number comes back.
+//! Attributes are first tried on a temporary thread. There an error can have words; between fork and exec it can only
+//! be a number.
 
 use crate::sys;
 use schedlab_base::{Error, Ns, Result};
@@ -12,19 +11,19 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The attributes of a thread (0: the caller). The slice is left out, because the kernel does not report one that was
-/// asked for from its own.
+/// The attributes of a thread (0: the caller), without the slice: the kernel does not distinguish a requested slice
+/// from its default.
 ///
 /// # Errors
-/// When there is no such thread, or the kernel does not say (before 3.14).
+/// When there is no such thread, or the kernel does not report attributes (before 3.14).
 pub(crate) fn of_thread(thread: u32) -> Result<Attr> {
     sys::attr_of(thread).map_err(|e| unreachable(thread, &e))
 }
 
-/// Gives a thread (0: the caller) attributes.
+/// Sets the attributes of a thread (0: the caller).
 ///
 /// # Errors
-/// When the kernel refuses; the help reports what it takes.
+/// When the kernel refuses; the help lists the accepted values.
 pub(crate) fn give(thread: u32, attr: Attr) -> Result<()> {
     sys::set_attr_of(thread, attr).map_err(|e| refused(attr, &e))
 }
@@ -37,21 +36,21 @@ pub(crate) fn unreachable(thread: u32, e: &io::Error) -> Error {
     }
 }
 
-/// Checks that this process may give a thread these attributes.
+/// Checks that this process may set these attributes.
 ///
 /// # Errors
-/// When the kernel refuses; the help reports what it takes.
+/// When the kernel refuses; the help lists the accepted values.
 fn check(attr: Attr) -> Result<()> {
     tried(|| give(0, attr))
 }
 
-/// Tries `give` on a thread made for it; gives its result.
+/// Tries `give` on a temporary thread; returns its result.
 pub(crate) fn tried(give: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     let tried = std::thread::scope(|scope| scope.spawn(give).join());
     tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))?
 }
 
-/// Makes a child begin with the caller's attributes as changed by `change`. Its children inherit them.
+/// Makes a child begin with the caller's attributes after `change`. Its children inherit them.
 pub fn at_exec(command: &mut Command, change: AttrChange) -> Result<()> {
     if change.is_empty() {
         return Ok(());
@@ -64,7 +63,7 @@ pub fn at_exec(command: &mut Command, change: AttrChange) -> Result<()> {
     Ok(())
 }
 
-/// The error when the kernel refuses attributes, with help on what it takes.
+/// The error when the kernel refuses attributes; the help lists accepted values.
 pub(crate) fn refused(attr: Attr, error: &io::Error) -> Error {
     let Attr { policy, nice, rt_priority, .. } = attr;
     let [slice, deadline, period] = [attr.slice, attr.deadline, attr.period].map(Ns::from);
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_child_and_its_child_begin_with_them() {
-        // Field 41 of /proc/self/stat is the policy, 19 the nice value; the shell's child reads its own.
+        // Fields 41 and 19 of /proc/self/stat are the policy and the nice value; the shell's child reads its own.
         let mut command = Command::new("sh");
         command.args(["-c", "cut -d' ' -f19,41 /proc/self/stat; true"]);
         let before = of_thread(0).unwrap();
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_thread_is_changed_and_a_missing_one_is_told() {
+    fn a_running_thread_is_changed_and_a_missing_one_is_an_error() {
         let change = AttrChange { policy: Some(Policy::Idle), ..AttrChange::default() };
         let (asked, ask) = std::sync::mpsc::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_may_have_is_told_in_words() {
+    fn refused_attributes_are_explained() {
         let odd = Attr { policy: Policy::Fifo, ..Attr::default() };
         assert!(check(odd).unwrap_err().to_string().contains("priorities are 1 to 99"));
         let mut command = Command::new("true");

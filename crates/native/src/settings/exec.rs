@@ -1,9 +1,9 @@
-//! Runs any command under scheduling attributes (policy, nice, slice, CPUs), or gives them to a running process.
+//! Runs any command under scheduling attributes (policy, nice, slice, CPUs), or sets them for a running process.
 //!
-//! A command replaces this process, so that nothing stands between it and its caller. Only when something must be put
-//! back afterwards does a parent wait for it and pass signals on. Children inherit all attributes (sched(7)). A live
-//! process is changed thread by thread until no new thread turns up, because new threads inherit from threads that are
-//! not changed yet.
+//! A command replaces this process, so that no process is between it and its caller. Only if something must be restored
+//! afterwards, a parent waits for it and forwards signals. Children inherit all attributes (sched(7)). A live process
+//! is changed thread by thread until no new thread appears, because new threads inherit from threads that are not
+//! changed yet.
 
 use crate::settings::attrs;
 use crate::settings::owner::Owner;
@@ -16,21 +16,19 @@ use std::io::{self, ErrorKind};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
-/// The most rounds through a process, which may make threads faster than they are changed.
+/// The most rounds over a process, which may make threads faster than they are changed.
 const ROUNDS: usize = 100;
 
-/// The attributes that a command or process gets; absent ones stay unchanged.
+/// New attributes of a command or process; absent ones stay unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
-    /// Policy, nice, slice.
     pub change: AttrChange,
-    /// Priority under SCHED_FIFO and SCHED_RR; 1 where it is absent.
+    /// Priority under SCHED_FIFO and SCHED_RR; `None`: 1.
     pub priority: Option<u8>,
     pub cpus: Option<CpuSet>,
 }
 
 impl Attributes {
-    /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.change.is_empty() && self.priority.is_none() && self.cpus.is_none()
     }
@@ -41,10 +39,10 @@ impl Attributes {
         Attr { rt_priority: if new.policy.is_fair() { 0 } else { priority }, ..new }
     }
 
-    /// Gives them to a thread (0: the caller).
+    /// Sets these attributes for a thread (0: the caller).
     ///
     /// # Errors
-    /// When the kernel refuses, with the capability that helps; of kind [`ErrorKind`] `Input` when there is no such
+    /// When the kernel refuses; the help names the needed capability. Of kind [`ErrorKind`] `Input` if there is no such
     /// thread.
     pub fn give(&self, thread: u32) -> Result<()> {
         if !self.change.is_empty() || self.priority.is_some() {
@@ -77,7 +75,7 @@ fn command(argv: &[String]) -> Result<(Command, &str)> {
     Ok((command, program))
 }
 
-/// The error about a command that does not start, with the exit codes of shells: 127 not there, 126 not executable.
+/// The error about a command that does not start, with the shells' exit codes: 127 not found, 126 not executable.
 pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
     use schedlab_base::ErrorKind::{NoCommand, NotExecutable};
     match e.kind() {
@@ -91,7 +89,7 @@ pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
     }
 }
 
-/// Replaces this process by the command, under the attributes. Returns only when that fails.
+/// Replaces this process by the command, under the attributes. Returns only on failure.
 pub fn replace(argv: &[String], attributes: &Attributes) -> Error {
     let ready = command(argv).and_then(|c| attributes.give(0).map(|()| c));
     match ready {
@@ -100,20 +98,20 @@ pub fn replace(argv: &[String], attributes: &Attributes) -> Error {
     }
 }
 
-/// A process that waits for a command. Once it is made, signals do not end this process; they are kept for the command.
+/// A process that waits for a command. From its creation on, signals do not end this process, but wait for the command.
 #[derive(Debug)]
 pub struct Supervisor(signals::Signals);
 
 impl Supervisor {
-    /// Make it before the first change that must be put back, in a process of one thread.
+    /// Create it before the first change that must be restored, in a process with one thread.
     ///
     /// # Errors
-    /// When signals can't be taken.
+    /// When signals can't be blocked.
     pub fn new() -> Result<Supervisor> {
         let fault = |e: io::Error| Error::machine(format!("can't take signals: {e}"));
         signals::Signals::take().map(Supervisor).map_err(fault)
     }
-    /// Runs the command under the attributes and passes signals on to it. Gives its exit code, or 128 plus the signal
+    /// Runs the command under the attributes and forwards signals to it. Returns its exit code, or 128 plus the signal
     /// that ended it.
     ///
     /// # Errors
@@ -125,7 +123,7 @@ impl Supervisor {
 
 fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Signals) -> Result<i32> {
     let (mut command, program) = command(argv)?;
-    // Tried on a separate thread first, because an error can be told in words only here.
+    // Tried on a separate thread first, because only there an error can have words.
     attrs::tried(|| attributes.give(0))?;
     let (mask, cpus) = (taken.before(), attributes.cpus.clone());
     let own = attrs::of_thread(0)?;
@@ -161,19 +159,18 @@ fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Sign
     }
 }
 
-/// The changed threads of a live process, and their old attributes.
 #[derive(Debug, Default)]
 pub struct Changed {
     root: u32,
     children: bool,
-    /// By thread and its start time: process, old attributes and old CPUs.
+    /// By thread and start time: process, old attributes and old CPUs.
     before: BTreeMap<(u32, u64), (u32, Attr, CpuSet)>,
 }
 
 /// Changes a live process with all its threads, and with `children` all its descendants.
 ///
 /// # Errors
-/// When there is no such process. When the kernel refuses; the changes made so far are then put back.
+/// When there is no such process. When the kernel refuses; earlier changes are then undone.
 pub fn change_live(pid: u32, children: bool, attributes: &Attributes) -> Result<Changed> {
     let mut changed = Changed { root: pid, children, before: BTreeMap::new() };
     for round in 0..ROUNDS {
@@ -187,7 +184,7 @@ pub fn change_live(pid: u32, children: bool, attributes: &Attributes) -> Result<
             break;
         }
         for (thread, started, process) in new {
-            // A thread that has ended meanwhile needs no change.
+            // A thread that has ended needs no change.
             let (Ok(attr), Ok(cpus)) = (sys::attr_of(thread), sys::affinity_of(thread)) else { continue };
             changed.before.insert((thread, started), (process, attr, cpus));
             if let Err(e) = attributes.give(thread)
@@ -202,13 +199,13 @@ pub fn change_live(pid: u32, children: bool, attributes: &Attributes) -> Result<
 }
 
 impl Changed {
-    /// How many threads were changed, in how many processes.
+    /// Number of changed threads, and of their processes.
     pub fn counts(&self) -> (usize, usize) {
         let processes: BTreeSet<u32> = self.before.values().map(|(process, ..)| *process).collect();
         (self.before.len(), processes.len())
     }
-    /// Gives every thread its old attributes. Threads made since then get those of their process's first thread, else
-    /// those of the first process. Gives the number of threads for which this failed.
+    /// Restores every thread's attributes. Newer threads get those of their process's first thread, else those of the
+    /// first process. Returns the number of failures.
     pub fn put_back(&self) -> usize {
         let of = |process: u32| self.before.values().find(|(p, ..)| *p == process);
         let mut failed = 0;
@@ -226,7 +223,7 @@ fn alive(thread: u32, started: u64) -> bool {
     Owner::of(thread) == Some(Owner { pid: thread, started })
 }
 
-/// Threads of a process, and with `children` of all its descendants: number, start time, process.
+/// Threads of a process, and with `children` of its descendants: thread id, start time, process.
 fn threads(pid: u32, children: bool) -> Vec<(u32, u64, u32)> {
     let mut processes = vec![pid];
     if children {
@@ -291,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_told() {
+    fn unavailable_settings_are_errors() {
         let fifo = AttrChange { policy: Some(Policy::Fifo), ..AttrChange::default() };
         let e =
             Attributes { change: fifo, priority: Some(100), ..Attributes::default() }.give(0).unwrap_err();

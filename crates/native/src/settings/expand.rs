@@ -1,4 +1,4 @@
-//! Turns a setting and a value into writes of this machine's files, with errors that name what is missing.
+//! Turns a setting and a value into writes to this machine's files; errors name missing things.
 
 use super::files::{Files, matching};
 use super::form::{Form, Write, feature_name};
@@ -10,13 +10,13 @@ use schedlab_kernel::feature::FEATURES;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The longest content of a file that holds one value.
+/// The longest content of a file with one value.
 const MAX_VALUE_BYTES: usize = 4096;
-/// Alternatives that work without the setting, for remedies.
+/// Alternatives without the setting, for remedies.
 pub const INSTEAD: &str =
     "without it: variants that leave it alone, and the simulator for features and tunables";
 
-/// The writes that give the setting this value here.
+/// The writes for a setting's value on this machine.
 ///
 /// # Errors
 /// When the name or value is unknown, this machine lacks the setting, or this user may not change it.
@@ -55,8 +55,8 @@ fn of_row(files: &dyn Files, row: &Row, value: &str) -> Result<Vec<Write>> {
     }
 }
 
-/// The first place that this machine has, and its files. A place that can be read goes before one that can't, because
-/// files that only root can see (debugfs) may be there or not.
+/// The first place that this machine has, and its files. A readable place has priority, because files visible only to
+/// root (debugfs) may or may not exist.
 pub fn place_of(files: &dyn Files, row: &Row) -> Option<(&'static Place, Vec<PathBuf>)> {
     let mut there: Vec<(&Place, Vec<PathBuf>)> = row
         .places
@@ -68,18 +68,18 @@ pub fn place_of(files: &dyn Files, row: &Row) -> Option<(&'static Place, Vec<Pat
     (!there.is_empty()).then(|| there.swap_remove(readable))
 }
 
-/// 1 for 0 and 0 for 1.
+/// Swaps 0 and 1.
 pub fn flipped(value: &str) -> &str {
     if value.trim() == "0" { "1" } else { "0" }
 }
 
-/// The name of the state whose `disable` file this is.
+/// The name of the idle state with this `disable` file.
 pub fn state_name(files: &dyn Files, disable: &Path) -> String {
     let named = files.read(&disable.with_file_name("name"));
     named.map(|n| n.trim().to_owned()).unwrap_or_default()
 }
 
-/// For each state of each CPU: whether it must be disabled. The states deeper than the named one are, by number.
+/// For each state of each CPU: whether it must be disabled. These are the states after the named one.
 fn idle_states(files: &dyn Files, paths: &[PathBuf], deepest: &str) -> Result<Vec<(PathBuf, &'static str)>> {
     let cpu = |path: &Path| path.ancestors().nth(3).map(Path::to_owned);
     let mut all = Vec::new();
@@ -116,7 +116,7 @@ fn known_feature(list: &str, name: &str) -> Result<()> {
     Err(Error::machine(format!("this kernel has no feature '{wanted}'")).help(help))
 }
 
-/// Checks the word against the words that this file, or a file beside it, lists; it passes if there is no list.
+/// Checks the word against the words listed in this file or in one next to it; it passes if there is no list.
 fn known_word(files: &dyn Files, row: &Row, path: &Path, value: &str) -> Result<()> {
     let now = read(files, row.name, path)?;
     let listed = match row.values {
@@ -147,7 +147,7 @@ fn own_file(files: &dyn Files, name: &str, path: &Path, value: &str) -> Result<W
         return Err(Error::input(format!("setting '{name}': the file does not hold one value on one line")));
     }
     let value = one_line(name, value)?.to_owned();
-    // The resolved path names it: a link may be gone when the old value is to go back.
+    // Named by the resolved path: the link may no longer exist when the old value is restored.
     let setting = format!("{FILE_PREFIX}{}", path.display());
     Ok(Write { setting, path: path.clone(), form: Form::Plain, value })
 }
@@ -156,7 +156,7 @@ fn read(files: &dyn Files, setting: &str, path: &Path) -> Result<String> {
     files.read(path).map_err(|e| refused(setting, path, "read", &e))
 }
 
-/// The error about a setting that this machine lacks, with the way to get it.
+/// The error about a setting that this machine lacks, with a way to get it.
 pub fn missing(files: &dyn Files, row: &Row) -> Error {
     let text = format!("setting '{}': this machine has no {}", row.name, row.whereabouts());
     let mounted = !files.list(&files.place("/sys/kernel/debug")).is_empty();
@@ -169,7 +169,7 @@ pub fn missing(files: &dyn Files, row: &Row) -> Error {
     Error::machine(text).help(help)
 }
 
-/// The error about a change that this user may not make, with the capability that it needs.
+/// The error about a change that this user may not make, with the needed capability.
 pub fn refused(setting: &str, path: &Path, doing: &str, e: &io::Error) -> Error {
     let path = path.display();
     if setting == cgroups::SETTING {

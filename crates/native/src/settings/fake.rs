@@ -1,5 +1,5 @@
-//! A kernel's files in memory for tests: `features` takes one name and shows all, bad numbers are refused, new control
-//! groups have files, and sealed files are read-only.
+//! A kernel's files in memory for tests: `features` accepts one name and shows all, bad numbers are refused, new
+//! control groups have files, and sealed files are read-only.
 
 use super::files::Files;
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Text by path; a path in `sealed` can be read only.
+/// Text by path; paths in `sealed` are read-only.
 #[derive(Default)]
 pub struct FakeKernel {
     pub files: RefCell<BTreeMap<PathBuf, String>>,
@@ -79,7 +79,7 @@ impl Files for FakeKernel {
         if self.sealed.iter().any(|p| p == above) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        // A new group has the files of the group above it.
+        // A new group has the files of its parent group.
         let names: Vec<String> = self
             .list(above)
             .into_iter()

@@ -1,17 +1,13 @@
-//! Reads, writes and lists the files of a system. It is a trait, so that tests can imitate a kernel's odd files.
+//! Reads, writes and lists a system's files. A trait, so that tests can imitate a kernel's special files.
 
 use crate::watch::tracepoints::instance;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Access to a system's files.
 pub trait Files {
     /// The path of a kernel's file on this system.
     fn place(&self, path: &str) -> PathBuf;
-    /// The content of a file.
     fn read(&self, path: &Path) -> io::Result<String>;
-    /// Writes a value.
-    ///
     /// # Errors
     /// As write(2); the kernel refuses values with EINVAL.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
@@ -20,13 +16,12 @@ pub trait Files {
     /// # Errors
     /// When it could not.
     fn writable(&self, path: &Path) -> io::Result<()>;
-    /// Names in a folder, in no order; none where there is no folder.
+    /// Names in a folder, in no order; empty if there is no folder.
     fn list(&self, folder: &Path) -> Vec<String>;
-    /// Whether there is a folder of that path.
     fn is_folder(&self, path: &Path) -> bool;
     /// Makes a control group.
     fn make_group(&self, path: &Path) -> io::Result<()>;
-    /// Removes a control group that schedlab made; tasks that are still in it go to the group above.
+    /// Removes a control group made by schedlab; remaining tasks move to the parent group.
     fn remove_group(&self, path: &Path) -> io::Result<()>;
     /// Names of the system's tracing instances.
     fn instances(&self) -> Vec<String> {
@@ -34,7 +29,7 @@ pub trait Files {
     }
 }
 
-/// The files that a pattern stands for, `*` being a number, in the order of the numbers.
+/// The files that match a pattern, in numerical order; `*` matches a number.
 pub fn matching(files: &dyn Files, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![files.place("/")];
     for part in pattern.trim_start_matches('/').split('/') {

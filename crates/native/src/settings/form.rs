@@ -1,13 +1,13 @@
-//! Forms of the kernel's files, some of which read back in another form than they are written.
+//! Forms of the kernel's files. Some read back in another form than they are written.
 //!
-//! `sched/features` takes one name and shows all of them; `sched/preempt` shows every model with the chosen one in
-//! parentheses; `cgroup.subtree_control` takes `+cpu` and shows `cpu`. A *current* value is given in the words in which
-//! it would be written.
+//! `sched/features` accepts one name and shows all; `sched/preempt` shows every model, with the chosen one in
+//! parentheses; `cgroup.subtree_control` accepts `+cpu` and shows `cpu`. A *current* value has the form in which it
+//! would be written.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The form in which a file reads back.
+/// How a file reads back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
@@ -15,27 +15,24 @@ pub enum Form {
     Plain,
     /// All values in a row, with the current one in parentheses: `none voluntary (full)`.
     Bracketed,
-    /// Every feature by name, with the prefix `NO_` if it is off; a write takes one name.
+    /// Every feature by name, with the prefix `NO_` if off; a write accepts one name.
     Feature,
-    /// The names of controllers that are on; a write takes one name after `+` or `-`.
+    /// The names of enabled controllers; a write accepts one name after `+` or `-`.
     Controller,
-    /// A control group: no file but a folder, which is there ([`MADE`]) or not ([`ABSENT`]).
+    /// A control group: not a file but a folder, which exists ([`MADE`]) or not ([`ABSENT`]).
     Folder,
 }
 
-/// The value of a folder that is there.
+/// The value of an existing folder.
 pub const MADE: &str = "made";
-/// The value of a folder that is not there.
+/// The value of a missing folder.
 pub const ABSENT: &str = "absent";
 
-/// A value to be written to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Write {
     pub setting: String,
     pub path: PathBuf,
-    /// How the file reads back.
     pub form: Form,
-    /// The value that is written.
     pub value: String,
 }
 
@@ -45,7 +42,7 @@ pub fn feature_name(text: &str) -> &str {
 }
 
 impl Form {
-    /// The current value, in the file's `text`, of the thing that `value` would change; `None` if the text lacks it.
+    /// The current value in the file's `text` of the item that `value` would change; `None` if the text lacks it.
     pub fn current(self, text: &str, value: &str) -> Option<String> {
         match self {
             Form::Plain | Form::Folder => Some(text.trim().to_owned()),
@@ -64,7 +61,7 @@ impl Form {
             }
         }
     }
-    /// The value to write to get the file back to the state in which it read `text`.
+    /// The value whose write restores the state in which the file read `text`.
     pub fn old(self, text: &str, value: &str) -> Option<String> {
         if self == Form::Plain { Some(text.to_owned()) } else { self.current(text, value) }
     }
@@ -77,7 +74,7 @@ impl Form {
 }
 
 impl Write {
-    /// Whether both change the same thing in the same file.
+    /// Whether both change the same item in the same file.
     pub fn same_knob(&self, other: &Write) -> bool {
         self.path == other.path
             && (self.form != Form::Feature || feature_name(&self.value) == feature_name(&other.value))
@@ -107,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_word_stands_in_parentheses() {
+    fn the_chosen_word_is_in_parentheses() {
         assert_eq!(Form::Bracketed.current("none voluntary (full) lazy\n", "lazy").as_deref(), Some("full"));
         assert_eq!(Form::Bracketed.current("full\n", "lazy"), None);
     }

@@ -1,16 +1,16 @@
-//! The journal of changed settings: the old values, on disk before they are changed.
+//! The journal of changed settings: the old values, stored on disk before the change.
 //!
-//! One file per thing changed, in a folder of the state directory: boot id, owner with its start time, file, old value,
-//! every value this owner may write, and the form in which the file reads back. An entry is written under a temporary
-//! name, synced, renamed, and its folder synced; only then the setting is written. An entry is removed when its setting
-//! is put back. An entry that can't be read stays and is pending; an entry that was read but is torn is set aside.
-//! `trust` says which entries are obeyed.
+//! One file per changed item, in a folder of the state directory: boot id, owner with its start time, file, old value,
+//! every value that this owner may write, and the form in which the file reads back. An entry is written under a
+//! temporary name, synced, renamed, and its folder synced; only then the setting is written. An entry is removed when
+//! its setting is restored. An unreadable entry stays pending; a readable but torn entry is set aside. `trust` decides
+//! which entries count.
 //!
-//! Entries are made and removed only under the machine's lock ([`Lock`]), an flock(2) on a folder of /sys. That lock is
-//! the same for all users, unlike a user's state folder. It needs no file, and the kernel drops it with its holder.
+//! Entries are made and removed only under the machine's lock ([`Lock`]), an flock(2) on a folder of /sys. All users
+//! share that lock, unlike a user's state folder. It needs no file, and the kernel drops it with its holder.
 //!
 //! Root's folder is the machine's, even if HOME differs under sudo: only root changes the system, and every root shell
-//! must find the entries of another. [`judge`] is the only place that decides when an old value goes back.
+//! must find the entries of others. Only [`judge`] decides when an old value is restored.
 
 use super::files::Files;
 use super::form::{Form, Write};
@@ -24,7 +24,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the state folder; the journal is in `journal` below it.
+/// The environment variable for the state folder; the journal is its folder `journal`.
 pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
 /// The state folder of root.
 const MACHINE_STATE: &str = "/var/lib/schedlab";
@@ -33,29 +33,26 @@ const ENDING: &str = ".json";
 const UNFINISHED: &str = ".tmp";
 const SET_ASIDE: &str = ".unreadable";
 
-/// An entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
     schema: String,
-    /// The boot in which it was made (/proc/sys/kernel/random/boot_id).
+    /// The boot that made it (/proc/sys/kernel/random/boot_id).
     pub boot: String,
-    /// The process that made it.
     pub owner: Owner,
     pub setting: String,
     pub path: PathBuf,
-    /// How the file reads.
     pub form: Form,
-    /// The value to write to put it back.
+    /// The value whose write restores the setting.
     pub old: String,
     /// Every value its owner may have written.
     pub written: Vec<String>,
-    /// Whether the change stays after its owner's end, until its user asks for the old value.
+    /// Whether the change survives its owner, until its user asks for the old value.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stays: bool,
 }
 
 impl Entry {
-    /// An entry for a thing that all of `writes` are about to change.
+    /// An entry for an item that all of `writes` will change.
     pub fn new(now: &Moment<'_>, writes: &[&Write], old: String) -> Entry {
         let first = writes[0];
         Entry {
@@ -70,11 +67,11 @@ impl Entry {
             stays: false,
         }
     }
-    /// The current value of this entry's thing.
+    /// The current value of this entry's item.
     ///
     /// # Errors
-    /// As read(2); [`io::ErrorKind::InvalidData`] if the file does not mention it; and when the path is not that of the
-    /// setting.
+    /// As read(2); [`io::ErrorKind::InvalidData`] if the file does not mention it; and when the path is not the
+    /// setting's.
     pub fn current(&self, files: &dyn Files) -> io::Result<Current> {
         trust::leads_to(files, self)?;
         let text = reach::text(files, self.form, &self.path)?;
@@ -89,7 +86,7 @@ impl Entry {
 /// The current content of an entry's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Current {
-    /// This value, which may be empty.
+    /// A value, possibly empty.
     Says(String),
     /// An ordinary file without a byte. A write empties it first, and the writer may have been killed in between.
     Emptied,
@@ -105,19 +102,16 @@ impl Current {
     }
 }
 
-/// The situation in which entries are judged: the boot, the process that asks, and the processes that live.
+/// The facts for judging entries: the boot, the asking process, and live processes.
 pub struct Moment<'a> {
-    /// The boot id.
     pub boot: String,
-    /// The process that asks.
+    /// The asking process.
     pub me: Owner,
-    /// Whether a process still lives.
+    /// Whether a process is alive.
     pub alive: &'a dyn Fn(Owner) -> bool,
 }
 
 impl Moment<'_> {
-    /// The present situation.
-    ///
     /// # Errors
     /// When /proc is not mounted.
     pub fn now() -> Result<Moment<'static>> {
@@ -133,34 +127,34 @@ impl Moment<'_> {
 /// The decision about an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The old value goes back.
+    /// The old value is restored.
     PutBack,
     /// The setting has its old value: the entry is removed.
     AsBefore,
-    /// Somebody else has changed the setting since: that value stays, and the entry is removed with a warning.
+    /// Somebody else has changed the setting since then: that value stays, and the entry is removed with a warning.
     Theirs(String),
-    /// The entry is of an earlier boot, which the setting did not survive: the entry is removed.
+    /// The entry is from an earlier boot, which the setting did not survive: the entry is removed.
     OtherBoot,
-    /// Its owner lives and will put it back.
+    /// Its owner is alive and will restore it.
     OwnerAlive,
-    /// It stays until its user asks for the old value.
+    /// Permanent until its user asks for the old value.
     Stays,
     /// The file can't be read now: the entry stays.
     Unseen(String),
 }
 
-/// The owners whose entries are put back.
+/// The owners whose entries are restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// Entries of processes that are gone, without those that stay.
+    /// Dead processes' entries, except permanent ones.
     Gone,
-    /// Entries of processes that are gone, those that stay too: the user asks.
+    /// Dead processes' entries, including permanent ones: the user asks.
     Asked,
-    /// Entries of this process.
+    /// This process's entries.
     Mine,
 }
 
-/// Decides about an entry, given the current value of its thing.
+/// Decides about an entry, given the current value of its item.
 pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<Current>) -> Verdict {
     if entry.boot != now.boot {
         return Verdict::OtherBoot;
@@ -182,24 +176,22 @@ pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<
     }
 }
 
-/// The right to change settings of this machine; one process at a time has it.
+/// The right to change this machine's settings; one process at a time has it.
 #[derive(Debug)]
 pub struct Lock(pub(super) File);
 
 impl Drop for Lock {
-    /// Gives the lock back. A child that another thread has just forked has a copy of the file until it executes its
-    /// program, so that closing alone would give the lock back a little later.
+    /// Releases the lock. A child just forked by another thread has a copy of the file until it executes its program,
+    /// so closing alone would release the lock a little later.
     fn drop(&mut self) {
-        // It goes with the last copy in any case.
+        // The last copy releases it in any case.
         let _ = self.0.unlock();
     }
 }
 
 impl Lock {
-    /// Takes the lock.
-    ///
     /// # Errors
-    /// When another process holds it.
+    /// When another process holds the lock.
     pub fn take(folder: &Path) -> Result<Lock> {
         let file = File::open(folder).map_err(|e| Error::io(folder, "open", &e))?;
         match crate::sys::lock_now(&file) {
@@ -214,7 +206,7 @@ impl Lock {
     }
 }
 
-/// The state folder of this user: it holds the journal and other knowledge of this machine.
+/// This user's state folder, with the journal and other data about this machine.
 ///
 /// # Errors
 /// When the environment names none.
@@ -236,7 +228,6 @@ pub struct Journal {
     folder: PathBuf,
 }
 
-/// The content of an entry's file.
 #[derive(Debug)]
 pub enum Content {
     Whole(Entry),
@@ -246,18 +237,17 @@ pub enum Content {
     Unread(String),
 }
 
-/// An entry's file and its content.
 pub type JournalFile = (PathBuf, Content);
 
 impl Journal {
     /// This user's journal.
     ///
     /// # Errors
-    /// When the environment names no folder for it.
+    /// When the environment has no folder for it.
     pub fn own() -> Result<Journal> {
         Ok(Journal { folder: state_folder()?.join("journal") })
     }
-    /// This user's journal, and the machine's if it is another and can be read.
+    /// This user's journal, and the machine's if it is another one and readable.
     pub fn all() -> Result<Vec<Journal>> {
         let own = Journal::own()?;
         let machine = Journal { folder: Path::new(MACHINE_STATE).join("journal") };
@@ -271,10 +261,10 @@ impl Journal {
         &self.folder
     }
 
-    /// Writes entries to disk, in order, and gives their paths.
+    /// Writes entries to disk in order; returns their paths.
     ///
     /// # Errors
-    /// When the disk does not take them; no entry is left then.
+    /// When the disk refuses; no entry is left then.
     pub fn keep(&self, entries: &[Entry]) -> Result<Vec<PathBuf>> {
         let begun = crate::sys::boottime_ns();
         let mut kept = Vec::new();
@@ -298,7 +288,7 @@ impl Journal {
         }
     }
 
-    /// Every entry, the latest first, also those that are torn or can't be read.
+    /// Every entry, latest first, including torn and unreadable ones.
     pub fn entries(&self) -> Vec<JournalFile> {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = listed.map(|e| e.path()).filter(|p| has_ending(p, ENDING)).collect();
@@ -315,7 +305,7 @@ impl Journal {
     }
 }
 
-/// The content of an entry's file; `None` when another process has just removed it. The limit of inputs does not apply:
+/// The content of an entry's file; `None` if another process has just removed it. The limit for inputs does not apply:
 /// an entry is schedlab's own, and a wrong limit must not hide it.
 fn content(path: &Path) -> Option<Content> {
     let bytes = match trust::entry_bytes(path) {
@@ -336,7 +326,7 @@ fn has_ending(path: &Path, ending: &str) -> bool {
 fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(UNFINISHED);
-    // Whatever the umask: an entry that others may write is not obeyed. Others may read it, and say what is left.
+    // Independent of the umask: an entry that others may write is ignored. Others may read it, to report leftovers.
     let mut file = File::options().write(true).create(true).truncate(true).mode(0o644).open(&unfinished)?;
     file.set_permissions(fs::Permissions::from_mode(0o644))?;
     file.write_all(text)?;
@@ -344,25 +334,25 @@ fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-/// The result of putting back an entry.
+/// The result of restoring an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Recovered {
     /// The setting; "?" for a torn entry.
     pub setting: String,
-    /// The setting's file; for a torn entry the entry's file.
+    /// The setting's file; for a torn entry, the entry's file.
     pub path: PathBuf,
     /// Whether the setting has its old value.
     pub restored: bool,
-    /// Whether it must still be put back.
+    /// Whether it must still be restored.
     pub pending: bool,
-    /// A sentence that reports what happened.
+    /// What happened, in a sentence.
     pub said: String,
-    /// What its user can do while it is pending.
+    /// What the user can do while it is pending.
     #[serde(skip)]
     pub remedy: Option<String>,
 }
 
-/// Puts back the journal's settings, the latest change first, and reports each. Call it under the lock.
+/// Restores the journal's settings, latest change first, and reports each. Call it under the lock.
 pub fn recover(journal: &Journal, files: &dyn Files, now: &Moment<'_>, whose: Whose) -> Vec<Recovered> {
     if whose != Whose::Mine {
         journal.clear_unfinished();
@@ -466,7 +456,7 @@ fn still_records(path: PathBuf) -> Recovered {
     }
 }
 
-/// Entries of processes that are gone, and their tracing instances: all that must still be put back, in a sentence
+/// Everything that must still be restored: entries of dead processes, and their tracing instances, with a sentence
 /// each.
 pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
     let now = Moment::now()?;
@@ -507,7 +497,7 @@ pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
     Ok(all)
 }
 
-/// A warning about pending entries, for every live run: the machine is not in its usual state.
+/// A warning about pending entries for every live run: the machine is not in its usual state.
 pub fn warning(files: &dyn Files) -> Option<Warning> {
     let left = pending(files).ok()?;
     let told: Vec<&str> = left.iter().map(|r| r.said.as_str()).collect();

@@ -1,4 +1,4 @@
-//! When an old value goes back, as a table; and the whole way through a folder on disk.
+//! When an old value is restored, as a table; and the whole process with a folder on disk.
 
 use super::apply::make;
 use super::fake::FakeKernel;
@@ -43,7 +43,7 @@ fn entry(boot: &str) -> Entry {
 fn the_old_value_goes_back_when_boot_owner_and_value_say_so() {
     let gone: &dyn Fn(Owner) -> bool = &|_| false;
     let lives: &dyn Fn(Owner) -> bool = &|o| o == OTHER;
-    // Its id belongs to a process that started later.
+    // Its process id belongs to a process that started later.
     let reused: &dyn Fn(Owner) -> bool = &|o| o == Owner { started: 8, ..OTHER };
     let unreadable = || Err(io::Error::from_raw_os_error(libc::EACCES));
     let theirs = || Verdict::Theirs("3".to_owned());
@@ -118,7 +118,7 @@ fn the_latest_change_is_taken_back_first_and_features_one_by_one() {
     assert!(journal.entries().is_empty());
 }
 
-/// Control groups that OTHER made, one in another, after it gave the cpu controller to children.
+/// Control groups made by OTHER, one in another, after it gave the cpu controller to children.
 fn left_groups() -> (tempfile::TempDir, Journal, FakeKernel) {
     let folder = tempfile::tempdir().unwrap();
     let kernel = FakeKernel::with(&[("/top/cgroup.subtree_control", "memory"), ("/top/cpu.weight", "")]);
@@ -157,7 +157,7 @@ fn groups_of_a_killed_run_are_removed_from_the_innermost_on() {
 }
 
 #[test]
-fn a_group_with_somebody_elses_group_in_it_stays_and_is_told() {
+fn a_group_with_a_foreign_group_in_it_stays_and_is_reported() {
     let (_folder, journal, kernel) = left_groups();
     kernel.make_group(Path::new("/top/schedlab-200-7-a/b/theirs")).unwrap();
     let done = recover(&journal, &kernel, &moment("b", ME, &|_| false), Whose::Gone);
@@ -167,7 +167,7 @@ fn a_group_with_somebody_elses_group_in_it_stays_and_is_told() {
 }
 
 #[test]
-fn what_cannot_be_put_back_stays_and_what_is_torn_is_set_aside() {
+fn entries_that_can_not_be_restored_stay_and_torn_ones_are_set_aside() {
     let (folder, mut kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
     let journal = Journal::at(folder.path());
     kernel.sealed.push(KNOB.into());
@@ -186,7 +186,7 @@ fn what_cannot_be_put_back_stays_and_what_is_torn_is_set_aside() {
     assert_eq!(kernel.text(KNOB), "1");
 }
 
-/// A tree of ordinary files with one knob, and a journal beside it.
+/// A tree of ordinary files with one knob, and a journal next to it.
 fn tree() -> (tempfile::TempDir, System, Journal, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let system = System::at(&folder.path().join("root"));
@@ -242,14 +242,14 @@ fn a_panic_and_a_failed_change_put_everything_back() {
     });
     assert!(panicked.is_err() && fs::read_to_string(&knob).unwrap() == "1\n");
     let mut bad = plan(&knob, "0", "0");
-    // This file keeps no value: the second change fails after the first was made.
+    // This file stores no value: the second change fails after the first was made.
     bad.writes.push(write("/dev/null", Form::Plain, "1"));
     assert!(bad.apply_on(system.clone(), journal.clone()).is_err());
     assert!(fs::read_to_string(&knob).unwrap() == "1\n" && Lock::take(&system.lock_folder()).is_ok());
 }
 
 #[test]
-fn a_value_that_somebody_else_set_meanwhile_stays() {
+fn a_value_that_somebody_else_set_stays() {
     let (_folder, system, journal, knob) = tree();
     let applied = plan(&knob, "0", "0").apply_on(system, journal.clone()).unwrap();
     fs::write(&knob, "7\n").unwrap();
@@ -283,11 +283,11 @@ fn an_empty_value_that_an_administrator_set_stays() {
 }
 
 #[test]
-fn an_entry_that_can_not_be_read_stays_and_is_told() {
+fn an_unreadable_entry_stays_and_is_reported() {
     let (folder, kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
     let journal = Journal::at(folder.path());
     let kept = journal.keep(&[entry("b")]).unwrap();
-    // Links in a circle: nobody can read them, whatever their rights.
+    // A cycle of links: nobody can read them, with any rights.
     let (unreadable, whole) = (&kept[0], folder.path().join("whole"));
     fs::rename(unreadable, &whole).unwrap();
     std::os::unix::fs::symlink(unreadable, unreadable).unwrap();
@@ -306,7 +306,7 @@ fn an_entry_that_can_not_be_read_stays_and_is_told() {
     assert_eq!(kernel.text(KNOB), "1");
 }
 
-/// A file that OTHER gave 9 and that had 41, with its entry in a journal.
+/// A file that had 41 until OTHER wrote 9, with its entry in a journal.
 fn left_file() -> (tempfile::TempDir, System, Journal, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().canonicalize().unwrap().join("file");
@@ -324,7 +324,7 @@ fn recovered(journal: &Journal, system: &System) -> (bool, String) {
 }
 
 #[test]
-fn a_file_that_has_become_a_pipe_or_a_link_is_told_and_not_touched() {
+fn a_file_replaced_by_a_pipe_or_a_link_is_reported_and_not_touched() {
     let (folder, system, journal, own) = left_file();
     let other = folder.path().join("other");
     fs::write(&other, "9\n").unwrap();
@@ -396,7 +396,7 @@ fn a_journal_that_cannot_be_kept_changes_nothing() {
 }
 
 #[test]
-fn a_kernel_that_keeps_another_value_is_told() {
+fn a_kernel_that_keeps_another_value_is_an_error() {
     let kernel = FakeKernel::with(&[("/scaling_min_freq", "800000")]);
     let e = make(&kernel, &write("/scaling_min_freq", Form::Plain, "1234567")).unwrap_err().to_string();
     assert!(e.contains("was given '1234567' and keeps '1234000'"), "{e}");

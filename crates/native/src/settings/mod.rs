@@ -1,10 +1,10 @@
-//! Settings of the live system: their names and files, and how they are changed and put back.
+//! Settings of the live system: their names and files, how they are changed, and how they are restored.
 //!
-//! One table ([`SETTINGS`]) states for each setting its file by kernel era, the form of the file and the values it
-//! takes. A [`Plan`] turns a variant into writes. [`Plan::apply`] writes the old values to the [`journal`] first, then
-//! the new values to the files. The [`Applied`] that it gives puts everything back when it is dropped; the next start
-//! puts back the changes of a killed process ([`journal::recover`]). The control groups of a run ([`cgroups`])
-//! are made and removed in the same way. Paths are kernel interfaces from 2.6.23 on.
+//! One table ([`SETTINGS`]) has for each setting its file by kernel era, the form of the file and the accepted values.
+//! A [`Plan`] turns a variant into writes. [`Plan::apply`] first writes the old values to the [`journal`], then the new
+//! values to the files. The resulting [`Applied`] restores everything when dropped; the next start restores the changes
+//! of a killed process ([`journal::recover`]). The control groups of a run ([`cgroups`]) are made and removed in the
+//! same way. Paths are kernel interfaces since 2.6.23.
 
 mod apply;
 pub mod attrs;

@@ -1,8 +1,8 @@
-//! A variant's changes of the live system: writes before the run, and writes at their times within it.
+//! A variant's changes of the live system: writes before the run, and timed writes during it.
 //!
 //! A variant's tunables mean the same as in the simulator: CFS's granularities and EEVDF's base slice are stated before
-//! the kernel multiplies them for its CPUs. The kernel's files hold the product, so they are multiplied here. Settings
-//! are written unchanged. A tunable that the table does not have is a file of the running kernel's own.
+//! the kernel multiplies them for its CPUs. The kernel's files have the product, so they are multiplied here. Settings
+//! are written unchanged. A tunable that is not in the table is a file of the running kernel.
 
 use super::expand::{expand, place_of, refused};
 use super::files::Files;
@@ -18,39 +18,38 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Tunables whose file holds the product with the CPU factor.
+/// Tunables whose file has the product with the CPU factor.
 const SCALED: &[&str] = &["base_slice_ns", "sched_latency_ns", "min_granularity_ns", "wakeup_granularity_ns"];
 
-/// Writes in the middle of a run.
+/// Writes during a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Later {
-    /// Their time, counted from the end of the warm-up.
+    /// Counted from the end of the warm-up.
     pub time: Ns,
     pub writes: Vec<Write>,
 }
 
-/// All writes of a variant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// Writes before the run.
     pub writes: Vec<Write>,
-    /// Writes before the run to files of control groups that the plan makes. They go with the groups, so the journal
-    /// does not have them.
+    /// Writes before the run to files of control groups that the plan makes. These files disappear with the groups, so
+    /// the journal does not have them.
     pub within: Vec<Write>,
-    /// Writes within the run, in the order of time.
+    /// Writes during the run, in order of time.
     pub later: Vec<Later>,
 }
 
 impl Plan {
-    /// The changes of a variant of the running kernel on this machine.
+    /// A variant's changes of the running kernel on this machine.
     ///
     /// # Errors
-    /// When a change is unknown, this machine lacks it, or this user may not make it; the first such change and the
-    /// variant are named.
+    /// When a change is unknown, this machine lacks it, or this user may not make it. The error names the first such
+    /// change and the variant.
     pub fn of(variant: &Variant) -> Result<Plan> {
         Plan::on(&System::live(), variant)
     }
-    /// The changes of settings that are given one by one.
+    /// The changes of individually given settings.
     pub fn of_pairs(pairs: &[(String, String)]) -> Result<Plan> {
         let settings: BTreeMap<String, String> = pairs.iter().cloned().collect();
         Ok(Plan { writes: step(&System::live(), &[], &BTreeMap::new(), &settings)?, ..Plan::default() })
@@ -67,16 +66,15 @@ impl Plan {
         };
         make().map_err(|e: Error| e.context(format!("variant '{}'", variant.name)))
     }
-    /// Makes the control groups of a run, too, once the settings are changed.
+    /// Also makes a run's control groups, after the settings are changed.
     pub fn group(&mut self, groups: &Groups) {
         self.writes.extend(groups.kept.iter().cloned());
         self.within.extend(groups.within.iter().cloned());
     }
-    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.later.is_empty()
     }
-    /// Every write that must be taken back, in the order of time.
+    /// Every write that must be undone, in order of time.
     pub fn all(&self) -> impl Iterator<Item = &Write> {
         self.writes.iter().chain(self.later.iter().flat_map(|l| &l.writes))
     }
@@ -116,10 +114,10 @@ fn step(
     Ok(writes)
 }
 
-/// The folders of files that are tunables of the kernel's own.
+/// The folders whose files are the kernel's own tunables.
 const FOLDERS: [&str; 2] = ["/sys/kernel/debug/sched", "/proc/sys/kernel"];
 
-/// The file of a tunable that the table does not have, as a setting.
+/// The file of a tunable that is not in the table, as a setting.
 fn file_of(files: &dyn Files, name: &str) -> Result<String> {
     let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_/".contains(&c);
     let unknown = || Error::unknown("tunable", name, TUNABLES.iter().map(|t| t.name));
@@ -128,7 +126,7 @@ fn file_of(files: &dyn Files, name: &str) -> Result<String> {
     }
     let paths = FOLDERS.map(|folder| files.place(&format!("{folder}/{name}")));
     let text = |path: &&PathBuf| files.read(path);
-    // A file that only root can see may be there or not.
+    // A file that only root can see may or may not exist.
     let hidden = |path: &&PathBuf| text(path).is_err_and(|e| e.kind() != ErrorKind::NotFound);
     let found = paths.iter().find(|path| text(path).is_ok()).or_else(|| paths.iter().find(hidden));
     match found {
@@ -142,7 +140,7 @@ fn file_of(files: &dyn Files, name: &str) -> Result<String> {
     }
 }
 
-/// Turns a tunable of the simulator into the live kernel's setting.
+/// Turns a tunable of the simulator into a setting of the live kernel.
 fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, String)> {
     let Some(known) = TUNABLES.iter().find(|t| t.name == name) else {
         return Ok((file_of(files, name)?, value.to_string()));
@@ -171,7 +169,7 @@ fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, St
 }
 
 /// The factor by which this kernel multiplies slices for its CPUs (`sched_tunable_scaling`, 2.6.33). Older kernels
-/// always use the logarithm; before 2.6.32 it is that of all CPUs.
+/// always use the logarithm; before 2.6.32, of all CPUs.
 fn factor(files: &dyn Files) -> Result<u64> {
     let text = |path: &str| files.read(&files.place(path)).unwrap_or_default();
     let online = CpuSet::parse(text("/sys/devices/system/cpu/online").trim()).unwrap_or_default();

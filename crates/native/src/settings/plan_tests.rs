@@ -1,4 +1,4 @@
-//! Variants and settings as writes, on machines that exist in memory only.
+//! Variants and settings as writes, on machines that exist only in memory.
 
 use super::expand::expand;
 use super::fake::FakeKernel;
@@ -70,7 +70,7 @@ fn the_deepest_idle_state_allowed_disables_those_behind_it() {
 }
 
 #[test]
-fn what_is_missing_or_forbidden_is_named_with_its_remedy() {
+fn missing_or_forbidden_settings_are_named_with_a_remedy() {
     let mut kernel = modern();
     assert!(error(&kernel, "smt", "off").contains("says 'notsupported'"));
     let none = error(&kernel, "sched_latency_ns", "6ms");
@@ -168,7 +168,7 @@ fn changes_within_a_run_have_their_times() {
 }
 
 #[test]
-fn the_survey_tells_what_is_there_in_the_words_it_takes() {
+fn the_survey_shows_present_values_in_accepted_words() {
     let mut kernel = modern();
     kernel.sealed.push(FEATURES.into());
     let all = survey(&kernel);

@@ -1,11 +1,11 @@
-//! Reads and changes a thing of the system, which is a file, or a folder that stands for a control group.
+//! Reads and changes an item of the system: a file, or the folder of a control group.
 
 use super::files::Files;
 use super::form::{ABSENT, Form, MADE};
 use std::io;
 use std::path::Path;
 
-/// The text that a thing reads as: the file's content, or whether the folder is there.
+/// The text of an item: the file's content, or whether the folder exists.
 pub fn text(files: &dyn Files, form: Form, path: &Path) -> io::Result<String> {
     match form {
         Form::Folder => Ok(if files.is_folder(path) { MADE } else { ABSENT }.to_owned()),
@@ -13,7 +13,7 @@ pub fn text(files: &dyn Files, form: Form, path: &Path) -> io::Result<String> {
     }
 }
 
-/// Gives a thing a value.
+/// Sets an item's value.
 ///
 /// # Errors
 /// As write(2), mkdir(2) and rmdir(2).

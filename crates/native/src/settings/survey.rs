@@ -1,4 +1,4 @@
-//! The settings that this machine has, their values, and whether this user may change them.
+//! This machine's settings, their values, and whether this user may change them.
 
 use super::expand::{flipped, missing, place_of, refused, state_name};
 use super::files::Files;
@@ -10,7 +10,6 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// It can be changed.
     Yes,
     /// This user may not change it.
     Refused,
@@ -21,21 +20,20 @@ pub enum Access {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SettingState {
     pub name: &'static str,
-    /// One line about it.
+    /// Description, one line.
     pub about: &'static str,
-    /// The values that it takes, in words.
+    /// Accepted values, in words.
     pub values: String,
-    /// Whether it can be changed.
     pub access: Access,
-    /// The current value, in the words that it takes; `None` if it can't be read.
+    /// The current value in accepted words; `None` if it can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// The reason why it can't be changed, and the remedy.
+    /// Why it can't be changed, and the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// Every setting of the table, as it is on this machine.
+/// Every setting of the table, with its state on this machine.
 pub fn survey(files: &dyn Files) -> Vec<SettingState> {
     SETTINGS.iter().map(|row| seen(files, row)).collect()
 }
@@ -76,7 +74,7 @@ fn seen(files: &dyn Files, row: &'static Row) -> SettingState {
     }
 }
 
-/// The last state of the first CPU that is not disabled.
+/// The last enabled idle state of the first CPU.
 fn deepest(files: &dyn Files, paths: &[std::path::PathBuf]) -> String {
     let allowed = |p: &&std::path::PathBuf| files.read(p).is_ok_and(|t| t.trim() == "0");
     let first: Vec<_> =

@@ -1,8 +1,8 @@
-//! The live system's files, or a tree of files that stands for them.
+//! The live system's files, or a tree of files that replaces them.
 //!
-//! [`ROOT_VARIABLE`] names a folder that stands for `/`: the files there are then changed and put back instead of the
-//! system's, which needs no privilege. Of paths given by the user (`file:PATH`) links are followed when a change is
-//! made, and not when it is taken back.
+//! [`ROOT_VARIABLE`] names a folder that replaces `/`: its files are then changed and restored instead of the system's,
+//! which needs no privilege. In paths given by the user (`file:PATH`), links are followed when a change is made, but
+//! not when it is undone.
 
 use super::files::Files;
 use super::trust;
@@ -12,29 +12,28 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names a folder with `proc` and `sys` in it, which replace the live ones.
+/// The environment variable for a folder whose `proc` and `sys` replace the live ones.
 pub const ROOT_VARIABLE: &str = "SCHEDLAB_SYSTEM_ROOT";
 
-/// The most bytes of a file that are read.
+/// The most bytes read from a file.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// The live system, or a tree of files that stands for it.
+/// The live system, or a tree of files that replaces it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct System {
     root: PathBuf,
 }
 
 impl System {
-    /// The system that the environment names; by default the live one.
+    /// The system chosen by the environment; the live one by default.
     pub fn live() -> System {
         let root = std::env::var_os(ROOT_VARIABLE).filter(|r| !r.is_empty());
         System { root: root.map_or_else(|| PathBuf::from("/"), PathBuf::from) }
     }
-    /// A tree of files.
     pub fn at(root: &Path) -> System {
         System { root: root.to_owned() }
     }
-    /// Opens a file. A file that is neither the kernel's nor of the tree that stands for it must not lie behind a link.
+    /// Opens a file. A file that belongs neither to the kernel nor to the tree must not be behind a link.
     fn open(&self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         let file = trust::open(path, options)?;
         let in_tree = self.root != Path::new("/") && path.starts_with(&self.root);
@@ -43,7 +42,7 @@ impl System {
         }
         Ok(file)
     }
-    /// The folder whose lock is the right to change settings. Every user can open it, no file has to be made, and the
+    /// The folder whose lock is the right to change settings. Every user can open it, no file must be made, and the
     /// kernel drops the lock with its owner.
     pub fn lock_folder(&self) -> PathBuf {
         let cpus = self.place("/sys/devices/system/cpu");
@@ -56,14 +55,15 @@ impl Files for System {
         self.root.join(path.trim_start_matches('/'))
     }
     fn read(&self, path: &Path) -> io::Result<String> {
-        // No file of settings is longer, and a file without end (a device) must not be read for ever.
+        // No file of settings is longer, and reading an endless file (a device) must stop.
         let mut text = String::new();
         self.open(path, File::options().read(true))?.take(MAX_BYTES).read_to_string(&mut text)?;
         Ok(text)
     }
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         let mut file = self.open(path, File::options().write(true))?;
-        // The kernel wants a value in one call; an ordinary file must be emptied first, once it is sure to be the one.
+        // The kernel requires a value in one call. An ordinary file must be emptied first, once it is known to be the
+        // right one.
         if !trust::is_kernels(path) {
             file.set_len(0)?;
         }

@@ -1,33 +1,31 @@
-//! The table of settings: name, meaning, values, and where each lives by kernel era.
+//! The table of settings: name, meaning, values, and place by kernel era.
 //!
-//! Sources: D004 for `sched/features` (in debugfs; beside `sched/` before 5.13), Documentation/admin-guide of 6.12 for
+//! Sources: D004 for `sched/features` (in debugfs; next to `sched/` before 5.13), Documentation/admin-guide of 6.12 for
 //! sysctls and sysfs, kernel 5.13 for the move of the scheduler's tunables from /proc/sys/kernel to debugfs, D001 for
-//! the settings that its measured machine had fixed (governor, deep idle states). `smt` stands last, because it removes
+//! settings that were fixed on its measured machine (governor, deep idle states). `smt` is last, because it removes
 //! files of other settings.
 
 use super::form::Form;
 use schedlab_base::{Error, Ns, Result};
 use std::path::Path;
 
-/// The values that a setting takes.
+/// The accepted values of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Values {
-    /// A whole number in this range; if the setting's name ends in `_ns`, also a time such as `3ms`.
+    /// A whole number in this range; for names ending in `_ns`, also a time such as `3ms`.
     Number(i64, i64),
     /// 0 or 1, off or on.
     Switch,
-    /// One of these words.
     Words(&'static [&'static str]),
-    /// A word that the machine itself lists.
+    /// A word from the machine's own list.
     Word,
-    /// Names of features with commas between; the prefix `NO_` switches a feature off.
+    /// Names of features separated by commas; the prefix `NO_` disables a feature.
     Features,
-    /// The name of the deepest idle state that stays allowed, or `all`.
+    /// The name of the deepest allowed idle state, or `all`.
     IdleState,
 }
 
 impl Values {
-    /// The values in words.
     pub fn describe(self) -> String {
         match self {
             Values::Number(low, high) => format!("{low} to {high}"),
@@ -40,29 +38,27 @@ impl Values {
     }
 }
 
-/// A place where a setting may be.
+/// A possible place of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The file, `*` standing for a number.
+    /// The path; `*` is a number.
     pub pattern: &'static str,
-    /// The form in which it reads back.
+    /// How it reads back.
     pub form: Form,
-    /// Whether 1 there means off.
+    /// Whether 1 means off.
     pub inverted: bool,
-    /// The kernels that have it.
+    /// The kernels with this place.
     pub era: &'static str,
 }
 
-/// A row of the table of settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its name on the command line and in experiments.
+    /// The name on the command line and in experiments.
     pub name: &'static str,
-    /// One line about it.
+    /// Description, one line.
     pub about: &'static str,
-    /// The values that it takes.
     pub values: Values,
-    /// Its possible places; the first that this machine has is used.
+    /// Possible places; the first that this machine has is used.
     pub places: &'static [Place],
 }
 
@@ -91,7 +87,7 @@ macro_rules! cpu {
     };
 }
 
-/// Every setting. The settings of one change are made in this order and put back in the reverse order.
+/// Every setting. The settings of one change are applied in this order and restored in reverse order.
 #[rustfmt::skip]
 pub const SETTINGS: &[Row] = &[
     Row { name: "features", about: "the scheduler's feature switches", values: Values::Features, places: &[
@@ -164,13 +160,11 @@ pub const SETTINGS: &[Row] = &[
         places: &[plain(cpu!("smt/control"), "4.19 and later")] },
 ];
 
-/// The prefix of a path of any other file that holds one value, such as a delegated cgroup's `cpu.weight`.
+/// The prefix for any other file with one value, such as a delegated cgroup's `cpu.weight`.
 pub const FILE_PREFIX: &str = "file:";
 
-/// The row of that name.
-///
 /// # Errors
-/// When there is none; the nearest is offered.
+/// When there is none; the error offers the nearest name.
 pub fn row(name: &str) -> Result<&'static Row> {
     let other = |e: Error| {
         let near = e.remedy().unwrap_or_default().to_owned();
@@ -197,7 +191,7 @@ pub fn check(name: &str, value: &str) -> Result<()> {
     row(name)?.normalise(value).map(drop)
 }
 
-/// Checks a value for a file that holds one value.
+/// Checks a value for a file with one value.
 ///
 /// # Errors
 /// When it is empty or longer than a line.
@@ -210,10 +204,10 @@ pub fn one_line<'a>(name: &str, value: &'a str) -> Result<&'a str> {
 }
 
 impl Row {
-    /// The value as it is written, before a place or a machine changes it.
+    /// The value to write, before a place or a machine changes it.
     ///
     /// # Errors
-    /// When no machine takes the value.
+    /// When no machine accepts the value.
     pub fn normalise(&self, value: &str) -> Result<String> {
         let value = one_line(self.name, value)?;
         let wrong = || {

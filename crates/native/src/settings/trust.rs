@@ -1,9 +1,9 @@
-//! Which entries of the journal are obeyed, and how files are opened that may have become anything.
+//! Decides which journal entries count, and safely opens files that may have been replaced.
 //!
-//! Between a change and its taking back others may have replaced the file, by a pipe that never answers or by a link
-//! to another file, and whoever can write to the journal's folder may have made entries. So an entry counts if it is a
-//! short regular file of this user's or root's that nobody else may write, and its path is the one to which its
-//! setting's name leads. A file is opened without waiting, must be regular, and must be where its path says.
+//! Between a change and its undoing, others may have replaced the file by a pipe that never answers or by a link to
+//! another file; whoever can write to the journal's folder may have made entries. So an entry counts only if it is a
+//! short regular file of this user's or root's that nobody else may write, and its path is the one for its setting's
+//! name. A file is opened without waiting, must be regular, and must be at its path.
 
 use super::files::Files;
 use super::form::Form;
@@ -16,50 +16,49 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-/// The longest entry: its values are those of files of which at most 64 KB are read.
+/// The longest entry: its values come from files of which at most 64 KB are read.
 const MOST_BYTES: u64 = 1 << 20;
-/// The right of anybody but the owner to write.
+/// Permission bits that let others than the owner write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// An entry's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bytes {
     Whole(Vec<u8>),
-    /// It is longer than any entry.
+    /// Longer than any entry.
     TooLong,
 }
 
-/// Whether a file is the kernel's. The kernel takes a value in one call, so that a killed writer never leaves it empty,
-/// and nobody else puts links there.
+/// Whether a file belongs to the kernel. The kernel takes a value in one call, so that a killed writer never leaves it
+/// empty, and nobody else puts links there.
 pub fn is_kernels(path: &Path) -> bool {
     is_straight(path) && (path.starts_with("/proc") || path.starts_with("/sys"))
 }
 
-/// Whether a path goes down only.
+/// Whether a path never goes up.
 fn is_straight(path: &Path) -> bool {
     path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)))
 }
 
-/// Opens a regular file. Opening a pipe would wait for its other end, and opening a device may do something.
+/// Opens a regular file. Opening a pipe would wait for its other end, and opening a device may have effects.
 ///
 /// # Errors
-/// As open(2); and when it is another kind of file.
+/// As open(2); also for another kind of file.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let regular = |about: std::fs::Metadata| match about.is_file() {
         true => Ok(()),
         false => Err(io::Error::other("it is not a regular file")),
     };
     std::fs::metadata(path).and_then(regular)?;
-    // Somebody may replace it between the look and the opening.
+    // Somebody may replace it between the check and the opening.
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     regular(file.metadata()?)?;
     Ok(file)
 }
 
-/// Checks that an open file lies at its path, and not behind a link.
+/// Checks that an open file is at its path, not behind a link.
 ///
 /// # Errors
-/// When it does not.
+/// When it is not.
 pub fn lies_at(file: &File, path: &Path) -> io::Result<()> {
     let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     match real == path {
@@ -96,7 +95,7 @@ pub fn is_roots(file: &Path) -> bool {
     std::fs::symlink_metadata(file).is_ok_and(|about| about.uid() == 0)
 }
 
-/// What the user can do about an entry that [`entry_bytes`] does not read.
+/// The remedy for an entry that [`entry_bytes`] refuses to read.
 pub fn remedy(file: &Path) -> Option<String> {
     let about = std::fs::symlink_metadata(file).ok()?;
     let (shown, own) = (file.display(), schedlab_base::own_uid());
@@ -111,7 +110,7 @@ pub fn remedy(file: &Path) -> Option<String> {
     if about.uid() == 0 {
         return Some("run it as root, which made the entry".to_owned());
     }
-    // Not even root obeys it: whoever can write to the folder may have made it.
+    // Even root ignores it: whoever can write to the folder may have made it.
     let state = file.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     Some(format!(
         "let user {} run '{STATE_VARIABLE}={} schedlab restore', or look at {shown} and remove it",
@@ -144,7 +143,7 @@ pub fn leads_to(files: &dyn Files, entry: &Entry) -> io::Result<()> {
     }
 }
 
-/// Whether an entry is of a group that schedlab makes, or of the list of controllers beside it.
+/// Whether an entry belongs to a group made by schedlab, or to the list of controllers next to it.
 fn is_of_groups(entry: &Entry) -> bool {
     match entry.form {
         Form::Folder => is_ours(&entry.path),
@@ -153,7 +152,7 @@ fn is_of_groups(entry: &Entry) -> bool {
     }
 }
 
-/// Whether a path is one of a pattern's, in which `*` stands for a number.
+/// Whether a path matches a pattern, in which `*` is a number.
 fn fits(pattern: &Path, path: &Path) -> bool {
     let (own, other): (Vec<Component>, Vec<Component>) =
         (pattern.components().collect(), path.components().collect());
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_opened_and_only_where_they_lie() {
+    fn only_regular_files_at_their_path_are_opened() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().canonicalize().unwrap();
         let (file, link, pipe) = (folder.join("f"), folder.join("l"), folder.join("p"));
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_short_a_file_and_nobody_elses() {
+    fn an_entry_is_a_short_file_of_this_user() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e");
         fs::write(&path, "{}").unwrap();
@@ -245,7 +244,7 @@ mod tests {
         mode(0o666);
         assert!(entry_bytes(&path).unwrap_err().to_string().contains("others may write it"));
         mode(0o644);
-        // Longer than this machine's memory, and without a byte on disk.
+        // Larger than this machine's memory, without a byte on disk.
         File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(entry_bytes(&path).unwrap(), Bytes::TooLong);
         symlink(&path, dir.path().join("l")).unwrap();

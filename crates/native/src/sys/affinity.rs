@@ -1,4 +1,4 @@
-//! Which CPUs a thread may use (sched_setaffinity(2)).
+//! Allowed CPUs of threads (sched_setaffinity(2)).
 
 use super::raw::check;
 use libc::c_int;
@@ -27,7 +27,7 @@ pub fn set_affinity_of(thread: u32, cpus: &CpuSet) -> io::Result<()> {
         .map(drop)
 }
 
-/// The CPUs the calling thread may use.
+/// CPUs that the calling thread may use.
 ///
 /// # Errors
 /// EINVAL when the kernel knows more than 4096 CPUs.
@@ -35,7 +35,7 @@ pub fn affinity() -> io::Result<CpuSet> {
     affinity_of(0)
 }
 
-/// The CPUs a thread may use.
+/// CPUs that a thread may use.
 ///
 /// # Errors
 /// As [`affinity`], and ESRCH when there is no such thread.

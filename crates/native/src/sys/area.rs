@@ -1,4 +1,4 @@
-//! Private memory on huge pages where the kernel gives them, all of it there from the start.
+//! Private memory, on huge pages if the kernel provides them, fully mapped from the start.
 //!
 //! Mirrors mmap(2), and madvise(2) with MADV_HUGEPAGE (2.6.38, transparent huge pages).
 
@@ -9,13 +9,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A huge page of x86 and of arm64 with small pages of 4 KB, bytes. Elsewhere it only aligns the area.
 const HUGE: usize = 2 << 20;
-/// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
 
-/// An area of words, zero at the start.
+/// An array of words, initially zero.
 #[derive(Debug)]
 pub struct Area {
-    /// The mapping, which begins up to a huge page before the words.
+    /// The mapping; it begins up to a huge page before the words.
     mapped: (NonNull<libc::c_void>, usize),
     words: NonNull<AtomicU64>,
     count: usize,
@@ -44,20 +43,20 @@ impl Area {
         let skip = (at as usize).next_multiple_of(HUGE) - at as usize;
         // SAFETY: `skip` is less than HUGE, and the mapping is that much longer than the words.
         let words = unsafe { base.byte_add(skip) };
-        // A kernel without huge pages refuses; the pages are small then.
+        // A kernel without huge pages refuses; pages are small then.
         // SAFETY: changes how pages of our own mapping are made, not their content.
         unsafe { libc::madvise(words.as_ptr(), bytes, libc::MADV_HUGEPAGE) };
         let area = Area { mapped: (base, all), words: words.cast(), count: bytes / WORD };
         area.get().iter().step_by(4096 / WORD).for_each(|word| word.store(0, Relaxed));
         Ok(area)
     }
-    /// The words; as many bytes as were asked for, or more.
+    /// The words: at least as many bytes as requested.
     #[inline]
     pub fn get(&self) -> &[AtomicU64] {
         // SAFETY: the mapping holds `count` aligned words, and zero bytes are valid atomics.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.count) }
     }
-    /// The part of the area that is on huge pages, per cent; `None` where /proc does not report.
+    /// Share of the area on huge pages, per cent; `None` if /proc does not show it.
     pub fn huge_pct(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let own = self.mapped.0.as_ptr() as usize..self.mapped.0.as_ptr() as usize + self.mapped.1;
@@ -71,7 +70,7 @@ impl Area {
                 kb += rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok()?;
             }
         }
-        // A mapping may have been joined with a neighbour that has huge pages, too.
+        // A mapping may have been merged with a neighbour that also has huge pages.
         Some((100 * kb * 1024 / (self.count * WORD) as u64).min(100))
     }
 }
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_area_is_aligned_and_holds_what_was_asked_for() {
+    fn an_area_is_aligned_and_large_enough() {
         let area = Area::map(3 << 20).unwrap();
         assert_eq!(area.words.as_ptr() as usize % HUGE, 0);
         assert_eq!(area.get().len() * WORD, 4 << 20, "whole huge pages");

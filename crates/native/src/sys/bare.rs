@@ -1,10 +1,10 @@
-//! Processes that do next to nothing.
+//! Minimal processes.
 
 use super::raw::{check, errno};
 use std::io;
 
-/// Starts a process that runs `body` and ends; gives its number. The body must only make system calls and read memory:
-/// the child does not have the caller's other threads, which may hold locks.
+/// Starts a process that runs `body` and ends; returns its id. The body may only make system calls and read memory: the
+/// child lacks the caller's other threads, which may hold locks.
 ///
 /// # Errors
 /// EAGAIN at a limit of processes, ENOMEM.

@@ -1,9 +1,9 @@
-//! exec(2) that the caller survives: the kernel does all that concerns the scheduler, then finds no program in the
-//! file.
+//! exec(2) that the caller survives: the kernel does everything that concerns the scheduler, then finds no program in
+//! the file.
 //!
-//! Since 2.6 `sched_exec` comes once the file is open and before its format is looked at (`bprm_execve`,
-//! `do_execve`). A file of no known format ends the call with ENOEXEC; the caller's image, threads and files stay. The
-//! file begins with printable letters, because the kernel asks modprobe about other beginnings.
+//! Since 2.6 `sched_exec` runs after the file is opened and before its format is examined (`bprm_execve`, `do_execve`).
+//! A file of unknown format ends the call with ENOEXEC; the caller's image, threads and files stay. The file begins
+//! with printable letters, because for other beginnings the kernel asks modprobe.
 
 use super::raw::check;
 use std::io;
@@ -13,7 +13,7 @@ use std::ptr;
 /// memfd_create: the file may be executed (Linux 6.3).
 const MFD_EXEC: libc::c_uint = 0x10;
 
-/// A file in memory that may be executed and has no known format.
+/// An executable file in memory without a known format.
 ///
 /// # Errors
 /// Those of memfd_create(2) and write(2).
@@ -21,7 +21,7 @@ pub fn no_program() -> io::Result<OwnedFd> {
     // SAFETY: the name is a NUL-terminated literal.
     let make =
         |flags| check(unsafe { libc::memfd_create(c"no program".as_ptr(), libc::MFD_CLOEXEC | flags) });
-    // Kernels from 6.3 on want it said that the file may be executed; older ones do not know the flag.
+    // Since 6.3 kernels require this flag for executable files; older ones do not know it.
     let fd = make(MFD_EXEC).or_else(|_| make(0))?;
     // SAFETY: a fresh descriptor, owned by nobody else.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -29,10 +29,10 @@ pub fn no_program() -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Executes the file of [`no_program`]; `Ok`: the kernel found no format, as it should.
+/// Executes the file of [`no_program`]. `Ok`: the kernel found no format, as intended.
 ///
 /// # Errors
-/// Any other end of execveat(2); the caller continues then, too.
+/// Any other failure of execveat(2); the caller continues then, too.
 pub fn exec(file: &OwnedFd) -> io::Result<()> {
     let none: [*const libc::c_char; 1] = [ptr::null()];
     // SAFETY: the path is a valid string, both lists end in a null pointer, and the descriptor is open.

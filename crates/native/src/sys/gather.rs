@@ -4,16 +4,14 @@ use super::raw::check;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The most that one call of [`Gathered::wait`] finds.
+/// The most descriptors that one call of [`Gathered::wait`] returns.
 const BATCH: usize = 64;
 
-/// A descriptor that is readable while one of those added to it is.
+/// A descriptor that is readable while one of its added descriptors is.
 #[derive(Debug)]
 pub struct Gathered(OwnedFd);
 
 impl Gathered {
-    /// A descriptor that gathers none yet.
-    ///
     /// # Errors
     /// EMFILE, ENOMEM.
     pub fn new() -> io::Result<Gathered> {
@@ -29,14 +27,14 @@ impl Gathered {
     pub fn add(&self, other: &(impl AsRawFd + ?Sized)) -> io::Result<()> {
         self.add_as(other, 0)
     }
-    /// Adds a descriptor under a number, by which [`Gathered::wait`] names it.
+    /// Adds a descriptor with a number, which [`Gathered::wait`] returns.
     pub fn add_as(&self, other: &(impl AsRawFd + ?Sized), number: u32) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number.into() };
         let (all, one) = (self.0.as_raw_fd(), other.as_raw_fd());
         // SAFETY: both descriptors are open through the call; `event` is a live epoll_event that is only read.
         check(unsafe { libc::epoll_ctl(all, libc::EPOLL_CTL_ADD, one, &mut event) }).map(drop)
     }
-    /// Sleeps until one is readable; gives the numbers of those that are, at most [`BATCH`] of them.
+    /// Sleeps until a descriptor is readable; calls `each` with the numbers of readable ones, at most [`BATCH`].
     ///
     /// # Errors
     /// EINTR when a signal came.

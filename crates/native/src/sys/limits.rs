@@ -1,5 +1,5 @@
-//! Limits of this machine and user that a workload may exceed: threads, open files, memory, CPUs. Errors state each
-//! limit by name and value, so that one can act on them.
+//! Limits of this machine and user that a workload may exceed: threads, open files, memory, CPUs. Errors have each
+//! limit's name and value, so that the user can change it.
 
 use crate::sys;
 use schedlab_base::cpuset::MAX_CPUS;
@@ -8,14 +8,14 @@ use schedlab_workload::Built;
 use std::collections::HashMap;
 use std::io;
 
-/// The files that hold a limit of threads, with the name of each limit.
+/// The files with limits of threads, and the names of the limits.
 const LIMITS: &[(&str, &str)] = &[
     ("kernel.threads-max", "/proc/sys/kernel/threads-max"),
     ("kernel.pid_max", "/proc/sys/kernel/pid_max"),
     ("vm.max_map_count (two mappings a thread)", "/proc/sys/vm/max_map_count"),
 ];
 
-/// The error about a thread that could not be made beside `alive` others, in a workload of `asked` tasks.
+/// The error about a thread that could not be made in addition to `alive` others, in a workload of `asked` tasks.
 pub fn too_many(name: &str, alive: u32, asked: usize, error: &io::Error) -> Error {
     let user = sys::process_limit().map_or("unlimited".to_owned(), |n| n.to_string());
     let mut text = format!("limits here: RLIMIT_NPROC {user}");
@@ -39,14 +39,14 @@ pub fn too_many(name: &str, alive: u32, asked: usize, error: &io::Error) -> Erro
     )
 }
 
-/// Checks that `tasks` tasks may be there at once, before the first is made. Others run on the machine, too, so a
-/// number that passes may still be too large ([`too_many`]).
+/// Checks that `tasks` tasks can exist at once, before the first is made. Other programs run, too, so an accepted
+/// number may still be too large ([`too_many`]).
 ///
 /// # Errors
-/// When a limit of this machine, this user or this group is lower.
+/// When a limit of this machine, user or group is lower.
 pub fn room_for_tasks(tasks: usize) -> Result<()> {
     let value = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
-    // The first two files are limits for all users; RLIMIT_NPROC does not hold for root.
+    // The first two files are limits for all users; RLIMIT_NPROC does not apply to root.
     let mut limits: Vec<(&str, u64)> =
         LIMITS[..2].iter().filter_map(|(name, file)| Some((*name, value(file)?))).collect();
     if !sys::is_root() {
@@ -58,11 +58,11 @@ pub fn room_for_tasks(tasks: usize) -> Result<()> {
     fewer_than_all(tasks as u64, &limits)
 }
 
-/// Checks that the working sets of all tasks fit this machine's memory. The kernel promises more memory than it has, so
-/// without this check tasks would be killed when they use theirs.
+/// Checks that the working sets of all tasks fit this machine's memory. The kernel overcommits memory, so without this
+/// check tasks would be killed when they use theirs.
 ///
 /// # Errors
-/// When they take more than is available.
+/// When they need more than is available.
 pub fn room_for_memory(footprints_kb: u64) -> Result<()> {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     match available_kb(&text) {
@@ -90,10 +90,10 @@ fn fewer_than_all(tasks: u64, limits: &[(&str, u64)]) -> Result<()> {
         .help("use fewer tasks, or raise that limit"))
 }
 
-/// Descriptors kept for everything but channels: the tasks' reads of /proc, the bell, the results.
+/// Descriptors reserved for everything except channels: the tasks' reads of /proc, the bell, the results.
 const SPARE_FILES: u64 = 64;
 
-/// Checks that two descriptors per channel may be open; raises the soft limit if necessary.
+/// Checks that two descriptors per channel can be open; raises the soft limit if necessary.
 ///
 /// # Errors
 /// When the hard limit is lower.
@@ -123,12 +123,12 @@ pub fn of_files() -> String {
     )
 }
 
-/// Reduces every CPU mask of the workload to the CPUs that are online and that this process may use. A mask of all
-/// possible CPUs means the CPUs of a task that names none. Each mask is tried on the calling thread, because only the
-/// kernel knows the cpusets above it.
+/// Reduces every CPU mask of the workload to CPUs that are online and that this process may use. A mask of all possible
+/// CPUs means the CPUs of a task without a mask. Each mask is tried on the calling thread, because only the kernel
+/// knows the parent cpusets.
 ///
 /// # Errors
-/// When no CPU is left of a mask.
+/// When a mask has no usable CPU.
 pub fn confine(built: &mut Built) -> Result<()> {
     let fault = |e| Error::machine(format!("can't read or set the CPU mask: {e}"));
     let own = sys::affinity().map_err(fault)?;
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// A workload of one task with this mask, which changes to `later` in the run.
+    /// A workload of one task with this mask, which changes to `later` during the run.
     fn masked(first: &CpuSet, later: &CpuSet) -> Built {
         let mut b = Builder::new(1);
         let task = b.task("t", Box::new(Leaves)).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_keep_what_is_here_and_all_is_what_the_run_may_use() {
+    fn masks_keep_usable_cpus_and_a_full_mask_means_all_of_them() {
         let own = sys::affinity().unwrap();
         let mut wide = CpuSet::from_iter(own.lowest());
         wide.insert(CpuId(MAX_CPUS - 1));

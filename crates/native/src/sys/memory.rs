@@ -1,4 +1,4 @@
-//! Memory that a run's threads or processes share: an anonymous mapping of cache lines, made before any of them.
+//! Memory shared by a run's threads or processes: an anonymous mapping of cache lines, made before them.
 //!
 //! Mirrors mmap(2) with MAP_SHARED and MAP_POPULATE as of Linux 3.14 and later, and madvise(2) as of 5.14.
 
@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Maps the pages of a range as if each had been read, or `written` to; content stays unchanged. If that fails, or the
-/// kernel can't do it, the pages are mapped at their first use.
+/// Maps the pages of a range as if each had been read, or `written`; content does not change. If this fails or is not
+/// supported, pages are mapped at their first use.
 pub fn populate(range: Range<usize>, written: bool) {
     const PAGE: usize = 4096;
     const POPULATE_READ: libc::c_int = 22;
@@ -19,16 +19,15 @@ pub fn populate(range: Range<usize>, written: bool) {
     unsafe { libc::madvise(from as *mut libc::c_void, to.saturating_sub(from), advice) };
 }
 
-/// One cache line of the arena, so that words of different tasks never share one. Zero at the start.
+/// One cache line of the arena, so that words of different tasks never share one. Initially zero.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Line {
-    /// A futex word.
     pub word: AtomicU32,
     pub slot: AtomicU64,
 }
 
-/// Anonymous memory shared with children (MAP_SHARED), populated beforehand: no task meets a page fault in it.
+/// Anonymous memory shared with children (MAP_SHARED), populated in advance: tasks have no page faults in it.
 #[derive(Debug)]
 pub struct Lines {
     base: NonNull<Line>,
@@ -66,7 +65,7 @@ impl Lines {
 }
 
 impl Lines {
-    /// Maps the pages in the calling process: a forked process shares the memory but has no pages mapped.
+    /// Maps the pages in the calling process: a forked process shares the memory, but has no pages mapped.
     pub fn map_here(&self) {
         let from = self.base.as_ptr() as usize;
         populate(from..from + self.count * size_of::<Line>(), true);

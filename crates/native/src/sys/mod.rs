@@ -1,8 +1,8 @@
-//! The system calls of the live backend, each behind a safe function. `unsafe` is in this folder, in tests, and where a
-//! closure runs between fork and exec (`settings/attrs.rs`, `settings/exec.rs`).
+//! The system calls of the live backend, each in a safe function. `unsafe` is only in this folder, in tests, and where
+//! a closure runs between fork and exec (`settings/attrs.rs`, `settings/exec.rs`).
 //!
-//! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). The result of a call reports if
-//! a signal ended it early, because the engine ends a run by signal. Mirrors futex(2), clock_nanosleep(2),
+//! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). Results of calls show whether a
+//! signal ended them early, because the engine ends a run by signals. Mirrors futex(2), clock_nanosleep(2),
 //! sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
 use libc::{c_int, c_void};
@@ -45,7 +45,7 @@ pub use transfer::{read, write};
 
 // ---- clocks and sleeping ----
 
-/// CLOCK_MONOTONIC, ns; a vDSO read (about 27 ns) where the clock source allows it.
+/// CLOCK_MONOTONIC, ns; a vDSO read (about 27 ns) if the clock source allows it.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
@@ -56,9 +56,9 @@ pub fn thread_cpu_ns() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time of a thread of this process, or of another process's only thread, up to this instant, ns; `None` when there
-/// is no such thread. The clock's number is made as the kernel defines it (posix-timers: the id inverted, the kind in
-/// the lowest three bits, 2 for the exact time, 4 for a thread's own).
+/// CPU time so far of a thread of this process, or of another process's only thread, ns; `None` if there is no such
+/// thread. The clock's number follows the kernel's definition (posix-timers: the inverted id; the lowest three bits are
+/// the kind: 2 for the exact time, 4 for a thread's own).
 pub fn cpu_clock_ns(process: u32, thread: u32) -> Option<u64> {
     let whole = process == thread && process != std::process::id();
     let id = (!(thread as libc::clockid_t) << 3) | if whole { 2 } else { 6 };
@@ -70,9 +70,9 @@ pub fn cpu_clock_ns(process: u32, thread: u32) -> Option<u64> {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
-    /// The time was up.
+    /// The full time.
     Whole,
-    /// A signal came; this many ns were left (0 for absolute sleeps).
+    /// A signal arrived; this many ns were left (0 for absolute sleeps).
     Interrupted(u64),
 }
 
@@ -93,13 +93,12 @@ pub fn sleep_until(at_ns: u64) -> Slept {
     if e == libc::EINTR { Slept::Interrupted(0) } else { Slept::Whole }
 }
 
-/// sched_yield.
 pub fn yield_now() {
     // SAFETY: takes no argument and can't fail.
     unsafe { libc::sched_yield() };
 }
 
-/// The CPU the calling thread is on; 0 if the kernel does not report.
+/// The CPU of the calling thread; 0 if the kernel does not report it.
 pub fn current_cpu() -> CpuId {
     // SAFETY: takes no argument.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -108,7 +107,7 @@ pub fn current_cpu() -> CpuId {
 
 // ---- futexes ----
 
-/// The tasks that can wait on a futex word.
+/// Who can wait on a futex word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Threads of this process: the kernel need not look up the mapping (FUTEX_PRIVATE_FLAG).
@@ -125,17 +124,17 @@ impl Scope {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
-    /// Woken (the kernel may also say so spuriously).
+    /// Woken, possibly spuriously.
     Woken,
     /// The absolute time-out passed.
     TimedOut,
-    /// The word held another value.
+    /// The word had another value.
     Mismatch,
-    /// A signal came.
+    /// A signal arrived.
     Interrupted,
 }
 
-/// FUTEX_WAIT_BITSET: sleeps while `word` holds `value`, until the absolute monotonic time `until_ns` if given.
+/// FUTEX_WAIT_BITSET: sleeps while `word` is `value`, until the absolute monotonic time `until_ns`, if given.
 pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>, scope: Scope) -> Waited {
     let until = until_ns.map(timespec);
     let until_ptr = until.as_ref().map_or(ptr::null(), ptr::from_ref);
@@ -161,7 +160,7 @@ pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>, scope: Sc
     }
 }
 
-/// FUTEX_WAKE: wakes up to `count` waiters and reports how many it woke.
+/// FUTEX_WAKE: wakes up to `count` waiters; returns how many.
 pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
     let count = count.min(i32::MAX as u32);
     // SAFETY: `word` is a live, aligned 32-bit word; the call reads no other memory.
@@ -201,7 +200,7 @@ pub fn set_attr_of(thread: u32, attr: Attr) -> io::Result<()> {
         sched_flags: 0,
         sched_nice: i32::from(attr.nice),
         sched_priority: u32::from(attr.rt_priority),
-        // A fair task's own slice, which kernels before 6.12 ignore, or a deadline task's runtime.
+        // A fair task's requested slice, which kernels before 6.12 ignore, or a deadline task's runtime.
         sched_runtime: attr.slice.ns(),
         sched_deadline: attr.deadline.ns(),
         sched_period: attr.period.ns(),
@@ -211,8 +210,7 @@ pub fn set_attr_of(thread: u32, attr: Attr) -> io::Result<()> {
     check(r as c_int).map(drop)
 }
 
-/// sched_getattr of a thread (0: the caller); its slice is left out, because the kernel does not say whether it was
-/// asked for.
+/// sched_getattr of a thread (0: the caller), without the slice: the kernel does not show whether it was requested.
 ///
 /// # Errors
 /// ESRCH when there is no such thread; ENOSYS before 3.14; EINVAL for a policy that schedlab does not know.
@@ -250,22 +248,21 @@ pub fn set_name(name: &str) {
     unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
 }
 
-/// How much later than asked the calling thread's sleeps may end, ns (PR_GET_TIMERSLACK). 0 under a real-time policy.
+/// Timer slack of the calling thread: its sleeps may end this much late, ns (PR_GET_TIMERSLACK). 0 under real-time.
 pub fn timer_slack() -> u64 {
     // SAFETY: takes integers only.
     let ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     u64::try_from(ns).unwrap_or(0)
 }
 
-/// Sets the calling thread's timer slack, ns (PR_SET_TIMERSLACK). Real-time policies have none, whatever is set.
+/// Sets the calling thread's timer slack, ns (PR_SET_TIMERSLACK). Real-time policies never have slack.
 ///
-/// The kernel takes 0 for "as the thread that made this one", so this function sets 1 for 0.
+/// For the kernel, 0 means "as the thread's creator", so this function sets 1 instead of 0.
 pub fn set_timer_slack(ns: u64) {
     // SAFETY: takes integers only; can't fail.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns.max(1) as libc::c_ulong) };
 }
 
-/// Context switches and CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Switches at which it slept or yielded.
@@ -291,19 +288,17 @@ fn usage(who: c_int) -> Usage {
     }
 }
 
-/// Usage of the calling thread.
 pub fn thread_usage() -> Usage {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// CPU time of this process with all its threads, dead ones too, and of children that were waited for, ns.
+/// CPU time of this process with all its threads, including dead ones, and of reaped children, ns.
 pub fn process_cpu_ns() -> u64 {
     usage(libc::RUSAGE_SELF).cpu_ns + usage(libc::RUSAGE_CHILDREN).cpu_ns
 }
 
 // ---- threads ----
 
-/// Id of the calling thread.
 pub fn thread_id() -> u32 {
     // SAFETY: takes no argument and can't fail.
     unsafe { libc::gettid() as u32 }
@@ -318,9 +313,9 @@ extern "C" fn enter(body: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Starts a detached thread with a stack of `stack` bytes. std's threads map an alternative signal stack each, which
-/// halves the number of threads that fit into vm.max_map_count; these do not. A panic of `body` aborts, so it must
-/// catch its own.
+/// Starts a detached thread with a stack of `stack` bytes. std's threads each map an alternative signal stack, which
+/// halves the number of threads that fit vm.max_map_count; these do not. A panic of `body` aborts, so it must catch
+/// panics.
 ///
 /// # Errors
 /// EAGAIN at a limit of threads, mappings or memory.
@@ -349,10 +344,10 @@ pub fn spawn_thread(stack: usize, body: Body) -> io::Result<()> {
 
 // ---- processes ----
 
-/// Starts a process that runs `body` and exits, as a child of the process that started the caller if `sibling`, else of
-/// the caller. A panic of `body` ends the process with exit code 101.
+/// Starts a process that runs `body` and exits. It is a child of the caller's parent if `sibling`, else of the caller.
+/// A panic of `body` ends the process with exit code 101.
 ///
-/// The bare system call is used because fork(2) of libc can't make siblings.
+/// Uses the bare system call, because libc's fork(2) can't make siblings.
 ///
 /// # Errors
 /// EAGAIN at a limit of processes, ENOMEM.
@@ -369,18 +364,16 @@ pub fn spawn_process(sibling: bool, body: impl FnOnce()) -> io::Result<()> {
     unsafe { libc::_exit(code) }
 }
 
-/// The result of a look for ended children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaped {
-    /// This child ended, with this status.
+    /// A child ended, with this status.
     Child(u32, ExitStatus),
-    /// All children still run.
     Running,
     /// There are no children.
     None,
 }
 
-/// Reaps one child that has ended; waits for one if `wait`.
+/// Reaps one ended child; with `wait`, waits for one.
 pub fn reap(wait: bool) -> Reaped {
     let mut status = 0;
     let flags = if wait { 0 } else { libc::WNOHANG };
@@ -393,7 +386,7 @@ pub fn reap(wait: bool) -> Reaped {
     }
 }
 
-/// Memory with a descriptor (memfd_create), for processes to leave their results in.
+/// Memory with a descriptor (memfd_create), in which processes leave their results.
 ///
 /// # Errors
 /// EMFILE, ENOMEM.
@@ -406,15 +399,15 @@ pub fn memory_file() -> io::Result<std::fs::File> {
 
 // ---- signals ----
 
-/// The signal that gets tasks out of their sleep when a run ends.
+/// The signal that interrupts tasks' sleeps when a run ends.
 const NUDGE: c_int = libc::SIGUSR1;
 
 extern "C" fn nudged(_: c_int) {}
 
-/// Installs the empty handler of the nudge, without SA_RESTART: calls that it interrupts return EINTR.
+/// Installs the nudge's empty handler without SA_RESTART: interrupted calls return EINTR.
 ///
 /// # Errors
-/// Never on Linux, short of a seccomp filter.
+/// Never on Linux, except with a seccomp filter.
 pub fn install_nudge() -> io::Result<()> {
     // SAFETY: an all-zero sigaction is valid; the handler does nothing, so it is async-signal-safe.
     check(unsafe {
@@ -440,7 +433,7 @@ pub fn nudge(thread: u32, scope: Scope) {
     };
 }
 
-/// Asks the kernel to kill this process when the thread that started it ends.
+/// Makes the kernel kill this process when the thread that started it ends.
 pub fn die_with_parent() {
     // SAFETY: takes integers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -448,15 +441,13 @@ pub fn die_with_parent() {
 
 // ---- descriptors ----
 
-/// A descriptor that tasks write to when the controller should wake up (eventfd).
+/// A descriptor by which tasks wake the controller (eventfd).
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
 impl Bell {
-    /// A new bell.
-    ///
     /// # Errors
-    /// EMFILE and the like.
+    /// EMFILE and similar.
     pub fn new() -> io::Result<Bell> {
         // SAFETY: takes integers only.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
@@ -467,20 +458,18 @@ impl Bell {
         // SAFETY: writes the eight bytes of a local; a full counter already rings.
         unsafe { libc::write(self.0.as_raw_fd(), ptr::from_ref(&1u64).cast(), 8) };
     }
-    /// Silences it.
     pub fn quiet(&self) {
         let mut count = 0u64;
         // SAFETY: reads at most eight bytes into a local.
         unsafe { libc::read(self.0.as_raw_fd(), ptr::from_mut(&mut count).cast(), 8) };
     }
-    /// The descriptor, to wait for.
     pub fn fd(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
         self.0.as_fd()
     }
 }
 
-/// Waits until one of `fds` can be read or was hung up, or `timeout_ns` is over; reports which are ready.
+/// Waits until one of `fds` is readable or hung up, or `timeout_ns` is over; returns which are ready.
 pub fn wait_readable<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], timeout_ns: u64) -> [bool; N] {
     // A negative descriptor is skipped by poll(2).
     let mut set = fds.map(|fd| libc::pollfd {
@@ -494,7 +483,6 @@ pub fn wait_readable<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], timeout_n
     set.map(|p| ready > 0 && p.revents != 0)
 }
 
-/// Makes reads of a descriptor return at once.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: fcntl on a descriptor that is open for the time of the borrow.
     unsafe {
@@ -503,7 +491,7 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// How many bytes a pipe holds (F_GETPIPE_SZ); `None` if the descriptor is not a pipe.
+/// Capacity of a pipe, bytes (F_GETPIPE_SZ); `None` if the descriptor is not a pipe.
 pub fn pipe_size(fd: BorrowedFd<'_>) -> Option<u32> {
     // SAFETY: fcntl on a descriptor that is open for the time of the borrow.
     u32::try_from(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).ok()
@@ -511,7 +499,7 @@ pub fn pipe_size(fd: BorrowedFd<'_>) -> Option<u32> {
 
 // ---- limits ----
 
-/// Soft limit of processes and threads of this user (RLIMIT_NPROC); `None` for no limit.
+/// Soft limit of this user's processes and threads (RLIMIT_NPROC); `None`: no limit.
 pub fn process_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a whole rlimit for the kernel to fill.
@@ -519,7 +507,7 @@ pub fn process_limit() -> Option<u64> {
     (r == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// The soft and the hard limit of this process's open descriptors (RLIMIT_NOFILE).
+/// Soft and hard limit of this process's open descriptors (RLIMIT_NOFILE).
 pub fn file_limit() -> (u64, u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a whole rlimit for the kernel to fill.

@@ -1,8 +1,8 @@
-//! System calls about children that are foreign programs: their process group, their end, and the processes they leave.
+//! System calls for children that are other programs: their process group, their end, and the processes they leave.
 //!
-//! A command leads a process group, and the process that starts it adopts orphans (PR_SET_CHILD_SUBREAPER, Linux 3.4).
-//! So every process that the command starts, in any session, becomes a child here when its own parent ends, and none
-//! outlives a run.
+//! A command leads a process group, and its starter adopts orphans (PR_SET_CHILD_SUBREAPER, Linux 3.4). So every
+//! process that the command starts, in any session, becomes a child here when its own parent ends, and none survives a
+//! run.
 
 use schedlab_base::Ns;
 use std::io;
@@ -11,23 +11,21 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
-/// The usage of ended children, with that of the children that they waited for.
+/// The usage of ended children, including that of the children they reaped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Used {
-    /// CPU time in user mode.
     pub user: Ns,
-    /// CPU time in the kernel.
     pub system: Ns,
     /// Switches at which a task slept.
     pub voluntary: u64,
     /// Switches at which a task was preempted.
     pub involuntary: u64,
-    /// Most memory one process had resident, KiB.
+    /// Largest resident memory of one process, KiB.
     pub max_rss_kib: u64,
 }
 
 impl Used {
-    /// Both together.
+    /// The sum.
     pub fn plus(self, o: Used) -> Used {
         Used {
             user: Ns(self.user.0 + o.user.0),
@@ -49,8 +47,8 @@ impl Used {
     }
 }
 
-/// Makes this process the parent of all processes that its children leave behind. It also lives on when its own parent
-/// ends, so that it can still end them.
+/// Makes this process the parent of all processes that its children leave behind. It also survives its own parent, so
+/// that it can still end them.
 pub fn adopt_orphans() {
     // SAFETY: both take integers only.
     unsafe {
@@ -71,7 +69,7 @@ pub fn lead_group(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Makes the command lead a session, and so a process group, of its own.
+/// Makes the command lead its own session, and so its own process group.
 pub fn lead_session(command: &mut Command) {
     let lead = || {
         // SAFETY: takes nothing; a new process leads no group, so it can't fail.
@@ -82,7 +80,7 @@ pub fn lead_session(command: &mut Command) {
     unsafe { command.pre_exec(lead) };
 }
 
-/// A descriptor that can be read once the process has ended (pidfd_open, Linux 5.3); `None` on older kernels.
+/// A descriptor that is readable after the process's end (pidfd_open, Linux 5.3); `None` on older kernels.
 pub fn end_of(process: u32) -> Option<OwnedFd> {
     // SAFETY: takes integers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
@@ -90,18 +88,15 @@ pub fn end_of(process: u32) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// The result of a look for ended children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// This child has ended, with this status and usage.
+    /// A child has ended, with this status and usage.
     Child(u32, ExitStatus, Used),
     /// All children still run.
     None,
-    /// There are no children.
     NoChildren,
 }
 
-/// Reaps one child that has ended.
 pub fn take_ended() -> Ended {
     let mut status = 0;
     let mut used = MaybeUninit::<libc::rusage>::zeroed();
@@ -118,8 +113,6 @@ pub fn take_ended() -> Ended {
     }
 }
 
-/// Waits for one child and reaps it.
-///
 /// # Errors
 /// When it is not a child of this process.
 pub fn take(child: u32) -> io::Result<(ExitStatus, Used)> {
@@ -141,25 +134,25 @@ pub fn take(child: u32) -> io::Result<(ExitStatus, Used)> {
     }
 }
 
-/// Asks a child that has not been reaped to end.
+/// Sends SIGTERM to a child that has not been reaped.
 pub fn terminate(child: u32) {
     // SAFETY: takes integers only; a child that has not been reaped keeps its number.
     unsafe { libc::kill(child as i32, libc::SIGTERM) };
 }
 
-/// Whether a child has ended; it is not reaped.
+/// Whether a child has ended; does not reap it.
 pub fn has_ended(process: u32) -> bool {
     parent_and_state(process).is_none_or(|(_, ended)| ended)
 }
 
-/// Sends a signal to all members of a process group; a group without members is not an error. Call it only while the
-/// leader has not been reaped: afterwards the number may belong to another group.
+/// Sends a signal to a process group; an empty group is not an error. Call it only while the leader has not been
+/// reaped: later the number may belong to another group.
 pub fn signal_group(leader: u32, signal: i32) {
     // SAFETY: takes integers only.
     unsafe { libc::kill(-(leader as i32), signal) };
 }
 
-/// Kills every child that this process has now, and gives their numbers.
+/// Kills every current child; returns their ids.
 pub fn kill_children() -> Vec<u32> {
     let own = std::process::id();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -172,10 +165,10 @@ pub fn kill_children() -> Vec<u32> {
     children
 }
 
-/// A process's parent, and whether it has ended already (a zombie).
+/// A process's parent, and whether it is a zombie.
 fn parent_and_state(pid: u32) -> Option<(u32, bool)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything, brackets too.
+    // The name in brackets may contain anything, including brackets.
     let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
     let state = rest.next()?;
     Some((rest.next()?.parse().ok()?, state == "Z"))

@@ -1,4 +1,4 @@
-//! The parts that all system calls here share: `timespec`s, the results of calls, clocks.
+//! Helpers that all system calls share: `timespec`s, results, clocks.
 
 use libc::{c_int, c_long};
 use std::io;
@@ -6,12 +6,11 @@ use std::io;
 /// A second, ns.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
-/// A length or point of time in ns, as the kernel takes it.
+/// A time in ns in the kernel's form.
 pub(super) fn timespec(ns: u64) -> libc::timespec {
     libc::timespec { tv_sec: (ns / SECOND) as libc::time_t, tv_nsec: (ns % SECOND) as c_long }
 }
 
-/// A time of the kernel, ns.
 pub(super) fn nanoseconds(t: libc::timespec) -> u64 {
     t.tv_sec as u64 * SECOND + t.tv_nsec as u64
 }
@@ -21,7 +20,7 @@ pub(super) fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The error of the last call of this thread; 0 if there was none.
+/// The error of this thread's last call; 0 if it had none.
 pub(super) fn errno() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Signals of a process that stands between a command and its caller: read from a descriptor and passed on.
+//! Signals of a process between a command and its caller: read from a descriptor and forwarded.
 
 use super::raw::check;
 use libc::c_int;
@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
 use std::ptr;
 
-/// Signals that are passed on, and the signal of a child's end.
+/// Forwarded signals, and the signal of a child's end.
 const TAKEN: [c_int; 7] =
     [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
@@ -19,7 +19,7 @@ pub struct Signal {
     pub sent: bool,
 }
 
-/// Reads signals from a descriptor in place of their handlers. The calling thread must be the only one.
+/// Reads signals from a descriptor instead of handling them. The calling thread must be the only one.
 #[derive(Debug)]
 pub struct Signals {
     from: File,
@@ -40,7 +40,7 @@ impl Mask {
     /// Makes this the calling thread's mask; safe between fork and exec.
     ///
     /// # Errors
-    /// Never for a mask that the kernel gave.
+    /// Never for a mask from the kernel.
     pub fn set(&self) -> io::Result<()> {
         // SAFETY: the kernel only reads a whole sigset_t.
         match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, ptr::null_mut()) } {
@@ -51,10 +51,8 @@ impl Mask {
 }
 
 impl Signals {
-    /// Begins to take the signals.
-    ///
     /// # Errors
-    /// EMFILE and the like.
+    /// EMFILE and similar.
     pub fn take() -> io::Result<Signals> {
         let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -73,11 +71,10 @@ impl Signals {
             Ok(Signals { from: File::from_raw_fd(fd), before: Mask(before.assume_init()) })
         }
     }
-    /// The signals that were blocked before, for children.
+    /// The signals that were blocked before; for children.
     pub fn before(&self) -> Mask {
         self.before
     }
-    /// Waits for the next one.
     pub fn next(&mut self) -> io::Result<Signal> {
         const SIZE: usize = size_of::<libc::signalfd_siginfo>();
         let mut bytes = [0u8; SIZE];
@@ -98,7 +95,6 @@ pub fn hangups_are_ignored() -> bool {
     }
 }
 
-/// Ignores SIGHUP.
 pub fn ignore_hangups() {
     // SAFETY: SIG_IGN is a valid disposition of SIGHUP.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };

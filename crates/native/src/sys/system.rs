@@ -1,4 +1,4 @@
-//! Calls about the system as a whole: its clocks, the user, and a lock that all processes see.
+//! Calls about the whole system: its clocks, the user, and a lock that all processes see.
 
 use super::raw::{check, clock, nanoseconds, timespec};
 use std::fs::File;
@@ -10,7 +10,7 @@ pub fn boottime_ns() -> u64 {
     clock(libc::CLOCK_BOOTTIME)
 }
 
-/// The time from tick to tick, ns: the coarse clock's resolution (`TICK_NSEC`).
+/// Tick period, ns: the coarse clock's resolution (`TICK_NSEC`).
 pub fn jiffy_ns() -> u64 {
     let mut every = timespec(0);
     // SAFETY: `every` is a live value for the kernel to fill.
@@ -18,16 +18,15 @@ pub fn jiffy_ns() -> u64 {
     nanoseconds(every)
 }
 
-/// Whether this process acts as root.
 pub fn is_root() -> bool {
     // SAFETY: takes no argument and can't fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Takes the file's exclusive lock (flock(2)); reports whether it was free.
+/// Takes the file's exclusive lock (flock(2)) if it is free; returns whether it was.
 ///
 /// # Errors
-/// Where the file system has no locks.
+/// When the file system has no locks.
 pub fn lock_now(file: &File) -> io::Result<bool> {
     // SAFETY: flock on a descriptor that is open for the time of the borrow.
     match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {

@@ -1,10 +1,10 @@
-//! Timers behind a descriptor, and the shortest system call. Mirrors timerfd_create(2), Linux 2.6.27, and getppid(2).
+//! Timers with a descriptor, and the shortest system call. Mirrors timerfd_create(2), Linux 2.6.27, and getppid(2).
 
 use super::raw::check;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Makes a timer on CLOCK_MONOTONIC.
+/// A timer on CLOCK_MONOTONIC.
 pub fn timer() -> io::Result<OwnedFd> {
     // SAFETY: the call takes no pointers.
     let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;

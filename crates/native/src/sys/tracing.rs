@@ -1,4 +1,4 @@
-//! The kernel's tracing files without a visible mount, and several perf events that write into one ring.
+//! The kernel's tracing files without a visible mount, and perf events that share a ring.
 
 use super::raw::check;
 use std::io;
@@ -17,10 +17,10 @@ fn fresh(result: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The root of a tracefs that is mounted nowhere; closing the descriptor removes it (fsopen, fsmount; Linux 5.2).
+/// The root of a tracefs that is not mounted anywhere; closing the descriptor removes it (fsopen, fsmount; Linux 5.2).
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN, ENODEV where the kernel has no tracefs, ENOSYS before 5.2.
+/// EPERM without CAP_SYS_ADMIN, ENODEV if the kernel has no tracefs, ENOSYS before 5.2.
 pub fn detached_tracefs() -> io::Result<OwnedFd> {
     // SAFETY: the name is a NUL-terminated literal.
     let made = fresh(unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), FSOPEN_CLOEXEC) })?;
@@ -33,10 +33,10 @@ pub fn detached_tracefs() -> io::Result<OwnedFd> {
     fresh(unsafe { libc::syscall(libc::SYS_fsmount, made.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
 }
 
-/// Makes a perf event write its records into the ring of another event of the same CPU.
+/// Makes a perf event write its records into the ring of another event on the same CPU.
 ///
 /// # Errors
-/// EINVAL where they differ in CPU or clock.
+/// EINVAL if they differ in CPU or clock.
 pub fn set_output(event: &impl AsRawFd, ring: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: both descriptors are open through the call, which takes no pointer.
     check(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT as _, ring.as_raw_fd()) }).map(drop)

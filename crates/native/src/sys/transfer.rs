@@ -1,8 +1,7 @@
-//! read(2) and write(2) as the channels use them: the bare system call.
+//! read(2) and write(2) for channels: the bare system calls.
 //!
-//! libc's functions of those names are cancellation points. In a process with several threads that costs two atomic
-//! changes of the thread's state. Tasks are never cancelled, and a message through a pipe costs little more than 250 ns
-//! in all.
+//! libc's functions of those names are cancellation points. With several threads that costs two atomic changes of the
+//! thread's state. Tasks are never cancelled, and a message through a pipe takes only a little over 250 ns.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,10 +10,10 @@ fn bytes_or_errno(n: libc::c_long) -> io::Result<usize> {
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads at most as many bytes as fit into `into`; 0 at the end of the file.
+/// Reads at most as many bytes as fit `into`; 0 at the end of the file.
 ///
 /// # Errors
-/// As read(2); EINTR when a signal came before the first byte.
+/// As read(2); EINTR if a signal arrived before the first byte.
 #[inline]
 pub fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     let fd = libc::c_long::from(fd.as_raw_fd());
@@ -26,7 +25,7 @@ pub fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
 /// Writes up to all of `from`.
 ///
 /// # Errors
-/// As write(2); EINTR when a signal came before the first byte.
+/// As write(2); EINTR if a signal arrived before the first byte.
 #[inline]
 pub fn write(fd: BorrowedFd<'_>, from: &[u8]) -> io::Result<usize> {
     let fd = libc::c_long::from(fd.as_raw_fd());

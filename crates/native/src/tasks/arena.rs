@@ -1,8 +1,8 @@
-//! The memory that tasks share: the workload's words and cells, and the few words that control a run.
+//! The tasks' shared memory: the workload's words and cells, and the few words that control a run.
 //!
-//! All of it lies in one shared mapping, so that processes share it as well as threads do. Each word has a cache line
-//! of its own, so that it never slows its neighbour. The order of phases is the protocol: the controller alone moves
-//! the phase on (but a task that fails sets [`Phase::Stop`]), and tasks look at it between two operations.
+//! Everything is in one shared mapping, for processes as well as threads. Each word has its own cache line, so that it
+//! never slows a neighbour. The order of phases is the protocol: only the controller advances the phase (but a failed
+//! task sets [`Phase::Stop`]), and tasks check it between two operations.
 
 use crate::sys::{Line, Lines};
 use schedlab_base::{Error, Result};
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Phase {
-    /// Tasks are being made; those already there wait for the start.
+    /// Tasks are being made; existing ones wait for the start.
     Gather = 0,
-    /// Running; nothing is measured yet.
+    /// Tasks run; nothing is measured yet.
     WarmUp = 1,
-    /// Running; values and counters count.
+    /// Tasks run; values and counters count.
     Measure = 2,
-    /// Over: every task leaves at its next operation.
+    /// The end: every task leaves at its next operation.
     Stop = 3,
 }
 
@@ -51,10 +51,10 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena for these numbers of futex words, cells and tasks, all zero.
+    /// An arena with these numbers of futex words, cells and tasks, all zero.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// Without enough memory.
     pub fn new(words: usize, slots: usize, tasks: usize) -> Result<Arena> {
         let first_slot = CONTROL_LINES + words;
         let first_task = first_slot + slots;
@@ -68,17 +68,15 @@ impl Arena {
     fn line(&self, at: usize) -> &Line {
         &self.lines.get()[at]
     }
-    /// A futex word of the workload.
     #[inline]
     pub fn word(&self, id: WordId) -> &AtomicU32 {
         &self.line(CONTROL_LINES + id.index()).word
     }
-    /// A cell of the workload.
     #[inline]
     pub fn slot(&self, id: SlotId) -> &AtomicU64 {
         &self.line(self.first_slot + id.index()).slot
     }
-    /// The phase as a futex word: tasks wait on it for the start.
+    /// The phase as a futex word, on which tasks wait for the start.
     pub fn phase_word(&self) -> &AtomicU32 {
         &self.line(PHASE).word
     }
@@ -86,7 +84,7 @@ impl Arena {
     pub fn phase(&self) -> Phase {
         Phase::of(self.phase_word().load(SeqCst))
     }
-    /// Moves the phase on; never back.
+    /// Advances the phase; it never goes back.
     pub fn advance(&self, to: Phase) {
         self.phase_word().fetch_max(to as u32, SeqCst);
     }
@@ -94,22 +92,21 @@ impl Arena {
     pub fn start_ns(&self) -> &AtomicU64 {
         &self.line(START).slot
     }
-    /// How many tasks are ready to start.
+    /// Number of tasks ready to start.
     pub fn ready(&self) -> &AtomicU32 {
         &self.line(READY).word
     }
-    /// How many tasks have begun and not left.
+    /// Number of tasks that have begun and not left.
     pub fn live(&self) -> &AtomicU32 {
         &self.line(LIVE).word
     }
-    /// How many of these have done their work and wait for the end.
+    /// Number of these that have done their work and wait for the end.
     pub fn parked(&self) -> &AtomicU32 {
         &self.line(PARKED).word
     }
-    /// Whether no task works any more. The answer is right also while tasks begin, wait and leave.
+    /// Whether no task works any more. The answer is correct even while tasks begin, wait and leave.
     pub fn all_done(&self) -> bool {
-        // A waiting task never goes back to work. So no task works if the tasks there now are no more than waited
-        // before.
+        // A waiting task never works again. So no task works if there are now no more tasks than were waiting before.
         let parked = self.parked().load(SeqCst);
         self.live().load(SeqCst) <= parked
     }
@@ -117,19 +114,19 @@ impl Arena {
     pub fn map_here(&self) {
         self.lines.map_here();
     }
-    /// How many bytes of results processes have written.
+    /// Number of bytes of results that processes have written.
     pub fn results(&self) -> &AtomicU64 {
         &self.line(RESULTS).slot
     }
-    /// The thread id of a task; 0 before it is there and after it left.
+    /// The thread id of a task; 0 before it exists and after it left.
     pub fn thread(&self, task: usize) -> &AtomicU32 {
         &self.line(self.first_task + task).word
     }
-    /// The thread id of a task, kept after the task has left.
+    /// The thread id of a task; stays after the task has left.
     pub fn last_thread(&self, task: usize) -> &AtomicU64 {
         &self.line(self.first_task + task).slot
     }
-    /// The monotonic clock at the end of a task's work, ns; 0 before it.
+    /// The monotonic clock at the end of a task's work, ns; 0 before.
     pub fn done_ns(&self, task: usize) -> &AtomicU64 {
         &self.line(self.first_task + self.tasks + task).slot
     }
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_done_when_those_who_are_there_wait() {
+    fn all_tasks_are_done_when_the_existing_ones_wait() {
         let a = Arena::new(0, 0, 0).unwrap();
         a.live().store(2, SeqCst);
         a.parked().store(1, SeqCst);

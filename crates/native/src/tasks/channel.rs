@@ -1,14 +1,14 @@
-//! Live channels: pipes and connected sockets. They are made before any task, and all tasks hold them open until the
+//! Live channels: pipes and connected sockets. They are made before any task, and all tasks keep them open until the
 //! end.
 //!
-//! A transfer that the kernel takes in one piece is one read(2) or write(2) and nothing else: no clock, no allocation
-//! (the task's buffer has already grown to its longest transfer), no look at the phase. Only after a partial transfer,
-//! an error or a signal does a task check whether the run is over; then it leaves, whatever the channel's state. Since
-//! every task holds every end, a peer that leaves closes nothing: the other sleeps until the end, as it would in futex
+//! A transfer that the kernel completes in one piece is a single read(2) or write(2): no clock, no allocation (the
+//! task's buffer already has the size of its longest transfer), no check of the phase. Only after a partial transfer,
+//! an error or a signal does a task check whether the run is over; then it leaves, in any state of the channel. Since
+//! every task holds every end, a leaving peer closes nothing: the other task sleeps until the end, as it would in futex
 //! wait.
 //!
 //! A datagram can be lost even over loopback (full receive buffer, full backlog). A task that waits for it waits until
-//! the end. Counts of datagrams sent, received and left over show the loss: warning `channel.lost`.
+//! the end. Counts of sent, received and leftover datagrams show the loss: warning `channel.lost`.
 
 use crate::sys::limits;
 use crate::sys::{self, Lines};
@@ -31,20 +31,19 @@ use sets::Sets;
 const BUFFER_BYTES: usize = 4096;
 /// The longest single read or write; longer transfers take several.
 const PIECE_BYTES: usize = 1 << 20;
-/// How long a datagram may be on its way when its sender has ended.
+/// Time until the datagrams of an ended sender have arrived.
 const ON_ITS_WAY: Ns = Ns::ms(50);
-/// Capacity of a pipe. The kernel gives less to a user at his limit (pipe(7)).
+/// Capacity of a pipe. A user at his limit gets less (pipe(7)).
 const PIPE_BYTES: u32 = 64 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moved {
     /// All bytes went through.
     All,
-    /// The run is over.
     Over,
 }
 
-/// The memory that a task sends from and receives into. Its content means nothing.
+/// A task's memory for sending and receiving. Its content is arbitrary.
 #[derive(Debug, Default)]
 pub struct Buffer(Vec<u8>);
 
@@ -71,12 +70,11 @@ struct End {
     kind: ChannelKind,
 }
 
-/// All channels of a run, by end.
 pub struct Channels {
     ends: Vec<End>,
-    /// Counts of datagrams sent from and received at each end: two lines an end, shared with processes.
+    /// Counts of datagrams sent from and received at each end: two lines per end, shared with processes.
     datagrams: Option<Lines>,
-    /// The sets of ends that tasks wait on together.
+    /// Sets of ends for [`Channels::ready`].
     sets: Sets,
 }
 
@@ -84,7 +82,7 @@ impl Channels {
     /// Makes all channels and sets of ends.
     ///
     /// # Errors
-    /// At a limit of descriptors, which is named; without loopback; without memory for buffers.
+    /// At a limit of descriptors (the error names it); without loopback; without memory for buffers.
     pub fn open(kinds: &[ChannelKind], sets: &[Vec<PortId>]) -> Result<Channels> {
         limits::room_for_channels(kinds.len() + sets.len())?;
         let mut listener = None;
@@ -102,8 +100,8 @@ impl Channels {
         Ok(Channels { ends, datagrams, sets })
     }
 
-    /// An end of the set that has something to read; sleeps while there is none. `None`: the run is `over`. `found`
-    /// belongs to the task and keeps what a call finds beside it.
+    /// An end of the set with data; sleeps while there is none. `None`: the run is `over`. `found` belongs to the task,
+    /// and keeps further ends that a call finds.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -158,7 +156,7 @@ impl Channels {
         Ok(Moved::All)
     }
 
-    /// Reads until `bytes` have come; sleeps while there are none.
+    /// Reads until `bytes` have arrived; sleeps while there are none.
     ///
     /// # Errors
     /// When the kernel refuses, the channel is closed, or a datagram has another size; unless the run is `over`.
@@ -187,7 +185,7 @@ impl Channels {
         }
     }
 
-    /// As [`Channels::receive`], for one datagram. The buffer has room for one byte more, so that a longer datagram is
+    /// As [`Channels::receive`], for one datagram. The buffer has room for another byte, so that a longer datagram is
     /// noticed.
     fn receive_datagram(
         &self,
@@ -222,16 +220,16 @@ impl Channels {
         }
     }
 
-    /// The warnings about datagrams that never arrived and about small pipes. Call it after all tasks have left.
+    /// The warnings about lost datagrams and about small pipes. Call it after all tasks have left.
     ///
     /// # Errors
-    /// When none of many datagrams arrived at an end: this machine does not let them through.
+    /// When none of many datagrams arrived at an end: this machine blocks them.
     pub fn settle(&self) -> Result<Vec<Warning>> {
         let mut warnings: Vec<Warning> = self.small_pipes().into_iter().collect();
         let Some(lines) = &self.datagrams else { return Ok(warnings) };
         let count = |line: usize| lines.get()[line].slot.load(Relaxed);
         let ports = || (0..self.ends.len()).filter(|at| self.ends[*at].kind == ChannelKind::Udp);
-        // For each end: the number of datagrams sent to it, and the number that reached it, received or not.
+        // For each end: number of datagrams sent to it, and number that reached it, received or not.
         let mut ends: Vec<(usize, u64, u64)> =
             ports().map(|at| (at, count(2 * (at ^ 1)), count(2 * at + 1) + self.left_at(at))).collect();
         if ends.iter().any(|(_, sent, arrived)| arrived < sent) {
@@ -256,11 +254,11 @@ impl Channels {
         Ok(warnings)
     }
 
-    /// Takes out the datagrams that no task received at an end, and counts them.
+    /// Drains the datagrams that no task received at an end; returns their number.
     fn left_at(&self, at: usize) -> u64 {
         let fd = self.ends[at].fd.as_fd();
         let mut left = 0;
-        // A read that fails on a ready end means that nothing is left.
+        // If a read fails on a ready end, no datagram is left.
         while sys::wait_readable([Some(fd)], 0)[0] && sys::read(fd, &mut [0]).is_ok() {
             left += 1;
         }
@@ -281,7 +279,7 @@ impl Channels {
     }
 }
 
-/// The bytes moved by a call that did not move all of them: 0 when a signal came or the run is `over`.
+/// Bytes moved by an incomplete call; 0 if a signal arrived or the run is `over`.
 #[cold]
 fn rest(
     done: io::Result<usize>,

@@ -1,7 +1,7 @@
-//! A task's own memory, for programs that go over it. A move to another cache must refill it.
+//! A task's own memory, for programs that touch it. A move to another cache must refill it.
 //!
-//! It is made and touched before the start if the memory of all tasks together is small ([`SMALL_KB`]); otherwise at
-//! its first use, so that thousands of tasks that never use theirs have none.
+//! It is allocated and touched before the start if all tasks together need little ([`SMALL_KB`]); otherwise at its
+//! first use, so that thousands of tasks that never use theirs have none.
 
 use schedlab_base::{Error, Result};
 use std::hint::black_box;
@@ -12,28 +12,27 @@ use std::hint::black_box;
 struct Line([u64; 8]);
 
 const LINES_PER_KB: usize = 1024 / size_of::<Line>();
-/// The lines touched between two looks at the phase: a few microseconds.
+/// Number of lines touched between two checks of the phase: a few microseconds.
 const STRETCH: usize = 64 * LINES_PER_KB;
 
-/// The most memory of all tasks together for which each makes its own before the start.
+/// The most memory of all tasks together for which each allocates its own before the start.
 pub const SMALL_KB: u64 = 64 << 10;
 
-/// A task's memory.
 pub struct Footprint {
     kb: u32,
     lines: Vec<Line>,
 }
 
 impl Footprint {
-    /// Memory of `kb` KB, not made yet.
+    /// Memory of `kb` KB, not allocated yet.
     pub fn of(kb: u32) -> Footprint {
         Footprint { kb, lines: Vec::new() }
     }
 
-    /// Reads and changes each line of the first `kb` KB, `rounds` times; false when it ended because the run is `over`.
+    /// Reads and changes each line of the first `kb` KB, `rounds` times; false if it stopped because the run is `over`.
     ///
     /// # Errors
-    /// When the task's footprint is smaller, or the machine has no memory for it.
+    /// When the task's footprint is smaller, or memory is not available.
     pub fn touch(&mut self, kb: u32, rounds: u32, over: impl Fn() -> bool) -> Result<bool> {
         if kb > self.kb {
             let text = format!("the program goes over {kb} KB of a footprint of {} KB", self.kb);
@@ -57,10 +56,10 @@ impl Footprint {
         Ok(true)
     }
 
-    /// Makes the memory if it is not made yet.
+    /// Allocates the memory, unless done before.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// When memory is not available.
     #[inline]
     pub fn make(&mut self) -> Result<()> {
         if self.lines.is_empty() { self.make_lines() } else { Ok(()) }
@@ -73,7 +72,7 @@ impl Footprint {
             Error::machine(format!("no memory for a footprint of {} KB: {e}", self.kb))
                 .help("use a smaller footprint or fewer tasks")
         })?;
-        // Write it, so that no page fault is left for the rounds.
+        // Writing it leaves no page fault for the rounds.
         self.lines.resize(lines, Line([0; 8]));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Intervals that a program measured one by one. A task keeps them until it leaves.
+//! Intervals that a program measured individually. A task keeps them until it leaves.
 
 use crate::tasks::column::Column;
 use schedlab_base::{Ns, Warning};
@@ -36,8 +36,8 @@ impl Intervals {
         self.kept.extend(other.kept);
         self.dropped += other.dropped;
     }
-    /// All intervals in the order of time, counted from the end of the warm-up; and a warning about those that found no
-    /// room.
+    /// All intervals in order of time, counted from the end of the warm-up; and a warning about those that were dropped
+    /// for lack of room.
     pub fn in_order(mut self, warmup: Ns, columns: &[Column]) -> (Vec<Interval>, Option<Warning>) {
         self.kept.sort_by_key(|k| k.start);
         self.dropped += self.kept.len().saturating_sub(MAX_INTERVALS) as u64;

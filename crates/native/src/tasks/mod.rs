@@ -1,4 +1,4 @@
-//! The tasks of a run: programs as threads or processes, the memory that they share, and what each measures.
+//! The tasks of a run: programs as threads or processes, their shared memory, and their measurements.
 
 pub mod arena;
 pub mod channel;

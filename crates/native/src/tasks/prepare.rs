@@ -1,25 +1,24 @@
-//! A task's preparation before the start, so that the measured time holds its work and not its beginning: it maps the
-//! memory that it is known to use.
+//! A task's preparation before the start: it maps memory that it will use, so that the measured time has its work and
+//! not its beginning.
 //!
-//! A forked process begins with hardly any mapped page: each page of code, of the shared arena and of memory written
-//! since the fork takes a page fault at its first use (`do_fault`, `do_wp_page`). In a guest of 6.1 that was 45 page
-//! faults, which took longer than 60 messages. Mirrors madvise(2) with MADV_POPULATE_READ and MADV_POPULATE_WRITE,
-//! Linux 5.14; on older kernels a process meets its page faults as it goes. Threads lack only their stack, which is
-//! written to.
+//! A forked process begins with few mapped pages: each page of code, of the shared arena and of memory written since
+//! the fork has a page fault at its first use (`do_fault`, `do_wp_page`). In a guest of 6.1 these were 45 page faults,
+//! which took longer than 60 messages. Mirrors madvise(2) with MADV_POPULATE_READ and MADV_POPULATE_WRITE, Linux 5.14;
+//! on older kernels a process has its page faults during the run. Threads lack only their stack, which is written to.
 
 use crate::sys;
 use std::hint::black_box;
 use std::ops::Range;
 
-/// How much of a task's stack is mapped below its first frame; programs are small state machines.
+/// Bytes of a task's stack that are mapped below its first frame; programs are small state machines.
 const STACK_BYTES: usize = 8 << 10;
-/// The part of a file that one page fault maps (`fault_around_bytes`). So it is enough to map one page of each such
-/// part; to map every page takes the kernel 3.9 million instructions a process in a guest.
+/// The part of a file that one page fault maps (`fault_around_bytes`). So mapping one page of each part is enough;
+/// mapping every page costs the kernel 3.9 million instructions per process in a guest.
 const FAULT_AROUND: usize = 64 << 10;
-/// The largest writable part of the executable or a library that is copied for each process.
+/// The largest writable part of the executable or a library that each process copies.
 const MOST_WRITABLE: usize = 256 << 10;
 
-/// The parts of its maker's memory that a new process will use.
+/// The parts of its creator's memory that a new process will use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Inherited {
     read: Vec<Range<usize>>,
@@ -32,7 +31,7 @@ impl Inherited {
         Inherited::of(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default())
     }
 
-    /// Reads the text of /proc/PID/maps: the parts of files, and nameless parts. Heap and stack are left out, because a
+    /// Reads the text of /proc/PID/maps: the parts of files, and nameless parts. Heap and stack are skipped, because a
     /// task uses little of them.
     fn of(maps: &str) -> Inherited {
         let mut all = Inherited::default();
@@ -52,7 +51,6 @@ impl Inherited {
         all
     }
 
-    /// Maps these parts in the calling process.
     pub fn map(&self) {
         for range in &self.read {
             let stretches = (range.start & !(FAULT_AROUND - 1)..range.end).step_by(FAULT_AROUND);
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_what_lies_beside_them_are_mapped_heap_stack_and_large_parts_are_not() {
+    fn files_and_parts_next_to_them_are_mapped_but_not_heap_stack_and_large_parts() {
         let maps = "\
 00400000-00500000 r-xp 00000000 fe:00 12 /bin/a program\n\
 00500000-00510000 rw-p 00100000 fe:00 12 /bin/a program\n\

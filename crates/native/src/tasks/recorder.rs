@@ -1,10 +1,10 @@
-//! One task's measurements: its own series and its own counters, without a lock while it runs.
+//! One task's measurements: its own series and counters, without locks while it runs.
 //!
-//! The first values of a series go to a small buffer, touched beforehand: a task with few values never has a histogram,
+//! The first values of a series go to a small buffer, touched in advance: a task with few values never has a histogram,
 //! which matters with 10,000 tasks. When the buffer is full, the task makes its own counts and moves the values there;
-//! all later values go to the counts directly. The buffer is not emptied again and again into a growing histogram,
-//! because that takes a task 10 us now and then, and 200 us the first time (page faults), within the measured time:
-//! sleepers in a guest of 6.1 migrated 444 times a second with it and 376 times without.
+//! later values go directly to the counts. Repeatedly emptying the buffer into a growing histogram would cost a task 10
+//! us at times, and 200 us the first time (page faults), during the measured time: sleepers in a guest of 6.1 migrated
+//! 444 times a second with it and 376 times without.
 
 use crate::sys;
 use crate::tasks::column::Column;
@@ -14,7 +14,6 @@ use schedlab_record::{Series, Tally, TaskAccount};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of values in a buffer.
 const BUFFERED: usize = 256;
 
 struct Values {
@@ -26,7 +25,7 @@ pub struct Recorder {
     values: Vec<Values>,
     /// Intervals that the program measured.
     pub intervals: Intervals,
-    /// Whether values are recorded yet.
+    /// Whether values are recorded.
     pub on: bool,
 }
 
@@ -71,7 +70,7 @@ impl Recorder {
     }
 }
 
-/// The kernel's counts of a task. `None` if this kernel does not have a count.
+/// The kernel's counts of a task. `None`: this kernel lacks the count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counters {
     cpu_ns: u64,
@@ -81,7 +80,7 @@ pub struct Counters {
     run_delay_ns: Option<u64>,
 }
 
-/// Those counts that are read from files. That takes as long as many system calls: 60 us in /proc of a guest.
+/// The counts that are read from files. This takes as long as many system calls: 60 us in /proc of a guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Filed {
     migrations: Option<u64>,
@@ -89,7 +88,7 @@ pub struct Filed {
 }
 
 impl Filed {
-    /// The counts of the calling thread, from its start.
+    /// The calling thread's counts since its start.
     pub fn read() -> Filed {
         let text = |file| std::fs::read_to_string(file).unwrap_or_default();
         Filed {
@@ -103,7 +102,7 @@ impl Counters {
     /// The counts of a task that has not run yet.
     pub const ZERO: Counters =
         Counters { cpu_ns: 0, voluntary: 0, involuntary: 0, migrations: Some(0), run_delay_ns: Some(0) };
-    /// The counts of the calling thread, from its start. `filed` are its counts from files, if the caller wants them.
+    /// The calling thread's counts since its start. `filed`: its counts from files, if wanted.
     pub fn read(filed: Filed) -> Counters {
         let (usage, cpu_ns) = (sys::thread_usage(), sys::thread_cpu_ns());
         let Filed { migrations, run_delay_ns } = filed;
@@ -115,11 +114,10 @@ impl Counters {
             run_delay_ns,
         }
     }
-    /// The same counts with the CPU time at the end of the task's work.
+    /// The same counts, with the CPU time at the end of the task's work.
     pub fn worked(self, cpu_ns: u64) -> Counters {
         Counters { cpu_ns, ..self }
     }
-    /// The counts since `before`.
     pub fn since(self, before: Counters) -> Counters {
         let minus = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_sub(b?));
         Counters {
@@ -130,7 +128,7 @@ impl Counters {
             run_delay_ns: minus(self.run_delay_ns, before.run_delay_ns),
         }
     }
-    /// The sum of both; a count that one of them lacks is missing in the sum.
+    /// The sum; a count that one of them lacks is `None`.
     pub fn plus(self, other: Counters) -> Counters {
         let plus = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         Counters {
@@ -150,7 +148,7 @@ impl Counters {
             migrations: self.migrations,
         }
     }
-    /// Counts by dotted metric name; missing ones are absent.
+    /// Counts by dotted metric name, without missing ones.
     pub fn named(self) -> BTreeMap<String, u64> {
         [
             ("cpu_time", Some(self.cpu_ns)),
@@ -171,8 +169,8 @@ fn migrations(text: &str) -> Option<u64> {
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
-/// Time spent runnable but not running, ns: second number of /proc/TID/schedstat. A kernel that does not keep it
-/// leaves all three numbers 0, the third of which counts how often the task was put on a CPU.
+/// Time spent runnable but not running, ns: second number of /proc/TID/schedstat. A kernel without accounting leaves
+/// all three numbers 0; the third counts how often the task was put on a CPU.
 fn run_delay(text: &str) -> Option<u64> {
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     let (_, delay, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
@@ -224,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_count_is_absent() {
+    fn counts_that_the_kernel_lacks_are_absent() {
         assert_eq!(migrations("se.exec_start   :  12.5\nse.nr_migrations         :     42\n"), Some(42));
         assert_eq!(migrations("no such line"), None);
         assert_eq!(run_delay("100 250 7\n"), Some(250));

@@ -1,7 +1,7 @@
-//! The place where tasks leave their measurements: behind a lock for threads, in a memory file for processes.
+//! Where tasks leave their measurements: behind a lock for threads, in a memory file for processes.
 //!
-//! Processes can't reach each other's heaps. Each process takes a stretch of the file once, when it leaves, by moving
-//! the arena's cursor. The controller reads all stretches when the last process is gone. A process that died in between
+//! Processes can't access each other's heaps. When a process leaves, it reserves a part of the file by advancing the
+//! arena's cursor. The controller reads all parts after the last process has ended. A process that died in between
 //! leaves zeroes.
 
 use crate::fault::Fault;
@@ -18,21 +18,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The measurements of all tasks together.
 pub struct Totals {
     /// One series per column.
     pub series: Vec<Series>,
     /// Sums over tasks.
     pub counters: Counters,
-    /// The usage of each task, by its number, in the order in which they left.
+    /// The usage of each task by number, in the order in which they left.
     pub tasks: Vec<(usize, Counters)>,
-    /// Intervals that programs measured.
     pub intervals: Intervals,
     pub error: Option<Error>,
 }
 
 impl Totals {
-    /// Empty totals.
     pub fn new(columns: &[Column]) -> Totals {
         Totals {
             series: columns.iter().map(Column::empty).collect(),
@@ -42,7 +39,7 @@ impl Totals {
             error: None,
         }
     }
-    /// Adds the task of that number.
+    /// Adds task number `id`.
     pub fn add(&mut self, id: usize, mut values: Recorder, counted: Option<Counters>, error: Option<Error>) {
         self.intervals.add(std::mem::take(&mut values.intervals));
         values.merge_into(&mut self.series);
@@ -53,16 +50,15 @@ impl Totals {
         self.counters = self.counters.plus(used);
         self.tasks.push((id, used));
     }
-    /// Keeps the first error.
     pub fn fail(&mut self, error: Option<Error>) {
         self.error = self.error.take().or(error);
     }
 }
 
-/// One process's results in the file. Their length precedes them in eight bytes.
+/// One process's results in the file, preceded by their length in eight bytes.
 #[derive(Serialize, Deserialize)]
 struct Page {
-    /// Series with values, by column.
+    /// Series with values, by column index.
     series: Vec<(usize, Series)>,
     tasks: Vec<(usize, Counters)>,
     intervals: Intervals,
@@ -72,10 +68,8 @@ struct Page {
 pub struct Ledger(File);
 
 impl Ledger {
-    /// An empty memory file.
-    ///
     /// # Errors
-    /// When there is no descriptor or memory left.
+    /// Without a free descriptor or memory.
     pub fn new() -> Result<Ledger> {
         let fault = |e| Error::machine(format!("can't make a memory file for results: {e}"));
         sys::memory_file().map(Ledger).map_err(fault)
@@ -100,7 +94,7 @@ impl Ledger {
     /// Adds all results to `totals`.
     ///
     /// # Errors
-    /// When a process died while it wrote.
+    /// When a process died while writing.
     pub fn collect(&self, arena: &Arena, totals: &mut Totals) -> Result<()> {
         let lost = |e: io::Error| Error::internal(format!("the results of a task are lost: {e}"));
         let (mut at, end) = (0, arena.results().load(SeqCst));

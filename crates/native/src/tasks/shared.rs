@@ -1,6 +1,6 @@
-//! The state that the tasks of a run share with each other and with the controller.
+//! State that the tasks of a run share with each other and with the controller.
 //!
-//! Threads reach it through a handle. A process has a copy of it; only mapped memory and descriptors are shared then.
+//! Threads access it through a handle. A process has a copy; only mapped memory and descriptors are shared then.
 
 use crate::settings::cgroups::Places;
 use crate::sys::{self, Bell, Scope};
@@ -18,64 +18,56 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The state that the tasks of a run share.
 pub struct Shared {
-    /// Words, cells, control.
     pub arena: Arena,
-    /// Pipes and sockets.
     pub channels: Channels,
-    /// Series by id.
     pub columns: Vec<Column>,
-    /// CPU masks by number.
     pub masks: Vec<CpuSet>,
-    /// The CPUs of tasks that name none.
+    /// CPUs of tasks without a mask.
     pub cpus: CpuSet,
-    /// The timer slack of tasks that name none, ns.
+    /// Timer slack of tasks without their own, ns.
     pub slack_ns: u64,
-    /// The end of the warm-up, counted from the start.
+    /// End of the warm-up, counted from the start.
     pub warmup: Ns,
-    /// Whether threads or processes wait on the futex words.
+    /// Who waits on the futex words: threads or processes.
     pub scope: Scope,
-    /// Tasks ring it to wake the controller.
     pub bell: Bell,
-    /// The number of tasks that are there from the start.
+    /// Number of tasks that exist from the start.
     pub roots: u32,
-    /// The tasks' names, by id.
     pub names: Vec<String>,
-    /// Control groups, if there are any.
+    /// Control groups, if any.
     pub groups: Places,
-    /// Whether the run changes groups or CPUs of tasks, which those that they start inherit.
+    /// Whether the run changes groups or CPUs of tasks; spawned tasks inherit these.
     pub changes_tasks: bool,
-    /// By task: whether the run lasts as long as it.
+    /// By task: whether the run waits for its end.
     counts: Vec<bool>,
     tasks: Vec<Mutex<Option<TaskDecl>>>,
     totals: Mutex<Totals>,
-    /// Where processes leave their results.
+    /// Results of processes.
     ledger: Option<Ledger>,
-    /// The process that controls the run.
+    /// The process id of the controller.
     pub controller: u32,
-    /// The memory of its maker that a process needs; `None` for threads, which share it.
+    /// Parts of the creator's memory that a process needs; `None` for threads, which share all memory.
     pub inherited: Option<Inherited>,
-    /// The file that tasks execute, or the reason why there is none.
+    /// The file that tasks execute, or why there is none.
     pub no_program: std::io::Result<OwnedFd>,
-    /// Whether the memory of all tasks is small enough to be made beforehand.
+    /// Whether the memory of all tasks is small enough to be allocated in advance.
     pub footprints_are_small: bool,
-    /// Whether every event of the scheduler is recorded.
     watched: AtomicBool,
-    /// A handle by which threads keep this value alive.
+    /// A handle for threads, which keep this value alive.
     me: std::sync::Weak<Shared>,
 }
 
-/// A panic elsewhere is reported by its own task; the data is whole, as nothing panics while it holds a lock.
+/// A panic elsewhere is reported by its own task; the data is consistent, because nothing panics while it holds a lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// The state of a workload's tasks, before any of them starts.
+    /// The state of a workload's tasks, before any starts.
     ///
     /// # Errors
-    /// When there is no memory or descriptor for it, or a series is declared wrongly.
+    /// Without memory or descriptors for it, or when a series is declared wrongly.
     pub fn new(built: Built, groups: &Places) -> Result<Arc<Shared>> {
         let arena = Arena::new(built.words, built.slots, built.tasks.len())?;
         let channels = Channels::open(&built.channels, &built.sets)?;
@@ -113,50 +105,50 @@ impl Shared {
         }))
     }
 
-    /// Takes a task's declaration, to start it.
+    /// Takes a task's declaration to start it.
     ///
     /// # Errors
-    /// When there is no such task, or it was started before (a fault).
+    /// When there is no such task, or it was started before (a bug).
     pub fn take(&self, id: usize) -> Result<TaskDecl> {
         let decl = self.tasks.get(id).and_then(|t| lock(t).take());
         decl.ok_or_else(|| Error::internal(format!("task {id} is unknown or was started before")))
     }
-    /// A handle that keeps this value alive, for a thread; `None` when the run is gone.
+    /// A handle that keeps this value alive, for a thread; `None` after the run.
     pub fn handle(&self) -> Option<Arc<Shared>> {
         self.me.upgrade()
     }
 
-    /// Whether a task is there from the start and not started yet.
+    /// Whether a task exists from the start and has not started yet.
     pub fn is_waiting_root(&self, id: usize) -> bool {
         lock(&self.tasks[id]).as_ref().is_some_and(|t| t.spawned_by.is_none())
     }
-    /// Whether every task is to leave.
+    /// Whether every task must leave.
     #[inline]
     pub fn over(&self) -> bool {
         self.arena.phase() == Phase::Stop
     }
-    /// Says that every event of the scheduler is recorded. Call it before the first task is made.
+    /// Notes that every event is recorded. Call it before the first task is made.
     pub fn watch(&self) {
         self.watched.store(true, SeqCst);
     }
-    /// Whether every event is recorded. Tasks then need not read figures that the events give.
+    /// Whether every event is recorded. Tasks then need not read figures that come from events.
     pub fn is_watched(&self) -> bool {
         self.watched.load(SeqCst)
     }
-    /// How many tasks were declared.
+    /// Number of declared tasks.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Says that a task that is there from the start is ready, or failed to get ready.
+    /// Notes that a task is ready, or failed to prepare. For tasks that exist from the start.
     pub fn ready(&self) {
         if self.arena.ready().fetch_add(1, SeqCst) + 1 == self.roots {
             self.bell.ring();
         }
     }
 
-    /// Says that a task is about to begin, and gives the number of those before it. One that the run does not wait for
-    /// counts among those that have done their work from its beginning to its end.
+    /// Notes that a task is about to begin; returns the number of earlier ones. A task for which the run does not wait
+    /// counts as finished from its beginning to its end.
     pub fn one_more(&self, id: usize) -> u32 {
         let alive = self.arena.live().fetch_add(1, SeqCst);
         if !self.counts[id] {
@@ -165,7 +157,7 @@ impl Shared {
         alive
     }
 
-    /// Says that a task has done its work; sleeps until the run is over.
+    /// Notes that a task has done its work; sleeps until the run is over.
     pub fn park(&self, id: usize) {
         self.arena.done_ns(id).store(sys::monotonic_ns(), SeqCst);
         if self.counts[id] {
@@ -183,10 +175,10 @@ impl Shared {
         }
     }
 
-    /// Lets a task leave, with its measurements or its error; the first error ends the run.
+    /// A task leaves, with its measurements or its error; the first error ends the run.
     pub fn leave(&self, id: usize, values: Recorder, counted: Option<Counters>, error: Option<Error>) {
         let failed = error.is_some();
-        // One that waited for the end had done its work before it.
+        // If it waited for the end, its work was done before.
         let _ = self.arena.done_ns(id).compare_exchange(0, sys::monotonic_ns(), SeqCst, SeqCst);
         match &self.ledger {
             None => lock(&self.totals).add(id, values, counted, error),
@@ -204,7 +196,7 @@ impl Shared {
         self.one_less(id);
     }
 
-    /// The times at which the tasks had done their work, by the monotonic clock; `None` for one that never began.
+    /// Times at which tasks had done their work, by the monotonic clock; `None` for one that never began.
     pub fn ends(&self) -> Vec<Option<Ns>> {
         let end = |id| match self.arena.done_ns(id).load(SeqCst) {
             _ if self.arena.last_thread(id).load(SeqCst) == 0 => None,
@@ -214,10 +206,10 @@ impl Shared {
         (0..self.len()).map(end).collect()
     }
 
-    /// The measurements of all tasks. Call it when all have left.
+    /// The measurements of all tasks. Call it after all have left.
     ///
     /// # Errors
-    /// The first error of a task, or that results are lost because a process died.
+    /// The first error of a task, or lost results because a process died.
     pub fn totals(&self) -> Result<MutexGuard<'_, Totals>> {
         let mut totals = lock(&self.totals);
         if totals.error.is_none()
@@ -231,7 +223,7 @@ impl Shared {
         }
     }
 
-    /// Fails the run because a process ended without leaving it.
+    /// Fails the run because a process ended without leaving properly.
     pub fn died(&self, process: u32, how: &str) {
         let id = (0..self.len()).find(|id| self.arena.thread(*id).load(SeqCst) == process);
         let who = id.map_or("a task".to_owned(), |id| format!("task '{}'", self.names[id]));
@@ -248,10 +240,10 @@ impl Shared {
         self.arena.advance(Phase::Stop);
         self.bell.ring();
     }
-    /// Says that a task is gone, or did not start.
+    /// Notes that a task is gone, or did not start.
     pub fn one_less(&self, id: usize) {
         if !self.counts[id] && !self.over() {
-            // First of the two, so that nobody takes it for the last one at work in between.
+            // This comes first, so that nobody takes it for the last working task in between.
             self.arena.parked().fetch_sub(1, SeqCst);
         }
         self.arena.live().fetch_sub(1, SeqCst);

@@ -1,12 +1,11 @@
-//! One task on its thread or in its process: asks its program for operations and carries them out with system calls.
+//! One task on its thread or in its process: asks its program for operations and executes them by system calls.
 //!
-//! Between two operations it looks at the phase of the run; a program never sees the end. A call that a signal ended
-//! early is made again unless the run is over, so that a nudge is not a wakeup for the program.
+//! Between two operations it checks the phase of the run; a program never sees the end. A call that a signal ended
+//! early is repeated unless the run is over, so that a nudge is not a wakeup for the program.
 //!
-//! A task that is there from the start has its memory before it says that it is ready ([`crate::tasks::prepare`]). When
-//! its program has ended, it sleeps until the run is over. So reading its counters, handing in its results and the end
-//! of its thread or process are not part of the workload. The beginning and the end of a task that another task spawns
-//! are part of it.
+//! A task that exists from the start has its memory before it reports that it is ready ([`crate::tasks::prepare`]).
+//! After its program's end it sleeps until the run is over. So reading its counters, delivering its results and the end
+//! of its thread or process are not part of the workload. The beginning and the end of spawned tasks are part of it.
 
 use crate::settings::attrs::refused;
 use crate::sys::limits;
@@ -27,23 +26,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Stack of a task: programs are small state machines, and 10,000 of them must fit.
+/// Stack size of a task: programs are small state machines, and 10,000 of them must fit.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// The states of a lock for which tasks spin.
+/// The states of a spin lock.
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// The properties that a thread inherits from its maker.
+/// Properties that a thread inherits from its creator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
-    /// The maker's control group.
+    /// The creator's control group.
     group: GroupId,
-    /// The maker's attributes, as far as the workload set them.
+    /// The creator's attributes, as far as the workload set them.
     attr: Attr,
-    /// Whether the workload has changed the maker's CPUs.
+    /// Whether the workload has changed the creator's CPUs.
     pinned: bool,
-    /// Whether the workload has set the maker's timer slack.
+    /// Whether the workload has set the creator's timer slack.
     slack: bool,
 }
 
@@ -53,10 +52,10 @@ enum Step {
     Leave,
 }
 
-/// Starts the thread or process of a task; `origin` is `None` for tasks there from the start.
+/// Starts the thread or process of a task; `origin` is `None` for tasks that exist from the start.
 ///
 /// # Errors
-/// At a limit of threads (the limits are named), or when the task was started before.
+/// At a limit of threads (the error names it), or when the task was started before.
 pub fn spawn(shared: &Shared, id: usize, origin: Option<Origin>) -> Result<()> {
     let decl = shared.take(id)?;
     let alive = shared.one_more(id);
@@ -64,7 +63,7 @@ pub fn spawn(shared: &Shared, id: usize, origin: Option<Origin>) -> Result<()> {
         Scope::Threads => spawn_thread(shared, id, decl, origin),
         Scope::Processes => sys::spawn_process(origin.is_some(), || {
             sys::die_with_parent();
-            // If the controller died before that line, no process is left to work for.
+            // If the controller died before that line, the process has nothing to work for.
             if std::os::unix::process::parent_id() == shared.controller {
                 body(shared, id, decl, origin);
             }
@@ -81,7 +80,7 @@ fn spawn_thread(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origi
     sys::spawn_thread(STACK_BYTES, Box::new(move || body(&shared, id, decl, origin)))
 }
 
-/// A task's body: everything from its first to its last instruction. `origin` is `None` for tasks there from the start.
+/// A task's complete code. `origin` is `None` for tasks that exist from the start.
 fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
     let name = decl.name.clone();
     let mut program = decl.program;
@@ -133,20 +132,19 @@ struct Task<'a> {
     start_ns: u64,
     outcome: Outcome,
     recorder: Recorder,
-    /// The counters at the beginning of this task's measured time.
+    /// Counters at the beginning of this task's measured time.
     counted: Option<Counters>,
-    /// Those of its counts from files that were read before the start.
+    /// Counts from files, read before the start.
     filed: Filed,
-    /// Its CPU time when its program ended, ns.
+    /// CPU time at the end of its program, ns.
     worked_ns: u64,
-    /// The memory that it sends from and receives into.
     buffer: Buffer,
-    /// Ends that the last wait on a set found and that were not handed out yet.
+    /// Ends from the last wait on a set that were not returned yet.
     found: VecDeque<PortId>,
     footprint: Footprint,
-    /// Its readings of other tasks' usage.
+    /// Readings of other tasks' usage.
     readings: Readings,
-    /// The properties that a task spawned now would inherit.
+    /// Properties that a task spawned now would inherit.
     now: Origin,
 }
 
@@ -183,7 +181,7 @@ impl Env for Task<'_> {
 }
 
 impl Task<'_> {
-    /// Puts the thread into its control group, if the run has groups and its maker was in another.
+    /// Moves the thread into its control group, if the run has groups and its creator was in another.
     fn join(&mut self, group: GroupId) -> Result<()> {
         let inherits = group == self.now.group && !self.shared.changes_tasks;
         if !inherits && !self.shared.groups.is_empty() {
@@ -193,7 +191,7 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Gives the thread its attributes, CPUs and timer slack if they differ from the inherited ones.
+    /// Sets the thread's attributes, CPUs and timer slack if they differ from inherited ones.
     fn set_up(&mut self, attr: Attr, affinity: Option<&CpuSet>, slack: Option<Ns>) -> Result<()> {
         match slack {
             Some(slack) => sys::set_timer_slack(slack.0),
@@ -215,7 +213,7 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Maps all memory that the task is known to use, and reads the counts that take long to read.
+    /// Maps all memory that the task will use, and reads the counts that take long to read.
     fn prepare(&mut self, program: &dyn Program) -> Result<()> {
         let shared = self.shared;
         touch_stack();
@@ -223,7 +221,7 @@ impl Task<'_> {
             inherited.map();
             shared.arena.map_here();
             map_value(program);
-            // The clocks' and the CPU number's pages.
+            // Touches the pages for the clocks and the CPU number.
             sys::monotonic_ns();
             sys::current_cpu();
         }
@@ -239,7 +237,7 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Its counters now. If every event is recorded, the counts that events give are left out.
+    /// Its current counters. If every event is recorded, counts that come from events are skipped.
     fn counters(&self) -> Counters {
         Counters::read(if self.shared.is_watched() { Filed::default() } else { Filed::read() })
     }
@@ -259,11 +257,12 @@ impl Task<'_> {
                 Phase::Measure if phase != seen => {
                     self.counted = Some(match (first, spawned) {
                         (true, true) => Counters::ZERO,
-                        // The counts from files have not changed since then.
+                        // The counts from files have not changed since the start.
                         (true, false) => Counters::read(self.filed),
                         (false, _) => self.counters(),
                     });
-                    // Reading the counters took time that must not be in a value, so in mid-run one value is dropped.
+                    // Reading the counters took time that must not be part of a value, so one value is dropped during
+                    // the run.
                     self.recorder.on = first;
                 }
                 Phase::Measure => self.recorder.on = true,
@@ -366,12 +365,12 @@ impl Task<'_> {
         self.shared.over()
     }
 
-    /// Computes until the thread's CPU clock has moved by `work`. CPU time never passes faster than wall time. So it
-    /// never overshoots to spin on the cheap wall clock for the rest and then read the expensive CPU clock.
+    /// Computes until the thread's CPU clock has advanced by `work`. CPU time never passes faster than wall time. So
+    /// spinning on the cheap wall clock for the rest, before reading the expensive CPU clock, never overshoots.
     ///
-    /// The CPU clock is read as seldom as possible, because a read makes the kernel charge the running task. Some EEVDF
-    /// kernels then end a used-up slice at once and not at the tick (6.18: stays of 2 ms instead of 4 with a read every
-    /// ms).
+    /// The CPU clock is read as rarely as possible, because a read makes the kernel charge the running task. Some EEVDF
+    /// kernels then end a used-up slice at once instead of at the tick (6.18: stays of 2 ms instead of 4 with a read
+    /// every ms).
     fn run(&self, work: u64) -> Step {
         let end = sys::thread_cpu_ns().saturating_add(work);
         loop {
@@ -393,7 +392,7 @@ impl Task<'_> {
         }
         Step::Next(Outcome::Done)
     }
-    /// Spins for a lock. It writes only to a word that it has seen free, so that its reads stay in its own cache.
+    /// Spins for a lock. It writes only when it has seen the word free, so that its reads stay in its own cache.
     fn spin_lock(&self, word: &AtomicU32) -> Step {
         loop {
             if word.load(SeqCst) == FREE && word.compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok() {

@@ -1,20 +1,19 @@
 //! The usage of another task of the run, from its CPU clock and from /proc.
 //!
-//! The CPU clock of a task is exact to the instant (a system call, Linux 2.6.12); user time and switches come from the
-//! task's `stat` and `status`. A task that has not begun has used nothing. For a task that is gone, the last reading
-//! stands.
+//! A task's CPU clock is exact (a system call, Linux 2.6.12); user time and switches come from the task's `stat` and
+//! `status`. A task that has not begun has used nothing. For a task that has ended, the last reading is kept.
 
 use crate::sys;
 use schedlab_base::Ns;
 use schedlab_workload::Usage;
 use std::collections::BTreeMap;
 
-/// The last readings of other tasks, kept by one task.
+/// One task's last readings of other tasks.
 #[derive(Default)]
 pub struct Readings(BTreeMap<usize, Usage>);
 
 impl Readings {
-    /// The usage of task number `task`, which is thread `thread` (0 when it is not there) of process `process`.
+    /// The usage of task number `task`; it is thread `thread` (0 if it does not exist) of process `process`.
     pub fn of(&mut self, task: usize, process: u32, thread: u32) -> Usage {
         if let Some(now) = (thread > 0).then(|| read(process, thread)).flatten() {
             self.0.insert(task, now);
@@ -31,12 +30,12 @@ fn read(process: u32, thread: u32) -> Option<Usage> {
     Some(Usage { cpu, ticked, voluntary, involuntary })
 }
 
-/// User time in accounting ticks: field 14 of `stat`. It is counted from the end of the name, which may hold anything.
+/// User time in accounting ticks: field 14 of `stat`, counted from the end of the name, which may contain anything.
 fn user_ticks(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// Voluntary and involuntary switches, as `status` names them.
+/// Voluntary and involuntary switches from `status`.
 fn switches(status: &str) -> Option<(u32, u32)> {
     let of = |key: &str| {
         let line = status.lines().find_map(|l| l.strip_prefix(key))?;
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_keeps_what_was_read_last() {
+    fn ended_tasks_keep_their_last_reading() {
         let (process, thread) = (std::process::id(), sys::thread_id());
         let end = sys::thread_cpu_ns() + 3_000_000;
         while sys::thread_cpu_ns() < end {}

@@ -1,4 +1,4 @@
-//! The findings of watching the scheduler in a run, and the reasons for missing ones.
+//! Findings about the scheduler in a run, and reasons for missing ones.
 
 use schedlab_record::Findings;
 use schedlab_record::metric::perf::UNCOUNTED;
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 /// The findings about switches, wakeups and migrations at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObserverFindings {
-    /// The measurements of the observer; its counters replace the kernel's own counts of each task. It has
-    /// tasks only if every switch was seen.
+    /// The recorder's measurements; its counters replace the kernel's own counts of each task. It has tasks only if
+    /// every switch was seen.
     pub seen: Findings,
-    /// Missing findings ("slice", "events"), with the reasons.
+    /// Missing findings ("slice", "events"), with reasons.
     pub unmeasured: BTreeMap<&'static str, String>,
 }
 

@@ -1,8 +1,8 @@
-//! The counts of /proc/schedstat over the measured time, from a copy of the file before it and one after it.
+//! The counts of /proc/schedstat over the measured time, from copies of the file before and after it.
 //!
-//! The text is long on machines with many CPUs, and the kernel needs time to make it. So both copies are made outside
-//! of the measured time, as close to it as possible, into memory that is there already; they are read when the run is
-//! over. Besides the measured time they cover one such copy and a wakeup of the controller.
+//! On machines with many CPUs the text is long, and the kernel needs time to make it. So both copies are made outside
+//! the measured time, as close to it as possible, into memory allocated in advance, and read after the run. In addition
+//! to the measured time they cover one such copy and a wakeup of the controller.
 
 use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Schedstat, schedstat};
@@ -10,32 +10,31 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The file's copies around the measured time.
+/// Copies of the file around the measured time.
 pub struct KernelCounters {
     file: PathBuf,
-    /// `None` if this kernel keeps no schedstat, or it is switched off.
+    /// `None` if this kernel has no schedstat, or it is disabled.
     copies: Option<Copies>,
 }
 
 struct Copies {
     before: Vec<u8>,
     after: Vec<u8>,
-    /// The number of copies made, and the error if one failed.
+    /// Number of copies, and the error if one failed.
     made: u8,
     fault: Option<io::Error>,
 }
 
 impl KernelCounters {
-    /// The counters of the running kernel.
     pub fn live() -> KernelCounters {
         let keeps = schedstat::read_live().is_ok();
         KernelCounters::of(Path::new(schedstat::PROC_FILE), keeps)
     }
 
-    /// The counters of `file`, if the kernel `keeps` any.
+    /// The counters in `file`, if the kernel `keeps` any.
     pub fn of(file: &Path, keeps: bool) -> KernelCounters {
         let copies = keeps.then(|| {
-            // One copy beforehand, so that no memory is allocated later.
+            // One copy in advance, so that no memory is allocated later.
             let mut before = Vec::new();
             let fault = copy(file, &mut before).err();
             Copies { after: before.clone(), before, made: 0, fault }
@@ -43,11 +42,11 @@ impl KernelCounters {
         KernelCounters { file: file.to_owned(), copies }
     }
 
-    /// Makes the copy before the measured time.
+    /// Copies the file before the measured time.
     pub fn before(&mut self) {
         self.copy(|c| &mut c.before);
     }
-    /// Makes the copy after the measured time.
+    /// Copies the file after the measured time.
     pub fn after(&mut self) {
         self.copy(|c| &mut c.after);
     }
@@ -60,8 +59,8 @@ impl KernelCounters {
         }
     }
 
-    /// The counts in between; `None` if nothing is counted or nothing was measured. There are none, but a warning, if
-    /// the kernel stopped counting in the middle.
+    /// The counts in between; `None` if nothing was counted or measured. If the kernel stopped counting in between,
+    /// there is a warning instead.
     pub fn counted(self, warnings: &mut Vec<Warning>) -> Option<Schedstat> {
         let copies = self.copies.filter(|c| c.made == 2 || c.fault.is_some())?;
         match between(&self.file, copies) {
@@ -86,7 +85,7 @@ fn between(file: &Path, copies: Copies) -> Result<(Schedstat, Vec<Warning>)> {
     schedstat::delta(&before, &schedstat::parse(file, &copies.after)?)
 }
 
-/// Copies the file into `to`, over its old content; gives the length.
+/// Copies the file over the content of `to`; returns the length.
 fn copy(file: &Path, to: &mut Vec<u8>) -> io::Result<usize> {
     to.clear();
     File::open(file)?.read_to_end(to)
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_counted_between_the_copies_counts() {
+    fn only_counts_between_the_copies_count() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("schedstat");
         let now = |picks| std::fs::write(&file, counting(picks)).unwrap();
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_or_not_measured_is_absent_and_what_was_lost_is_told() {
+    fn unmeasured_counts_are_absent_and_lost_ones_reported() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("schedstat");
         let mut warnings = Vec::new();

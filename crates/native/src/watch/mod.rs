@@ -1,5 +1,5 @@
 //! Watches the kernel during a run: tracepoints, the stays of tasks on CPUs, performance counters, samples, the counts
-//! of /proc/schedstat, and the witness of what else ran.
+//! of /proc/schedstat, and the witness of other load.
 //!
 //! Only [`tracepoints`] needs the crate `import`, which has the layouts of the kernel's records.
 

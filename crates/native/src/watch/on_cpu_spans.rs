@@ -1,15 +1,15 @@
-//! Stays of tasks on a CPU, live: the analyser of events reads the kernel's records of context switches.
+//! Live stays of tasks on CPUs: the analyser of events reads the kernel's records of context switches.
 //!
-//! There is one software event per CPU (PERF_COUNT_SW_DUMMY with `context_switch`, Linux 4.3; with the reason why a
-//! task left since 4.17). All tasks of the run inherit it, and it writes into a ring of that CPU. Only the run's own
-//! tasks are recorded, so no privilege is needed at perf_event_paranoid 2. A switch from one of them to another takes
-//! two records of 24 bytes, some 0.3 us. The controller sleeps until a ring is half full, and then only copies. If
-//! tasks switch more often than [`MOST_PER_S`] times a second on a CPU, recording would disturb the run: it ends for
-//! that run, whose figures are then absent, with the reason.
+//! Each CPU has one software event (PERF_COUNT_SW_DUMMY with `context_switch`, Linux 4.3; since 4.17 with the reason
+//! why a task left). All tasks of the run inherit it; it writes into a ring of that CPU. Only the run's own tasks are
+//! recorded, so perf_event_paranoid 2 needs no privilege. A switch between two of them takes two records of 24 bytes,
+//! some 0.3 us. The controller sleeps until a ring is half full, and then only copies. If tasks switch more often than
+//! [`MOST_PER_S`] times a second on a CPU, recording would disturb the run: it ends for that run, whose figures are
+//! then absent, with the reason.
 //!
-//! The kernel reports only whether a task was still runnable (`preempted`, sched_yield included) or not (`blocked`).
-//! Other tasks are not seen: for the analyser a CPU without one of the run's tasks is idle, and only its findings about
-//! stays are kept.
+//! The kernel reports only whether a leaving task was still runnable (`preempted`, including sched_yield) or not
+//! (`blocked`). Other tasks are not seen: for the analyser a CPU without one of the run's tasks is idle, and only its
+//! findings about stays are kept.
 
 use crate::sys;
 use crate::watch::findings::ObserverFindings;
@@ -22,19 +22,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// The most switches a second on one CPU that are recorded: recording them takes about 0.6 % of its time.
+/// The most recorded switches per second on one CPU: recording them takes about 0.6 % of its time.
 const MOST_PER_S: u64 = 20_000;
-/// A rate is computed only from this many records or more.
+/// A rate needs at least this many records.
 const LEAST_FOR_A_RATE: u64 = 4_000;
-/// The most events, tasks times CPUs, that are opened: each takes a kilobyte of the kernel's memory.
+/// The most opened events, tasks times CPUs: each takes a kilobyte of the kernel's memory.
 const MOST_EVENTS: usize = 16_384;
-/// The most records that are kept before the analyser gets them within the run: 100 MB.
+/// The most records kept before the analyser gets them during the run: 100 MB.
 const MOST_HELD: usize = 4 << 20;
 /// Bytes of a ring. By default a user may lock one page more per CPU (perf_event_mlock_kb).
 const RING_BYTES: usize = 512 << 10;
 /// The smallest useful ring, bytes.
 const LEAST_RING_BYTES: usize = 16 << 10;
-/// The time after which a record is in its ring, counted from the record's own time.
+/// A record is in its ring at most this long after its own time.
 const SETTLED: Ns = Ns::ms(5);
 
 const RECORD_LOST: u32 = 2;
@@ -50,7 +50,7 @@ enum Way {
     Preempted,
 }
 
-/// One record: a task came or left.
+/// A record: a task came or left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Switch {
     at_ns: u64,
@@ -62,16 +62,15 @@ struct Switch {
 struct Ring {
     cpu: CpuId,
     sampler: Sampler,
-    /// The time at which it was last emptied.
+    /// Time when it was last emptied.
     since_ns: u64,
 }
 
-/// The recorder of a run's switches.
 pub struct OnCpuRecorder {
     rings: Vec<Ring>,
     /// Readable when a ring is half full.
     bell: Option<sys::Gathered>,
-    /// The reason why nothing is recorded, or nothing more.
+    /// Why nothing is recorded, or nothing more.
     off: Option<String>,
     /// The controller's thread, which is not a task of the run.
     myself: u32,
@@ -85,8 +84,8 @@ pub struct OnCpuRecorder {
 }
 
 impl OnCpuRecorder {
-    /// Opens one event for each of `cpus`; the tasks that the caller makes from now on inherit them. `names` are by
-    /// task id.
+    /// Opens one event for each of `cpus`; tasks that the caller makes from now on inherit them. `names` are by task
+    /// id.
     pub fn open(cpus: &CpuSet, names: &[String]) -> OnCpuRecorder {
         let named = |name: &String| TaskName { name: name.clone(), background: false };
         let mut stays = OnCpuRecorder {
@@ -122,7 +121,6 @@ impl OnCpuRecorder {
         Ok(())
     }
 
-    /// Ends the recording for this reason.
     fn end(&mut self, why: String) {
         self.off = Some(why);
         self.rings.clear();
@@ -130,12 +128,12 @@ impl OnCpuRecorder {
         self.held = Vec::new();
     }
 
-    /// Readable when it is time to [`OnCpuRecorder::read`].
+    /// Readable when [`OnCpuRecorder::read`] should be called.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_ref().map(sys::Gathered::fd)
     }
 
-    /// Reports that the run is measured from now on.
+    /// Starts the measured time.
     pub fn measure(&mut self, threads: impl Iterator<Item = (u32, TaskId)>) {
         if self.off.is_some() {
             return;
@@ -149,7 +147,7 @@ impl OnCpuRecorder {
         self.analyser = Some(Analyser::new(cpus, self.names.clone(), Vec::new(), from).keeping(0));
     }
 
-    /// Empties the rings. `threads` are the tasks' thread ids as far as they are known now.
+    /// Empties the rings. `threads`: the currently known thread ids of tasks.
     pub fn read(&mut self, threads: impl Iterator<Item = (u32, TaskId)>) {
         let now_ns = sys::monotonic_ns();
         self.empty_rings(threads);
@@ -187,10 +185,10 @@ impl OnCpuRecorder {
         }
     }
 
-    /// Gives the analyser all records up to `until_ns`, in the order of time.
+    /// Passes all records up to `until_ns` to the analyser, in order of time.
     fn analyse(&mut self, until_ns: u64) {
         let Some(analyser) = &mut self.analyser else { return };
-        // The sort is stable, so records of one ring keep their order.
+        // A stable sort keeps the order of each ring's records.
         self.held.sort_by_key(|s| s.at_ns);
         let settled = self.held.partition_point(|s| s.at_ns <= until_ns);
         for switch in self.held.drain(..settled) {
@@ -199,7 +197,7 @@ impl OnCpuRecorder {
         }
     }
 
-    /// Reports that the measured time was over at `end_ns`; `threads` as for [`OnCpuRecorder::read`].
+    /// Ends the measured time at `end_ns`; `threads` as for [`OnCpuRecorder::read`].
     pub fn close(&mut self, end_ns: u64, threads: impl Iterator<Item = (u32, TaskId)>) {
         self.empty_rings(threads);
         self.rings.clear();
@@ -207,7 +205,6 @@ impl OnCpuRecorder {
         self.ended_ns = end_ns;
     }
 
-    /// The findings of the measured time.
     pub fn found(mut self) -> ObserverFindings {
         self.analyse(self.ended_ns);
         let lost = self.lost;
@@ -234,7 +231,7 @@ impl OnCpuRecorder {
     }
 }
 
-/// The task of a thread. A thread that came and went between two reads gets the first free id.
+/// The task of a thread. A thread that lived only between two reads gets the first free id.
 fn task_of(threads: &mut BTreeMap<u32, TaskId>, thread: u32, tasks: usize) -> TaskId {
     if let Some(task) = threads.get(&thread) {
         return *task;
@@ -250,7 +247,7 @@ fn too_fast(records: u64, took_ns: u64) -> bool {
     records >= LEAST_FOR_A_RATE && u128::from(records) * 1_000_000_000 > most
 }
 
-/// The event of a CPU and its ring; the ring is smaller if this user may not lock that much.
+/// The event of a CPU with its ring; the ring is smaller if this user may not lock that much.
 fn ring(cpu: CpuId) -> io::Result<Sampler> {
     let mut bytes = RING_BYTES;
     loop {
@@ -268,7 +265,7 @@ fn ring(cpu: CpuId) -> io::Result<Sampler> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RingRecord {
     Switch(Switch),
-    /// This many records found no room.
+    /// This many records did not fit.
     Lost(u64),
     Other,
 }
@@ -277,7 +274,7 @@ impl RingRecord {
     fn of(record: &Record<'_>, cpu: CpuId) -> RingRecord {
         RingRecord::parse(record.ty(), record.misc(), &record.to_contiguous(), cpu)
     }
-    /// Every record ends with process, thread (32 bits each) and time (64 bits), as the event asks for.
+    /// Every record ends with process, thread (32 bits each) and time (64 bits), because the event requests them.
     fn parse(kind: u32, misc: u16, bytes: &[u8], cpu: CpuId) -> RingRecord {
         let Some((before, [_, _, _, _, t0, t1, t2, t3, time @ ..])) = bytes.split_last_chunk::<16>() else {
             return RingRecord::Other;

@@ -1,11 +1,11 @@
-//! Records as the kernel writes them, and a few threads whose stays are known.
+//! Records in the kernel's form, and a few threads with known stays.
 
 use super::*;
 use schedlab_base::testing::skipped;
 
 const CPU: CpuId = CpuId(3);
 
-/// A record's bytes behind its header: `before`, then process 7, `thread` and `at`.
+/// A record's bytes after its header: `before`, then process 7, `thread` and `at`.
 fn bytes(before: &[u64], thread: u32, at: u64) -> Vec<u8> {
     let numbers = before.iter().flat_map(|n| n.to_ne_bytes());
     let ids = [7u32, thread].into_iter().flat_map(u32::to_ne_bytes);
@@ -13,7 +13,7 @@ fn bytes(before: &[u64], thread: u32, at: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_record_tells_who_when_and_how() {
+fn a_record_has_thread_time_and_reason() {
     let of = |misc: u16| RingRecord::parse(RECORD_SWITCH, misc, &bytes(&[], 42, 1_000), CPU);
     let seen = |way| RingRecord::Switch(Switch { at_ns: 1_000, thread: 42, cpu: CPU, way });
     let (out, preempt) = (MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT);
@@ -38,7 +38,7 @@ fn a_thread_seen_late_gets_an_id_of_its_own() {
     assert_eq!(task_of(&mut threads, 52, 4), TaskId(4), "beyond all that were declared");
 }
 
-/// The findings while `body` ran on its own thread, which inherits the events.
+/// The findings while `body` runs on its own thread, which inherits the events.
 fn of_a_thread(body: impl FnOnce() + Send) -> Option<ObserverFindings> {
     let cpus = sys::affinity().unwrap();
     let mut stays = OnCpuRecorder::open(&cpus, &["task".to_owned()]);
@@ -59,7 +59,7 @@ fn of_a_thread(body: impl FnOnce() + Send) -> Option<ObserverFindings> {
 
 #[test]
 fn stays_end_as_the_thread_ended_them() {
-    // A timer that fires before the thread is asleep ends no stay; the kernel's own count reports how often that
+    // A timer that fires before the thread sleeps does not end a stay; the kernel's own count shows how often that
     // happened.
     let mut voluntary = 0;
     let slept = of_a_thread(|| {
@@ -70,7 +70,7 @@ fn stays_end_as_the_thread_ended_them() {
     });
     let Some(found) = slept else { return };
     let blocked = found.seen.counters.get("slice.end.blocked").copied().unwrap_or(0);
-    // The thread's own end and the waits at its beginning are voluntary, too.
+    // The thread's end and the waits at its beginning are voluntary, too.
     assert!((voluntary..=voluntary + 2).contains(&blocked), "{voluntary}: {:?}", found.seen.counters);
     let slices = &found.seen.series["slice"];
     assert!(
@@ -98,7 +98,7 @@ fn stays_add_up_to_the_time_on_a_cpu() {
     });
     let Some(found) = found else { return };
     let sum = u64::try_from(found.seen.series["slice"].sum()).unwrap();
-    // The thread's beginning is in the stays but not in the reading, and a hypervisor may take time from both.
+    // The stays include the thread's beginning, the reading does not; a hypervisor may take time from both.
     assert!(sum * 100 > cpu_ns * 97 && sum < cpu_ns + 30_000_000, "{sum} of {cpu_ns}");
     let ends: u64 = found.seen.counters.values().sum();
     assert!(ends >= used.1 - used.0 && ends <= used.1 + 2, "{ends} of {used:?}");

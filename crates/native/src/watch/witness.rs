@@ -1,8 +1,8 @@
-//! The interference witness: everything else that happened on this machine during a run.
+//! The interference witness: other activity on this machine during a run.
 //!
 //! It takes two snapshots of world-readable files, before and after the run. Their differences become the environment,
-//! and warnings if they pass a limit of [`LIMITS`]. The kernel accounts /proc/stat in ticks of 1/USER_HZ (10 ms), so
-//! small amounts are not judged. Keys of absent files (no PSI, no cpufreq) are left out.
+//! and warnings if they exceed a limit in [`LIMITS`]. The kernel accounts /proc/stat in ticks of 1/USER_HZ (10 ms), so
+//! small amounts are ignored. Keys of absent files (no PSI, no cpufreq) are left out.
 
 use crate::sys;
 use crate::sys::limits;
@@ -11,16 +11,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The error of tick accounting; smaller amounts are not judged.
+/// The error of tick accounting; smaller amounts are ignored.
 const TICK_NOISE: Ns = Ns::ms(30);
 
 /// A limit on one kind of interference.
 struct Limit {
-    /// Code of the warning.
     code: &'static str,
-    /// The share that is still fine, in thousandths.
+    /// The largest acceptable share, in thousandths.
     permille: u64,
-    /// The amount, and the whole that it is a share of.
+    /// The amount, and the whole of which it is a share.
     share: fn(&Delta) -> Option<(Ns, Ns)>,
     /// The amount in words.
     what: &'static str,
@@ -66,19 +65,19 @@ const LIMITS: &[Limit] = &[
     },
 ];
 
-/// The state of the machine before a run.
+/// The machine's state before a run.
 pub struct Witness {
     root: PathBuf,
     before: Snapshot,
 }
 
 impl Witness {
-    /// Looks at the machine now.
+    /// Takes the first snapshot.
     pub fn before() -> Witness {
         let root = PathBuf::from("/");
         Witness { before: Snapshot::take(&root), root }
     }
-    /// Looks again; gives the changes as environment and warnings.
+    /// Takes the second snapshot; returns the differences as environment and warnings.
     pub fn after(&self) -> (BTreeMap<String, String>, Vec<Warning>) {
         let delta = Snapshot::take(&self.root).since(&self.before);
         let mut environment = delta.environment();
@@ -92,19 +91,19 @@ impl Witness {
     }
 }
 
-/// The content of the files at one time; all counters since boot.
+/// The files' content at one time; all counters since boot.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     at_ns: u64,
     own_cpu_ns: u64,
     stat: Option<Stat>,
-    /// Time some task waited, by resource (PSI, Linux 4.20), us.
+    /// Time for which some task waited, by resource (PSI, Linux 4.20), us.
     pressure_us: BTreeMap<&'static str, u64>,
     throttled_us: Option<u64>,
     thermal_events: Option<u64>,
 }
 
-/// /proc/stat, times in ns.
+/// Times of /proc/stat are in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Stat {
     cpus: u64,
@@ -158,7 +157,7 @@ impl Snapshot {
 }
 
 impl Stat {
-    /// The file counts guest time within user time. Idle and I/O wait are no use of a CPU.
+    /// In the file, user time includes guest time. Idle and I/O wait are not CPU use.
     fn parse(text: &str, tick_ns: u64) -> Option<Stat> {
         let total = text.lines().find_map(|l| l.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = total.split_whitespace().map_while(|n| n.parse().ok()).collect();
@@ -174,11 +173,10 @@ impl Stat {
     }
 }
 
-/// The differences between two snapshots.
 #[derive(Clone, Debug, Default)]
 struct Delta {
     wall: Ns,
-    /// CPU time that all CPUs together had.
+    /// CPU time of all CPUs together.
     capacity: Option<Ns>,
     steal: Option<Ns>,
     /// CPU time used by others than the agent.
@@ -235,7 +233,7 @@ impl Delta {
     }
 }
 
-/// The number behind a key at the start of a line.
+/// The number after a key at the start of a line.
 fn keyed(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' '))?;
     line.trim().parse().ok()
@@ -247,7 +245,7 @@ fn some_total(text: &str) -> Option<u64> {
     line.split_whitespace().find_map(|w| w.strip_prefix("total="))?.parse().ok()
 }
 
-/// A number of every CPU's sysfs folder, where there is one.
+/// A number in every CPU's sysfs folder; `None` if it is missing.
 fn per_cpu(root: &Path, file: &str) -> Option<Vec<u64>> {
     let folders = fs::read_dir(root.join("sys/devices/system/cpu")).ok()?;
     let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
@@ -270,7 +268,7 @@ mod tests {
                         intr 5 0\nctxt 1234\nprocesses 77\nprocs_running 2\n";
 
     #[test]
-    fn stat_tells_busy_from_idle_and_counts_guest_time_once() {
+    fn stat_separates_busy_from_idle_and_counts_guest_time_once() {
         let s = Stat::parse(STAT, 10_000_000).unwrap();
         let want = Stat { cpus: 2, busy_ns: 1_650_000_000, steal_ns: 400_000_000, switches: 1234, forks: 77 };
         assert_eq!(s, want);
@@ -278,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_passes_its_limit_is_warned_of() {
+    fn only_amounts_beyond_their_limit_cause_warnings() {
         let one = Ns::secs(1);
         let quiet = Delta {
             wall: one,
@@ -298,7 +296,7 @@ mod tests {
         let codes: Vec<String> = noisy.warnings().into_iter().map(|w| w.code).collect();
         assert_eq!(codes, ["host.steal", "host.busy", "host.memory_pressure", "host.thermal"]);
         assert!(noisy.warnings()[0].message.contains("4.0 %"), "{:?}", noisy.warnings());
-        // 4 % of a run of 0.1 s is less than the ticks can tell.
+        // 4 % of a run of 0.1 s is below the resolution of ticks.
         let short =
             Delta { wall: Ns::ms(100), capacity: Some(Ns::ms(200)), foreign: Some(Ns::ms(20)), ..quiet };
         assert_eq!(short.warnings(), []);

@@ -1,4 +1,4 @@
-//! The re-executed agent: this executable is its own agent, as schedlab is.
+//! The re-executed agent: this executable is its own agent, as in schedlab.
 
 use crate::single::steps;
 use schedlab_base::testing::{in_time, skipped, stretch};
@@ -25,7 +25,7 @@ fn processes(duration: Ns) -> Builder {
     b
 }
 
-/// A parent spawns a child and plays ping-pong with it; the child reports its process by a cell.
+/// A parent spawns a child and plays ping-pong with it; the child reports its process in a cell.
 pub fn processes_share_words_and_cells_and_nothing_else() {
     const ROUNDS: u64 = 1000;
     let mut b = processes(Ns::secs(30));
@@ -64,13 +64,13 @@ pub fn processes_share_words_and_cells_and_nothing_else() {
     assert!(m.own.counters["cpu_time"] > 0 && m.own.duration < Ns::secs(20), "{:?}", m.own.counters);
 }
 
-/// Page faults of the calling thread so far.
+/// The calling thread's page faults so far.
 fn page_faults() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(7).unwrap().parse().unwrap()
 }
 
-/// Pairs that hand tokens to and fro have few page faults in their first message, and hardly any after that.
+/// Pairs that pass tokens have few page faults in their first message, and hardly any later.
 pub fn processes_have_their_pages_before_the_start() {
     let mut b = processes(Ns::secs(30));
     let faults = b.series("faults", "", "lower");
@@ -173,14 +173,14 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
     }
 }
 
-/// Whether there are as many samples, or wakeups, as a second of that schbench has on an idle machine; where this
-/// program gets little of a CPU, as many as there was CPU time for: each takes a millisecond of it.
+/// Whether there are as many samples, or wakeups, as in a second of that schbench on an idle machine; or, if this
+/// program gets little CPU time, as many as fit it: each takes a millisecond.
 fn enough(samples: u64, cpu_time: u64) -> bool {
-    // One of each task may be under way at the end.
+    // One per task may be unfinished at the end.
     samples > 100 || stretch() > 1 && (samples + 3) * Ns::ms(2).0 > cpu_time
 }
 
-pub fn events_tell_what_schbench_waited_for() {
+pub fn events_show_the_waits_of_schbench() {
     let job = Job { observe: Observe::Events, ..schbench(2, 1000) };
     let outcome = run(&job, None).unwrap();
     if let Err(e) = schedlab_native::tracepoints::check() {
@@ -194,7 +194,7 @@ pub fn events_tell_what_schbench_waited_for() {
     }
     let n = |name: &str| outcome.found.counters.get(name).copied().unwrap_or_else(|| panic!("no {name}"));
     let delays = &outcome.found.series["wakeup_delay"];
-    // A task that was woken before the window and runs within it has a wait, and no wakeup that counts: one for a task.
+    // A task that was woken before the window and runs in it has a wait without a counted wakeup: at most one per task.
     let (tasks, wakeups) = (outcome.found.tasks.len() as u64, n("wakeups"));
     let cpu_time = n("cpu_time");
     assert!(
@@ -206,10 +206,10 @@ pub fn events_tell_what_schbench_waited_for() {
     let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
     assert_eq!(places.iter().sum::<u64>(), n("woken"));
     assert!(enough(n("woken"), cpu_time) && cpu_time > 0, "{}", n("woken"));
-    // Switches that contradict each other leave time without an owner. If that is much, idle time is not reported.
+    // Contradictory switches leave time without an owner. If that is much, idle time is not reported.
     let gaps = outcome.found.warnings.iter().any(|w| w.code == "trace.gaps");
     assert!(gaps || n("idle_time") + n("background.cpu_time") > 0, "{:?}", outcome.found.warnings);
-    // Counters of each task would slow down the very switches that are recorded.
+    // Counters of each task would slow down the recorded switches.
     assert!(!outcome.found.counters.contains_key("perf.context_switches"));
     assert!(outcome.found.environment.values().any(|why| why.contains("while events are recorded")));
     assert_eq!(outcome.found.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().len(), 3);
@@ -223,7 +223,7 @@ pub fn schbench_has_samples_in_microseconds() {
     let median = latency.percentile(50.0).number().unwrap();
     let (samples, cpu_time) = (latency.count(), outcome.found.counters["cpu_time"]);
     assert!(enough(samples, cpu_time), "{samples} samples in {cpu_time} ns");
-    // Beside other tasks a wakeup may wait for as long as they like, but not for longer than the run.
+    // Next to other tasks a wakeup may take as long as they need, but not longer than the run.
     let longest = if factor == 1 { 5e6 } else { lasted.0 as f64 };
     assert!(median < longest, "median {median} ns");
     assert!(!outcome.stopped && lasted >= Ns::secs(factor) && lasted < Ns::secs(2 * factor), "{lasted}");
@@ -276,7 +276,7 @@ pub fn an_agents_error_comes_back_as_it_was() {
     assert!(e.to_string().contains("did you mean 'schbench'?"), "{e}");
 }
 
-/// A shell script in place of the agent.
+/// A shell script instead of the agent.
 fn script(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("schedlab-{}-{name}", std::process::id()));
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -284,7 +284,7 @@ fn script(name: &str, text: &str) -> PathBuf {
     path
 }
 
-pub fn an_agent_that_dies_is_told() {
+pub fn an_agent_that_dies_is_reported() {
     let cases = [
         ("killed", "echo almost done >&2; kill -9 $$", "SIGKILL", "almost done"),
         ("quit", "echo cannot go on >&2; exit 7", "exit code 7", "cannot go on"),
@@ -298,7 +298,7 @@ pub fn an_agent_that_dies_is_told() {
     }
 }
 
-pub fn an_agent_that_is_not_there_is_told() {
+pub fn a_missing_agent_is_reported() {
     let e = run_with(Path::new("/nonexistent/agent"), &schbench(2, 100), None).unwrap_err();
     assert!(e.kind() == ErrorKind::Machine && e.to_string().contains("SCHEDLAB_AGENT"), "{e}");
 }
@@ -312,8 +312,8 @@ pub fn no_job_is_an_input_error() {
     assert!(said.contains("holds no job") && out.stdout.is_empty(), "{said}");
 }
 
-/// Two processes that spin share this machine with everything else on it; the sampler reads the usage of each.
-pub fn the_slice_test_reads_what_processes_use() {
+/// Two spinning processes share this machine with everything else on it; the sampler reads their usage.
+pub fn the_slice_test_reads_the_usage_of_processes() {
     let factor = stretch();
     for mode in [0, 1] {
         let given = [
@@ -348,8 +348,7 @@ pub fn the_slice_test_reads_what_processes_use() {
             (2..=4).contains(&intervals) && series("interval").min() >= Some(Ns::ms(250 * factor).0),
             "{intervals}"
         );
-        // The time of the two tasks in the intervals is at most that of two CPUs, and at most that of the run's own
-        // accounts.
+        // The two tasks' time in the intervals is at most that of two CPUs, and at most that of the run's own accounts.
         let length = series("interval").sum() as u64;
         let shared = 2 * series("utime").sum() as u64;
         let exact = series("cpu_rate").mean().unwrap() * length as f64 / 1e9;
@@ -384,11 +383,11 @@ pub fn a_variants_attributes_reach_tasks_and_commands() {
 
     let fifo = AttrChange { policy: Some(Policy::Fifo), nice: None, slice: None };
     let mut job = schbench(2, 50);
-    // Workers begin with what their message thread has, and a user without privileges can't lower a nice value.
+    // Workers begin with their message thread's values, and a user without privileges can't lower a nice value.
     job.attrs = [("message".to_owned(), change(1)), ("worker".to_owned(), change(2))].into();
     run(&job, None).unwrap();
     job.attrs = [("worker".to_owned(), fifo)].into();
-    // Only workers ask for the real-time policy, whether this user may have it or not.
+    // Only workers request the real-time policy, whether this user may have it or not.
     if let Err(e) = run(&job, None) {
         assert!(e.to_string().contains("worker") && e.to_string().contains("SCHED_FIFO"), "{e}");
     }

@@ -9,7 +9,7 @@ use schedlab_workload::{Builder, ChannelKind, Env, Op, PortId};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The argument that makes this program report on a run with many channels, for the checks of limits.
+/// The argument that makes this program report on a run with many channels, for checks of limits.
 pub const MANY_CHANNELS: &str = "many-channels";
 
 const KINDS: [ChannelKind; 4] = [Pipe, Unix, Tcp, Udp];
@@ -24,16 +24,16 @@ fn run(duration: Ns, processes: bool, declare: impl FnOnce(&mut Builder)) -> Mea
     run_built(b.finish().unwrap(), None).unwrap()
 }
 
-/// The warnings of a run, but for those that say that this machine had other work.
+/// The warnings of a run, except those about other work on this machine.
 fn warning_codes(m: &Measured) -> Vec<&str> {
     let codes = m.own.warnings.iter().map(|w| w.code.as_str());
     codes.filter(|code| !["run.overran", "run.slow_end"].contains(code)).collect()
 }
 
-/// Both ways of running tasks.
+/// Tasks as threads, and as processes.
 const MODES: [bool; 2] = [false, true];
 
-/// Two ends each way: of a pair of pipes, or of one socket pair. (to read, to write) of each side.
+/// Two ends per side, (to read, to write): of a pair of pipes, or of one socket pair.
 fn duplex(b: &mut Builder, kind: ChannelKind) -> [(PortId, PortId); 2] {
     let (a, z) = b.channel(kind);
     if kind != Pipe {
@@ -43,7 +43,7 @@ fn duplex(b: &mut Builder, kind: ChannelKind) -> [(PortId, PortId); 2] {
     [(a, forth), (back, z)]
 }
 
-/// A client and a server; each records every round it has done.
+/// A client and a server; each records every completed round.
 fn ping_pong(b: &mut Builder, kind: ChannelKind, rounds: u64, request: u32, answer: u32) {
     let [client, server] = duplex(b, kind);
     let done = b.series("rounds", "", "higher");
@@ -114,7 +114,7 @@ pub fn a_full_channel_blocks_until_it_is_read() {
 }
 
 fn full_channel(processes: bool, factor: u64) -> Result<(), String> {
-    // A pipe holds 16 pages; the 17th write of a page must wait.
+    // A pipe has 16 pages; the 17th write of a page must wait.
     let m = run(Ns::secs(30), processes, |b| {
         let (read, write) = b.channel(Pipe);
         let at = b.series("at", "ns", "neither");
@@ -138,7 +138,7 @@ fn full_channel(processes: bool, factor: u64) -> Result<(), String> {
     if sixteen < Ns::ms(250 * factor).0 { Ok(()) } else { Err(format!("{sixteen} {seventeen}")) }
 }
 
-pub fn the_end_reaches_who_waits_for_a_channel() {
+pub fn the_end_reaches_tasks_that_wait_for_a_channel() {
     MODES.into_iter().for_each(|processes| in_time(|factor| waiting_end(processes, factor)));
 }
 
@@ -180,7 +180,7 @@ fn waiting_end(processes: bool, factor: u64) -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
-pub fn a_lost_datagram_is_told_and_hangs_nobody() {
+pub fn a_lost_datagram_is_reported_and_hangs_nobody() {
     MODES.into_iter().for_each(|processes| in_time(|factor| lost_datagrams(processes, factor)));
 }
 
@@ -209,14 +209,14 @@ fn lost_datagrams(processes: bool, factor: u64) -> Result<(), String> {
     });
     let took = begun.elapsed();
     let codes = warning_codes(&m);
-    // On a busy machine the flood may begin when the receiver has slept already, and lose nothing; or it is not over.
+    // On a busy machine the flood may begin after the receiver has slept, and lose nothing; or it may be unfinished.
     assert!(codes.is_empty() || codes == ["channel.lost"], "{:?}", m.own.warnings);
     let whole = m.own.warnings.iter().any(|w| w.message.contains("of 3000 datagrams"));
     let soon = took < Duration::from_secs(2 * factor) && whole;
     if soon { Ok(()) } else { Err(format!("{took:?} {:?}", m.own.warnings)) }
 }
 
-/// Makes a run with 200 channels in a process of its own, and prints whether that worked.
+/// Makes a run with 200 channels in a separate process, and prints whether that worked.
 pub fn many_channels() {
     let mut b = Builder::new(1);
     for _ in 0..200 {
@@ -258,7 +258,7 @@ pub fn touching_takes_cpu_time() {
         .own
         .counters["cpu_time"]
     };
-    // 16384 lines at 0.3 ns or more each; rounds that the compiler had merged would take no longer than ten.
+    // 16384 lines at 0.3 ns or more each; merged rounds would take no longer than ten.
     let (few, many) = (cpu(10), cpu(2000));
     assert!(many > few + Ns::ms(5).0, "{few} and {many} ns");
 }

@@ -1,13 +1,12 @@
-//! Checks that must run in a process with one thread, since the workloads fork: in turn, without a harness.
+//! Checks that must run in a process with one thread, since the workloads fork: one at a time, without a harness.
 
 use schedlab_workload::{Env, Op, Program};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-/// A check by its name.
 pub type Check = (&'static str, fn());
 
-/// Runs those checks whose names hold every word on the command line, or lists them.
+/// Runs the checks whose names contain every word on the command line, or lists them.
 pub fn run_all(checks: &[Check], args: &[String]) -> ExitCode {
     let wanted = |name: &str| args.iter().filter(|a| !a.starts_with('-')).all(|a| name.contains(a.as_str()));
     if args.iter().any(|a| a == "--list") {
@@ -23,7 +22,6 @@ pub fn run_all(checks: &[Check], args: &[String]) -> ExitCode {
     ExitCode::from(failed)
 }
 
-/// A program made of a closure.
 struct Steps<F>(F);
 
 impl<F: FnMut(&mut dyn Env) -> Op + Send> Program for Steps<F> {
@@ -32,7 +30,7 @@ impl<F: FnMut(&mut dyn Env) -> Op + Send> Program for Steps<F> {
     }
 }
 
-/// A program that does what the closure says.
+/// A program that executes the closure's operations.
 pub fn steps<F: FnMut(&mut dyn Env) -> Op + Send + 'static>(f: F) -> Box<dyn Program> {
     Box::new(Steps(f))
 }

@@ -6,7 +6,6 @@ use crate::metric::value::Better;
 use crate::series::Series;
 use crate::tally::Tally;
 
-/// The waits of one group's tasks.
 struct GroupWaits {
     woken: Tally,
     others: Tally,
@@ -22,13 +21,12 @@ impl GroupWaits {
 /// The waits of every group. Index 0 holds tasks whose groups are not distinguished.
 pub(super) struct WaitsByGroup([Option<Box<GroupWaits>>; MAX_GROUPS + 1]);
 
-/// The waits as series, when the run is over.
+/// The waits as series, at the end of the run.
 pub(super) struct WaitSeries {
     /// Waits after a wakeup, of all tasks.
     pub woken: Series,
-    /// All waits, of all tasks.
     pub all: Series,
-    /// The same by group; empty if the workload's tasks are one group.
+    /// Waits by group; empty if the workload's tasks are one group.
     pub groups: Vec<Delays>,
 }
 
@@ -39,7 +37,7 @@ impl WaitsByGroup {
     /// Counts a wait of `length_ns` by a task of the group.
     #[inline]
     pub fn record(&mut self, group: u8, length_ns: u64, woken: bool) {
-        // `NO_GROUP` comes first.
+        // `NO_GROUP` wraps to index 0.
         let Some(place) = self.0.get_mut(usize::from(group.wrapping_add(1))) else { return };
         let waits = place.get_or_insert_with(GroupWaits::none);
         let tally = if woken { &mut waits.woken } else { &mut waits.others };
@@ -71,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_groups_together_are_the_run_to_the_byte(
+        fn all_groups_together_give_exactly_the_run(
             waits in prop::collection::vec((0..4u8, any::<u64>(), 0u32..64, any::<bool>()), 0..300),
         ) {
             let text = |series: &Series| serde_json::to_string(series).unwrap();

@@ -1,7 +1,7 @@
 //! Groups of tasks in the analyser: the preemptions by each group, and its stays on each CPU.
 //!
-//! Groups are numbered in the order of their first task; beyond [`MAX_GROUPS`] they are not distinguished. All
-//! counters are laid out beforehand, so that an event only adds to a number.
+//! Groups are numbered in the order of their first task; beyond [`MAX_GROUPS`] they are not distinguished. All counters
+//! are allocated beforehand, so that an event only increments a number.
 
 use super::{MAX_GROUPS, TaskName};
 use crate::accounts::Stays;
@@ -9,13 +9,13 @@ use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::policy::group_of;
 use std::collections::BTreeMap;
 
-/// The group of tasks that belong to none.
+/// Stands for "no group".
 pub(super) const NO_GROUP: u8 = u8::MAX;
 
 pub(super) struct Groups {
     names: Vec<String>,
     known: BTreeMap<String, u8>,
-    /// Stays on each CPU: their number and their time, ns; a row of CPUs for each group.
+    /// Number and time (ns) of stays: a row of CPUs for each group.
     stays: Vec<(u64, u64)>,
     nr_cpus: usize,
     /// Stays that ended because a task of the group preempted another task.
@@ -27,7 +27,7 @@ impl Groups {
         let (names, known) = (Vec::new(), BTreeMap::new());
         Groups { names, known, stays: Vec::new(), nr_cpus, preempted: Vec::new() }
     }
-    /// The group of a task. The task may be the group's first.
+    /// The group of a task; a new one if needed.
     pub fn of(&mut self, task: &TaskName) -> u8 {
         let group = group_of(&task.name);
         if let Some(known) = self.known.get(group) {
@@ -61,14 +61,14 @@ impl Groups {
             *time += ns;
         }
     }
-    /// Counts a preemption by a task of the group.
+    /// Counts a preemption caused by a task of the group.
     #[inline]
     pub fn preempted(&mut self, group: u8) {
         if let Some(count) = self.preempted.get_mut(usize::from(group)) {
             *count += 1;
         }
     }
-    /// The groups' names; the index is the group's number.
+    /// The groups' names, by number.
     pub fn names(&self) -> &[String] {
         &self.names
     }

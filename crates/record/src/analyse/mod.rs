@@ -1,21 +1,21 @@
 //! The one analyser of events: it defines slice, wakeup delay and migration for every backend and importer.
 //!
-//! It takes tracepoint-shaped events in causal order and keeps dense state per task and per CPU. An event allocates
-//! nothing, with two exceptions: a group's histogram is made for its first value, and grows when a value is larger than
-//! all before. Times are nanoseconds.
+//! It takes events shaped like tracepoints in causal order and keeps dense state per task and per CPU. An event
+//! allocates nothing, with two exceptions: a group's histogram is made for its first value, and grows when a value is
+//! larger than all before. Times are nanoseconds.
 //!
-//! These definitions hold for tasks of the workload. The machine's background tasks only add to
-//! `background.cpu_time`, and are named in waits that they prolong.
+//! These definitions hold for tasks of the workload. The machine's background tasks only add to `background.cpu_time`,
+//! and are named in the waits that they lengthen.
 //! - a **stay** is the time from the switch to a task until the switch away from it; its length is the `slice`. Picking
 //!   the running task again is not a switch (as in the kernel, 2.6 to today: only if prev is not next);
 //! - `wakeup_delay` runs from the begin of a sleeping task's wakeup (sched_waking) to the switch to it;
 //! - `run_delay` is every wait of a runnable task for a CPU: after a wakeup, a fork, or an involuntary switch;
 //! - a switch is voluntary when the task left to sleep or ended, else involuntary (nvcsw, nivcsw);
 //! - a migration is a stay on another CPU than the stay before;
-//! - the place of a woken task is relative to the CPU of its last stay and to its waker's CPU (`woken`).
+//! - a woken task is placed relative to the CPU of its last stay and to its waker's CPU (`woken`).
 //!
-//! A stay or wait counts if it ends at or after the start of the measurement; CPU time and idle time are cut
-//! at both ends.
+//! A stay or wait counts if it ends at or after the start of the measurement; CPU time and idle time are cut at both
+//! ends.
 
 mod delays;
 mod groups;
@@ -40,13 +40,13 @@ use state::{Cpu, Passes, Pending, Phase, RunCounts, Task};
 use woken::Woken;
 use worst::{LongWait, Worst};
 
-/// How many waits are kept, the longest ones: the whole tail beyond p99 of a hundred thousand wakeups.
+/// The most waits that are kept, the longest ones: the whole tail beyond p99 of a hundred thousand wakeups.
 pub const KEPT_WAITS: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskName {
     pub name: String,
-    /// Whether it belongs to the machine and not to the workload.
+    /// Whether the task belongs to the machine and not to the workload.
     pub background: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Analyser {
     names: Vec<TaskName>,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
-    /// Series of the workload's programs, by the index samples carry.
+    /// Series of the workload's programs, by the index in their samples.
     recorded: Vec<(String, Tally)>,
     groups: Groups,
     delays: WaitsByGroup,
@@ -66,11 +66,10 @@ pub struct Analyser {
 }
 
 impl Analyser {
-    /// An analyser of a run on CPUs `0..nr_cpus`, all idle until a switch on them.
+    /// An analyser of a run on CPUs `0..nr_cpus`; each is idle until its first switch.
     ///
-    /// `tasks` by task id; a task beyond them counts as background. `series` by the index that
-    /// [`Sink::sample`] is given, each with its empty series. Stays and waits that end before `measure_from`
-    /// are followed but not counted.
+    /// `tasks` is indexed by task id; other tasks count as background. `series` is indexed as in [`Sink::sample`]; each
+    /// entry comes with its empty series. Stays and waits that end before `measure_from` are followed but not counted.
     pub fn new(
         nr_cpus: usize,
         tasks: Vec<TaskName>,
@@ -98,18 +97,18 @@ impl Analyser {
         self
     }
 
-    /// Also counts the places of woken tasks on this machine, whose CPUs have the numbers that events use.
+    /// Also counts where woken tasks go on this machine; events use its CPU numbers.
     #[must_use]
     pub fn on(mut self, topology: &Topology) -> Analyser {
         self.woken = Some(Woken::on(topology.clone()));
         self
     }
 
-    /// Counts nothing from now on that ends before this time.
+    /// Ignores from now on everything that ends before this time.
     pub fn measure_from(&mut self, at: Ns) {
         self.measure_from = at;
     }
-    /// Gives the task another name, which also says whether it belongs to the machine.
+    /// Renames the task; the new name also says whether it belongs to the machine.
     pub fn rename(&mut self, id: TaskId, to: TaskName) {
         let (background, group) = (to.background, self.groups.of(&to));
         let task = self.task(id);
@@ -118,7 +117,7 @@ impl Analyser {
             *name = to;
         }
     }
-    /// Adds a task that was not announced to the table, before its first event.
+    /// Adds a task to the table before its first event.
     pub fn meet(&mut self, task: TaskName) -> TaskId {
         let (id, group) = (TaskId::from(self.names.len()), self.groups.of(&task));
         *self.task(id) = Task::new(task.background, group);
@@ -137,7 +136,7 @@ impl Analyser {
     fn counts(&self, at: Ns) -> bool {
         at >= self.measure_from
     }
-    /// The task's row of the table, which grows for tasks that were not announced.
+    /// The task's state. The table grows for unannounced tasks.
     fn task(&mut self, id: TaskId) -> &mut Task {
         if id.index() >= self.tasks.len() {
             self.tasks.resize(id.index() + 1, Task::new(true, NO_GROUP));
@@ -151,7 +150,7 @@ impl Analyser {
         }
         &mut self.cpus[id.index()]
     }
-    /// Records on which CPU's runqueue the task waits from now on; `None`: on none.
+    /// Notes the CPU on whose runqueue the task waits from now on; `None` for none.
     #[inline]
     fn queue_on(&mut self, id: TaskId, cpu: Option<CpuId>) {
         let before = std::mem::replace(&mut self.task(id).queued_on, cpu);
@@ -187,7 +186,7 @@ impl Analyser {
             self.spend(prev, cpu.since, at);
         }
         if let Some(lost) = cpu.current.filter(|c| Some(*c) != prev) {
-            // Its switch away was lost, so the length of its stay is not known.
+            // Its switch away was lost, so the length of its stay is unknown.
             self.task(lost).phase = Phase::Unknown;
             self.queue_on(lost, None);
         }
@@ -199,12 +198,12 @@ impl Analyser {
         }
     }
 
-    /// The measured part of the time between two instants.
+    /// The length of the measured part of an interval.
     fn measured_ns(&self, since: Ns, until: Ns) -> u64 {
         until.since(since.max(self.measure_from)).0
     }
 
-    /// Books the time a CPU spent on `who` (`None`: idle) between two instants, as far as it is measured.
+    /// Charges the measured part of a CPU's time between two instants to `who` (`None`: idle).
     fn spend(&mut self, who: Option<TaskId>, since: Ns, until: Ns) {
         let span_ns = self.measured_ns(since, until);
         let Some(who) = who else {
@@ -231,7 +230,7 @@ impl Analyser {
         task.since = at;
         task.by_wakeup = false;
         task.phase = match why {
-            // A wakeup began while the task was about to sleep; it waits for a CPU from here on.
+            // A wakeup began while the task was about to sleep; its wait for a CPU begins here.
             SwitchReason::Blocked if woken_early => {
                 task.by_wakeup = true;
                 Phase::Waking
@@ -295,7 +294,7 @@ impl Analyser {
         if !matches!(phase, Phase::Waking | Phase::Queued) {
             return;
         }
-        // Borrowed by field, so that the story is copied only when it is kept.
+        // Borrowed field by field, so that a wait's texts are copied only if it is kept.
         let task = &self.tasks[id.index()];
         let length_ns = at.since(task.since).0;
         self.delays.record(task.group, length_ns, by_wakeup);
@@ -317,7 +316,7 @@ impl Analyser {
         let task = self.task(id);
         match task.phase {
             Phase::Waking | Phase::Queued => return,
-            // Not asleep yet: it will either be found on its runqueue, or its switch away is about to come.
+            // Not asleep yet: either it will be found on its runqueue, or its switch away comes next.
             Phase::Running => task.woken_early = true,
             Phase::Unknown | Phase::Asleep | Phase::Gone => {
                 task.phase = Phase::Waking;
@@ -353,7 +352,7 @@ impl Analyser {
         let woken = task.phase != Phase::Queued;
         if woken {
             if task.phase != Phase::Waking {
-                // The source does not report the begin of the wakeup.
+                // The begin of the wakeup was not reported.
                 task.since = at;
                 task.pending = Pending::by(None, cpu_id);
             }
@@ -374,12 +373,12 @@ impl Analyser {
         self.queue_on(id, Some(cpu_id));
     }
 
-    /// Events of the CPU were lost: its task and those on its runqueue are unknown now. Their open stay and waits are
+    /// Events of the CPU were lost: its task and those on its runqueue are unknown now. Their open stays and waits are
     /// not counted.
     fn lost(&mut self, at: Ns, id: CpuId, count: u32) {
         let cpu = *self.cpu(id);
         *self.cpu(id) = Cpu { current: None, since: at, idle_exit_ns: 0, known: false, ..cpu };
-        // A CPU may begin to record later than others. It has no gap then: nothing was counted there.
+        // A CPU whose recording begins later than others' has no gap: nothing was counted there before.
         if cpu.known || count > 0 {
             self.seen.gaps += 1;
             self.seen.unknown_ns += self.measured_ns(cpu.since, at);
@@ -436,9 +435,9 @@ impl Sink for Analyser {
                 let counts = self.counts(at);
                 self.seen.balance(trigger, why, counts, pass);
             }
-            // A task begins with its first enqueue, and ends with the switch that says so.
+            // A task begins with its first enqueue and ends with a switch for that reason.
             EventKind::Forked { .. } | EventKind::Exited { .. } => {}
-            // Details, which an analyser does not ask for.
+            // Details, for which an analyser does not ask.
             EventKind::Skip { .. }
             | EventKind::Kick { .. }
             | EventKind::Schedule { .. }

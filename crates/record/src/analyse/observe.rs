@@ -1,4 +1,4 @@
-//! The analyser's findings at the end: counters and ids become names.
+//! The analyser's findings at the end: ids and indices become names.
 
 use super::state::{RunCounts, Task};
 use super::worst::LongWait;
@@ -21,7 +21,7 @@ impl Analyser {
         }
         let Analyser { names, recorded, tasks, groups, delays, seen, woken, worst, .. } = self;
         let of_workload = || names.iter().filter(|n| !n.background).map(|n| group_of(&n.name));
-        // The waits of a single group are the run's.
+        // With a single group, its waits are the run's.
         let apart = of_workload().any(|group| Some(group) != of_workload().next());
         let delays = delays.into_series(groups.names(), apart);
         let mut counters = counters(&seen);
@@ -67,8 +67,8 @@ impl Analyser {
     }
 }
 
-/// Whether CPU time is known: the time of unknown tasks is at most a hundredth of the tasks' time. Idle time does not
-/// matter here.
+/// Whether CPU time is known: unknown tasks have at most a hundredth of all tasks' time. Idle time does not matter
+/// here.
 fn knows_who_ran(seen: &RunCounts) -> bool {
     seen.unknown_ns <= (seen.cpu_ns + seen.background_ns) / 100
 }

@@ -9,10 +9,10 @@ use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, Swi
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
-    /// No event has named it yet, or its events were lost.
+    /// No event has named the task yet, or events were lost.
     Unknown,
     Asleep,
-    /// Its wakeup has begun; it is not queued yet.
+    /// Its wakeup has begun, but it is not queued yet.
     Waking,
     Queued,
     Running,
@@ -30,16 +30,14 @@ pub(super) struct Task {
     pub woken_early: bool,
     /// Begin of its open wait.
     pub since: Ns,
-    /// Begin of its stay.
     pub stay_from: Ns,
-    /// The CPU of its last stay.
     pub last_cpu: Option<CpuId>,
     /// When a wakeup or fork last queued it.
     pub woken_at: Option<Ns>,
-    /// The CPU on whose runqueue it waits, if events say so.
+    /// The CPU on whose runqueue it waits, if known from events.
     pub queued_on: Option<CpuId>,
     pub pending: Pending,
-    // Its account.
+    // The fields from here on are its account.
     pub cpu_ns: u64,
     pub voluntary: u64,
     pub involuntary: u64,
@@ -75,15 +73,15 @@ pub(super) struct Pending {
     pub waker_cpu: CpuId,
     pub reason: Option<PlaceReason>,
     pub probes: u16,
-    /// The CPU on which it was queued, and the time.
+    /// The CPU on which the task was queued, and the time.
     pub chosen: CpuId,
     pub enqueued_at: Ns,
     pub nr_running: u16,
-    /// The task on that CPU, its time there, and whether it had just been woken.
+    /// The task running on that CPU, its time there, and whether it had just been woken.
     pub occupant: Option<TaskId>,
     pub occupant_ran_ns: u64,
     pub occupant_fresh: bool,
-    /// The reason of its last move since.
+    /// The reason of the last move since then.
     pub moved: Option<MoveReason>,
 }
 
@@ -116,12 +114,12 @@ impl Pending {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
-    /// The running task; `None`: idle.
+    /// The running task; `None` if idle.
     pub current: Option<TaskId>,
     pub since: Ns,
-    /// How long the current idle exit takes; 0 outside an idle exit.
+    /// Duration of the current exit from idle; 0 outside of one.
     pub idle_exit_ns: u32,
-    /// Whether a switch was seen on it.
+    /// Whether a switch was seen on this CPU.
     pub known: bool,
     /// Number of tasks that wait on its runqueue.
     pub queued: u32,
@@ -144,7 +142,7 @@ pub(super) struct Passes {
     pub took_ns: u64,
 }
 
-/// Everything counted. Arrays are indexed by reason.
+/// All counters. Arrays are indexed by reason.
 pub(super) struct RunCounts {
     pub slice: Tally,
     pub slice_end: [u64; SwitchReason::ALL.len()],
@@ -161,9 +159,9 @@ pub(super) struct RunCounts {
     pub cpu_ns: u64,
     pub background_ns: u64,
     pub idle_ns: u64,
-    /// Switches whose prev was not the task that ran there by the events.
+    /// Switches whose prev was not the task that ran there by earlier events.
     pub gaps: u64,
-    /// CPU time that ended in such a switch: its task is unknown.
+    /// CPU time that ended in such a switch: whose it was is unknown.
     pub unknown_ns: u64,
     /// Whether the source reports placements with reasons, moves with reasons, and balance passes.
     pub any_placed: bool,

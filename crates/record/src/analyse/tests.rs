@@ -20,7 +20,7 @@ fn analyser(measure_from: u64) -> Analyser {
     Analyser::new(2, tasks, vec![latency], Ns(measure_from))
 }
 
-/// Feeds (time, CPU, kind).
+/// Feeds events (time, CPU, kind).
 pub(super) fn feed(an: &mut Analyser, events: &[(u64, u32, EventKind)]) {
     for (at, cpu, kind) in events {
         an.event(&Event { at: Ns(*at), cpu: CpuId(*cpu), kind: *kind });
@@ -43,8 +43,8 @@ fn only(series: &Series) -> Vec<u64> {
     series.values().flat_map(|(v, n)| std::iter::repeat_n(v, n as usize)).collect()
 }
 
-/// A runs on CPU 0, having just been woken, and wakes B, which is stacked with it. Then A is preempted,
-/// pulled, and blocks.
+/// A, just woken, runs on CPU 0 and wakes B, which is stacked with it. Then A is preempted, pulled to another CPU, and
+/// blocks.
 fn story() -> Vec<(u64, u32, EventKind)> {
     use SwitchReason as S;
     vec![
@@ -101,7 +101,7 @@ fn each_definition_on_a_short_story() {
 }
 
 #[test]
-fn waits_tell_their_story() {
+fn each_wait_is_described() {
     let mut an = analyser(0);
     feed(&mut an, &story());
     let waits = an.finish(Ns(2000)).waits;
@@ -118,7 +118,7 @@ fn waits_tell_their_story() {
 }
 
 #[test]
-fn a_wait_ended_by_the_balancer_is_put_down_to_it() {
+fn a_wait_ended_by_the_balancer_names_it() {
     use SwitchReason as S;
     let mut an = analyser(0);
     feed(
@@ -137,7 +137,7 @@ fn a_wait_ended_by_the_balancer_is_put_down_to_it() {
 }
 
 #[test]
-fn what_ends_before_the_measurement_is_followed_but_not_counted() {
+fn stays_and_waits_before_the_measurement_are_followed_but_not_counted() {
     let mut an = analyser(950);
     feed(&mut an, &story());
     an.sample(Ns(949), A, 0, 1);
@@ -180,7 +180,7 @@ fn a_wakeup_that_races_with_going_to_sleep() {
         &mut an,
         &[
             (0, 0, switch(None, Some(A), S::FromIdle)),
-            // Caught before it slept: no wait at all.
+            // Caught before it slept: there is no wait.
             (100, 1, waking(A, Some(B))),
             (110, 0, queued(A, 1)),
             (200, 1, waking(A, Some(B))),
@@ -239,7 +239,7 @@ fn lost_events_drop_stays_and_warn() {
 }
 
 #[test]
-fn time_before_a_switch_that_contradicts_is_nobodys() {
+fn time_before_a_contradictory_switch_belongs_to_no_task() {
     use SwitchReason as S;
     let mut an = analyser(0);
     feed(
@@ -301,7 +301,7 @@ fn the_longest_waits_are_kept_whatever_their_order() {
 }
 
 proptest! {
-    /// Random but valid schedules of two CPUs and three tasks: all time belongs to a task or to idle.
+    /// In random valid schedules of two CPUs and three tasks, all time is a task's or idle.
     #[test]
     fn stays_and_idle_time_add_up(
         steps in prop::collection::vec((1u64..1000, 0usize..2, 0usize..4, any::<bool>()), 1..200),
@@ -374,7 +374,7 @@ fn accounts_begin_with_the_measured_time() {
 }
 
 #[test]
-fn who_preempted_is_told_by_group() {
+fn preemptions_are_counted_by_the_preempting_group() {
     use SwitchReason as S;
     let mut an = analyser(0);
     feed(
@@ -394,7 +394,7 @@ fn who_preempted_is_told_by_group() {
 }
 
 #[test]
-fn waits_are_told_apart_by_group() {
+fn waits_are_counted_by_group() {
     let mut an = analyser(0);
     feed(&mut an, &story());
     let seen = an.finish(Ns(2000));
@@ -414,7 +414,7 @@ fn waits_are_told_apart_by_group() {
 }
 
 #[test]
-fn groups_beyond_those_told_apart_are_left_out() {
+fn groups_beyond_the_most_are_left_out() {
     let tasks: Vec<TaskName> = (0..70)
         .map(|n: u8| TaskName { name: format!("{}x", "ab".repeat(n.into())), background: false })
         .collect();
@@ -434,7 +434,7 @@ fn groups_beyond_those_told_apart_are_left_out() {
 }
 
 #[test]
-fn a_task_that_is_met_later_has_a_name_and_an_account() {
+fn a_task_added_later_has_a_name_and_an_account() {
     use SwitchReason as S;
     let mut an = analyser(0);
     let met = |name: &str, background| TaskName { name: name.into(), background };
@@ -458,7 +458,7 @@ fn a_task_that_is_met_later_has_a_name_and_an_account() {
 }
 
 #[test]
-fn no_stay_and_no_wait_crosses_lost_events() {
+fn no_stay_or_wait_spans_lost_events() {
     use SwitchReason as S;
     let mut an = analyser(0);
     feed(
@@ -497,7 +497,7 @@ fn a_recording_of_a_cpu_that_begins_late_has_no_gap() {
 }
 
 #[test]
-fn a_task_may_change_its_name_and_cpus_may_be_met_late() {
+fn a_task_may_change_its_name_and_cpus_may_appear_late() {
     use SwitchReason as S;
     let mut an = analyser(0);
     feed(&mut an, &[(0, 0, switch(None, Some(A), S::FromIdle)), (10, 0, switch(Some(A), None, S::Blocked))]);

@@ -1,8 +1,8 @@
-//! The places of woken tasks, from any source of events, relative to the CPU of a task's last stay and to its waker's
-//! CPU. The kernel's reason is not used: only a simulator knows it.
+//! Where woken tasks go, from any source of events, relative to the CPU of a task's last stay and to its waker's CPU.
+//! The kernel's reason is not used: only a simulator knows it.
 //!
-//! The first class that fits is taken, so classes exclude each other. Apart from them, a CPU was `idle` if its idle
-//! task was current and its queue empty when the woken task was queued (sched_wakeup). Else it was `busy`.
+//! A wakeup counts in the first class that fits. Apart from these classes, the chosen CPU was `idle` if its idle task
+//! was current and its queue empty when the woken task was queued (sched_wakeup), else `busy`.
 
 use schedlab_base::CpuId;
 use schedlab_machine::Topology;
@@ -35,7 +35,7 @@ pub(crate) const STATES: [(&str, &str); 2] = [
     ("busy", "on a CPU where another task ran or was queued"),
 ];
 
-/// The counters, and the topology that decides the classes.
+/// The counters, and the topology by which wakeups are classified.
 pub(super) struct Woken {
     topology: Topology,
     places: [u64; PLACES.len()],
@@ -47,7 +47,7 @@ impl Woken {
         Woken { topology, places: [0; PLACES.len()], idle: 0 }
     }
 
-    /// Counts one task that was queued on `target`; `waker` is its waker's CPU, `None` from interrupt context.
+    /// Counts a task queued on `target`; `waker` is its waker's CPU, `None` for a wakeup by an interrupt.
     pub fn count(&mut self, target: CpuId, prev: CpuId, waker: Option<CpuId>, idle: bool) {
         let Some(place) = self.place(target, prev, waker) else { return };
         self.places[place as usize] += 1;
@@ -64,7 +64,7 @@ impl Woken {
             _ if waker == Some(target) => WokenPlace::Waker,
             Distance::Smt => WokenPlace::Core,
             Distance::Llc => WokenPlace::Llc,
-            // The distance also separates packages, which may share a node.
+            // Cores that share a node may be in different packages; both count as the node.
             _ if self.topology.cpu(prev).node == self.topology.cpu(target).node => WokenPlace::Node,
             _ => WokenPlace::Far,
         })

@@ -1,4 +1,4 @@
-//! Places of woken tasks: hand-written events on two nodes of two caches, each of two cores of two threads.
+//! Where woken tasks go: hand-written events on two nodes of two caches, each of two cores of two threads.
 
 use super::tests::{feed, queued, switch, waking};
 use super::*;
@@ -51,7 +51,7 @@ fn wakeup(prev: u32, waker: (u32, Option<TaskId>), target: u32) -> Vec<(String, 
 }
 
 #[test]
-fn each_class_by_the_first_that_holds() {
+fn a_wakeup_counts_in_the_first_class_that_fits() {
     let by = |cpu| (cpu, Some(B));
     for (prev, waker, target, class) in [
         (4, by(4), 4, "woken.prev"),
@@ -73,7 +73,7 @@ fn each_class_by_the_first_that_holds() {
 }
 
 #[test]
-fn a_cpu_is_idle_while_nobody_runs_or_waits_there() {
+fn a_cpu_is_idle_while_no_task_runs_or_waits_there() {
     use SwitchReason as S;
     let mut an = analyser();
     feed(
@@ -83,7 +83,7 @@ fn a_cpu_is_idle_while_nobody_runs_or_waits_there() {
             (2, 0, switch(Some(A), None, S::Blocked)),
             (3, 1, switch(None, Some(B), S::FromIdle)),
             (4, 1, switch(Some(B), None, S::Blocked)),
-            // Idle, but the machine's task is queued there first.
+            // CPU 1 is idle, but the machine's task is queued there first.
             (10, 0, waking(K, None)),
             (11, 0, queued(K, 0)),
             (12, 0, waking(A, None)),
@@ -91,14 +91,14 @@ fn a_cpu_is_idle_while_nobody_runs_or_waits_there() {
             (14, 0, switch(None, Some(K), S::FromIdle)),
             (15, 0, switch(Some(K), Some(A), S::Blocked)),
             (16, 0, switch(Some(A), None, S::Blocked)),
-            // K waits on CPU 1 behind nobody, and is pulled before B is queued there: idle.
+            // K waits alone on CPU 1 and is pulled before B is queued there: idle.
             (20, 1, waking(K, None)),
             (21, 1, queued(K, 0)),
             (22, 2, EventKind::Migrate { task: K, from: CpuId(1), why: MoveReason::Newidle }),
             (23, 1, waking(B, None)),
             (24, 1, queued(B, 0)),
             (25, 1, switch(None, Some(B), S::FromIdle)),
-            // K was pulled to CPU 2 and waits there: A finds it busy. B runs on CPU 1.
+            // K was pulled to CPU 2 and waits there, so A finds it busy. B runs on CPU 1.
             (30, 2, waking(A, None)),
             (31, 2, queued(A, 0)),
         ],
@@ -108,13 +108,13 @@ fn a_cpu_is_idle_while_nobody_runs_or_waits_there() {
 }
 
 #[test]
-fn what_is_no_wakeup_of_a_known_task_is_not_counted() {
+fn only_wakeups_of_known_tasks_are_counted() {
     use SwitchReason as S;
     let mut an = analyser();
     feed(
         &mut an,
         &[
-            // The last CPU of A is not known, B is new, K is the machine's, and A is then caught before it slept.
+            // A's last CPU is unknown, B is new, K is the machine's, and A is later caught before it slept.
             (10, 3, waking(A, Some(B))),
             (11, 3, queued(A, 0)),
             (12, 3, switch(None, Some(A), S::FromIdle)),
@@ -134,7 +134,7 @@ fn what_is_no_wakeup_of_a_known_task_is_not_counted() {
 }
 
 #[test]
-fn what_runs_and_waits_is_counted_where_the_source_does_not_tell() {
+fn running_and_waiting_tasks_are_counted_if_the_source_does_not_report_them() {
     use SwitchReason as S;
     let mut an = analyser();
     feed(

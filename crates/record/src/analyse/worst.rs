@@ -1,7 +1,6 @@
-//! The longest waits so far: a heap of fixed size whose top is the shortest wait kept.
+//! The longest waits so far: a heap of limited size whose top is the shortest wait kept.
 //!
-//! Ties are broken by time and task, earlier first, so that the waits kept do not depend on the order of the
-//! heap.
+//! Ties are broken by time and task, earlier first, so that the waits kept do not depend on the order of the heap.
 
 use super::state::Pending;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -57,7 +56,7 @@ impl Worst {
     pub fn new(limit: usize) -> Worst {
         Worst { heap: BinaryHeap::with_capacity(limit), limit }
     }
-    /// Keeps the wait if it is among the longest. Only then is it built.
+    /// Keeps the wait if it is among the longest. `wait` is called only then.
     #[inline]
     pub fn offer(&mut self, length_ns: u64, woken_at: Ns, task: TaskId, wait: impl FnOnce() -> LongWait) {
         if self.heap.len() < self.limit {
@@ -69,7 +68,7 @@ impl Worst {
             *top = Reverse(wait());
         }
     }
-    /// Longest first.
+    /// The waits, longest first.
     pub fn into_sorted(self) -> Vec<LongWait> {
         self.heap.into_sorted_vec().into_iter().map(|Reverse(w)| w).collect()
     }

@@ -1,7 +1,7 @@
-//! Groups of threads that do the same, and what they did together.
+//! Groups of threads with the same work, and their common statistics.
 //!
-//! Kernel threads are grouped by the table [`GROUPS`], user processes by name. A thread is per CPU if it is the
-//! kernel's, its name ends in a CPU's number, and it may run on one CPU only.
+//! Kernel threads are grouped by the table [`GROUPS`], user processes by name. A thread is per CPU if it is a kernel
+//! thread, its name ends in a CPU's number, and it may run on one CPU only.
 
 use super::{Arrival, Thread};
 use crate::{Better, Series};
@@ -9,7 +9,7 @@ use schedlab_base::{CpuSet, Ns};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Begin of a kernel thread's name, and the group's name.
+/// Beginning of a kernel thread's name, and the group's name.
 const GROUPS: &[(&str, &str)] = &[
     ("kworker/u", "kworker-unbound"),
     ("kworker/R-", "kworker-rescuer"),
@@ -30,51 +30,48 @@ const GROUPS: &[(&str, &str)] = &[
     ("loop", "storage"),
     ("kthreadd", "kthreadd"),
 ];
-/// The group of the stoppers. The simulator has its own.
+/// The group of the stoppers, which the simulator has by itself.
 pub(super) const STOPPER: &str = "migration";
 /// The group of all other kernel threads.
 const OTHER_KERNEL: &str = "kernel-other";
 /// The group of processes beyond [`MOST_PROCESSES`].
 const OTHER_USER: &str = "user-other";
-/// How many user processes have their own group: those that wake up most.
+/// The most user processes with groups of their own: those that wake up most often.
 const MOST_PROCESSES: usize = 8;
-/// Gaps are regular if their standard deviation is below this share of their mean. Exponential gaps have 1.
+/// Gaps are regular if the ratio of standard deviation to mean is below this. Exponential gaps have 1.
 const PERIODIC: f64 = 0.3;
-/// Gaps are bursty above this share.
+/// Gaps are bursty if the ratio is above this.
 const BURSTY: f64 = 1.5;
-/// The fewest gaps by which a shape is judged.
+/// A shape is judged by at least this many gaps.
 const LEAST_GAPS: usize = 10;
 
-/// What /proc says about a thread.
+/// Facts about a thread, from /proc.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ThreadFacts {
-    /// Whether it is the kernel's.
     pub kernel: bool,
     pub process: String,
-    /// The CPUs that it may use.
+    /// Its affinity mask.
     pub cpus: CpuSet,
     pub nice: i8,
     /// Whether its class is above the fair one.
     pub real_time: bool,
 }
 
-/// Whose threads a group has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadKind {
-    /// The kernel's.
     Kernel,
-    /// Those of processes.
+    /// Threads of user processes.
     User,
 }
 
-/// The shape of the gaps between arrivals: the ratio of standard deviation to mean.
+/// The shape of the gaps between arrivals, by the ratio of standard deviation to mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// Below 0.3.
     Periodic,
-    /// Between the two, as for independent arrivals.
+    /// Between 0.3 and 1.5, as for independent arrivals.
     Random,
     /// Above 1.5.
     Bursty,
@@ -83,7 +80,6 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Its word in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Shape::Periodic => "periodic",
@@ -94,11 +90,9 @@ impl Shape {
     }
 }
 
-/// A group of threads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
     pub name: String,
-    /// Whose threads they are.
     pub kind: ThreadKind,
     /// Whether each CPU has such a thread, bound to it.
     pub per_cpu: bool,
@@ -107,29 +101,25 @@ pub struct Group {
     pub real_time: bool,
     pub threads: usize,
     pub wakeups: u64,
-    /// Arrivals a second. For a group per CPU: on each CPU, on average.
+    /// Arrivals per second; of a group per CPU, the mean on one CPU.
     pub per_second: f64,
-    /// Run time of an arrival, ns.
+    /// Run time per arrival, ns.
     #[serde(rename = "run_ns")]
     pub run: Spread,
-    /// Gap between arrivals, on one CPU for a group per CPU, ns.
+    /// Gap between arrivals (of a group per CPU: on one CPU), ns.
     #[serde(rename = "gap_ns")]
     pub gap: Spread,
-    /// The shape of the gaps.
     pub shape: Shape,
     /// Time on a CPU, in percent of one CPU.
     pub cpu_pct: f64,
 }
 
-/// A distribution in short; `None` where there are too few samples.
+/// A distribution in brief; `None` for too few samples.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Spread {
     pub mean: Option<f64>,
-    /// The median.
     pub p50: Option<f64>,
-    /// The 90th percentile.
     pub p90: Option<f64>,
-    /// The longest.
     pub max: Option<u64>,
 }
 
@@ -142,7 +132,7 @@ impl Spread {
     }
 }
 
-/// The key by which threads are grouped, in the order of the table.
+/// The key of a group, in the order of the table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct GroupKey {
     kind: ThreadKind,
@@ -153,7 +143,7 @@ struct GroupKey {
 }
 
 impl GroupKey {
-    /// Without facts (the thread is gone) its name and its parent's name decide.
+    /// If the thread is gone and has no facts, its name and its parent's name decide.
     fn of(thread: &Thread, facts: Option<&ThreadFacts>) -> GroupKey {
         let known = GROUPS.iter().find(|(begin, _)| thread.name.starts_with(begin)).map(|row| row.1);
         let by_kernel = || thread.parent.as_deref() == Some("kthreadd") || known.is_some();
@@ -180,7 +170,7 @@ fn names_a_cpu(name: &str) -> bool {
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The groups of threads that ran in `window` on a machine with `cpus` CPUs: the kernel's first, each kind by name.
+/// The groups of threads that ran in `window` on a machine with `cpus` CPUs, sorted by kind (kernel first) and name.
 pub fn groups(threads: &[(Thread, Option<ThreadFacts>)], cpus: usize, window: Ns) -> Vec<Group> {
     let mut by_key: BTreeMap<GroupKey, Vec<&Thread>> = BTreeMap::new();
     for (thread, facts) in threads.iter().filter(|(thread, _)| thread.cpu_time > Ns::ZERO) {
@@ -194,7 +184,7 @@ pub fn groups(threads: &[(Thread, Option<ThreadFacts>)], cpus: usize, window: Ns
     by_key.into_iter().map(|(key, members)| group(key, &members, cpus, window)).collect()
 }
 
-/// All user processes except those that wake up most.
+/// All user processes except those that wake up most often.
 fn quiet_processes(by_key: &BTreeMap<GroupKey, Vec<&Thread>>) -> Vec<GroupKey> {
     let wakeups = |members: &[&Thread]| members.iter().map(|t| t.arrivals.len()).sum::<usize>();
     let users = by_key.iter().filter(|(key, _)| key.kind == ThreadKind::User);
@@ -225,7 +215,7 @@ fn group(key: GroupKey, members: &[&Thread], cpus: usize, window: Ns) -> Group {
     }
 }
 
-/// The gaps between arrivals; for a group per CPU, within each CPU.
+/// Gaps between arrivals; for a group per CPU, between those on the same CPU.
 fn gaps(arrivals: &[Arrival], per_cpu: bool) -> Vec<Ns> {
     let mut times: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for a in arrivals {

@@ -1,9 +1,9 @@
-//! Which threads an idle machine runs, how often and how long: switches and wakeups become arrivals.
+//! Finds out which threads an idle machine runs, how often and how long: switches and wakeups become arrivals.
 //!
 //! An arrival begins with a wakeup and ends when the thread blocks or exits. Its run time is the sum of its stays on a
-//! CPU in between, so preemption does not cut it in two. A wakeup before the recording, or a stay that is open at its
-//! end, is not an arrival; its time on a CPU counts all the same. Times are ns since the recording began. [`groups`]
-//! makes groups of threads, [`file()`] rows of a background file.
+//! CPU, so preemption does not split it. A wakeup before the recording, or a stay that is open at its end, is not an
+//! arrival, but its time on a CPU still counts. Times are ns since the recording began. [`groups`] makes groups of
+//! threads, [`file()`] rows of a background file.
 
 mod groups;
 mod rows;
@@ -19,26 +19,24 @@ use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// Its wakeup.
     pub at: Ns,
-    /// Its time on a CPU until it blocked.
+    /// CPU time until the thread blocked.
     pub ran: Ns,
     /// The CPU of its last stay.
     pub cpu: CpuId,
 }
 
-/// A thread's state, as far as events show it.
+/// A thread's state, as far as known from events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum ThreadState {
     /// No event has shown yet whether it sleeps.
     #[default]
     Unknown,
     Asleep,
-    /// It has been awake since its wakeup; `None` if that was before the recording.
+    /// Awake since its wakeup; `None` if that was before the recording.
     Awake(Option<Ns>),
 }
 
-/// A thread and what it did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Thread {
     /// Its name in the kernel's events.
@@ -51,23 +49,23 @@ pub struct Thread {
     state: ThreadState,
     /// The begin of its stay.
     since: Option<Ns>,
-    /// The time it has run since its wakeup.
+    /// CPU time since its wakeup.
     ran: Ns,
 }
 
-/// Follows the events of a recording.
+/// Collects arrivals from the events of a recording.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     threads: Vec<Thread>,
 }
 
 impl Activity {
-    /// Numbers a thread when it appears.
+    /// Numbers a new thread.
     pub fn meet(&mut self, task: TaskName) -> TaskId {
         self.threads.push(Thread { name: task.name, ..Thread::default() });
         TaskId::from(self.threads.len() - 1)
     }
-    /// The threads by number, when the recording is over at `end`.
+    /// The threads by number, after the recording has ended at `end`.
     pub fn finish(mut self, end: Ns) -> Vec<Thread> {
         self.threads.iter_mut().for_each(|thread| thread.pause(end));
         self.threads
@@ -79,7 +77,7 @@ impl Activity {
 
 impl Thread {
     fn woken(&mut self, at: Ns) {
-        // A thread on its way to sleep may be woken while it runs. That wakeup comes again when the thread is
+        // A thread on its way to sleep may be woken while it runs. That wakeup is reported again when the thread is
         // queued.
         if self.since.is_none() && !matches!(self.state, ThreadState::Awake(_)) {
             self.state = ThreadState::Awake(Some(at));

@@ -1,12 +1,12 @@
-//! Rows of a background file from groups of threads.
+//! Makes rows of a background file from groups of threads.
 
 use super::groups::{Group, STOPPER, ThreadKind};
 use schedlab_base::{Ns, counted, printable};
 use schedlab_machine::{Background, BackgroundFile};
 
 /// The background file of these groups, measured in `window` on `cpus` CPUs; with `kernel`, only the kernel's threads.
-/// Also returns the groups that are left out, each with the reason: the simulator has its own stoppers and no task that
-/// runs all the time, and a group without an arrival has no rate.
+/// Also returns the groups that are left out, each with the reason: the simulator has its own stoppers, it cannot have
+/// a task that runs all the time, and a group without an arrival has no rate.
 pub fn file(
     (name, about): (&str, &str),
     groups: &[Group],
@@ -49,7 +49,7 @@ fn row(group: &Group, cpus: usize, window: Ns) -> Result<Background, &'static st
     })
 }
 
-/// Rounded to the microsecond where that changes less than a thousandth.
+/// Rounded to the microsecond if that changes less than a thousandth.
 fn rounded(time: Ns) -> Ns {
     if time < Ns::ms(1) { time } else { Ns((time.0 + 500) / 1_000 * 1_000) }
 }

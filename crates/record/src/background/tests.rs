@@ -31,20 +31,20 @@ fn an_arrival_lasts_from_the_wakeup_until_the_thread_blocks() {
     let seen = threads(
         &["kworker/0:1", "sh"],
         &[
-            // It ran before the recording: no arrival, but time.
+            // Awake since before the recording: CPU time, but no arrival.
             to(5, 0, Some(a), None, Blocked),
             waking(10, a),
             to(12, 0, None, Some(a), FromIdle),
-            // Another task cuts its stay in two.
+            // Another task splits its stay.
             to(15, 0, Some(a), Some(b), Preempted),
             to(25, 0, Some(b), Some(a), Preempted),
-            // A wakeup on its way to sleep is reported twice, and counts from when it is queued.
+            // A wakeup on its way to sleep is reported twice; the second one, when it is queued, counts.
             waking(26, a),
             to(27, 0, Some(a), None, Blocked),
             at(28, 0, EventKind::Enqueued { task: a, nr_running: 0, new: false }),
             to(30, 1, None, Some(a), FromIdle),
             to(34, 1, Some(a), None, Blocked),
-            // This one has not ended.
+            // This arrival has not ended.
             waking(40, a),
             to(41, 1, None, Some(a), FromIdle),
         ],
@@ -57,7 +57,7 @@ fn an_arrival_lasts_from_the_wakeup_until_the_thread_blocks() {
 }
 
 #[test]
-fn a_new_thread_arrives_when_it_is_made_and_knows_its_maker() {
+fn a_new_thread_arrives_when_it_is_created_and_knows_its_parent() {
     let (parent, child) = (TaskId(0), TaskId(1));
     let seen = threads(
         &["kthreadd", "new"],
@@ -88,7 +88,7 @@ fn facts(kernel: bool, cpus: &str, nice: i8) -> Option<ThreadFacts> {
 }
 
 #[test]
-fn threads_are_grouped_by_what_they_are_and_by_where_they_may_run() {
+fn threads_are_grouped_by_kind_and_by_affinity() {
     let one = |name: &str, facts| (thread(name, 0, [1], 1), facts);
     let all = [
         one("kworker/0:1", facts(true, "0", 0)),
@@ -98,11 +98,11 @@ fn threads_are_grouped_by_what_they_are_and_by_where_they_may_run() {
         one("kworker/R-netns", facts(true, "0-1", -20)),
         one("rcu_preempt", facts(true, "0-1", 0)),
         one("rcuc/1", facts(true, "1", 0)),
-        // The number is a node's.
+        // Here the number is a node's.
         one("rcu_exp_par_gp_kthread_worker/0", facts(true, "0-1", 0)),
         one("hwrng", facts(true, "0-1", 0)),
         one("worker-thread", facts(false, "1", 0)),
-        // These are gone.
+        // These threads are gone.
         one("kworker/1:7H", None),
         one("cc1", None),
     ];
@@ -125,7 +125,7 @@ fn threads_are_grouped_by_what_they_are_and_by_where_they_may_run() {
 }
 
 #[test]
-fn rates_are_of_each_cpu_where_threads_are_per_cpu() {
+fn rates_of_groups_per_cpu_are_those_of_one_cpu() {
     // 20 arrivals a second on each of two CPUs, 5 ms apart in phase.
     let half = |cpu: u32, from: u64| {
         let times = (0..20).map(move |i| from + i * 50_000);
@@ -152,7 +152,7 @@ fn only_the_processes_that_wake_up_most_have_a_group_of_their_own() {
 }
 
 #[test]
-fn a_file_has_mean_gaps_and_run_times_and_says_what_it_leaves_out() {
+fn a_file_has_mean_gaps_and_run_times_and_names_groups_left_out() {
     let all = [
         (thread("kworker/0:1", 0, (0..30).map(|i| i * 1_000), 25), facts(true, "0", 0)),
         (thread("migration/0", 0, [5], 3), facts(true, "0", 0)),
@@ -174,7 +174,7 @@ fn a_file_has_mean_gaps_and_run_times_and_says_what_it_leaves_out() {
         row.source,
         "measured: 30 wakeups of 1 thread in 1s on 2 CPUs; run p50 25us, longest 25us; gaps periodic"
     );
-    // Two threads of the process "daemon" differ in nice. One of them has a single arrival, longer than the window.
+    // Two threads of the process "daemon" differ in nice. One has a single arrival, which is longer than the window.
     assert_eq!((why("daemon"), written.rows.len()), (Some("it runs all the time"), 2));
     assert_eq!((written.rows[1].name.as_str(), written.rows[1].nice), ("daemon", 5));
     let text = written.text("");

@@ -1,33 +1,32 @@
-//! The cause of a stretch: what happened at its first instant. Either a task was queued while a CPU was free, or a CPU
+//! The cause of a stretch: the event at its first instant. Either a task was queued while a CPU was free, or a CPU
 //! became free while a task waited.
 
 use super::world::{Freed, Queued};
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, SkipReason};
 
-/// Kinds of causes, each with its name in JSON and a sentence for people.
+/// Kinds of causes, each with a name in JSON and an explanation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CauseKind {
-    /// A wakeup or fork queued it on a busy CPU.
+    /// A wakeup or fork queued the task on a busy CPU.
     Placed,
-    /// It lost its CPU.
+    /// The task lost its CPU.
     Preempted,
-    /// A move queued it on a busy CPU.
+    /// A move queued the task on a busy CPU.
     Moved,
     /// The newly idle CPU did not search.
     NewidleSkipped,
-    /// It searched and did not take the task.
+    /// The newly idle CPU searched and did not take the task.
     NewidleFailed,
-    /// It searched other CPUs only.
+    /// The newly idle CPU searched other CPUs only.
     OutOfReach,
-    /// It never came to search.
+    /// The CPU went idle before it could search.
     Untried,
-    /// A CPU went idle, and the source does not say what it tried.
+    /// A CPU went idle, and the source does not report its attempts.
     WentIdle,
 }
 
 impl CauseKind {
-    /// Every kind.
     pub const ALL: [CauseKind; 8] = [
         CauseKind::Placed,
         CauseKind::Preempted,
@@ -57,11 +56,10 @@ impl CauseKind {
             }
         }
     }
-    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         self.row().0
     }
-    /// One sentence for people.
+    /// The explanation, one sentence.
     pub const fn about(self) -> &'static str {
         self.row().1
     }
@@ -71,16 +69,16 @@ impl CauseKind {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cause {
     pub kind: CauseKind,
-    /// The decision's reason: its name and its sentence.
+    /// The decision's reason: its name and explanation.
     pub reason: Option<(&'static str, &'static str)>,
 }
 
-/// What a CPU tried before it went idle.
+/// An attempt of a CPU before it went idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Attempt {
-    /// It made a pass over a domain.
+    /// A pass over a domain.
     Pass(u8, BalanceReason),
-    /// It skipped balancing at this domain and those above.
+    /// Balancing was skipped at this domain and those above.
     Skip(SkipReason),
 }
 
@@ -99,9 +97,9 @@ impl Cause {
         }
     }
 
-    /// The cause when a CPU becomes free while a task waits on `on`. `attempts` is what that CPU tried before, `None`
-    /// if the source does not say; `spans` says whether its domain of a level holds a CPU. The highest pass that
-    /// reached the task explains most. Without one, the reason to search no further does.
+    /// The cause when a CPU becomes free while a task waits on `on`. `attempts` are that CPU's attempts before, `None`
+    /// if the source does not report them; `spans` says whether the CPU's domain of a level holds a CPU. The highest
+    /// pass that reached the task explains most; without one, the reason to search no further does.
     pub(super) fn freed(
         how: Freed,
         attempts: Option<&[Attempt]>,
@@ -136,14 +134,14 @@ mod tests {
     use schedlab_trace::PlaceReason;
 
     fn of(attempts: &[Attempt]) -> (&'static str, Option<&'static str>) {
-        // Domain 0 holds CPU 1, domain 1 also CPU 4.
+        // Domain 0 holds CPU 1; domain 1 also holds CPU 4.
         let spans = |level: u8, cpu: CpuId| cpu.0 <= 1 || level > 0;
         let cause = Cause::freed(Freed::WentIdle, Some(attempts), CpuId(4), spans);
         (cause.kind.name(), cause.reason.map(|(name, _)| name))
     }
 
     #[test]
-    fn the_pass_that_reached_the_task_tells_most_then_what_ended_the_climb() {
+    fn the_pass_that_reached_the_task_explains_first_then_the_end_of_the_climb() {
         let (low, high) = (Attempt::Pass(0, BalanceReason::NoBusiest), Attempt::Pass(1, BalanceReason::Hot));
         let dear = Attempt::Skip(SkipReason::TooDear);
         assert_eq!(of(&[low, high]), ("newidle_failed", Some("hot")));
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_comes_beside_a_free_cpu_has_its_own_reason() {
+    fn a_task_queued_while_a_cpu_is_free_gives_the_reason() {
         let cause = Cause::queued(Queued::Placed(Some(PlaceReason::TargetBusy)));
         assert_eq!((cause.kind.name(), cause.reason.unwrap().0), ("placed", "target_busy"));
         let freed = |how, attempts| Cause::freed(how, attempts, CpuId(0), |_, _| true).kind;
@@ -163,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_names_of_their_own() {
+    fn kinds_have_different_names() {
         let names: std::collections::BTreeSet<_> = CauseKind::ALL.iter().map(|k| k.name()).collect();
         assert_eq!(names.len(), CauseKind::ALL.len());
     }

@@ -1,6 +1,6 @@
-//! What could have been done for chosen waits: which CPUs were free that the task may use, what balancing was done for
-//! those, and what busy CPUs' ticks decided about balancing for tickless ones. It is the sink of a second run, made
-//! when the waits are known.
+//! Missed chances to end chosen waits: which CPUs were free that the task may use, the balancing done for those, and
+//! the decisions of busy CPUs' ticks about balancing for tickless ones. It is the sink of a second run, made when the
+//! waits are known.
 
 use super::world::{Change, World};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -15,19 +15,16 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A wait to watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Who waited.
     pub task: TaskId,
     /// Its begin, ns since the run began.
     pub from: u64,
-    /// Its end.
+    /// Its end, ns.
     pub until: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DecisionCount {
-    /// The decision's reason.
     pub reason: &'static str,
-    /// The reason in a sentence.
     pub about: &'static str,
     pub count: u64,
 }
@@ -35,21 +32,21 @@ pub struct DecisionCount {
 /// Balancing for a free CPU, or the reason why there was none.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BalanceTry {
-    /// What started the pass (`BalanceTrigger` name); `null`: no pass was begun.
+    /// The trigger of the pass (`BalanceTrigger` name); `null`: no pass was begun.
     pub pass: Option<&'static str>,
     /// The CPU's domain; 0 is the lowest.
     pub level: u8,
-    /// Whether that domain holds the CPU where the task waited.
+    /// Whether the domain holds the CPU where the task waited.
     pub reaches: bool,
     /// Why it took nothing or was not begun. `moved`: it took tasks, this one or others.
     pub reason: &'static str,
     /// The reason in a sentence.
     pub about: &'static str,
     pub count: u64,
-    /// The time that was available, ns, where two times were compared; of the last comparison.
+    /// The available time, ns, if the decision compared two times; of the last comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub have_ns: Option<u32>,
-    /// The time that was needed, ns.
+    /// The time needed, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub need_ns: Option<u32>,
 }
@@ -58,26 +55,25 @@ pub struct BalanceTry {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FreeCpu {
     pub cpu: CpuId,
-    /// How long it was free, ns.
+    /// Time for which it was free, ns.
     pub free_ns: u64,
     /// Whether it was free when the wait began.
     pub from_start: bool,
-    /// Balancing for it.
+    /// Balancing done for it.
     pub tries: Vec<BalanceTry>,
 }
 
-/// The chances of one wait.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Chance {
-    /// Time in which at least one CPU that the task may use was free, ns.
+    /// Time during which at least one CPU that the task may use was free, ns.
     pub free_ns: u64,
-    /// Those CPUs; the one that was free longest comes first.
+    /// Those CPUs, longest free first.
     pub cpus: Vec<FreeCpu>,
-    /// What ticks decided meanwhile about balancing for tickless CPUs.
+    /// Decisions of ticks meanwhile about balancing for tickless CPUs.
     pub ticks: Vec<DecisionCount>,
-    /// CPUs that balanced for tickless ones and stopped because they got work.
+    /// Number of CPUs that balanced for tickless ones and stopped because they got work.
     pub helpers_busy: u64,
-    /// The source does not say what balancing was done or decided.
+    /// Whether the source does not report balancing and its decisions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reasons_missing: bool,
 }
@@ -93,7 +89,7 @@ struct FreeTime {
     tries: BTreeMap<TryKey, BalanceTry>,
 }
 
-/// What was seen of a wait so far.
+/// Facts about a wait so far.
 #[derive(Clone, Debug, Default)]
 struct WaitSoFar {
     cpus: BTreeMap<CpuId, FreeTime>,
@@ -153,21 +149,22 @@ struct Watch {
     /// Its index among the given windows.
     place: usize,
     over: bool,
-    /// Whether the task was switched to at the window's end. Else this is not the run that the window is of.
+    /// Whether the task was switched to at the window's end. If not, this is a different run from the one with the
+    /// window.
     met: bool,
     seen: WaitSoFar,
-    /// What had been seen when the task's CPU entered `schedule()`.
+    /// The facts when the task's CPU entered `schedule()`.
     held: Option<Box<WaitSoFar>>,
 }
 
 pub struct Chances {
     world: World,
     domains: Domains,
-    /// In the order in which they begin.
+    /// Sorted by begin.
     watches: Vec<Watch>,
-    /// How many have begun.
+    /// How many of them have begun.
     begun: usize,
-    /// Which of those are not over.
+    /// Those that have begun and not ended.
     active: Vec<usize>,
     /// Set when all windows are over.
     done: Arc<AtomicBool>,
@@ -175,7 +172,7 @@ pub struct Chances {
 }
 
 impl Chances {
-    /// Watches these windows of a run. `done` is set when the last one is over: the rest of the run is not needed.
+    /// Watches windows of a run. `done` is set when the last one has ended: the rest of the run is not needed.
     pub fn new(world: World, domains: Domains, windows: &[Window], done: Arc<AtomicBool>) -> Chances {
         let watch = |(place, w): (usize, &Window)| Watch {
             window: *w,
@@ -189,14 +186,14 @@ impl Chances {
         watches.sort_by_key(|w| w.window.from);
         Chances { world, domains, watches, begun: 0, active: Vec::new(), done, has_reasons: true }
     }
-    /// The same for a source that does not say what balancing was done or decided.
+    /// For a source that does not report balancing and its decisions.
     #[must_use]
     pub fn without_reasons(self) -> Chances {
         Chances { has_reasons: false, ..self }
     }
 
-    /// The chances of each window, in the order of the windows. `None` if the task was not switched to at the window's
-    /// end, though `runs_at_end` says that it should have been: this is another run.
+    /// The chances of each window, in the order given. `None` if the task was not switched to at the window's end
+    /// although `runs_at_end` says that it was: this is another run.
     pub fn finish(mut self, runs_at_end: bool) -> Vec<Option<Chance>> {
         self.begin(u64::MAX);
         self.watches.sort_by_key(|w| w.place);
@@ -230,7 +227,7 @@ impl Chances {
         }
     }
 
-    /// Adds decisions that concern open waits.
+    /// Adds decisions to the open waits that they concern.
     fn note(&mut self, e: &Event) {
         let Chances { world, domains, watches, active, .. } = self;
         for at_watch in active.iter() {
@@ -276,7 +273,7 @@ impl Chances {
         }
     }
 
-    /// Windows that began before this instant begin now, with the world as it was then; those that ended before it end.
+    /// Begins windows that start before this instant, with the world as it was then, and ends those that end before it.
     fn begin(&mut self, now: u64) {
         let Chances { world, watches, begun, active, .. } = self;
         while let Some(w) = watches.get_mut(*begun).filter(|w| w.window.from < now) {

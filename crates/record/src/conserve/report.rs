@@ -1,4 +1,5 @@
-//! The time in which a run was not work-conserving, with names in place of ids: what is printed and written as JSON.
+//! The report on the time in which a run was not work-conserving, with names in place of ids: printed, and written as
+//! JSON.
 
 use super::chances::{Chance, Window};
 use super::stretches::{IdleWhileWaitingTimes, Stretch, StretchEnd};
@@ -14,57 +15,47 @@ pub struct IdleWhileWaiting {
     pub duration_ns: u64,
     /// Time in which at least one task waited while a CPU was free, ns.
     pub time_ns: u64,
-    /// That time in percent of the measured time.
+    /// `time_ns` in percent of the measured time.
     pub share_pct: f64,
-    /// How many stretches there were.
     pub stretches: u64,
-    /// Their time, summed over tasks, ns. It exceeds `time_ns` where several tasks waited at once.
+    /// Sum of the stretches' times over tasks, ns. It exceeds `time_ns` if several tasks waited at once.
     pub task_time_ns: u64,
-    /// Stretches by what began them, the cause with most time first.
+    /// Stretches by cause, the cause with most time first.
     pub causes: Vec<CauseShare>,
-    /// The longest ones, longest first.
+    /// The longest stretches, longest first.
     pub longest: Vec<Listed>,
-    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// One cause's stretches.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CauseShare {
-    /// The cause's name.
     pub cause: &'static str,
     /// The cause in a sentence.
     pub about: &'static str,
-    /// The decision's reason, where a decision began them.
+    /// The decision's reason, if a decision was the cause.
     pub reason: Option<&'static str>,
     /// That reason in a sentence.
     pub reason_about: Option<&'static str>,
     pub stretches: u64,
-    /// Their time, summed over tasks, ns.
+    /// Sum of the stretches' times over tasks, ns.
     pub time_ns: u64,
-    /// That time in percent of `task_time_ns`.
+    /// `time_ns` in percent of `task_time_ns`.
     pub time_pct: f64,
 }
 
-/// One stretch.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Listed {
-    /// Who waited.
     pub task: String,
-    /// Where.
     pub cpu: CpuId,
     pub from: Ns,
-    /// How long it was, ns.
     pub length_ns: u64,
-    /// What began it.
     pub cause: &'static str,
-    /// The decision's reason.
     pub reason: Option<&'static str>,
     /// How it ended: `ran`, `moved`, `taken` (the last free CPU got other work) or `run_over`.
     pub ended: &'static str,
-    /// Why it was moved, by `MoveReason` name.
+    /// Why it was moved (`MoveReason` name).
     pub moved: Option<&'static str>,
-    /// The free CPUs, and what was done about it.
+    /// The free CPUs, and what was done about the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_meanwhile: Option<Chance>,
 }
@@ -89,8 +80,8 @@ impl Stretch {
 }
 
 impl IdleWhileWaiting {
-    /// From the times of the record's run, made again. `names` are its tasks by id; `chances` belong to the longest
-    /// stretches, in their order.
+    /// Makes the report from the times of the record's run when made again. `names` are its tasks by id; `chances`
+    /// belong to the longest stretches, in their order.
     pub fn of(
         record: &Record,
         found: &IdleWhileWaitingTimes,
@@ -110,7 +101,7 @@ impl IdleWhileWaiting {
             time_pct: pct(*time_ns, task_time_ns),
         };
         let mut causes: Vec<CauseShare> = found.causes.iter().map(share).collect();
-        // Stable: causes with the same time stay in the order of the table.
+        // Stable: causes with equal time stay in the table's order.
         causes.sort_by_key(|c| std::cmp::Reverse(c.time_ns));
         let chances = chances.into_iter().chain(std::iter::repeat(None));
         let listed = |(s, idle_meanwhile): (&Stretch, Option<Chance>)| Listed {

@@ -1,7 +1,7 @@
-//! Finds all stretches of a run, as a sink: their sum, by cause, and the longest.
+//! Finds all stretches of a run, as a sink: their sum, their sums by cause, and the longest.
 //!
-//! It is not known whom a CPU will pick while it is in `schedule()`. What happens to the tasks queued there is kept
-//! apart until it has picked: the picked task has not waited since, the others have.
+//! While a CPU is in `schedule()` it is not known which task it will pick. Changes to the tasks queued there are kept
+//! apart until it has picked: the picked task has not waited since then, the others have.
 
 use super::cause::{Attempt, Cause};
 use super::union::Union;
@@ -11,19 +11,17 @@ use schedlab_machine::Domains;
 use schedlab_trace::{BalanceTrigger, Event, EventKind, MoveReason, Sink};
 use std::collections::BTreeMap;
 
-/// What ended a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StretchEnd {
-    /// The task's own CPU got to it.
+    /// The task's own CPU picked it.
     Ran,
-    /// The task was moved.
     Moved(MoveReason),
-    /// The last free CPU it may use got other work.
+    /// The last free CPU that it may use got other work.
     Taken,
     RunOver,
 }
 
-/// A longest time in which one task waited on one CPU while another was free.
+/// The whole time in which one task waited on one CPU while another was free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
     pub task: TaskId,
@@ -32,14 +30,12 @@ pub struct Stretch {
     pub from: u64,
     /// Its end, ns.
     pub until: u64,
-    /// What began it.
+    /// The event that began it.
     pub cause: Cause,
-    /// What ended it.
     pub end: StretchEnd,
 }
 
 impl Stretch {
-    /// How long it was, ns.
     pub fn length(&self) -> u64 {
         self.until - self.from
     }
@@ -50,11 +46,11 @@ impl Stretch {
 pub struct IdleWhileWaitingTimes {
     /// Time covered by at least one stretch, ns.
     pub covered_ns: u64,
-    /// Stretches and their summed time by cause, ns.
+    /// Number and summed time (ns) of stretches, by cause.
     pub causes: BTreeMap<Cause, (u64, u64)>,
-    /// The longest ones, longest first; of equals the earlier first.
+    /// The longest stretches, longest first; of equal ones the earlier first.
     pub longest: Vec<Stretch>,
-    /// The covered time in each bin, ns; empty unless [`Stretches::in_bins`] asked for it.
+    /// The covered time in each bin, ns; empty unless [`Stretches::in_bins`] was called.
     pub by_bin: Vec<u64>,
 }
 
@@ -69,9 +65,9 @@ struct OpenStretch {
 struct TaskWait {
     on: Option<CpuId>,
     open: Option<OpenStretch>,
-    /// When its CPU entered `schedule()`, ns; `None` outside it.
+    /// When its CPU entered `schedule()`, ns; `None` outside of it.
     held: Option<u64>,
-    /// Stretches that have ended since then, or that end then if the task is picked.
+    /// Stretches that have ended since then. If the task is picked, those end then.
     ended: Vec<Stretch>,
 }
 
@@ -83,9 +79,9 @@ pub struct Stretches {
     keep: usize,
     waits: Vec<TaskWait>,
     waiting: Vec<TaskId>,
-    /// By CPU: what it has tried since it entered `schedule()`.
+    /// By CPU: its attempts since it entered `schedule()`.
     attempts: Vec<Vec<Attempt>>,
-    /// Whether the source says what CPUs try.
+    /// Whether the source reports attempts.
     has_reasons: bool,
     union: Union,
     found: IdleWhileWaitingTimes,
@@ -93,7 +89,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// For a run on these CPUs. `keep` stretches are listed. Time before `measure_from` does not count.
+    /// For a run on these CPUs. The `keep` longest stretches are listed. Time before `measure_from` does not count.
     pub fn new(world: World, domains: Domains, measure_from: Ns, keep: usize) -> Stretches {
         let attempts = vec![Vec::new(); domains.of_cpu.len()];
         let (waits, waiting, union, found) =
@@ -115,13 +111,13 @@ impl Stretches {
         }
     }
 
-    /// Also sums up the covered time in bins of `width` ns from the run's begin on.
+    /// Also sums up the covered time in bins of `width` ns from the run's begin.
     #[must_use]
     pub fn in_bins(mut self, width: u64) -> Stretches {
         self.union.set_bins(width);
         self
     }
-    /// The same for a source that does not say what CPUs try.
+    /// For a source that does not report attempts.
     #[must_use]
     pub fn without_reasons(self) -> Stretches {
         Stretches { has_reasons: false, ..self }
@@ -134,7 +130,7 @@ impl Stretches {
     pub fn finish(mut self, end: Ns) -> IdleWhileWaitingTimes {
         self.now = end.0;
         for task in std::mem::take(&mut self.waiting) {
-            // It is not known whom a CPU in `schedule()` would have picked.
+            // It is unknown which task a CPU in `schedule()` would have picked.
             match self.wait(task).held {
                 Some(_) => self.drop_held(task, StretchEnd::RunOver),
                 None => self.close(task, StretchEnd::RunOver),
@@ -222,7 +218,6 @@ impl Stretches {
         self.waiting.retain(|t| *t != task);
     }
 
-    /// Ends the task's open stretch, if there is one.
     fn close(&mut self, task: TaskId, end: StretchEnd) {
         let now = self.now;
         let wait = self.wait(task);
@@ -234,7 +229,7 @@ impl Stretches {
         }
     }
 
-    /// The task has been picked: it has not waited since its CPU entered `schedule()`.
+    /// The task was picked: it has not waited since its CPU entered `schedule()`.
     fn drop_held(&mut self, task: TaskId, end: StretchEnd) {
         let Some(held) = self.wait(task).held.take() else { return };
         let wait = self.wait(task);
@@ -249,7 +244,7 @@ impl Stretches {
         }
     }
 
-    /// Another task has been picked: this one has waited.
+    /// Another task was picked: this one has waited.
     fn keep_held(&mut self, task: TaskId) {
         let wait = self.wait(task);
         wait.held = None;
@@ -281,7 +276,7 @@ impl Stretches {
         }
     }
 
-    /// Keeps what a CPU tries before it goes idle.
+    /// Notes a CPU's attempts before it goes idle.
     fn note(&mut self, e: &Event) {
         let Some(attempts) = self.attempts.get_mut(e.cpu.index()) else { return };
         match e.kind {
@@ -295,7 +290,7 @@ impl Stretches {
     }
 }
 
-/// Longest first, then the earlier one, then the lower task id.
+/// Longest first; of equal ones the earlier, then the lower task id.
 fn order(s: &Stretch) -> (std::cmp::Reverse<u64>, u64, TaskId) {
     (std::cmp::Reverse(s.length()), s.from, s.task)
 }

@@ -1,4 +1,4 @@
-//! Stretches and chances as text for people, at most 78 columns wide.
+//! Stretches and chances as text, at most 78 columns wide.
 
 use super::chances::{BalanceTry, Chance, FreeCpu};
 use super::report::{CauseShare, IdleWhileWaiting, Listed};
@@ -66,7 +66,7 @@ fn story(number: usize, s: &Listed, out: &mut Vec<String>) {
     });
 }
 
-/// A sentence each on: which CPUs were free, what was done for them, what nobody did.
+/// Sentences on the free CPUs, the balancing done for them, and the chances missed.
 pub fn chance_lines(chance: &Chance) -> Vec<String> {
     let Some(longest) = chance.cpus.first() else {
         return vec!["no CPU that it may use was idle meanwhile".to_owned()];
@@ -110,14 +110,14 @@ pub fn chance_lines(chance: &Chance) -> Vec<String> {
     lines
 }
 
-/// How many CPUs were free at a time, on average over the free time, to a tenth.
+/// The mean number of free CPUs over the free time, in tenths.
 fn at_a_time(chance: &Chance) -> String {
     let all: u64 = chance.cpus.iter().map(|c| c.free_ns).sum();
     let tenths = (10 * all + chance.free_ns / 2) / chance.free_ns.max(1);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Passes of all CPUs together. A pass that did not reach the task is not described further.
+/// Sums up passes over all CPUs. Passes that did not reach the task are only counted.
 fn passes(tries: &[&BalanceTry], lines: &mut Vec<String>) {
     let mut near: BTreeMap<_, (u64, &str)> = BTreeMap::new();
     let mut far: BTreeMap<_, (u64, CpuSet)> = BTreeMap::new();
@@ -140,7 +140,7 @@ fn passes(tries: &[&BalanceTry], lines: &mut Vec<String>) {
     }
 }
 
-/// Passes that were not begun, of all CPUs together.
+/// Sums up over all CPUs the passes that were not begun.
 fn skips(tries: &[&BalanceTry], lines: &mut Vec<String>) {
     let mut all: BTreeMap<&str, (u64, CpuSet, &BalanceTry)> = BTreeMap::new();
     for t in tries.iter().filter(|t| t.pass.is_none()) {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_of_all_cpus_are_told_together_and_what_was_out_of_reach_in_a_line() {
+    fn decisions_of_all_cpus_are_summed_and_those_out_of_reach_take_one_line() {
         let lines = chance_lines(&chance());
         assert!(
             lines.contains(&"6 nohz passes over domain0, out of reach of its CPU".to_owned()),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_tells_it_within_78_columns() {
+    fn the_text_has_at_most_78_columns() {
         let cause = |kind: CauseKind, reason: Option<(&'static str, &'static str)>, time_ns| CauseShare {
             cause: kind.name(),
             about: kind.about(),

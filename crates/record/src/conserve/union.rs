@@ -1,9 +1,9 @@
-//! The length of a union of intervals that come in no strict order.
+//! The length of a union of intervals that come only roughly in order.
 //!
-//! Intervals are merged in batches. What ends before every interval still to come is summed and forgotten, so that a
-//! long run takes no more memory than its open intervals.
+//! Intervals are merged in batches. Those that end before every interval still to come are summed and dropped, so that
+//! a long run takes no more memory than its open intervals.
 
-/// Intervals kept before they are merged.
+/// Number of intervals kept before they are merged.
 const BATCH: usize = 1 << 16;
 
 /// A union of intervals of time, ns.
@@ -21,7 +21,6 @@ impl Union {
     pub fn set_bins(&mut self, width: u64) {
         self.width = width;
     }
-    /// Adds an interval.
     pub fn add(&mut self, from: u64, until: u64) {
         self.kept.push((from, until));
     }
@@ -43,7 +42,7 @@ impl Union {
         over.into_iter().for_each(|interval| self.spend(interval));
         self.kept = open;
     }
-    /// Its length, ns, and what lies in each bin, if it has bins.
+    /// The union's length, ns, and the length in each bin, if there are bins.
     pub fn finish(mut self) -> (u64, Vec<u64>) {
         self.settle(u64::MAX);
         std::mem::take(&mut self.kept).into_iter().for_each(|interval| self.spend(interval));
@@ -70,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_as_long_as_the_instants_it_covers(
+        fn a_union_is_as_long_as_the_instants_it_covers(
             mut all in prop::collection::vec((0u64..200, 1u64..30), 0..40),
             every in 1usize..9,
         ) {

@@ -1,4 +1,4 @@
-//! Which CPUs are free, which tasks are queued where, and which CPUs are in `schedule()`, by the events of a run.
+//! Follows by events which CPUs are free, where tasks are queued, and which CPUs are in `schedule()`.
 
 use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
@@ -6,29 +6,27 @@ use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
 /// Why a task came onto a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Queued {
-    /// It was woken or created; `None`: the source does not say why it came there.
+    /// It was woken or created; `None` if the source does not report why it came there.
     Placed(Option<PlaceReason>),
     Moved(MoveReason),
-    /// It lost its CPU.
+    /// It was switched away from while runnable.
     Preempted(SwitchReason),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Freed {
-    /// It switched to the idle task.
+    /// The CPU switched to the idle task.
     WentIdle,
-    /// It left idle for a task that another CPU has taken.
+    /// The CPU left idle for a task that another CPU has taken.
     Emptied,
 }
 
-/// What an event changed.
+/// A change made by an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// The CPU is free from now on.
     Freed(CpuId, Freed),
-    /// It is not free any more.
+    /// The CPU is not free any more.
     Taken(CpuId),
-    /// The task is queued on the CPU.
     Queued(TaskId, CpuId, Queued),
     /// The task runs on the CPU where it was queued.
     Ran(TaskId),
@@ -36,7 +34,7 @@ pub enum Change {
     Moved(TaskId, MoveReason),
     /// The CPU enters `schedule()`.
     Held(CpuId),
-    /// It has switched, or stays with its task. Names whom it picked of those queued there.
+    /// The CPU has switched, or continues with its task. Names the task that it picked from its queue.
     Released(CpuId, Option<TaskId>),
 }
 
@@ -60,7 +58,7 @@ struct Task {
     moved: Option<MoveReason>,
 }
 
-/// CPUs, tasks and queues between events.
+/// The state of CPUs, tasks and queues between events.
 pub struct World {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
@@ -70,15 +68,14 @@ pub struct World {
 }
 
 impl World {
-    /// All CPUs idle. `allowed` is indexed by task id, as tasks begin; tasks beyond it may run anywhere. `masks` are
-    /// those that tasks may get later.
+    /// All CPUs are idle. `allowed` is indexed by task id and holds the first masks; other tasks may run anywhere.
+    /// `masks` are those that tasks may get later.
     pub fn new(nr_cpus: usize, allowed: Vec<Option<CpuSet>>, masks: Vec<CpuSet>) -> World {
         let tasks = allowed.into_iter().map(|allowed| Task { allowed, ..Task::default() }).collect();
         let cpus = vec![Cpu::default(); nr_cpus];
         World { cpus, tasks, masks, free: CpuSet::first(nr_cpus), changes: Vec::with_capacity(8) }
     }
 
-    /// The CPUs that are free.
     pub fn free(&self) -> &CpuSet {
         &self.free
     }
@@ -87,27 +84,25 @@ impl World {
         let allowed = self.tasks.get(task.index()).and_then(|t| t.allowed.as_ref());
         allowed.is_none_or(|a| a.contains(cpu))
     }
-    /// Whether a free CPU is among those that the task may use.
+    /// Whether a CPU that the task may use is free.
     pub fn has_free(&self, task: TaskId) -> bool {
         match self.tasks.get(task.index()).and_then(|t| t.allowed.as_ref()) {
             Some(allowed) => allowed.intersects(&self.free),
             None => !self.free.is_empty(),
         }
     }
-    /// Where the task is queued.
     pub fn queued_on(&self, task: TaskId) -> Option<CpuId> {
         self.tasks.get(task.index()).and_then(|t| t.queued_on)
     }
-    /// The tasks queued on the CPU.
     pub fn queue(&self, cpu: CpuId) -> &[TaskId] {
         self.cpus.get(cpu.index()).map_or(&[], |c| &c.queued)
     }
-    /// Whether the CPU is about to switch.
+    /// Whether the CPU is in `schedule()`.
     pub fn is_held(&self, cpu: CpuId) -> bool {
         self.cpus.get(cpu.index()).is_some_and(|c| c.scheduling || c.current.is_none())
     }
 
-    /// Applies the next event. Returns what it changed, in order; all of it has changed already.
+    /// Applies the next event; returns all its changes, in order. The state already has all of them.
     pub fn apply(&mut self, e: &Event) -> Vec<Change> {
         match e.kind {
             EventKind::Switch { prev, next, .. } if prev == next => self.released(e.cpu, None),
@@ -140,7 +135,7 @@ impl World {
         }
         std::mem::take(&mut self.changes)
     }
-    /// Takes the changes back to reuse their memory.
+    /// Takes back a list of changes to reuse its memory.
     pub fn recycle(&mut self, mut changes: Vec<Change>) {
         changes.clear();
         self.changes = changes;
@@ -159,7 +154,7 @@ impl World {
         &mut self.tasks[id.index()]
     }
 
-    /// Derives whether the CPU is free from the rest of its state.
+    /// Updates whether the CPU is free from the rest of its state.
     fn refresh(&mut self, id: CpuId, why: Freed) {
         let cpu = self.cpu(id);
         let free = cpu.current.is_none() && cpu.queued.is_empty() && cpu.incoming == 0;
@@ -203,7 +198,7 @@ impl World {
         self.refresh(id, Freed::WentIdle);
     }
 
-    /// A wakeup of the task has chosen this CPU; `None`: it is not under way any more.
+    /// Notes that a wakeup of the task has chosen this CPU; `None`: that the wakeup is over.
     fn arrives(&mut self, task: TaskId, target: Option<CpuId>) {
         let before = std::mem::replace(&mut self.task(task).incoming, target);
         if let Some(cpu) = target {
@@ -226,7 +221,7 @@ impl World {
             (None, why) => Queued::Moved(why.unwrap_or(MoveReason::Moved)),
         };
         self.queue_on(id, task, how);
-        // After queueing: the CPU was not free before, and is not now.
+        // After queueing: the CPU was not free before and is not now.
         self.arrives(task, None);
     }
 
@@ -317,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakeup_whose_reason_is_not_known_is_still_no_move() {
+    fn a_wakeup_without_a_reason_is_not_a_move() {
         let mut w = World::new(2, vec![None; 2], Vec::new());
         let how = |changes: Vec<Change>| changes.into_iter().find(|c| matches!(c, Change::Queued(..)));
         let queued_there = |cpu: u32, how| Some(Change::Queued(A, CpuId(cpu), how));
@@ -330,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_heeded_and_change() {
+    fn affinity_masks_are_respected_and_may_change() {
         let only = |cpu: u32| -> CpuSet { std::iter::once(CpuId(cpu)).collect() };
         let mut w = World::new(2, vec![Some(only(0)), None], vec![only(1)]);
         apply(&mut w, 0, placed(B, 0));

@@ -1,9 +1,9 @@
-//! Why a run's longest waits were long: the tail split by cause, and the story of the worst waits.
+//! Explains why a run's longest waits were long: the tail split by cause, and a description of the worst waits.
 //!
 //! The tail is all waits that are longer than p99 of `wakeup_delay`: at most one in a hundred. p99 is a wait's length;
-//! waits of the same length are ties and not in the tail, which may be empty for that. A record keeps a limited number
-//! of the longest waits. If the tail has more, the explanation says so and covers those that were kept, and the
-//! percentile is known to the histogram's resolution only. Times are nanoseconds.
+//! waits of the same length are ties and not in the tail, so the tail may be empty. A record keeps a limited number of
+//! the longest waits. If the tail has more, the explanation says so and covers the kept ones; the percentile is then
+//! known only to the histogram's resolution. Times are nanoseconds.
 
 pub mod samples;
 mod text;
@@ -22,39 +22,34 @@ use std::collections::BTreeMap;
 
 const SERIES: &str = "wakeup_delay";
 
-/// The percentile beyond which waits are the tail.
+/// The percentile beyond which waits are in the tail.
 const TAIL: &str = "p99";
 
 /// The explanation of a run's longest waits.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Explanation {
-    /// The run, in words.
     pub run: String,
-    /// Number of waits and their lengths: statistic and value in ns.
+    /// Statistics of all waits: name and value in ns, and their number.
     pub delays: Vec<(String, Value)>,
-    /// The statistic that cuts off the tail.
+    /// The statistic at which the tail begins.
     pub stat: String,
-    /// Waits longer than the cut, kept or not.
+    /// Number of waits longer than the cut, kept or not.
     pub beyond: u64,
-    /// Their time, summed. Waits that were not kept count to the histogram's resolution.
+    /// The sum of their lengths. Waits that were not kept count with the histogram's resolution.
     pub beyond_time_ns: u64,
-    /// The tail by cause.
     pub tail: TailSplit,
     /// The worst waits, longest first.
     pub worst: Vec<Explained>,
-    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 /// A wait with its cause.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Explained {
-    /// The cause's name.
     pub cause: &'static str,
-    /// The wait itself.
     #[serde(flatten)]
     pub wait: Wait,
-    /// CPUs that were free meanwhile, and what was done for them; known when the run has been made again.
+    /// CPUs that were free during the wait, and the balancing done for them; known only if the run was made again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_meanwhile: Option<Chance>,
 }
@@ -62,29 +57,26 @@ pub struct Explained {
 /// Waits beyond a cut, by cause.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TailSplit {
-    /// Waits longer than this are split; `None`: all waits that were kept.
+    /// Waits longer than this are split; all kept waits if `None`.
     pub cut_ns: Option<u64>,
-    /// Number of those waits.
+    /// Number of these waits.
     pub waits: u64,
-    /// Their time, summed.
+    /// The sum of their lengths.
     pub time_ns: u64,
-    /// Causes that occurred, by time, largest first.
+    /// Causes that occurred, largest time first.
     pub causes: Vec<TailCause>,
 }
 
-/// One cause's share of the tail.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TailCause {
-    /// The cause's name.
     pub cause: &'static str,
     /// The cause in a sentence.
     pub about: &'static str,
-    /// Waits with this cause.
     pub waits: u64,
-    /// Their time, summed.
+    /// The sum of their lengths.
     pub time_ns: u64,
-    /// How these waits ended: the reason why the task before left (a `SwitchReason` name; "idle": the CPU was idle),
-    /// and its count.
+    /// How these waits ended, with counts: the reason why the task before left (a `SwitchReason` name; "idle": the CPU
+    /// was idle).
     pub ended_why: BTreeMap<String, u64>,
 }
 
@@ -105,7 +97,7 @@ pub fn split_tail(waits: &[Wait], cut_ns: Option<u64>) -> TailSplit {
         *share.ended_why.entry(wait.ended_why.clone()).or_default() += 1;
     }
     let mut causes: Vec<TailCause> = shares.into_values().collect();
-    // Stable: causes with the same time stay in the order of the table.
+    // Stable: causes with equal time stay in the table's order.
     causes.sort_by_key(|s| std::cmp::Reverse(s.time_ns));
     TailSplit {
         cut_ns,
@@ -120,7 +112,7 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
     explain_beyond(record, TAIL, worst)
 }
 
-/// Explains the tail beyond another statistic of the waits; `max` is the longest wait alone.
+/// Explains the tail beyond another statistic of the waits. For `max` it is the longest wait only.
 pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explanation {
     let stat = |name: &str| evaluate(record, &format!("{SERIES}.{name}"));
     let cut = stat(tail_stat);
@@ -147,9 +139,9 @@ pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explana
 /// The tail of a record's waits.
 struct Tail {
     split: TailSplit,
-    /// Waits beyond the cut, kept or not.
+    /// Number of waits beyond the cut, kept or not.
     counted: u64,
-    /// Waits that rank above the percentile and are as long as it.
+    /// Number of waits that rank above the percentile but are as long as it.
     ties: u64,
 }
 
@@ -163,7 +155,7 @@ fn tail_beyond(record: &Record, stat: &str, cut: &Value) -> Tail {
     };
     let ranked = match Stat::parse(stat) {
         Some(Stat::Percentile(milli)) => series.tail_samples_above(f64::from(milli) / 1000.0),
-        // The longest wait alone, with its ties.
+        // Only the longest wait, and its ties.
         Some(Stat::Max) => {
             let split = split_tail(waits, Some(value.saturating_sub(1)));
             return Tail { counted: split.waits.max(1), split, ties: 0 };
@@ -173,7 +165,7 @@ fn tail_beyond(record: &Record, stat: &str, cut: &Value) -> Tail {
             return Tail { counted: series.count_above(value).max(split.waits), split, ties: 0 };
         }
     };
-    // The kept wait of that rank is the percentile itself, to the ns.
+    // The kept wait of that rank gives the percentile to the ns.
     let exact = usize::try_from(ranked).ok().and_then(|rank| waits.get(rank));
     if let Some(exact) = exact.filter(|w| Series::bucket_end(w.length_ns) == Series::bucket_end(value)) {
         let split = split_tail(waits, Some(exact.length_ns));
@@ -185,7 +177,7 @@ fn tail_beyond(record: &Record, stat: &str, cut: &Value) -> Tail {
     Tail { counted, ties: ranked.saturating_sub(counted), split }
 }
 
-/// The time of the `waits` shortest waits beyond the cut, by the histogram: of those that were not kept.
+/// The summed time of the `waits` shortest waits beyond the cut, which were not kept, from the histogram.
 fn time_of_least(record: &Record, cut_ns: Option<u64>, waits: u64) -> u64 {
     let Some(series) = record.found.series.get(SERIES) else { return 0 };
     let (mut left, mut time_ns) = (waits, 0_u64);
@@ -198,7 +190,7 @@ fn time_of_least(record: &Record, cut_ns: Option<u64>, waits: u64) -> u64 {
 }
 
 impl Explanation {
-    /// Adds the chances of the worst waits, in their order; `None` where the run made again had no such wait.
+    /// Adds the chances of the worst waits, in their order; `None` if the run made again lacks the wait.
     pub fn add_chances(&mut self, chances: Vec<Option<Chance>>) {
         if chances.iter().any(Option::is_none) {
             self.notes.push(
@@ -212,7 +204,7 @@ impl Explanation {
     }
 }
 
-/// The run of a record in one line.
+/// Describes the run of a record in one line.
 pub fn run_of(record: &Record) -> String {
     let Record { workload, load, machine, variant, backend, seed, .. } = record;
     format!("{workload} {load} on {}, {}, {backend}, seed {seed}", machine.name, variant.name)
@@ -251,7 +243,7 @@ fn notes(
     notes
 }
 
-/// What is said of a run that shows what the kernel did, and not why.
+/// The note for a run whose source reports the kernel's actions but not its reasons.
 pub fn reasons_missing(record: &Record) -> Option<String> {
     let text = "reasons are missing: the kernel's own code does not say why it decides, only the simulator's rules do";
     (record.backend == Backend::Code).then(|| text.to_owned())
@@ -327,7 +319,7 @@ pub(crate) mod tests {
 
     #[test]
     fn ties_at_the_percentile_are_not_beyond_it() {
-        // 1000 waits of which the 30 longest are alike but for two: p99 is among the alike ones.
+        // The longest 30 of 1000 waits are equal except for two, and p99 is one of the equal ones.
         let of = |longest: &[u64]| {
             let mut r = record();
             r.found.waits = longest.iter().chain(&[7_000_000; 30]).map(|ns| wait(*ns)).collect();
@@ -341,14 +333,14 @@ pub(crate) mod tests {
         let e = explain(&some, 3);
         assert_eq!((e.beyond, e.tail.waits, e.tail.cut_ns), (2, 2, Some(7_000_000)));
         assert!(e.notes[0].contains("8 of the 10 that rank above p99 are as long as p99"), "{:?}", e.notes);
-        // In the bucket of the percentile, but longer than it.
+        // Longer than the percentile, but in its bucket.
         let near = explain(&of(&[7_001_000, 7_000_001]), 3);
         assert_eq!((near.beyond, near.tail.cut_ns), (2, Some(7_000_000)));
         let none = explain(&of(&[]), 3);
         assert_eq!((none.beyond, none.tail.waits, none.beyond_time_ns), (0, 0, 0));
         assert!(none.notes[0].contains("no wait is longer than p99"), "{:?}", none.notes);
         assert!(explain_text(&none).contains("no tail"), "{}", explain_text(&none));
-        // Two runs that differ in nothing but which ties were kept.
+        // The two runs differ only in which ties were kept.
         let v = versus(&of(&[]), &none_by_cause(&of(&[])));
         assert!(
             v.causes.is_empty() && v.notes.iter().all(|n| n.contains("no wait is longer")),
@@ -357,7 +349,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// The same waits, whose cause is another one.
+    /// The same waits with another cause.
     fn none_by_cause(r: &Record) -> Record {
         let mut r = r.clone();
         r.found.waits = r.found.waits.iter().map(|w| idle(w.length_ns)).collect();
@@ -365,7 +357,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_tail_of_more_waits_than_are_kept_is_no_larger_than_its_percentile_allows() {
+    fn a_tail_with_waits_not_kept_is_at_most_one_percent() {
         let mut r = record();
         let mut delays = Series::new("ns", Better::Lower);
         (0..20_000_u64).for_each(|i| delays.record(1_000_000 + i));
@@ -376,12 +368,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_not_kept_or_not_measured_is_said() {
+    fn notes_name_waits_not_kept_and_values_not_measured() {
         let mut r = record();
         r.found.waits.truncate(5);
         let e = explain(&r, 10);
         assert_eq!((e.beyond, e.tail.waits, e.worst.len()), (20, 5, 5));
-        // All 20 waits, to the resolution of the histogram, and not the 5 alone.
+        // All 20 waits count, to the histogram's resolution, and not only the 5 kept.
         let all: u64 = record().found.waits.iter().map(|w| w.length_ns).sum();
         assert!(e.beyond_time_ns.abs_diff(all) < all / 50 && e.tail.time_ns < all / 2, "{e:?}");
         let text = explain_text(&e).replace('\n', " ");
@@ -411,7 +403,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_text_tells_it_within_78_columns() {
+    fn the_text_has_at_most_78_columns() {
         let mut r = record();
         r.found.waits[1] = Wait { moved: Some("newidle".into()), ran_on: CpuId(47), ..wait(9_900_000) };
         r.found.waits[2] = idle(9_800_000);

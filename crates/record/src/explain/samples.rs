@@ -1,8 +1,8 @@
-//! The tail of a series that the workload's programs record: what tasks did during each long sample.
+//! The tail of a series that the workload's programs record: the activity of tasks during each long sample.
 //!
-//! A sample is a time that ends when its task records it: a request, or a wakeup as the program sees it. It is split
-//! into what the task did: it computed, waited for a CPU after a wakeup (by cause), waited after it had lost its CPU,
-//! or slept. Only a run made again shows that. Times are ns.
+//! A sample is a time that ends when its task records it: a request, or a wakeup as the program sees it. It is split by
+//! the task's activity: computing, waiting for a CPU after a wakeup (by cause), waiting after losing its CPU, or
+//! sleeping. Only a run made again shows that. Times are ns.
 
 use crate::Analyser;
 use crate::wait::WaitCause;
@@ -12,68 +12,59 @@ use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Waits kept with their causes: all of any run of sensible length.
+/// The most waits kept with their causes: all waits of a run of sensible length.
 pub const KEPT_WAITS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 
-/// The tail of a series.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SampleTail {
-    /// The run, in words.
     pub run: String,
-    /// The metric that cuts it off.
+    /// The metric at which the tail begins.
     pub metric: String,
     /// Samples longer than this are in the tail.
     pub cut_ns: u64,
-    /// The number of those.
     pub samples: u64,
-    /// Their time, summed.
+    /// The sum of their lengths.
     pub time_ns: u64,
-    /// What the tasks did in that time, the most first.
+    /// The tasks' activities in that time, longest first.
     pub parts: Vec<TailPart>,
-    /// The longest samples.
     pub worst: Vec<LongSample>,
-    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What tasks did.
+/// An activity of tasks.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TailPart {
     /// `computing`, `lost_cpu`, `started`, `asleep`, `not_known`, or the name of a wait's cause.
     pub what: &'static str,
-    /// The same in a sentence.
+    /// A sentence on the activity.
     pub about: &'static str,
-    /// Samples that have some of it.
+    /// Number of samples that contain it.
     pub samples: u64,
-    /// Its time, summed.
     pub time_ns: u64,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LongSample {
     pub task: String,
-    /// When: the end of its time.
     pub ended_at: Ns,
-    /// How long it was.
     pub length_ns: u64,
-    /// What the task did in it, ns by name.
+    /// The task's activities in it, ns by name.
     pub did: BTreeMap<&'static str, u64>,
 }
 
-/// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TaskActivity {
     Computing,
-    /// It waits for a CPU after a wakeup.
+    /// Waits for a CPU after a wakeup.
     Woken,
-    /// It waits for a CPU after it was created.
+    /// Waits for a CPU after its creation.
     Started,
     LostCpu,
     Asleep,
 }
 
-/// What a task did, each with its begin.
+/// A task's past activities, each with its begin.
 #[derive(Clone, Default)]
 struct TaskPast {
     from: VecDeque<(u64, Option<TaskActivity>)>,
@@ -88,7 +79,7 @@ impl TaskPast {
     fn is_doing(&self, what: TaskActivity) -> bool {
         self.from.back().is_some_and(|(_, last)| *last == Some(what))
     }
-    /// Forgets what ended before.
+    /// Forgets activities that ended before.
     fn forget(&mut self, before: u64) {
         while self.from.get(1).is_some_and(|(next, _)| *next <= before) {
             self.from.pop_front();
@@ -104,19 +95,18 @@ struct LongTime {
     did: Vec<(u64, u64, Option<TaskActivity>)>,
 }
 
-/// Whose times are collected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TailSource {
     /// A program's series, by its number.
     Series(u16),
-    /// Waits for a CPU of tasks for which this is true, by task id: those of the workload.
+    /// Waits for a CPU of the tasks whose entry is true: those of the workload, by task id.
     RunDelay(Vec<bool>),
 }
 
 pub struct Samples {
     watched: TailSource,
     cut_ns: u64,
-    /// No sample is longer than this.
+    /// No sample is longer.
     longest_ns: u64,
     measured_from: Ns,
     tasks: Vec<TaskPast>,
@@ -126,7 +116,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Collects samples longer than `cut_ns`; none is longer than `longest_ns`.
+    /// Collects samples longer than `cut_ns` (and at most `longest_ns`).
     pub fn of(watched: TailSource, cut_ns: u64, longest_ns: u64, measured_from: Ns) -> Samples {
         let (tasks, found) = (Vec::new(), Vec::new());
         Samples { watched, cut_ns, longest_ns, measured_from, tasks, found, counted: 0, time_ns: 0 }
@@ -141,7 +131,7 @@ impl Samples {
         past
     }
 
-    /// The tail and its `worst` longest samples. The run's analyser has kept all waits with their causes.
+    /// The tail and its `worst` longest samples. `analyser` must have kept all waits of the run with their causes.
     pub fn finish(self, run: String, metric: &str, analyser: Analyser, end: Ns, worst: usize) -> SampleTail {
         let names: Vec<String> = analyser.names().iter().map(|n| n.name.clone()).collect();
         let mut waits: BTreeMap<String, Vec<(u64, u64, WaitCause)>> = BTreeMap::new();
@@ -194,7 +184,7 @@ impl Samples {
     }
 }
 
-/// Names of activities other than waits after a wakeup, with a sentence each.
+/// Names of activities other than waits after a wakeup, with a sentence on each.
 const DID: [(&str, &str); 5] = [
     ("computing", "it was on a CPU"),
     ("lost_cpu", "it had lost its CPU and waited for one"),
@@ -209,7 +199,7 @@ fn about(what: &str) -> &'static str {
 }
 
 impl LongTime {
-    /// Time by activity. A wait after a wakeup has its cause's name.
+    /// Time by activity. A wait after a wakeup appears under its cause's name.
     fn did(&self, waits: &[(u64, u64, WaitCause)]) -> BTreeMap<&'static str, u64> {
         let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
         for (from, until, doing) in &self.did {
@@ -267,7 +257,7 @@ impl Sink for Samples {
 }
 
 impl Samples {
-    /// A task gets a CPU: it may have waited for one.
+    /// A task gets a CPU; it may have waited for one.
     fn ran(&mut self, at: Ns, task: TaskId) {
         let TailSource::RunDelay(counts) = &self.watched else { return };
         if !counts.get(task.index()).copied().unwrap_or(false) {
@@ -303,7 +293,6 @@ impl Samples {
     }
 }
 
-/// The tail for people.
 pub fn samples_text(tail: &SampleTail) -> String {
     let mut out = Vec::new();
     wrap(&mut out, "", 2, &tail.run);
@@ -343,7 +332,7 @@ mod tests {
     use schedlab_base::CpuId;
 
     #[test]
-    fn the_time_of_a_long_sample_is_split_into_what_the_task_did() {
+    fn the_time_of_a_long_sample_is_split_by_activity() {
         let (a, b) = (TaskId(0), TaskId(1));
         let names = ["a", "b"].map(|n| TaskName { name: n.into(), background: false }).to_vec();
         let mut analyser = Analyser::new(1, names, Vec::new(), Ns::ZERO).keeping(KEPT_WAITS);

@@ -44,7 +44,7 @@ pub fn beyond(e: &Explanation) -> String {
     beyond_of(e.beyond, e.tail.cut_ns, e.beyond_time_ns, e.tail.waits < e.beyond, &e.stat)
 }
 
-/// The same from its parts. With `is_rough` some of the time is from a histogram.
+/// The same from its parts. With `is_rough`, part of the time comes from a histogram.
 pub(super) fn beyond_of(waits: u64, cut_ns: Option<u64>, time_ns: u64, is_rough: bool, stat: &str) -> String {
     let about = if is_rough { "about " } else { "" };
     match cut_ns {
@@ -85,7 +85,7 @@ fn story(number: usize, explained: &Explained, out: &mut Vec<String>) {
     line(format!("woken at {at} by {waker} on {}", w.waker_cpu));
     line(chosen(w));
     line(there(w));
-    // A task on its way to the CPU needs nobody's help.
+    // A task that was still being placed, or whose CPU was leaving idle, needed no other CPU.
     let waited = !matches!(w.cause(), WaitCause::IdleExit | WaitCause::Placing);
     if let Some(chance) = explained.idle_meanwhile.as_ref().filter(|c| waited || !c.cpus.is_empty()) {
         chance_lines(chance).into_iter().for_each(&mut line);

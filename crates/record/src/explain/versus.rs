@@ -1,8 +1,8 @@
-//! The longest waits of two runs side by side: each cause's part of either tail, and the difference.
+//! The longest waits of two runs side by side: the part of each cause in both tails, and the difference.
 //!
-//! A run's tail is all its waits beyond its own p99, as in [`explain`]: by the other run's bound a run that is ten
-//! times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds; they compare if both runs
-//! measured for the same time.
+//! A run's tail is all its waits beyond its own p99, as in [`explain`]: with the other run's bound, a run that is ten
+//! times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds; they are comparable if
+//! both runs measured for the same time.
 
 use super::text::{beyond_of, delay};
 use super::{Explanation, TAIL, explain};
@@ -14,45 +14,40 @@ use serde::Serialize;
 /// The tails of two runs by cause.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Versus {
-    /// The first run.
     pub a: VersusSide,
-    /// The second run.
     pub b: VersusSide,
-    /// Causes that occurred in either, those with the largest difference in time first.
+    /// Causes that occurred in either run, largest difference in time first.
     pub causes: Vec<CauseOfTwo>,
-    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 /// One run's tail.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct VersusSide {
-    /// The run, in words.
     pub run: String,
-    /// Number of waits and their lengths: statistic and value in ns.
+    /// Statistics of all waits: name and value in ns, and their number.
     pub delays: Vec<(String, Value)>,
-    /// Waits longer than this are split; `None`: all waits that were kept.
+    /// Waits longer than this are split; all kept waits if `None`.
     pub cut_ns: Option<u64>,
-    /// Waits beyond the cut, kept or not.
+    /// Number of waits beyond the cut, kept or not.
     pub beyond: u64,
-    /// Their time, summed, as in [`Explanation::beyond_time_ns`].
+    /// The sum of their lengths, as in [`Explanation::beyond_time_ns`].
     pub beyond_time_ns: u64,
-    /// Waits that are split.
+    /// Number of waits that are split.
     pub waits: u64,
-    /// Their time, summed.
+    /// The sum of their lengths.
     pub time_ns: u64,
 }
 
 /// A cause's part of both tails.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CauseOfTwo {
-    /// The cause's name.
     pub cause: &'static str,
     /// The cause in a sentence.
     pub about: &'static str,
-    /// In the first run.
+    /// Its part in the first run.
     pub a: VersusPart,
-    /// In the second run.
+    /// Its part in the second run.
     pub b: VersusPart,
     /// Time in the second run minus time in the first.
     pub difference_ns: i64,
@@ -61,11 +56,11 @@ pub struct CauseOfTwo {
 /// A cause's part of one tail; all 0 if it did not occur.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct VersusPart {
-    /// Waits with this cause.
+    /// Number of waits with this cause.
     pub waits: u64,
-    /// Their time, summed.
+    /// The sum of their lengths.
     pub time_ns: u64,
-    /// That time in percent of the run's tail.
+    /// Their time in percent of the run's tail.
     pub time_pct: f64,
 }
 
@@ -119,7 +114,7 @@ fn notes(a: &Record, b: &Record, one: &Explanation, other: &Explanation) -> Vec<
     notes
 }
 
-/// The comparison for people, at most 78 columns wide.
+/// The comparison as text, at most 78 columns wide.
 pub fn versus_text(v: &Versus) -> String {
     let mut out = Vec::new();
     for (name, side) in [("A", &v.a), ("B", &v.b)] {
@@ -185,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_of_one_run_alone_has_nothing_of_the_other() {
+    fn a_cause_of_only_one_run_is_0_in_the_other() {
         let (mut a, b) = (record(), record());
         a.found.waits = vec![wait(9_000_000)];
         let v = versus(&a, &b);

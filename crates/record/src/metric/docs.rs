@@ -1,4 +1,4 @@
-//! docs/metrics.md, from the table.
+//! Makes docs/metrics.md from the table.
 
 use super::{METRICS, Metric};
 use crate::Observe;
@@ -38,7 +38,6 @@ Metrics are of the workload's tasks only, not of the machine's own (kworkers and
 | --- | --- | --- | --- | --- |
 ";
 
-/// The page, whole.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     for m in METRICS {
@@ -62,7 +61,7 @@ pub fn page() -> String {
     text
 }
 
-/// The names that fill a row's hole. Rows with the same names are listed with the first.
+/// The names that can fill a row's placeholder. Rows with the same names are listed with the first.
 fn choices(metric: &Metric, text: &mut String) {
     let Some(choices) = metric.choices else { return };
     let words = choices();
@@ -81,7 +80,7 @@ fn choices(metric: &Metric, text: &mut String) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn metrics_page_is_what_the_table_says() {
+    fn the_metrics_page_agrees_with_the_table() {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
         if std::env::var_os("SCHEDLAB_BLESS").is_some() {
             std::fs::write(&file, super::page()).unwrap();

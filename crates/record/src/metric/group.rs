@@ -1,8 +1,8 @@
 //! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.run_delay.p99`, `task.hog.cpu0.slice.mean`,
 //! `cpu0.slice.mean`.
 //!
-//! A group's name may be any text and the statistic follows it, so names are parsed from their end. Only a record knows
-//! the groups of its run.
+//! A group's name may be any text and the statistic follows it, so metric names are parsed from their end. Only a
+//! record shows which groups its run has.
 
 use super::stat::Stat;
 use super::value::Value;
@@ -18,17 +18,16 @@ enum GroupQuantity {
     Migrations,
     MeanSlice,
     MeanOfMeans,
-    /// The mean slice on one CPU.
     SliceOn(CpuId),
     /// A statistic of the waits after a wakeup.
     WakeupDelay(Stat),
     /// A statistic of all waits.
     RunDelay(Stat),
-    /// All waits, summed.
+    /// The sum of all waits.
     RunDelayTotal,
 }
 
-/// A metric of a group of tasks. Without a group it is about all tasks on a CPU.
+/// A metric of a group of tasks or, without a group, of all tasks on a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupQuery {
     group: Option<String>,
@@ -37,7 +36,7 @@ pub struct GroupQuery {
 
 const MEAN: &str = ".slice.mean";
 
-/// What may follow a group's name.
+/// Words that may follow a group's name.
 const ENDS: &[(&str, GroupQuantity)] = &[
     (".cpu_time", GroupQuantity::CpuTime),
     (".switches.voluntary", GroupQuantity::Voluntary),
@@ -50,12 +49,12 @@ const ENDS: &[(&str, GroupQuantity)] = &[
 /// A quantity that takes a statistic.
 type QuantityOfStat = fn(Stat) -> GroupQuantity;
 
-/// What may be between a group's name and a statistic.
+/// Series that may stand between a group's name and a statistic.
 const DELAYS: &[(&str, QuantityOfStat)] =
     &[(".wakeup_delay.", GroupQuantity::WakeupDelay), (".run_delay.", GroupQuantity::RunDelay)];
 const TOTAL: &str = ".run_delay.total";
 
-/// A group's name and the statistic of its waits. The series' name alone does not name a statistic.
+/// Splits off a group's name and the statistic of its waits. The series' name alone does not name a statistic.
 fn delay(rest: &str) -> Option<(&str, GroupQuantity)> {
     if let Some(group) = rest.strip_suffix(TOTAL) {
         return Some((group, GroupQuantity::RunDelayTotal));
@@ -104,7 +103,7 @@ impl GroupQuery {
             _ => None,
         }
     }
-    /// Whether it asks for waits of a run without any.
+    /// Whether it asks for waits of a run in which none were observed.
     pub fn unwatched(&self, record: &Record) -> bool {
         let waits = matches!(
             self.what,
@@ -112,6 +111,7 @@ impl GroupQuery {
         );
         waits && !record.found.series.contains_key("run_delay")
     }
+    /// The value in a record.
     ///
     /// # Errors
     /// Says in words what the run lacks.
@@ -166,7 +166,7 @@ impl GroupQuery {
         }
     }
 
-    /// The value, if it asks for waits of a group that the run has. The waits of a single group are the run's.
+    /// The value, if it asks for waits of a group that the run has. A single group's waits are the run's.
     fn delay(&self, record: &Record, group: &str) -> Result<f64, String> {
         let found = &record.found;
         let alone = groups(&found.tasks).len() == 1;
@@ -206,7 +206,6 @@ pub fn names(record: &Record) -> Vec<String> {
     all
 }
 
-/// The metrics of a group's waits.
 fn delay_names(group: &str) -> Vec<String> {
     let stats = DELAYS.iter().flat_map(|(word, _)| Stat::USUAL.iter().map(move |stat| (word, stat)));
     let mut all: Vec<String> = stats.map(|(word, stat)| format!("task.{group}{word}{stat}")).collect();
@@ -226,7 +225,7 @@ fn cpu(text: &str) -> Option<CpuId> {
     digits.parse().ok().filter(|_| plain).map(CpuId)
 }
 
-/// The first few of them.
+/// The first few groups, for a message.
 fn shown(groups: &[&str]) -> String {
     let more = if groups.len() > 8 { ", ..." } else { "" };
     format!("{}{more}", groups[..groups.len().min(8)].join(", "))
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_lacks_is_said() {
+    fn errors_name_groups_and_cpus_that_a_run_lacks() {
         let why = |r: &Record, name: &str| match evaluate(r, name) {
             crate::Value::Missing(why) => why,
             value => panic!("{value:?}"),
@@ -343,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_a_run_lacks_are_said() {
+    fn errors_name_waits_that_a_run_lacks() {
         let why = |r: &Record| match evaluate(r, "task.m.x.run_delay.max") {
             crate::Value::Missing(why) => why,
             value => panic!("{value:?}"),
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_rows_belong_together() {
+    fn each_name_finds_its_row() {
         for name in
             ["task.a.cpu_time", "task.a.slice.mean", "task.a.slice.mean_of_means", "task.a.cpu3.slice.mean"]
                 .into_iter()

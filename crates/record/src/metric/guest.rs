@@ -1,8 +1,8 @@
 //! Metrics that a deterministic guest can't give: throughput, and the duration of a piece of work.
 //!
-//! Time there counts the instructions of all of a guest's CPUs, which take turns (GuestSetup::mode): eight busy CPUs
-//! take eight times as long as one. Counts, orders, decisions and delays in turns are valid. A rate, or the duration of
-//! a piece of work, would look like a result about the scheduler and be none.
+//! Its time counts the instructions of all its CPUs, which take turns (GuestSetup::mode): eight busy CPUs take eight
+//! times as long as one. Counts, orders, decisions, and delays measured in turns are valid. A rate, or the duration of
+//! a piece of work, would wrongly look like a result about the scheduler.
 
 use super::{MetricSource, Resolved};
 use crate::Record;
@@ -14,7 +14,7 @@ const WHY: &str = "deterministic guests share one CPU's time: no throughput";
 /// Single metrics that compare work with time.
 const NAMED: &[&str] = &["command.elapsed", "perf.cpus_used", "perf.frequency"];
 
-/// Why a metric is withheld from this record; `None`: it is not.
+/// The reason why a metric is withheld from this record; `None` if it is given.
 pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
     let asks = match &metric.from {
         MetricSource::Rate(_) => true,

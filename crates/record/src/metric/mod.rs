@@ -16,7 +16,7 @@ pub(crate) mod value;
 
 pub use perf::{COUNTERS, COUNTING};
 
-/// How the reason begins why a run lacks a counter that it was not asked for.
+/// The beginning of the reason for a missing counter that was not asked for.
 pub const NOT_WATCHED: &str = "not watched";
 pub use stat::Stat;
 pub use table::METRICS;
@@ -29,26 +29,24 @@ use group::GroupQuery;
 pub use group::names as of_group;
 use schedlab_base::{Backend, Error, Ns, Result};
 
-/// Names that may fill the hole in a row's name, each with its sentence.
+/// Names that may fill the placeholder in a row's name, each with a sentence.
 pub type Choices = fn() -> Vec<(&'static str, &'static str)>;
 
 /// One row of the table of metrics.
 #[derive(Debug)]
 pub struct Metric {
-    /// Dotted name. `<stat>` stands for a [`Stat`], `<program>.<series>` for a program's series, any other
-    /// word in brackets for one of `choices`. [`Query`] reads names of schedstat counters.
+    /// Dotted name. `<stat>` stands for a [`Stat`], `<program>.<series>` for a program's series, any other word in
+    /// brackets for one of `choices`. [`Query`] reads names of schedstat counters.
     pub name: &'static str,
-    /// Unit; "" for counts. Programs declare the units of their series.
+    /// "" for counts. Programs declare the units of their series.
     pub unit: &'static str,
-    /// Which direction is good.
     pub better: Better,
-    /// Definition.
     pub about: &'static str,
-    /// Backends that can give it.
+    /// Backends that can give the metric.
     pub backends: &'static [Backend],
-    /// Names for the hole; for the last hole if there are several.
+    /// Names for the placeholder; for the last one if there are several.
     pub choices: Option<Choices>,
-    /// The series it is a rate of.
+    /// The series whose rate it is.
     pub rate: Option<Rate>,
     /// How closely a live run must be watched to have it.
     pub watched: Observe,
@@ -59,7 +57,7 @@ pub struct Metric {
 /// A figure computed from several counters of a run; `None` if they were not measured.
 pub type Formula = fn(&Record) -> Option<f64>;
 
-/// A counter in per cent of the time in which CPUs were not idle, summed over CPUs.
+/// A counter in percent of the time in which CPUs were not idle, summed over CPUs.
 pub(crate) fn busy_share(record: &Record, counter: &str) -> Option<f64> {
     let ns = |name: &str| record.found.counters.get(name).map(|n| *n as f64);
     let all = record.found.duration.0 as f64 * record.machine.topology.nr_cpus() as f64;
@@ -68,7 +66,7 @@ pub(crate) fn busy_share(record: &Record, counter: &str) -> Option<f64> {
     Some(100.0 * ns(counter)? / busy)
 }
 
-/// Newidle passes over the lowest domain in per cent of the times a CPU went idle.
+/// Newidle passes over the lowest domain, in percent of the number of times a CPU went idle.
 pub(crate) fn newidle_entries(record: &Record) -> Option<f64> {
     let stat = record.found.schedstat.as_ref()?;
     let entries: u64 = stat.cpus.iter().map(|c| c.sched_goidle).sum();
@@ -80,14 +78,13 @@ pub(crate) fn newidle_entries(record: &Record) -> Option<f64> {
 /// A rate of a program's series, per second of measured time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rate {
-    /// The number of its values.
+    /// Of the number of values.
     Count(&'static str),
-    /// The sum of its values.
+    /// Of the sum of values.
     Sum(&'static str),
 }
 
 impl Rate {
-    /// The series' name.
     pub const fn series(self) -> &'static str {
         match self {
             Rate::Count(name) | Rate::Sum(name) => name,
@@ -112,23 +109,18 @@ impl Metric {
     }
 }
 
-/// A metric, found by name.
+/// A metric that was found by name.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The full name.
     pub name: String,
-    /// Unit; "" for counts.
+    /// "" for counts.
     pub unit: String,
-    /// Which direction is good.
     pub better: Better,
-    /// Definition.
     pub about: String,
-    /// The row of the table.
     pub row: &'static Metric,
     from: MetricSource,
 }
 
-/// Where a metric's value comes from.
 #[derive(Clone, Debug)]
 enum MetricSource {
     Counter,
@@ -142,12 +134,11 @@ enum MetricSource {
 const PROGRAM_SERIES: &str = "<program>.<series>.<stat>";
 
 impl Metric {
-    /// The metric of that name. Any program's series is accepted; [`Metric::find_with`] knows the workload's series and
+    /// Finds a metric by name. Any program's series is accepted; [`Metric::find_with`] knows the workload's series and
     /// their units.
     ///
     /// # Errors
-    /// When no row of [`METRICS`] fits, or the statistic does not exist (`p101`); the nearest name is
-    /// offered.
+    /// When no row of [`METRICS`] fits, or the statistic does not exist (`p101`); the nearest name is offered.
     pub fn find(name: &str) -> Result<Resolved> {
         if let Some(query) = GroupQuery::parse(name) {
             let row = METRICS.iter().find(|r| r.name == query.pattern());
@@ -188,8 +179,8 @@ impl Metric {
             (None, _) => Err(unknown(name)),
         }
     }
-    /// The metric of that name, given the series that a workload declares or a record holds: (name, unit, better). The
-    /// name of a program's series means its mean.
+    /// Finds a metric by name, given the series that a workload declares or a record holds: (name, unit, better). The
+    /// name of a program's series alone means its mean.
     ///
     /// # Errors
     /// As [`Metric::find`], and when the program's series is not declared.
@@ -198,7 +189,7 @@ impl Metric {
         series: impl IntoIterator<Item = (&'a str, &'a str, Better)>,
     ) -> Result<Resolved> {
         let known: Vec<(&str, &str, Better)> = series.into_iter().collect();
-        // A program's series alone means its mean: most have one value in each run.
+        // The series alone means its mean: most have one value in each run.
         let mean = format!("{name}.mean");
         let name =
             if known.iter().any(|(n, _, _)| *n == name) && is_program_series(name) { &mean } else { name };
@@ -217,7 +208,7 @@ impl Metric {
         Ok(found)
     }
 
-    /// The metric as a counter of that name, if it is one.
+    /// The metric, if the row is a counter of this name.
     fn counter(&'static self, name: &str) -> Option<Resolved> {
         if self.is_schedstat() || self.series().is_some() || self.name == PROGRAM_SERIES {
             return None;
@@ -270,7 +261,7 @@ impl Metric {
             from: MetricSource::Series { name: base.to_owned(), stat },
         }
     }
-    /// The series whose statistics the row stands for.
+    /// The series whose statistics the row describes.
     fn series(&self) -> Option<&'static str> {
         self.name.strip_suffix(".<stat>").filter(|_| self.name != PROGRAM_SERIES)
     }
@@ -285,12 +276,12 @@ impl Metric {
             _ => series == base,
         })
     }
-    /// The text before and after the hole in the name.
+    /// The text before and after the placeholder in the name.
     fn hole(&self) -> Option<(&'static str, &'static str)> {
         let (before, rest) = self.name.split_once('<')?;
         Some((before, rest.split_once('>')?.1))
     }
-    /// Every name that the row covers: with the usual statistics, the first CPU and the first domain.
+    /// Names that the row covers: with the usual statistics, the first CPU and the first domain.
     pub fn names(&self) -> Vec<String> {
         if self.is_schedstat() {
             return self.schedstat_names();
@@ -325,8 +316,8 @@ impl Metric {
 /// Formulas that need more than a record's counters and environment.
 const OF_SCHEDSTAT: &[&str] = &["balance.newidle_entries"];
 
-/// Whether the metric needs more of a run than its row in an index has ([`crate::index`]): schedstat, tasks, or another
-/// percentile.
+/// Whether the metric needs data of a run that its row in the index ([`crate::index`]) lacks: schedstat, tasks, or
+/// another percentile.
 pub fn beyond_index(name: &str) -> bool {
     let Ok(metric) = Metric::find(name) else { return false };
     match &metric.from {
@@ -337,12 +328,12 @@ pub fn beyond_index(name: &str) -> bool {
     }
 }
 
-/// Whether programs record the series, not the analyser.
+/// Whether programs record the series, rather than the analyser.
 pub fn of_program(series: &str) -> bool {
     is_program_series(series)
 }
 
-/// Whether the table lacks this family. The words are a program and its series then.
+/// Whether the table lacks this family. Then the words are a program and its series.
 fn is_program_series(base: &str) -> bool {
     let first = base.split('.').next().unwrap_or(base);
     let ours = |row: &Metric| row.name.split('.').next() == Some(first) && !row.is_program();
@@ -357,7 +348,7 @@ impl Metric {
     }
 }
 
-/// How many names a message lists if none is near.
+/// Number of names that a message lists if none is near.
 const LIKEST: usize = 6;
 
 fn unknown(name: &str) -> Error {
@@ -386,7 +377,6 @@ impl Resolved {
             MetricSource::Series { name, .. } => Some(name),
         }
     }
-    /// The metric's value in a record.
     pub fn evaluate(&self, record: &Record) -> Value {
         if let Some(why) = guest::withheld(record, self) {
             return Value::Missing(why);
@@ -435,8 +425,8 @@ impl Resolved {
     }
 }
 
-/// The value of the metric of that name in a record. An unknown name or series gives a missing value with the error's
-/// words.
+/// The value of a metric in a record, by name. For an unknown name or series it is missing, with the error as the
+/// reason.
 pub fn evaluate(record: &Record, name: &str) -> Value {
     if let Some(figure) = record.found.figures.get(name) {
         let why = guest::withheld_figure(record, name, &figure.unit);

@@ -5,7 +5,7 @@
 
 use crate::Record;
 
-/// The kernel's performance counters, in the order of tables: metric, and its name for people.
+/// The kernel's performance counters, in the order of tables: metric, and name to be shown.
 pub const COUNTERS: &[(&str, &str)] = &[
     ("perf.task_clock", "task clock"),
     ("perf.context_switches", "context switches"),
@@ -19,7 +19,7 @@ pub const COUNTERS: &[(&str, &str)] = &[
     ("perf.cache_misses", "cache misses"),
 ];
 
-/// What counting took, ns; of counted commands only.
+/// Time spent on counting, ns; only for counted commands.
 pub const COUNTING: &str = "perf.counting";
 
 /// Prefix of a counter's name in the environment. The value is the reason why it was not counted.
@@ -37,7 +37,7 @@ fn counter(record: &Record, name: &str) -> Option<f64> {
     record.found.counters.get(name).map(|n| *n as f64)
 }
 
-/// One counter over another, times `scale`; `None` if one was not counted or the divisor is 0.
+/// One counter divided by another, times `scale`; `None` if one was not counted or the divisor is 0.
 pub(super) fn ratio(record: &Record, above: &str, below: &str, scale: f64) -> Option<f64> {
     let (above, below) = (counter(record, above)?, counter(record, below)?);
     (below > 0.0).then(|| scale * above / below)
@@ -54,7 +54,7 @@ pub(super) fn cpus_used(record: &Record) -> Option<f64> {
     (record.found.duration.0 > 0).then(|| clock / record.found.duration.0 as f64)
 }
 
-/// Why a counter, or one that a derived figure needs, was not counted in this run, if the run says so.
+/// Why a counter, or one that a derived figure needs, was not counted in this run, if the run reports it.
 pub(super) fn why_uncounted(record: &Record, name: &str) -> Option<String> {
     let why = |counter: &str| record.found.environment.get(&format!("{UNCOUNTED}{counter}")).cloned();
     let needs = NEEDS.iter().find(|(derived, _)| *derived == name).map_or(&[][..], |(_, needs)| needs);
@@ -84,7 +84,7 @@ mod tests {
         r
     }
 
-    /// D004: the figures of its perf stat for the whole system over 10 s, and the rates printed beside them.
+    /// D004: the figures of its perf stat for the whole system over 10 s, and the rates printed next to them.
     #[test]
     fn rates_are_those_the_document_prints() {
         let r = run(&[
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_says_why_and_so_do_its_rates() {
+    fn missing_counters_and_their_rates_give_the_reason() {
         let mut r = run(&[("perf.task_clock", 5), ("perf.cache_references", 0)]);
         r.found.environment.insert("uncounted.perf.cycles".into(), "no such counter".into());
         let reason = |name: &str| match evaluate(&r, name) {

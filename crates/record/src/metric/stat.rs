@@ -51,7 +51,6 @@ impl Stat {
             Stat::Percentile(milli) => format!("percentile {}", f64::from(milli) / 1000.0),
         }
     }
-    /// Its value for a series.
     pub fn of(self, series: &Series) -> Value {
         let number = match self {
             Stat::Mean => series.mean(),
@@ -64,7 +63,7 @@ impl Stat {
     }
 }
 
-/// Splits "schbench.latency.p99.9" into series and statistic; the last word if it is not a statistic.
+/// Splits "schbench.latency.p99.9" into series and statistic; the error is a last word that is not a statistic.
 pub(super) fn split(name: &str) -> (&str, Result<Stat, &str>) {
     let percentile = name.rfind(".p").filter(|at| name[at + 2..].starts_with(|c: char| c.is_ascii_digit()));
     let at = percentile.or_else(|| name.rfind('.'));
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dot_within_a_percentile_is_no_separator() {
+    fn a_dot_within_a_percentile_is_not_a_separator() {
         assert_eq!(split("a.b.p99.9"), ("a.b", Ok(Stat::Percentile(99_900))));
         assert_eq!(split("a.b.mean"), ("a.b", Ok(Stat::Mean)));
         assert_eq!(split("a.pairs"), ("a", Err("pairs")));

@@ -12,7 +12,6 @@ use schedlab_trace::{
 };
 
 const SIM: &[Backend] = &[Backend::Sim];
-/// Of simulated machines, whoever decides on them.
 const SIMULATED: &[Backend] = &[Backend::Sim, Backend::Code];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
 const GUEST: &[Backend] = &[Backend::Vm];
@@ -42,7 +41,7 @@ const fn rows(choices: Choices, of: Metric) -> Metric {
     Metric { choices: Some(choices), ..of }
 }
 
-/// A metric that live kernels give by tracepoints only.
+/// A metric that live kernels give only by tracepoints.
 const fn events(of: Metric) -> Metric {
     Metric { watched: Observe::Events, ..of }
 }
@@ -52,7 +51,7 @@ const fn stays(of: Metric) -> Metric {
     Metric { watched: Observe::Stays, ..of }
 }
 
-/// A metric from performance counters, which live tasks have only on request.
+/// A metric from performance counters, which live runs have only on request.
 const fn counted(of: Metric) -> Metric {
     Metric { watched: Observe::Counters, ..of }
 }
@@ -103,11 +102,11 @@ fn pushes() -> Vec<(&'static str, &'static str)> {
 fn affine() -> Vec<(&'static str, &'static str)> {
     AffineReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
 }
-/// Places of woken tasks, then the state of the CPU there.
+/// Where woken tasks go, then the state of the CPU there.
 fn woken() -> Vec<(&'static str, &'static str)> {
     PLACES.iter().chain(&STATES).copied().collect()
 }
-/// Reasons for the end of a stay; without "idle", for which no stay ends.
+/// Reasons for the end of a stay, without "idle", which never ends one.
 fn ends() -> Vec<(&'static str, &'static str)> {
     SwitchReason::ALL
         .iter()
@@ -122,7 +121,7 @@ fn cpu_counters() -> Vec<(&'static str, &'static str)> {
 fn domain_counters() -> Vec<(&'static str, &'static str)> {
     DOMAIN_ROWS.iter().map(|r| (r.name, r.about)).collect()
 }
-/// Counters of balancing, then figures derived from them.
+/// Counters of balancing, and figures derived from them.
 fn balance_counters() -> Vec<(&'static str, &'static str)> {
     let derived = DERIVED.iter().map(|d| (d.name, d.about));
     BALANCE_ROWS.iter().map(|r| (r.name, r.about)).chain(derived).collect()

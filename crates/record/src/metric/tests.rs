@@ -1,4 +1,4 @@
-//! Names, the nearest name, values and reasons for missing ones.
+//! Names, the nearest names, values, and reasons for missing values.
 
 use super::*;
 use crate::tests::record;
@@ -37,7 +37,7 @@ fn wrong_names_get_the_nearest() {
 }
 
 #[test]
-fn a_statistic_that_is_none_is_named() {
+fn an_unknown_statistic_is_named() {
     for name in ["schbench.latency.p101", "wakeup_delay.p100", "wakeup_delay.p0", "x.y.median"] {
         let e = Metric::find(name).unwrap_err();
         assert!(e.message().contains("is not a statistic"), "{e}");
@@ -55,7 +55,7 @@ fn programs_series_are_looked_up_among_those_declared() {
 }
 
 #[test]
-fn a_rate_is_of_what_a_program_records_over_the_measured_time() {
+fn a_rate_is_a_program_s_series_over_the_measured_time() {
     let mut r = record(1);
     r.found.duration = Ns::ms(500);
     let series = |unit: &str, values: &[u64]| {
@@ -72,7 +72,7 @@ fn a_rate_is_of_what_a_program_records_over_the_measured_time() {
     assert!(why.contains("unknown series 'embedded-db.latency'"), "{why}");
     r.found.duration = Ns::ZERO;
     assert_eq!(evaluate(&r, "rr.rate"), Value::Missing("no time was measured".into()));
-    // A program's series beside it is found as before, in its own unit.
+    // A program's series of a similar name is still found, with its own unit.
     let declared = [("rr.latency", "ns", Better::Lower)];
     let m = Metric::find_with("rr.latency.p50", declared).unwrap();
     assert_eq!((m.unit.as_str(), m.better), ("ns", Better::Lower));
@@ -81,7 +81,7 @@ fn a_rate_is_of_what_a_program_records_over_the_measured_time() {
 }
 
 #[test]
-fn what_was_not_measured_says_why() {
+fn missing_values_give_the_reason() {
     let mut r = record(1);
     r.found.counters.insert("migrations".into(), 0);
     assert_eq!(evaluate(&r, "migrations"), Value::Number(0.0));
@@ -133,7 +133,7 @@ fn every_name_of_the_table_finds_its_own_row() {
 }
 
 #[test]
-fn what_the_analyser_counts_is_in_the_table() {
+fn all_counters_of_the_analyser_are_in_the_table() {
     use schedlab_base::{CpuId, Ns, TaskId};
     use schedlab_trace::{BalanceReason, BalanceTrigger, Event, EventKind, Sink};
     let machine = schedlab_machine::Machine::load("smp-2").unwrap();

@@ -1,4 +1,4 @@
-//! A metric's value, and which direction of it is good.
+//! A metric's value, and its good direction.
 
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,6 @@ impl Better {
             other => Err(Error::unknown("direction", other, ["lower", "higher", "neither"])),
         }
     }
-    /// The word in JSON and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Better::Lower => "lower",

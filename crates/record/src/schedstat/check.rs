@@ -1,12 +1,12 @@
-//! Rules for the shape of a schedstat from any source: CPUs, domains, names.
+//! Checks the structure of a schedstat from any source: CPUs, domains, names.
 
 use super::model::{CpuStat, Schedstat};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 
-/// More levels than any topology has; a bound for foreign files.
+/// More levels than any topology has; limits foreign files.
 pub const MAX_DOMAINS: usize = 64;
-/// Longer than any level's name; a bound for foreign files.
+/// Longer than any level's name; limits foreign files.
 const MAX_NAME: usize = 32;
 
 /// Checks that CPUs ascend, that domains nest and contain their CPU, and that all CPUs of a domain exist and have
@@ -51,7 +51,7 @@ pub(super) fn is_name(word: &str) -> bool {
     (1..=MAX_NAME).contains(&word.len()) && word.bytes().all(letter)
 }
 
-/// Recognises a file that was cut between two lines: other CPUs' domains name CPUs or domains that it lacks.
+/// Recognises a file that was cut between two lines: other CPUs' domains name CPUs or domains that are missing.
 fn whole(cpus: &[CpuStat]) -> Result<()> {
     let top = |c: &CpuStat| c.domains.last().map(|d| d.span.clone());
     let in_domains: CpuSet = cpus.iter().filter(|c| !c.domains.is_empty()).map(|c| c.id).collect();

@@ -1,19 +1,19 @@
-//! The counters of /proc/schedstat: one table per place. Fields, reader, printer, metrics and docs derive from it.
+//! The counters of /proc/schedstat: one table for each place. Fields, reader, printer, metrics and docs derive from it.
 //!
-//! Names and meanings are those of kernels 6.1 (layout 15), 6.12 (16) and 7.3 (17); `lb_sg_scan` is from
-//! D001. Rows stand in the order of the file. Counters are 64 bits wide here. The kernel's own widths matter
-//! when a counter wraps ([`CounterRow::bits`]).
+//! Names and meanings are those of kernels 6.1 (layout 15), 6.12 (16) and 7.3 (17); `lb_sg_scan` is from D001. Rows are
+//! in the order of the file. Counters are 64 bits wide here. The kernel's own widths matter when a counter wraps
+//! ([`CounterRow::bits`]).
 
-/// The layouts in which a row has a column.
+/// The layouts that have a row's column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Since {
-    /// All of them.
+    /// All layouts.
     Always,
     /// 15 and 16: one number for imbalances of all kinds.
     Mixed,
     /// 17: one number per kind of imbalance.
     Split,
-    /// Files of a kernel with D001's last patch, which appends the column to each idle type.
+    /// Kernels with D001's last patch, which appends the column to each idle type.
     SgScan,
 }
 
@@ -25,11 +25,11 @@ pub struct CounterRow<S: 'static> {
     pub bits: u32,
     /// The files that have it.
     pub since: Since,
-    /// Unit; "" for counts.
+    /// "" for counts.
     pub unit: &'static str,
-    /// Meaning.
     pub about: &'static str,
-    /// Its value. For `lb_imbalance` it is the sum over all kinds; the field has the same if kinds are mixed.
+    /// Reads the value. For `lb_imbalance` it is the sum over all kinds; if the file does not split kinds, the field is
+    /// that sum.
     pub get: fn(&S) -> u64,
     pub field: fn(&mut S) -> &mut u64,
 }
@@ -97,7 +97,7 @@ counters! {
 }
 
 counters! {
-    /// Counters of a domain of one CPU beside those of balancing by idle type.
+    /// Counters of a CPU's domain that are not split by idle type.
     DomainCounters,
     /// The rows of [`DomainCounters`].
     DOMAIN_ROWS:

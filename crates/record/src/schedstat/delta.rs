@@ -1,8 +1,8 @@
 //! Differences between two snapshots of one machine.
 //!
-//! The kernel's counters only rise, and wrap at their width. If a counter went back, it wrapped if it then grew by less
-//! than half its range. Else it was reset, by a rebuild of domains or a boot. Sums of imbalances grow in large steps
-//! and always count as wrapped.
+//! The kernel's counters only rise, and wrap at their width. A counter that went back counts as wrapped if that means
+//! growth by less than half its range. Otherwise it was reset, by a rebuild of domains or a boot. Sums of imbalances
+//! grow in large steps and always count as wrapped.
 
 use super::{BALANCE_ROWS, CPU_ROWS, CounterRow, CpuStat, DOMAIN_ROWS, Schedstat};
 use schedlab_base::{Error, Result, Warning};
@@ -61,7 +61,7 @@ fn cpu_delta(cpu: &mut CpuStat, old: &CpuStat, wrapped: &mut Vec<String>) -> Res
     Ok(())
 }
 
-/// Where the counters are, for messages.
+/// The place of counters, for messages.
 struct CounterPlace<'a> {
     prefix: String,
     wrapped: &'a mut Vec<String>,
@@ -78,7 +78,7 @@ impl CounterPlace<'_> {
             }
             let corrected = field.wrapping_sub(old) & u64::from(u32::MAX);
             let is_sum = row.name.starts_with("lb_imbalance");
-            // Only two 32-bit values can have wrapped at 32 bits: a simulator's counters are wider.
+            // Only if both values fit 32 bits can the counter have wrapped there: a simulator's counters are wider.
             let fits = row.bits == 32 && old <= u64::from(u32::MAX);
             if !fits || !(is_sum || corrected < 1 << 31) {
                 return Err(Error::input(format!(

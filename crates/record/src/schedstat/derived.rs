@@ -8,15 +8,14 @@ pub struct Derived {
     pub name: &'static str,
     /// Its name in tables.
     pub title: &'static str,
-    /// Unit: "%" or "".
+    /// "%" or "".
     pub unit: &'static str,
     /// The layouts that have its counters.
     pub since: Since,
-    /// Whether lower is better; else no direction is.
+    /// Whether lower is better; otherwise neither direction is.
     pub lower_is_better: bool,
-    /// Meaning.
     pub about: &'static str,
-    /// Dividend; the divisor is always `lb_count`.
+    /// The dividend; the divisor is always `lb_count`.
     part: fn(&Balance) -> u64,
 }
 

@@ -1,19 +1,20 @@
-//! Identities among the counters of one CPU. They hold over any interval and for any workload.
+//! Checks identities among the counters of one CPU. They hold over any interval and for any workload.
 //!
-//! They follow from the exits of `load_balance()` in kernel 6.1. An attempt ends balanced (four ways, two of which have
-//! a counter), failed, or with tasks moved. Attempts that moved something have no counter: they are the rest of
-//! lb_count. Counters can't show two things, which are not checked: how the rest of lb_balanced splits (not our turn,
-//! all pinned), and lb_hot_gained, which these kernels count before they know that the task will move.
+//! They follow from the exits of `load_balance()` in kernel 6.1. An attempt ends balanced (in four ways, two of which
+//! have a counter), failed, or with tasks moved. Attempts that moved something have no counter: they are the rest of
+//! lb_count. Two things can't be checked by counters: how the rest of lb_balanced splits (not our turn, all pinned),
+//! and lb_hot_gained, which these kernels increment before they know that the task will move.
 
 use super::{Balance, CpuStat, DomainStat, IdleType, Layout, Schedstat};
 
-/// Violations of the identities, each a sentence with its place. The counters must cover whole attempts: a pass under
-/// way at either end breaks identities, for which [`identities_within`] allows.
+/// Violations of the identities, each a sentence with its place. The counters must cover whole attempts: a pass in
+/// progress at either end breaks identities ([`identities_within`] allows for that).
 pub fn identities(stat: &Schedstat) -> Vec<String> {
     identities_within(stat, 0)
 }
 
-/// As [`identities`], but each sum may be off by `slack`. CPUs count while a live file is read, which is 1 at each end.
+/// As [`identities`], but each sum may be off by `slack`. For a live file that is 2: CPUs continue to count while it is
+/// read, by 1 at each end.
 pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
     let mut found =
         BrokenIdentities { slack, wraps: fits_32_bits(stat), place: String::new(), all: Vec::new() };
@@ -27,7 +28,7 @@ pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
             active(domain, &mut found);
             for idle in IdleType::ALL {
                 found.place = format!("{}.domain{level}.{}", cpu.id, idle.kernel_name());
-                // Active balance counts its moves as gained by an idle CPU, whatever the CPU was doing.
+                // Active balance counts its moves as gained by an idle CPU, even if the CPU was not idle.
                 let pushed = if idle == IdleType::Idle { domain.alb_pushed } else { 0 };
                 attempts(&domain.lb[idle as usize], pushed, stat.layout, &mut found);
             }
@@ -54,8 +55,8 @@ const HALF: u64 = 1 << 31;
 
 struct BrokenIdentities {
     slack: u64,
-    /// Whether the counters are 32 bits wide and may have wrapped. A sum is then known modulo 2^32 only, and a value
-    /// that is smaller by more than half that range may be larger.
+    /// Whether the counters are 32 bits wide and may have wrapped. Then a sum is known only modulo 2^32, and a value
+    /// that is smaller by more than half that range may actually be larger.
     wraps: bool,
     place: String,
     all: Vec<String>,
@@ -73,7 +74,7 @@ impl BrokenIdentities {
     }
     fn at_most(&mut self, what: &str, small: u64, large: u64) {
         let by = small.saturating_sub(large);
-        // If `large` may have wrapped, it is larger by as much as it seems smaller.
+        // If `large` may have wrapped, it is larger by the amount that it seems smaller.
         let by = if self.wraps && by & MASK >= HALF {
             0
         } else if self.wraps {
@@ -106,7 +107,7 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut BrokenIdentiti
     if moved == 0 {
         found.equal("no attempt moved anything, so none gained", gained, 0);
     }
-    // All other attempts leave before they read statistics, or find a queue.
+    // All other attempts leave before they read statistics, or they find a queue.
     let unnamed = found.more(b.lb_balanced, named);
     let searched = found.more(b.lb_count, unnamed);
     if layout.sg_scan {
@@ -115,7 +116,7 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut BrokenIdentiti
             found.equal("no attempt, no group read", b.lb_sg_scan, 0);
         }
     }
-    // Where counters may have wrapped, a count below these two shows only that.
+    // If counters may have wrapped, `lb_count` below the sum of the others shows nothing else.
     let none_found = if found.wraps { b.lb_count == named } else { b.lb_count <= named };
     if none_found {
         let row = super::BALANCE_ROWS.iter().find(|r| r.name == "lb_imbalance");

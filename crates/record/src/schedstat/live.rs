@@ -1,13 +1,12 @@
-//! The running kernel's /proc/schedstat, and saved ones.
+//! Reads the running kernel's /proc/schedstat, and saved copies.
 
 use super::{Schedstat, parse};
 use schedlab_base::{Error, Result, input};
 use std::fs;
 use std::path::Path;
 
-/// The kernel's file.
 pub const PROC_FILE: &str = "/proc/schedstat";
-/// The running kernel's switch for it.
+/// The kernel's switch for counting.
 const SWITCH: &str = "/proc/sys/kernel/sched_schedstats";
 
 /// Reads a saved file.
@@ -21,7 +20,7 @@ pub fn load(file: &Path) -> Result<Schedstat> {
 /// Reads the running kernel's counters.
 ///
 /// # Errors
-/// When the kernel has none, or has them switched off. The error names the remedy.
+/// When the kernel lacks them or has them switched off. The error names the remedy.
 pub fn read_live() -> Result<Schedstat> {
     read_from(Path::new(PROC_FILE), Path::new(SWITCH))
 }
@@ -50,7 +49,7 @@ mod tests {
     const ON: &str = "version 15\ntimestamp 1\ncpu0 0 0 9 4 0 0 123 45 6\n";
 
     #[test]
-    fn a_kernel_without_it_or_with_it_off_is_told_apart() {
+    fn a_kernel_without_counters_and_one_with_counters_off_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let (file, switch) = (dir.path().join("schedstat"), dir.path().join("switch"));
         let fails = |part: &str| {

@@ -1,7 +1,7 @@
 //! The scheduler's own statistics, /proc/schedstat: data, reader, printer, differences, derived figures.
 //!
-//! The simulator has the same counters and bumps them where the kernel does, so one type serves live files, saved files
-//! and simulated runs. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12 (16), 7.3 (17) and D001's
+//! The simulator increments the same counters in the same places as the kernel, so one type serves live files, saved
+//! files and simulated runs. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12 (16), 7.3 (17) and D001's
 //! `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in jiffies.
 
 mod check;

@@ -1,14 +1,14 @@
-//! Schedstat as a value: CPUs, their domains, and the columns that a source can give.
+//! A schedstat: CPUs, their domains, and the columns that a source has.
 
 use super::counters::{Balance, CpuCounters, DomainCounters, Since};
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 
-/// The layouts that are read and printed.
+/// The layouts that can be read and printed.
 pub const VERSIONS: [u32; 3] = [15, 16, 17];
 
-/// What the balancing CPU was doing: the index into [`DomainStat::lb`]. The order is this crate's own; in files it
+/// The state of the balancing CPU: the index into [`DomainStat::lb`]. The order is this crate's own; in files it
 /// depends on the version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
@@ -22,10 +22,9 @@ pub enum IdleType {
 }
 
 impl IdleType {
-    /// All, in the order of [`DomainStat::lb`].
+    /// All idle types, in the order of [`DomainStat::lb`].
     pub const ALL: [IdleType; 3] = [IdleType::Idle, IdleType::Busy, IdleType::Newidle];
 
-    /// The word in metrics and options.
     pub const fn name(self) -> &'static str {
         match self {
             IdleType::Idle => "idle",
@@ -33,15 +32,14 @@ impl IdleType {
             IdleType::Newidle => "newidle",
         }
     }
-    /// The type of that word.
+    /// Parses an idle type's word.
     ///
     /// # Errors
-    /// When it is another word; the nearest is offered.
+    /// When the word is unknown; the nearest is offered.
     pub fn parse(word: &str) -> Result<IdleType> {
         let found = IdleType::ALL.into_iter().find(|t| t.name() == word || t.kernel_name() == word);
         found.ok_or_else(|| Error::unknown("idle type", word, IdleType::ALL.map(IdleType::name)))
     }
-    /// The kernel's name.
     pub const fn kernel_name(self) -> &'static str {
         match self {
             IdleType::Idle => "CPU_IDLE",
@@ -75,11 +73,10 @@ impl Layout {
 /// One domain of one CPU. Its own counters are fields by deref: `domain.ttwu_wake_remote`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DomainStat {
-    /// Balancing, by [`IdleType`].
+    /// Counters of balancing, by [`IdleType`].
     pub lb: [Balance; 3],
-    /// The other counters.
     pub counters: DomainCounters,
-    /// The level's name ("MC"); empty where the file gives none (15 and 16).
+    /// The level's name ("MC"); empty if the file has none (15 and 16).
     pub name: String,
     pub span: CpuSet,
 }
@@ -87,9 +84,9 @@ pub struct DomainStat {
 /// One CPU. Its runqueue's counters are fields by deref: `cpu.ttwu_count`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuStat {
-    /// Its number. Offline CPUs are not in the file.
+    /// The CPU's number. Offline CPUs are not in the file.
     pub id: CpuId,
-    /// The `cpu` line.
+    /// Counters of the `cpu` line.
     pub counters: CpuCounters,
     /// Its domains, bottom up: `domain0`, `domain1`, ...
     pub domains: Vec<DomainStat>,
@@ -99,17 +96,18 @@ pub struct CpuStat {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "super::stored::Stored", try_from = "super::stored::Stored")]
 pub struct Schedstat {
-    /// The columns that the counters can give. The simulator's layout is 17, with `lb_sg_scan` if the feature
+    /// The columns that the counters can fill. The simulator's layout is 17, with `lb_sg_scan` if the feature
     /// LB_SG_SCAN is on.
     pub layout: Layout,
-    /// Jiffies: the instant, or the number that passed.
+    /// In jiffies: an instant, or the difference of two.
     pub timestamp: u64,
-    /// CPUs by rising number.
+    /// Sorted by number.
     pub cpus: Vec<CpuStat>,
 }
 
 impl Schedstat {
-    /// Counters of 0 that have every column, for CPUs 0, 1, ... with these domains (name and span), bottom up.
+    /// A schedstat with all columns and all counters 0, for CPUs 0, 1, ... with these domains (name and span), bottom
+    /// up.
     pub fn new(domains_of_cpu: impl IntoIterator<Item = Vec<(String, CpuSet)>>) -> Schedstat {
         let domain = |(name, span)| DomainStat { name, span, ..DomainStat::default() };
         let cpu = |(id, domains): (usize, Vec<_>)| CpuStat {

@@ -7,10 +7,10 @@ use schedlab_base::{CpuSet, Error, Result};
 use std::fmt::Write;
 
 impl Schedstat {
-    /// The file as a kernel of that layout prints it. Counters that are 32 bits wide there are printed modulo 2^32.
+    /// The file as a kernel with that layout prints it. Counters that are 32 bits wide there are printed modulo 2^32.
     ///
     /// # Errors
-    /// When the version is unknown, or a column of the layout is missing here: imbalances by kind, `lb_sg_scan`.
+    /// When the version is unknown, or the source lacks a column of the layout: imbalances by kind, `lb_sg_scan`.
     pub fn print(&self, layout: Layout) -> Result<String> {
         if !VERSIONS.contains(&layout.version) {
             return Err(Error::input(format!("no layout {} of schedstat is known", layout.version))

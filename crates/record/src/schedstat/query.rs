@@ -6,10 +6,10 @@ use super::{
 };
 use schedlab_base::{CpuId, Error, Result};
 
-/// A counter or derived figure that was asked for by name.
+/// A counter or derived figure, asked for by name.
 #[derive(Clone, Copy)]
 pub struct Query {
-    /// One CPU; `None`: the sum over all.
+    /// One CPU, or the sum over all if `None`.
     cpu: Option<CpuId>,
     at: At,
 }
@@ -50,7 +50,7 @@ impl Query {
         Some(at.map(|at| Query { cpu: Some(CpuId::from(cpu)), at }))
     }
 
-    /// The name of its row in the table of metrics.
+    /// The name of the row that it matches in the table of metrics.
     pub fn pattern(&self) -> &'static str {
         match (self.cpu, self.at) {
             (None, At::Cpu(_)) => "sched.<counter>",
@@ -61,7 +61,7 @@ impl Query {
             (Some(_), At::Balance(..) | At::Derived(..)) => "cpu<k>.domain<n>.<type>.<counter>",
         }
     }
-    /// Unit; "" for counts.
+    /// "" for counts.
     pub fn unit(&self) -> &'static str {
         match self.at {
             At::Cpu(row) => row.unit,
@@ -70,7 +70,6 @@ impl Query {
             At::Derived(_, _, figure) => figure.unit,
         }
     }
-    /// Meaning.
     pub fn about(&self) -> &'static str {
         match self.at {
             At::Cpu(row) => row.about,
@@ -79,14 +78,15 @@ impl Query {
             At::Derived(_, _, figure) => figure.about,
         }
     }
-    /// Whether lower is better; else no direction is.
+    /// Whether lower is better; otherwise neither direction is.
     pub fn lower_is_better(&self) -> bool {
         matches!(self.at, At::Derived(_, _, figure) if figure.lower_is_better)
     }
 
+    /// The value in a schedstat.
     ///
     /// # Errors
-    /// Says in words what is missing: the CPU, the level or the column, or an attempt to divide by.
+    /// Says in words what is missing: the CPU, the level, the column, or an attempt to divide by.
     pub fn value(&self, stat: &Schedstat) -> std::result::Result<f64, String> {
         self.has_column(stat.layout)?;
         let cpus: Vec<&CpuStat> = stat.cpus.iter().filter(|c| self.cpu.is_none_or(|id| c.id == id)).collect();
@@ -144,7 +144,7 @@ fn at_level(
     sum(cpus, |c| c.domains.get(level).map(&of)).ok_or_else(|| format!("there is no domain{level}"))
 }
 
-/// The number after a word, no larger than any level or CPU.
+/// The number after a word, at most as large as a level or CPU may be.
 fn numbered(name: &str, word: &str) -> Option<usize> {
     let digits = name.strip_prefix(word)?;
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten().filter(|n| *n < 4096)

@@ -10,12 +10,12 @@ use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, CpuSet, Error, Result, Spot};
 use std::path::Path;
 
-/// Columns of a `cpu` line: one is always 0 and has no counter.
+/// Columns of a `cpu` line, including one that is always 0 and has no counter.
 const CPU_COLUMNS: usize = CPU_ROWS.len() + 1;
-/// The number of that column.
+/// The index of that column.
 pub(super) const CPU_ZERO: usize = 1;
 
-/// The idle types in a layout's order: from 16 on the busy one comes first.
+/// The idle types in a layout's order: since 16 the busy one comes first.
 pub(super) fn idle_order(version: u32) -> [IdleType; 3] {
     match version {
         15 => [IdleType::Idle, IdleType::Busy, IdleType::Newidle],
@@ -23,7 +23,7 @@ pub(super) fn idle_order(version: u32) -> [IdleType; 3] {
     }
 }
 
-/// Columns of one idle type.
+/// The columns of one idle type.
 pub(super) fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static CounterRow<Balance>> {
     BALANCE_ROWS.iter().filter(move |r| layout.has(r.since))
 }
@@ -36,7 +36,7 @@ fn domain_columns(layout: Layout) -> usize {
 /// Reads a file's bytes. `file` is only for messages.
 ///
 /// # Errors
-/// When no kernel of these layouts prints such a file; with the line.
+/// When no kernel of these layouts prints such a file; the error names the line.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<Schedstat> {
     let text = std::str::from_utf8(bytes).map_err(|_| foreign("it is not text").at(Spot::file(file)))?;
     let mut reader = Reader { file, lines: Vec::new(), next: 0 };
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         Spot { file: self.file.to_owned(), line_column: Some((self.next + 1, column)) }
     }
 
-    /// A line of a word and a number.
+    /// Reads a line with a word and a number.
     fn header(&mut self, word: &str) -> Result<u64> {
         let line = self.lines.get(self.next).copied().unwrap_or_default();
         let rest = line.strip_prefix(word).and_then(|r| r.strip_prefix(' '));
@@ -216,7 +216,7 @@ fn domain(words: &[&str], version: u32, sg_scan: &mut Option<bool>) -> Result<Do
     Ok(domain)
 }
 
-/// A mask as the kernel prints it: words of 32 bits in hexadecimal, the highest first, commas between.
+/// A mask as the kernel prints it: hexadecimal words of 32 bits, highest first, separated by commas.
 fn mask_of(text: &str) -> Result<CpuSet> {
     let bad = || {
         let shown: String = text.chars().take(40).collect();

@@ -1,6 +1,6 @@
-//! A schedstat in a record: short JSON. Numbers are in the order of the tables of counters, without zeros at the end.
+//! The JSON of a schedstat in a record. Numbers are in the order of the tables of counters, without zeros at the end.
 //!
-//! 224 CPUs with three domains each take about 100 kB. Tables of counters may only grow at their ends: an older record
+//! 224 CPUs with three domains each take about 100 kB. Tables of counters may grow only at their ends: an older record
 //! lacks the new number, which is then 0.
 
 use super::check::check;
@@ -21,7 +21,7 @@ pub(super) struct Stored {
 
 /// CPU, counters, domains.
 type StoredCpu = (u32, Vec<u64>, Vec<StoredDomain>);
-/// Name, span, balancing by idle type, all else.
+/// Name, span, balancing by idle type, other counters.
 type StoredDomain = (String, CpuSet, [Vec<u64>; 3], Vec<u64>);
 
 impl From<Schedstat> for Stored {
@@ -69,7 +69,7 @@ fn domain((name, span, [a, b, c], rest): StoredDomain) -> Result<DomainStat> {
     Ok(DomainStat { lb, counters: counters(&rest, DOMAIN_ROWS)?, name, span })
 }
 
-/// The fields' values. For `lb_imbalance` that is the mixed part only, not the sum that its column prints.
+/// The values of fields. For `lb_imbalance` that is the mixed part only, not the sum that its column prints.
 fn numbers<S: Copy>(of: &S, rows: &[CounterRow<S>]) -> Vec<u64> {
     let mut copy = *of;
     let mut all: Vec<u64> = rows.iter().map(|row| *(row.field)(&mut copy)).collect();

@@ -1,4 +1,4 @@
-//! Fields and rows, files read and printed, foreign files refused, differences.
+//! Fields and rows, reading and printing files, refusing foreign files, differences.
 
 use super::*;
 use crate::Record;
@@ -7,7 +7,7 @@ use schedlab_base::ErrorKind;
 use schedlab_base::{CpuId, CpuSet, Result};
 use std::path::Path;
 
-/// Files made by hand from the lists of fields: four CPUs, two threads to a core.
+/// Handmade files from the lists of fields: four CPUs, two threads per core.
 const SAMPLES: &[(&str, Layout)] = &[
     (include_str!("../../tests/data/schedstat.v15"), Layout { version: 15, sg_scan: false }),
     (include_str!("../../tests/data/schedstat.v15-sg-scan"), Layout { version: 15, sg_scan: true }),
@@ -38,7 +38,7 @@ fn counters_are_plain_fields() {
 }
 
 #[test]
-fn a_row_s_field_is_what_it_gets() {
+fn a_row_reads_its_own_field() {
     let mut balance = Balance::default();
     for (i, row) in BALANCE_ROWS.iter().enumerate() {
         *(row.field)(&mut balance) = 1 << i;
@@ -50,7 +50,7 @@ fn a_row_s_field_is_what_it_gets() {
 }
 
 #[test]
-fn samples_are_read_and_printed_as_they_were() {
+fn samples_are_read_and_printed_unchanged() {
     for (text, layout) in SAMPLES {
         let stat = read(text).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(stat.layout, *layout);
@@ -85,7 +85,7 @@ fn each_number_comes_from_its_own_column() {
 }
 
 #[test]
-fn a_layout_that_tells_more_prints_one_that_tells_less() {
+fn a_layout_with_more_columns_can_be_printed_with_fewer() {
     let v17 = sample(3);
     assert_eq!(v17.print(SAMPLES[0].1).unwrap(), SAMPLES[0].0);
     assert_eq!(v17.print(SAMPLES[2].1).unwrap(), SAMPLES[2].0);
@@ -97,7 +97,7 @@ fn a_layout_that_tells_more_prints_one_that_tells_less() {
 }
 
 #[test]
-fn what_no_kernel_prints_is_refused_with_its_line() {
+fn foreign_files_are_refused_with_the_line() {
     let good = SAMPLES[0].0;
     let (domain, _) = good.lines().nth(3).unwrap().rsplit_once(' ').unwrap();
     let lines: Vec<&str> = good.lines().collect();
@@ -144,7 +144,7 @@ fn what_no_kernel_prints_is_refused_with_its_line() {
 #[test]
 fn a_file_cut_anywhere_is_refused() {
     for (text, _) in SAMPLES {
-        // Three lines are a whole file: of a machine with one CPU, which has no domains.
+        // The first three lines are the whole file of a machine with one CPU, which has no domains.
         let three: usize = text.lines().take(3).map(|l| l.len() + 1).sum();
         for at in (0..text.len()).filter(|at| *at != three) {
             assert!(read(&text[..at]).is_err(), "cut at {at}");
@@ -190,7 +190,7 @@ fn a_counter_may_wrap_but_not_go_back() {
 }
 
 #[test]
-fn other_cpus_or_domains_have_no_difference() {
+fn snapshots_of_other_cpus_or_domains_are_refused() {
     let (before, mut after) = (sample(0), sample(0));
     after.cpus[3].domains[0].span = CpuSet::parse("3").unwrap();
     assert!(delta(&before, &after).unwrap_err().message().contains("domains of cpu3 differ"));
@@ -270,7 +270,7 @@ fn each_identity_can_be_broken() {
 
 #[test]
 fn counters_that_wrapped_at_32_bits_do_not_contradict() {
-    // All counters of wakeups are as if the machine had counted for so long that they wrapped between two others.
+    // Both parts of the count of wakeups grew by half the range, so that the count itself has wrapped.
     let wrapped = |n: u64, by: u64| n.wrapping_add(by) & u64::from(u32::MAX);
     let by = 1 << 31;
     let mut stat = sample(1);
@@ -281,7 +281,7 @@ fn counters_that_wrapped_at_32_bits_do_not_contradict() {
             domain.ttwu_wake_remote = wrapped(domain.ttwu_wake_remote, by);
         }
         assert_eq!(wrapped(cpu.ttwu_count, 2 * by), placed);
-        // Each balance counter has wrapped as often as its place in the file says.
+        // Attempts and balanced attempts grew by half the range, too.
         for b in cpu.domains.iter_mut().flat_map(|d| &mut d.lb) {
             b.lb_count = wrapped(b.lb_count, by);
             b.lb_balanced = wrapped(b.lb_balanced, by);
@@ -294,14 +294,14 @@ fn counters_that_wrapped_at_32_bits_do_not_contradict() {
     );
     stat.cpus[0].ttwu_local += 3;
     assert_eq!(identities(&stat).len(), 1, "and what contradicts still does");
-    // One of two has begun anew, the other has not: the attempts that moved a task are still known.
+    // One of two counters has wrapped, the other has not: the number of attempts that moved a task is still known.
     let mut stat = sample(1);
     for b in stat.cpus.iter_mut().flat_map(|cpu| &mut cpu.domains).flat_map(|d| &mut d.lb) {
         let until_anew = (1 << 32) - b.lb_count + 1;
         (b.lb_count, b.lb_balanced) = (wrapped(b.lb_count, until_anew), wrapped(b.lb_balanced, until_anew));
     }
     assert_eq!(identities(&stat), [""; 0]);
-    // Counters of a simulator are wider and do not wrap.
+    // A simulator's counters are wider and do not wrap.
     let mut stat = sample(1);
     stat.cpus[0].ttwu_count += 1 << 32;
     assert!(!identities(&stat).is_empty());
@@ -333,7 +333,7 @@ fn a_record_of_224_cpus_stays_small() {
 }
 
 #[test]
-fn a_record_keeps_it_and_old_records_have_none() {
+fn a_record_stores_it_and_old_records_have_none() {
     let mut r = crate::tests::record(1);
     let without = serde_json::to_string(&r).unwrap();
     assert!(!without.contains("schedstat"));
@@ -353,7 +353,7 @@ fn a_record_keeps_it_and_old_records_have_none() {
     }
 }
 
-/// Any counters on any machine of cores in packages.
+/// Arbitrary counters on a machine of cores in packages.
 fn any_stat() -> impl Strategy<Value = Schedstat> {
     let value = || prop_oneof![4 => 0..20u64, 1 => 0..=u64::from(u32::MAX)];
     (1..4usize, 1..40usize, proptest::collection::vec(value(), 1..200)).prop_map(|(levels, cpus, values)| {
@@ -380,7 +380,7 @@ fn any_stat() -> impl Strategy<Value = Schedstat> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(stat in any_stat()) {
+    fn a_printed_file_is_read_back_unchanged(stat in any_stat()) {
         let text = stat.print(stat.layout).unwrap();
         prop_assert_eq!(&read(&text).unwrap(), &stat);
         for version in VERSIONS {
@@ -403,7 +403,7 @@ proptest! {
         let same = zero.clone();
         zero.clear();
         prop_assert_eq!(zero, same);
-        // Any counters can be judged without a fault.
+        // Judging arbitrary counters never panics.
         identities(&stat);
     }
 

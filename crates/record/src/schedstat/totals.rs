@@ -1,4 +1,4 @@
-//! Sums over CPUs, level by level.
+//! Sums over CPUs, for each level.
 
 use super::{
     BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS, DomainCounters, Schedstat,
@@ -9,7 +9,7 @@ use schedlab_base::{CpuSet, Error, Result};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     pub cpus: CpuSet,
-    /// Their `cpu` lines.
+    /// Sums of `cpu` lines.
     pub counters: CpuCounters,
     /// By level, `domain0` first.
     pub domains: Vec<DomainTotal>,
@@ -18,13 +18,13 @@ pub struct Totals {
 /// One level's counters, summed over the CPUs that have it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DomainTotal {
-    /// Its names: several if CPUs differ ("SMT/MC"), empty if the file gives none.
+    /// The level's names: several if CPUs differ ("SMT/MC"), empty if the file has none.
     pub name: String,
     /// Number of CPUs that have the level.
     pub cpus: usize,
-    /// Balancing, by idle type.
+    /// Counters of balancing, by idle type.
     pub lb: [Balance; 3],
-    /// All else.
+    /// All other counters.
     pub counters: DomainCounters,
 }
 
@@ -32,7 +32,7 @@ impl Schedstat {
     /// The counters of these CPUs only.
     ///
     /// # Errors
-    /// When a CPU is not there.
+    /// When a CPU is missing.
     pub fn of_cpus(&self, cpus: &CpuSet) -> Result<Schedstat> {
         let own: CpuSet = self.cpus.iter().map(|c| c.id).collect();
         if let Some(cpu) = cpus.iter().find(|c| !own.contains(*c)) {
@@ -68,8 +68,8 @@ impl Schedstat {
         all
     }
 
-    /// Whether the kernel was counting. With `kernel.sched_schedstats` at 0 only the three counters of `sched_info` are
-    /// kept.
+    /// Whether the kernel was counting. With `kernel.sched_schedstats` at 0 it keeps only the three counters of
+    /// `sched_info`.
     pub fn is_counting(&self) -> bool {
         let all = self.totals();
         let always = ["rq_cpu_time", "run_delay", "pcount"];

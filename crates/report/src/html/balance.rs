@@ -6,7 +6,7 @@ use crate::number::count;
 use schedlab_record::Record;
 use schedlab_record::schedstat::{BALANCE_ROWS, DomainTotal, IdleType, Totals};
 
-/// The table; empty when no run has the counters.
+/// The table; empty if no run has the counters.
 pub fn table(group: &LoadGroup<'_>) -> String {
     let totals: Vec<Vec<Totals>> = group.runs.iter().map(|runs| totals(runs)).collect();
     let mut body = String::new();
@@ -44,17 +44,17 @@ fn totals(runs: &[Record]) -> Vec<Totals> {
     runs.iter().filter_map(|r| Some(r.found.schedstat.as_ref()?.totals())).collect()
 }
 
-/// A domain's name, or its level in kernels without names.
+/// A domain's name; its level if the kernel does not name domains.
 fn name_of(level: usize, domain: &DomainTotal) -> String {
     if domain.name.is_empty() { format!("domain{level}") } else { domain.name.clone() }
 }
 
-/// The domains of all runs, smaller ones first. Kernels may build different domains of one machine, so levels don't
-/// compare.
+/// The domains of all runs, smaller ones first. Kernels may build different domains on one machine, so levels are not
+/// comparable.
 fn names(totals: &[Vec<Totals>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for run in totals.iter().flatten() {
-        // A name that is new follows the one below it.
+        // A new name goes after the one below it.
         let mut at = 0;
         for (level, domain) in run.domains.iter().enumerate() {
             let name = name_of(level, domain);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_of_the_runs_that_have_the_domain() {
+    fn the_mean_is_over_the_runs_that_have_the_domain() {
         let cpus = |t: &Totals| domain(t, "MC").map(|d| d.cpus as u64);
         let mut with = run(&["MC"]);
         with.domains[0].cpus = 4;

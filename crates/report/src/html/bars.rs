@@ -11,7 +11,7 @@ struct ReasonKind {
     about: &'static str,
     /// The part of a counter's name before the reason.
     prefix: &'static str,
-    /// Names and sentences.
+    /// The reasons' names, each with a sentence.
     rows: fn() -> Vec<(&'static str, &'static str)>,
 }
 
@@ -50,10 +50,10 @@ const KINDS: &[ReasonKind] = &[
     },
 ];
 
-/// Rows shown; rarer reasons are left out.
+/// The most rows that are shown; rarer reasons are left out.
 const MOST: usize = 14;
 
-/// All kinds that a run of the group reports.
+/// The bars of all kinds that a run of the group reports.
 pub fn all(group: &LoadGroup<'_>) -> String {
     KINDS.iter().map(|kind| of_kind(kind, group)).collect()
 }
@@ -101,10 +101,10 @@ fn of_kind(kind: &ReasonKind, group: &LoadGroup<'_>) -> String {
     )
 }
 
-/// A bar: its part of the longest bar, and its number.
+/// A bar: its fraction of the longest bar, and its number.
 fn bar(at: usize, value: f64, part: f64, share: f64) -> String {
     let share = if share.is_finite() { format!(" ({}%)", three(100.0 * share)) } else { String::new() };
-    // The longest bar leaves space for its number.
+    // The longest bar leaves room for its number.
     format!(
         "<div class=\"of {}\"><div class=\"bar\" style=\"width:{:.1}%\"></div><span>{}{share}</span></div>",
         colour(at),

@@ -9,7 +9,7 @@ use schedlab_record::Series;
 use serde_json::json;
 use std::fmt::Write;
 
-/// The drawing, in its own units.
+/// Size of the drawing, in its own units.
 pub const WIDTH: f64 = 440.0;
 pub const HEIGHT: f64 = 230.0;
 pub const LEFT: f64 = 48.0;
@@ -19,7 +19,6 @@ pub const BOTTOM: f64 = 24.0;
 
 /// Half the width of the longest label of a percentile.
 const LABEL: f64 = 22.0;
-/// Percentiles with a tick.
 const TICKS: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
 /// The figure of a series, given for each cell of the group; empty if there is nothing to draw.
@@ -39,7 +38,7 @@ pub fn figure(group: &LoadGroup<'_>, name: &str, series: &[Option<Series>]) -> S
             x(tick),
             HEIGHT - BOTTOM,
             HEIGHT - 8.0,
-            // The last label would stick out.
+            // The last label would overlap the edge.
             if x(tick) > WIDTH - LABEL { "end" } else { "middle" }
         );
     }
@@ -59,7 +58,7 @@ pub fn figure(group: &LoadGroup<'_>, name: &str, series: &[Option<Series>]) -> S
     )
 }
 
-/// The values at each percentile, for the text under the pointer.
+/// The values at each percentile, to be shown under the pointer.
 fn points_json(
     group: &LoadGroup<'_>,
     lines: &[(usize, Vec<CurvePoint>)],
@@ -83,7 +82,7 @@ fn points_json(
     })
 }
 
-/// Lines and labels of a scale from top to bottom.
+/// Lines and labels of a vertical scale.
 pub fn across(y: &Log, unit: &str) -> String {
     let tick = |v: &f64| {
         format!(

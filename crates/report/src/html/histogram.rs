@@ -52,7 +52,7 @@ pub fn figure(name: &str, series: &[Option<Series>]) -> String {
     )
 }
 
-/// The outline of the bars, from the base line back to it.
+/// The outline of the bars, from the base line and back to it.
 fn outline(bars: &[(f64, f64)], x: &Log, y: impl Fn(f64) -> f64, base: f64) -> String {
     let mut path = String::new();
     let mut right = f64::NEG_INFINITY;

@@ -6,7 +6,6 @@ use std::fmt::Write;
 
 /// A report in the index.
 pub struct Entry {
-    /// The report's title.
     pub title: String,
     /// The question that it answers.
     pub about: String,

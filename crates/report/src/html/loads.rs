@@ -7,12 +7,11 @@ use schedlab_base::counted;
 use schedlab_record::metric::of_program;
 use schedlab_record::{Record, Series};
 
-/// The series of stays on a CPU. Names of stays that ended for one reason begin with it.
+/// The series of stays on a CPU. Names of series of stays by reason begin with it.
 const STAYS: &str = "slice";
-/// Series of a load that are drawn.
+/// The most series of a load that are drawn.
 const MOST: usize = 6;
 
-/// The sections of all loads.
 pub fn section(report: &HtmlReport<'_>) -> String {
     let groups = report.groups();
     let parts = groups.iter().enumerate().map(|(at, group)| {
@@ -69,7 +68,7 @@ fn names<'a>(group: &LoadGroup<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The most values of a series that one variant has in all its runs.
+/// The largest number of values of a series that a variant has in all its runs.
 fn values(group: &LoadGroup<'_>, name: &str) -> u64 {
     let of =
         |runs: &Vec<Record>| runs.iter().filter_map(|r| r.found.series.get(name)).map(Series::count).sum();

@@ -1,5 +1,5 @@
-//! The comparison: for each load a table with metrics down and variants across, the baseline first. Values, changes and
-//! verdicts are the same as in the form `table`.
+//! The comparison: a table for each load with a row for each metric and a column for each variant, the baseline first.
+//! Values, changes and verdicts are the same as in the form `table`.
 
 use super::escape::escape;
 use super::{HtmlReport, LoadGroup, colour};
@@ -38,10 +38,10 @@ pub fn section(report: &HtmlReport<'_>) -> String {
     out
 }
 
-/// The form `table`.
+/// The comparison in the form `table`.
 fn text(c: &Comparison) -> String {
     let mut text = Vec::new();
-    // A vector takes every byte.
+    // Writing to a Vec never fails.
     let _ = crate::Exporter::export(&crate::table::Table, c, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -92,7 +92,7 @@ fn how(group: &LoadGroup<'_>) -> String {
     )
 }
 
-/// As [`LoadGroup::name`], with the computers of live runs if there were several.
+/// As [`LoadGroup::name`], with the computers of live runs if there are several.
 fn name(c: &Comparison, group: &LoadGroup<'_>) -> String {
     let first = group.cells.first().map(|cell| format!("{} {}", cell.workload, cell.load));
     format!("{} on {}", first.unwrap_or_default(), place(c, group.cells))
@@ -121,10 +121,10 @@ fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {
     )
 }
 
-/// An interval says nothing if its ends differ by more than this factor, as with two or three runs.
+/// If an interval's ends differ by more than this factor, as with two or three runs, it says nothing.
 const WIDEST: f64 = 100.0;
 
-/// The interval below a change, per cent. If it says nothing, its ends are shown under the pointer only.
+/// The interval below a change, percent. If it says nothing, its ends are only shown under the pointer.
 fn interval([low, high]: [f64; 2]) -> String {
     let ends = format!("{} to {}%", signed(low), signed(high));
     if 100.0 + high > WIDEST * (100.0 + low) {
@@ -133,7 +133,7 @@ fn interval([low, high]: [f64; 2]) -> String {
     format!("<small>{ends}</small>")
 }
 
-/// A change with its mark; its interval and p-value are below it.
+/// A change with its mark, and below it its interval and p-value.
 fn verdict(row: &ComparisonRow) -> String {
     let change = row.change_pct.map_or_else(|| "new".to_owned(), change);
     let interval = row.ci95_pct.map_or_else(String::new, interval);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_that_tells_nothing_is_not_written_out() {
+    fn an_interval_that_says_nothing_is_not_written_out() {
         assert_eq!(interval([-22.9, 41.0]), "<small>-22.9 to +41.0%</small>");
         let wide = interval([-100.0, 1_594_661.0]);
         assert!(

@@ -28,19 +28,17 @@ use schedlab_compare::comparison::Cell;
 use schedlab_compare::strips::Strips;
 use schedlab_record::Record;
 
-/// What a report is made of.
 pub struct HtmlReport<'a> {
     pub title: &'a str,
-    /// What was asked, in a sentence or more; may be empty.
+    /// The question, in a sentence or more; may be empty.
     pub about: &'a str,
     /// The command line that made the report.
     pub command: &'a str,
-    /// The version of schedlab that made it.
+    /// The version of schedlab that made the report.
     pub version: &'a str,
     /// When the first and the last of the runs were stored, UTC; empty if unknown.
     pub made: (String, String),
     pub comparison: &'a Comparison,
-    /// The runs of each of its cells.
     pub runs: &'a [Vec<Record>],
     /// The command line that makes each cell's runs again, if there is one.
     pub again: &'a [Option<String>],
@@ -55,7 +53,6 @@ pub struct ShownRun<'a> {
     /// Index of its cell in the comparison.
     pub cell: usize,
     pub record: &'a Record,
-    /// Its CPUs over time.
     pub strips: &'a Strips,
 }
 
@@ -84,10 +81,10 @@ impl LoadGroup<'_> {
     }
 }
 
-/// Colours in the page's style sheet.
+/// Number of colours in the page's style sheet.
 const COLOURS: usize = 8;
 
-/// The classes of a group's variant: its colour, and its dashes from the ninth variant on.
+/// The classes of a group's variant: its colour and, from the ninth variant on, its dashes.
 fn colour(at: usize) -> String {
     match at / COLOURS {
         0 => format!("v{at}"),
@@ -95,7 +92,7 @@ fn colour(at: usize) -> String {
     }
 }
 
-/// The key of a group's colours.
+/// The legend of a group's colours.
 fn key(cells: &[Cell]) -> String {
     let one = |(at, cell): (usize, &Cell)| {
         format!("<span class=\"{}\"><i></i>{}</span>", colour(at), escape::escape(&cell.variant))

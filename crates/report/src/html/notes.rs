@@ -1,11 +1,10 @@
-//! What the runs were made on, what to beware of, and how to make the runs again.
+//! The machines and environments of the runs, warnings, and how to make the runs again.
 
 use super::HtmlReport;
 use super::escape::escape;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Environment and warnings.
 pub fn environment(report: &HtmlReport<'_>) -> String {
     let mut out = String::from("<section id=\"environment\"><h2>Environment and warnings</h2>\n");
     let warnings = &report.comparison.warnings;
@@ -58,7 +57,7 @@ fn facts(report: &HtmlReport<'_>) -> Vec<(String, Vec<String>)> {
     facts
 }
 
-/// How to make it again.
+/// How to make the runs again.
 pub fn again(report: &HtmlReport<'_>) -> String {
     let mut out = String::from("<section id=\"again\"><h2>How to make it again</h2>\n");
     let _ = writeln!(

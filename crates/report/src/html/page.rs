@@ -26,7 +26,7 @@ pub fn page(report: &HtmlReport<'_>) -> String {
     out + "</body></html>\n"
 }
 
-/// The file up to its content. Nothing may be loaded from anywhere.
+/// The file up to its content. Nothing may be loaded from elsewhere.
 pub fn head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\

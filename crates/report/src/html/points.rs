@@ -1,13 +1,13 @@
-//! The points of a curve of percentiles and the bars of a histogram, as numbers.
+//! The points of a percentile curve and the bars of a histogram, as numbers.
 
 use schedlab_record::{Record, Series};
 
-/// Percentiles that a curve goes through, in thousandths of a percent.
+/// Percentiles of a curve's points, in thousandths of a percent.
 const PERCENTILES: [u32; 17] = [
     1_000, 5_000, 10_000, 25_000, 50_000, 75_000, 90_000, 95_000, 98_000, 99_000, 99_500, 99_800, 99_900,
     99_950, 99_980, 99_990, 99_999,
 ];
-/// A histogram of fewer values would show the values, not their distribution.
+/// A histogram of fewer values would show single values instead of their distribution.
 pub const FEWEST: u64 = 20;
 /// Bars of a histogram in each decade.
 const A_DECADE: f64 = 8.0;
@@ -15,7 +15,7 @@ const A_DECADE: f64 = 8.0;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CurvePoint {
     pub percentile: f64,
-    /// The value there, in the series' unit.
+    /// The value at the percentile, in the series' unit.
     pub value: f64,
 }
 

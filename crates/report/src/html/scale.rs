@@ -1,8 +1,8 @@
-//! From values to positions on a chart: logarithmic, for times that span decades.
+//! Maps values to positions on a chart; logarithmic, for times of several orders of magnitude.
 
 use crate::number::duration;
 
-/// Positions from `ends.0` to `ends.1`.
+/// Maps to positions from `ends.0` to `ends.1`.
 #[derive(Clone, Debug)]
 pub struct Log {
     low: f64,
@@ -11,7 +11,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A scale that holds all values. Values that are not positive are at its low end; `None` if none is positive.
+    /// A scale that covers all values; `None` if none is positive. Values that are not positive are at its low end.
     pub fn of(values: impl Iterator<Item = f64> + Clone, ends: (f64, f64)) -> Option<Log> {
         let positive = values.filter(|v| *v > 0.0);
         let low = positive.clone().reduce(f64::min)?.log10();
@@ -19,7 +19,6 @@ impl Log {
         let margin = ((high - low) * 0.04).max(0.05);
         Some(Log { low: low - margin, high: high + margin, ends })
     }
-    /// The position of a value.
     pub fn at(&self, value: f64) -> f64 {
         let log = value.max(f64::MIN_POSITIVE).log10().clamp(self.low, self.high);
         self.ends.0 + (log - self.low) / (self.high - self.low) * (self.ends.1 - self.ends.0)

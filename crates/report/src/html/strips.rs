@@ -1,4 +1,4 @@
-//! Cores x time: the section's frame, and the data that `strips.js` draws.
+//! Strips of CPUs over time: the section's frame, and the data that `strips.js` draws.
 
 use super::escape::{escape, json};
 use super::{HtmlReport, ShownRun};
@@ -14,7 +14,7 @@ use serde_json::{Value, json as object};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// How many waits of each run can be clicked.
+/// How many waits of each run can be selected.
 pub const WAITS: usize = 20;
 
 pub fn section(report: &HtmlReport<'_>) -> String {
@@ -131,11 +131,11 @@ fn data(report: &HtmlReport<'_>) -> Value {
     })
 }
 
-/// Numbers of colours: a group or a task has the same in every run, whatever its position.
+/// Numbers of colours: a group or a task has the same one in every run, whatever its position.
 #[derive(Default)]
 struct Hues<'a> {
     groups: BTreeMap<&'a str, usize>,
-    /// By name, and by the number of earlier tasks in the run with that name.
+    /// By name, and by the number of earlier tasks with that name in the run.
     tasks: BTreeMap<(&'a str, usize), usize>,
 }
 

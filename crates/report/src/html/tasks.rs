@@ -6,7 +6,7 @@ use crate::number::{count, duration};
 use schedlab_record::TaskAccount;
 use schedlab_record::accounts::{groups, of_group};
 
-/// How many tasks are listed.
+/// The most tasks that are listed.
 const MOST: usize = 100;
 
 /// Sums over tasks.

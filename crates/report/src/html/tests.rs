@@ -1,4 +1,4 @@
-//! Pages of small comparisons: what they show, what they hide, and that they load nothing.
+//! Pages of small comparisons: what they show and hide, and that they load nothing.
 
 use super::*;
 use schedlab_base::{Backend, Ns, TaskId};
@@ -106,7 +106,7 @@ fn html(bin: Option<Ns>, evil: &str) -> String {
     html_of(bin, evil, 1)
 }
 
-/// The same, where the second variant's seeds begin with another one.
+/// The same, but with another first seed for the second variant.
 fn html_of(bin: Option<Ns>, evil: &str, first: u64) -> String {
     let runs = |variant: &str, factor, first| {
         (first..first + 8).map(|seed| record(variant, seed, factor)).collect::<Vec<_>>()
@@ -151,14 +151,14 @@ fn a_page_has_every_section_and_the_same_bytes_each_time() {
         assert!(text.contains(part), "{part}");
     }
     assert_eq!(text, html(None, "fast"));
-    // A half of the baseline's latency, better, in the table and in its text form.
+    // Half the baseline's latency: better, in the table and in its text form.
     assert!(text.contains("class=\"num better\"") && text.contains("-50% *"), "the verdict");
     assert_eq!(text.matches("<section").count(), text.matches("</section>").count());
     assert_eq!(text.matches("<details").count(), text.matches("</details>").count());
 }
 
 #[test]
-fn tasks_are_told_with_the_seed_of_their_run() {
+fn tasks_are_shown_with_the_seed_of_their_run() {
     let same = html(None, "fast");
     assert!(same.contains("The first run of each variant (seed 1), over") && same.contains("<th>fast</th>"));
     let others = html_of(None, "fast", 3);
@@ -177,7 +177,7 @@ fn a_page_loads_nothing_and_runs_only_its_own_scripts() {
 }
 
 #[test]
-fn names_stay_names() {
+fn names_are_escaped() {
     let text = html(None, "\"><img onerror=x>'&");
     assert!(!text.contains("<img") && !text.contains("<b>"), "a name became markup");
     assert!(text.contains("&quot;&gt;&lt;img onerror=x&gt;&#39;&amp;"));
@@ -185,7 +185,7 @@ fn names_stay_names() {
 }
 
 #[test]
-fn bins_are_told() {
+fn bins_are_mentioned() {
     let text = html(Some(Ns(1_024_000)), "fast");
     assert!(text.contains("4 pieces are too many for a page: shown in 1.02ms bins"), "{text}");
     assert!(text.contains("except in 1 window around the longest waits"));

@@ -37,7 +37,6 @@ fn of_run(report: &HtmlReport<'_>, at: usize, shown: &ShownRun<'_>) -> String {
     out
 }
 
-/// The tail by cause.
 fn causes(e: &Explanation) -> String {
     let pct = |part: u64, whole: u64| three(100.0 * part as f64 / whole.max(1) as f64);
     let one = |s: &TailCause| {

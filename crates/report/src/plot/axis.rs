@@ -1,7 +1,6 @@
-//! An axis, linear or (for values that span more than two decades) logarithmic; its ticks; and units that fit its
-//! values.
+//! An axis, linear or (for values over more than two decades) logarithmic; its ticks; and units that fit its values.
 
-/// A span longer than this ratio is shown logarithmically.
+/// If the ratio of largest to smallest value is above this, the axis is logarithmic.
 const LOG_FROM: f64 = 100.0;
 
 /// Maps values to a length of the drawing.
@@ -10,7 +9,7 @@ pub struct Axis {
     low: f64,
     high: f64,
     log: bool,
-    /// Where `low` and `high` are drawn.
+    /// Positions of `low` and `high`.
     ends: (f64, f64),
 }
 
@@ -28,7 +27,6 @@ impl Axis {
         let low = if from_zero && low == 0.0 { 0.0 } else { low - span * 0.05 };
         Axis { low, high: most.max(low) + span * 0.05, log: false, ends }
     }
-    /// Where a value is drawn.
     pub fn at(&self, value: f64) -> f64 {
         let value = if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value };
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
@@ -61,7 +59,7 @@ pub fn label(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The unit in which values of `unit` up to `most` are shown, and the factor to it.
+/// The unit for showing values in `unit` up to `most`, and the factor to it.
 pub fn unit(unit: &str, most: f64) -> (&str, f64) {
     match unit {
         "ns" if most >= 1e9 => ("s", 1e-9),

@@ -1,6 +1,6 @@
 //! The data of a plot, taken from a comparison: the swept number, the lines, and their points.
 //!
-//! The names of cells show the sweeps ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so that stored runs can be
+//! The names of cells contain the sweeps ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so that stored runs can be
 //! plotted like an experiment.
 
 use crate::number::value;
@@ -13,13 +13,13 @@ use schedlab_compare::stats::special::t_quantile;
 /// A mean with half the width of its 95 % interval (0 for a single run).
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlotPoint {
-    /// The swept number; `None` for a cell that is not swept.
+    /// The swept number; `None` for a cell without one.
     pub x: Option<f64>,
     pub mean: f64,
     pub half: f64,
     /// The figure published for it, in the metric's unit.
     pub published: Option<f64>,
-    /// The cell and its figures in words.
+    /// The cell and its figures in words, shown under the pointer.
     pub tip: String,
 }
 
@@ -30,7 +30,6 @@ pub struct Line {
     pub points: Vec<PlotPoint>,
 }
 
-/// One metric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Panel {
     pub metric: String,
@@ -40,7 +39,7 @@ pub struct Panel {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlotData {
-    /// The swept parameter and its unit; `None` for bars, which are at `groups`.
+    /// The swept parameter and its unit; `None` for bars, which stand at `groups`.
     pub swept: Option<(String, &'static str)>,
     pub groups: Vec<String>,
     pub panels: Vec<Panel>,
@@ -79,7 +78,7 @@ fn number(text: &str) -> Option<(f64, &'static str)> {
     }
 }
 
-/// The key with the most different numbers among the cells; the first of several.
+/// The key with the most different numbers among the cells; of equal ones the first.
 fn axis(all: &[CellNames]) -> Option<(String, &'static str)> {
     let mut keys: Vec<(&str, &'static str, Vec<f64>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|p| &p.swept) {
@@ -108,7 +107,7 @@ fn half(values: &[f64]) -> f64 {
     t_quantile(0.975, n - 1.0) * (variance / n).sqrt()
 }
 
-/// A cell and its figures in words.
+/// The cell and its figures in words.
 fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     let place = format!("{} {} on {}, {}", cell.workload, cell.load, cell.machine, cell.variant);
     let runs = schedlab_base::things(m.values.len(), "run");
@@ -120,7 +119,7 @@ fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     format!("{place}: {}{half} ({} {runs}){published}", value(m.mean, &m.unit), m.values.len())
 }
 
-/// The data to plot, by workload: a parameter of one workload is not an axis for another one.
+/// The data to plot, by workload: a parameter of one workload is not an axis for another.
 pub fn by_workload(c: &Comparison) -> Vec<PlotData> {
     let mut workloads: Vec<&str> = Vec::new();
     for cell in &c.cells {
@@ -142,14 +141,13 @@ pub fn by_workload(c: &Comparison) -> Vec<PlotData> {
     workloads.into_iter().map(one).filter(|data| !data.panels.is_empty()).collect()
 }
 
-/// The data to plot of a comparison of one workload.
 pub fn of(c: &Comparison) -> PlotData {
     let all: Vec<CellNames> = c.cells.iter().map(parts).collect();
     let swept = axis(&all);
     let telling: Vec<bool> =
         (0..5).map(|i| all.iter().any(|p| p.fixed[i] != all[0].fixed[i] && !p.fixed[i].is_empty())).collect();
-    // With a sweep, everything except the swept number names the line. Without one, the variant sets a bar's colour
-    // and the rest its group.
+    // With a sweep, everything except the swept number names the line. Without one, the variant sets a bar's colour and
+    // the rest sets its group.
     let words = |p: &CellNames, of: &[usize]| {
         let fixed = of.iter().filter(|i| telling[**i]).map(|i| p.fixed[*i].clone()).filter(|w| !w.is_empty());
         fixed.collect::<Vec<String>>()

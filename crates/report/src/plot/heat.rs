@@ -1,5 +1,5 @@
-//! A heat map of pairs of CPUs. Rows are where a task comes from, columns where it goes, both in the topology's order.
-//! Darker costs more; a legend has the times.
+//! A heat map of pairs of CPUs. A row is the CPU that a task leaves, a column the CPU to which it goes, both in the
+//! topology's order. Darker means more time; a legend has the times.
 
 use super::scene::{Anchor, Mark, Scene};
 use super::{GREY, LEFT, PlotFile, SMALL, WHITE, text};
@@ -8,7 +8,7 @@ use schedlab_base::{Error, Result};
 /// Side of a cell (least, most), and of the whole map if its cells allow it.
 const CELL: (f64, f64) = (6.0, 64.0);
 const SIDE: f64 = 560.0;
-/// Cells with at least this side show their figure, and get a label for each CPU.
+/// Cells of at least this size show their figure, and get a label for each CPU.
 const FIGURES: f64 = 34.0;
 const LABELS: f64 = 13.0;
 const TOP: f64 = 92.0;
@@ -23,11 +23,11 @@ const MAX_CPUS: usize = 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heat {
     pub title: String,
-    /// A line below it.
+    /// The text below the title.
     pub about: String,
     /// The CPUs in their order on the map.
     pub cpus: Vec<u32>,
-    /// The time of each pair, ms, by indices into `cpus`; `None`: no figure.
+    /// The time of each pair, ms, by indices into `cpus`; `None` without a figure.
     pub ms: Vec<Vec<Option<f64>>>,
 }
 
@@ -47,7 +47,7 @@ impl Heat {
             PlotFile::Png => scene.png(),
         }
     }
-    /// The least and the greatest time.
+    /// The smallest and the largest time.
     fn range(&self) -> (f64, f64) {
         let all = || self.ms.iter().flatten().filter_map(|ms| *ms);
         let least = all().fold(f64::INFINITY, f64::min);
@@ -102,7 +102,7 @@ impl Heat {
             marks.push(text(middle, short(ms), Anchor::Middle));
         }
     }
-    /// A time's position between the least and the greatest, 0 to 1.
+    /// A time's position between the smallest and the largest, 0 to 1.
     fn share(&self, ms: f64) -> f64 {
         let (least, most) = self.range();
         if most > least { (ms - least) / (most - least) } else { 0.3 }

@@ -28,31 +28,30 @@ const SMALL: f64 = 11.0;
 /// Usual width of a character, and height of a line of labels.
 const CHARACTER: f64 = 6.5;
 const LABEL: f64 = 13.0;
-/// Least width of a bar, and of a group with its labels.
+/// Smallest width of a bar, and of a group with its labels.
 const BAR: f64 = 7.0;
 const GROUP: f64 = 82.0;
 /// Colours that people with colour blindness can distinguish, too (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
-/// Rounds of [`COLORS`] that are easy to distinguish: as they are, lighter, darker.
+/// How many variations of [`COLORS`] can be distinguished easily: as they are, lighter, darker.
 const ROUNDS: usize = 3;
 const GREY: u32 = 0x888888;
 const DARK: u32 = 0x222222;
 const WHITE: u32 = 0xffffff;
 const PALE: u32 = 0xe4e4e4;
-/// The most panels of a plot: nobody reads more.
+/// The most panels of a plot: nobody would read more.
 const MAX_PANELS: usize = 40;
 
-/// The form of a plot, by its file's extension.
+/// The format of a plot, by its file's extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlotFile {
     /// Scalable; text stays text.
     Svg,
-    /// Pixels.
     Png,
 }
 
 impl PlotFile {
-    /// The form for a file's name.
+    /// The format for a file's name.
     ///
     /// # Errors
     /// When the name has another extension.
@@ -122,7 +121,7 @@ fn line(points: Vec<(f64, f64)>, color: u32, width: f64) -> Mark {
     Mark::Line { points, color, width, dashed: false }
 }
 
-/// The measures that all panels share.
+/// The measures shared by all panels.
 struct Frame {
     width: f64,
     /// Height below the axes.
@@ -143,11 +142,10 @@ impl Frame {
         let width = if groups == 0 { WIDTH } else { LEFT + RIGHT + groups as f64 * room };
         Frame { width, bottom: BOTTOM + (lines - 1) as f64 * LABEL, labels }
     }
-    /// Height of a panel.
     fn panel(&self) -> f64 {
         TOP + INNER + self.bottom
     }
-    /// Where the axes end on the right.
+    /// The right end of the axes.
     fn right(&self) -> f64 {
         self.width - RIGHT
     }

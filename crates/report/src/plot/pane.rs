@@ -44,7 +44,7 @@ impl Pane<'_> {
         marks.push(line(vec![(left, self.top + TOP), (left, low), (right, low)], GREY, 1.0));
     }
 
-    /// Where the axes end at the bottom.
+    /// The lower end of the axes.
     fn low(&self) -> f64 {
         self.top + TOP + INNER
     }
@@ -62,7 +62,7 @@ impl Pane<'_> {
         let scaled: Vec<f64> = xs.iter().map(|x| x * scale).collect();
         let x = Axis::of(&scaled, false, (LEFT, self.frame.right()));
         let low = self.low();
-        // Few values are labelled one by one, many by round numbers.
+        // A few values are labelled one by one, many by round numbers.
         let ticks = if scaled.len() <= 8 { scaled } else { x.ticks() };
         let mut right = f64::NEG_INFINITY;
         for tick in ticks {
@@ -85,7 +85,7 @@ impl Pane<'_> {
                     Some(value) => {
                         whisker(marks, y, x.at(value * scale), p.mean * factor, p.half * factor, color)
                     }
-                    // A cell that is not swept has one value along the whole axis.
+                    // A cell without a swept number has one value along the whole axis.
                     None => {
                         let at = y.at(p.mean * factor);
                         let points = vec![(LEFT, at), (self.frame.right(), at)];

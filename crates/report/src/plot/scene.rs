@@ -1,5 +1,5 @@
-//! A drawing as a list of marks, and its two forms: SVG text and PNG pixels. The PNG uses a built-in font: it needs
-//! none of the system's, and the same marks give the same bytes everywhere.
+//! A drawing as a list of marks, and its two outputs: SVG text and PNG pixels. The PNG uses a built-in font instead of
+//! the system's, so that the same marks give the same bytes everywhere.
 
 use schedlab_base::{Error, Result, printable};
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use ttf_parser::{Face, GlyphId, OutlineBuilder};
 /// Pixels of a PNG for each unit of a drawing.
 const SCALE: f32 = 2.0;
 
-/// Where a text is relative to its point.
+/// The position of a text relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Anchor {
     Start,
@@ -20,20 +20,34 @@ pub enum Anchor {
 /// One mark. Lengths are in units of the drawing, y goes down.
 #[derive(Clone, Debug)]
 pub enum Mark {
-    /// A line through points.
-    Line { points: Vec<(f64, f64)>, color: u32, width: f64, dashed: bool },
+    Line {
+        points: Vec<(f64, f64)>,
+        color: u32,
+        width: f64,
+        dashed: bool,
+    },
     /// A filled rectangle: left, top, width, height.
-    Rect { at: (f64, f64), size: (f64, f64), color: u32 },
+    Rect {
+        at: (f64, f64),
+        size: (f64, f64),
+        color: u32,
+    },
     /// A text whose baseline goes through a point.
-    Text { at: (f64, f64), text: String, size: f64, anchor: Anchor },
+    Text {
+        at: (f64, f64),
+        text: String,
+        size: f64,
+        anchor: Anchor,
+    },
     /// A mark with a text that SVG viewers show under the pointer.
-    Tipped { mark: Box<Mark>, tip: String },
+    Tipped {
+        mark: Box<Mark>,
+        tip: String,
+    },
 }
 
-/// A drawing.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// Width and height.
     pub size: (f64, f64),
     /// Marks; later ones cover earlier ones.
     pub marks: Vec<Mark>,
@@ -47,14 +61,14 @@ impl Scene {
              font-family=\"DejaVu Sans, sans-serif\">\n<rect width=\"{w}\" height=\"{h}\" fill=\"#ffffff\"/>\n"
         );
         for mark in &self.marks {
-            // Writing to a string can't fail.
+            // Writing to a String never fails.
             let _ = writeln!(out, "{}", element(mark));
         }
         out.push_str("</svg>\n");
         out
     }
 
-    /// Draws it as PNG.
+    /// Draws the scene as PNG.
     ///
     /// # Errors
     /// When the drawing is too large for memory.
@@ -149,7 +163,7 @@ fn paint(pixmap: &mut Pixmap, font: &Face<'_>, mark: &Mark) {
     }
 }
 
-/// Fills the outlines of a text's glyphs. `place` maps its baseline's origin and a font size of 1.
+/// Fills the outlines of a text's glyphs. `place` maps a font size of 1 at the text's origin to pixels.
 fn write(pixmap: &mut Pixmap, font: &Face<'_>, text: &str, anchor: Anchor, place: Transform) {
     let em = 1.0 / f32::from(font.units_per_em());
     let glyphs: Vec<GlyphId> = text.chars().map(|c| font.glyph_index(c).unwrap_or(GlyphId(0))).collect();

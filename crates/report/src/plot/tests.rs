@@ -1,4 +1,4 @@
-//! Small plots: their SVG against a golden file, their PNG decoded; and what becomes lines, panels and bars.
+//! Small plots: their SVG against a golden file, their PNG decoded; and which data become lines, panels and bars.
 
 use super::*;
 use schedlab_base::Backend;
@@ -90,7 +90,7 @@ fn a_sweep_becomes_lines_and_the_rest_their_names() {
 }
 
 #[test]
-fn times_and_loads_may_be_swept_and_nothing_need_be() {
+fn times_and_loads_may_be_swept() {
     let slices =
         comparison(vec![cell("1x2", "v6.12,slice=1ms", &[1.0]), cell("1x2", "v6.12,slice=3ms", &[2.0])]);
     assert_eq!(data::of(&slices).swept, Some(("slice".to_owned(), "ns")));
@@ -102,13 +102,13 @@ fn times_and_loads_may_be_swept_and_nothing_need_be() {
     assert_eq!(data.panels[0].lines[1].points[0].x, Some(1.0));
 }
 
-/// Words of the drawing, those of one column and colour put together again.
+/// Words of the drawing; those in the same column and colour are put together again.
 fn words(svg: &str) -> Vec<&str> {
     svg.lines().filter_map(|l| l.strip_suffix("</text>")?.rsplit('>').next()).collect()
 }
 
 #[test]
-fn labels_of_many_groups_are_whole_and_different() {
+fn labels_of_many_groups_are_complete_and_different() {
     let machines =
         ["fb-2x12-smt", "fb-2x12-smt-0.3pct", "fb-2x12-smt-30us", "fb-2x12-smt-0.3pct-30us", "fb-2x24"];
     let cells = machines.iter().flat_map(|m| {
@@ -162,7 +162,7 @@ fn published_figures_are_marks_and_values_are_tips() {
         "one in the panel, one in the legend"
     );
     assert!(with.contains("(2 runs); published 9.00ms</title>"));
-    // The axis reaches as far as the published figure.
+    // The axis reaches the published figure.
     assert!(
         words(&with).contains(&"8")
             && !words(&svg(&comparison(vec![cell("1x4", "v4.5", &[2.0])]))).contains(&"8")
@@ -170,7 +170,7 @@ fn published_figures_are_marks_and_values_are_tips() {
 }
 
 #[test]
-fn the_svg_is_as_it_was() {
+fn the_svg_equals_its_golden_file() {
     let svg = String::from_utf8(plot(&swept(), PlotFile::Svg).unwrap()).unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/plot.svg");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -193,7 +193,7 @@ fn the_png_has_lines_and_words_without_a_font_of_the_system() {
     let of = |red, green, blue| {
         move |p: &&tiny_skia::PremultipliedColorU8| (p.red(), p.green(), p.blue()) == (red, green, blue)
     };
-    // Words are black, and only they are as dark: about 100 of them.
+    // Words are black, and only they are that dark: about 100 pixels.
     let ink = pixels.pixels().iter().filter(dark).count();
     assert!((2_000..60_000).contains(&ink), "{ink} dark pixels");
     assert!(pixels.pixels().iter().filter(of(0, 0x72, 0xb2)).count() > 1_000, "the first line's colour");
@@ -227,7 +227,7 @@ fn each_workload_has_its_own_axis_and_every_line_its_colour() {
 }
 
 #[test]
-fn what_can_t_be_plotted_is_said() {
+fn comparisons_that_can_t_be_plotted_are_refused() {
     assert!(PlotFile::of(Path::new("a.pdf")).unwrap_err().to_string().contains(".svg or .png"));
     let mut none = swept();
     none.metrics = vec!["rps".into()];

@@ -1,4 +1,4 @@
-//! What a terminal shows of a comparison with very many metrics. Files and pipes get all of them.
+//! Shortens comparisons with very many metrics for terminals. Files and pipes get all of them.
 
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::Cell;
@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 /// The most rows of a load on a terminal: two screens.
 pub const ROWS: usize = 50;
 
-/// Removes metrics from cells that have more than [`ROWS`], and returns how many different ones. Metrics that changed
-/// anywhere stay, then the first ones.
+/// Removes metrics from cells that have more than [`ROWS`]; returns the number of different ones removed. Metrics that
+/// changed in any cell stay, and then the first ones.
 pub fn shorten(c: &mut Comparison) -> usize {
     let decided = |v: Verdict| matches!(v, Verdict::Better | Verdict::Worse | Verdict::Changed);
     let changed: BTreeSet<&String> =

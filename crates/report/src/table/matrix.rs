@@ -1,6 +1,6 @@
-//! A matrix: metrics down, variants across, the baseline first. All matrices of a comparison have the same columns, so
-//! that loads can be compared down the page. Variants that don't fit continue in another matrix, which repeats the
-//! baseline.
+//! A matrix: a row for each metric, a column for each variant, the baseline first. All matrices of a comparison have
+//! the same columns, so that loads can be compared down the page. Variants that don't fit continue in another matrix,
+//! which repeats the baseline.
 
 use crate::number::{change, spread, value};
 use crate::text::{WIDTH, stack, width};
@@ -15,28 +15,27 @@ const PUBLISHED: &str = "  published";
 const LONGEST_LABEL: usize = 28;
 /// A baseline's column is widened for its name up to this many characters.
 const LONGEST_ALONE: usize = 14;
-/// Least width of changes: that of "+0.4%". Narrower columns would touch a flag before them.
+/// Smallest width of changes, that of "+0.4%". Narrower columns would touch a flag before them.
 const CHANGE: usize = 5;
 /// Fewest and most spaces between columns.
 const GAP: (usize, usize) = (2, 4);
 
-/// Widths that all matrices of a comparison share, in characters.
+/// Widths shared by all matrices of a comparison, in characters.
 pub struct MatrixLayout {
     label: usize,
     value: usize,
     /// 0 if no cell has several runs.
     spread: usize,
-    /// Least width of the baseline's column: without a spread its name would be broken within a word.
+    /// Smallest width of the baseline's column: without a spread its name would be broken within a word.
     name: usize,
     change: usize,
     /// Width of a variant's column: that of its cells, or of its name if all names fit.
     column: usize,
     gap: usize,
-    /// How many variants fit beside the baseline.
+    /// The number of variants that fit next to the baseline.
     beside: usize,
 }
 
-/// The texts of a matrix's cell.
 struct MatrixCell {
     value: String,
     spread: String,
@@ -49,7 +48,7 @@ struct MatrixCell {
 fn shown(c: &Comparison, cell: &Cell, metric: &str) -> MatrixCell {
     let measured = cell.metrics.get(metric).and_then(CellStat::measured);
     let row = row(c, cell, metric);
-    // A column in which some value is marked keeps its digits below each other.
+    // If the comparison has marked values, the others get a blank, so that digits stay aligned.
     let doubt = match (c.disagreements.is_empty(), c.disagrees(cell, metric)) {
         (true, _) => "",
         (false, true) => DISAGREES,
@@ -64,13 +63,13 @@ fn shown(c: &Comparison, cell: &Cell, metric: &str) -> MatrixCell {
     }
 }
 
-/// The baseline's index in a group: the variant that the others' rows name, else the first.
+/// The baseline's index in a group: the variant named by the others' rows, else the first.
 pub fn baseline(c: &Comparison, group: &[Cell]) -> usize {
     let named = group.iter().find_map(|cell| c.metrics.iter().find_map(|m| row(c, cell, m)));
     named.and_then(|r| group.iter().position(|cell| cell.variant == r.baseline)).unwrap_or(0)
 }
 
-/// A group's metrics: those asked of its load.
+/// The metrics of a group, chosen for its load.
 pub fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
     c.metrics.iter().map(String::as_str).filter(move |m| cell.metrics.contains_key(*m))
 }
@@ -132,7 +131,7 @@ impl MatrixLayout {
         (self.value + self.behind()).max(self.name)
     }
 
-    /// Width of the spread after the baseline's values, with its space.
+    /// Width of the spread after the baseline's values, including its space.
     fn behind(&self) -> usize {
         if self.spread > 0 { 1 + self.spread } else { 0 }
     }
@@ -176,7 +175,7 @@ impl MatrixLayout {
         Ok(())
     }
 
-    /// The names of the columns, in several lines if one is longer than its column.
+    /// Writes the names of the columns, in several lines if one is longer than its column.
     fn names(&self, base: &Cell, others: &[&Cell], out: &mut dyn Write) -> io::Result<()> {
         let std = if self.spread > 0 { " (std)" } else { "" };
         let first = stack(&format!("{}{std}", base.variant), self.first());
@@ -195,7 +194,7 @@ impl MatrixLayout {
         format!("{value:>v$}{flag:1}{change:>w$} {mark:1}", v = self.value, w = self.change)
     }
 
-    /// The published figures, each below its value, with the change from the baseline's.
+    /// Writes the published figures, each below its value, with the change from the baseline's.
     fn published(
         &self,
         c: &Comparison,

@@ -90,7 +90,8 @@ fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
     Value::Object(some)
 }
 
-/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines if it is too long for one.
+/// Writes "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines if it is too long
+/// for one.
 fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = match (fewest, most) {
@@ -108,7 +109,7 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
     }
 }
 
-/// How near the baseline comes to the figures published for it.
+/// How close the baseline is to the figures published for it.
 fn nearness(c: &Comparison, fit: &BaselineFit) -> String {
     let missing = match fit.missing {
         0 => String::new(),
@@ -125,7 +126,7 @@ fn nearness(c: &Comparison, fit: &BaselineFit) -> String {
     )
 }
 
-/// The load that fits best, if there is a choice, and how far behind the next one is.
+/// Writes which load fits best, if there is a choice, and how far behind the next one is.
 fn best(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut fits: Vec<&BaselineFit> = c.fits.iter().collect();
     fits.sort_by(|a, b| a.order(b));

@@ -1,4 +1,4 @@
-//! The notes below the matrices: why metrics are missing, where the runs are, and the legend.
+//! The notes below the matrices: why metrics are missing, where the runs are stored, and the legend.
 
 use crate::heading::against;
 use crate::legend;
@@ -10,7 +10,7 @@ use schedlab_compare::comparison::CellStat;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A note for each metric that is missing somewhere: in whole cells, or in some runs of a cell.
+/// Writes a note for each metric that is missing in whole cells, or in some runs of a cell.
 pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     for metric in &c.metrics {
         let stats = || c.cells.iter().filter_map(|cell| cell.metrics.get(metric));
@@ -41,7 +41,7 @@ pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the runs are: the store, and the command that lists each cell's folder.
+/// Writes where the runs are: the store, and the command that lists each cell's folder.
 pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut stores: Vec<String> = Vec::new();
     for folder in c.cells.iter().flat_map(|cell| &cell.folders) {
@@ -62,7 +62,6 @@ pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     stacks(c).map_or(Ok(()), |text| write!(out, "{}", wrap("      ", &text)))
 }
 
-/// The default store.
 const USUAL_STORE: &str = "runs";
 
 /// The legend of columns and marks.

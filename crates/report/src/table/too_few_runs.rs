@@ -1,4 +1,4 @@
-//! Tables in which no row can show a change, because cells have too few runs. The table says so first; a long one is
+//! Tables in which no row can show a change, because cells have too few runs. The table begins with that; a long one is
 //! shortened to a line for each load.
 
 use super::limit::ROWS;
@@ -24,7 +24,7 @@ pub fn note(c: &Comparison) -> Option<String> {
     ))
 }
 
-/// Whether the first line already says what this warning would say at the end.
+/// Whether the first line already contains the content of this warning.
 pub fn is_said(c: &Comparison, code: &str) -> bool {
     code == FEW_RUNS && note(c).is_some()
 }

@@ -1,4 +1,4 @@
-//! Made-up runs of real plans, so that forms are tested without a simulator, in the shape of the studies that ship.
+//! Made-up runs of real plans in the shape of the shipped studies, so that forms are tested without a simulator.
 
 use schedlab_base::{Ns, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
@@ -7,7 +7,7 @@ use schedlab_record::{Better, Figure, Findings, RECORD_SCHEMA, Record, environme
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The studies, in the order of their names.
+/// The studies, sorted by name.
 pub fn studies() -> Vec<Experiment> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
@@ -20,7 +20,7 @@ pub fn studies() -> Vec<Experiment> {
     files.iter().map(read).collect()
 }
 
-/// Ten runs of each simulated cell of an experiment. Each run has a figure for every metric that any load asks for.
+/// Ten runs of each simulated cell of an experiment. Each run has a figure for every metric that some load asks for.
 pub fn made_up(experiment: &Experiment) -> Vec<Record> {
     let options = Options { runs: Some(10), ..Options::default() };
     let plan = plan(experiment, Backend::Sim, options).unwrap_or_else(|e| panic!("{e}"));
@@ -66,7 +66,7 @@ fn record(cell: &Cell, number: u64, seed: u64, metrics: &[String]) -> Record {
     }
 }
 
-/// Values of all kinds: cells that differ much, a little, or not; noise; a wild run now and then; zeroes.
+/// Values of all kinds: cells that differ much, a little, or not; noise; an extreme run now and then; zeroes.
 fn value(cell: u64, metric: u64, seed: u64) -> f64 {
     let draws = Stream::new(seed).purpose("made up").number(metric);
     let of_cell = Stream::new(7).purpose("cell").number(metric).number(cell);

@@ -1,4 +1,5 @@
-//! What the push of a running task depends on (`need_active_balance`). Each family of rules decides by it.
+//! The facts by which a push of a running task is decided (`need_active_balance`). Each family of rules has its own
+//! decision.
 
 use super::capacity::is_reduced;
 use super::era::PassKind;
@@ -7,7 +8,7 @@ use super::era::PassKind;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActiveFacts {
     pub pass: PassKind,
-    /// The domain's failures, this one counted.
+    /// The domain's failures, including this one.
     pub nr_balance_failed: u32,
     pub cache_nice_tries: u32,
     pub imbalance_pct: u32,
@@ -23,7 +24,7 @@ impl ActiveFacts {
     pub fn has_failed_often(&self) -> bool {
         self.nr_balance_failed > self.cache_nice_tries + 2
     }
-    /// The source is disturbed and has one task, which would get clearly more of the destination.
+    /// Whether the source is disturbed and has one task, which would get clearly more of the destination.
     pub fn gives_its_only_task(&self) -> bool {
         self.pass != PassKind::Busy
             && self.src_h_nr_running == 1

@@ -1,4 +1,4 @@
-//! The rule whether a task of the chosen queue may move, apart from its size, and the types of a walk over that queue.
+//! Decides whether a task of the chosen queue may move, apart from its size; also the types of a walk over that queue.
 //!
 //! Mirrors `can_migrate_task` and `task_hot` of 3.4 to 6.5. Each generation walks the queue in its own way:
 //! `average/detach.rs` and `spare/detach.rs`. Times are ns. Not modelled: NUMA locality.
@@ -6,31 +6,30 @@
 use super::era::{Balancer, PassKind};
 use schedlab_base::CpuId;
 
-/// Tasks looked at between two releases of the queue's lock (`sched_nr_migrate_break`).
+/// Number of tasks examined between two releases of the queue's lock (`sched_nr_migrate_break`).
 pub const BREAK: u32 = 32;
 
-/// The facts that one pass applies to every task.
+/// Facts about a pass that apply to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MigrateRules {
-    /// The generation of rules.
     pub balancer: Balancer,
     pub pass: PassKind,
-    /// Whether the kernel is built to be preempted (CONFIG_PREEMPTION): a newidle pass then takes one task.
+    /// Whether the kernel is preemptible (CONFIG_PREEMPTION): a newidle pass then takes only one task.
     pub preemptible: bool,
-    /// A task that ran less than this ago is hot, ns; 0: no task is.
+    /// A task that ran less than this ago is hot, ns; 0 means that no task is.
     pub migration_cost_ns: u64,
     pub cache_hot_buddy: bool,
-    /// Whether the destination has runnable tasks; if not, buddies are not spared.
+    /// Whether the destination has runnable tasks; otherwise buddies may move, too.
     pub dst_has_tasks: bool,
     /// The domain's failed passes in a row.
     pub nr_balance_failed: u32,
-    /// Failures after which hot tasks move.
+    /// Number of failures after which hot tasks move.
     pub cache_nice_tries: u32,
-    /// Tasks that sleep while queued stay (6.14, unless load is to move).
+    /// Whether tasks that sleep while queued stay (6.14, unless load is to move).
     pub delayed_stay: bool,
-    /// Tasks that are not eligible stay (6.14, while no pass has failed and the destination has fair tasks queued).
+    /// Whether ineligible tasks stay (6.14, while no pass has failed and the destination has fair tasks queued).
     pub ineligible_stay: bool,
-    /// Kernel threads of one CPU are set apart from tasks with an affinity (5.11).
+    /// Whether kernel threads of one CPU are distinguished from tasks with an affinity (5.11).
     pub kthreads_set_apart: bool,
 }
 
@@ -39,15 +38,15 @@ pub struct MigrateRules {
 pub struct TaskFacts {
     /// Whether it may run on the destination.
     pub allowed: bool,
-    /// Its group has no quota left, here or on the destination (`throttled_lb_pair`).
+    /// Whether its group has no quota left, here or on the destination (`throttled_lb_pair`).
     pub throttled: bool,
-    /// If not: the first other CPU of the destination's group on which it may (4.5 tries that one next).
+    /// If it may not: the first other CPU of the destination's group on which it may run (4.5 tries that one next).
     pub allowed_nearby: Option<CpuId>,
-    /// It sleeps, and is queued still (DELAY_DEQUEUE).
+    /// Whether it sleeps but is still queued (DELAY_DEQUEUE).
     pub delayed: bool,
-    /// It has had more than its share on its queue (EEVDF).
+    /// Whether it has had more than its share on its queue (EEVDF).
     pub ineligible: bool,
-    /// It is a kernel thread that belongs to one CPU.
+    /// Whether it is a kernel thread that belongs to one CPU.
     pub per_cpu_kthread: bool,
     pub running: bool,
     pub sched_idle: bool,
@@ -60,7 +59,7 @@ pub struct TaskFacts {
     pub load: u64,
 }
 
-/// Why a task stays; the later, the nearer it came to moving.
+/// Why a task stays. Later reasons are closer to a move.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Refusal {
     Running,
@@ -72,32 +71,32 @@ pub enum Refusal {
     Delayed,
     /// Its affinity excludes the destination.
     NotAllowed,
-    /// It has had more than its share here, and would wait on the destination.
+    /// It has had more than its share here, and would have to wait on the destination.
     Ineligible,
     /// It ran too recently, or is a buddy.
     Hot,
     /// More than half of its load would exceed the amount wanted.
     TooHeavy {
-        /// It was hot and might have moved all the same. 4.5 counts it in `lb_hot_gained` even so.
+        /// It was hot and might still have moved. 4.5 counts it in `lb_hot_gained` even so.
         hot: bool,
     },
 }
 
 impl Refusal {
-    /// Whether a task was refused before its affinity was tested; such a task does not count for pinning.
+    /// Whether the task was refused before its affinity was tested; then it does not count for pinning.
     pub fn comes_before_affinity(self) -> bool {
         matches!(self, Refusal::Throttled | Refusal::Delayed | Refusal::KernelThread | Refusal::Ineligible)
     }
 }
 
-/// A task that may move.
+/// The answer for a task that may move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Movable {
-    /// It is hot and moves all the same (counted as `lb_hot_gained`).
+    /// Whether it is hot and still moves (counted as `lb_hot_gained`).
     pub hot: bool,
 }
 
-/// Whether a task may move, apart from its load. Active balance uses this rule alone.
+/// Whether a task may move, regardless of its load. Active balance uses this rule alone.
 ///
 /// # Errors
 /// With the reason why the task may not move.
@@ -141,7 +140,6 @@ pub enum WalkStep {
     Offer,
     /// Release the lock, attach the detached tasks, take the lock again.
     Pause,
-    /// The walk is over.
     Stop(Stop),
 }
 
@@ -154,7 +152,7 @@ pub enum Stop {
     Enough,
     /// A newidle pass of a preemptible kernel takes one task.
     OneForNewidle,
-    /// As many tasks as the queue had, or as `nr_migrate` allows, were looked at.
+    /// As many tasks were examined as the queue had, or as `nr_migrate` allows.
     LoopMax,
     /// An idle CPU leaves the source its last task (4.5).
     LastTask,
@@ -167,13 +165,13 @@ pub enum Stop {
 /// The answer to an offered task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    /// It moves; `hot`: although it is hot. With `then`, the walk is over.
+    /// The task moves. With `then`, the walk is over.
     Take {
-        /// Counted as `lb_hot_gained`.
+        /// Whether it moves although it is hot (counted as `lb_hot_gained`).
         hot: bool,
-        /// Why no further task is looked at.
+        /// Why no further task is examined.
         then: Option<Stop>,
     },
-    /// It stays, and goes to the back of the list.
+    /// The task stays, and goes to the back of the list.
     Refuse(Refusal),
 }

@@ -1,20 +1,20 @@
-//! The amount of work that a CPU or a group can do: 1024 is one undisturbed CPU.
+//! The amount of work that a CPU or a group can do; 1024 is one undisturbed CPU.
 //!
-//! Kernels before 5.0 give the threads of a core 15% more than a single thread, shared out evenly (`smt_gain` 1178: two
-//! threads get 589 each), the O(1) scheduler 10%; later ones count every thread as a whole CPU. A capacity is
-//! *undisturbed* when real-time tasks take nothing of it; `System::capacity_of` (in `rt`) subtracts their part.
+//! Kernels before 5.0 give the threads of a core together 15% more than a single thread, shared evenly (`smt_gain`
+//! 1178: two threads get 589 each), the O(1) scheduler 10%; later ones count every thread as a whole CPU. A capacity is
+//! *undisturbed* if real-time tasks take nothing of it; `System::capacity_of` (in `rt`) subtracts their part.
 
 use super::era::Balancer;
 use super::fits::{Asymmetry, Kinds};
 use crate::o1::busiest::core_power;
 use schedlab_kernel::History;
 
-pub use schedlab_world::speed::SCALE;
+pub use schedlab_board::speed::SCALE;
 
 /// Capacity of a core's threads together, before 5.0 (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// Capacity of a CPU whose core has `threads` threads on line, undisturbed (`arch_scale_cpu_capacity`).
+/// Undisturbed capacity of a CPU whose core has `threads` threads online (`arch_scale_cpu_capacity`).
 pub fn cpu_capacity(history: &History, threads: usize) -> u64 {
     if history.o1 {
         return core_power(threads as u64) / threads as u64;
@@ -30,17 +30,16 @@ pub fn capped_util(util: u64, capacity_orig: u64) -> u64 {
     util.min(capacity_orig)
 }
 
-/// Whether side activity took a noticeable part of a CPU away (`check_cpu_capacity`, 4.2+).
+/// Whether other activity takes a noticeable part of a CPU's capacity (`check_cpu_capacity`, 4.2+).
 #[inline]
 pub fn is_reduced(capacity: u64, capacity_orig: u64, imbalance_pct: u32) -> bool {
     capacity * u64::from(imbalance_pct) < capacity_orig * 100
 }
 
-/// The number of tasks that a group takes before it counts as full, by 3.4: its capacity in whole CPUs, rounded to the
-/// nearest.
+/// The number of tasks that fill a group, by 3.4: its capacity in whole CPUs, rounded to the nearest.
 ///
-/// A thread of a core with four or more rounds to none. It then takes one task, as long as real-time tasks leave it
-/// more than 29/32 of its capacity (`fix_small_capacity`, only with `share_capacity`: the SMT domain).
+/// A thread of a core with four or more threads rounds to none. It then still takes one task, as long as real-time
+/// tasks leave it more than 29/32 of its capacity (`fix_small_capacity`, only with `share_capacity`: the SMT domain).
 pub fn slots(capacity: u64, capacity_orig: u64, share_capacity: bool) -> u64 {
     let whole = (capacity + SCALE / 2) / SCALE;
     if whole == 0 && share_capacity && capacity * 32 > capacity_orig * 29 { 1 } else { whole }
@@ -51,9 +50,8 @@ pub fn slots(capacity: u64, capacity_orig: u64, share_capacity: bool) -> u64 {
 pub struct GroupFacts {
     /// Sum of its CPUs' capacities, as last updated; never 0.
     pub capacity: u64,
-    /// The same, undisturbed.
+    /// The same sum, undisturbed.
     pub capacity_orig: u64,
-    /// CPUs in it (`group_weight`).
     pub weight: u32,
     /// Whether a pass one level below could not balance it because of affinity (`sgc->imbalance`; 4.5).
     pub imbalanced: bool,
@@ -62,7 +60,7 @@ pub struct GroupFacts {
 }
 
 impl GroupFacts {
-    /// An undisturbed group of `weight` CPUs with the given capacity together.
+    /// An undisturbed group of `weight` CPUs with this total capacity.
     pub fn of(weight: u32, capacity: u64) -> GroupFacts {
         GroupFacts { capacity, capacity_orig: capacity, weight, imbalanced: false, kinds: Kinds::default() }
     }
@@ -79,20 +77,20 @@ pub struct DomainFacts {
     pub share_capacity: bool,
     /// SD_PREFER_SIBLING of the *child* domain: groups should hold one task each before any holds two.
     pub prefer_sibling: bool,
-    /// What changed between 4.5 and 5.4.
+    /// Changes between 4.5 and 5.4.
     pub later: AverageLater,
 }
 
-/// Rules that came to the balancer of 4.5 before 5.5 replaced it.
+/// Rules that were added to 4.5's balancer before 5.5 replaced it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AverageLater {
     /// The load above a group's capacity is scaled by that capacity (4.8).
     pub scales_excess: bool,
     /// With SD_PREFER_SIBLING a group counts as full if it has two tasks more than the local one (4.12).
     pub siblings_by_difference: bool,
-    /// An idle CPU's periodic pass takes from a group without capacity, too (4.15).
+    /// An idle CPU's periodic pass also takes from a group without capacity (4.15).
     pub idle_forces: bool,
-    /// Capacities to compare, where CPUs differ in it (4.20).
+    /// Capacities to compare, on machines whose CPUs differ in it (4.20).
     pub asym: Asymmetry,
 }
 
@@ -121,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_thread_is_full_not_beyond() {
+    fn a_busy_thread_is_full_but_not_overloaded() {
         assert_eq!(capped_util(1024, 589), 589);
         assert_eq!(capped_util(300, 589), 300);
     }

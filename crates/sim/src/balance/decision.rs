@@ -1,4 +1,4 @@
-//! What a pass decides about a domain after it has read its groups.
+//! The decision of a pass about a domain, after it has read its groups.
 
 /// The decision, with the reasons and the amounts of one family of rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -6,7 +6,7 @@ pub enum Decision<Balanced, Pull, Amount> {
     /// Nothing to do (counted as `lb_nobusyg`).
     Balanced(Balanced),
     Pull {
-        /// The caller's name for the group.
+        /// The group's number for the caller.
         group: u32,
         amount: Amount,
         why: Pull,

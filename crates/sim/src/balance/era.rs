@@ -1,7 +1,7 @@
-//! The balancer of a kernel version, and the kind of a pass.
+//! The balancer of a kernel version, and the kinds of passes.
 //!
-//! The balancers of 2.6.30, 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this room
-//! takes a [`Balancer`] and says in its own text where they differ.
+//! The balancers of 2.6.30, 3.4 and 4.5 have the same outline and differ in many small tests. Each rule of this room
+//! takes a [`Balancer`], and its text says where they differ.
 
 use schedlab_kernel::History;
 use schedlab_machine::DomainParams;
@@ -11,19 +11,18 @@ use schedlab_trace::BalanceTrigger;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Balancer {
     /// Kernels before 2.6.32 (2.6.30 was read): as 3.4, with three differences. Idle passes and groups stuck by
-    /// affinity are measured by `imbalance_pct` as all others are. A group with one task's load gives nothing. A group
+    /// affinity are measured with `imbalance_pct` like all others. A group with one task's load gives nothing. A group
     /// gives at most its load above one task's.
     V2_6,
-    /// Kernel 3.4 (2.6.39 to 3.9 are near it): weights without decay, capacity counted in whole tasks.
+    /// Kernel 3.4 (2.6.39 to 3.9 are close to it): weights without decay, capacity counted in whole tasks.
     V3_4,
-    /// Kernel 4.5 (4.2 to 4.6; up to 5.4 near it): group types, capacity compared with utilisation.
+    /// Kernel 4.5 (4.2 to 4.6; up to 5.4 close to it): group types, capacity compared with utilisation.
     V4_5,
 }
 
 impl Balancer {
-    /// The balancer of a version. Kernels from 5.5 on have rules of their own in
-    /// [`spare`](crate::balance::spare), and share the unchanged ones with 4.5: intervals, the flag of the parent's
-    /// group.
+    /// The balancer of a version. Kernels from 5.5 on have their own rules in [`spare`](crate::balance::spare), and
+    /// share the unchanged ones with 4.5: intervals, the flag of the parent's group.
     ///
     /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).
     pub fn of(history: &History) -> Balancer {
@@ -38,7 +37,7 @@ impl Balancer {
 /// The kind of a pass (`enum cpu_idle_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PassKind {
-    /// Periodic, for an idle CPU (`CPU_IDLE`); also for a CPU that another one balances on behalf of.
+    /// Periodic, for an idle CPU (`CPU_IDLE`); also for a CPU on whose behalf another one balances.
     Idle,
     /// Periodic, for a busy CPU (`CPU_NOT_IDLE`).
     Busy,

@@ -1,15 +1,14 @@
-//! Comparisons on machines whose CPUs differ in capacity: does a task fit, is a CPU worth the move.
+//! Comparisons on machines whose CPUs differ in capacity: whether a task fits, and whether a CPU is worth the move.
 //!
-//! Read in 6.1.192. Not modelled: clamps of utilisation (uclamp), which boost a task or hold it down, and thermal
-//! pressure.
+//! Read in 6.1.192. Not modelled: clamps of utilisation (uclamp), and thermal pressure.
 
-/// Whether a utilisation leaves a CPU a fifth of its capacity (`fits_capacity`).
+/// Whether a utilisation leaves a fifth of a CPU's capacity free (`fits_capacity`).
 #[inline]
 pub fn fits(util: u64, capacity: u64) -> bool {
     util * 1280 < capacity * 1024
 }
 
-/// Whether a capacity is the greater one by a twentieth (`capacity_greater`, 5.13).
+/// Whether capacity `a` is greater by more than a twentieth (`capacity_greater`, 5.13).
 #[inline]
 pub fn is_greater(a: u64, b: u64) -> bool {
     a * 1024 > b * 1078
@@ -18,28 +17,28 @@ pub fn is_greater(a: u64, b: u64) -> bool {
 /// The capacities that a pass over a domain with SD_ASYM_CPUCAPACITY compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Asymmetry {
-    /// The domain has the flag.
+    /// Whether the domain has the flag.
     pub marked: bool,
-    /// Groups are compared with the balancing CPU, not with its group (5.13).
+    /// Whether groups are compared with the balancing CPU instead of its group (5.13).
     pub by_target: bool,
-    /// Tasks stay on faster CPUs whatever group was found before (2026, and backports).
+    /// Whether tasks stay on faster CPUs, whatever group was found before (2026, and backports).
     pub before_types: bool,
     /// Capacity of the balancing CPU.
     pub dst_capacity: u64,
-    /// Misfits do not go to a CPU whose core is busy.
+    /// Whether other threads of the balancing CPU's core are busy; misfits do not go there.
     pub dst_core_busy: bool,
 }
 
-/// What of a group these comparisons need.
+/// The facts about a group for these comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Kinds {
-    /// The largest load of a task that is too large for its CPU; 0 without one.
+    /// The largest load of a misfit, a task too large for its CPU; 0 without one.
     pub misfit_load: u64,
-    /// The least capacity of a CPU.
+    /// The smallest capacity of a CPU.
     pub min_capacity: u64,
-    /// The most.
+    /// The largest capacity of a CPU.
     pub max_capacity: u64,
-    /// Its CPUs are the threads of one core; known in domains where some groups are cores.
+    /// Whether its CPUs are the threads of one core; known only in domains where some groups are cores.
     pub is_core: bool,
 }
 
@@ -53,7 +52,7 @@ impl Asymmetry {
         dst_core_busy: false,
     };
 
-    /// Whether a group's misfit can't be helped: the balancing CPU's side is not faster.
+    /// Whether a group's misfit can't be helped because the balancing CPU's side is not faster.
     pub fn is_in_vain(&self, local: &Kinds, group: &Kinds) -> bool {
         if self.by_target {
             !is_greater(self.dst_capacity, group.max_capacity)
@@ -61,7 +60,7 @@ impl Asymmetry {
             !fits(group.max_capacity, local.max_capacity)
         }
     }
-    /// Whether a group's CPUs are faster, so that tasks should not leave them as long as each has its own.
+    /// Whether a group's CPUs are faster, so that tasks should not leave them while each has its own.
     pub fn is_slower_than(&self, local: &Kinds, group: &Kinds) -> bool {
         if self.by_target {
             is_greater(group.min_capacity, self.dst_capacity)
@@ -69,7 +68,7 @@ impl Asymmetry {
             fits(local.min_capacity, group.min_capacity)
         }
     }
-    /// Whether a queue with one task is left alone: its CPU is as fast.
+    /// Whether a queue with one task is left alone because its CPU is as fast.
     pub fn spares(&self, capacity: u64) -> bool {
         self.marked
             && if self.by_target {

@@ -1,26 +1,25 @@
 //! The slow path for a forked or exec'd task: the domain to start in, the group in it, and the next domain down.
 //!
 //! Mirrors the slow path of `select_task_rq_fair`: `find_idlest_group` of 3.4 and 4.5 (lowest average load) and of 5.5
-//! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and feeds them in; it
-//! skips groups in which the task may run nowhere. [`super::idlest_cpu`] chooses the CPU within the group. Not
-//! modelled: preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by
-//! default).
+//! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and passes them in; it
+//! skips groups in which the task may not run. [`super::idlest_cpu`] chooses the CPU within the group. Not modelled:
+//! preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by default).
 
 use super::capacity::SCALE;
 use super::spare::classify::{SpareFacts, SpareType, since_5_5};
 use schedlab_kernel::History;
 
-/// One domain of a CPU, as the walk down sees it; lowest first in a list.
+/// One domain of a CPU, as the walk sees it; lowest first in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LevelFacts {
-    /// SD_BALANCE_FORK or SD_BALANCE_EXEC, whichever the event is.
+    /// Whether it has SD_BALANCE_FORK or SD_BALANCE_EXEC, depending on the event.
     pub balances: bool,
     /// CPUs in its span.
     pub span_weight: u32,
 }
 
 /// The level to start at: the highest that balances. With `to_first_gap` (4.5 and later) the search ends at the first
-/// level that does not; 3.4 looks at all.
+/// level that does not balance; 3.4 searches all.
 pub fn start_level(levels: &[LevelFacts], to_first_gap: bool) -> Option<usize> {
     if to_first_gap {
         levels.iter().take_while(|l| l.balances).count().checked_sub(1)
@@ -40,14 +39,14 @@ pub fn next_level(levels: &[LevelFacts], searched_weight: u32) -> Option<usize> 
 pub enum GroupChoice {
     /// Try this CPU's own group, one level down.
     Stay(Stay),
-    /// This group, by the caller's name for it.
+    /// This group, by its number for the caller.
     Go(u32),
 }
 
-/// Why the local group is kept.
+/// Why the local group is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stay {
-    /// There is no other group to run in.
+    /// There is no other group in which the task may run.
     NoOther,
     /// The best other group is not clearly less loaded.
     NotClearlyLess,
@@ -59,7 +58,7 @@ pub enum Stay {
     NumaTolerated,
 }
 
-/// Compares groups by load, as kernels before 4.12 do.
+/// Compares groups by load, as before 4.12.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ByLoad {
     sum: u64,
@@ -68,13 +67,13 @@ pub struct ByLoad {
 }
 
 impl ByLoad {
-    /// Adds a CPU of the present group: `source_load` for the local group, `target_load` for others (index
+    /// Adds a CPU of the current group: `source_load` for the local group, `target_load` for others (index
     /// `forkexec_idx`). The bias is the reverse of the balancer's, so the local group looks lighter.
     #[inline]
     pub fn add(&mut self, load: u64) {
         self.sum += load;
     }
-    /// Ends a group of that capacity; `local`: it holds the forking CPU.
+    /// Ends a group of this capacity; `local`: it contains the forking CPU.
     pub fn close(&mut self, group: u32, capacity: u64, local: bool) {
         let avg = std::mem::take(&mut self.sum) * SCALE / capacity;
         if local {
@@ -83,8 +82,8 @@ impl ByLoad {
             self.best = Some((group, avg));
         }
     }
-    /// The choice. The local group is kept unless its load exceeds the best group's by half of `imbalance_pct`'s
-    /// excess. A local group where the task may not run counts as empty.
+    /// The choice. The local group is kept unless its load exceeds the best group's by half of the excess in
+    /// `imbalance_pct`. A local group where the task may not run counts as empty.
     pub fn choose(&self, imbalance_pct: u32) -> GroupChoice {
         let factor = 100 + u64::from(imbalance_pct.saturating_sub(100)) / 2;
         match self.best {
@@ -104,12 +103,12 @@ pub struct ByRoom {
 }
 
 impl ByRoom {
-    /// Adds a CPU of the present group; `room`: its capacity less its utilisation without the task.
+    /// Adds a CPU of the current group; `room`: its capacity minus its utilisation without the task.
     #[inline]
     pub fn add(&mut self, room: u64) {
         self.now = self.now.max(room);
     }
-    /// Ends a group; `local`: it holds the CPU of the task.
+    /// Ends a group; `local`: it contains the task's CPU.
     pub fn close(&mut self, group: u32, local: bool) {
         let room = std::mem::take(&mut self.now);
         if local {
@@ -118,7 +117,7 @@ impl ByRoom {
             self.most = Some((group, room));
         }
     }
-    /// The choice for a task of that utilisation; nothing where the loads decide, because no group has room for it.
+    /// The choice for a task of this utilisation; `None` if no group has room for it, so that loads decide.
     pub fn choose(&self, util: u64, imbalance_pct: u32) -> Option<GroupChoice> {
         let factor = 100 + u64::from(imbalance_pct.saturating_sub(100)) / 2;
         let most = self.most.map_or(0, |(_, most)| most);
@@ -129,16 +128,13 @@ impl ByRoom {
     }
 }
 
-/// The facts about one CPU that 5.5 and later read; all without the task itself, if it is running there (exec).
+/// The facts about one CPU in 5.5 and later, all without the task itself if that runs there (exec).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpareSample {
     /// Load (`cpu_load`: PELT).
     pub load: u64,
-    /// Utilisation.
     pub util: u64,
-    /// Runnable average.
     pub runnable: u64,
-    /// Runnable tasks.
     pub nr_running: u32,
     pub idle: bool,
 }
@@ -148,13 +144,12 @@ pub struct SpareSample {
 pub struct SpareGroup {
     /// Sum of capacities.
     pub capacity: u64,
-    /// CPUs.
     pub weight: u32,
-    /// The flag that passes over the level below have set.
+    /// The flag set by passes over the level below.
     pub imbalanced: bool,
-    /// The task fits none of its CPUs; asked over domains with SD_ASYM_CPUCAPACITY.
+    /// Whether the task fits none of its CPUs; only computed for domains with SD_ASYM_CPUCAPACITY.
     pub misfit: bool,
-    /// The most capacity of a CPU.
+    /// The largest capacity of a CPU.
     pub max_capacity: u64,
 }
 
@@ -165,7 +160,7 @@ pub struct SpareDomain {
     pub imbalance_pct: u32,
     /// SD_NUMA.
     pub numa: bool,
-    /// When a new task stays on its node while both nodes have room; read where `numa`.
+    /// When a new task stays on its node while both nodes have room; read if `numa`.
     pub stays: NodeStay,
 }
 
@@ -176,13 +171,13 @@ pub enum NodeStay {
     WhileIdle,
     /// While the node runs fewer tasks (5.11 to 5.19).
     Below(u32),
-    /// The same, if the other node has two idle CPUs more at most (6.0).
+    /// The same, provided that the other node has at most two more idle CPUs (6.0).
     NearlyAlikeBelow(u32),
 }
 
 impl NodeStay {
-    /// The rule of a kernel in a domain of so many CPUs and that `imb_numa_nr`; `allowed`: CPUs of the local group that
-    /// the task may use.
+    /// The rule of a kernel in a domain of this size and `imb_numa_nr`; `allowed`: number of CPUs of the local group
+    /// that the task may use.
     pub fn of(history: &History, span_weight: u32, imb_numa_nr: u32, allowed: u32) -> NodeStay {
         match () {
             () if history.node_while_idle => NodeStay::WhileIdle,
@@ -223,7 +218,7 @@ impl BySpare {
         self.idle_cpus += u32::from(s.idle && s.nr_running == 0);
     }
 
-    /// Ends a group; `local`: it holds the forking CPU.
+    /// Ends a group; `local`: it contains the forking CPU.
     pub fn close(&mut self, group: u32, facts: &SpareGroup, domain: &SpareDomain, local: bool) {
         let sum = std::mem::take(&mut self.sum);
         let kind = since_5_5(&SpareFacts {
@@ -253,7 +248,7 @@ impl BySpare {
         }
     }
 
-    /// Whether `s` replaces the best so far. The search starts as if it had found an overloaded group of boundless
+    /// Whether `s` replaces the best so far. The search starts as if it had found an overloaded group with infinite
     /// load; of two imbalanced groups the first stays.
     fn is_idler(&self, s: &SpareStats) -> bool {
         let Some((_, best)) = &self.best else { return true };
@@ -270,7 +265,7 @@ impl BySpare {
         }
     }
 
-    /// The choice. If the task may not run in the local group, the best other one is taken at once.
+    /// The choice. If the task may not run in the local group, it is the best other one.
     pub fn choose(&self, domain: &SpareDomain) -> GroupChoice {
         let (Some((group, best)), local) = (self.best, self.local) else {
             return GroupChoice::Stay(Stay::NoOther);

@@ -1,8 +1,8 @@
-//! The choice of a CPU in the chosen group for a forked or exec'd task.
+//! Chooses a CPU in the chosen group for a forked or exec'd task.
 //!
-//! Mirrors `find_idlest_cpu` of 3.4 and 4.5 and `find_idlest_group_cpu` of 6.x. The caller feeds in the group's CPUs on
-//! which the task may run, in ascending order. 3.4 compares load alone. Later kernels take an idle CPU if there is one:
-//! the one that wakes fastest, and among equals the one that went idle last.
+//! Mirrors `find_idlest_cpu` of 3.4 and 4.5 and `find_idlest_group_cpu` of 6.x. The caller passes in the group's CPUs
+//! on which the task may run, in ascending order. 3.4 compares load alone. Later kernels take an idle CPU if there is
+//! one: the one that wakes fastest, and among equals the one that went idle last.
 
 use super::era::Balancer;
 use schedlab_base::{CpuId, Ns};
@@ -12,12 +12,12 @@ use schedlab_trace::PlaceReason;
 /// The generations of this choice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Chooser {
-    /// To 3.17: the least load; the asking CPU wins ties.
+    /// Up to 3.17: the least load; the asking CPU wins ties.
     Load,
-    /// 3.18 to 5.4: an idle CPU by its idle state, else (5.4) the first that runs SCHED_IDLE tasks only, else the least
+    /// 3.18 to 5.4: an idle CPU by its idle state, else (5.4) the first one with only SCHED_IDLE tasks, else the least
     /// load.
     IdleState,
-    /// 5.5 and later: the same, but a CPU that runs only SCHED_IDLE tasks is taken at once and ties go to the first.
+    /// 5.5 and later: the same, but a CPU with only SCHED_IDLE tasks is taken at once, and ties go to the first.
     IdleStateFirst,
 }
 
@@ -45,7 +45,7 @@ impl From<Balancer> for Chooser {
 /// The idle state of an idle CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleSleep {
-    /// Exit latency of the idle state it is in, us; `None` while it polls or is between states.
+    /// Exit latency of its idle state, us; `None` while it polls or is between states.
     pub exit_latency_us: Option<u32>,
     /// When it went idle (`idle_stamp`); 0 if not recorded.
     pub since: Ns,
@@ -59,37 +59,36 @@ pub struct Candidate {
     pub load: u64,
     /// Its idle state, if it is idle.
     pub sleep: Option<IdleSleep>,
-    /// It runs, but only SCHED_IDLE tasks, which give way to the new task.
+    /// Whether it runs only SCHED_IDLE tasks, which yield to the new task.
     pub sched_idle: bool,
 }
 
 /// Why a CPU was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum IdlestRule {
-    /// It is idle, and among the idle ones the quickest to wake; among equals the last to have gone idle.
+    /// It is idle, and the fastest idle one to wake; among equals the last to have gone idle.
     Idle,
     /// It runs only SCHED_IDLE tasks.
     SchedIdle,
-    /// No CPU is idle: the least loaded.
+    /// No CPU is idle; it is the least loaded.
     LeastLoaded,
-    /// No CPU was read, or none qualified: the CPU that the search is made for.
+    /// No CPU was read, or none qualified: the CPU for which the search is made.
     Fallback,
 }
 
-/// The chosen CPU.
+/// The chosen CPU, and the rule that chose it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdlestChoice {
     pub cpu: CpuId,
-    /// How it was chosen.
     pub how: IdlestRule,
 }
 
 impl IdlestChoice {
-    /// The reason of a placement that ends here.
+    /// The reason of a placement by this search.
     pub const REASON: PlaceReason = PlaceReason::IdlestFork;
 }
 
-/// The search.
+/// The search's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdlestCpu {
     chooser: Chooser,
@@ -102,7 +101,7 @@ pub struct IdlestCpu {
 }
 
 impl IdlestCpu {
-    /// `this_cpu`: the CPU that the search is made for, the forking one or the one chosen a level above.
+    /// `this_cpu`: the CPU for which the search is made, the forking one or the one chosen a level above.
     pub fn new(chooser: Chooser, this_cpu: CpuId) -> IdlestCpu {
         let (idle, exit_latency_us, since, sched_idle, least) = (None, None, Ns::ZERO, None, None);
         IdlestCpu { chooser, this_cpu, idle, exit_latency_us, since, sched_idle, least }
@@ -126,7 +125,8 @@ impl IdlestCpu {
     fn probe_idle(&mut self, cpu: CpuId, sleep: IdleSleep) {
         let quicker =
             sleep.exit_latency_us.is_some_and(|us| self.exit_latency_us.is_none_or(|best| us < best));
-        // A CPU in no state counts as equal to any. So one that went idle later displaces a quick one found before.
+        // A CPU between idle states counts as equal to any. So one that went idle later replaces a faster one found
+        // before.
         let equal = sleep.exit_latency_us.is_none() || sleep.exit_latency_us == self.exit_latency_us;
         if quicker {
             self.exit_latency_us = sleep.exit_latency_us;
@@ -145,7 +145,7 @@ impl IdlestCpu {
         }
     }
 
-    /// The choice; in 3.4 `None` when no CPU was read.
+    /// The choice; in 3.4 `None` if no CPU was read.
     pub fn result(&self) -> Option<IdlestChoice> {
         let at_once = self.chooser == Chooser::IdleStateFirst;
         let found = [
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_ask() {
+    fn without_candidates_the_asking_cpu_is_chosen() {
         assert_eq!(
             ALL.map(|c| pick(c, &[])),
             [None, Some((2, IdlestRule::Fallback)), Some((2, IdlestRule::Fallback))]

@@ -7,7 +7,7 @@ const fn level(balances: bool, span_weight: u32) -> LevelFacts {
 }
 
 #[test]
-fn starts_at_the_top_but_for_a_gap() {
+fn starts_at_the_highest_level_below_a_gap() {
     let start = |levels: &[LevelFacts]| [false, true].map(|gap| start_level(levels, gap));
     assert_eq!(start(&[level(true, 2), level(false, 24), level(true, 48)]), [Some(2), Some(0)]);
     assert_eq!(start(&[level(true, 2), level(true, 24), level(false, 48)]), [Some(1), Some(1)]);
@@ -33,7 +33,7 @@ fn by_load(groups: &[&[u64]], capacity: u64, imbalance_pct: u32) -> GroupChoice 
 
 #[test]
 fn the_least_loaded_group_wins_by_half_the_percentage() {
-    // 125% leaves 112%: 100 * local against 112 * best.
+    // 125 % leaves 112 %: 100 * local against 112 * best.
     let choice = |local| by_load(&[&[local, 0], &[1000, 0], &[1000, 0]], 2048, 125);
     assert_eq!(choice(1119), GroupChoice::Stay(Stay::NotClearlyLess));
     assert_eq!(choice(1120), GroupChoice::Go(1), "and the first of equals");
@@ -63,7 +63,7 @@ const LLC: SpareDomain =
     SpareDomain { imbalance_pct: 117, numa: false, stays: NodeStay::NearlyAlikeBelow(0) };
 const NUMA: SpareDomain = SpareDomain { numa: true, stays: NodeStay::NearlyAlikeBelow(4), ..LLC };
 
-/// Groups of CPUs with that many always-running tasks each; the first is local.
+/// Groups of CPUs with these numbers of always-running tasks; the first group is local.
 fn by_spare(domain: &SpareDomain, groups: &[&[u32]]) -> GroupChoice {
     let mut s = BySpare::default();
     for (i, cpus) in groups.iter().enumerate() {
@@ -143,7 +143,7 @@ fn each_era_has_its_rule_for_new_tasks_that_stay_on_their_node() {
     let nodes: [&[u32]; 2] = [&[1, 1, 1, 0], &[0, 0, 0, 0]];
     let of = |version: &str, allowed| {
         let history = History::of(schedlab_base::Version::parse(version).unwrap());
-        // Sixteen CPUs in two nodes, of which the groups show a part.
+        // Sixteen CPUs in two nodes; the groups have only some of them.
         let stays = NodeStay::of(&history, 16, 4, allowed);
         (stays, by_spare(&SpareDomain { stays, ..NUMA }, &nodes))
     };

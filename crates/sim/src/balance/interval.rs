@@ -1,8 +1,8 @@
-//! When a domain is due, and the CPU of a group that balances it.
+//! When a domain is due, and which CPU of a group balances it.
 //!
 //! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5; in later kernels a
 //! busy CPU's interval is one jiffy shorter. Times are jiffies (ticks since boot) unless named otherwise; intervals are
-//! stored in ms as the kernel does.
+//! stored in ms as in the kernel.
 
 use super::era::{Balancer, PassKind};
 use schedlab_base::CpuId;
@@ -12,14 +12,14 @@ pub fn ms_to_jiffies(ms: u64, hz: u64) -> u64 {
     (ms * hz).div_ceil(1000)
 }
 
-/// The facts that the length of an interval depends on beside the domain.
+/// Facts about kernel and machine on which the length of an interval depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IntervalFacts {
-    /// A busy CPU's interval is a tick shorter, so that levels of one length drift apart.
+    /// Whether a busy CPU's interval is a tick shorter, so that levels with equal intervals drift apart.
     pub busy_is_short: bool,
     /// Ticks a second.
     pub hz: u64,
-    /// CPUs on line; bounds the interval.
+    /// Number of CPUs online; bounds the interval.
     pub nr_cpus: u64,
 }
 
@@ -46,15 +46,15 @@ pub fn is_due(now: u64, last_balance: u64, interval: u64) -> bool {
     now >= last_balance + interval
 }
 
-/// The earliest of the times at which domains are due; the tick raises the softirq from then on.
+/// The earliest time at which a domain is due; the tick raises the softirq from then on.
 ///
-/// `base` is the time at which the walk over the domains began. Without any domain the next time is a minute (periodic)
-/// or a second (newidle) later.
+/// `base` is the time at which the walk over the domains began. Without any domain the result is a minute (periodic) or
+/// a second (newidle) later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NextBalance(u64);
 
 impl NextBalance {
-    /// The start value, before any domain: derived from `base`.
+    /// The value before any domain is considered, derived from `base`.
     pub fn new(base: u64, pass: PassKind, hz: u64) -> NextBalance {
         NextBalance(base + if pass == PassKind::Newidle { hz } else { 60 * hz })
     }
@@ -62,12 +62,12 @@ impl NextBalance {
     pub fn consider(&mut self, last_balance: u64, interval: u64) {
         self.0 = self.0.min(last_balance + interval);
     }
-    /// The result.
+    /// The resulting time.
     pub fn at(self) -> u64 {
         self.0
     }
-    /// The CPU's next balance after a newidle balance. 4.5 only brings it forward. 3.4 replaces it if a task was pulled
-    /// or if the old time is past; the old time may have been set while the CPU was busy.
+    /// The CPU's next balance after a newidle balance. 4.5 only makes it earlier. 3.4 replaces it if a task was pulled
+    /// or if the old time has passed; the old time may have been set while the CPU was busy.
     pub fn after_newidle(self, balancer: Balancer, old: u64, now: u64, pulled: bool) -> u64 {
         match balancer {
             Balancer::V2_6 | Balancer::V3_4 if pulled || now > old => self.0,
@@ -77,8 +77,8 @@ impl NextBalance {
     }
 }
 
-/// Looks for the CPU that balances on behalf of its group: the first idle one, else the first. Since 6.6, in domains
-/// above the core, the first whose whole core is idle comes before both.
+/// Searches the CPU that balances on behalf of its group: the first idle one, else the first. Since 6.6, in domains
+/// above the core, the first one whose whole core is idle is preferred to both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Election {
     first: Option<CpuId>,
@@ -92,7 +92,7 @@ pub enum Reads {
     Busy,
     /// It is idle, and may be elected at once.
     Idle,
-    /// It is idle, but its core is not, in a domain where idle cores come first.
+    /// It is idle but its core is not, in a domain where idle cores are preferred.
     IdleThread,
 }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn newidle_is_never_turned_away() {
+    fn newidle_is_never_refused() {
         let mut e = Election::default();
         e.probe(CpuId(0), Reads::Busy);
         e.probe(CpuId(1), Reads::Idle);

@@ -11,7 +11,7 @@ pub struct GroupCpus {
 }
 
 impl GroupCpus {
-    /// Of groups numbered in this order.
+    /// For groups in the order of their numbers.
     pub fn new(groups: &[Group]) -> GroupCpus {
         let mut all = GroupCpus { cpus: Vec::new(), starts: vec![0] };
         for group in groups {

@@ -1,10 +1,10 @@
 //! Load balancing as in 2.6.30, 3.4, 4.5 and 6.5 (`load_balance` and its callers).
 //!
-//! Rules are pure functions, one noun a file. There are two families: [`average`] (before 5.5) compares loads with an
-//! average, [`spare`] (since 5.5) looks for spare capacity. The files beside this one hold facts and rules that both
-//! share. State: [`state`] is a CPU's own, [`shared`] belongs to the CPUs of a domain. `drive` takes rules and state
-//! through time: `pass` over one domain, `newidle`, `periodic` and `nohz` decide when and how far up, `idlest_walk` is
-//! the slow path of fork. Loads are weights (1024 at nice 0) or their averages; ticks are jiffies.
+//! Rules are pure functions in files named by nouns. There are two families: [`average`] (before 5.5) compares loads
+//! with an average, [`spare`] (since 5.5) looks for spare capacity. The other files here hold facts and rules that both
+//! share. State: [`state`] is a CPU's own, [`shared`] belongs to the CPUs of a domain. `drive` applies the rules to the
+//! state over time: `pass` over one domain, `newidle`, `periodic` and `nohz` decide when and how far up, `idlest_walk`
+//! is the slow path of fork. Loads are weights (1024 at nice 0) or their averages; ticks are jiffies.
 
 mod active;
 pub mod average;

@@ -1,14 +1,12 @@
-//! The dice that decide whether to make a newidle pass over a domain (NI_RANDOM, 6.19; backported to 6.1.192 and
-//! 6.12.107).
+//! Dice that decide whether to make a newidle pass over a domain (NI_RANDOM, 6.19; backported to 6.1.192 and 6.12.107).
 //!
-//! Each CPU counts, per domain, its calls and those that pulled a task, as sums that are halved every 512 calls. In a
-//! domain that pulls in n of 1024 calls it makes about n + 1 of 1024 passes. A success counts for as many calls as the
-//! dice refuse on average. A fresh domain is taken to succeed half of the time. With NI_RATE (7.x as read in 7.3) CPUs
+//! Each CPU counts, per domain, its calls and those that pulled a task, as sums that are halved every 512 calls. If n
+//! of 1024 calls pull a task, it makes about n + 1 of 1024 passes. A success counts for as many calls as the dice
+//! refuse on average. A fresh domain is assumed to succeed half of the time. With NI_RATE (7.x as read in 7.3) CPUs
 //! that took long for those calls get an addition: 1024 in 4 s. Draws are keyed by CPU, domain and call.
 
 /// Number of calls at which the ratio is computed and the sums are halved.
 const CALLS: u32 = 1024;
-/// Sides of the dice.
 pub const SIDES: u64 = 1024;
 
 /// One CPU's record of its newidle passes over one domain.
@@ -16,11 +14,11 @@ pub const SIDES: u64 = 1024;
 pub struct Dice {
     calls: u32,
     successes: u32,
-    /// Passes that are made, of 1024.
+    /// Number of passes that are made of 1024.
     ratio: u32,
     /// When the ratio was last computed, ns.
     since_ns: u64,
-    /// How often the dice were thrown: the number of the next draw.
+    /// Number of draws so far, which keys the next draw.
     pub thrown: u64,
 }
 
@@ -35,12 +33,12 @@ impl Dice {
     pub fn lets(&self, draw: u64) -> bool {
         draw <= u64::from(self.ratio) + 1
     }
-    /// Calls that one success counts for, the refused ones included.
+    /// Number of calls that one success counts for, including refused ones.
     pub fn weight(&self) -> u32 {
         let passes = self.ratio + 1;
         (CALLS + passes / 2) / passes
     }
-    /// A call is over at `now_ns`. `success` is 0 if it was refused or pulled nothing, else its weight.
+    /// Ends a call at `now_ns`. `success` is 0 if it was refused or pulled nothing, else its weight.
     pub fn called(&mut self, success: u32, rate: bool, now_ns: u64) {
         self.calls += 1;
         self.successes += success;
@@ -59,7 +57,7 @@ impl Dice {
 mod tests {
     use super::*;
 
-    /// A CPU whose passes never pull anything, after `calls` calls that are `gap_ns` apart.
+    /// The dice of a CPU whose passes never pull anything, after `calls` calls that are `gap_ns` apart.
     fn fruitless(calls: u64, rate: bool, gap_ns: u64) -> Dice {
         let mut d = Dice::default();
         (0..calls).for_each(|i| d.called(0, rate, i * gap_ns));
@@ -82,7 +80,7 @@ mod tests {
     fn a_success_stands_for_the_calls_that_were_refused() {
         assert_eq!(Dice::default().weight(), 2);
         assert_eq!(fruitless(512 * 12, false, 0).weight(), 1024);
-        // A CPU whose every pass pulls something makes more and more of them, until a success counts one call.
+        // A CPU whose every pass pulls something makes more and more of them, until a success counts as one call.
         let mut d = Dice::default();
         for call in 0..5_000u64 {
             let won = d.lets(call * 997 % SIDES);

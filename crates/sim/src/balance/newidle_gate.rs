@@ -1,12 +1,11 @@
 //! The gates of newidle balance: whether a CPU about to go idle looks for work, and how far up.
 //!
-//! Mirrors the gates of `idle_balance` / `newidle_balance`: 3.4, 4.5 (3.12 to 5.15) and 5.16 to 6.5. Also the upkeep of
-//! the values they compare: the mean idle time of a CPU and the most expensive newidle pass of each domain. Times in
-//! ns, the decay in jiffies.
+//! Mirrors the gates of `idle_balance` / `newidle_balance`: 3.4, 4.5 (3.12 to 5.15) and 5.16 to 6.5. Also updates the
+//! values that they compare: the mean idle time of a CPU and the most expensive newidle pass of each domain. Times are
+//! ns, the decay is in jiffies.
 
 use schedlab_kernel::History;
 
-/// The generations of the gates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Gates {
     /// 2.6.32 to 3.11: one fixed threshold.
@@ -18,7 +17,7 @@ pub enum Gates {
 }
 
 impl Gates {
-    /// The gates of a version; 3.12 to 3.18 are taken as 4.5, without the overload flag.
+    /// The gates of a version; 3.12 to 3.18 count as 4.5, without the overload flag.
     pub fn of(history: &History) -> Gates {
         match () {
             () if history.newidle_by_cost => Gates::Cost,
@@ -46,16 +45,16 @@ pub struct EnterFacts {
 pub enum Skip {
     /// Idle periods are shorter than a migration costs.
     ShortIdle,
-    /// No CPU has anything to give.
+    /// No CPU has a task to give.
     NoOverload,
-    /// Idle periods are shorter than the pass itself takes.
+    /// Idle periods are shorter than the pass itself.
     TooDear,
 }
 
 /// Whether a pass begins at all.
 ///
 /// # Errors
-/// With the reason why not.
+/// Why it does not.
 pub fn enter(gates: Gates, f: &EnterFacts) -> std::result::Result<(), Skip> {
     if gates != Gates::Cost && f.avg_idle_ns < f.migration_cost_ns {
         return Err(Skip::ShortIdle);
@@ -77,11 +76,9 @@ pub fn climb(gates: Gates, avg_idle_ns: u64, spent_ns: u64, domain_cost_ns: u64)
 /// Events that may have happened while a domain was balanced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewidleArrivals {
-    /// A task was pulled.
     pub pulled: bool,
-    /// Tasks the CPU has now.
+    /// Number of tasks the CPU has now.
     pub nr_running: u32,
-    /// A wakeup is queued on it.
     pub wakeup_pending: bool,
 }
 
@@ -95,7 +92,7 @@ pub fn has_work(gates: Gates, a: &NewidleArrivals) -> bool {
 pub struct DomainCost {
     /// The most expensive pass, decaying.
     pub max_ns: u64,
-    /// Time of the last decay (5.16+: or growth), jiffies; before 5.16 the time of the next decay.
+    /// Time of the last decay (5.16+: or increase), jiffies; before 5.16 the time of the next decay.
     stamp: u64,
 }
 
@@ -104,17 +101,18 @@ impl DomainCost {
     pub fn known(max_ns: u64) -> DomainCost {
         DomainCost { max_ns, stamp: 0 }
     }
-    /// What a pass that took `cost_ns` counts in 6.17 and 6.18, where one that pulls nothing makes the next ones rarer.
+    /// The cost that is recorded for a pass of `cost_ns` in 6.17 and 6.18, where a pass that pulls nothing makes the
+    /// next ones rarer.
     pub fn counted(&self, cost_ns: u64, pulled: bool) -> u64 {
         if pulled { cost_ns } else { self.max_ns * 3 / 2 }
     }
-    /// As [`DomainCost::passed`], where the cost that is kept is `most_ns` at most; a pass at that bound puts the decay
-    /// off, too.
+    /// As [`DomainCost::passed`], but the recorded cost is at most `most_ns`; a pass at that bound also delays the
+    /// decay.
     pub fn passed_at_most(&mut self, gates: Gates, cost_ns: u64, most_ns: u64, now: u64, hz: u64) {
         self.passed(gates, cost_ns, now, hz);
         self.max_ns = self.max_ns.min(most_ns);
     }
-    /// A pass over the domain took `cost_ns`.
+    /// Records a pass over the domain that took `cost_ns`.
     pub fn passed(&mut self, gates: Gates, cost_ns: u64, now: u64, hz: u64) {
         if cost_ns > self.max_ns {
             self.max_ns = cost_ns;
@@ -126,8 +124,8 @@ impl DomainCost {
         }
     }
 
-    /// Periodic balance visits the domain: about 1% less, once a second. Returns true if it decayed; the CPU's
-    /// [`longest_pass`] is then to be refreshed.
+    /// Decay when periodic balance visits the domain: about 1% once a second. Returns true if it decayed; then the
+    /// CPU's [`longest_pass`] must be refreshed.
     pub fn decay(&mut self, gates: Gates, now: u64, hz: u64) -> bool {
         let due = match gates {
             Gates::Fixed => false,
@@ -150,8 +148,8 @@ pub fn longest_pass(migration_cost_ns: u64, sum_of_domains_ns: u64) -> u64 {
 
 /// The mean idle time after a wakeup ended an idle period of `idle_ns`, counted from the entry into newidle balance.
 ///
-/// It moves by one eighth of the difference, and is at most twice `longest_pass_ns` (3.4: twice the migration cost;
-/// pass that here). A fresh CPU starts at twice the migration cost.
+/// It moves by one eighth of the difference, and is at most twice `longest_pass_ns` (for 3.4 the caller passes the
+/// migration cost). A fresh CPU starts at twice the migration cost.
 pub fn avg_idle(gates: Gates, avg_ns: u64, idle_ns: u64, longest_pass_ns: u64) -> u64 {
     let cap = 2 * longest_pass_ns;
     if gates == Gates::Fixed && idle_ns > cap {
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn short_idle_periods_are_turned_away_until_5_16() {
+    fn short_idle_periods_are_refused_until_5_16() {
         assert_eq!(each(&OPEN), [Ok(()); 3]);
         let short = EnterFacts { avg_idle_ns: 50_000, lowest_cost_ns: 3_000, ..OPEN };
         assert_eq!(each(&short), [Err(Skip::ShortIdle), Err(Skip::ShortIdle), Ok(())]);
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn climbing_must_pay_for_what_was_spent_too() {
+    fn climbing_must_also_pay_for_lower_domains() {
         assert!(climb(Gates::Cost, 100, 40, 60) && !climb(Gates::Cost, 100, 41, 60));
         assert!(!climb(Gates::FixedAndCost, 100, 0, 101));
         assert!(climb(Gates::Fixed, 100, 500, 500), "3.4 knows no costs");
@@ -234,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dearest_pass_is_remembered_and_fades_by_a_percent_a_second() {
+    fn the_most_expensive_pass_decays_by_a_percent_per_second() {
         let mut c = DomainCost::default();
         c.passed(Gates::FixedAndCost, 256_000, 10, 250);
         c.passed(Gates::FixedAndCost, 1_000, 11, 250);
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn in_6_17_a_pass_in_vain_makes_the_domain_dearer() {
+    fn in_6_17_a_pass_in_vain_raises_the_domains_cost() {
         let c = DomainCost::known(100_000);
         assert_eq!(c.counted(3_000, true), 3_000);
         assert_eq!(c.counted(3_000, false), 150_000);
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dear_pass_delays_the_decay_from_5_16() {
+    fn an_expensive_pass_delays_the_decay_since_5_16() {
         let mut c = DomainCost::default();
         c.passed(Gates::Cost, 256_000, 1000, 250);
         assert!(!c.decay(Gates::Cost, 1250, 250));
@@ -285,7 +283,7 @@ mod tests {
             [99, 99, 100],
             "falling, by shift or division"
         );
-        // After one long sleep 3.4 jumps to the cap; later kernels step towards it.
+        // After one long sleep 3.4 jumps to the maximum; later kernels approach it in steps.
         assert_eq!(avg_idle(Gates::Fixed, 50_000, 4_000_000, 500_000), 1_000_000);
         assert_eq!(avg_idle(Gates::FixedAndCost, 50_000, 4_000_000, 500_000), 543_750);
         assert_eq!(avg_idle(Gates::Cost, 50_000, 40_000_000, 500_000), 1_000_000, "capped");

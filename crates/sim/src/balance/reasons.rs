@@ -1,5 +1,4 @@
-//! Reasons of the balancers' decisions: from each generation's own verdicts to the rows of the reason table, and the
-//! counters of decisions that have no event.
+//! Translates each generation's verdicts into rows of the table of reasons, and counts decisions that have no event.
 //!
 //! A pass states its reason in its event. Passes that were not begun and decisions of ticks are counted; sinks that ask
 //! for details also get an event for each.
@@ -43,7 +42,7 @@ impl From<SpareBalanced> for BalanceReason {
     }
 }
 
-/// The reason when a rule for the amount gives nothing to move.
+/// The reason if a rule for the amount gives nothing to move.
 fn nothing_by(how: AmountRule) -> BalanceReason {
     match how {
         AmountRule::NumaTolerated => BalanceReason::NumaTolerated,
@@ -51,7 +50,7 @@ fn nothing_by(how: AmountRule) -> BalanceReason {
         AmountRule::LocalBusier => BalanceReason::LocalBusier,
         AmountRule::LocalAboveAverage => BalanceReason::LocalAboveAverage,
         AmountRule::FillRoom => BalanceReason::NoRoom,
-        // A disturbed task may have no load; the others but the last always ask for one task.
+        // A disturbed task may have no load; the others except the last always ask for one task.
         AmountRule::Imbalanced
         | AmountRule::Disturbed
         | AmountRule::WaitingTask
@@ -74,8 +73,8 @@ impl From<Refusal> for BalanceReason {
     }
 }
 
-/// Why a walk over a queue moved nothing: the refusal nearest to a move, else the reason why the walk ended. `None` for
-/// both: the queue was not walked.
+/// Why a walk over a queue moved nothing: the refusal closest to a move, else the reason why the walk ended. Both are
+/// `None` if the queue was not walked.
 pub(super) fn walked_in_vain(refusal: Option<Refusal>, ended: Option<Stop>) -> BalanceReason {
     match (refusal, ended) {
         (Some(refusal), _) => refusal.into(),
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_in_vain_tells_the_refusal_that_came_nearest_to_a_move() {
+    fn a_walk_in_vain_gives_the_refusal_closest_to_a_move() {
         let (heavy, last) = (Refusal::TooHeavy { hot: false }, Some(Stop::LastTask));
         let nearest = [Refusal::Running, heavy, Refusal::Hot, Refusal::NotAllowed].into_iter().max();
         assert_eq!(walked_in_vain(nearest, last), BalanceReason::TooHeavy);
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_of_nothing_tells_its_rule() {
+    fn an_amount_of_0_gives_its_rule() {
         let of = |how| BalanceReason::from(SpareBalanced::NothingToMove(how));
         assert_eq!(of(AmountRule::FillRoom), BalanceReason::NoRoom);
         assert_eq!(of(AmountRule::ToAverage), BalanceReason::TooLittle);

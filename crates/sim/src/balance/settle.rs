@@ -1,14 +1,14 @@
-//! State of a domain after a pass: interval and failure count.
+//! The state of a domain after a pass: interval and failure count.
 //!
-//! Mirrors the end of `load_balance` of 3.4 and 4.5. In these kernels newidle passes double and reset the interval,
-//! too; they only do not count as failures.
+//! Mirrors the end of `load_balance` of 3.4 and 4.5. In these kernels newidle passes also double and reset the
+//! interval, but do not count as failures.
 
 use super::era::PassKind;
 
-/// Interval up to which an all-pinned domain backs off, ms (`MAX_PINNED_INTERVAL`).
+/// The longest interval of a domain whose tasks are all pinned, ms (`MAX_PINNED_INTERVAL`).
 pub(super) const MAX_PINNED_MS: u32 = 512;
 
-/// State of one CPU's domain that passes change.
+/// A CPU's state of a domain that passes change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainState {
     pub interval_ms: u32,
@@ -16,26 +16,24 @@ pub struct DomainState {
     pub nr_balance_failed: u32,
 }
 
-/// The parameters that bound it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Interval after an imbalance, ms.
     pub min_interval_ms: u32,
-    /// Interval up to which a balanced domain backs off, ms.
+    /// The longest interval of a balanced domain, ms.
     pub max_interval_ms: u32,
-    /// Failures before hot tasks move.
+    /// Number of failures after which hot tasks move.
     pub cache_nice_tries: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PassOutcome {
     /// It was not this CPU's turn, or there was no busiest group, no busiest queue, or every queue was pinned
-    /// (`lb_balanced`). `all_pinned`: the last queue walked in this pass could give nothing because of affinity.
+    /// (`lb_balanced`).
     Balanced {
-        /// Back off as far as the pinned limit.
+        /// The last queue walked could give nothing because of affinity: the interval may grow to the pinned limit.
         all_pinned: bool,
     },
-    /// Tasks moved.
     Moved,
     /// A queue was found and nothing moved (`lb_failed`).
     Failed(Active),
@@ -44,13 +42,11 @@ pub enum PassOutcome {
 /// The outcome of active balance after a failure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Active {
-    /// It was not due.
     NotDue,
     /// The source's running task may not run on the destination.
     Pinned,
-    /// Another CPU's active balance of that source is under way.
+    /// Another CPU is already pushing a task of that source.
     UnderWay,
-    /// The stopper was started.
     Started,
 }
 
@@ -62,11 +58,10 @@ impl DomainState {
         }
     }
 
-    /// Ends the pass.
     pub fn settle(&mut self, bounds: &Bounds, outcome: PassOutcome) {
         self.nr_balance_failed = match outcome {
             PassOutcome::Balanced { .. } | PassOutcome::Moved => 0,
-            // One failure below the number that starts active balance again, and enough for hot tasks to move.
+            // One less than the number that starts active balance again, and enough for hot tasks to move.
             PassOutcome::Failed(Active::UnderWay | Active::Started) => bounds.cache_nice_tries + 1,
             PassOutcome::Failed(Active::NotDue | Active::Pinned) => self.nr_balance_failed,
         };

@@ -1,9 +1,9 @@
 //! State that the CPUs of one domain share for balancing (`struct sched_domain_shared`), and the cost of reading it.
 //!
 //! Before D001 only domains inside one cache have it. D001's first patch (SD_SHARED_ALL) gives it to every domain below
-//! NUMA, SD_SHARED_NUMA to NUMA domains as well. It is one cache line: a reader pays a hit if no CPU wrote since its
-//! last read, else a miss by its distance from the writer. ILB_SHARE adds, for each group, the statistics that some CPU
-//! gathered last. Times in ns.
+//! NUMA, SD_SHARED_NUMA to NUMA domains as well. It is one cache line: reading costs a hit if no CPU wrote since the
+//! reader's last read, else a miss by the distance from the writer. ILB_SHARE adds, for each group, the statistics last
+//! gathered by any CPU. Times in ns.
 
 use super::spare::newidle_scan::{DomainSpan, SharedHints, Shortcuts};
 use super::spare::stats::GroupStats;
@@ -14,17 +14,17 @@ use schedlab_machine::{Domain, Domains};
 /// Shared state of one domain.
 #[derive(Clone, Debug)]
 pub struct DomainShared {
-    /// The facts about the domain that scan depths depend on.
+    /// The facts about the domain on which scan depths depend.
     pub span: DomainSpan,
     /// Hints that periodic passes have stored.
     pub hints: SharedHints,
-    /// Raised by every write.
+    /// Incremented by every write.
     pub(super) version: u32,
     /// The CPU that wrote last.
     pub(super) writer: CpuId,
 }
 
-/// Statistics of a group that some CPU has gathered.
+/// Statistics of a group, gathered by some CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathered {
     pub(super) at_ns: u64,
@@ -32,7 +32,6 @@ pub struct Gathered {
     pub(super) stats: GroupStats,
 }
 
-/// Which domains have shared state.
 fn has_shared(domain: &Domain, features: FeatureSet) -> bool {
     match () {
         () if domain.params.numa => features.has(Feature::SdSharedNuma),
@@ -40,7 +39,7 @@ fn has_shared(domain: &Domain, features: FeatureSet) -> bool {
     }
 }
 
-/// The shared states of a machine, and the number of its own one for each CPU and level.
+/// The shared states of a machine, and for each CPU and level the number of its state.
 pub fn build(
     domains: &Domains,
     cpu_capacity: &Arena<CpuId, u64>,
@@ -72,10 +71,10 @@ pub fn build(
 
 impl DomainShared {
     fn new(domain: &Domain, features: FeatureSet, capacity: u64) -> DomainShared {
-        // Without SD_NR_GROUPS the kernel does not count the groups: ILB_UTIL then lets one group through.
+        // Without SD_NR_GROUPS the kernel does not count the groups, so ILB_UTIL lets only one group through.
         let nr_groups = if features.has(Feature::SdNrGroups) { domain.groups.len() as u32 } else { 0 };
         let (weight, imbalance_pct) = (domain.cpus.len() as u32, domain.params.imbalance_pct);
-        // A run begins on a machine that has been up and idle: its periodic passes have stored an idle machine's hints.
+        // A run begins on a machine that was up and idle: its periodic passes have stored an idle machine's hints.
         let on = Shortcuts::of(features);
         let hints = SharedHints {
             total_load: 0,

@@ -1,7 +1,5 @@
 //! State: a CPU's own record of its domains between passes, the tickless CPUs of the machine, and passes, scans and
-//! descents that are under way.
-//!
-//! Data without time or cost; the drivers in `drive/` advance it.
+//! descents in progress. Data only, without time or cost; the drivers in `drive/` change it.
 
 use super::average::busiest::DomainStats;
 use super::average::queue::BusiestQueue;
@@ -40,7 +38,7 @@ pub struct LevelState {
 }
 
 impl LevelState {
-    /// A domain that has just been built.
+    /// A domain that was just built.
     pub fn new(domain: &Domain) -> LevelState {
         let p = &domain.params;
         LevelState {
@@ -61,13 +59,13 @@ impl LevelState {
 /// A request to a CPU to serve CPUs whose tick is stopped (`rq->nohz_flags`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NohzFlags {
-    /// Balance their domains that are due (NOHZ_BALANCE_KICK).
+    /// Balance those of their domains that are due (NOHZ_BALANCE_KICK).
     pub balance: bool,
-    /// Bring their averages up to date (NOHZ_STATS_KICK, 4.17).
+    /// Update their averages (NOHZ_STATS_KICK, 4.17).
     pub averages: bool,
     /// Compute when the next of them is due (NOHZ_NEXT_KICK, 5.15).
     pub next_balance: bool,
-    /// Bring their averages up to date before this CPU, now idle, halts (NOHZ_NEWILB_KICK, 5.13).
+    /// Update their averages before this CPU, now idle, halts (NOHZ_NEWILB_KICK, 5.13).
     pub before_idle: bool,
 }
 
@@ -87,24 +85,22 @@ impl NohzFlags {
 /// Balancing for CPUs whose tick is stopped (`struct nohz`).
 #[derive(Clone, Debug)]
 pub struct NohzState {
-    /// CPUs whose tick is stopped, or was until their next busy tick (`idle_cpus_mask`).
+    /// Whether a CPU's tick is stopped, or was until its next busy tick (`idle_cpus_mask`).
     pub tickless: Arena<CpuId, bool>,
-    /// Number of tickless CPUs.
     pub nr_tickless: u32,
     /// When idle balance is due next, in ticks.
     pub next_balance: u64,
-    /// When averages of tickless CPUs are to be brought up to date next, in ticks (`next_blocked`, 4.17+).
+    /// When averages of tickless CPUs are to be updated next, in ticks (`next_blocked`, 4.17+).
     pub next_blocked: u64,
-    /// Some tickless CPU may have load left to decay (`has_blocked`).
+    /// Whether some tickless CPU may have load left to decay (`has_blocked`).
     pub has_blocked: bool,
-    /// A CPU has stopped its tick since `next_balance` was computed (`needs_update`, 5.15).
+    /// Whether a CPU has stopped its tick since `next_balance` was computed (`needs_update`, 5.15).
     pub needs_update: bool,
     /// The CPU that holds the lock of SD_SERIALIZE domains.
     pub serial: Option<CpuId>,
 }
 
 impl NohzState {
-    /// State with all CPUs idle.
     pub fn new(nr_cpus: usize) -> NohzState {
         NohzState {
             tickless: Arena::filled(true, nr_cpus),
@@ -118,23 +114,23 @@ impl NohzState {
     }
 }
 
-/// What balancing remembers beside the CPUs' own records.
+/// State of balancing other than the CPUs' own records.
 pub struct BalanceState {
-    /// Some runqueue of the root domain had two runnable tasks (`rd->overload`).
+    /// Whether some runqueue of the root domain had two runnable tasks (`rd->overload`).
     pub overload: bool,
-    /// CPUs that a pass of this CPU looks at no more: affinity keeps all of their tasks, or keeps tasks from them
-    /// (`load_balance_mask`).
+    /// CPUs that a pass of this CPU no longer looks at, because affinity pins all of their tasks or keeps tasks away
+    /// from them (`load_balance_mask`).
     pub(super) left_out: Arena<CpuId, CpuSet>,
-    /// The tasks that a walk has taken off their queue, and how they were there; empty between walks.
+    /// The tasks that a walk has taken off their queue, with their state there; empty between walks.
     pub(super) detached: Vec<(TaskId, QueueState)>,
-    /// The load of a running task that is too large for its CPU, by CPU (`misfit_task_load`).
+    /// The load of a CPU's running task, if that is too large for the CPU (`misfit_task_load`).
     pub(super) misfit: Arena<CpuId, u64>,
     /// `sgc->imbalance` of every group.
     pub(super) imbalanced: Vec<bool>,
     pub(super) shared: Vec<DomainShared>,
-    /// Statistics of groups that one CPU gathered, for others to use (ILB_SHARE); empty without the feature.
+    /// Statistics of groups gathered by one CPU for others (ILB_SHARE); empty without the feature.
     pub(super) gathered: Vec<Option<Gathered>>,
-    /// Tickless-idle balancing.
+    /// Balancing on behalf of tickless CPUs.
     pub(super) nohz: NohzState,
 }
 
@@ -158,28 +154,27 @@ impl BalanceState {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum PassStage {
-    /// No pass.
     #[default]
     Idle,
     /// Reading the local group, to find out whether it is this CPU's turn.
     Elect { at: usize, election: Election },
     /// Reading groups.
     Stats { group: usize, at: usize, tally: Tally, stats: Option<DomainStats> },
-    /// Looking for the busiest queue of the busiest group.
+    /// Searching for the busiest queue of the busiest group.
     Queue { group: u32, at: usize, queue: BusiestQueue, imbalance: u64 },
-    /// Locks are taken; at the end of the step tasks move.
+    /// Locks are held; tasks move at the end of the step.
     Move { src: CpuId, imbalance: u64 },
     /// 5.5 and later: reading groups.
     Groups(Groups),
-    /// 5.5 and later: looking for the busiest queue of the busiest group.
+    /// 5.5 and later: searching for the busiest queue of the busiest group.
     Queues(Queues),
-    /// 5.5 and later: locks are taken.
+    /// 5.5 and later: locks are held.
     Take { src: CpuId, amount: Amount },
     /// Before 2.6.23: reading groups.
     O1Groups { group: usize, at: usize, sums: Sums, seen: GroupsSeen },
-    /// Before 2.6.23: looking for the busiest queue of the busiest group.
+    /// Before 2.6.23: searching for the busiest queue of the busiest group.
     O1Queue { pull: Pull },
-    /// Before 2.6.23: locks are taken.
+    /// Before 2.6.23: locks are held.
     O1Move { src: CpuId, load: u64 },
 }
 
@@ -187,31 +182,31 @@ pub(crate) enum PassStage {
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     pub(crate) stage: PassStage,
-    /// The CPU that is balanced.
+    /// The CPU for which the pass is made.
     pub dst: CpuId,
-    /// The CPU that tasks would move to: another one of its group if affinity keeps them from `dst` (`env->dst_cpu`).
+    /// The CPU to which tasks would move: another one of its group if affinity keeps them from `dst` (`env->dst_cpu`).
     pub(super) gainer: CpuId,
-    /// Its domain.
+    /// The level of the domain.
     pub level: usize,
     pub trigger: BalanceTrigger,
     pub(super) began_ns: u64,
     pub(crate) visited: u16,
     pub(crate) moved: u16,
-    /// Groups read, the local one not counted (`lb_sg_scan`).
+    /// Number of groups read, without the local one (`lb_sg_scan`).
     pub(crate) groups_read: u16,
-    /// It searches again without `left_out` (`LBF_ALL_PINNED` stands).
+    /// Whether it searches again without `left_out` (`LBF_ALL_PINNED` stays set).
     pub(super) again: bool,
-    /// Affinity has kept some task of a queue that was walked (`LBF_SOME_PINNED`).
+    /// Whether affinity held back some task of a queue that was walked (`LBF_SOME_PINNED`).
     pub(super) some_pinned: bool,
-    /// The source's tasks were walked.
+    /// Whether the source's tasks were walked.
     pub(super) walked: bool,
-    /// A task too large for its CPU is to move (4.20 to 5.4).
+    /// Whether a task too large for its CPU is to move (4.20 to 5.4).
     pub(super) misfit: bool,
     /// The CPU whose queue was chosen.
     pub(crate) src: Option<CpuId>,
-    /// It was not this CPU's turn: higher domains are not tried.
+    /// Whether it was not this CPU's turn: then higher domains are not tried.
     pub not_our_turn: bool,
-    /// It holds the lock of SD_SERIALIZE domains (6.19).
+    /// Whether it holds the lock of SD_SERIALIZE domains (6.19).
     pub(super) serial: bool,
 }
 
@@ -244,7 +239,6 @@ impl Pass {
         let stage = PassStage::Elect { at: 0, election: Election::default() };
         Pass { stage, dst, gainer: dst, level, trigger, began_ns: now, ..Pass::default() }
     }
-    /// Whether a pass is in progress.
     pub fn running(&self) -> bool {
         !matches!(self.stage, PassStage::Idle)
     }
@@ -252,22 +246,21 @@ impl Pass {
     pub fn began_ns(&self) -> u64 {
         self.began_ns
     }
-    /// Groups read, the local one not counted.
     pub fn groups_read(&self) -> u16 {
         self.groups_read
     }
-    /// Tasks moved to the destination.
+    /// Number of tasks moved to the destination.
     pub fn moved(&self) -> u16 {
         self.moved
     }
 }
 
-/// The place of the loop over groups.
+/// The place in the loop over groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups {
-    /// Place in the ring.
+    /// Index in the ring.
     pub(super) group: usize,
-    /// CPUs of it read.
+    /// Number of its CPUs that were read.
     pub(super) read: usize,
     /// Their sums, if `read` is not 0.
     pub(super) tally: spare::stats::Tally,
@@ -282,7 +275,7 @@ impl Groups {
     }
 }
 
-/// The place of the search for the busiest queue.
+/// The place in the search for the busiest queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues {
     pub(super) group: u32,
@@ -300,7 +293,7 @@ pub struct Newidle {
     pub(super) level_began_ns: u64,
     pub(super) began_ns: u64,
     pub(super) pulled: bool,
-    /// The step under way is the last of the pass over the present domain.
+    /// Whether the current step is the last of the pass over the current domain.
     pub(super) ending: bool,
     /// When the visited domains are due, for an idle CPU.
     pub(super) next: NextBalance,
@@ -310,21 +303,21 @@ pub struct Newidle {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Periodic {
     pub(super) pass: Pass,
-    /// The CPU balanced for.
+    /// The CPU for which domains are balanced.
     pub(super) on_behalf: CpuId,
     pub(super) level: usize,
     pub(super) idle: bool,
-    /// Intervals are those of a busy CPU.
+    /// Whether intervals are those of a busy CPU.
     pub(super) busy: bool,
-    /// Higher domains are still balanced.
+    /// Whether higher domains are still to be balanced.
     pub(super) climbing: bool,
     pub(super) next: Option<NextBalance>,
     pub(super) began_ns: u64,
-    /// The CPU whose domains are balanced is a tickless one, not the balancing CPU.
+    /// Whether the CPU whose domains are balanced is a tickless one, not the balancing CPU.
     pub(super) serving: bool,
-    /// Tickless CPUs from this number on are still to be served; `None`: there was no request, or all are served.
+    /// Tickless CPUs from this number on are still to be served; `None` if there was no request, or all are served.
     pub(super) tickless_from: Option<usize>,
-    /// While its own domains are still to come: whether the CPU itself was idle when it began.
+    /// While its own domains are still to come: whether the CPU itself was idle when the softirq began.
     pub(super) own: Option<bool>,
     /// The request on behalf of tickless CPUs (5.5+).
     pub(super) flags: NohzFlags,
@@ -342,7 +335,7 @@ pub struct Descent {
     pub(super) why: Why,
 }
 
-/// The call that makes a task look for a CPU by the slow path.
+/// The event for which a task's CPU is chosen by the slow path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Why {
     /// A task is created: domains with SD_BALANCE_FORK.
@@ -353,7 +346,7 @@ pub enum Why {
 }
 
 impl Descent {
-    /// Starts at the highest domain of `cpu` that balances at this call, looking up to the first that does not if
+    /// Starts at the highest domain of `cpu` that balances at this event, searching up to the first that does not if
     /// `to_first_gap`.
     pub fn begin(domains: &Domains, cpu: CpuId, why: Why, to_first_gap: bool) -> Descent {
         Descent { at: cpu, level: start_level(&levels(domains, cpu, why), to_first_gap), why }

@@ -1,11 +1,11 @@
-//! Facts that several tests of the rules begin with.
+//! Facts with which several tests of the rules begin.
 
 use super::can_migrate::{MigrateRules, TaskFacts};
 use super::era::{Balancer, PassKind};
 use super::fits::Asymmetry;
 use super::spare::{DomainFacts, NodeTolerance, SpareLater};
 
-/// A busy pass of 4.5, on a kernel that is not built to be preempted.
+/// A busy pass of 4.5, on a kernel that is not preemptible.
 pub const RULES: MigrateRules = MigrateRules {
     balancer: Balancer::V4_5,
     pass: PassKind::Busy,

@@ -1,5 +1,5 @@
-//! The progress of a walk over the source's queue, and what the walk has seen of affinity. Each family of rules decides
-//! by it when the walk ends and which tasks move.
+//! The progress of a walk over the source's queue, including the affinity of the tasks seen. Each family of rules
+//! decides by it when the walk ends and which tasks move.
 
 use super::can_migrate::{BREAK, MigrateRules, Movable, Offer, Refusal, Stop};
 use super::era::PassKind;
@@ -7,29 +7,29 @@ use schedlab_base::CpuId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalkProgress {
-    /// Amount still wanted; 0 or less when enough moved.
+    /// Amount still wanted; 0 or less once enough has moved.
     pub left: i64,
     pub(super) looked_at: u32,
     pub(super) next_break: u32,
-    /// The number of tasks to look at.
+    /// The number of tasks to examine.
     pub(super) max: u32,
-    /// Tasks moved so far.
+    /// Number of tasks moved so far.
     pub moved: u32,
-    /// No task seen could run on the destination. Also true when none was looked at, as when nothing was wanted: the
-    /// kernel then excludes the source and looks for another group and queue.
+    /// Whether no task seen could run on the destination. Also true if no task was examined, as when nothing was
+    /// wanted: the kernel then excludes the source and looks for another group and queue.
     pub all_pinned: bool,
-    /// Some task could not run on the destination.
+    /// Whether some task could not run on the destination.
     pub some_pinned: bool,
     /// The first CPU found on which a task may run instead (`new_dst_cpu`).
     nearby: Option<CpuId>,
 }
 
-/// Affinity of the tasks that a walk over a source has seen.
+/// Affinity of the tasks that a walk has seen.
 #[derive(Clone, Copy)]
 pub struct Pinned {
-    /// No task may run on the destination, and none moved.
+    /// Whether no task may run on the destination, and none moved.
     pub all: bool,
-    /// Some task may not, and more was wanted.
+    /// Whether some task may not, and more was wanted.
     pub some: bool,
 }
 
@@ -53,8 +53,8 @@ impl WalkProgress {
         (self.looked_at, self.next_break, self.nearby) = (0, BREAK, None);
     }
 
-    /// Another CPU of the destination's group on which some task could run, if more is still wanted (since 4.5, not
-    /// newidle).
+    /// Another CPU of the destination's group on which some task could run, if more is still wanted (since 4.5, not in
+    /// newidle passes).
     pub fn nearby(&self) -> Option<CpuId> {
         self.nearby.filter(|_| self.left > 0)
     }
@@ -64,13 +64,13 @@ impl WalkProgress {
         Pinned { all: self.all_pinned && self.moved == 0, some: self.some_pinned && self.left > 0 }
     }
 
-    /// Nothing more is wanted.
+    /// Stops if nothing more is wanted.
     pub(super) fn stop_when_satisfied(&self) -> Option<Stop> {
         (self.left <= 0).then_some(if self.moved == 0 { Stop::NothingWanted } else { Stop::Enough })
     }
 
-    /// Notes what a judgement says of affinity. `nearby`: another CPU of the destination's group on
-    /// which the task may run.
+    /// Notes the result of the affinity test. `nearby`: another CPU of the destination's group on which the task may
+    /// run.
     pub(super) fn note_affinity(&mut self, judged: Result<Movable, Refusal>, nearby: Option<CpuId>) {
         if judged == Err(Refusal::NotAllowed) {
             self.some_pinned = true;
@@ -80,7 +80,6 @@ impl WalkProgress {
         }
     }
 
-    /// Takes a task of that size.
     pub(super) fn take(&mut self, rules: &MigrateRules, size: u64, hot: bool) -> Offer {
         self.moved += 1;
         self.left = self.left.saturating_sub(i64::try_from(size).unwrap_or(i64::MAX));

@@ -1,5 +1,5 @@
-//! Cutoffs by distance become `cache_hot_time` of each CPU's domains: given ones, and ones that the procedure finds on
-//! the machine's simulated caches, as the kernel of D003 measures them at boot.
+//! Turns cutoffs by distance into the `cache_hot_time` of each CPU's domains. Cutoffs are given, or measured by D003's
+//! procedure on the machine's simulated caches, as its kernel measures them at boot.
 
 use super::survey;
 use schedlab_base::{Arena, CpuId, Result};
@@ -12,7 +12,7 @@ use schedlab_machine::{Domains, Machine, Topology};
 /// measured ones.
 ///
 /// # Errors
-/// For numbers out of range, and for a machine without `[[cache]]` of which anything must be measured.
+/// For numbers out of range, and for a machine without `[[cache]]` if a cutoff must be measured.
 pub fn cutoffs(
     machine: &Machine,
     distances: &Distances,
@@ -38,7 +38,7 @@ pub fn check(cost_us: &[u64], factor_pct: u64) -> Result<()> {
     Overrides { cost_us: cost_us.to_vec(), factor_pct }.check()
 }
 
-/// The cutoff of each domain of each CPU, ns; empty lists under a kernel without any.
+/// The cutoff of each domain of each CPU, ns; empty lists under a kernel without cutoffs.
 pub fn by_domain(kernel: &Kernel, topology: &Topology, domains: &Domains) -> Arena<CpuId, Vec<Option<u64>>> {
     let Some(cutoffs) = kernel.cutoffs else { return Arena::filled(Vec::new(), topology.nr_cpus()) };
     let distances = Distances::new(topology, kernel.version);

@@ -1,23 +1,24 @@
-//! D003's procedure on simulated caches.
+//! Runs D003's procedure on simulated caches.
 //!
 //! A run reads twice the working set on the source (its flush), then both CPUs dirty the set, the source first; the
-//! time of the two counts. Interrupts that start the parts are left out: they cancel in the difference to staying.
+//! time of both counts. The interrupts that start these parts are left out, because they cancel in the difference to
+//! staying.
 //!
-//! Blocks are as small as a 32nd of the smallest cache, and at least an 8192nd of the largest, so that a search over
-//! 64 MB takes seconds.
+//! Blocks are between a 32nd of the smallest cache and an 8192nd of the largest, so that a search over 64 MB takes only
+//! seconds.
 
 use schedlab_base::{CpuId, Error, Result};
+use schedlab_board::cache_by_level::{FoundIn, Hierarchy};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::{
     Distances, Ground, Matrix, Overrides, PairResult, Pattern, SMALLEST, Search, measure, touch_2005,
 };
-use schedlab_world::cache_by_level::{FoundIn, Hierarchy};
 
 /// The largest block, bytes.
 const LARGEST_BLOCK: u64 = 16 << 10;
 /// The largest working set, bytes: a search over it takes memory and time.
 const LARGEST_SET: u64 = 1 << 30;
-/// Touches after which each stream of D003's pattern has had its turn: three steps.
+/// After this many touches (three steps) each stream of D003's pattern has had its turn.
 const TURN: u64 = 12;
 
 /// A machine's caches, on which a move can be timed.
@@ -51,7 +52,7 @@ impl Model {
         self
     }
 
-    /// Lines of a block that lie within `size` bytes.
+    /// Number of lines of a block that lie within `size` bytes.
     fn lines_within(&self, size: u64, block: u64) -> u32 {
         let lines = size.div_ceil(self.caches.line());
         let before = block * u64::from(self.caches.block_lines());
@@ -60,7 +61,7 @@ impl Model {
     fn blocks(&self, size: u64) -> u64 {
         size.div_ceil(self.caches.line() * u64::from(self.caches.block_lines()))
     }
-    /// Goes over `size` bytes and returns the time, in 1024ths of a ns.
+    /// Dirties the set and returns the time, in 1024ths of a ns.
     fn dirty(&mut self, cpu: CpuId) -> u64 {
         let mut total = 0;
         for i in 0..self.visits.len() {
@@ -73,13 +74,13 @@ impl Model {
         }
         total
     }
-    /// Reads twice the set (`read_cache`).
+    /// Reads twice the size of the set (`read_cache`).
     fn flush(&mut self, cpu: CpuId, size: u64) {
         for block in 0..self.blocks(2 * size) {
             self.caches.touch(cpu, block as u32, self.lines_within(2 * size, block));
         }
     }
-    /// Works out the order of a set's blocks, unless it is known.
+    /// Computes the order of a set's blocks, unless it is known.
     fn lay_out(&mut self, size: u64) {
         if self.visits_of == size {
             return;
@@ -120,7 +121,7 @@ impl Ground for Model {
     }
 }
 
-/// A step that visits each of `n` blocks once, far from the one before: near the golden section, coprime to `n`.
+/// A step that visits each of `n` blocks once, each far from the one before: near the golden section, coprime to `n`.
 fn golden_step(n: u64) -> u64 {
     let gcd = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -132,19 +133,19 @@ fn golden_step(n: u64) -> u64 {
     (from..).find(|step| gcd(*step, n) == 1).unwrap_or(1)
 }
 
-/// The block in which a stream of the pattern is.
+/// The block in which a stream of the pattern currently is.
 #[derive(Clone, Copy, Debug)]
 struct StreamBlock {
     block: u32,
-    /// The line touched last.
+    /// The last line touched.
     line: u64,
-    /// Different lines touched.
+    /// Number of different lines touched.
     lines: u32,
     /// The number of the last touch.
     touch: u64,
 }
 
-/// The blocks in which the streams are. A stream's touches of a block become one visit, when it has left.
+/// The current blocks of all streams. A stream's touches of a block become one visit when it leaves the block.
 #[derive(Default)]
 struct Windows {
     open: Vec<StreamBlock>,
@@ -171,10 +172,10 @@ impl Windows {
     }
 }
 
-/// The answer of the procedure for a machine.
+/// The results of the procedure on a machine.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// The cache size that the search goes by, bytes.
+    /// The cache size that sets the range of the search, bytes.
     pub max_cache_size: u64,
     /// Cutoffs by distance.
     pub matrix: Matrix,
@@ -182,11 +183,11 @@ pub struct Survey {
     pub curves: Vec<(usize, PairResult)>,
 }
 
-/// What D003's procedure finds on a machine, by distance, with sets from `largest` bytes down; `None`: from twice the
-/// largest cache. Given cutoffs are not measured.
+/// The results of D003's procedure on a machine, by distance, with sets from `largest` bytes down (`None`: from twice
+/// the largest cache). Given cutoffs are not measured.
 ///
 /// # Errors
-/// For a machine without `[[cache]]` of which anything must be measured, and for a size out of range.
+/// For a machine without `[[cache]]` if a cutoff must be measured, and for a size out of range.
 pub fn survey(
     machine: &Machine,
     distances: &Distances,
@@ -214,7 +215,8 @@ pub fn survey(
     Ok(Survey { max_cache_size, matrix, curves })
 }
 
-/// The cache size that the search goes by, bytes (`max_cache_size`): the architecture's, else the largest cache's.
+/// The cache size that sets the range of the search, bytes (`max_cache_size`): the architecture's, else the largest
+/// cache's.
 fn max_cache_size(machine: &Machine) -> u64 {
     let largest = || machine.caches.iter().map(|c| c.size_kb * 1024).max().unwrap_or(0);
     machine.topology.arch.max_cache_size().unwrap_or_else(largest)

@@ -16,14 +16,14 @@ fn documents(name: &str) -> (Machine, Matrix) {
     (machine, matrix.unwrap())
 }
 
-/// As the document prints it.
+/// The matrix as the document prints it.
 fn printed(machine: &Machine, matrix: &Matrix, mhz: u64) -> String {
     let distances = Distances::new(&machine.topology, D003);
     let largest = machine.caches.last().unwrap().size_kb * 1024;
     matrix.print(&distances, machine.topology.nr_cpus(), largest, Some(mhz))
 }
 
-/// How far the model may be off the document's cutoffs.
+/// The most by which the model may differ from the document's cutoffs.
 const WITHIN_PCT: u64 = 20;
 
 fn near(found: u64, documented: u64) {
@@ -78,7 +78,7 @@ fn the_eight_ways_matrix() {
     assert_eq!(text.lines().last(), Some("cacheflush times [2]: 0.0 (0) 18.4 (18497376)"));
 }
 
-/// Costs of moving sets of some sizes across, ns, the largest first.
+/// Costs of moving sets of some sizes to another CPU, ns, the largest set first.
 fn curve(name: &str, pattern: Pattern) -> Vec<(u64, u64)> {
     let machine = Machine::load(name).unwrap();
     let mut model = Model::new(&machine, pattern).unwrap();
@@ -140,7 +140,7 @@ fn a_step_of_the_shuffled_order_visits_every_block() {
 }
 
 #[test]
-fn a_stream_in_a_block_is_one_visit() {
+fn a_streams_touches_of_a_block_are_one_visit() {
     let (mut windows, mut visits) = (Windows::default(), Vec::new());
     for line in [0, 0, 1, 100, 2, 101] {
         windows.touch(line, 8, &mut visits);

@@ -1,7 +1,7 @@
-//! Load averages and utilisation estimates of entities and queues, kept while tasks come, go and change (PELT,
+//! Load averages and utilisation estimates of entities and queues, updated as tasks come, go and change (PELT,
 //! `attach_entity_load_avg`, `util_est_enqueue`; the arithmetic is in [`crate::pelt`] and [`crate::util_est`]).
 //!
-//! Invariant: a queue's average is the sum of its attached entities', sleeping ones included; a task that moves takes
+//! Invariant: a queue's average is the sum over its attached entities, including sleeping ones; a task that moves takes
 //! its own load with it.
 
 use super::entity::EntityId;
@@ -20,31 +20,31 @@ impl System<'_> {
     pub fn tracks_load(&self) -> bool {
         self.fixed.history.per_entity_load
     }
-    /// Whether runnable entities' load averages are summed apart from sleeping ones'.
+    /// Whether the load averages of runnable entities are summed separately.
     #[inline]
     pub(super) fn sums_runnable(&self) -> bool {
         self.fixed.history.runnable_load
     }
 
-    /// Brings the load averages of an entity and its queue up to this instant (`update_load_avg` with `UPDATE_TG`).
+    /// Updates the load averages of an entity and its queue to this instant (`update_load_avg` with `UPDATE_TG`).
     pub(super) fn update_load(&mut self, entity: EntityId) {
         self.age_load(entity, self.fair.entities[entity].cfs_rq, true);
     }
 
-    /// The same without the queue's contribution to its group, which stays as it is (in profiles since 5.10).
+    /// The same without updating the queue's contribution to its group (in profiles since 5.10).
     pub(super) fn update_load_here(&mut self, entity: EntityId) {
         self.age_load(entity, self.fair.entities[entity].cfs_rq, false);
     }
 
-    /// The same as a delayed task is woken. 7.3.4 ages the root's averages instead of its group's, so that the group
-    /// has been runnable all the while.
+    /// The same when a delayed task is woken. 7.3.4 ages the root's averages instead of its group's, so the group
+    /// counts as runnable all the time.
     pub(super) fn update_woken_load(&mut self, entity: EntityId) {
         let own = self.fair.entities[entity].cfs_rq;
         let queue = if self.fixed.history.requeue_ages_root { self.line(own) } else { own };
         self.age_load(entity, queue, false);
     }
 
-    /// Brings an entity and `queue`, its own or a flat timeline's, up to this instant.
+    /// Updates an entity and `queue`, which is its own or a flat timeline's, to this instant.
     fn age_load(&mut self, entity: EntityId, queue: CfsRqId, contributes: bool) {
         if !self.tracks_load() {
             return self.contribute_weight(queue, false);
@@ -52,13 +52,13 @@ impl System<'_> {
         let e = &self.fair.entities[entity];
         let running = self.fair.queues[queue].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
-        // A task is runnable or not; a group has as many runnable tasks as its queue.
+        // A task is runnable or not; a group counts as many runnable tasks as its queue has.
         let runnable = match e.my_q {
             None => u64::from(e.on_rq && !e.delayed),
             Some(below) => u64::from(self.fair.queues[below].h_nr_running),
         };
         let now = self.pelt_clock(queue);
-        // A task that is between two queues has the load that it took along: its time on neither counts.
+        // A task between two queues keeps the load that it took along: its time on neither counts.
         let between = e.task.is_some_and(|t| self.tasks[t].detached);
         let share = if running { self.util_share(self.fair.queues[queue].cpu) } else { 0 };
         let e = &mut self.fair.entities[entity];
@@ -72,13 +72,13 @@ impl System<'_> {
         }
         let aged = self.age_queue(queue);
         let followed = self.propagate(entity);
-        // A load that is about to come contributes once it is there.
+        // A load that is about to arrive contributes once it is there.
         if contributes && !between && (aged || followed) {
             self.contribute(queue);
         }
     }
 
-    /// Brings a queue's averages up to this instant (`update_blocked_averages` for one queue).
+    /// Updates a queue's averages to this instant (`update_blocked_averages` for one queue).
     pub fn update_queue_load(&mut self, queue: CfsRqId) {
         if self.tracks_load() && self.age_queue(queue) {
             self.contribute(queue);
@@ -99,7 +99,7 @@ impl System<'_> {
         ended || gone
     }
 
-    /// A queue takes off what woken tasks have left behind. Returns whether there was any.
+    /// Subtracts from a queue the loads that woken tasks have left behind. Returns whether there were any.
     #[inline]
     fn take_removed(&mut self, queue: CfsRqId) -> bool {
         let own = &mut self.fair.group_rqs[queue];
@@ -115,7 +115,7 @@ impl System<'_> {
         true
     }
 
-    /// Brings the averages of all cfs_rqs of a CPU up to this instant, children before their parents
+    /// Updates the averages of all cfs_rqs of a CPU to this instant, children before their parents
     /// (`update_blocked_averages`; before 3.8 `update_shares`).
     pub fn update_blocked(&mut self, cpu: CpuId) {
         for group in self.groups_upwards() {
@@ -135,8 +135,8 @@ impl System<'_> {
         self.update_queue_load(root);
     }
 
-    /// Whether a queue is on no list of those to be aged, as in some kernels: it has had no task since its averages
-    /// were zero (`cfs_rq_is_decayed`).
+    /// Whether, as in some kernels, a queue is not on the list of queues to be aged: it has had no task since its
+    /// averages became zero (`cfs_rq_is_decayed`).
     fn is_forgotten(&mut self, queue: CfsRqId) -> bool {
         if !self.fixed.history.attached_load_unlisted || !self.fair.group_rqs[queue].listed {
             return self.fixed.history.attached_load_unlisted;
@@ -146,7 +146,7 @@ impl System<'_> {
         false
     }
 
-    /// A task has joined a group: its load joins the queue where the task last ran, and goes up from there
+    /// A task has joined a group: its load joins the queue where the task last ran, and propagates up from there
     /// (`attach_entity_cfs_rq`).
     pub(crate) fn attach_at_once(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
@@ -164,10 +164,11 @@ impl System<'_> {
         }
     }
 
-    /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
+    /// Initial load averages of a new task, which is on no queue yet (`init_entity_runnable_average`,
+    /// `post_init_entity_util_avg`).
     pub(super) fn settle_load(&mut self, task: TaskId, to: CpuId) {
         let queue = &self.fair.queues[self.group_queue(self.tasks[task].group, to)].avg;
-        let capacity = if self.fixed.history.new_task_by_capacity { self.fixed.speed[to] } else { SCALE };
+        let capacity = if self.fixed.history.new_task_by_capacity { self.board.speed[to] } else { SCALE };
         let room = FirstUtilFacts { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity };
         let (history, now) = (&self.fixed.history, self.now);
         let entity = &mut self.fair.entities[self.tasks[task].entity];
@@ -191,14 +192,14 @@ impl System<'_> {
         }
     }
 
-    /// A task moves to another CPU: its load leaves the queue that it was on.
+    /// A task moves to another CPU: its load leaves the old queue.
     pub(super) fn move_load(&mut self, task: TaskId) {
         let t = &self.tasks[task];
         let left_behind = t.state == TaskState::Waking && !t.detached && self.tracks_load();
         if left_behind { self.leave_load(task) } else { self.detach_load(task) }
     }
 
-    /// A task's load leaves the queue that the task was on, at once.
+    /// Removes a task's load from its old queue at once.
     pub(super) fn detach_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let old = self.fair.entities[entity].cfs_rq;
@@ -211,9 +212,8 @@ impl System<'_> {
     }
 
     /// A task that wakes up elsewhere leaves its load behind: the waker does not hold the lock of the old queue, which
-    /// takes the load off at its next update (`remove_entity_load_avg`). So the task has aged up to the last update of
-    /// that queue, and no further. On an idle CPU that may be long ago: newer kernels age it up to now
-    /// (`migrate_se_pelt_lag`).
+    /// subtracts the load at its next update (`remove_entity_load_avg`). So the task is aged only up to the last update
+    /// of that queue. On an idle CPU that may be long ago: newer kernels age it up to now (`migrate_se_pelt_lag`).
     fn leave_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let old = self.fair.entities[entity].cfs_rq;
@@ -229,7 +229,7 @@ impl System<'_> {
         }
     }
 
-    /// A task that ended takes its load with it, at its queue's next update (`task_dead_fair`, 4.3+).
+    /// Removes the load of a task that ended at its queue's next update (`task_dead_fair`, 4.3+).
     pub(super) fn forget_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let queue = self.fair.entities[entity].cfs_rq;
@@ -241,12 +241,12 @@ impl System<'_> {
         }
     }
 
-    /// The weight of an entity changes. Its load changes with it if this kernel has it follow at once.
-    /// `fine` is 1024 times as large.
+    /// Changes the weight of an entity. Its load changes at once if this kernel does that. `fine` is 1024 times as
+    /// large as the weight.
     pub(super) fn change_weight(&mut self, entity: EntityId, fine: u64, on_rq: bool) {
         let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
         let rule = self.fixed.sum_rule;
-        // Its weight on a flat timeline follows from it.
+        // Its weight on a flat timeline follows from this one.
         let keeps = self.is_divided(entity).then(|| self.fair.entities[entity].line_fine);
         let e = &mut self.fair.entities[entity];
         let q = &mut self.fair.queues[e.cfs_rq];
@@ -263,7 +263,7 @@ impl System<'_> {
             return;
         }
         e.avg.reweight(old, weight);
-        // A queue's load includes its sleeping entities: a group that leaves takes a smaller weight at once.
+        // A queue's load includes its sleeping entities: when a group leaves, its smaller weight counts at once.
         if e.task.is_none_or(|t| !self.tasks[t].detached) {
             q.avg.exchange_load(&before, &e.avg, rule);
         }
@@ -272,7 +272,7 @@ impl System<'_> {
         }
     }
 
-    /// A task comes: its queue adds the task's estimate.
+    /// A task arrives: adds its estimate to the queue.
     #[inline]
     pub(super) fn count_in_estimate(&mut self, cpu: CpuId, task: TaskId) {
         if self.has(Feature::UtilEst) {
@@ -282,7 +282,7 @@ impl System<'_> {
         }
     }
 
-    /// A task leaves: its queue subtracts the task's estimate, which is updated if the task goes to sleep.
+    /// A task leaves: subtracts its estimate from the queue, and updates it if the task goes to sleep.
     #[inline]
     pub(super) fn count_out_estimate(&mut self, cpu: CpuId, task: TaskId, sleeps: bool) {
         if !self.has(Feature::UtilEst) {
@@ -297,20 +297,20 @@ impl System<'_> {
         }
     }
 
-    /// Utilisation of a task, brought up to the last update of its queue if it sleeps, or the estimate of it
-    /// (`sync_entity_load_avg`, `task_util_est`).
+    /// Utilisation of a task (updated to its queue's last update if it sleeps), or the estimate of it, whichever is
+    /// larger (`sync_entity_load_avg`, `task_util_est`).
     pub fn task_util_est(&self, task: TaskId) -> u64 {
         let e = self.entity(task);
         let mut avg = e.avg;
         if !e.on_rq {
             avg.update(self.fair.queues[e.cfs_rq].avg.last_update_ns, 0, 0, false);
         }
-        // The estimate counts without UTIL_EST, too, which ends its updates.
+        // The estimate counts even without UTIL_EST, which only stops its updates.
         e.est.task_util(avg.util_avg)
     }
 
-    /// Utilisation of a CPU by fair tasks: the greater of PELT's and the sum of its runnable tasks' estimates, at most
-    /// the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, PELT's alone).
+    /// Utilisation of a CPU by fair tasks: the larger of PELT's and the sum of its runnable tasks' estimates, at most
+    /// the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, only PELT's).
     #[inline]
     pub fn cfs_util(&self, cpu: CpuId) -> u64 {
         let q = &self.fair.queues[self.root(cpu)];
@@ -326,8 +326,8 @@ impl System<'_> {
         cpu_util(q.avg.util_avg.saturating_sub(e.avg.util_avg), estimate, self.fixed.cpu_capacity[cpu])
     }
 
-    /// The same with a sleeping task added (`cpu_util`). PELT's sum still contains the task on the CPU where it ran
-    /// last.
+    /// The same with a sleeping task added (`cpu_util`). On the CPU where the task ran last, PELT's sum still contains
+    /// it.
     pub fn util_with(&self, cpu: CpuId, task: TaskId) -> u64 {
         let (q, t) = (&self.fair.queues[self.root(cpu)], &self.tasks[task]);
         let e = &self.fair.entities[t.entity];

@@ -1,7 +1,7 @@
-//! A fair class on the seam: it walks the levels of a task's entities by the rules of [`Early`](super::Early),
-//! [`Cfs`](super::Cfs) or [`Eevdf`](super::Eevdf).
+//! A fair class behind the core's interface: it walks the levels of a task's entities with the rules of
+//! [`Early`](super::Early), [`Cfs`](super::Cfs) or [`Eevdf`](super::Eevdf).
 //!
-//! Invariant: the order of a queue shows each queued entity, except the current one, with its present values. An entity
+//! Invariant: the order of a queue has each queued entity, except the current one, with its present values. An entity
 //! that leaves for another CPU takes its load average with it.
 
 use super::entity::EntityId;
@@ -17,7 +17,7 @@ use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
 use std::marker::PhantomData;
 
-/// The fair class by the rules `R`.
+/// The fair class with the rules `R`.
 pub(crate) struct Fair<R>(PhantomData<R>);
 
 impl<R: FairRules> SchedClass for Fair<R> {
@@ -27,8 +27,8 @@ impl<R: FairRules> SchedClass for Fair<R> {
             R::note_sleep(sys, task, false);
         }
         let mut level = Some(sys.tasks[task].entity);
-        // A delayed task is still on its queues and on its CPU's list, and counts there. The levels above hear nothing
-        // of its return but that it is runnable.
+        // A delayed task is still on its queues and on its CPU's list, and counts there. The levels above only learn
+        // that it is runnable again.
         let stayed = sys.is_delayed(task);
         let joins = u32::from(!stayed);
         let (asked, mut why) = (why, why);
@@ -44,7 +44,7 @@ impl<R: FairRules> SchedClass for Fair<R> {
                 why = Enqueue::Wakeup;
             }
             if on_rq && !stayed {
-                // A group that was empty has continued with the weight that it had.
+                // A group that was empty kept its old weight.
                 sys.update_load(entity);
                 Fair::<R>::update_group(sys, entity);
             }
@@ -149,7 +149,7 @@ impl<R: FairRules> SchedClass for Fair<R> {
     fn set_next_task(sys: &mut System<'_>, _cpu: CpuId, task: TaskId) {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
-            // The entities above a throttled queue are on none. The task runs on there until it is switched out.
+            // The entities above a throttled queue are not queued. The task runs there until it is switched out.
             if sys.fair.entities[entity].on_rq {
                 R::set_next_entity(sys, entity)
             } else {
@@ -183,7 +183,7 @@ impl<R: FairRules> SchedClass for Fair<R> {
         sys.set_task_rq(task, to);
         let e = &mut sys.fair.entities[entity];
         if sys.fixed.history.migrated_is_cold {
-            // A balancer does not treat a task that has just come as cache hot.
+            // A balancer does not treat a task that has just arrived as cache hot.
             e.exec_start = 0;
         }
     }
@@ -202,7 +202,7 @@ impl<R: FairRules> SchedClass for Fair<R> {
         sys.forget_load(task);
     }
 
-    /// Its load leaves the queue, and its vruntime becomes relative, as in a move (`detach_task_cfs_rq`).
+    /// The task's load leaves the queue, and its vruntime becomes relative, as in a move (`detach_task_cfs_rq`).
     fn switched_from(sys: &mut System<'_>, task: TaskId) {
         R::leave_for_good(sys, sys.tasks[task].entity);
         sys.detach_load(task);
@@ -212,7 +212,7 @@ impl<R: FairRules> SchedClass for Fair<R> {
         Fair::<R>::reweight(sys, sys.tasks[task].entity, weight * FINE);
     }
 
-    /// Every level up to the root is renewed (`sched_group_set_shares`).
+    /// Updates every level up to the root (`sched_group_set_shares`).
     fn shares_changed(sys: &mut System<'_>, cpu: CpuId, group: GroupId) {
         let mut level = sys.owner_of(group, cpu);
         while let Some(entity) = level {
@@ -237,7 +237,7 @@ impl<R: FairRules> SchedClass for Fair<R> {
 }
 
 impl<R: FairRules> Fair<R> {
-    /// A group's entity takes the weight that its queue gives it (`update_cfs_group`, `update_cfs_shares`).
+    /// Gives a group's entity the weight that follows from its queue (`update_cfs_group`, `update_cfs_shares`).
     pub(super) fn update_group(sys: &mut System<'_>, entity: EntityId) {
         let Some(below) = sys.fair.entities[entity].my_q else { return };
         let history = &sys.fixed.history;
@@ -252,7 +252,7 @@ impl<R: FairRules> Fair<R> {
     }
 
     /// Gives an entity another weight without moving it (`reweight_entity`). Its load follows at once; in older kernels
-    /// it follows with time.
+    /// gradually.
     fn reweight(sys: &mut System<'_>, entity: EntityId, fine: u64) {
         let (on_rq, queue) = (sys.fair.entities[entity].on_rq, sys.fair.entities[entity].cfs_rq);
         if on_rq {
@@ -268,14 +268,14 @@ impl<R: FairRules> Fair<R> {
         R::after_reweight(sys, entity, on_rq);
     }
 
-    /// The running task's entities leave the CPU; those still on a queue are charged and go back in order. An entity
-    /// that has left its queue was charged as it left. It is charged for a newidle balance only if that pulled a task,
-    /// whose enqueue charges the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
+    /// The running task's entities leave the CPU; those still on a queue are charged and go back into its order. An
+    /// entity that left its queue was charged then. After a newidle balance it is charged only if that pulled a task,
+    /// whose enqueue charges the current one (`put_prev_entity` tests `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
     pub(super) fn put_prev(sys: &mut System<'_>, task: TaskId) {
         Fair::<R>::put_prev_below(sys, task, None);
     }
 
-    /// The same for the entities below `stays` only, which stays current.
+    /// The same, only for the entities below `stays`, which stays current.
     pub(super) fn put_prev_below(sys: &mut System<'_>, task: TaskId, stays: Option<EntityId>) {
         R::note_put(sys, task);
         let mut level = Some(sys.tasks[task].entity);
@@ -296,7 +296,7 @@ impl<R: FairRules> Fair<R> {
 }
 
 impl System<'_> {
-    /// Brings `exec_start`, `sum_exec` and vruntime of the running entity of `queue` up to this instant. Returns the
+    /// Updates `exec_start`, `sum_exec` and vruntime of the running entity of `queue` to this instant. Returns the
     /// entity if there was anything to charge.
     pub(super) fn charge(&mut self, queue: CfsRqId) -> Option<EntityId> {
         let q = &self.fair.queues[queue];
@@ -317,7 +317,7 @@ impl System<'_> {
         Some(curr)
     }
 
-    /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join.
+    /// The weight whose virtual time equals real time on a queue that an entity of weight `joins` is about to join.
     ///
     /// It is nice 0's; before 2.6.28 it is the whole queue's.
     #[inline]
@@ -335,8 +335,8 @@ impl System<'_> {
         let queue = self.fair.entities[entity].cfs_rq;
         let c = &self.cpus[self.fair.queues[queue].cpu];
         let clock = c.clock.read(self.now);
-        // Between a wakeup and the switch that it asked for the clock is kept, but ticks charge the running task beyond
-        // it, above all while a vCPU stands still. If the task is picked again, that time is not charged twice.
+        // Between a wakeup and the switch that it requested the clock is frozen, but ticks charge the running task
+        // beyond it, especially while a vCPU does not run. If the task is picked again, that time is not charged twice.
         let goes_on = c.curr.is_some_and(|t| self.tasks[t].entity == entity);
         let e = &mut self.fair.entities[entity];
         e.exec_start = if goes_on { clock.max(e.exec_start) } else { clock };
@@ -357,7 +357,7 @@ impl System<'_> {
     }
 
     /// A task is on `cpu`'s queues: it joins the CPU's list and `nr_running`. `counted`: 1 if it counts as SCHED_IDLE;
-    /// `None` if a throttled queue keeps it from being counted.
+    /// `None` if it is not counted because of a throttled queue.
     pub(super) fn join_list(&mut self, cpu: CpuId, task: TaskId, counted: Option<u32>) {
         self.cpus[cpu].list.push(task);
         if let Some(idle) = counted {
@@ -366,7 +366,8 @@ impl System<'_> {
         }
     }
 
-    /// A task is no longer on `cpu`'s queues: it leaves the CPU's list and `nr_running`. `counted`: as it was counted.
+    /// A task is no longer on `cpu`'s queues: it leaves the CPU's list and `nr_running`. `counted`: as in
+    /// [`Self::join_list`].
     pub(super) fn leave_list(&mut self, cpu: CpuId, task: TaskId, counted: Option<u32>) {
         let was = self.is_sched_idle(cpu);
         let list = &mut self.cpus[cpu].list;
@@ -382,7 +383,7 @@ impl System<'_> {
         }
     }
 
-    /// Clears an entity's buddy marks, and its groups' marks that stem from the same mark.
+    /// Clears an entity's buddy marks, and marks of its groups that were set together with them.
     pub(super) fn clear_buddies(&mut self, entity: EntityId) {
         if self.is_flat() {
             let line = self.line(self.fair.entities[entity].cfs_rq);

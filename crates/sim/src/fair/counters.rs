@@ -1,8 +1,8 @@
-//! Counters of CPUs and tasks, for sinks that ask for them ([`Counter`]). They are read only: a run is the same with
-//! and without.
+//! Counters of CPUs and tasks, for sinks that ask for them ([`Counter`]). They are only read: a run is the same with
+//! and without them.
 //!
-//! They are reported when the scheduler has looked: at switches, at ticks and when a task is queued, of that CPU and
-//! those tasks. Between these a value stays the same, as it does in the kernel, which accounts time only then.
+//! They are reported when the scheduler has acted: at switches, at ticks and when a task is queued, for that CPU and
+//! those tasks. Between these a value stays the same, as in the kernel, which accounts time only then.
 
 use crate::system::System;
 use crate::task::Class;
@@ -37,20 +37,20 @@ impl System<'_> {
         }
     }
 
-    /// The virtual runtime of a task on a queue of CFS, less the queue's least, virtual ns.
+    /// The vruntime of a task on a queue of CFS minus the queue's min_vruntime, virtual ns.
     fn past_min_vruntime(&self, task: TaskId) -> Option<i64> {
         let e = self.entity(task);
         let is_cfs = matches!(self.class(task), Class::Cfs | Class::Early);
         (is_cfs && e.on_rq).then(|| e.vruntime - self.fair.queues[e.cfs_rq].min_vruntime)
     }
-    /// What a task on a queue of EEVDF is owed, virtual ns.
+    /// The lag of a task on a queue of EEVDF, virtual ns.
     fn lag_now(&self, task: TaskId) -> Option<i64> {
         let e = self.entity(task);
         let queued = self.class(task) == Class::Eevdf && e.on_rq;
         queued.then(|| self.average(e.cfs_rq).time() - e.vruntime)
     }
-    /// What is left of a task's slice: for CFS ns of the running task, for EEVDF virtual ns until the deadline of any
-    /// that is queued, for the O(1) scheduler whole ticks. Real-time tasks have none here.
+    /// The rest of a task's slice: for CFS, ns of the running task; for EEVDF, virtual ns until the deadline of any
+    /// queued task; for the O(1) scheduler, whole ticks. Real-time tasks have none here.
     fn slice_left(&self, task: TaskId) -> Option<i64> {
         let e = self.entity(task);
         match self.class(task) {

@@ -8,14 +8,14 @@ use crate::util_est::UtilEst;
 use schedlab_base::{Id, TaskId};
 use schedlab_kernel::History;
 
-/// The weight of a group's entity until its shares are divided, 1024 times as fine.
+/// The weight of a group's entity until its shares are computed, 1024 times as fine.
 const LEAST_WEIGHT: u64 = 2 * FINE;
 
-/// Where a group's entities begin, virtual ns: far behind a queue whose CPU has run for long, as all have at time 0.
-/// Profiles before 5.10 keep 0, so that a group's first task has less than a sleeper's credit there.
+/// The initial vruntime of a group's entities, virtual ns: far behind a queue whose CPU has run for long, as all CPUs
+/// have at time 0. Profiles before 5.10 keep 0, so that a group's first task has less than a sleeper's credit there.
 const GROUP_VRUNTIME: i64 = -1_000_000_000;
 
-/// An entity's place in the arena.
+/// An entity's index in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct EntityId(pub u32);
 
@@ -37,15 +37,16 @@ pub struct Entity {
     pub vruntime: i64,
     /// Load weight, 1024 at nice 0.
     pub weight: u64,
-    /// The same 1024 times as fine. Only groups' entities have fractions of a weight.
+    /// The weight 1024 times as fine. Only groups' entities have fractions of a weight.
     pub fine_weight: u64,
-    /// EEVDF: its weight in its timeline's sums; the same, but fine where groups above tasks divide weights (7.3).
+    /// EEVDF: its weight in its timeline's sums; equal to `weight`, but fine where groups above tasks divide weights
+    /// (7.3).
     pub line_weight: u64,
-    /// The same 1024 times as fine.
+    /// `line_weight` 1024 times as fine.
     pub line_fine: u64,
-    /// The virtual time of `line_fine`.
+    /// Converts real time to the virtual time of `line_fine`.
     pub slope: Slope,
-    /// Whether it is by the weight's inverse.
+    /// Whether the slope uses the weight's inverse.
     by_inverse: bool,
     /// Whether its timeline has fine weights.
     fine_line: bool,
@@ -57,7 +58,7 @@ pub struct Entity {
     pub sum_exec: u64,
     /// `sum_exec` when it was last picked.
     pub prev_sum_exec: u64,
-    /// EEVDF: virtual deadline; while `rel_deadline`, the distance to it. Virtual ns.
+    /// EEVDF: virtual deadline, or the distance to it if `rel_deadline`. Virtual ns.
     pub deadline: i64,
     /// EEVDF: its lag when it left its queue, virtual ns.
     pub vlag: i64,
@@ -65,11 +66,11 @@ pub struct Entity {
     pub vprot: i64,
     /// EEVDF: its slice, real ns.
     pub slice_ns: u64,
-    /// EEVDF: queued although its task sleeps (DELAY_DEQUEUE).
+    /// EEVDF: whether it is queued although its task sleeps (DELAY_DEQUEUE).
     pub delayed: bool,
-    /// EEVDF: `deadline` is a distance.
+    /// EEVDF: whether `deadline` is a distance.
     pub rel_deadline: bool,
-    /// The queue it is, or would be, on.
+    /// The queue that it is on, or would be on.
     pub cfs_rq: CfsRqId,
     /// The queue of the group, if the entity is a group's.
     pub my_q: Option<CfsRqId>,
@@ -84,7 +85,6 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// A task's entity on a queue.
     pub fn of_task(task: TaskId, weight: u64, cfs_rq: CfsRqId, history: &History) -> Entity {
         let mut e = Entity {
             vruntime: 0,
@@ -141,7 +141,7 @@ impl Entity {
         self.slope = Slope::exact(fine);
     }
     /// Charges it up to `clock`; returns the time since its last charge, ns. Interrupts are charged to the interrupted
-    /// task, as by 2.6.30's only clock and by later kernels without IRQ_TIME_ACCOUNTING.
+    /// task, as with 2.6.30's only clock and in later kernels without IRQ_TIME_ACCOUNTING.
     #[inline]
     pub fn charge(&mut self, clock: u64, unit: u64) -> u64 {
         let delta = self.charge_time(clock);

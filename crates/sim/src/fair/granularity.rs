@@ -14,7 +14,7 @@ pub struct Granularity {
     pub wakeup_ns: u64,
     /// base_slice (6.6+).
     pub base_ns: u64,
-    /// Tasks up to which the period is `latency_ns` (latency / min_granularity, unscaled).
+    /// Number of tasks up to which the period is `latency_ns` (latency / min_granularity, unscaled).
     pub nr_latency: u64,
 }
 
@@ -32,7 +32,7 @@ impl Granularity {
             nr_latency: t.sched_latency_ns.div_ceil(t.min_granularity_ns),
         }
     }
-    /// The period in which `nr` tasks each run once.
+    /// The period in which each of `nr` tasks runs once.
     #[inline]
     pub fn period_ns(&self, nr: u64) -> u64 {
         if nr <= self.nr_latency { self.latency_ns } else { nr * self.min_ns }

@@ -5,7 +5,7 @@ use super::rules::FairRules;
 use crate::system::System;
 use schedlab_base::CpuId;
 
-/// Checks the queues of `cpu`; returns an error that names the broken invariant.
+/// Checks the queues of `cpu`; the error names the broken invariant.
 pub(super) fn walk<R: FairRules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
     let mut on_queues = 0;
     for (id, q) in sys.fair.queues.ids().zip(&sys.fair.queues).filter(|(_, q)| q.cpu == cpu) {

@@ -1,11 +1,12 @@
 //! The fair classes (`kernel/sched/fair.c`): [`early`], CFS before 2.6.32; [`cfs`], up to 6.5; [`eevdf`], since 6.6.
 //!
-//! Tasks, entities and cfs_rqs are separate arenas and every path walks from an entity to its parents, also at depth
-//! one. Times and vruntime are integer ns; vruntime is signed and only differences within one cfs_rq mean anything.
+//! Tasks, entities and cfs_rqs are in separate arenas, and every path walks from an entity to its parents, even at
+//! depth one. Times and vruntime are integer ns; vruntime is signed and only differences within one cfs_rq mean
+//! anything.
 //!
 //! The three are equals: each implements `rules` for an entity on a queue, and `class` makes a scheduling class of any
-//! of them. This folder holds their common parts: the entity, the cfs_rq, the charge and the load averages. The
-//! decisions of each room are pure functions; its `class` and `queueing` apply them.
+//! of them. This folder holds their common parts: the entity, the cfs_rq, charging and the load averages. The decisions
+//! of each are pure functions; its `class` and `queueing` apply them.
 
 mod averages;
 pub mod cfs;

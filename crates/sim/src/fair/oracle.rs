@@ -1,4 +1,4 @@
-//! Single questions to the fair class: a state, one function, its answer ([`schedlab_world::decision`]).
+//! Single questions to the fair class: a state, one function, its answer ([`schedlab_board::decision`]).
 //! `schedlab validate --rules` puts the same questions to a kernel's own code.
 //!
 //! A state is written into a [`System`] of its own, so that drivers are asked and not only the pure rules. Quotas are

@@ -10,13 +10,12 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::SwitchReason;
 
-/// The rules of one fair class.
 pub(crate) trait FairRules {
     /// Charges the running entity of `queue` up to this instant, and acts on the result (`update_curr`).
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId);
-    /// Charges only, without consequences; for callers that only look.
+    /// Only charges, without consequences; for callers that only read.
     fn charge(sys: &mut System<'_>, queue: CfsRqId);
-    /// Puts an entity on its queue (`enqueue_entity`). Returns whether it had been there all the time, asleep.
+    /// Puts an entity on its queue (`enqueue_entity`). Returns whether it was there all the time, asleep.
     fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool;
     /// Takes an entity off its queue (`dequeue_entity`). Returns false if it stays there, asleep.
     fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool;
@@ -28,26 +27,25 @@ pub(crate) trait FairRules {
     fn put_entity(sys: &mut System<'_>, entity: EntityId);
     /// A queued entity becomes the current one of its queue.
     fn set_next_entity(sys: &mut System<'_>, entity: EntityId);
-    /// Chooses the task to run next on `cpu` and makes it current.
+    /// Chooses the next task to run on `cpu` and makes it current.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
-    /// Takes off queued entities of sleeping tasks, when no other is left.
+    /// Removes queued entities of sleeping tasks, if no other is left.
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
     /// The tick finds a task running.
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
-    /// The running task yields.
     fn yield_task(sys: &mut System<'_>, task: TaskId);
     /// Whether a task just enqueued on `cpu` preempts `curr`. Marks buddies as the kernel does.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool;
     /// Places a new entity on the queue of its creator.
     fn place_new(sys: &mut System<'_>, entity: EntityId);
-    /// An entity that is on no queue is about to get another one.
+    /// An entity on no queue is about to get another queue.
     fn leave_for_good(sys: &mut System<'_>, entity: EntityId);
-    /// A queued or running task gets attributes by a system call, which takes it off its queue and puts it back.
+    /// A system call gives a queued or running task new attributes, for which it is taken off its queue and put back.
     /// `moves`: its priority changes (DEQUEUE_MOVE).
     fn requeue(_sys: &mut System<'_>, _entity: EntityId, _moves: bool) {}
     /// Prepares a change of an entity's weight to `fine`, 1024 times as fine (`reweight_entity`).
     fn before_reweight(_sys: &mut System<'_>, _entity: EntityId, _fine: u64) {}
-    /// Completes that change; `was_on_rq`: the entity was on its queue before.
+    /// Completes that change; `was_on_rq`: whether the entity was on its queue before.
     fn after_reweight(_sys: &mut System<'_>, _entity: EntityId, _was_on_rq: bool) {}
     /// A task has been enqueued on every level.
     fn enqueued(_sys: &mut System<'_>, _task: TaskId, _why: Enqueue) {}
@@ -59,6 +57,6 @@ pub(crate) trait FairRules {
     fn note_put(_sys: &mut System<'_>, _task: TaskId) {}
     /// The queued entities of a queue, with their vruntimes; an error if its order is wrong.
     fn queued(sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String>;
-    /// A queue of `cpu` has one more entity, or one less. `joined`: one more, which was not there asleep before.
+    /// A queue of `cpu` has one entity more or less. `joined`: one more, which was not there asleep before.
     fn queue_changed(_sys: &mut System<'_>, _cpu: CpuId, _joined: bool) {}
 }

@@ -1,8 +1,8 @@
 //! A cfs_rq: entities in vruntime order, the current one kept outside, min_vruntime, buddies (kernels 3.4 to 6.5).
 //!
 //! The order is a vector sorted by descending (vruntime, arrival), so that the leftmost entity is the last element:
-//! picking pops. Invariants: sorted; `nr_running` and `load_fine` count queued entities and the current one while it
-//! is `on_rq`; `min_vruntime` never falls.
+//! picking pops. Invariants: sorted; `nr_running` and `load_fine` count queued entities and, while it is `on_rq`, the
+//! current one; `min_vruntime` never decreases.
 
 use super::eevdf::timeline::Timeline;
 use super::entity::EntityId;
@@ -11,7 +11,7 @@ use crate::pelt::Pelt;
 use schedlab_base::{CpuId, Id};
 use std::mem::offset_of;
 
-/// A cfs_rq's place in the arena; the root queue of CPU n is number n.
+/// A cfs_rq's index in the arena; the root queue of CPU n is number n.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CfsRqId(pub u32);
 
@@ -30,14 +30,14 @@ impl Id for CfsRqId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Node {
     vruntime: i64,
-    /// Order of arrival: equal keys go right, first come first served.
+    /// Order of arrival: of equal keys the later one goes right.
     arrival: u64,
     entity: EntityId,
 }
 
 /// A runqueue of the fair class at one level on one CPU.
 ///
-/// The order of the fields is the order in memory: a balance pass reads the second cache line of many queues, from
+/// The fields are in the order of memory: a balance pass reads the second cache line of many queues, from
 /// `avg.load_avg` to `h_nr_running`.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
@@ -48,18 +48,19 @@ pub struct CfsRq {
     pub curr: Option<EntityId>,
     /// Monotonic floor of virtual time, ns (CFS).
     pub min_vruntime: i64,
-    /// Load tracking of all attached entities, sleeping ones included.
+    /// Load tracking of all attached entities, including sleeping ones.
     pub avg: Pelt,
-    /// Sum of the utilisation estimates of the CPU's runnable tasks, kept in its root queue (4.17+).
+    /// Sum of the utilisation estimates of the CPU's runnable tasks; only in its root queue (4.17+).
     pub util_est: u64,
-    /// Tasks on the queue and below, delayed ones included (`h_nr_queued`; before 6.14 named `h_nr_running`).
+    /// Number of tasks on the queue and below, including delayed ones (`h_nr_queued`; before 6.14 named
+    /// `h_nr_running`).
     pub h_nr_queued: u32,
-    /// Runnable tasks on the queue and below (`h_nr_runnable`).
+    /// Number of runnable tasks on the queue and below (`h_nr_runnable`).
     pub h_nr_running: u32,
     pub cpu: CpuId,
-    /// Entities on the queue, the current one and delayed ones included (`nr_queued`).
+    /// Number of entities on the queue, including the current one and delayed ones (`nr_queued`).
     pub nr_running: u32,
-    /// SCHED_IDLE tasks on the queue and below, and tasks of idle groups below (`h_nr_idle`, earlier
+    /// Number of SCHED_IDLE tasks on the queue and below, and of tasks of idle groups below (`h_nr_idle`, earlier
     /// `idle_h_nr_running`).
     pub h_nr_idle: u32,
     /// Sum of the weights of entities on the queue, 1024 times as fine (`load.weight`).
@@ -70,7 +71,7 @@ pub struct CfsRq {
     pub last: Option<EntityId>,
     /// Entity that yielded.
     pub skip: Option<EntityId>,
-    /// Time of the last pick of the leftmost over `next`, ns (2.6.27).
+    /// When the leftmost was last picked instead of `next`, ns (2.6.27).
     pub pair_since: u64,
     /// Sum of the load averages of queued entities only (`runnable_load_avg`, 4.3 to 4.20).
     pub runnable: Pelt,
@@ -120,7 +121,7 @@ impl CfsRq {
         self.order.insert(at, node);
     }
 
-    /// Takes an entity out of the order. It must be there under this vruntime.
+    /// Removes an entity from the order, where it must be with this vruntime.
     pub fn remove(&mut self, entity: EntityId, vruntime: i64) {
         if self.order.last().is_some_and(|n| n.entity == entity) {
             self.order.pop();
@@ -151,8 +152,8 @@ impl CfsRq {
         self.order.iter().rev().map(|n| (n.entity, n.vruntime))
     }
 
-    /// Raises `min_vruntime` to the lesser of the current entity's vruntime and the leftmost's, never lowering it.
-    /// `curr_vruntime` is `None` when nothing runs or (6.1) when the current entity is leaving the queue.
+    /// Raises `min_vruntime` to the smaller of the current entity's vruntime and the leftmost's; never lowers it.
+    /// `curr_vruntime` is `None` if nothing runs or (6.1) the current entity is leaving the queue.
     #[inline]
     pub fn update_min_vruntime(&mut self, curr_vruntime: Option<i64>) {
         let left = self.leftmost().map(|(_, v)| v);

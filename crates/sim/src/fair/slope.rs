@@ -1,8 +1,8 @@
-//! Real time as virtual time of a weight (`calc_delta_fair`, `__calc_delta`).
+//! Converts real time to the virtual time of a weight (`calc_delta_fair`, `__calc_delta`).
 //!
-//! Virtual time is real time by 1024 / weight. Kernels from 5.10 on (and older ones, whose profiles keep the quotient)
-//! multiply by the weight's inverse in 32 bits instead, of a whole weight, and round down at each step. 7.3 divides by
-//! the weight 1024 times as fine.
+//! Virtual time is real time times 1024 / weight. Kernels from 5.10 on (older profiles keep the quotient) multiply by
+//! the 32-bit inverse of a whole weight instead, and round down at each step. 7.3 divides by the weight 1024 times as
+//! fine.
 
 use super::group::shares::FINE;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
@@ -12,14 +12,13 @@ use schedlab_kernel::policy::NICE_0_WEIGHT;
 pub struct Slope {
     /// The weight, 1024 times as fine.
     fine: u64,
-    /// 2^32 divided by the whole weight; 0 where time is divided by `fine`.
+    /// 2^32 divided by the whole weight; 0 if time is divided by `fine`.
     inverse: u64,
 }
 
-/// Who has a weight: inverses of tasks' weights stand in a table, those of other weights are computed.
+/// The owner of a weight: inverses of tasks' weights come from a table, others are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bearer {
-    /// A task.
     Task,
     /// A group's entity, or a queue.
     Group,
@@ -41,7 +40,7 @@ impl Slope {
     pub fn virtual_ns(self, real_ns: u64) -> u64 {
         self.virtual_ns_in(real_ns, NICE_0_WEIGHT)
     }
-    /// The same where a weight of `unit` ages with the clock.
+    /// The same if a weight of `unit` ages with the clock.
     #[inline]
     pub fn virtual_ns_in(self, real_ns: u64, unit: u64) -> u64 {
         if self.fine == unit * FINE {
@@ -60,8 +59,8 @@ pub fn whole(fine: u64) -> u64 {
     if fine == 0 { 0 } else { (fine / FINE).max(2) }
 }
 
-/// 2^32 divided by a weight. The table of tasks' weights (`sched_prio_to_wmult`) has the nearest number, but the one
-/// below for weights of nice 13 and higher.
+/// 2^32 divided by a weight. The table of tasks' weights (`sched_prio_to_wmult`) has the nearest number, except for
+/// nice 13 and higher, where it has the one below.
 fn inverse(weight: u64, bearer: Bearer) -> u64 {
     const LAST_NEAREST: u64 = 70;
     match bearer {
@@ -71,7 +70,7 @@ fn inverse(weight: u64, bearer: Bearer) -> u64 {
     }
 }
 
-/// The share of `whole_ns` that a weight gets on a queue of `load`, by the inverse of the queue's weight.
+/// The share of `whole_ns` that a weight gets on a queue of `load`, computed with the inverse of the queue's weight.
 #[inline]
 pub fn share_by_inverse(whole_ns: u64, weight: u64, load: u64) -> u64 {
     multiplied(whole_ns, weight, inverse(load, Bearer::Group))
@@ -79,7 +78,7 @@ pub fn share_by_inverse(whole_ns: u64, weight: u64, load: u64) -> u64 {
 
 fn multiplied(ns: u64, weight: u64, inverse: u64) -> u64 {
     let factor = weight * inverse;
-    // The factor has 32 bits; what is left of a larger one is shifted out.
+    // The factor has 32 bits; excess bits of a larger one are shifted out.
     let excess = 64 - (factor >> 32).leading_zeros();
     ((u128::from(ns) * u128::from(factor >> excess)) >> (32 - excess)) as u64
 }
@@ -123,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_share_by_inverse_is_just_below_the_quotient() {
-        // A tick that comes 4 ms after the pick is beyond this slice, and not beyond the exact one.
+        // A tick that comes 4 ms after the pick is beyond this slice, but not beyond the exact one.
         assert_eq!(share_by_inverse(12_000_000, 1024, 3072), 3_999_999);
         assert_eq!(share(12_000_000, 1024, 3072), 4_000_000);
         assert_eq!(share_by_inverse(6_000_000, 88_761, 88_761), 5_999_999);

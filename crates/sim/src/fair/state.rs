@@ -13,11 +13,11 @@ pub struct FairState {
     pub groups: Arena<GroupId, TaskGroup>,
     /// The part of each cfs_rq that only groups have.
     pub(crate) group_rqs: Arena<CfsRqId, GroupRq>,
-    /// Some group has a quota (`cfs_bandwidth_used`).
+    /// Whether some group has a quota (`cfs_bandwidth_used`).
     pub any_quota: bool,
-    /// Some group is idle.
+    /// Whether some group is idle.
     pub(super) any_idle_group: bool,
-    /// `min_vruntime` of each queue as the invariant walk saw it last.
+    /// `min_vruntime` of each queue at the last check of invariants.
     pub(super) floors: Arena<CfsRqId, i64>,
 }
 

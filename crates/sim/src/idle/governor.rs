@@ -1,13 +1,13 @@
-//! The idle state that an idle CPU enters: a governor in the manner of the kernel's `menu`.
+//! The governor that chooses an idle CPU's state, similar to the kernel's `menu`.
 //!
-//! It guesses how long the CPU will stay idle: until the next timer, or as long as the last eight stays if they agree
+//! It predicts how long the CPU will stay idle: until the next timer, or as long as the last eight stays if they agree
 //! with each other. It takes the deepest state whose target residency fits. Not modelled: `menu`'s correction by past
-//! errors of the timer guess, its reluctance while tasks wait for I/O, and latency limits of drivers. Integers only;
-//! ns. Pure except for the ring of past stays.
+//! errors of the timer guess, its caution while tasks wait for I/O, and latency limits of drivers. Integers only; ns.
+//! Pure except for the ring of past stays.
 
 use schedlab_machine::IdleState;
 
-/// Stays remembered.
+/// Number of stays remembered.
 const STAYS: usize = 8;
 /// A spread of up to this, ns, counts as agreement for any mean.
 const SMALL_SPREAD_NS: u128 = 20_000;
@@ -21,24 +21,24 @@ pub struct Governor {
     /// Their sum, and the sum of their squares.
     sum: u64,
     squares: u128,
-    /// Stays recorded, up to eight; fewer than eight predict nothing.
+    /// Number of stays recorded, up to eight; fewer than eight predict nothing.
     known: u8,
     next: u8,
 }
 
 impl Governor {
-    /// How long the CPU will stay idle if its next timer fires `next_timer_ns` from now (`u64::MAX` for none).
+    /// The predicted time in idle if the next timer fires `next_timer_ns` from now (`u64::MAX` for none).
     pub fn predict(&self, next_timer_ns: u64) -> u64 {
         self.typical().map_or(next_timer_ns, |typical| typical.min(next_timer_ns))
     }
 
-    /// The state to enter: the deepest whose residency is no longer than the predicted stay, else the shallowest. Also
-    /// 0 for a machine without states, whose CPUs poll.
+    /// The state to enter: the deepest whose residency is at most the predicted stay, else the shallowest. Also 0 for a
+    /// machine without states, whose CPUs poll.
     pub fn choose(&self, states: &[IdleState], predicted_ns: u64) -> usize {
         states.iter().rposition(|s| s.residency.0 <= predicted_ns).unwrap_or(0)
     }
 
-    /// The CPU stayed idle that long.
+    /// Records a stay.
     pub fn reflect(&mut self, actual_ns: u64) {
         let (new, square) = (actual_ns.min(LONGEST_NS), |stay: u64| u128::from(stay) * u128::from(stay));
         let old = std::mem::replace(&mut self.recent[usize::from(self.next)], new);
@@ -49,18 +49,18 @@ impl Governor {
     }
 
     /// The mean of all eight, if they agree: the result of the first round of [`mean_of_most`](Governor::mean_of_most),
-    /// from sums that are kept up to date.
+    /// from sums that are always kept.
     fn mean_of_all(&self) -> Option<u64> {
         let mean = self.sum / STAYS as u64;
         let (sum, mean_squared) = (u128::from(self.sum), u128::from(mean) * u128::from(mean));
-        // The sum of (stay - mean)^2, multiplied out.
+        // The sum of (stay - mean)^2, expanded.
         let squares = self.squares + STAYS as u128 * mean_squared - 2 * u128::from(mean) * sum;
         agree(squares / STAYS as u128, mean_squared).then_some(mean)
     }
 
     /// The mean of the last eight stays, if they agree: their spread is small, or less than a sixth of the mean.
     /// Otherwise the longest stays are left out, one level at a time, as long as six remain. Short stays are never left
-    /// out, for an early wakeup is what makes a deep state a mistake.
+    /// out, because an early wakeup is what makes a deep state a mistake.
     fn typical(&self) -> Option<u64> {
         if usize::from(self.known) < STAYS {
             return None;
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_finds_what_the_long_one_does(
+        fn the_shortcut_gives_the_same_result(
             stays in prop::collection::vec((0u64..1 << 41, 0u32..41), 8..30),
         ) {
             let mut g = Governor::default();
@@ -163,7 +163,7 @@ mod tests {
         }
 
         #[test]
-        fn stays_that_agree_take_the_short_way(
+        fn stays_that_agree_take_the_shortcut(
             middle in 100_000u64..1 << 39,
             off in prop::collection::vec(0u64..20_000, 8),
         ) {

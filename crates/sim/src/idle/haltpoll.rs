@@ -1,6 +1,6 @@
-//! The `haltpoll` governor (5.4): an idle CPU of a guest polls for a while before it halts, for halting is a trip to
-//! the hypervisor and back. The polling time grows after a halt that was short enough to poll through, and shrinks
-//! after a halt longer than any polling. Integers, ns; pure.
+//! The `haltpoll` governor (5.4): an idle CPU of a guest polls for a while before it halts, because a halt costs a trip
+//! to the hypervisor and back. The polling time grows after a halt that polling could have replaced, and shrinks after
+//! a halt longer than any polling. Integers, ns; pure.
 
 /// The longest polling time (guest_halt_poll_ns).
 const LONGEST_NS: u64 = 200_000;
@@ -12,21 +12,20 @@ const FACTOR: u64 = 2;
 /// The next step of an idle CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HaltChoice {
-    /// Watch for work that long, ns, with the tick on.
+    /// Poll for work for this time, ns, with the tick on.
     Poll(u64),
     Halt,
 }
 
-/// Memory of one CPU.
+/// The governor's memory of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Haltpoll {
     limit_ns: u64,
-    /// It polled to the end in vain.
+    /// Whether it polled to the end in vain.
     in_vain: bool,
 }
 
 impl Haltpoll {
-    /// The next step now.
     pub fn choose(&self) -> HaltChoice {
         if self.limit_ns == 0 || self.in_vain { HaltChoice::Halt } else { HaltChoice::Poll(self.limit_ns) }
     }
@@ -34,7 +33,7 @@ impl Haltpoll {
     pub fn polled(&mut self, in_vain: bool) {
         self.in_vain = in_vain;
     }
-    /// The CPU was halted for so long.
+    /// The CPU was halted for this time.
     pub fn halted(&mut self, stay_ns: u64) {
         self.in_vain = false;
         if stay_ns > self.limit_ns && stay_ns <= LONGEST_NS {

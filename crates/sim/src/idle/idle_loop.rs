@@ -1,7 +1,7 @@
-//! The idle loop: look for work, else halt in the state a governor would choose; and the way out.
+//! The idle loop: look for work, else halt in the state that a governor chooses; and the exit from idle.
 //!
 //! A tickless idle CPU has no tick; its timers still fire on it. Leaving a state costs its typical exit time before
-//! anything else can happen on the CPU. A core is in the shallowest state that any of its threads asks for (processor
+//! anything else can happen on the CPU. A core is in the shallowest state that any of its threads requests (processor
 //! manuals, thread coordination of core C-states), so a thread whose sibling runs wakes up as from the first state.
 
 use crate::balance::newidle_gate::{Gates, avg_idle};
@@ -11,15 +11,16 @@ use crate::idle::haltpoll::HaltChoice;
 use crate::idle::nap::{Nap, keeps_tick, stayed};
 use crate::system::System;
 use schedlab_base::CpuId;
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
 use schedlab_machine::IdleGovernor;
 use schedlab_trace::EventKind;
-use schedlab_world::engine::NEVER;
 
-/// The state of a CPU that polls under the haltpoll governor.
+/// The state of a CPU that polls with the haltpoll governor.
 const POLLING: u8 = 0;
 
 impl System<'_> {
-    /// Enters the idle loop, or comes back to it. Pending work that needs interrupts on comes first.
+    /// Enters the idle loop, or returns to it. Pending work that needs interrupts enabled comes first.
     pub fn begin_idle_loop(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let before_idle = std::mem::take(&mut c.nohz_asked.before_idle);
@@ -96,12 +97,12 @@ impl System<'_> {
         self.halt_in(cpu, state, !keeps_tick(nap, self.fixed.tick_ns));
     }
 
-    /// Whether idle CPUs keep their tick, by their kernel or because their guest was set so.
+    /// Whether idle CPUs keep their tick, because of their kernel or their guest's settings.
     fn keeps_tick(&self) -> bool {
         self.fixed.history.periodic_tick || self.others.hosted.as_ref().is_some_and(|h| h.periodic_tick)
     }
 
-    /// Polls for work for that long, with the tick on if it still is.
+    /// Polls for work for this time, with the tick on if it still is.
     fn poll(&mut self, cpu: CpuId, limit_ns: u64) {
         self.cpus[cpu].halted_at = self.now;
         self.begin(cpu, Step::Halted { state: POLLING }, limit_ns);
@@ -144,11 +145,12 @@ impl System<'_> {
         self.emit(cpu, EventKind::IdleEnter { state });
     }
 
-    /// A flag write, an IPI or a timer wakes the CPU out of its idle state.
+    /// A flag write, an IPI or a timer wakes the CPU from its idle state.
     pub fn leave_idle_state(&mut self, cpu: CpuId, state: u8) {
         let reached = self.core_state(cpu, self.sunk_to(cpu, state));
         let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
-        let (now, tick_ns, next_ipi) = (self.now, self.fixed.tick_ns, self.next_ipi(cpu));
+        let (now, tick_ns, next_ipi) =
+            (self.now, self.fixed.tick_ns, self.board.nic.next(cpu).unwrap_or(NEVER));
         let c = &mut self.cpus[cpu];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
         let stay_ns = now - c.halted_at;
@@ -171,10 +173,10 @@ impl System<'_> {
         self.begin(cpu, Step::IdleExit, exit_ns);
     }
 
-    /// The state that a halted CPU is in by now. A guest's CPU halts in one way only, and the hypervisor takes it
-    /// deeper with time: it polls for the guest's next interrupt for a while, then gives the processor away, which goes
-    /// to sleep itself. Each state after the polling one is such a depth, reached after its residency. A CPU that is
-    /// not a guest's has chosen its state itself.
+    /// The state that a halted CPU is in by now. A guest's CPU halts in only one way, and the hypervisor takes it
+    /// deeper over time: it polls for the guest's next interrupt for a while, then gives the processor away, which goes
+    /// to sleep itself. Each state after the polling one is such a depth, reached after its residency. Any other CPU
+    /// has chosen its state itself.
     fn sunk_to(&self, cpu: CpuId, state: u8) -> u8 {
         let machine = &self.fixed.machine;
         if machine.idle_governor == IdleGovernor::Menu || state == POLLING {
@@ -185,17 +187,17 @@ impl System<'_> {
         (POLLING + 1..=state).rev().find(is_there).unwrap_or(POLLING + 1)
     }
 
-    /// The state of the CPU's core, given the CPU's own request: the shallowest of its threads' requests.
+    /// The state of the CPU's core, given the CPU's own request: the shallowest request of its threads.
     fn core_state(&self, cpu: CpuId, own: u8) -> u8 {
-        let siblings = self.fixed.siblings[cpu].iter();
+        let siblings = self.board.siblings[cpu].iter();
         siblings.fold(own, |least, s| match self.cpus[*s].task.step {
             Step::Halted { state } => least.min(state),
             _ => 0,
         })
     }
 
-    /// `avg_idle` takes in an idle period at the wakeup that ends it (`ttwu_do_activate`; no other arrival does). Since
-    /// 7.0 it does so at the switch from the idle task, after any arrival (`put_prev_task_idle`).
+    /// Updates `avg_idle` with an idle period at the wakeup that ends it (`ttwu_do_activate`; no other arrival does).
+    /// Since 7.0 this happens at the switch from the idle task, after any arrival (`put_prev_task_idle`).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
         let (clock, tick) = (self.rq_clock(cpu), self.jiffies());
         let c = &mut self.cpus[cpu];

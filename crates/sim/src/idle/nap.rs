@@ -1,19 +1,19 @@
-//! The decision whether an idle CPU keeps its tick, and the stay that its governor remembers. Times are ns.
+//! Decides whether an idle CPU keeps its tick, and which stay its governor remembers. Times are ns.
 
 use schedlab_kernel::History;
 
 /// The facts that decide whether an idle CPU keeps its tick.
 #[derive(Clone, Copy)]
 pub struct Nap {
-    /// A short nap keeps the tick.
+    /// Whether a short nap keeps the tick.
     short_keeps: bool,
-    /// The first halt keeps the tick if there is no choice of states.
+    /// Whether the first halt keeps the tick if there is no choice of states.
     first_keeps: bool,
-    /// Idle states of the machine.
+    /// Number of the machine's idle states.
     states: usize,
-    /// How long the governor expects the nap to last, ns.
+    /// The length of the nap that the governor predicts, ns.
     predicted_ns: u64,
-    /// The tick ended the last halt of this stay in the idle loop.
+    /// Whether the tick ended the last halt of this stay in the idle loop.
     by_tick: bool,
 }
 
@@ -26,7 +26,7 @@ impl Nap {
 
 /// Whether an idle CPU keeps its tick: yes if it is expected back within one tick. If there is no choice of idle states
 /// (a guest without an idle driver) the governor is not asked: the first halt keeps the tick, and the next one stops it
-/// if the tick was what woke the CPU (`idle_call_stop_or_retain_tick`; 6.5 stopped it at once, which is not modelled).
+/// if the tick woke the CPU (`idle_call_stop_or_retain_tick`; 6.5 stopped it at once, which is not modelled).
 pub fn keeps_tick(nap: Nap, tick_ns: u64) -> bool {
     if nap.first_keeps && nap.states < 2 {
         return !nap.by_tick;
@@ -34,8 +34,9 @@ pub fn keeps_tick(nap: Nap, tick_ns: u64) -> bool {
     nap.short_keeps && nap.predicted_ns < tick_ns
 }
 
-/// The stay that the governor remembers. A CPU that only the tick woke would have slept on for an unknown time. It
-/// counts as a stay of several ticks, so that a CPU that kept its tick in error stops it the next time.
+/// The stay that the governor remembers. A CPU that was woken only by the tick would have continued to sleep for an
+/// unknown time. That counts as a stay of several ticks, so that a CPU that wrongly kept its tick stops it the next
+/// time.
 pub fn stayed(stay_ns: u64, by_tick: bool, tick_ns: u64) -> u64 {
     if by_tick { stay_ns.max(4 * tick_ns) } else { stay_ns }
 }

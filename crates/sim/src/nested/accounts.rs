@@ -5,8 +5,8 @@ use crate::system::System;
 use crate::task::TaskState;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
-use schedlab_world::nested::GuestCounts;
-use schedlab_world::net::Acted;
+use schedlab_board::nested::GuestCounts;
+use schedlab_board::net::Acted;
 
 /// Adds to the report what happened in a guest: accounts of its tasks, measurements of its programs, counters.
 ///
@@ -22,7 +22,7 @@ pub fn close(sys: &mut System<'_>, end_ns: u64, counted: GuestCounts, report: &m
         ("guest.steal_time", counted.steal_ns),
         ("guest.wakeups", sys.accounts.stats.wakeups),
         ("guest.switches", u64::from(switches)),
-        ("guest.packets", sys.others.nic.received),
+        ("guest.packets", sys.board.nic.received),
     ];
     for (name, n) in sums {
         *report.found.counters.entry(name.to_owned()).or_default() += n;
@@ -49,13 +49,13 @@ pub fn close_kernel(sys: &mut System<'_>, end_ns: u64, report: &mut SimReport) -
     sys.release_clocks();
     settle_accounts(sys);
     invariants::accounts_agree(sys)?;
-    for (id, task) in sys.tasks.iter().enumerate().filter(|(_, t)| t.state != TaskState::Unborn) {
-        report.tasks[id] = account(sys, task);
+    for task in sys.tasks.ids().filter(|t| sys.tasks[*t].state != TaskState::Unborn) {
+        report.tasks[task.index()] = account(sys, task);
     }
-    report.found.intervals.append(&mut sys.accounts.intervals.kept);
+    report.found.intervals.append(&mut sys.board.intervals.kept);
     report.wakeups += sys.accounts.stats.wakeups;
-    if sys.channels.may_lose() {
-        *report.found.counters.entry("udp.lost".to_owned()).or_default() += sys.accounts.stats.datagrams_lost;
+    if sys.board.channels.may_lose() {
+        *report.found.counters.entry("udp.lost".to_owned()).or_default() += sys.board.counts.datagrams_lost;
     }
     Ok(())
 }

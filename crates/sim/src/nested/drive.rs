@@ -1,29 +1,37 @@
 //! The host's side of a virtual machine: entering a vCPU, its steps, its halts, and signals to sleeping threads.
 
-use crate::frame::{Step, Sys};
-use crate::system::{Context, System};
-use crate::task::UserOp;
+use crate::frame::Step;
+use crate::system::System;
 use crate::timer::Fires;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_world::engine::NEVER;
-use schedlab_world::nested::{Direction, Guest};
-use schedlab_world::speed::Speed;
+use schedlab_board::board::Context;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::UserMode;
+use schedlab_board::engine::NEVER;
+use schedlab_board::nested::{Direction, Guest};
+use schedlab_board::speed::Speed;
 
 impl System<'_> {
     /// The vCPU's thread begins a stretch of user mode on `cpu`; returns when the stretch ends, ns. A thread that has
     /// come from elsewhere fetches its data first.
-    pub fn enter_vcpu(&mut self, cpu: CpuId, (machine, vcpu): (usize, CpuId), speed: Speed) -> u64 {
+    pub fn enters_vcpu(
+        &mut self,
+        cpu: CpuId,
+        thread: TaskId,
+        (machine, vcpu): (usize, CpuId),
+        speed: Speed,
+    ) -> u64 {
         let now = self.now;
-        let thread = self.others.nested[machine].vcpus[vcpu.index()].thread;
         debug_assert!(self.cpus[cpu].curr == Some(thread), "{cpu} enters a vCPU of another thread");
-        match self.tasks[thread].refill_ns {
+        match self.board.threads[thread].refill_ns {
             0 => self.others.nested[machine].enter(vcpu, now, speed),
             refill_ns => now.saturating_add(speed.time(refill_ns)),
         }
     }
 
     /// The stretch of a vCPU's thread stops here.
-    pub fn pause_vcpu(&mut self, (machine, vcpu): (usize, CpuId)) {
+    pub fn pauses_vcpu(&mut self, (machine, vcpu): (usize, CpuId)) {
         if !self.others.nested[machine].stands_still(vcpu) {
             let now = self.now;
             self.others.nested[machine].pause(vcpu, now);
@@ -31,13 +39,13 @@ impl System<'_> {
     }
 
     /// The stretch of a vCPU's thread has ended: the vCPU does what is due.
-    pub fn vcpu_acts(&mut self, cpu: CpuId, curr: TaskId, (machine, vcpu): (usize, CpuId)) {
-        if self.tasks[curr].refill_ns > 0 {
+    pub fn act_of_vcpu(&mut self, cpu: CpuId, curr: TaskId, (machine, vcpu): (usize, CpuId)) {
+        if self.board.threads[curr].refill_ns > 0 {
             return self.start_user(cpu);
         }
         let horizon = self.stepping.horizon.min(self.cpus[cpu].irq_due());
         let (times, speed) = ((self.now, horizon), self.speed(cpu));
-        let mut sent = std::mem::take(&mut self.others.nic.sent);
+        let mut sent = std::mem::take(&mut self.board.nic.sent);
         let own = &mut self.others.nested[machine];
         let acted = own.act(vcpu, times, speed, &mut sent, self.out.sink());
         self.stepping.steps += acted.steps;
@@ -48,7 +56,7 @@ impl System<'_> {
         for packet in sent.drain(..) {
             self.give_vhost(cpu, machine, (Direction::Out, packet), Context::Task);
         }
-        self.others.nic.sent = sent;
+        self.board.nic.sent = sent;
         if acted.ended {
             // Its threads count as gone.
             self.run.alive -= self.others.nested[machine].vcpus.len();
@@ -59,16 +67,16 @@ impl System<'_> {
         }
         if self.others.nested[machine].idles(vcpu) {
             self.others.nested[machine].counted.halts += 1;
-            return self.begin(cpu, Step::Syscall(Sys::VcpuHalts), exit_ns);
+            return self.begin(cpu, Step::Syscall(Call::VcpuHalts), exit_ns);
         }
-        self.return_to_user(cpu);
+        self.returns(cpu);
     }
 
     /// Threads are to be woken by `cpu`, if there are any; it begins after `cost_ns`.
     pub fn wakes_next(&mut self, cpu: CpuId, cost_ns: u64) -> bool {
-        let some = !self.cpus[cpu].to_wake[Context::Task as usize].is_empty();
+        let some = !self.board.seats[cpu].to_wake[Context::Task as usize].is_empty();
         if some {
-            self.begin(cpu, Step::Syscall(Sys::VcpuKicks), cost_ns);
+            self.begin(cpu, Step::Syscall(Call::VcpuKicks), cost_ns);
         }
         some
     }
@@ -107,25 +115,25 @@ impl System<'_> {
         self.others.nested[machine].vcpus[to.index()].asleep = false;
         self.others.nested[machine].counted.kicks += 1;
         self.cancel_timer(thread);
-        self.cpus[cpu].to_wake[Context::Task as usize].push(thread);
+        self.board.seats[cpu].to_wake[Context::Task as usize].push(thread);
     }
 
     /// The vCPU's exit is over: the host polls for its next event, or puts the thread to sleep.
     pub fn vcpu_halts(&mut self, cpu: CpuId, curr: TaskId, polled: bool) {
-        let Some((machine, vcpu)) = self.vcpu_of(curr) else { return };
+        let Some((machine, vcpu)) = self.board.threads[curr].vcpu() else { return };
         let now = self.now;
         let alone = self.rqs.nr_running(cpu) <= 1 && self.cpus[cpu].need_resched.is_none();
         let own = &mut self.others.nested[machine];
         own.vcpus[vcpu.index()].polls_on = None;
         let due = own.irq_due(vcpu, now);
         if due <= now {
-            return self.return_to_user(cpu);
+            return self.returns(cpu);
         }
         // Another task of the host goes first (`single_task_running`).
         if own.halt_poll_ns > 0 && !polled && alone {
             own.vcpus[vcpu.index()].polls_on = Some(cpu);
             let poll_ns = own.halt_poll_ns.min(due - now);
-            return self.begin(cpu, Step::Syscall(Sys::VcpuPolls), poll_ns);
+            return self.begin(cpu, Step::Syscall(Call::VcpuPolls), poll_ns);
         }
         own.vcpus[vcpu.index()].asleep = true;
         own.counted.sleeps += 1;
@@ -140,7 +148,7 @@ impl System<'_> {
     fn end_poll(&mut self, cpu: CpuId, next: u64) {
         let now = self.now;
         let task = &mut self.cpus[cpu].task;
-        if !matches!(task.step, Step::Syscall(Sys::VcpuPolls)) {
+        if !matches!(task.step, Step::Syscall(Call::VcpuPolls)) {
             return;
         }
         match task.ends {
@@ -152,7 +160,7 @@ impl System<'_> {
 
     /// A vCPU's thread was woken by its timer.
     pub fn vcpu_timer(&mut self, task: TaskId) {
-        if let Some((machine, vcpu)) = self.vcpu_of(task) {
+        if let Some((machine, vcpu)) = self.board.threads[task].vcpu() {
             self.others.nested[machine].vcpus[vcpu.index()].asleep = false;
         }
     }
@@ -189,21 +197,6 @@ impl System<'_> {
         self.account_user(vcpu);
         if let Some(hosted) = &mut self.others.hosted {
             hosted.runs[vcpu.index()] = false;
-        }
-    }
-
-    /// Whether a guest's vCPU does not execute at this instant.
-    #[inline]
-    pub fn stands_still(&self, cpu: CpuId) -> bool {
-        self.others.hosted.as_ref().is_some_and(|h| !h.runs(cpu))
-    }
-
-    /// The machine and the vCPU whose thread this task is.
-    #[inline]
-    pub fn vcpu_of(&self, task: TaskId) -> Option<(usize, CpuId)> {
-        match self.tasks[task].user {
-            UserOp::Vcpu { machine, vcpu } => Some((usize::from(machine), vcpu)),
-            _ => None,
         }
     }
 }

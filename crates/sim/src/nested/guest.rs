@@ -4,12 +4,14 @@ use super::{Nested, accounts};
 use crate::frame::Step;
 use crate::run::begin_measuring;
 use schedlab_base::{CpuId, Result, TaskId};
+use schedlab_board::board::Kernel as _;
+use schedlab_board::drivers::Links;
+use schedlab_board::engine::NEVER;
+use schedlab_board::nested::{Guest, GuestCounts, IRQ_VCPU};
+use schedlab_board::net::{Acted, Packet};
+use schedlab_board::report::SimReport;
+use schedlab_board::speed::Speed;
 use schedlab_trace::Sink;
-use schedlab_world::engine::NEVER;
-use schedlab_world::nested::{Guest, GuestCounts, IRQ_VCPU};
-use schedlab_world::net::{Acted, Packet};
-use schedlab_world::report::SimReport;
-use schedlab_world::speed::Speed;
 
 impl Guest for Nested<'_> {
     fn threads(&self) -> (Vec<TaskId>, TaskId) {
@@ -64,7 +66,7 @@ impl Guest for Nested<'_> {
             self.sys.step(vcpu, now);
         }
         self.pause(vcpu, now);
-        sent.append(&mut self.sys.others.nic.sent);
+        sent.append(&mut self.sys.board.nic.sent);
         self.relay.pass_on(sink);
         accounts::acted(&mut self.sys, &mut self.done)
     }

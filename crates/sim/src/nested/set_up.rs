@@ -4,13 +4,13 @@ use super::machine::guest;
 use super::{Hosted, Nested, Relay};
 use crate::run::{load_workload, start_all};
 use crate::system::System;
-use crate::task::UserOp;
 use schedlab_base::{CpuId, Result, Stream};
+use schedlab_board::masks::confine;
+use schedlab_board::nested::VCPU_FOOTPRINT_KB;
+use schedlab_board::net::Nic;
+use schedlab_board::thread::UserOp;
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Env, NestedDecl, Op, Place, Program, TaskDecl};
-use schedlab_world::masks::confine;
-use schedlab_world::nested::VCPU_FOOTPRINT_KB;
-use schedlab_world::net::Nic;
 
 /// A task that is elsewhere.
 struct Elsewhere;
@@ -63,9 +63,9 @@ fn twin(task: &mut TaskDecl, place: Place) -> TaskDecl {
 
 /// A kernel at `place` of a run begins to measure when the run does, and has its network interface.
 pub fn prepare(sys: &mut System<'_>, part: &Built, place: Place, hosted: Hosted) {
-    sys.accounts.measure_from = part.warmup.0;
+    sys.board.measure_from = part.warmup.0;
     sys.others.hosted = Some(hosted);
-    sys.others.nic = Nic::new(part, place, sys.nr_cpus());
+    sys.board.nic = Nic::new(part, place, sys.nr_cpus());
 }
 
 /// The virtual machines of a workload, before they boot.
@@ -130,7 +130,7 @@ impl Unbooted {
 pub fn add<'s>(host: &mut System<'s>, guest: Nested<'s>) {
     let machine = host.others.nested.len() as u16;
     for (n, vcpu) in guest.vcpus.iter().enumerate() {
-        let task = &mut host.tasks[vcpu.thread];
+        let task = &mut host.board.threads[vcpu.thread];
         task.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
         task.footprint_kb = VCPU_FOOTPRINT_KB;
     }

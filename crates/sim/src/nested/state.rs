@@ -2,9 +2,9 @@
 
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_board::nested::{GuestCounts, Vcpu, Vhost};
+use schedlab_board::speed::Speed;
 use schedlab_trace::{Event, Sink};
-use schedlab_world::nested::{GuestCounts, Vcpu, Vhost};
-use schedlab_world::speed::Speed;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -69,7 +69,7 @@ pub struct Nested<'s> {
     /// Counters since the warm-up ended.
     pub counted: GuestCounts,
     pub(super) vcpus: Vec<Vcpu>,
-    pub(super) vhost: Vhost,
+    pub(crate) vhost: Vhost,
     pub(super) halt_poll_ns: u64,
     pub(super) relay: Relay,
     /// Its tasks have all left.

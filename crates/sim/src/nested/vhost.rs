@@ -4,30 +4,19 @@
 //! sends while the thread sleeps signals it (an exit); a message for the guest is an interrupt of vCPU 0. The thread
 //! belongs to its machine's task group (`cgroup_attach_task_all`, 2.6.35). Times are ns.
 
-use crate::system::{Context, System};
-use crate::task::UserOp;
+use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_world::nested::{Direction, Guest};
-use schedlab_world::net::Packet;
+use schedlab_board::board::Context;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::nested::{Direction, Guest};
+use schedlab_board::thread::UserOp;
 
 impl System<'_> {
     /// The virtual machine whose thread this is.
     pub fn vhost_of(&self, task: TaskId) -> Option<usize> {
         self.others.nested.iter().position(|own| own.vhost.thread == task)
     }
-    /// A message from a virtual machine, or for one, has reached the host, on `cpu`.
-    pub fn give_vhost(
-        &mut self,
-        cpu: CpuId,
-        machine: usize,
-        (way, packet): (Direction, Packet),
-        context: Context,
-    ) {
-        if let Some(thread) = self.others.nested[machine].vhost.take(way, packet) {
-            self.cpus[cpu].to_wake[context as usize].push(thread);
-        }
-    }
-
     /// The thread is done with a message, or has woken up: it takes the next one.
     pub fn vhost_continues(&mut self, cpu: CpuId, curr: TaskId, machine: usize) {
         if let Some((way, packet)) = self.others.nested[machine].vhost.current.take() {
@@ -46,7 +35,7 @@ impl System<'_> {
         if !self.others.nested[machine].vhost.take_up() {
             return self.block(cpu, curr);
         }
-        self.tasks[curr].user = UserOp::Run { left_ns: self.fixed.machine.costs.vhost_ns.max(1) };
+        self.board.threads[curr].user = UserOp::Run { left_ns: self.fixed.machine.costs.vhost_ns.max(1) };
         self.start_user(cpu);
     }
 }

@@ -1,7 +1,6 @@
 //! Links between machines, through time: `drive` takes messages, `remote` is a machine behind a link, `peer` what its
 //! host sees of it, `set_up` boots it.
 
-mod drive;
 mod peer;
 pub mod remote;
 pub mod set_up;

@@ -1,13 +1,15 @@
 //! A machine behind a link, as the driver of its host sees it. Times are ns.
 
 use super::remote::Remote;
+use crate::invariants;
 use crate::nested::accounts;
 use crate::run::begin_measuring;
 use schedlab_base::{CpuId, Result};
+use schedlab_board::drivers::Links;
+use schedlab_board::engine::NEVER;
+use schedlab_board::net::{Acted, Packet, Peer, queue_cpu};
+use schedlab_board::report::SimReport;
 use schedlab_trace::Sink;
-use schedlab_world::engine::NEVER;
-use schedlab_world::net::{Acted, Packet, Peer, queue_cpu};
-use schedlab_world::report::SimReport;
 
 impl Peer for Remote<'_> {
     fn delay_ns(&self) -> u64 {
@@ -36,9 +38,15 @@ impl Peer for Remote<'_> {
         self.sys.step(cpu, at);
         self.sys.stepping.touched.push(cpu);
         self.rearm();
-        sent.append(&mut self.sys.others.nic.sent);
+        sent.append(&mut self.sys.board.nic.sent);
         self.relay.pass_on(sink);
         accounts::acted(&mut self.sys, &mut self.done)
+    }
+    fn let_merge(&mut self, merge: bool) {
+        self.sys.stepping.merge = merge;
+    }
+    fn check(&mut self) -> Result<()> {
+        invariants::walk(&mut self.sys)
     }
     fn begin_measuring(&mut self, now: u64) {
         self.sys.now = now;

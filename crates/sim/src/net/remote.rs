@@ -5,7 +5,7 @@
 
 use crate::nested::Relay;
 use crate::system::System;
-use schedlab_world::engine::WinnerTree;
+use schedlab_board::engine::WinnerTree;
 
 /// A machine behind a link.
 pub struct Remote<'s> {
@@ -24,9 +24,5 @@ impl Remote<'_> {
         while let Some(cpu) = self.sys.stepping.touched.pop() {
             self.tree.arm(cpu.index(), self.sys.next_event(cpu));
         }
-    }
-    /// Whether its CPUs may take several steps at once.
-    pub fn let_merge(&mut self, merge: bool) {
-        self.sys.stepping.merge = merge;
     }
 }

@@ -7,13 +7,13 @@ use crate::nested::{Hosted, Relay};
 use crate::run::{load_workload, start_all};
 use crate::system::System;
 use schedlab_base::{CpuId, Result, Stream};
+use schedlab_board::engine::WinnerTree;
+use schedlab_board::masks::confine;
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Place, RemoteDecl};
-use schedlab_world::engine::WinnerTree;
-use schedlab_world::masks::confine;
 
 /// The machines behind a workload's links, before they boot.
-pub struct Links(Vec<Unbooted>);
+pub struct Unlinked(Vec<Unbooted>);
 
 struct Unbooted {
     decl: RemoteDecl,
@@ -23,13 +23,13 @@ struct Unbooted {
     sink: Relay,
 }
 
-impl Links {
+impl Unlinked {
     /// Takes the machines, with their tasks' programs, out of a workload of `host`. Each has a CPU for each task, the
     /// host's costs, and no idle states.
     ///
     /// # Errors
     /// For a number of CPUs that no topology has.
-    pub fn of(host: &Machine, workload: &mut Built) -> Result<Links> {
+    pub fn of(host: &Machine, workload: &mut Built) -> Result<Unlinked> {
         let decls = std::mem::take(&mut workload.remotes);
         let one = |(n, decl): (usize, RemoteDecl)| {
             let about = "a machine behind a link".to_owned();
@@ -39,7 +39,7 @@ impl Links {
             let relay = Relay::default();
             Ok(Unbooted { decl, machine, part: Some(part), sink: relay.clone(), relay })
         };
-        Ok(Links(decls.into_iter().enumerate().map(one).collect::<Result<_>>()?))
+        Ok(Unlinked(decls.into_iter().enumerate().map(one).collect::<Result<_>>()?))
     }
 
     /// Boots the machines, with their tasks.

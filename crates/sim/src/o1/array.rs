@@ -29,7 +29,6 @@ impl PrioArray {
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it has no task.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -43,7 +42,7 @@ impl PrioArray {
         self.lists[usize::from(prio)].push_back(task);
         self.count_in(prio);
     }
-    /// Puts a task right before another of the same list, or at its end if the other is not there.
+    /// Puts a task directly before another of the same list, or at its end if the other is not there.
     pub fn push_before(&mut self, prio: u8, task: TaskId, other: TaskId) {
         let list = &mut self.lists[usize::from(prio)];
         let at = list.iter().position(|t| *t == other).unwrap_or(list.len());
@@ -71,7 +70,7 @@ impl PrioArray {
             self.push(prio, task);
         }
     }
-    /// The best priority that has a task, from `from` on (`sched_find_first_bit`, `find_next_bit`).
+    /// The best priority from `from` on that has a task (`sched_find_first_bit`, `find_next_bit`).
     #[inline]
     pub fn first_from(&self, from: u8) -> Option<u8> {
         let (word, bit) = (usize::from(from) / 64, from % 64);
@@ -86,7 +85,7 @@ impl PrioArray {
         }
         None
     }
-    /// The task to run next, and its priority.
+    /// The next task to run, and its priority.
     #[inline]
     pub fn first(&self) -> Option<(u8, TaskId)> {
         let prio = self.first_from(0)?;

@@ -1,9 +1,10 @@
-//! The average of a task's sleep (`sleep_avg`), and what it earns: up to five priorities, and a place in the active
-//! array after a slice (`recalc_task_prio`, `effective_prio`, `TASK_INTERACTIVE`).
+//! The average of a task's sleep (`sleep_avg`), and its effect: up to five priorities, and a place in the active array
+//! after a slice (`recalc_task_prio`, `effective_prio`, `TASK_INTERACTIVE`).
 //!
-//! The average is in ns, 0 to one second. Sleep adds to it; running takes away, the less the higher it is. Its tenths
-//! are the *bonus*, 0 to 10: five is neutral, each one more makes the priority one better. A task is *interactive* if
-//! its bonus exceeds a limit by its nice value. 2.6.12 and 2.6.18 differ in what a sleep adds.
+//! The average is in ns, 0 to one second. Sleep increases it; running decreases it, more slowly the higher it is. Its
+//! tenths are the *bonus*, 0 to 10: five is neutral, each one more improves the priority by one. A task is
+//! *interactive* if its bonus exceeds a limit that depends on its nice value. 2.6.12 and 2.6.18 differ in how a sleep
+//! counts.
 
 use super::prio::{MAX_PRIO, MAX_RT_PRIO, default_slice, nice};
 
@@ -11,22 +12,23 @@ use super::prio::{MAX_PRIO, MAX_RT_PRIO, default_slice, nice};
 pub const MAX_BONUS: u64 = 10;
 /// Priorities that an ordinary task must have gained to be interactive (`INTERACTIVE_DELTA`).
 const INTERACTIVE_DELTA: i64 = 2;
-/// Per cent of the parent's bonus that a new task has (`CHILD_PENALTY`).
+/// Percentage of the parent's bonus that a new task gets (`CHILD_PENALTY`).
 const CHILD_PENALTY: u64 = 95;
-/// Per cent of its bonus that a task keeps when it has made another (`PARENT_PENALTY`).
+/// Percentage of its bonus that a task keeps when it has made another (`PARENT_PENALTY`).
 const PARENT_PENALTY: u64 = 100;
 /// The weight of a parent's own average when a child exits (`EXIT_WEIGHT`).
 const EXIT_WEIGHT: u64 = 3;
-/// Per cent of the time between wakeup and first run that a wakeup by a task credits (`ON_RUNQUEUE_WEIGHT`).
+/// Percentage of the time between wakeup and first run that is credited after a wakeup by a task
+/// (`ON_RUNQUEUE_WEIGHT`).
 const ON_RUNQUEUE_WEIGHT: u64 = 30;
 
-/// The kind of a task's last sleep, which decides what it earns (`activated`, later `sleep_type`).
+/// The kind of a task's last sleep, which decides how it counts (`activated`, later `sleep_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sleep {
-    /// None since it ran last.
+    /// None since it last ran.
     #[default]
     Normal,
-    /// One that earns no more than interactive status.
+    /// One that gives at most interactive status.
     Quiet,
     /// It was woken by a task: part of its wait for the CPU counts as sleep.
     Interactive,
@@ -39,9 +41,9 @@ pub enum Sleep {
 pub struct Scale {
     /// Ticks a second.
     pub hz: u64,
-    /// The bonus that makes a task interactive rounds towards 0 (before 2.6.18), not down.
+    /// Whether the bonus that makes a task interactive rounds towards 0 (before 2.6.18) instead of down.
     pub rounds_to_zero: bool,
-    /// Sleep counts the more the lower the average is (before 2.6.17).
+    /// Whether sleep counts more the lower the average is (before 2.6.17).
     pub multiplied: bool,
 }
 
@@ -65,7 +67,7 @@ impl Scale {
     pub fn bonus(self, avg_ns: u64) -> u64 {
         avg_ns / self.tick_ns() * MAX_BONUS / self.max_ticks()
     }
-    /// The average that has that bonus, ns.
+    /// The average for this bonus, ns.
     fn average_of(self, bonus: u64) -> u64 {
         bonus * self.max_ticks() / MAX_BONUS * self.tick_ns()
     }
@@ -92,13 +94,13 @@ impl Scale {
         let tenths = (MAX_BONUS as i64 / 2 + self.delta(static_prio) + 1).max(0) as u64;
         (self.max_ticks() * tenths / MAX_BONUS).saturating_sub(1) * self.tick_ns()
     }
-    /// The turn of an interactive task among its equals, ticks (`TIMESLICE_GRANULARITY`). The better the task, the
-    /// shorter; it grows with the number of CPUs.
+    /// The turn of an interactive task among its equals, ticks (`TIMESLICE_GRANULARITY`). It is shorter for better
+    /// tasks, and grows with the number of CPUs.
     pub fn granularity(self, avg_ns: u64, nr_cpus: u64) -> u64 {
         let missing = (MAX_BONUS - self.bonus(avg_ns).min(MAX_BONUS)).max(1);
         (10 * self.hz / 1000).max(1) * (1 << (missing - 1)) * nr_cpus
     }
-    /// The average after a stretch on the CPU (`schedule`): a task with bonus n pays an nth of the time.
+    /// The average after a stretch on the CPU (`schedule`): a task with bonus n is charged an nth of the time.
     #[inline]
     pub fn charge(self, avg_ns: u64, ran_ns: u64) -> u64 {
         let paid_ns = ran_ns.min(self.max_ns()) / self.bonus(avg_ns).max(1);
@@ -139,7 +141,7 @@ impl Scale {
             Sleep::Normal | Sleep::Quiet => 0,
         }
     }
-    /// The average of a new task, by its parent's (`wake_up_new_task`).
+    /// The initial average of a new task, given its parent's (`wake_up_new_task`).
     pub fn child(self, parent_ns: u64) -> u64 {
         self.average_of(self.bonus(parent_ns) * CHILD_PENALTY / 100)
     }
@@ -149,7 +151,7 @@ impl Scale {
     }
 }
 
-/// The average of a parent after a child has exited that slept less (`sched_exit`).
+/// The average of a parent after the exit of a child that slept less (`sched_exit`).
 pub fn after_exit(parent_ns: u64, child_ns: u64) -> u64 {
     if child_ns < parent_ns {
         parent_ns / (EXIT_WEIGHT + 1) * EXIT_WEIGHT + child_ns / (EXIT_WEIGHT + 1)
@@ -165,12 +167,11 @@ pub struct Slept {
     pub static_prio: u8,
     /// Its average before, ns.
     pub avg_ns: u64,
-    /// The length, ns.
     pub slept_ns: u64,
     pub kind: Sleep,
-    /// It has an address space: it is not a kernel thread.
+    /// Whether it has an address space, that is, is not a kernel thread.
     pub user: bool,
-    /// It is a SCHED_BATCH task, where there are any.
+    /// Whether it is a SCHED_BATCH task, in kernels that have these.
     pub batch: bool,
 }
 
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_counts_by_what_is_missing_before_2_6_17_and_once_after() {
+    fn sleep_counts_more_at_low_averages_before_2_6_17_and_once_after() {
         let one = slept(0, 20, Sleep::Normal);
         assert_eq!(V12.credit(&one).0, 200 * MS);
         assert_eq!(V18.credit(&one).0, 20 * MS);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sleep_makes_interactive_and_not_more() {
+    fn a_long_sleep_makes_a_task_interactive_and_not_more() {
         let long = slept(0, 5_000, Sleep::Normal);
         assert_eq!(V12.credit(&long), (900 * MS, Sleep::Normal));
         let (avg_ns, kind) = V18.credit(&long);
@@ -290,7 +291,7 @@ mod tests {
                     let kind = kinds[kind];
                     let slept = Slept { static_prio: s, avg_ns, slept_ns: ns, kind, user, batch: false };
                     avg_ns = scale.credit(&slept).0;
-                    // 2.6.12's long sleep sets the average, also a higher one.
+                    // 2.6.12's long sleep sets the average, even if it was higher.
                     prop_assert!(avg_ns >= before || early && avg_ns == 900 * scale.max_ns() / 1000);
                 } else {
                     avg_ns = scale.charge(avg_ns, ns);

@@ -1,9 +1,9 @@
-//! The group to pull from, and how much (`find_busiest_group`); the queue in it (`find_busiest_queue`).
+//! Chooses the group to pull from and the amount (`find_busiest_group`), and the queue in it (`find_busiest_queue`).
 //!
-//! Loads are in 1024ths of a task, averages are per 1024 of power; a core's power is 1024, and a tenth of that more for
+//! Loads are in 1024ths of a task, averages are per 1024 of power; a core's power is 1024, plus a tenth of that for
 //! each further thread. 2.6.12 counts tasks: a group may be the busiest with any load, and a CPU that goes idle tries
-//! for a task even of a balanced domain. 2.6.18 weighs tasks: a group counts only if it has more tasks than its power,
-//! and keeps at least one.
+//! to get a task even from a balanced domain. 2.6.18 weighs tasks: a group counts only if it has more tasks than its
+//! power, and keeps at least one.
 
 use super::prio::ONE_TASK;
 use crate::balance::era::PassKind;
@@ -11,17 +11,16 @@ use crate::balance::era::PassKind;
 /// The power of one whole CPU.
 pub const SCALE: u64 = 1024;
 
-/// The power of a core with that many threads, above the level of threads.
+/// The power of a core with this many threads, above the level of threads.
 pub fn core_power(threads: u64) -> u64 {
     SCALE + SCALE * threads.saturating_sub(1) / 10
 }
 
-/// The rules by version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1BusiestRules {
-    /// Tasks are counted, not weighed (before 2.6.18).
+    /// Whether tasks are counted, not weighed (before 2.6.18).
     pub counts_tasks: bool,
-    /// A group may be the busiest with any load, and idle CPUs try for a task (before 2.6.13).
+    /// Whether a group may be the busiest with any load, and idle CPUs try to get a task (before 2.6.13).
     pub tries_anyway: bool,
     /// The domain's `imbalance_pct`.
     pub imbalance_pct: u64,
@@ -32,7 +31,6 @@ pub struct O1BusiestRules {
 pub struct Sums {
     /// Biased loads of its CPUs.
     pub load: u64,
-    /// Loads of this instant.
     pub load_now: u64,
     /// Runnable tasks.
     pub nr_running: u64,
@@ -56,7 +54,6 @@ pub struct GroupsSeen {
     total: Sums,
 }
 
-/// The amount to pull.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pull {
     pub group: u32,
@@ -80,12 +77,11 @@ pub enum Balanced {
 }
 
 impl GroupsSeen {
-    /// Takes the local group.
     pub fn local(&mut self, sums: Sums) {
         self.local = sums;
         self.add(&sums);
     }
-    /// Takes another group, which the caller calls `index`.
+    /// Takes another group; `index` is its number for the caller.
     pub fn other(&mut self, rules: &O1BusiestRules, index: u32, sums: Sums) {
         self.add(&sums);
         let counts = rules.tries_anyway || sums.nr_running > sums.power / SCALE;
@@ -101,11 +97,11 @@ impl GroupsSeen {
     /// The decision.
     ///
     /// # Errors
-    /// With the reason why nothing is to be pulled.
+    /// The reason why nothing is pulled.
     pub fn decide(&self, rules: &O1BusiestRules, kind: PassKind) -> Result<Pull, Balanced> {
         let Some((group, busiest)) = self.busiest else { return Err(Balanced::NoBusiest) };
         self.amount(rules, &busiest).map(|load| Pull { group, load }).or_else(|why| {
-            // Nothing is uneven enough, but this CPU has nothing to do.
+            // The imbalance is too small, but this CPU has nothing to do.
             let tries = match kind {
                 PassKind::Newidle => true,
                 PassKind::Idle => busiest.average() > ONE_TASK,
@@ -167,7 +163,7 @@ impl GroupsSeen {
         if pays { Ok(task) } else { Err(Balanced::OneTask) }
     }
 
-    /// Whether moving one task uses more power, by the test given: power used now, and after the move.
+    /// Whether moving one task uses more power, by `test` of the power used now and after the move.
     fn gains(&self, busiest: &Sums, task: u64, local_task: u64, test: impl Fn(u64, u64) -> bool) -> bool {
         let (max, this) = (busiest.average(), self.local.average());
         let used = |sums: &Sums, task: u64, load: u64| sums.power * task.min(load);
@@ -187,7 +183,7 @@ pub struct BusiestQueue<C> {
 }
 
 impl<C: Copy> BusiestQueue<C> {
-    /// Reads a queue. `wanted`: the load to pull; since 2.6.18 a queue whose only task is heavier is passed over.
+    /// Reads a queue. `wanted`: the load to pull; since 2.6.18 a queue whose only task is heavier is skipped.
     pub fn add(&mut self, rules: &O1BusiestRules, cpu: C, load: u64, nr_running: u32, wanted: u64) {
         let too_heavy = !rules.counts_tasks && nr_running == 1 && load > wanted;
         if !too_heavy && load > self.best.map_or(0, |(_, load)| load) {
@@ -227,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_difference_moves() {
+    fn half_of_the_difference_is_pulled() {
         for rules in [V12, V18] {
             assert_eq!(decide(&rules, PassKind::Busy, group(1, 1), &[group(1, 5)]), Ok((0, 2)), "{rules:?}");
             assert_eq!(decide(&rules, PassKind::Busy, group(2, 0), &[group(2, 4), group(2, 8)]), Ok((1, 4)));
@@ -264,7 +260,7 @@ mod tests {
     #[test]
     fn a_single_task_is_no_reason_to_pull() {
         assert_eq!(decide(&V18, PassKind::Idle, group(1, 0), &[group(1, 1)]), Err(Balanced::NoBusiest));
-        // 2.6.12 sees half a task's difference to the mean, and moving it would gain nothing.
+        // 2.6.12 sees a difference of half a task to the mean, but moving it would gain nothing.
         assert_eq!(decide(&V12, PassKind::Idle, group(1, 0), &[group(1, 1)]), Err(Balanced::OneTask));
     }
 

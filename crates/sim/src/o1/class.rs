@@ -1,8 +1,9 @@
-//! The class on the seam: enqueue, dequeue, the pick with its accounts of sleep and running, the tick, fork and exit.
+//! The O(1) class behind the core's interface: enqueue, dequeue, the pick with its accounting of sleep and running, the
+//! tick, fork and exit.
 //!
-//! The running task stays in its list. `schedule()` charges the average of the task that it takes off the CPU, and
-//! credits the one that it puts on for its wait. A new task and one that comes back from another class keep their
-//! average; a task that is moved goes to the same array on its new CPU.
+//! The running task stays in its list. `schedule()` charges the average of the task that leaves the CPU, and credits
+//! the next one for its wait. A new task and one that comes back from another class keep their average; a task that is
+//! moved goes to the same array on its new CPU.
 
 use super::O1;
 use super::bonus::{Scale, Sleep, Slept, after_exit};
@@ -11,8 +12,9 @@ use super::prio;
 use super::state::O1Task;
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
-use crate::task::{Class, TaskState, UserOp};
+use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::thread::UserOp;
 use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::SwitchReason;
 use schedlab_workload::ChannelKind;
@@ -49,15 +51,15 @@ impl SchedClass for O1 {
         sys.sub_nr_running(cpu);
     }
 
-    /// The task goes to the expired array, or to the end of its list if it is there already.
+    /// The task goes to the expired array, or to the end of its list if it is already there.
     fn yield_task(sys: &mut System<'_>, task: TaskId) {
         let cpu = sys.tasks[task].cpu;
         sys.o1_remove(cpu, task);
         sys.o1_push(cpu, task, true);
     }
 
-    /// The better priority preempts. A waker on this CPU that is about to sleep is not preempted; a thread that was
-    /// created here is not in a hurry, a process is.
+    /// The better priority preempts. A waker on this CPU that is about to sleep is not preempted; a process
+    /// created here preempts, a thread created here does not.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
         let here = sys.stepping.acting == cpu;
         let better = sys.tasks[wakee.task].o1.prio < sys.tasks[curr].o1.prio;
@@ -116,7 +118,7 @@ impl SchedClass for O1 {
         }
         let left = own.left.saturating_sub(1);
         sys.tasks[task].o1.left = left;
-        // A task that expires begins the array's wait.
+        // The first task that expires starts the array's waiting time.
         let since_ticks = rq.expired_since.map(|since| now - since);
         let waiting = Waiting {
             since_ticks: since_ticks.or(Some(0)),
@@ -267,7 +269,7 @@ impl System<'_> {
         own.array = Some(number);
         self.o1[cpu].numbered(number).push(own.prio, task);
     }
-    /// Takes a task out of its array. Returns whether that is the expired one.
+    /// Removes a task from its array. Returns whether that is the expired one.
     fn o1_remove(&mut self, cpu: CpuId, task: TaskId) -> bool {
         let own = &mut self.tasks[task].o1;
         let Some(number) = own.array.take() else { return false };
@@ -277,7 +279,7 @@ impl System<'_> {
         debug_assert!(found, "{task:?} is in its array");
         own.was_expired
     }
-    /// A new process is queued right before its parent, with the parent's priority; a thread goes to the end.
+    /// A new process is queued directly before its parent, with the parent's priority; a thread goes to the end.
     fn o1_push_new(&mut self, cpu: CpuId, task: TaskId) {
         let beside = self.tasks[task].o1.parent.filter(|p| {
             let parent = &self.tasks[*p];
@@ -294,7 +296,7 @@ impl System<'_> {
             self.o1[cpu].numbered(number).push_before(prio, task, parent);
         }
     }
-    /// A parent that has shared its last tick ends its slice as by a tick.
+    /// The slice of a parent that has shared its last tick ends as by a tick.
     fn o1_used_up(&mut self, cpu: CpuId, parent: TaskId) {
         if self.tasks[parent].o1.left > 0 {
             return;
@@ -315,8 +317,8 @@ impl System<'_> {
     /// A task is woken: its sleep is credited (`activate_task`).
     fn o1_wakes(&mut self, cpu: CpuId, task: TaskId) {
         let clock = self.rq_clock(cpu);
-        let pipe = match self.tasks[task].user {
-            UserOp::Transfer(t) => self.channels.kind(t.port) == ChannelKind::Pipe,
+        let pipe = match self.board.threads[task].user {
+            UserOp::Transfer(t) => self.board.channels.kind(t.port) == ChannelKind::Pipe,
             _ => false,
         };
         if pipe && self.fixed.history.quiet_pipes {
@@ -341,7 +343,7 @@ impl System<'_> {
         (t.o1.avg_ns, t.o1.sleep) = scale.credit(&slept);
         t.o1.prio = scale.prio(static_prio, t.o1.avg_ns);
     }
-    /// A task is picked: a part of its wait since it woke counts as sleep.
+    /// A task is picked: part of its wait since it woke counts as sleep.
     fn o1_credit_wait(&mut self, cpu: CpuId, task: TaskId) {
         let own = self.tasks[task].o1;
         if matches!(own.sleep, Sleep::Interactive | Sleep::Interrupted) {
@@ -359,7 +361,7 @@ impl System<'_> {
         }
         self.tasks[task].o1.sleep = Sleep::Normal;
     }
-    /// A task is taken off the CPU, or picked again: its stretch there is charged to its average.
+    /// A task leaves the CPU, or is picked again: its time there is charged to its average.
     fn o1_leaves(&mut self, cpu: CpuId, task: TaskId) {
         self.o1_charge(cpu, task);
         let (clock, scale) = (self.rq_clock(cpu), self.o1_scale());

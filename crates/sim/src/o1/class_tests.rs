@@ -1,4 +1,4 @@
-//! The class on a system without time: what fork, exit, wakeups, ticks and moves do to tasks and arrays.
+//! The class on a system without time: how fork, exit, wakeups, ticks and moves change tasks and arrays.
 //!
 //! HZ is 250: a slice of nice 0 is 25 ticks.
 

@@ -1,19 +1,20 @@
-//! The tasks that a pass takes from a queue, and their order (`move_tasks`, `can_migrate_task`).
+//! Chooses the tasks that a pass takes from a queue, and their order (`move_tasks`, `can_migrate_task`).
 //!
-//! Expired tasks come before active ones, since their caches are likely to be cold, the best priority first and each
-//! list from its end. The running task stays. Tasks move until the number, or since 2.6.18 the load, is reached.
+//! Expired tasks come before active ones, since their caches are probably cold; the best priority comes first, and each
+//! list is read from its end. The running task stays. Tasks move until the wanted number, or since 2.6.18 the load, is
+//! reached.
 
 use super::state::O1Rq;
 use schedlab_base::TaskId;
 
-/// The facts that apply to every task of a walk.
+/// Facts about a walk that apply to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1DetachRules {
-    /// The destination and all threads of its core are idle, and that is reason enough (before 2.6.13).
+    /// Whether hot tasks move because the destination and all threads of its core are idle (before 2.6.13).
     pub takes_hot: bool,
     /// Failed passes over the domain in a row.
     pub nr_balance_failed: u32,
-    /// Failures after which hot tasks move.
+    /// Number of failures after which hot tasks move.
     pub cache_nice_tries: u32,
 }
 
@@ -21,13 +22,13 @@ pub struct O1DetachRules {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1TaskFacts {
     pub running: bool,
-    /// It may run on the destination.
+    /// Whether it may run on the destination.
     pub allowed: bool,
-    /// It was switched out less than the domain's `cache_hot_time` before the source's last tick.
+    /// Whether it was switched out less than the domain's `cache_hot_time` before the source's last tick.
     pub hot: bool,
 }
 
-/// Why a task stays; the later, the nearer it came to moving.
+/// Why a task stays. Later reasons are closer to a move.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum O1Refusal {
     Running,
@@ -35,14 +36,14 @@ pub enum O1Refusal {
     NotAllowed,
     /// It ran too recently.
     Hot,
-    /// It is heavier than what is left to move.
+    /// It is heavier than the rest of the amount.
     TooHeavy,
 }
 
 /// Whether a task may move; `Ok(true)` for one that is hot.
 ///
 /// # Errors
-/// With the reason why it may not.
+/// Why it may not.
 pub fn can_migrate(rules: &O1DetachRules, task: &O1TaskFacts) -> Result<bool, O1Refusal> {
     if !task.allowed {
         return Err(O1Refusal::NotAllowed);
@@ -60,28 +61,26 @@ pub fn is_hot(last_tick_ns: u64, last_ran_ns: u64, hot_ns: u64) -> bool {
     last_tick_ns < last_ran_ns.saturating_add(hot_ns)
 }
 
-/// Lets the best task of a queue go to a destination with none as good, even if it is too heavy (2.6.18): so good tasks
-/// spread over CPUs.
+/// Lets the best task of a queue move to a destination with none as good, even if it is too heavy (2.6.18): so
+/// good tasks spread over CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Best {
     /// The best priority of the destination.
     pub this: u8,
     /// The best priority of the source.
     pub busiest: u8,
-    /// A task with that priority was seen, the running one included.
+    /// Whether a task of that priority was seen, including the running one.
     pub seen: bool,
 }
 
 impl Best {
-    /// Whether a task that is too heavy is passed over for it.
+    /// Whether a task of this priority that is too heavy is skipped.
     pub fn skips(&self, prio: u8) -> bool {
         prio >= self.this || (!self.seen && prio == self.busiest)
     }
-    /// A task stays.
     pub fn stays(&mut self, prio: u8) {
         self.seen |= prio == self.busiest;
     }
-    /// A task moves.
     pub fn moves(&mut self, prio: u8) {
         self.this = self.this.min(prio);
     }

@@ -1,7 +1,8 @@
 //! The end of a slice, and turns within one (`scheduler_tick`, `EXPIRED_STARVING`).
 //!
 //! Times are ticks. An interactive task whose slice ends goes back to the active array, unless tasks in the expired one
-//! have waited too long, or one there has a better nice value. While its slice lasts it takes turns with its equals.
+//! have waited too long, or one there has a better nice value. During its slice it takes turns with tasks of the same
+//! priority.
 
 use super::bonus::Scale;
 use super::prio;
@@ -9,16 +10,16 @@ use super::prio;
 /// A CPU's expired array, as the tick of its running task sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiting {
-    /// For how long the first task of the array has waited, ticks; `None` if none waits.
+    /// How long the first task of the array has waited, ticks; `None` if none waits.
     pub since_ticks: Option<u64>,
     /// The best static priority in the array; 140 for none.
     pub best_static_prio: u8,
-    /// Runnable tasks of the CPU.
+    /// Number of runnable tasks of the CPU.
     pub nr_running: u64,
 }
 
 /// Whether the expired array must not wait any longer for a task of this static priority. With n runnable tasks the
-/// array waits for at most n seconds.
+/// array waits at most n seconds.
 pub fn starves(scale: Scale, static_prio: u8, waiting: &Waiting) -> bool {
     let too_long = |ticks: u64| ticks > scale.max_ticks() * waiting.nr_running;
     waiting.since_ticks.is_some_and(too_long) || static_prio > waiting.best_static_prio
@@ -27,19 +28,17 @@ pub fn starves(scale: Scale, static_prio: u8, waiting: &Waiting) -> bool {
 /// The running task at a tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Runs {
-    /// Its static priority.
     pub static_prio: u8,
-    /// Its priority.
     pub prio: u8,
     /// Its average of sleep, ns.
     pub avg_ns: u64,
     /// Ticks left of its slice after this one.
     pub left: u64,
-    /// CPUs of the machine.
+    /// Number of CPUs of the machine.
     pub nr_cpus: u64,
 }
 
-/// The consequence of a tick for the running task.
+/// The effect of a tick on the running task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tick {
     GoesOn,
@@ -51,7 +50,6 @@ pub enum Tick {
     Expires(u8),
 }
 
-/// Decides what a tick does.
 pub fn tick(scale: Scale, runs: &Runs, waiting: &Waiting) -> Tick {
     if runs.left > 0 {
         let used = prio::slice(runs.static_prio, scale.hz).saturating_sub(runs.left);

@@ -2,12 +2,12 @@
 //!
 //! Each CPU has two arrays of lists, one list for each priority. The first task of the best list of the *active* array
 //! runs. A task that has used up its slice gets a new one and waits in the *expired* array; when the active array is
-//! empty the two change places. A task's priority is its nice value's, up to five better or worse by the average of its
-//! sleep: so tasks that sleep much preempt at wakeup, and *interactive* ones go back to the active array.
+//! empty the two are swapped. A task's priority is its nice value's, improved or worsened by up to five by the average
+//! of its sleep: so tasks that sleep much preempt at wakeup, and *interactive* ones go back to the active array.
 //!
-//! Rules: [`array`], [`prio`] (priorities, slices, weights), [`bonus`] (the average of sleep and what it earns),
+//! Rules: [`array`], [`prio`] (priorities, slices, weights), [`bonus`] (the average of sleep and its effect),
 //! [`expiry`] (the end of a slice), [`wake`] (the waker's or the previous CPU), [`busiest`], [`detach`] and [`settle`]
-//! (balancing). State: [`state`]. `class` and `drive` take them through time. Slices and averages are counted in ticks
+//! (balancing). State: [`state`]. `class` and `drive` apply them over time. Slices and averages are counted in ticks
 //! (jiffies), as in the kernel; loads are in units of 1024 for one task of nice 0, eight times as fine as the kernel's.
 //!
 //! Not modelled: SMT nice (`dependent_sleeper`), uninterruptible sleep (no simulated sleep is one), power-saving
@@ -29,5 +29,4 @@ pub mod wake;
 
 pub(crate) use drive::cpu_offset;
 
-/// The class.
 pub(crate) struct O1;

@@ -7,7 +7,7 @@
 pub const MAX_RT_PRIO: u8 = 100;
 /// One more than the worst priority; the idle task has it (`MAX_PRIO`).
 pub const MAX_PRIO: u8 = 140;
-/// Priorities of ordinary tasks (`MAX_USER_PRIO`).
+/// Number of priorities of ordinary tasks (`MAX_USER_PRIO`).
 const MAX_USER_PRIO: u64 = 40;
 /// The priority of nice 0.
 const NICE_0_PRIO: u8 = 120;
@@ -20,7 +20,7 @@ pub fn static_prio(nice: i8) -> u8 {
     (i16::from(NICE_0_PRIO) + i16::from(nice)).clamp(i16::from(MAX_RT_PRIO), i16::from(MAX_PRIO) - 1) as u8
 }
 
-/// The nice value of such a priority.
+/// The nice value of a static priority.
 #[inline]
 pub fn nice(static_prio: u8) -> i64 {
     i64::from(static_prio) - i64::from(NICE_0_PRIO)

@@ -1,11 +1,11 @@
-//! State of a domain after a pass: interval and failures (the end of `load_balance` and `load_balance_newidle`).
+//! The state of a domain after a pass: interval and failures (the end of `load_balance` and `load_balance_newidle`).
 //!
-//! In both kernels a newidle pass leaves the interval alone. 2.6.12 lengthens it by a millisecond after a failure, and
-//! a balanced pass does not forgive failures; 2.6.18 keeps it short until a running task is pushed.
+//! In both kernels a newidle pass does not change the interval. 2.6.12 lengthens it by a millisecond after a failure,
+//! and a balanced pass does not clear failures; 2.6.18 keeps it short until a running task is pushed.
 
 use crate::balance::settle::{Active, Bounds, DomainState, PassOutcome};
 
-/// The end of a pass. `early`: 2.6.12's rules.
+/// Ends a pass. `early`: 2.6.12's rules.
 pub fn settle(state: &mut DomainState, bounds: &Bounds, outcome: PassOutcome, newidle: bool, early: bool) {
     match (newidle, early) {
         (true, true) => {}
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balanced_pass_forgives_failures_since_2_6_18() {
+    fn a_balanced_pass_clears_failures_since_2_6_18() {
         assert_eq!((after(BALANCED, false, true), after(BALANCED, false, false)), ((4, 3), (4, 0)));
         assert_eq!(
             (after(PassOutcome::Moved, false, true), after(PassOutcome::Moved, false, false)),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn newidle_passes_leave_the_interval_alone() {
+    fn newidle_passes_do_not_change_the_interval() {
         for early in [true, false] {
             assert_eq!(after(BALANCED, true, early).0, 2);
             assert_eq!(after(PassOutcome::Moved, true, early).0, 2);

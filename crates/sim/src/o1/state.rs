@@ -1,4 +1,4 @@
-//! State: a CPU's two arrays, and what the scheduler remembers of a task.
+//! State: a CPU's two arrays, and the scheduler's data of a task.
 
 use super::array::PrioArray;
 use super::bonus::Sleep;
@@ -11,13 +11,13 @@ use schedlab_kernel::Attr;
 pub struct O1Rq {
     arrays: [PrioArray; 2],
     active: u8,
-    /// When the first task expired since the arrays changed places, ticks (`expired_timestamp`).
+    /// When the first task expired since the arrays were swapped, ticks (`expired_timestamp`).
     pub expired_since: Option<u64>,
     /// The best static priority that has expired since then; 140 for none (`best_expired_prio`).
     pub best_expired: u8,
     /// The time of the last tick, ns (`timestamp_last_tick`).
     pub last_tick_ns: u64,
-    /// The weights of its tasks together (`raw_weighted_load`).
+    /// The sum of its tasks' weights (`raw_weighted_load`).
     pub weight: u64,
 }
 
@@ -50,7 +50,7 @@ impl O1Rq {
     pub fn array(&self, expired: bool) -> &PrioArray {
         &self.arrays[usize::from(self.number(expired))]
     }
-    /// The same, to be changed.
+    /// The same, mutable.
     #[inline]
     pub fn array_mut(&mut self, expired: bool) -> &mut PrioArray {
         &mut self.arrays[usize::from(self.number(expired))]
@@ -69,7 +69,7 @@ impl O1Rq {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// If the active array is empty the two change places. Returns the task to run next, with its priority.
+    /// Swaps the arrays if the active one is empty. Returns the next task to run, with its priority.
     pub fn first(&mut self) -> Option<(u8, TaskId)> {
         if self.array(false).is_empty() && !self.is_empty() {
             self.active ^= 1;
@@ -84,16 +84,16 @@ impl O1Rq {
     }
 }
 
-/// The scheduler's part of a task.
+/// The scheduler's data of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1Task {
     /// Its priority (`prio`).
     pub prio: u8,
     /// The number of the array that it is in.
     pub array: Option<u8>,
-    /// It was in the expired array when it left for another CPU.
+    /// Whether it was in the expired array when it left for another CPU.
     pub was_expired: bool,
-    /// The slice is its first one (`first_time_slice`).
+    /// Whether the slice is its first one (`first_time_slice`).
     pub first_slice: bool,
     /// The kind of its last sleep.
     pub sleep: Sleep,
@@ -107,7 +107,6 @@ pub struct O1Task {
     pub last_ran_ns: u64,
     /// Its weight, while it is queued.
     pub weight: u64,
-    /// The task that created it.
     pub parent: Option<TaskId>,
 }
 

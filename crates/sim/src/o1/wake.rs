@@ -1,12 +1,11 @@
-//! The waker's or the previous CPU (`try_to_wake_up`), before `wake_idle` looks for an idle one near the choice.
+//! Chooses the waker's or the previous CPU (`try_to_wake_up`), before `wake_idle` looks for an idle one near it.
 //!
-//! 2.6.12 asks whether the task's cache is cold; 2.6.13 and later ask for loads, as CFS's `wake_affine` does. Loads are
-//! in 1024ths of a task of nice 0; the source's is the lower estimate, the target's the higher one.
+//! 2.6.12 tests whether the task's cache is cold; 2.6.13 and later compare loads, as CFS's `wake_affine` does. Loads
+//! are in 1024ths of a task of nice 0; the source's is the lower estimate, the target's the higher one.
 
 use super::prio::ONE_TASK;
 use schedlab_trace::AffineReason;
 
-/// The facts of the choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeFacts {
     /// Load of the previous CPU, low estimate.
@@ -19,7 +18,7 @@ pub struct WakeFacts {
     pub wakee_load: u64,
     /// High estimate of the previous CPU's load (since 2.6.13).
     pub prev_target_load: u64,
-    /// Mean load of a task on the waker's CPU (since 2.6.13).
+    /// Mean load per task on the waker's CPU (since 2.6.13).
     pub this_load_per_task: u64,
 }
 
@@ -32,15 +31,15 @@ pub struct WakeLevel {
     pub wake_balance: bool,
     /// `imbalance_pct`.
     pub imbalance_pct: u64,
-    /// The task is cache hot by the domain's `cache_hot_time` (2.6.12).
+    /// Whether the task is cache hot by the domain's `cache_hot_time` (2.6.12).
     pub hot: bool,
-    /// The previous CPU is in it.
+    /// Whether the previous CPU is in it.
     pub spans_prev: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WakeChoice {
-    /// The waker's CPU, by SD_WAKE_AFFINE of the domain of that number.
+    /// The waker's CPU, by SD_WAKE_AFFINE of the domain with this number.
     Affine(usize, AffineReason),
     /// The waker's CPU, by SD_WAKE_BALANCE: it has the lower load.
     Balance,
@@ -73,7 +72,7 @@ pub fn by_cache(f: &WakeFacts, levels: impl Iterator<Item = WakeLevel>) -> WakeC
     WakeChoice::Prev(if hot { AffineReason::CacheHot } else { AffineReason::WakerLoaded })
 }
 
-/// The choice of 2.6.13 and later. `levels`: as above; the lowest domain with both CPUs is asked.
+/// The choice of 2.6.13 and later. `levels`: as above; the lowest domain with both CPUs decides.
 pub fn by_load(f: &WakeFacts, levels: impl Iterator<Item = WakeLevel>) -> WakeChoice {
     let Some((at, level)) = levels.enumerate().find(|(_, l)| l.spans_prev) else {
         return WakeChoice::Prev(AffineReason::WakerLoaded);

@@ -1,12 +1,12 @@
-//! Per-entity load tracking: geometric averages of the time that a task or a runqueue is runnable and running, in
-//! integers.
+//! Per-entity load tracking: geometric averages, in integers, of the time for which a task or a runqueue is runnable
+//! and running.
 //!
 //! Time is cut into periods of 1024 us, where a microsecond is 1024 ns; a period's share decays by y per period with
-//! y^32 = 1/2. A sum is capped at 47742; an average is a sum over its largest possible value by now. `load` is the time
-//! runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the time running
-//! times 1024. Mirrors kernels 4.3 to 7.3 at a fixed frequency. CPUs of less capacity have a clock of their own
-//! ([`crate::rq::pelt_clock`]), or scale utilisation ([`Pelt::update_by`]). What comes to a queue's sums and
-//! leaves them is in [`sums`].
+//! y^32 = 1/2. A sum is at most 47742; an average is a sum divided by its largest possible value at that time. `load`
+//! is the time runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the
+//! time running times 1024. Mirrors kernels 4.3 to 7.3 at a fixed frequency. CPUs of less capacity have a clock of
+//! their own ([`crate::rq::pelt_clock`]), or scale utilisation ([`Pelt::update_by`]). [`sums`] adds to a queue's sums
+//! and subtracts from them.
 
 mod sums;
 
@@ -19,13 +19,13 @@ use schedlab_kernel::History;
 /// The limit of a sum of periods: 1024 (1 + y + y^2 + ...), in the kernel's integers.
 pub const LOAD_AVG_MAX: u64 = 47_742;
 
-/// ns of the unit in which time is accounted.
+/// log2 of the unit of accounted time, ns.
 const UNIT_SHIFT: u32 = 10;
-/// Units of a period.
+/// Units in a period.
 const PERIOD: u64 = 1024;
 /// The largest value of a sum of weight one at the start of a period.
 const LEAST_DIVIDER: u64 = LOAD_AVG_MAX - PERIOD;
-/// Periods after which a sum is half.
+/// Number of periods after which a sum is half.
 const HALF_LIFE: u64 = 32;
 
 /// y^k for k = 0 to 31, in units of 2^-32; y^0 is just below one.
@@ -33,7 +33,7 @@ const DECAY: [u32; HALF_LIFE as usize] = decay_table();
 
 const fn decay_table() -> [u32; HALF_LIFE as usize] {
     const ONE: u128 = 1 << 60;
-    // y is the 32nd root of a half: five square roots.
+    // y is the 32nd root of a half, that is, five square roots.
     let mut y = ONE / 2;
     let mut roots = 0;
     while roots < 5 {
@@ -76,17 +76,17 @@ fn decay(value: u64, periods: u64) -> u64 {
     }
 }
 
-/// Averages of one entity, or of a runqueue as the sum of its entities, blocked ones included.
+/// Averages of one entity, or of a runqueue as the sum of its entities, including blocked ones.
 ///
-/// The averages come last in memory: in a queue they lie beside the other fields that a balance pass reads.
+/// The averages come last in memory: in a queue they are next to the other fields that a balance pass reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Pelt {
     /// Time of the last update, ns, in whole units.
     pub last_update_ns: u64,
-    /// Units of the present period gone by, 0 to 1023.
+    /// Elapsed units of the current period, 0 to 1023.
     pub period_contrib: u32,
-    /// The entity's weight, which `load_sum` leaves out; 0 if the sum includes it, as a queue's does.
+    /// The entity's weight, which is not in `load_sum`; 0 if it is, as in a queue's sum.
     pub left_out: u32,
     /// Sum behind `load_avg`.
     pub load_sum: u64,
@@ -96,13 +96,13 @@ pub struct Pelt {
     pub util_sum: u64,
     /// Load average: the weight, for an entity that is always runnable.
     pub load_avg: u64,
-    /// Average number runnable, times 1024 (5.7+).
+    /// Average number of runnable tasks, times 1024 (5.7+).
     pub runnable_avg: u64,
     /// Utilisation: 1024 for an entity that always runs.
     pub util_avg: u64,
 }
 
-/// Facts that give a new task its first utilisation.
+/// Facts for a new task's first utilisation.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstUtilFacts {
     /// Utilisation of the runqueue it starts on.
@@ -114,15 +114,16 @@ pub struct FirstUtilFacts {
 }
 
 impl Pelt {
-    /// Accounts the time since the last update: `load_weight` is the weight if runnable and 0 if not, `runnable` the
-    /// number runnable (0 or 1 for a task). Returns whether a period ended, that is, whether the averages changed.
+    /// Accounts for the time since the last update: `load_weight` is the weight if runnable and 0 if not, `runnable`
+    /// the number of runnable tasks (0 or 1 for a task). Returns whether a period ended, that is, whether the averages
+    /// changed.
     #[inline]
     pub fn update(&mut self, now_ns: u64, load_weight: u64, runnable: u64, running: bool) -> bool {
         self.update_by(now_ns, load_weight, runnable, if running { SCALE } else { 0 })
     }
 
-    /// The same; `running` is the capacity that counts as used: 0 while it does not run, and 1024 unless utilisation
-    /// alone is scaled by the CPU's capacity (before 5.1).
+    /// The same; `running` is the capacity that counts as used: 0 while it does not run; otherwise 1024, unless only
+    /// utilisation is scaled by the CPU's capacity (before 5.1).
     #[inline]
     pub fn update_by(&mut self, now_ns: u64, load_weight: u64, runnable: u64, running: u64) -> bool {
         let units = now_ns.saturating_sub(self.last_update_ns) >> UNIT_SHIFT;
@@ -134,7 +135,7 @@ impl Pelt {
         let crossed = total >= PERIOD;
         let contribution = if crossed { self.cross(total) } else { units };
         self.period_contrib = (total % PERIOD) as u32;
-        // What is not on the runqueue has no weight, and neither runs nor is runnable.
+        // An entity that is not on the runqueue has no weight, and neither runs nor is runnable.
         if load_weight > 0 {
             let load = if self.left_out > 0 { 1 } else { load_weight };
             self.load_sum += load * contribution;
@@ -147,8 +148,8 @@ impl Pelt {
         crossed
     }
 
-    /// Decays the sums over the periods that ended, and returns the addition of the time: the rest of the first period
-    /// decayed to the end, the whole periods between, and the part of the last.
+    /// Decays the sums over the periods that ended, and returns the time to add: the rest of the first period, decayed
+    /// to the end, the whole periods between, and the part of the last.
     fn cross(&mut self, total: u64) -> u64 {
         let periods = total / PERIOD;
         self.load_sum = decay(self.load_sum, periods);
@@ -159,19 +160,19 @@ impl Pelt {
         first + between + total % PERIOD
     }
 
-    /// Whether so much utilisation leaves no idle time to catch up with (`update_idle_rq_clock_pelt`). `other`: the sum
-    /// of other classes.
+    /// Whether the utilisation is so high that there is no idle time to catch up in (`update_idle_rq_clock_pelt`).
+    /// `other`: the sum of other classes.
     pub fn is_saturated(&self, other: u64) -> bool {
-        // The part of the current period is left out: the kernel takes the bar that is the same at any time.
+        // The part of the current period is left out: the kernel uses a limit that is the same at any time.
         self.util_sum + other >= (LEAST_DIVIDER << 10) - LOAD_AVG_MAX
     }
 
-    /// The largest value by now of a sum of weight one.
+    /// The largest value of a sum of weight one at this time.
     fn divider(&self) -> u64 {
         LEAST_DIVIDER + u64::from(self.period_contrib)
     }
 
-    /// The sum of the load with the weight in it.
+    /// The sum of the load including the weight.
     fn weighted(&self) -> u64 {
         self.load_sum * u64::from(self.left_out).max(1)
     }
@@ -183,7 +184,7 @@ impl Pelt {
         self.util_avg = self.util_sum / divider;
     }
 
-    /// Sums that belong to the averages at this point of the period.
+    /// Sets the sums to those that correspond to the averages at this point of the period.
     pub(crate) fn sums_from_averages(&mut self) {
         let divider = self.divider();
         let (load, weight) = (self.load_avg * divider, u64::from(self.left_out));
@@ -197,8 +198,9 @@ impl Pelt {
     }
 
     /// The averages of a new task. It has the load of a task that was always runnable. Its utilisation is the
-    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). The
-    /// weight is the fine one up to 6.9, so that the half is what a task gets. In kernels before that rule it is full.
+    /// runqueue's own in proportion to the weight, at most half of the free capacity (and exactly that half on an idle
+    /// runqueue). Up to 6.9 the weight is the fine one, so that a task gets that half. In kernels before this rule it
+    /// is 1024.
     pub fn settled(history: &History, weight: u64, now_ns: u64, room: FirstUtilFacts) -> Pelt {
         let util = if !history.new_task_util {
             1024

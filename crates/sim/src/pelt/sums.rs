@@ -1,28 +1,28 @@
-//! What comes to the sums of a queue, and what leaves them: entities that are attached and detached, loads that were
-//! left behind, groups' entities that follow their queues, and new weights.
+//! Additions to the sums of a queue and subtractions from them: entities that are attached and detached, loads that
+//! were left behind, groups' entities that follow their queues, and new weights.
 //!
-//! An average changes at the ends of periods only, and its sum all the time, so that sums which come and go are rounded
-//! elsewhere than averages. Nothing goes below zero. How a queue's sum then fits its average is a [`SumRule`].
+//! An average changes only at the end of a period, but its sum all the time, so sums that are added and subtracted are
+//! rounded differently from averages. Nothing becomes negative. A [`SumRule`] says how a queue's sum is then made to
+//! fit its average.
 
 use super::{LEAST_DIVIDER, Pelt};
 use schedlab_kernel::History;
 
-/// How a queue's sums fit its averages once an entity has come or gone.
+/// How a queue's sums are made to fit its averages after an entity was added or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SumRule {
-    /// The sums that belong to the averages at this point of the period, in most places (up to 5.16).
+    /// The sums that correspond to the averages at this point of the period, in most places (up to 5.16).
     FromAverages,
-    /// At least what belongs to the averages at the start of a period, once something has gone; otherwise an average
-    /// would rise on the next update.
+    /// At least the sums that correspond to the averages at the start of a period, after a subtraction; otherwise an
+    /// average would rise at the next update.
     Bounded,
     /// The same in 32 bits, which a large load exceeds (5.17 to 7.2).
     BoundedIn32Bits,
-    /// As `Bounded`, also for a load that has come (7.3).
+    /// As `Bounded`, also after an addition of load (7.3).
     BoundedBothWays,
 }
 
 impl SumRule {
-    /// That of a kernel.
     pub fn of(history: &History) -> SumRule {
         match () {
             () if history.sums_from_averages => SumRule::FromAverages,
@@ -33,10 +33,9 @@ impl SumRule {
     }
 }
 
-/// The averages of tasks that have left a runqueue, which it has not taken off yet.
+/// The averages of tasks that have left a runqueue, which it has not subtracted yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
-    /// How many tasks.
     pub tasks: u32,
     load_avg: u64,
     runnable_avg: u64,
@@ -44,7 +43,6 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// One more task.
     pub fn add(&mut self, entity: &Pelt) {
         self.tasks += 1;
         self.load_avg += entity.load_avg;
@@ -53,7 +51,7 @@ impl Removed {
     }
 }
 
-/// An average of a queue and its sum.
+/// A queue's average and its sum.
 struct Part<'a> {
     avg: &'a mut u64,
     sum: &'a mut u64,
@@ -75,14 +73,14 @@ impl Part<'_> {
             _ => sum.max(least),
         };
     }
-    /// The sum fits the average again; `divider` is the queue's.
+    /// Makes the sum fit the average; `divider` is the queue's.
     fn fit(&mut self, rule: SumRule, divider: u64) {
         match rule {
             SumRule::FromAverages => *self.sum = *self.avg * divider,
             _ => self.bound(rule),
         }
     }
-    /// What was `old` has become `new`.
+    /// Replaces a part `old` of average and sum with `new`.
     fn exchange(&mut self, old: (u64, u64), new: (u64, u64), rule: SumRule, divider: u64) {
         *self.avg = (*self.avg + new.0).saturating_sub(old.0);
         *self.sum = (*self.sum + new.1).saturating_sub(old.1);
@@ -101,15 +99,15 @@ impl Pelt {
         Part { avg: &mut self.util_avg, sum: &mut self.util_sum }
     }
 
-    /// Puts an entity at the same point of the period as the runqueue it is about to be [added](Pelt::add) to; its
-    /// averages stay.
+    /// Moves an entity to the same point of the period as the runqueue to which it is about to be [added](Pelt::add);
+    /// its averages stay.
     pub fn align_to(&mut self, rq: &Pelt) {
         self.last_update_ns = rq.last_update_ns;
         self.period_contrib = rq.period_contrib;
         self.sums_from_averages();
     }
 
-    /// The weight changes (`reweight_entity`): the load follows at once, for all its history.
+    /// Changes the weight (`reweight_entity`): the load follows at once, for its whole history.
     pub fn reweight(&mut self, old: u64, new: u64) {
         if self.left_out > 0 {
             self.left_out = new as u32;
@@ -121,15 +119,15 @@ impl Pelt {
         self.load_avg = self.weighted() / self.divider();
     }
 
-    /// Runnable time without weights, of an entity of `weight`.
+    /// Runnable time without weights of an entity of `weight`.
     pub fn runnable_time(&self, weight: u64) -> u64 {
         if self.left_out > 0 { self.load_sum } else { self.load_sum.checked_div(weight).unwrap_or(0) }
     }
 
-    /// A group's entity takes over the averages of its queue, to which a task has come or from which one has left
+    /// Updates the averages of a group's entity from its queue, after a task has joined or left that
     /// (`update_tg_cfs_util`, `_runnable`, `_load`; 4.10, read in 5.10.262 to 7.3.4). `weight` is the entity's,
-    /// `load_weight` the queue's. `came` is the runnable time that came, or went, without weights. The entity is on the
-    /// queue `above`, whose place in the period counts.
+    /// `load_weight` the queue's. `came` is the runnable time, without weights, that was added or (negative) removed.
+    /// The entity is on the queue `above`, whose place in the period counts.
     pub fn follow(&mut self, group: &Pelt, weight: u64, load_weight: u64, came: i64, above: &Pelt) {
         let divider = above.divider();
         if self.util_avg != group.util_avg {
@@ -145,7 +143,7 @@ impl Pelt {
         let runnable = if came > 0 {
             (own + came as u64).min(divider)
         } else {
-            // All tasks of the queue are taken to be equally runnable; the entity's own time is the most.
+            // All tasks of the queue are assumed to be equally runnable; the entity's own time is the limit.
             group.load_sum.checked_div(load_weight).unwrap_or(0).min(own)
         };
         // A running entity is runnable.
@@ -154,7 +152,7 @@ impl Pelt {
         self.load_avg = weight * runnable / divider;
     }
 
-    /// An entity that is attached to this runqueue has become `new` by [following](Pelt::follow) its own queue.
+    /// Updates this runqueue after an attached entity became `new` by [following](Pelt::follow) its own queue.
     pub fn exchange(&mut self, old: &Pelt, new: &Pelt, rule: SumRule) {
         let divider = self.divider();
         if old.load_avg != new.load_avg || old.load_sum != new.load_sum {
@@ -171,7 +169,7 @@ impl Pelt {
         }
     }
 
-    /// An entity that is attached to this runqueue has another weight, and with it another load.
+    /// Updates this runqueue after an attached entity got another weight, and so another load.
     pub fn exchange_load(&mut self, old: &Pelt, new: &Pelt, rule: SumRule) {
         self.sub_load(old, rule);
         self.add_load(new, rule);
@@ -180,7 +178,7 @@ impl Pelt {
     fn sub_load(&mut self, entity: &Pelt, rule: SumRule) {
         let mut load = self.load();
         load.sub(entity.load_avg, entity.weighted());
-        // Kernels with sums from averages leave this one as it is.
+        // Kernels with sums from averages do not change this one.
         if rule != SumRule::FromAverages {
             load.bound(rule);
         }
@@ -201,7 +199,7 @@ impl Pelt {
         self.util().add(entity.util_avg, entity.util_sum);
     }
 
-    /// An entity is detached (`detach_entity_load_avg`). Rounding may have left less than the entity brought.
+    /// An entity is detached (`detach_entity_load_avg`). Rounding may have left less than the entity added.
     pub fn sub(&mut self, entity: &Pelt, rule: SumRule) {
         let divider = self.divider();
         self.sub_load(entity, rule);
@@ -213,8 +211,8 @@ impl Pelt {
         util.fit(rule, divider);
     }
 
-    /// Loads that were left behind are taken off (`update_cfs_rq_load_avg`). Their sums follow from their averages at
-    /// this point of the period. Returns the runnable time that went, without weights.
+    /// Subtracts loads that were left behind (`update_cfs_rq_load_avg`). Their sums follow from their averages at this
+    /// point of the period. Returns the subtracted runnable time, without weights.
     pub fn remove(&mut self, gone: &Removed, rule: SumRule) -> u64 {
         let divider = self.divider();
         let mut load = self.load();
@@ -226,7 +224,7 @@ impl Pelt {
         let mut util = self.util();
         util.sub(gone.util_avg, gone.util_avg * divider);
         util.bound(rule);
-        // A negative time is shifted, which rounds up what went.
+        // A negative time is shifted, so the subtracted time is rounded up.
         (gone.runnable_avg * divider).div_ceil(1 << 10)
     }
 }

@@ -1,4 +1,4 @@
-//! Half lives, averages against known duty ratios, moves between runqueues, and stepping in any size.
+//! Half-life, averages for known duty ratios, moves between runqueues, and steps of any size.
 
 use super::*;
 use schedlab_base::{Stream, Version};
@@ -17,7 +17,7 @@ fn run(p: &mut Pelt, from_ns: u64, ns: u64, step_ns: u64, on: bool) -> u64 {
 }
 
 #[test]
-fn whether_a_cpu_is_saturated_is_asked_of_whole_periods() {
+fn a_cpu_is_saturated_by_whole_periods() {
     let after_a_nap = |offset_us: u64| {
         let period_ns = 1_024 * 1_024;
         let mut avg = Pelt::default();
@@ -62,7 +62,7 @@ fn ninety_five_per_cent_after_140_ms_and_all_after_345() {
 
 #[test]
 fn short_sleeps_decay_by_the_true_duty_ratio() {
-    // D001's nanosleep tasks: 2.55 us of run every 56 us.
+    // D001's nanosleep tasks: they run for 2.55 us every 56 us.
     let mut p = Pelt::default();
     let mut now = 0;
     while now < 1_000_000_000 {
@@ -80,7 +80,7 @@ fn load_is_weighted_and_runnable_counts_waiters() {
     for k in 1..=400 {
         rq.update(k * MS, 3 * 820, 3, true);
     }
-    // The cap of 47742 contains the rounding of sums of weight one. Larger sums lose less, and end 0.07 % above.
+    // The limit of 47742 includes the rounding of sums of weight one. Larger sums lose less, and end 0.07 % above.
     assert!((2459..=2462).contains(&rq.load_avg) && (3071..=3075).contains(&rq.runnable_avg), "{rq:?}");
     assert!((1022..=1024).contains(&rq.util_avg), "{rq:?}");
 }
@@ -165,14 +165,15 @@ fn one_long_step_equals_many_short_ones() {
             fine.update(now, weight, u64::from(on), on);
         }
         assert_eq!(fine.last_update_ns, coarse.last_update_ns);
-        // Averages are as of the last period's end, which the two see at different instants; sums differ by rounding.
+        // Averages are those at the last period's end, which the two see at different instants; sums differ by
+        // rounding.
         assert!(fine.util_sum.abs_diff(coarse.util_sum) <= LOAD_AVG_MAX, "{i}: {fine:?} {coarse:?}");
         assert!(fine.load_sum.abs_diff(coarse.load_sum) <= LOAD_AVG_MAX, "{i}: {fine:?} {coarse:?}");
         assert!(coarse.util_avg <= 1024 && coarse.util_sum <= LOAD_AVG_MAX << 10, "{coarse:?}");
     }
 }
 
-/// A task of weight 335 under a kernel, with a load of 300, on a queue that is 500 units into its period.
+/// A task of weight 335 with a load of 300, on a queue that is 500 units into its period.
 fn moved(version: Version) -> (Pelt, Pelt) {
     let history = History::of(version);
     let mut task = Pelt { load_avg: 300, ..Pelt::settled(&history, 335, 0, ROOM) };
@@ -211,7 +212,7 @@ fn sums_follow_from_averages_up_to_5_16() {
     let left = |version: Version| {
         let rule = SumRule::of(&History::of(version));
         let (mut task, mut queue) = moved(version);
-        // Another entity stays, with sums that are more than its averages make.
+        // Another entity stays, with sums larger than those that correspond to its averages.
         queue.add(&Pelt { util_avg: 100, util_sum: 100 * 47_000, load_avg: 50, ..Pelt::default() }, rule);
         task.util_sum -= 10_000;
         queue.sub(&task, rule);
@@ -249,7 +250,7 @@ fn a_large_load_loses_its_upper_bits_where_sums_are_bound_in_32() {
 }
 
 #[test]
-fn what_is_off_its_queue_neither_runs_nor_is_runnable() {
+fn an_entity_off_its_queue_neither_runs_nor_is_runnable() {
     let mut queue = Pelt::default();
     queue.update(5 * MS, 0, 2, true);
     assert_eq!((queue.load_sum, queue.runnable_sum, queue.util_sum), (0, 0, 0));

@@ -1,10 +1,10 @@
-//! A runqueue's clock (`rq_clock`): the time that the lock holder charges and compares by, ns.
+//! A runqueue's clock (`rq_clock`): the time by which the lock holder charges and compares, ns.
 //!
 //! A CPU that takes a runqueue's lock reads the time once (`update_rq_clock`) and uses that reading until it is done.
 //! `schedule()` charges the previous task up to its own beginning and the next task from there on, so its own time is
-//! charged to the next task. After a wakeup that asks for a switch, the `schedule()` that follows does not read the
-//! time again (2.6.37+, `skip_clock_update`; since 4.0 `rq_clock_skip_update`). So a task that preempts is charged from
-//! its wakeup on; a task woken on an idle CPU is, too.
+//! charged to the next task. After a wakeup that requests a switch, the next `schedule()` does not read the time again
+//! (2.6.37+, `skip_clock_update`; since 4.0 `rq_clock_skip_update`). So a preempting task, and also a task woken on an
+//! idle CPU, is charged from its wakeup on.
 //!
 //! Invariant: the clock never goes back. It shows the present time while the lock is free.
 
@@ -21,7 +21,6 @@ enum ClockState {
     Held,
 }
 
-/// The clock of one runqueue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RqClock {
     /// The last reading, ns.
@@ -36,16 +35,17 @@ impl RqClock {
         if self.state == ClockState::Held { self.seen_ns } else { now }
     }
 
-    /// Reads the time `at` in passing; a lock holder sees that reading from then on.
+    /// Reads the time `at` during other work; a lock holder sees that reading from then on.
     #[inline]
     pub fn look(&mut self, history: &History, at: u64) {
-        // A request to skip the next reading (RQCF_REQ_SKIP) does not stop one in passing.
+        // A request to skip the next reading (RQCF_REQ_SKIP) does not prevent such a reading.
         if self.state != ClockState::Kept || history.kept_clock_moves {
             self.seen_ns = self.seen_ns.max(at);
         }
     }
 
-    /// A lock holder has had the lock since `at`, and enqueues at that time. Returns the argument for [`RqClock::end`].
+    /// A lock holder has held the lock since `at`, and enqueues at that time. Returns the argument for
+    /// [`RqClock::end`].
     #[inline]
     pub fn begin(&mut self, history: &History, at: u64) -> Enqueuing {
         let before = self.state;
@@ -54,17 +54,17 @@ impl RqClock {
         Enqueuing(before)
     }
 
-    /// The task is enqueued. `asked`: a switch has been asked for, and the running task is on its queue.
+    /// The task is enqueued. `asked`: whether a switch was requested, and the running task is on its queue.
     #[inline]
     pub fn end(&mut self, history: &History, begun: Enqueuing, asked: bool) {
-        // `skip_clock_update` and its successors ask whether the running task is queued.
+        // `skip_clock_update` and its successors test whether the running task is queued.
         self.state = match begun.0 {
             ClockState::Runs if asked && history.clock_kept => ClockState::Kept,
             before => before,
         };
     }
 
-    /// `schedule()` begins: it reads the time, unless the last holder of the lock has forbidden it.
+    /// `schedule()` begins: it reads the time, unless the last holder of the lock has prevented that.
     #[inline]
     pub fn hold(&mut self, now: u64) {
         if self.state == ClockState::Runs {
@@ -74,7 +74,6 @@ impl RqClock {
         self.state = ClockState::Held;
     }
 
-    /// The lock is released.
     #[inline]
     pub fn release(&mut self) {
         self.state = ClockState::Runs;
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn schedule_goes_by_its_beginning() {
+    fn schedule_uses_the_time_of_its_beginning() {
         let mut clock = woken(NEW, false);
         clock.hold(200);
         assert_eq!(clock.read(300), 200);
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_a_wakeup_asked_for_goes_by_the_wakeup_since_2_6_37() {
+    fn a_switch_requested_by_a_wakeup_uses_its_time_since_2_6_37() {
         for (version, at) in [("2.6.36", 200), ("2.6.37", 100), ("6.1", 100)] {
             let mut clock = woken(&of(version), true);
             clock.hold(200);
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_falls() {
+    fn the_clock_never_goes_back() {
         let mut clock = RqClock::default();
         clock.hold(200);
         clock.release();

@@ -1,12 +1,11 @@
 //! The high-resolution tick of a runqueue: a timer that ends a slice between two ticks (`hrtick`, `core.c`).
 //!
-//! A class arms it (`hrtick_at`); [`crate::fair::eevdf`] does. It fires in the timer interrupt and always
-//! asks for a switch.
+//! Only [`crate::fair::eevdf`] arms it (`hrtick_at`). It fires in the timer interrupt and always requests a switch.
 
 use crate::system::System;
 use schedlab_base::CpuId;
+use schedlab_board::engine::NEVER;
 use schedlab_trace::SwitchReason;
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Handles the timer of `cpu` if it has fired.
@@ -21,7 +20,7 @@ impl System<'_> {
         }
     }
 
-    /// Time that the coming switch spends on arming the timer, ns.
+    /// Time spent by the coming switch on arming the timer, ns.
     pub fn hrtick_ns(&mut self, cpu: CpuId) -> u64 {
         let c = &mut self.cpus[cpu];
         let moved = std::mem::take(&mut c.hrtick_moved);

@@ -1,4 +1,4 @@
-//! The runqueue: what a CPU counts of its tasks whatever their class (`struct rq`, `kernel/sched/sched.h`, `core.c`).
+//! The runqueue: a CPU's counts of its tasks of all classes (`struct rq`, `kernel/sched/sched.h`, `core.c`).
 //!
 //! A class counts a task with [`System::add_nr_running`] when it puts it on its queue. The rest is the same for all
 //! classes: the task's own `on_rq`, the start of its wait, whether the CPU reads as idle, whether the root domain is
@@ -54,8 +54,8 @@ impl System<'_> {
         self.assert_queue_counts(cpu);
     }
 
-    /// What the root queue of `cpu` counts of its tasks fits together. The walk of the invariants compares the counts
-    /// with the tasks, and takes far longer.
+    /// Asserts that the counts of the root queue of `cpu` are consistent. The walk of the invariants compares the
+    /// counts with the tasks, which takes far longer.
     #[inline]
     fn assert_queue_counts(&self, cpu: CpuId) {
         let q = &self.fair.queues[self.root(cpu)];
@@ -68,12 +68,12 @@ impl System<'_> {
         );
     }
 
-    /// Recomputes whether `cpu` reads as idle, after a change that may decide it. The CPU's line is dirty from now on.
+    /// Recomputes whether `cpu` reads as idle, after a change that may affect it. The CPU's line is dirty from now on.
     #[inline]
     pub fn refresh_idle(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
         self.rqs.idle[cpu] = c.curr.is_none() && self.rqs.nr_running[cpu] == 0 && c.wake_list.is_empty();
-        self.memory.remote_reads.dirty(cpu);
+        self.remote_reads.dirty(cpu);
     }
 
     /// The time that the lock holder of `cpu`'s runqueue sees, ns.
@@ -82,21 +82,21 @@ impl System<'_> {
         self.cpus[cpu].clock.read(self.now)
     }
 
-    /// Reads the clock of `cpu`'s runqueue in passing.
+    /// Reads the clock of `cpu`'s runqueue during other work.
     #[inline]
     pub fn update_rq_clock(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.look(&self.fixed.history, self.now);
     }
 
-    /// Begins an enqueue on `cpu` by a lock holder that has had the lock since `at`, ns; [`System::end_enqueue`] ends
+    /// Begins an enqueue on `cpu` by a lock holder that has held the lock since `at`, ns; [`System::end_enqueue`] ends
     /// it.
     #[inline]
     pub fn begin_enqueue(&mut self, cpu: CpuId, at: u64) -> Enqueuing {
         self.cpus[cpu].clock.begin(&self.fixed.history, at)
     }
 
-    /// Ends the enqueue, and notes whether it has asked for a switch (`check_preempt_curr`: the idle task counts as
-    /// queued, and a lazy request does not count).
+    /// Ends the enqueue, and notes whether it requested a switch (`check_preempt_curr`: the idle task counts as queued,
+    /// and a lazy request does not count).
     #[inline]
     pub fn end_enqueue(&mut self, cpu: CpuId, begun: Enqueuing) {
         let c = &mut self.cpus[cpu];

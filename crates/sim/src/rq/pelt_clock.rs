@@ -1,8 +1,8 @@
 //! The clock of a CPU's load averages (`clock_pelt`, `lost_idle_time`; 5.1, read in 6.1.192).
 //!
-//! While a CPU of less than full capacity runs a task, the clock is slower in proportion. So an average says what a
-//! fastest CPU would have had to do. When the CPU goes idle, its clock catches up, and the averages decay. If the CPU
-//! had no idle time left at all, what its clock lags behind is lost.
+//! While a CPU of less than full capacity runs a task, the clock is proportionally slower. So an average shows how busy
+//! a CPU of full capacity would have been. When the CPU goes idle, its clock catches up, and the averages decay. If the
+//! CPU had no idle time at all, the lag of its clock is lost.
 
 use crate::balance::capacity::SCALE;
 use crate::system::System;
@@ -15,21 +15,21 @@ impl System<'_> {
         if !self.fixed.scales_time {
             return self.now;
         }
-        self.now - self.rqs.pelt_lag[cpu].at(self.now, self.fixed.speed[cpu])
+        self.now - self.rqs.pelt_lag[cpu].at(self.now, self.board.speed[cpu])
     }
 
-    /// The capacity that a running task counts with in utilisation: 1024 where the clock is scaled instead.
+    /// The capacity with which a running task counts in utilisation: 1024 if the clock is scaled instead.
     #[inline]
     pub fn util_share(&self, cpu: CpuId) -> u64 {
-        if self.fixed.scales_time { SCALE } else { self.fixed.speed[cpu] }
+        if self.fixed.scales_time { SCALE } else { self.board.speed[cpu] }
     }
 
-    /// A CPU is about to run a task after an idle time, or the other way round.
+    /// A CPU switches from idle to a task, or from a task to idle.
     pub fn switch_pelt_clock(&mut self, cpu: CpuId, to_task: bool) {
         if !self.fixed.scales_time {
             return;
         }
-        let (now, capacity) = (self.now, self.fixed.speed[cpu]);
+        let (now, capacity) = (self.now, self.board.speed[cpu]);
         if to_task {
             return self.rqs.pelt_lag[cpu].busy(now);
         }

@@ -1,23 +1,22 @@
-//! How far the clock of a CPU's load averages is behind ([`super::pelt_clock`]).
+//! The lag of the clock of a CPU's load averages ([`super::pelt_clock`]).
 
 use crate::balance::capacity::SCALE;
 
-/// How far a CPU's clock is behind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PeltLag {
-    /// Time that will not be caught up with, ns.
+    /// Lag that will never be caught up, ns.
     lost_ns: u64,
-    /// Since when the CPU runs tasks without a pause, ns; `None`: it is idle.
+    /// Since when the CPU has run tasks without a pause, ns; `None` if it is idle.
     busy_since: Option<u64>,
 }
 
 impl PeltLag {
-    /// The lag at `now` of a CPU with that capacity, ns.
+    /// The lag at `now` of a CPU with this capacity, ns.
     #[inline]
     pub fn at(&self, now: u64, capacity: u64) -> u64 {
         self.lost_ns + self.catchable(now, capacity)
     }
-    /// The part of it that the next idle time makes up for.
+    /// The part of it that the next idle time can catch up.
     #[inline]
     fn catchable(&self, now: u64, capacity: u64) -> u64 {
         self.busy_since.map_or(0, |since| (now - since) * (SCALE - capacity) / SCALE)
@@ -26,7 +25,7 @@ impl PeltLag {
     pub fn busy(&mut self, now: u64) {
         self.busy_since.get_or_insert(now);
     }
-    /// It goes idle; `saturated`: its averages leave no idle time to catch up in.
+    /// The CPU goes idle; `saturated`: its averages leave no idle time in which to catch up.
     pub fn idle(&mut self, now: u64, capacity: u64, saturated: bool) {
         if saturated {
             self.lost_ns += self.catchable(now, capacity);

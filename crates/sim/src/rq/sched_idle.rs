@@ -1,8 +1,8 @@
-//! CPUs that run SCHED_IDLE tasks only (`sched_idle_rq`, `sched_idle_cpu`; read in 6.1.192, 6.12.117, 7.2.12, 7.3.4).
+//! CPUs that run only SCHED_IDLE tasks (`sched_idle_rq`, `sched_idle_cpu`; read in 6.1.192, 6.12.117, 7.2.12, 7.3.4).
 //!
-//! Such a CPU has something to run, but any other task preempts it. Since 5.4 searches for an idle CPU take it, since
-//! 5.6 it balances like an idle one. It is not idle to `idle_cpu()`: not for wake_affine, not for the choice of a
-//! group, not for tickless balancing.
+//! Such a CPU is busy, but any other task preempts it. Since 5.4 searches for an idle CPU take it, since 5.6 it
+//! balances like an idle one. It is not idle by `idle_cpu()`: not for wake_affine, not for the choice of a group, not
+//! for tickless balancing.
 
 use crate::system::System;
 use crate::task::Class;
@@ -24,7 +24,7 @@ impl System<'_> {
         nr > 0 && nr == self.rqs.nr_running[cpu]
     }
 
-    /// The state of a CPU at this instant, as a search for `task` that follows `history` reads it.
+    /// The current state of a CPU, as read by a search for `task` that follows `history`.
     #[inline]
     pub(crate) fn read_idle(&self, history: &History, cpu: CpuId, task: TaskId) -> Answer {
         match self.rqs.idle[cpu] {
@@ -34,7 +34,7 @@ impl System<'_> {
         }
     }
 
-    /// Whether a CPU has nothing but tasks that give way to `task`. Since 7.2 nothing gives way to a SCHED_IDLE task.
+    /// Whether a CPU has only tasks that yield to `task`. Since 7.2 nothing yields to a SCHED_IDLE task.
     #[inline]
     pub(crate) fn yields_to(&self, history: &History, cpu: CpuId, task: TaskId) -> bool {
         history.reads_sched_idle
@@ -48,7 +48,7 @@ impl System<'_> {
         !(idle || self.fixed.history.sched_idle_balances && self.is_sched_idle(cpu))
     }
 
-    /// A task has left `cpu`. If it was the last one that was not SCHED_IDLE, the CPU balances at the next tick.
+    /// A task has left `cpu`. If only SCHED_IDLE tasks remain, the CPU balances at the next tick.
     #[inline]
     pub(crate) fn note_sched_idle(&mut self, cpu: CpuId, was: bool) {
         if !was && self.is_sched_idle(cpu) && self.fixed.history.sched_idle_balances {
@@ -88,7 +88,7 @@ mod tests {
     use crate::upkeep_tests::{born, with_system};
 
     #[test]
-    fn policies_change_no_count_of_a_cfs_rq_where_there_is_none() {
+    fn policies_change_no_count_in_kernels_without_cfs_rqs() {
         with_system("v2.6.18", |sys| {
             let cpu = CpuId(0);
             let task = born(sys, cpu);

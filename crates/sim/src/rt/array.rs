@@ -1,4 +1,4 @@
-//! The priority array: tasks by rank, first come first served within one (`struct rt_prio_array`).
+//! The priority array: tasks by rank, first come first served within a rank (`struct rt_prio_array`).
 //!
 //! The kernel has 100 lists and a bitmap; here one vector holds the tasks in the order in which they run. The running
 //! task stays in it.
@@ -6,7 +6,6 @@
 use super::Rank;
 use schedlab_base::TaskId;
 
-/// The tasks of one CPU.
 #[derive(Clone, Debug, Default)]
 pub struct PrioArray {
     tasks: Vec<(Rank, TaskId)>,
@@ -17,16 +16,14 @@ impl PrioArray {
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
-    /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
-    /// Tasks in the order in which they are to run.
+    /// Tasks in the order in which they will run.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, TaskId)> + '_ {
         self.tasks.iter().copied()
     }
-    /// The task to run.
     #[inline]
     pub fn first(&self) -> Option<TaskId> {
         self.tasks.first().map(|(_, t)| *t)
@@ -36,11 +33,11 @@ impl PrioArray {
     pub fn highest(&self) -> Rank {
         self.tasks.first().map_or(Rank::NONE, |(r, _)| *r)
     }
-    /// The rank that comes after the first task's (`highest_prio.next`).
+    /// The rank of the second task (`highest_prio.next`).
     pub fn next(&self) -> Rank {
         self.tasks.get(1).map_or(Rank::NONE, |(r, _)| *r)
     }
-    /// Adds a task behind, or before, all of its rank.
+    /// Adds a task after, or before, all others of its rank.
     pub fn insert(&mut self, rank: Rank, task: TaskId, at_head: bool) {
         let at = if at_head {
             self.tasks.partition_point(|(r, _)| *r < rank)
@@ -49,13 +46,13 @@ impl PrioArray {
         };
         self.tasks.insert(at, (rank, task));
     }
-    /// Takes a task out; its rank.
+    /// Removes a task; returns its rank.
     pub fn remove(&mut self, task: TaskId) -> Rank {
         let at = self.tasks.iter().position(|(_, t)| *t == task);
         let at = at.unwrap_or_else(|| panic!("{task:?} is not in the array"));
         self.tasks.remove(at).0
     }
-    /// Puts a task behind, or before, all others of its rank (`requeue_task_rt`).
+    /// Moves a task after, or before, all others of its rank (`requeue_task_rt`).
     pub fn requeue(&mut self, task: TaskId, at_head: bool) {
         let rank = self.remove(task);
         self.insert(rank, task, at_head);

@@ -1,7 +1,7 @@
-//! Time that real-time tasks take of a CPU, and the capacity that is left for fair ones (`scale_rt_capacity`).
+//! The time that real-time tasks take of a CPU, and the capacity left for fair ones (`scale_rt_capacity`).
 //!
-//! Since 4.19 it is an average of the same kind as load's (`avg_rt`). Before, it is time on the CPU, halved every half
-//! second (`rt_avg`, `sched_time_avg_ms`). Kernels before 2.6.32 do not reduce the capacity.
+//! Since 4.19 it is an average like that of load (`avg_rt`). Before, it is time on the CPU, halved every half second
+//! (`rt_avg`, `sched_time_avg_ms`). Kernels before 2.6.32 do not reduce the capacity.
 
 use crate::balance::capacity::SCALE;
 use crate::pelt::Pelt;
@@ -13,14 +13,14 @@ const HALF_LIFE_NS: u64 = 500_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TakenTime {
     avg: Pelt,
-    /// Time they ran, ns, halved each half second (before 4.19).
+    /// Time for which they ran, ns, halved each half second (before 4.19).
     sum_ns: u64,
     /// Time of the last halving, ns.
     aged_at: u64,
 }
 
 impl TakenTime {
-    /// An average of that utilisation at `now`.
+    /// The average `util` at `now`.
     pub(crate) fn known(util: u64, now: u64) -> TakenTime {
         let avg = Pelt { last_update_ns: now, util_avg: util, ..Pelt::default() };
         TakenTime { avg, ..TakenTime::default() }
@@ -36,7 +36,7 @@ impl TakenTime {
         self.avg.util_sum
     }
 
-    /// Real-time tasks have run for so long, up to `now`.
+    /// Real-time tasks have run for `delta_ns`, up to `now`.
     pub fn charge(&mut self, now: u64, delta_ns: u64) {
         self.age(now);
         self.sum_ns += delta_ns;
@@ -49,7 +49,7 @@ impl TakenTime {
         }
     }
 
-    /// The part of a capacity that is left at `now`, by the average: at least 1.
+    /// The rest of a capacity at `now`, by the average; at least 1.
     pub fn left(mut self, capacity: u64, now: u64, share: u64) -> u64 {
         self.update(now, share);
         capacity.saturating_sub(self.avg.util_avg).max(1)

@@ -1,4 +1,4 @@
-//! The real-time class on the seam (`rt.c`): enqueue, dequeue, pick, tick, preemption, and changes of class.
+//! The real-time class behind the core's interface (`rt.c`): enqueue, dequeue, pick, tick, preemption, class changes.
 
 use super::{Rank, Rt, RtShared};
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass, Select};
@@ -37,7 +37,7 @@ impl SchedClass for Rt {
         sys.rt.rqs[cpu].array.requeue(task, false);
     }
 
-    /// A more important task preempts. An equal one preempts only if it can run nowhere else and the running one can.
+    /// A more important task preempts. An equal one preempts only if it can't run elsewhere and the running one can.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
         let rank = |t: TaskId| Rank::of(sys.tasks[t].attr);
         let (own, running) = (rank(wakee.task), rank(curr));
@@ -118,7 +118,7 @@ impl SchedClass for Rt {
         sys.push_woken(cpu, task);
     }
 
-    /// A task that leaves the queue may leave less important work behind: the CPU pulls then.
+    /// If the work left after a task leaves is less important, the CPU pulls.
     fn balance(sys: &mut System<'_>, cpu: CpuId, prev: TaskId) {
         let leaves = !sys.tasks[prev].on_rq;
         if leaves && sys.rt.rqs[cpu].highest() > Rank::of(sys.tasks[prev].attr) {
@@ -134,7 +134,7 @@ impl SchedClass for Rt {
         sys.set_task_rq(task, to);
     }
 
-    /// A real-time task has neither load nor a place in virtual time.
+    /// A real-time task has neither load nor a vruntime.
     fn task_fork(sys: &mut System<'_>, task: TaskId, _to: CpuId) {
         let (cpu, tracks) = (sys.tasks[task].cpu, sys.tracks_load());
         sys.set_task_rq(task, cpu);
@@ -144,7 +144,7 @@ impl SchedClass for Rt {
 
     fn task_dead(_sys: &mut System<'_>, _task: TaskId) {}
 
-    /// If the running task has become less important than a waiting one, here or elsewhere, it gives way.
+    /// If the running task is now less important than a waiting one, here or elsewhere, it is switched out.
     fn prio_changed(sys: &mut System<'_>, task: TaskId, _old: Attr) {
         let cpu = sys.tasks[task].cpu;
         let (old, new) = (sys.rt.rqs[cpu].array.remove(task), Rank::of(sys.tasks[task].attr));

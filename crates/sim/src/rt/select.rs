@@ -8,21 +8,21 @@ use schedlab_base::{CpuId, CpuSet};
 pub struct RtWaking {
     /// The rank of the task that runs on that CPU; `None` if it is not a real-time task.
     pub curr: Option<Rank>,
-    /// The running task may run on its CPU only.
+    /// Whether the running task may run only on its CPU.
     pub curr_is_pinned: bool,
     pub own: Rank,
-    /// The kernel leaves the CPU to the more important of the two.
+    /// Whether the kernel leaves the CPU to the more important of the two.
     pub compares: bool,
 }
 
 /// Whether a waking task looks for another CPU. If the kernel compares the two tasks, a more important waking one stays
-/// and has the running one pushed away, to avoid bouncing between CPUs; equals look for another CPU.
+/// and has the running one pushed away, to avoid bouncing between CPUs; an equal one looks for another CPU.
 pub fn looks_elsewhere(w: RtWaking) -> bool {
     w.curr.is_some_and(|curr| !w.compares || w.curr_is_pinned || curr <= w.own)
 }
 
-/// The CPUs that run the least important work of all, if it is less important than `own` (`cpupri_find`). CPUs without
-/// a real-time task are all alike, idle or not.
+/// The CPUs with the least important work of all, if that is less important than `own` (`cpupri_find`). CPUs without a
+/// real-time task are all equal, idle or not.
 pub fn lowest(own: Rank, cpus: impl Iterator<Item = (CpuId, Rank)> + Clone) -> CpuSet {
     let least = cpus.clone().map(|(_, rank)| rank).max().filter(|least| *least > own);
     let mut set = CpuSet::new();

@@ -1,16 +1,16 @@
 //! The fair server (6.12+): a reservation of 50 ms a second that runs fair tasks before real-time ones (`fair_server`,
 //! `dl_server_*`, `deadline.c`; read in 6.12.117).
 //!
-//! The server is deferred. It begins to wait when a CPU's first fair task is enqueued, and steps in only when the rest
-//! of its period is just enough for the rest of its runtime. Fair tasks that run meanwhile use up its runtime, so it
-//! never steps in if they get their share in any case. Once it had to step in, it does so at the start of each period,
-//! until fair tasks run without it. It stops when its turn comes and there is no fair task.
+//! The server is deferred. It begins to wait when a CPU's first fair task is enqueued, and intervenes only when the
+//! rest of its period is just enough for the rest of its runtime. Fair tasks that run meanwhile use up its runtime, so
+//! it never intervenes if they get their share anyway. Once it had to intervene, it does so at the start of each
+//! period, until fair tasks run without it. It stops when its turn comes and there is no fair task.
 //!
-//! A fair task that is on its way out when the runtime is used up is charged once more. Here that changes nothing, in
-//! any version: a guest of 7.3.4 continues at the period's start. By 6.12.117's source the server would begin a new
-//! period and wait; no guest of 6.12 was measured.
+//! A fair task that is being switched out when the runtime is used up is charged once more. Here that has no effect, in
+//! any version: a guest of 7.3.4 was seen to continue at the period's start. By 6.12.117's source the server would
+//! begin a new period and wait; no guest of 6.12 was measured.
 //!
-//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; the
+//! Not modelled: the interrupts of its timer while a run has no real-time task, because they decide nothing then; the
 //! charge for idle time.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,7 +18,7 @@ pub enum ServerStage {
     /// There are no fair tasks.
     #[default]
     Stopped,
-    /// It waits for zero laxity: the latest time to step in that leaves its runtime before the deadline.
+    /// It waits for zero laxity: the latest time to intervene that leaves its runtime before the deadline.
     Waits,
     /// Fair tasks run before real-time ones.
     Runs,
@@ -35,7 +35,6 @@ pub struct Reserved {
     pub period_ns: u64,
 }
 
-/// The server of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Server {
     pub stage: ServerStage,
@@ -43,7 +42,7 @@ pub struct Server {
     deadline: u64,
     /// The rest of its runtime, ns.
     runtime: i64,
-    /// It had to step in: it continues without waiting (`dl_defer_running`).
+    /// Whether it had to intervene: then it continues without waiting (`dl_defer_running`).
     resumes: bool,
     pub timer: Option<u64>,
 }
@@ -51,9 +50,9 @@ pub struct Server {
 /// The outcome of a change of stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turned {
-    /// When its timer is to fire from now on, ns; `None`: no timer.
+    /// When its timer must fire next, ns; `None` for no timer.
     pub timer_at: Option<u64>,
-    /// The CPU must pick again.
+    /// Whether the CPU must pick again.
     pub resched: bool,
 }
 
@@ -67,7 +66,7 @@ impl Server {
         self.runtime = reserved.runtime_ns as i64;
     }
 
-    /// The server waits for zero laxity, or runs if that has come.
+    /// Waits for zero laxity, or runs if that has come.
     fn wait(&mut self, now: u64) -> Turned {
         let at = self.zero_laxity();
         if at < now {
@@ -78,9 +77,9 @@ impl Server {
         Turned { timer_at: Some(at), resched: false }
     }
 
-    /// The first fair task comes (`dl_server_start`). If the old period would exceed the reservation, a new one begins.
-    /// A period in which the server has stepped in continues, with the part of the runtime that the rest of the period
-    /// is worth (`update_dl_revised_wakeup`).
+    /// The first fair task arrives (`dl_server_start`). If the rest of the old period would exceed the reservation, a
+    /// new one begins. A period in which the server has intervened continues, with the runtime reduced in proportion to
+    /// the rest of the period (`update_dl_revised_wakeup`).
     pub fn start(&mut self, now: u64, reserved: Reserved) -> Turned {
         let left_ns = self.deadline.saturating_sub(now);
         let worth_ns = u128::from(left_ns) * u128::from(reserved.runtime_ns) / u128::from(reserved.period_ns);
@@ -100,12 +99,13 @@ impl Server {
         self.wait(now)
     }
 
-    /// The server's turn has come, and there is no fair task (`dl_server_stop`).
+    /// The server's turn has come, but there is no fair task (`dl_server_stop`).
     pub fn stop(&mut self) {
         self.stage = ServerStage::Stopped;
     }
 
-    /// Fair tasks have run (`update_curr_dl_se`); `None`: no change of stage. `gives_way`: they are on their way out.
+    /// Fair tasks have run (`update_curr_dl_se`); `None` if the stage does not change. `gives_way`: they are being
+    /// switched out.
     pub fn charge(&mut self, now: u64, delta_ns: u64, gives_way: bool, reserved: Reserved) -> Option<Turned> {
         if self.stage == ServerStage::Stopped {
             return None;
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// A timer this close to zero laxity counts as there, ns (`dl_server_min_res`).
+/// A timer this close to zero laxity counts as having reached it, ns (`dl_server_min_res`).
 const NEAR_NS: u64 = 1_000_000;
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
     const R: Reserved = Reserved { runtime_ns: 50 * MS, period_ns: 1000 * MS };
 
     #[test]
-    fn it_steps_in_when_the_rest_of_the_period_is_just_enough() {
+    fn the_server_runs_when_the_rest_of_the_period_is_just_enough() {
         let mut s = Server::default();
         let waits = Turned { timer_at: Some(950 * MS), resched: false };
         assert_eq!((s.start(0, R), s.stage), (waits, ServerStage::Waits));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_had_to_step_in_goes_on_with_what_the_rest_of_the_period_is_worth() {
+    fn a_server_that_ran_continues_in_proportion_to_the_rest_of_the_period() {
         let mut s = Server::default();
         s.start(0, R);
         s.expire(950 * MS, R);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_does_where_fair_tasks_get_their_share() {
+    fn the_server_never_runs_if_fair_tasks_get_their_share() {
         let mut s = Server::default();
         s.start(0, R);
         assert_eq!(s.charge(30 * MS, 30 * MS, false, R), None);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_started_again_soon_goes_on_with_its_period() {
+    fn a_server_that_is_restarted_soon_continues_its_period() {
         let mut s = Server::default();
         s.start(0, R);
         s.charge(10 * MS, 10 * MS, false, R);

@@ -1,10 +1,10 @@
-//! Throttling: real-time tasks of a CPU run for 950 ms of each second at most (`sched_rt_runtime_us`, before 6.12).
+//! Throttling: real-time tasks of a CPU run for at most 950 ms of each second (`sched_rt_runtime_us`, before 6.12).
 //!
-//! The time they run is charged to the CPU's share. Beyond its runtime they are throttled, and do not count as
-//! runnable, until the end of a period takes a runtime off the charge. One timer serves all CPUs; it runs while there
-//! is anything to do for it. With RT_RUNTIME_SHARE, and always before 3.2, a CPU first borrows time that the others
-//! have not used, so that one CPU's task is hardly ever throttled on a large machine. A loan is repaid only when the
-//! feature is switched off.
+//! The time they run is charged to the CPU's share. If the charge exceeds the runtime they are throttled, and do not
+//! count as runnable, until the end of a period subtracts a runtime from the charge. One timer serves all CPUs; it runs
+//! while it is needed. With RT_RUNTIME_SHARE, and always before 3.2, a CPU first borrows time that the others have not
+//! used, so that one CPU's task is hardly ever throttled on a large machine. A loan is repaid only when the feature is
+//! switched off.
 //!
 //! Since 6.12 only groups of real-time tasks are throttled, and the fair server replaces the throttling of whole CPUs.
 
@@ -13,9 +13,9 @@
 pub struct PeriodShare {
     /// Time charged to real-time tasks (`rt_time`), ns.
     pub used_ns: u64,
-    /// Time borrowed from others, less time lent, ns: `rt_runtime` is the tunable plus this.
+    /// Time borrowed from others minus time lent, ns: `rt_runtime` is the tunable plus this.
     pub borrowed_ns: i64,
-    /// They are beyond their runtime (`rt_throttled`).
+    /// Whether they have exceeded their runtime (`rt_throttled`).
     pub throttled: bool,
 }
 
@@ -25,7 +25,7 @@ impl PeriodShare {
         runtime_ns.saturating_add_signed(self.borrowed_ns)
     }
 
-    /// A period has ended: a runtime is taken off the charge. Returns whether they are no longer throttled.
+    /// Ends a period: subtracts a runtime from the charge. Returns whether they are no longer throttled.
     pub fn end_period(&mut self, runtime_ns: u64) -> bool {
         let runtime = self.runtime(runtime_ns);
         self.used_ns -= self.used_ns.min(runtime);
@@ -35,8 +35,8 @@ impl PeriodShare {
     }
 }
 
-/// Time that a CPU with the runtime `own_ns` may borrow from one with `spare_ns` unused: an equal part, up to the
-/// period (`do_balance_runtime`).
+/// Time that a CPU with the runtime `own_ns` may borrow from one with `spare_ns` unused: an equal part for each CPU, up
+/// to the period (`do_balance_runtime`).
 pub fn borrowed(own_ns: u64, period_ns: u64, spare_ns: u64, nr_cpus: u64) -> u64 {
     (spare_ns / nr_cpus).min(period_ns.saturating_sub(own_ns))
 }

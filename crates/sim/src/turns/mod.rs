@@ -1,8 +1,7 @@
 //! CPUs that share one processor's time. `sharing`: the state. `drive`: a run in
-//! turns. The rule whose turn it is: `schedlab_world::ring`.
+//! turns. The rule whose turn it is: `schedlab_board::ring`.
 
 pub(crate) mod drive;
-pub mod sharing;
 
 #[cfg(test)]
 mod tests;

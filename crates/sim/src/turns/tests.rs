@@ -1,8 +1,8 @@
 //! The rule compared with the turns of a real guest.
 
 use schedlab_base::CpuId;
-use schedlab_world::engine::NEVER;
-use schedlab_world::ring::{Next, Ring};
+use schedlab_board::engine::NEVER;
+use schedlab_board::ring::{Next, Ring};
 
 /// Turns of a ring in which the CPUs of `busy` use all their time, from `now` on: each turn's CPU, and when it ended.
 fn turns(ring: &mut Ring, busy: &[u32], mut now: u64, n: usize) -> Vec<(u32, u64)> {

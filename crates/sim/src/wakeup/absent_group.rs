@@ -1,22 +1,23 @@
-//! A CPU of the cache domain where the task's group has nothing queued: D002's patch (Srivatsa Vaddagiri, 24 Apr 2012).
+//! The search for a CPU of the cache domain where the task's group has nothing queued: D002's patch (Srivatsa
+//! Vaddagiri, 24 Apr 2012).
 //!
-//! It follows a search that found no idle CPU. On a CPU that the group has been absent from, the group's own entity is
-//! placed at the wakeup and gets a sleeper's credit, however short the task's sleep was (`cfs::placement`). The patch
-//! takes the lowest-numbered such CPU, without a look at its load. Two variants of ours repair that: the least loaded
-//! of them (SIS_IDLE_CFS_RQ_LEAST), and a scan that starts at the previous CPU (SIS_IDLE_CFS_RQ_PREV).
+//! It follows a search that found no idle CPU. On a CPU where the group was absent, the group's own entity is placed at
+//! the wakeup and gets a sleeper's credit, however short the task's sleep was (`cfs::placement`). The patch takes the
+//! lowest-numbered such CPU, regardless of its load. Two variants of ours improve that: the least loaded of them
+//! (SIS_IDLE_CFS_RQ_LEAST), and a scan that starts at the previous CPU (SIS_IDLE_CFS_RQ_PREV).
 
 use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
 
-/// The scan's place: CPUs of the cache domain passed, and the best one so far.
+/// The state of the scan: CPUs of the cache domain passed, and the best one so far.
 #[derive(Clone, Copy, Debug)]
 pub struct AbsentGroup {
     passed: usize,
     /// The least load, and its CPU (SIS_IDLE_CFS_RQ_LEAST).
     least: Option<(u64, CpuId)>,
-    /// The reason of the search before, if this one finds nothing either.
+    /// The reason given by the search before, if this one finds nothing either.
     before: PlaceReason,
 }
 
@@ -26,7 +27,7 @@ impl AbsentGroup {
         AbsentGroup { passed: 0, least: None, before }
     }
 
-    /// The next step; see [`super::search::Search::step`]. Its probes ask for the group, not for idleness.
+    /// The next step; see [`super::search::Search::step`]. Its probes ask about the group instead of idleness.
     pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         let cpus = view.llc(view.target).map_or(&[][..], |llc| &llc.cpus[..]);
         let from_prev = view.features.has(Feature::SisIdleCfsRqPrev);
@@ -64,7 +65,7 @@ mod tests {
     use schedlab_base::CpuSet;
 
     /// The document's illustration: eight CPUs in two nodes of four. Runqueues have 2 1 1 1 and 2 2 1 1 tasks, and /a
-    /// has its one task on CPU 7.
+    /// has its only task on CPU 7.
     const QUEUED: [u64; 8] = [2, 1, 1, 1, 2, 2, 1, 1];
 
     fn answer(cpu: u32) -> Answer {

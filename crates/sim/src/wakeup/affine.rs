@@ -1,10 +1,10 @@
-//! The choice between the waker's CPU and the previous CPU as the target (`wake_affine`).
+//! Chooses between the waker's CPU and the previous CPU as the target (`wake_affine`).
 //!
-//! Until 4.13 the question is one of load: may the wakee join the waker's CPU without making it much busier than the
-//! previous one? Since 4.14 the kernel compares idleness first (WA_IDLE), then load (WA_WEIGHT, with the bias of
-//! WA_BIAS). Loads are weights or load averages, as the kernel's runqueues keep them; the caller adjusts them for
-//! groups, since it knows the hierarchy. The question comes up only if a domain with SD_WAKE_AFFINE holds both CPUs and
-//! [`super::wide`] does not object.
+//! Up to 4.13 load decides: may the wakee join the waker's CPU without making it much busier than the previous one?
+//! Since 4.14 the kernel compares idleness first (WA_IDLE), then load (WA_WEIGHT, with the bias of WA_BIAS). Loads are
+//! weights or load averages, as in the kernel's runqueues; the caller adjusts them for groups, since it knows the
+//! hierarchy. The choice is made only if a domain with SD_WAKE_AFFINE holds both CPUs and [`super::wide`] does not
+//! object.
 
 use schedlab_kernel::{Feature, FeatureSet, History};
 use schedlab_trace::AffineReason;
@@ -23,15 +23,15 @@ pub enum AffineChoice {
 pub struct AffineFacts<'a> {
     /// The kernel's mechanisms.
     pub history: &'a History,
-    /// Features; WA_IDLE, WA_WEIGHT and WA_BIAS play no part before 4.14.
+    /// Features; WA_IDLE, WA_WEIGHT and WA_BIAS are not used before 4.14.
     pub features: FeatureSet,
-    /// The waker is about to sleep (WF_SYNC).
+    /// Whether the waker is about to sleep (WF_SYNC).
     pub sync: bool,
-    /// This CPU is idle: the wakeup comes from an interrupt.
+    /// Whether this CPU is idle, because the wakeup comes from an interrupt.
     pub this_idle: bool,
-    /// The previous CPU is idle.
+    /// Whether the previous CPU is idle.
     pub prev_idle: bool,
-    /// The two share their last-level cache.
+    /// Whether the two share their last-level cache.
     pub shares_cache: bool,
     /// Runnable tasks on this CPU.
     pub this_nr_running: u32,
@@ -41,15 +41,14 @@ pub struct AffineFacts<'a> {
     pub prev_load: u64,
     /// Higher estimate of the previous CPU's load, for the second test of kernels before 3.18.
     pub prev_target_load: u64,
-    /// Average load of a runnable task on this CPU, for the same test.
+    /// Average load per runnable task on this CPU, for the same test.
     pub this_load_per_task: u64,
     /// Load that leaves this CPU when the waker sleeps (`task_h_load`).
     pub current_load: u64,
     /// Load that the wakee adds to this CPU (`task_h_load`).
     pub wakee_load: u64,
-    /// What both do to the two CPUs' loads, groups considered, up to 4.13.
+    /// How both change the two CPUs' loads, with groups taken into account, up to 4.13.
     pub effects: Effects,
-    /// Capacity of this CPU.
     pub this_capacity: u64,
     /// Capacity of the previous CPU.
     pub prev_capacity: u64,
@@ -57,18 +56,18 @@ pub struct AffineFacts<'a> {
     pub imbalance_pct: u64,
 }
 
-/// Changes of load by a wakeup (`effective_load`). A group shares its weight out, so a task that comes to one CPU also
-/// makes the group's part on the other smaller. Without groups, this CPU's load changes by the task's and the previous
-/// one's not at all.
+/// Changes of load by a wakeup (`effective_load`). A group divides its weight, so a task that joins one CPU also
+/// reduces the group's part on the other. Without groups, this CPU's load changes by the task's, and the previous one's
+/// does not change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
-    /// This CPU's load, when a waker that is about to sleep leaves.
+    /// Change of this CPU's load when a waker that is about to sleep leaves.
     pub waker_on_this: i64,
-    /// The previous CPU's, for the same reason.
+    /// Change of the previous CPU's load for the same reason.
     pub waker_on_prev: i64,
-    /// This CPU's load, when the wakee comes.
+    /// Change of this CPU's load when the wakee joins it.
     pub wakee_on_this: i64,
-    /// The previous CPU's, when the wakee comes to this one.
+    /// Change of the previous CPU's load when the wakee joins this one.
     pub wakee_on_prev: i64,
 }
 
@@ -86,8 +85,8 @@ fn lean(imbalance_pct: u64) -> i128 {
     100 + (i128::from(imbalance_pct) - 100) / 2
 }
 
-/// Up to 4.13: each CPU's load times, with `affine_by_capacity`, the *other* CPU's capacity; a waker's CPU without load
-/// is then taken without a comparison.
+/// Up to 4.13: each CPU's load times, with `affine_by_capacity`, the *other* CPU's capacity; then a waker's CPU without
+/// load is taken without a comparison.
 fn by_loads(f: &AffineFacts<'_>) -> (AffineChoice, AffineReason) {
     let (this_leaves, prev_leaves) =
         if f.sync { (f.effects.waker_on_this, f.effects.waker_on_prev) } else { (0, 0) };
@@ -112,13 +111,13 @@ fn by_loads(f: &AffineFacts<'_>) -> (AffineChoice, AffineReason) {
     }
 }
 
-/// Passive balancing (SD_WAKE_BALANCE, before 2.6.32): a less loaded waker's CPU is taken even after `wake_affine` said
-/// no; loads as in [`AffineFacts`].
+/// Passive balancing (SD_WAKE_BALANCE, before 2.6.32): a less loaded waker's CPU is taken even if `wake_affine`
+/// refused; loads as in [`AffineFacts`].
 pub fn passive(this_load: u64, prev_load: u64, imbalance_pct: u64) -> bool {
     lean(imbalance_pct) * i128::from(this_load) <= 100 * i128::from(prev_load)
 }
 
-/// WA_IDLE, in the kernel's order of tests.
+/// WA_IDLE, with the kernel's order of tests.
 fn by_idleness(f: &AffineFacts<'_>) -> Option<(AffineChoice, AffineReason)> {
     if !f.features.has(Feature::WaIdle) {
         None
@@ -157,7 +156,7 @@ fn by_weight(f: &AffineFacts<'_>) -> Option<(AffineChoice, AffineReason)> {
     }
     this *= i128::from(f.prev_capacity);
     prev *= i128::from(f.this_capacity);
-    // A tie goes to a waker that is about to sleep, up to 4.16 to any.
+    // A waker that is about to sleep wins ties; up to 4.16 any waker does.
     prev += i128::from(f.sync || !f.history.affine_ties_stay);
     (this < prev).then_some((AffineChoice::Waker, AffineReason::WakerLighter))
 }
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
     use schedlab_base::Version;
 
-    /// Waker and wakee of weight 1024 in no group.
+    /// Effects of waker and wakee of weight 1024 in no group.
     const ALONE: Effects =
         Effects { waker_on_this: -1024, waker_on_prev: 0, wakee_on_this: 1024, wakee_on_prev: 0 };
 
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_cpu_without_load_is_accepted() {
+    fn a_waker_cpu_without_load_is_chosen() {
         assert_eq!(choice(loads(0, 0)), AffineChoice::Waker);
         let alone = AffineFacts { sync: true, ..loads(1024, 0) };
         assert_eq!(choice(alone), AffineChoice::Waker, "sync takes the waker's weight away");
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn before_3_18_two_cpus_with_one_tasks_load_between_them_will_do() {
+    fn before_3_18_two_cpus_with_one_tasks_load_together_suffice() {
         let old = AffineFacts { history: V3_4, ..loads(512, 512) };
         assert_eq!(choice(old), AffineChoice::Waker);
         assert_eq!(choice(loads(512, 512)), AffineChoice::Prev);
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn wa_idle_asks_in_the_kernels_order() {
+    fn wa_idle_tests_in_the_kernels_order() {
         let f = modern();
         assert_eq!(choice(AffineFacts { this_idle: true, ..f }), AffineChoice::Waker);
         assert_eq!(choice(AffineFacts { this_idle: true, prev_idle: true, ..f }), AffineChoice::Prev);
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn before_4_17_as_much_load_will_do_for_the_waker() {
+    fn before_4_17_equal_load_suffices_for_the_waker() {
         let mut tie = AffineFacts { this_load: 1024, prev_load: 2048, wakee_load: 512, ..modern() };
         tie.imbalance_pct = 100;
         for (version, answer) in
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn since_5_11_an_idle_previous_cpu_ends_the_question() {
+    fn since_5_11_an_idle_previous_cpu_decides() {
         let light = AffineFacts { this_load: 0, prev_idle: true, ..modern() };
         for (version, answer) in
             [("5.4", AffineChoice::Waker), ("5.10", AffineChoice::Waker), ("5.11", AffineChoice::Prev)]
@@ -349,7 +348,7 @@ mod tests {
         for (facts, choice, why) in answers {
             assert_eq!(wake_affine(&facts), (choice, why));
         }
-        // The others are of `o1::wake`.
+        // The other reasons are those of `o1::wake`.
         let of_o1 = [AffineReason::CacheCold, AffineReason::CacheHot];
         assert_eq!(answers.len() + of_o1.len(), AffineReason::ALL.len());
     }

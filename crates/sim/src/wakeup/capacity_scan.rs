@@ -1,44 +1,43 @@
 //! The search on machines whose CPUs differ in capacity (`select_idle_capacity`, 5.7; read in 6.1.192 and 7.3.4).
 //!
-//! It goes over the domain with every capacity, from the target on, and takes the first idle CPU that the task fits.
-//! If it fits none, the idle CPU of most capacity is taken, of several the first. A CPU that runs SCHED_IDLE tasks only
-//! counts as idle.
+//! It walks the domain that has all capacities, from the target on, and takes the first idle CPU that the task fits. If
+//! it fits none, the idle CPU with the most capacity is taken; of equal ones the first. A CPU that runs only SCHED_IDLE
+//! tasks counts as idle.
 //!
-//! Since 7.2 a CPU whose core is idle as a whole comes before one whose core is not, if the cache's flag says that
-//! there is an idle core. Else SIS_UTIL limits the CPUs read; those are the hints of the target's cache here, also
-//! where the domain with every capacity is larger.
+//! Since 7.2 a CPU whose whole core is idle is preferred to one whose core is not, if the cache's flag says that there
+//! is an idle core. Otherwise SIS_UTIL limits the CPUs read; here those are the hints of the target's cache, even if
+//! the domain with all capacities is larger.
 
 use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
 
-/// The place of the scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CapacityScan {
-    /// CPUs of the domain passed, from the target on.
+    /// Number of CPUs of the domain passed, from the target on.
     passed: usize,
-    /// The best CPU so far that is not right in all respects.
+    /// The best imperfect CPU so far.
     best: Option<(CpuId, Rank, u64)>,
-    /// Since 7.2: the search is for an idle core, and how many CPUs may be read otherwise.
+    /// Since 7.2: whether the search is for an idle core, and how many CPUs may be read otherwise.
     by_cores: Option<ByCores>,
-    /// The present CPU is idle, and so many threads of its core have been passed.
+    /// The current CPU's answer (idle), and the number of threads of its core that were passed.
     beside: Option<(Answer, usize)>,
 }
 
-/// What a search since 7.2 has read when it began.
+/// Hints that a search since 7.2 reads at its beginning.
 #[derive(Clone, Copy, Debug)]
 struct ByCores {
     wants_core: bool,
     left: u32,
 }
 
-/// How well a CPU suits, the best first. Without a wish for an idle core all have the first.
+/// How well a CPU suits, best first. Without a wish for an idle core all have the first rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rank {
-    /// Its core is idle, or that does not count, but the task does not fit it.
+    /// Its core is idle, or that does not count; but the task does not fit it.
     Core,
-    /// The task fits it, but a thread beside it is busy.
+    /// The task fits it, but another thread of its core is busy.
     BusyCoreFits,
     /// Neither.
     BusyCore,
@@ -77,7 +76,7 @@ impl CapacityScan {
         self.next(view)
     }
 
-    /// Whether an idle core was looked for in vain: the cache's flag is to be cleared.
+    /// Whether an idle core was searched in vain: then the cache's flag must be cleared.
     pub fn clears_idle_cores(&self) -> bool {
         let found = self.best.is_some_and(|(_, rank, _)| rank == Rank::Core);
         self.by_cores.is_some_and(|by| by.wants_core) && !found
@@ -111,7 +110,7 @@ impl CapacityScan {
         self.end()
     }
 
-    /// The CPU that the scan has come to; none past the end.
+    /// The current CPU of the scan; `None` past the end.
     fn present(&self, view: &View<'_>) -> Option<CpuId> {
         let domain = view.domains.asym[view.target].map(|at| &view.domains.of_cpu[view.target][at]);
         let cpus = domain.map_or(&[][..], |d| &d.cpus[..]);
@@ -201,7 +200,7 @@ mod tests {
         };
         let fits = |cpu| SearchStep::Found(CpuId(cpu), PlaceReason::IdleFits);
         let else_best = |cpu| SearchStep::Found(CpuId(cpu), PlaceReason::IdleFastest);
-        // CPU 0 is busy, the thread beside it idle and large enough; CPU 2 is too small, but a whole core.
+        // CPU 0 is busy; the other thread of its core is idle and large enough. CPU 2 is too small, but a whole core.
         assert_eq!(found("6.12", true, 4, &[1, 2]), (fits(1), vec![0, 1], false));
         assert_eq!(found("7.3", true, 4, &[1, 2]), (else_best(2), vec![0, 1, 0, 2, 3], false));
         assert_eq!(found("7.3", true, 4, &[1]), (else_best(1), vec![0, 1, 0, 2, 3], true), "no core is idle");

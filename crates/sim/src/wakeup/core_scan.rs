@@ -1,19 +1,19 @@
-//! The search of 4.9 and later: a core that is idle as a whole, else an idle CPU, else an idle sibling.
+//! The search of 4.9 and later: a wholly idle core, else an idle CPU, else an idle sibling.
 //!
-//! All phases run over the allowed CPUs of the target's LLC in ascending number from a start, wrapping. A core is read
-//! when the first of its allowed threads comes up, and the search returns that thread.
+//! All phases run over the allowed CPUs of the target's LLC in ascending number from a start, wrapping around. A core
+//! is read when its first allowed thread is reached, and the search returns that thread.
 //!
 //! - Before 5.13 (4.9 fair.c): cores from the target on, if the LLC's flag says that one is idle; then single CPUs, if
-//!   worth it; then the target's siblings.
+//!   that pays off; then the target's siblings.
 //! - Since 5.13 (6.1 fair.c): with no idle core, the previous CPU's idle sibling first. Then *either* cores, where an
-//!   idle thread met on the way serves as a fallback and the budget does not count, *or* single CPUs within the budget.
+//!   idle thread found on the way is the fallback and the budget does not count, *or* single CPUs within the budget.
 //!   The start is the CPU after the target (5.15), so the target comes last.
 //!
-//! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
+//! A failed search for a core clears the flag. 5.12, between the two, is treated as 5.11.
 //!
-//! A CPU that runs SCHED_IDLE tasks only is taken where an idle CPU or sibling would be. From 5.4 to 5.6 it is only
-//! what is left: where a scan's budget ends, or at the end of the siblings. It makes no core idle. While a core is
-//! looked for it may become the fallback, and ends the reading of its core (5.13+).
+//! A CPU that runs only SCHED_IDLE tasks is taken like an idle CPU or sibling. From 5.4 to 5.6 it is only the last
+//! resort, when a scan's budget ends or at the end of the siblings. It does not make a core idle. While a core is
+//! searched it may become the fallback, and ends the reading of its core (5.13+).
 
 use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
@@ -21,12 +21,11 @@ use schedlab_kernel::Feature;
 use schedlab_machine::Domain;
 use schedlab_trace::PlaceReason;
 
-/// The phase of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// An idle sibling of the previous CPU (5.13+).
     PrevSiblings,
-    /// A core that is idle as a whole.
+    /// A wholly idle core.
     Cores,
     Cpus,
     /// An idle sibling of the target (before 5.13).
@@ -38,26 +37,26 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub struct CoreScan {
     phase: Phase,
-    /// The place in the LLC's list of CPUs at which the scan starts.
+    /// The index in the LLC's list of CPUs at which the scan starts.
     first: usize,
-    /// CPUs of the LLC passed in this phase, in wrapping order.
+    /// Number of CPUs of the LLC passed in this phase, wrapping around.
     passed: usize,
-    /// Threads of the present core passed.
+    /// Number of threads of the current core passed.
     thread: usize,
-    /// No thread of the present core has been found busy.
+    /// Whether no thread of the current core was found busy.
     core_idle: bool,
-    /// The first idle allowed thread met while looking for a core (5.13+), or the first CPU met in this phase that runs
-    /// SCHED_IDLE tasks only (5.4 to 5.6).
+    /// The first idle allowed thread found while searching a core (5.13+), or the first CPU of this phase that runs
+    /// only SCHED_IDLE tasks (5.4 to 5.6).
     spare: Option<CpuId>,
-    /// The spare CPU runs SCHED_IDLE tasks only.
+    /// Whether the spare CPU runs SCHED_IDLE tasks.
     spare_runs: bool,
-    /// CPUs that may still be probed one by one.
+    /// Number of CPUs that may still be probed one by one.
     budget: u32,
     has_idle_cores: bool,
     core_search_failed: bool,
-    /// The single CPUs were not searched: it was not worth it, or there was no budget.
+    /// Whether the single CPUs were not searched, because it did not pay off or there was no budget.
     skipped: bool,
-    /// The budget ended before all CPUs of the LLC were read.
+    /// Whether the budget ended before all CPUs of the LLC were read.
     spent: bool,
 }
 
@@ -67,7 +66,7 @@ fn merged(view: &View<'_>) -> bool {
 }
 
 impl CoreScan {
-    /// A search before its first probe. Reads the scalars of the view once, here.
+    /// A search before its first probe. The scalars of the view are read only here.
     pub fn start(view: &View<'_>) -> CoreScan {
         let has_idle_cores = view.has_idle_cores;
         let budget = budget(view, has_idle_cores && merged(view));
@@ -95,11 +94,11 @@ impl CoreScan {
         scan
     }
 
-    /// Whether the search for an idle core has failed: the LLC's `has_idle_cores` is to be cleared.
+    /// Whether the search for an idle core has failed: then the LLC's `has_idle_cores` must be cleared.
     pub fn clears_idle_cores(&self) -> bool {
         self.core_search_failed
     }
-    /// Whether the present probe belongs to a scan whose duration goes into `avg_scan_cost` once the search ends,
+    /// Whether the current probe belongs to a scan whose duration is added to `avg_scan_cost` once the search ends,
     /// unless the budget [ended it](CoreScan::out_of_budget). Before 5.13 always; since then under SIS_PROP.
     pub fn timed(&self, view: &View<'_>) -> bool {
         self.phase == Phase::Cpus && (!merged(view) || view.features.has(Feature::SisProp))
@@ -136,7 +135,7 @@ impl CoreScan {
         }
     }
 
-    /// Takes in the answer to the last probe; returns the search's end, if the answer ends it.
+    /// Processes the answer to the last probe; returns the search's end, if the answer ends it.
     fn answer(&mut self, view: &View<'_>, answer: Answer) -> Option<SearchStep> {
         let (cpu, reason) = match self.phase {
             Phase::PrevSiblings | Phase::TargetSiblings => {
@@ -163,7 +162,7 @@ impl CoreScan {
         (answer != Answer::Busy && !waits).then(|| SearchStep::Found(cpu, answer.reason(reason)))
     }
 
-    /// 5.4 to 5.6: a CPU with SCHED_IDLE tasks only is taken if the budget ends the scan, or no sibling is idle.
+    /// 5.4 to 5.6: takes a CPU with only SCHED_IDLE tasks if the budget ends the scan, or no sibling is idle.
     fn last_resort(&mut self, view: &View<'_>) -> Option<SearchStep> {
         if merged(view) {
             return None;
@@ -173,8 +172,9 @@ impl CoreScan {
         takes.then_some(SearchStep::Found(spare, PlaceReason::SchedIdle))
     }
 
-    /// A thread of the present core was read. After a busy thread the core's other threads are still read always in the
-    /// first kernels with this search, never in later ones, and until a fallback is known in the merged search.
+    /// A thread of the current core was read. After a busy thread, the core's other threads are still read in the first
+    /// kernels with this search, are not read in later ones, and are read in the merged search until a fallback is
+    /// known.
     fn answer_core(&mut self, view: &View<'_>, answer: Answer) {
         let thread = self.present(view).and_then(|core| view.thread(core, self.thread));
         self.thread += 1;
@@ -192,7 +192,7 @@ impl CoreScan {
         }
     }
 
-    /// The CPU that the scan has come to; none past the end.
+    /// The current CPU of the scan; `None` past the end.
     #[inline]
     fn present(&self, view: &View<'_>) -> Option<CpuId> {
         let cpus = &view.llc(view.target)?.cpus;
@@ -204,7 +204,7 @@ impl CoreScan {
         (self.passed < cpus.len()).then(|| cpus[wrapped])
     }
 
-    /// The same where the target's cluster comes first (6.7), then the rest of its cache.
+    /// The same if the target's cluster comes first (6.7), then the rest of its cache.
     fn present_by_cluster(&self, view: &View<'_>, cpus: &[CpuId], cluster: &Domain) -> Option<CpuId> {
         let start = start_cpu(view);
         let wrapped = |all: &[CpuId], at: usize| all[(all.partition_point(|c| *c < start) + at) % all.len()];
@@ -219,7 +219,7 @@ impl CoreScan {
         (self.passed, self.thread, self.core_idle) = (self.passed + 1, 0, true);
     }
 
-    /// The next thread to read in search of a core, or the core found.
+    /// The next thread to read in the search for a core, or the core found.
     fn next_of_cores(&mut self, view: &View<'_>) -> Option<SearchStep> {
         loop {
             let core = self.present(view)?;
@@ -254,8 +254,8 @@ impl CoreScan {
         }
     }
 
-    /// The next thread of the owner's core to read. Without SMT there is none. Later kernels pass over the owner, which
-    /// they have just read.
+    /// The next thread of the owner's core to read. Without SMT there is none. Later kernels skip the owner, which they
+    /// have just read.
     fn next_sibling(&mut self, view: &View<'_>, owner: CpuId) -> Option<CpuId> {
         let threads = &view.smt(owner)?.cpus;
         let skip = |cpu: CpuId| !view.allows(cpu) || cpu == owner && view.history.skips_own_thread;
@@ -268,7 +268,7 @@ impl CoreScan {
         None
     }
 
-    /// The present phase has come to its end.
+    /// The current phase has ended.
     fn next_phase(&mut self, view: &View<'_>) {
         let next = match self.phase {
             Phase::PrevSiblings => self.merged_search(),
@@ -282,7 +282,7 @@ impl CoreScan {
         (self.phase, self.passed, self.thread, self.core_idle) = (next, 0, 0, true);
     }
 
-    /// 5.13+: cores or CPUs; neither when the budget refuses the search, which leaves the flag as it is.
+    /// 5.13+: cores or CPUs; neither if the budget refuses the search, which leaves the flag unchanged.
     fn merged_search(&self) -> Phase {
         match (self.skipped, self.has_idle_cores) {
             (true, _) => Phase::Over,
@@ -291,7 +291,7 @@ impl CoreScan {
         }
     }
 
-    /// Before 5.13: single CPUs if worth it, else straight to the siblings.
+    /// Before 5.13: single CPUs if that pays off, else straight to the siblings.
     fn single_search(&self) -> Phase {
         if self.skipped { Phase::TargetSiblings } else { Phase::Cpus }
     }
@@ -311,7 +311,7 @@ fn start_cpu(view: &View<'_>) -> CpuId {
     CpuId(view.target.0 + u32::from(view.history.scans_after_target))
 }
 
-/// The place in the LLC's list from which the scan starts; past the highest number it wraps to 0.
+/// The index in the LLC's list from which the scan starts; past the highest number it wraps to 0.
 fn first_place(view: &View<'_>) -> usize {
     let cpus = view.llc(view.target).map_or(&[][..], |llc| &llc.cpus[..]);
     let start = start_cpu(view);
@@ -320,7 +320,7 @@ fn first_place(view: &View<'_>) -> usize {
 }
 
 /// Whether the CPU is the first allowed thread of its core in the scan's order. (A core is read as a whole when its
-/// first thread comes up, and all its threads leave the list.)
+/// first thread is reached, and all its threads leave the list.)
 fn first_of_core(view: &View<'_>, cpu: CpuId) -> bool {
     let start = start_cpu(view);
     let place = |c: CpuId| (c < start, c);
@@ -328,11 +328,11 @@ fn first_of_core(view: &View<'_>, cpu: CpuId) -> bool {
     threads.iter().all(|t| !view.allows(*t) || place(*t) >= place(cpu))
 }
 
-/// How many CPUs may be probed one by one; `None` when the search is not to be made.
+/// How many CPUs may be probed one by one; `None` if the search must not be made.
 ///
-/// SIS_UTIL (6.0+): `nr_idle_scan`, and none at 0, not even for cores. SIS_PROP (4.13 to 6.1): the LLC's size times
-/// average idle over average cost of a scan, at least 4, less one. Before 4.13: no limit, but no search at all when
-/// average idle / 512 is less than a scan's average cost.
+/// SIS_UTIL (6.0+): `nr_idle_scan`; at 0 none are probed, not even for cores. SIS_PROP (4.13 to 6.1): the LLC's size
+/// times average idle time over average cost of a scan, at least 4, minus one. Before 4.13: no limit, but no search at
+/// all if average idle time / 512 is less than a scan's average cost.
 fn budget(view: &View<'_>, cores: bool) -> Option<u32> {
     let mut probes = u32::MAX;
     if view.features.has(Feature::SisProp) && !cores {
@@ -345,7 +345,7 @@ fn budget(view: &View<'_>, cores: bool) -> Option<u32> {
     if !view.history.scan_always_tried && too_dear { None } else { Some(probes) }
 }
 
-/// SIS_PROP's count; the last of these CPUs is not probed.
+/// SIS_PROP's number; the last of these CPUs is not probed.
 fn proportional(view: &View<'_>) -> u32 {
     let aged = view.history.ages_wake_idle;
     let idle = if aged { view.wake_avg_idle_ns } else { view.avg_idle_ns / 512 };

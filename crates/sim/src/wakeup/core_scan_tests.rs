@@ -44,7 +44,7 @@ fn four_nine_falls_back_to_cpus_then_to_the_targets_siblings() {
 }
 
 #[test]
-fn before_4_13_a_scan_dearer_than_a_512th_of_the_idle_time_is_not_made() {
+fn before_4_13_a_scan_costlier_than_a_512th_of_the_idle_time_is_not_made() {
     let d = domains("fb-2x12-smt", "v4.9");
     let at = |cost| View { avg_idle_ns: 512 * 100, avg_scan_cost_ns: cost, ..view(&d, "v4.9", 10, 10) };
     assert_eq!(scan(&at(100), |_| false).1.len(), 26);
@@ -94,7 +94,7 @@ fn six_five_searches_cores_without_a_budget_and_remembers_an_idle_thread() {
     let v = View { has_idle_cores: true, nr_idle_scan: 2, ..view(&d, "v6.5", 8, 8) };
     let (step, probes, found) = scan(&v, |c| c == 122 || c == 40 || c == 152);
     assert_eq!(step, SearchStep::Found(CpuId(40), PlaceReason::IdleCore), "far beyond the budget");
-    // A busy core is read to its end until an idle thread is known. Afterwards its first busy thread ends it.
+    // A busy core is read to its end until an idle thread is known. After that its first busy thread ends it.
     assert_eq!(probes[..6], [9, 121, 10, 122, 11, 12]);
     assert!(!found.clears_idle_cores());
 
@@ -123,7 +123,7 @@ fn an_answer_may_change_between_probes() {
     let d = domains("fb-2x12-smt", "v4.9");
     let v = View { has_idle_cores: true, ..view(&d, "v4.9", 10, 10) };
     let mut reads = 0;
-    // The target, busy when its core was read, is idle when it comes up as a single CPU.
+    // The target, busy when its core was read, is idle when it is read as a single CPU.
     let (step, probes, _) = scan(&v, |c| {
         reads += 1;
         c == 10 && reads > 1
@@ -150,7 +150,7 @@ fn sis_prop_scales_with_idle_time_over_cost_and_leaves_out_the_last() {
 }
 
 #[test]
-fn a_cpu_alone_in_its_cache_is_not_searched_around() {
+fn nothing_is_searched_around_a_cpu_alone_in_its_cache() {
     for version in ["v4.9", "v6.5"] {
         let d = domains("celeron-2", version);
         let (step, probes, _) = scan(&view(&d, version, 0, 0), |_| true);
@@ -172,7 +172,7 @@ fn the_scan_of_single_cpus_is_timed_but_not_under_sis_util() {
     assert!(!scan.timed(&v), "under SIS_UTIL nothing is");
 }
 
-/// Answers of a machine on which `gives_way` runs SCHED_IDLE tasks only, `idle` is idle and the rest is busy.
+/// Answers of a machine on which CPUs `gives_way` run only SCHED_IDLE tasks, `idle` are idle and the rest is busy.
 fn reads(idle: &[u32], gives_way: &[u32]) -> impl Fn(u32) -> Answer {
     let (idle, gives_way) = (idle.to_vec(), gives_way.to_vec());
     move |c| match () {
@@ -226,7 +226,7 @@ fn since_6_7_the_scan_begins_with_the_targets_cluster() {
     use schedlab_machine::{Domains, shape::Shape};
     let topology = Shape { clusters: 2, ..Shape::flat(8, 1) }.topology().unwrap();
     let d = Domains::build(&topology, schedlab_base::Version::new(6, 12));
-    // The previous CPU has no thread beside it.
+    // The previous CPU's core has no other thread.
     let v = View { clusters: true, nr_idle_scan: 8, ..view(&d, "v6.12", 5, 5) };
     assert_eq!(scan(&v, |_| false).1, [6, 7, 4, 5, 0, 1, 2, 3]);
     let v = View { clusters: false, ..v };

@@ -1,10 +1,10 @@
-//! The wakeup driven through time (`try_to_wake_up`): settle, choose between the waker's and the previous CPU, probe,
+//! Drives a wakeup through time (`try_to_wake_up`): settle, choose between the waker's and the previous CPU, probe,
 //! enqueue.
 //!
 //! A wakeup runs with interrupts off, in task context (futex wake) or in hardirq context (timers). Its scan is a
-//! resumable step: it probes inline while no other CPU can act before the probe's answer arrives, else it re-arms
-//! itself at that instant. So each probe reads the idle state of that instant. A choice is not a reservation: until the
-//! enqueue has taken its time, another waker may choose the same CPU, or the CPU may find work itself.
+//! resumable step: it probes inline while no other CPU can act before the probe's answer arrives, else it is scheduled
+//! again for that instant. So each probe reads the idle state of its own instant. A choice is not a reservation: until
+//! the enqueue is done, another waker may choose the same CPU, or the CPU may find work itself.
 
 use super::absent_group::AbsentGroup;
 use super::prelude::Prelude;
@@ -15,9 +15,10 @@ use crate::class::{Enqueue, Select};
 use crate::costs::{enqueue_on_ns, rq_lock_ns};
 use crate::frame::{Frame, Step};
 use crate::remote_reads::{LineRead, probe_ns};
-use crate::system::{Context, System, frame_of};
+use crate::system::{System, frame_of};
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Context;
 use schedlab_kernel::{Feature, History};
 use schedlab_machine::Distance;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
@@ -36,8 +37,7 @@ impl System<'_> {
 
     /// Takes the next pending wakeup up to its first step; false if there was none.
     fn begin_wakeup(&mut self, cpu: CpuId, context: Context) -> bool {
-        let c = &mut self.cpus[cpu];
-        let pending = &mut c.to_wake[context as usize];
+        let pending = &mut self.board.seats[cpu].to_wake[context as usize];
         if pending.is_empty() {
             match context {
                 Context::Task => self.after_wakeups(cpu),
@@ -45,8 +45,9 @@ impl System<'_> {
             }
             return false;
         }
-        // Usually there is one, and `swap_remove` moves nothing then.
+        // Usually there is one, so `swap_remove` moves nothing.
         let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
+        let c = &mut self.cpus[cpu];
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
         let traced_at = self.now + self.fixed.machine.costs.trace_event_ns;
         *frame_of(c, context) = Frame::until(Step::Wakeup, traced_at);
@@ -60,7 +61,7 @@ impl System<'_> {
         traced_at == self.now
     }
 
-    /// One step of a wakeup, and the steps that follow at the same instant.
+    /// One step of a wakeup, and further steps at the same instant.
     pub fn wakeup_step(&mut self, cpu: CpuId, context: Context) {
         let mut w = self.cpus[cpu].waking[context as usize];
         loop {
@@ -83,7 +84,7 @@ impl System<'_> {
         }
     }
 
-    /// Does the work of the wakeup's stage; returns when the next one is over. `None`: the wakeup is done.
+    /// Does the work of the wakeup's stage; returns when the next stage is over. `None`: the wakeup is done.
     fn wakeup_stage(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         match w.stage {
             WakeStage::Settle => self.settle(cpu, context, w),
@@ -113,7 +114,7 @@ impl System<'_> {
                     return Some(self.queued_while_leaving(cpu, w, on));
                 }
                 self.accounts.stats.on_cpu_waits += 1;
-                if let Some(sharing) = &mut self.turns {
+                if let Some(sharing) = &mut self.board.turns {
                     sharing.gives_way = true;
                 }
                 return Some(self.now + ON_CPU_POLL_NS);
@@ -122,7 +123,7 @@ impl System<'_> {
                 w.chosen = task.cpu;
                 w.stage = WakeStage::Requeue;
                 let costs = &self.fixed.machine.costs;
-                w.locked_ns = self.now + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, w.chosen));
+                w.locked_ns = self.now + rq_lock_ns(costs, self.remote_reads.distance(cpu, w.chosen));
                 return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen].curr.is_some()));
             }
             TaskState::Sleeping => task.state = TaskState::Waking,
@@ -136,15 +137,14 @@ impl System<'_> {
             w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
         }
         if let Select::At(to, reason) = self.select_task_rq(cpu, w.task, w.prev) {
-            // The class has read the current task of the previous CPU: one probe.
-            let at =
-                self.now + probe_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(cpu, w.prev));
+            // The class has read the current task of the previous CPU, which counts as one probe.
+            let at = self.now + probe_ns(&self.fixed.machine.costs, self.remote_reads.read(cpu, w.prev));
             return Some(self.placed(cpu, w, at, to, reason));
         }
         let waker = self.cpus[cpu].curr.filter(|_| context == Context::Task);
         let chosen = self.choose_target(cpu, waker, w.task, w.prev);
         (w.target, w.affine) = (chosen.cpu, chosen.affine);
-        if let Some(why) = chosen.why.filter(|_| !self.tasks[w.task].background) {
+        if let Some(why) = chosen.why.filter(|_| !self.board.threads[w.task].background) {
             self.accounts.stats.affine[why as usize] += 1;
         }
         if let Some(reason) = chosen.unsearched {
@@ -154,14 +154,14 @@ impl System<'_> {
         Some(self.now)
     }
 
-    /// The lock is taken. A wakee that is still queued stays on its CPU, without a choice (`ttwu_runnable`). A wakee
+    /// The lock is held. A wakee that is still queued stays on its CPU, and none is chosen (`ttwu_runnable`). A wakee
     /// that was dequeued meanwhile is woken in the usual way. `None`: another waker has woken it.
     fn requeue(&mut self, cpu: CpuId, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
         if task.state != TaskState::Sleeping {
             return None;
         }
-        // A balancer may have moved the sleeping task meanwhile; the waker then takes the lock of its new runqueue.
+        // A balancer may have moved the sleeping task meanwhile; then the waker takes the lock of its new runqueue.
         if !self.fair.entities[task.entity].delayed || task.cpu != w.chosen {
             w.stage = WakeStage::Settle;
             return Some(self.now);
@@ -178,7 +178,7 @@ impl System<'_> {
     /// Whether two CPUs share their last-level cache.
     #[inline]
     pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
-        matches!(self.memory.remote_reads.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
+        matches!(self.remote_reads.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
     }
 
     /// Continues probing; returns when the step ends.
@@ -194,7 +194,7 @@ impl System<'_> {
         at
     }
 
-    /// The same. `left`: capacities of all CPUs, where real-time tasks may take some.
+    /// The same. `left`: capacities of all CPUs, if real-time tasks take some of them.
     fn probe_with(&mut self, cpu: CpuId, w: &mut Waking, left: Option<&[u64]>) -> u64 {
         let costs = &self.fixed.machine.costs;
         let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];
@@ -239,7 +239,7 @@ impl System<'_> {
             match next {
                 SearchStep::Probe(c) => {
                     w.probes = w.probes.saturating_add(1);
-                    at += probe_ns(costs, self.memory.remote_reads.read(cpu, c));
+                    at += probe_ns(costs, self.remote_reads.read(cpu, c));
                     if at >= self.stepping.horizon {
                         w.asked = Some(c);
                         return at;
@@ -265,7 +265,7 @@ impl System<'_> {
         }
     }
 
-    /// The answer of a probe, at this instant.
+    /// The answer of a probe at this instant.
     fn read(&self, history: &History, of: CpuId, w: &Waking) -> Answer {
         if !matches!(w.stage, WakeStage::Search(Search::Absent(_))) {
             return self.read_idle(history, of, w.task);
@@ -289,7 +289,7 @@ impl System<'_> {
         packs(self.util_with(target, task), self.fixed.cpu_capacity[target])
     }
 
-    /// The search is over at time `at`: updates the hints that the search has refuted, and continues to the enqueue.
+    /// The search is over at time `at`: updates the hints that it has refuted, and continues to the enqueue.
     fn chose(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
         let llc = self.llc_of(w.target);
         if let WakeStage::Search(search) = &w.stage {
@@ -319,12 +319,12 @@ impl System<'_> {
         if remote_list {
             return at + self.wake_list_ns(cpu, to);
         }
-        w.locked_ns = at + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, to));
+        w.locked_ns = at + rq_lock_ns(costs, self.remote_reads.distance(cpu, to));
         w.locked_ns + enqueue_on_ns(costs, self.cpus[to].curr.is_some())
     }
 
-    /// TTWU_QUEUE: the target enqueues the wakee itself if it is in another cache. In later kernels an idle CPU of the
-    /// same cache does so, too (`ttwu_queue_cond`).
+    /// TTWU_QUEUE: whether the target enqueues the wakee itself, because it is in another cache. In later kernels an
+    /// idle CPU of the same cache does so, too (`ttwu_queue_cond`).
     fn queues_remotely(&self, cpu: CpuId, to: CpuId) -> bool {
         self.has(Feature::TtwuQueue)
             && cpu != to
@@ -333,8 +333,8 @@ impl System<'_> {
     }
 
     /// Whether a wakee that is still being switched out on `on` goes to that CPU's wake list; otherwise the waker waits
-    /// until it is off that CPU (`WF_ON_CPU` in `ttwu_queue_cond`). It does if `on` is in another cache or has nothing
-    /// else to do; in the first kernels also if one task is left there.
+    /// until it is off that CPU (`WF_ON_CPU` in `ttwu_queue_cond`). It goes there if `on` is in another cache or has
+    /// nothing else to do; in the first kernels also if one task is left there.
     fn queues_while_leaving(&self, cpu: CpuId, on: CpuId) -> bool {
         let most = u32::from(!self.fixed.history.queues_on_any_idle);
         self.fixed.history.queues_while_leaving
@@ -343,7 +343,7 @@ impl System<'_> {
             && (!self.shares_cache(cpu, on) || self.rqs.nr_running(on) <= most)
     }
 
-    /// The CPU that the wakee is leaving will enqueue it afterwards, without a choice. Returns when the waker is done
+    /// The CPU that the wakee is leaving will enqueue it afterwards, and none is chosen. Returns when the waker is done
     /// with the wake list.
     fn queued_while_leaving(&mut self, cpu: CpuId, w: &mut Waking, on: CpuId) -> u64 {
         self.tasks[w.task].state = TaskState::Waking;
@@ -362,7 +362,7 @@ impl System<'_> {
         probe_ns(&self.fixed.machine.costs, read)
     }
 
-    /// Enqueues the wakee, or puts it on the target's wake list. Returns whether the target is to be signalled.
+    /// Enqueues the wakee, or puts it on the target's wake list. Returns whether the target must be signalled.
     fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) -> bool {
         let to = w.chosen;
         self.count_wakeup(cpu, to, w.affine);

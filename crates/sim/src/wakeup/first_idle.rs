@@ -6,7 +6,7 @@
 use super::search::{SearchStep, View};
 use schedlab_trace::PlaceReason;
 
-/// The scan's place: CPUs of the cache domain passed.
+/// The state of the scan: number of CPUs of the cache domain passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FirstIdle {
     passed: usize,
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_idle_thread_beside_a_busy_sibling() {
+    fn finds_the_idle_sibling_of_a_busy_thread() {
         let d = domains("fb-2x12-smt", "v4.5");
         let v = view(&d, "v4.5", 0, 0);
         let mut scan = FirstIdle::start();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_over_forbidden_cpus_unread_and_needs_a_cache_domain() {
+    fn skips_forbidden_cpus_unread_and_needs_a_cache_domain() {
         let d = domains("fb-2x12-smt", "v4.5");
         let allowed = CpuSet::parse("2,4,13").unwrap();
         let v = View { allowed: Some(&allowed), ..view(&d, "v4.5", 0, 0) };

@@ -1,23 +1,22 @@
-//! The search of kernels before 4.9: domain by domain, group by group, for a group whose CPUs are all idle.
+//! The search of kernels before 4.9: domain by domain and group by group, for a group whose CPUs are all idle.
 //!
-//! It walks from the target's cache domain down, each ring from the target's own group on. With SMT, the level of cores
-//! needs a core that is idle as a whole, and the level of threads sees only the target's own siblings. So an idle
-//! thread beside a busy one on another core is never found; this makes D000's tail.
+//! It walks down from the target's cache domain, each ring from the target's own group on. With SMT, the level of cores
+//! needs a wholly idle core, and the level of threads sees only the target's own siblings. So an idle thread of another
+//! core whose other thread is busy is never found; this makes D000's tail.
 //!
 //! From 3.9 to 4.8 (`SIS_SKIP_TARGET`) a CPU equal to the target disqualifies its group without being read. Without
-//! that test (before 3.9, and in D000's one-line experiment) the target's own group is taken if all of it, target
-//! included, has gone idle since the target was first read; this can happen only because scans take time.
-//! included, has gone idle since the target was first read: an effect only of scans that take time.
+//! that test (before 3.9, and in D000's one-line experiment) the target's own group is taken if all of it, including
+//! the target, has gone idle since the target was first read: an effect only of scans that take time.
 
 use super::search::{SearchStep, View};
 use schedlab_kernel::Feature;
 use schedlab_machine::{Group, Level};
 use schedlab_trace::PlaceReason;
 
-/// The scan's place: level of the target's domains, group in its ring, CPU in the group.
+/// The state of the scan: level of the target's domains, group in its ring, CPU in the group.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupScan {
-    /// Levels still to visit, the present one included: `of_cpu[target][levels - 1]`. 0 when done.
+    /// Levels still to visit, including the current one: `of_cpu[target][levels - 1]`. 0 when done.
     levels: usize,
     group: usize,
     cpu: usize,
@@ -43,7 +42,7 @@ impl GroupScan {
             None => {}
         }
         while let Some(group) = self.present(view) {
-            // A group without an allowed CPU is passed over. A group with some allowed CPUs must be idle as a whole.
+            // A group without an allowed CPU is skipped. A group with some allowed CPUs must be idle as a whole.
             let Some(first) = group.cpus.iter().copied().find(|c| view.allows(*c)) else {
                 self.next_group();
                 continue;
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn at_core_level_only_a_core_that_is_idle_as_a_whole_will_do() {
+    fn at_core_level_only_a_wholly_idle_core_is_taken() {
         for version in ["v3.4", "v4.5"] {
             let d = domains("fb-2x12-smt", version);
             let idle = CpuSet::parse("4,5,30,7,31").unwrap();
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_thread_beside_a_busy_one_on_another_core_is_never_found() {
+    fn an_idle_thread_of_another_half_busy_core_is_never_found() {
         for version in ["v3.4", "v4.5"] {
             let d = domains("fb-2x12-smt", version);
             // Half of every other core of the socket is idle: the search finds only the target.
@@ -154,11 +153,12 @@ mod tests {
     #[test]
     fn with_skip_target_the_own_core_is_never_taken_at_core_level() {
         let d = domains("fb-2x12-smt", "v4.5");
-        // All threads of the target's core are idle by now, and no others.
+        // All threads of the target's core, and no others, are idle by now.
         let (step, probes) = scan(&d, "v4.5", 2, |c| c == 2 || c == 26);
         assert_eq!(step, SearchStep::Found(CpuId(26), PlaceReason::IdleSibling));
         assert!(!probes.contains(&2));
-        // The target is a second thread: the first one is read before the scan meets the target and refuses the group.
+        // The target is a second thread: the first one is read before the scan reaches the target and refuses the
+        // group.
         let (_, probes) = scan(&d, "v4.5", 26, |c| c == 2 || c == 26);
         assert_eq!((probes[0], probes[1]), (2, 3));
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn forbidden_groups_are_passed_over_but_a_forbidden_thread_must_be_idle() {
+    fn forbidden_groups_are_skipped_but_a_forbidden_thread_must_be_idle() {
         let d = domains("fb-2x12-smt", "v4.5");
         let allowed = CpuSet::parse("2,28,29").unwrap();
         let v = View { allowed: Some(&allowed), ..view(&d, "v4.5", 2, 2) };

@@ -7,8 +7,8 @@ use schedlab_kernel::history::SIS_CORE_IS_OF;
 use schedlab_kernel::{Feature, History};
 
 impl Fixed<'_> {
-    /// The mechanisms of the kernel whose search runs: SIS_CORE gives a kernel without a search for cores a later
-    /// one's.
+    /// The mechanisms of the kernel whose search runs: SIS_CORE gives a later kernel's search to a kernel that has no
+    /// search for cores.
     pub fn search_history(&self) -> &History {
         let borrows = !self.history.core_search && self.kernel.features.has(Feature::SisCore);
         if borrows { &CORE_SEARCH } else { &self.history }
@@ -24,12 +24,12 @@ impl System<'_> {
     pub fn llc_of(&self, cpu: CpuId) -> usize {
         self.fixed.machine.topology.cpu(cpu).llc as usize
     }
-    /// A CPU went idle: if its siblings are idle too, its cache has an idle core (`update_idle_core`, 4.9+).
+    /// A CPU went idle: if its siblings are also idle, its cache has an idle core (`update_idle_core`, 4.9+).
     pub fn note_idle_core(&mut self, cpu: CpuId) {
         if !self.has(Feature::SisCore) || !self.fixed.smt_present {
             return;
         }
-        let siblings = &self.fixed.siblings[cpu];
+        let siblings = &self.board.siblings[cpu];
         if siblings.iter().all(|s| self.rqs.is_idle(*s)) {
             let llc = self.llc_of(cpu);
             self.llc[llc].has_idle_cores = true;

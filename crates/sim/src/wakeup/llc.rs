@@ -1,18 +1,18 @@
-//! State that the CPUs of a cache domain share (`sd_llc_shared`): hints for the idle CPU search.
+//! State shared by the CPUs of a cache domain (`sd_llc_shared`): hints for the search for an idle CPU.
 
 use schedlab_machine::Topology;
 
 /// Shared state of one last-level cache.
 #[derive(Clone, Debug)]
 pub struct LlcShared {
-    /// CPUs of the cache.
+    /// Number of CPUs of the cache.
     pub weight: u32,
-    /// A core with all threads idle was seen. The hint may be stale either way. It is never set on a machine without
-    /// SMT (`sched_smt_present`), where every search is one for single CPUs.
+    /// Whether a wholly idle core was seen. The hint may be wrong either way. It is never set on a machine without SMT
+    /// (`sched_smt_present`), where every search is for single CPUs.
     pub has_idle_cores: bool,
-    /// Probes that SIS_UTIL grants.
+    /// Number of probes that SIS_UTIL allows.
     pub nr_idle_scan: u32,
-    /// CPUs that are not tickless idle.
+    /// Number of CPUs that are not tickless idle.
     pub nr_busy: u32,
 }
 
@@ -30,7 +30,7 @@ pub fn smt_present(topology: &Topology) -> bool {
     topology.cpus.iter().any(|c| c.thread > 0)
 }
 
-/// Probes that SIS_UTIL grants at a utilisation (6.0+): `weight * (1 - (x * pct)^2)`, x being the mean utilisation of
+/// Probes that SIS_UTIL allows at a utilisation (6.0+): `weight * (1 - (x * pct)^2)`, x being the mean utilisation of
 /// the cache's CPUs; none from 85 % on at `pct` 117. `sum_util` is in 1/1024 of a CPU.
 pub fn nr_idle_scan(weight: u64, sum_util: u64, imbalance_pct: u64) -> u32 {
     let x = sum_util / weight.max(1);
@@ -44,7 +44,7 @@ mod tests {
     use schedlab_machine::Machine;
 
     #[test]
-    fn only_where_cores_have_threads_is_any_core_known_to_be_idle() {
+    fn idle_cores_are_noted_only_on_smt_machines() {
         let knows = |m: &str| LlcShared::new(&Machine::load(m).unwrap().topology, 0).has_idle_cores;
         assert!(knows("smt-8") && !knows("smp-4"));
     }

@@ -1,17 +1,17 @@
 //! The tests before the search: the target itself, the previous CPU, the CPU before that.
 //!
-//! All reads are of that instant; a CPU found idle is not reserved.
+//! Each CPU is read at its own instant; a CPU found idle is not reserved.
 //!
 //! - Before 2.6.32 `wake_idle` begins with the same test of the previous CPU.
 //! - Before 3.9 only the target is read, and only if it is the waker's or the previous CPU (which it always is).
 //! - Since 3.9 the previous CPU follows, if it shares the target's cache.
-//! - Since 4.16 the task's `recent_used_cpu` follows, if it shares that cache, too, and is allowed.
+//! - Since 4.16 the task's `recent_used_cpu` follows, if it also shares that cache and is allowed.
 //!
-//! Since 5.4 a CPU that runs SCHED_IDLE tasks only will do in all three tests.
+//! Since 5.4 a CPU that runs only SCHED_IDLE tasks suffices in all three tests.
 //!
-//! Where CPUs differ in capacity the task must fit the CPU (5.10), whose core must be idle, too (7.3); the kernels
-//! before 5.10 go to the search at once (5.7). Where CPUs have clusters, one of another cluster than the target's is
-//! only what is left if the search finds nothing (6.7).
+//! If CPUs differ in capacity the task must fit the CPU (5.10), whose core must also be idle (7.3); the kernels before
+//! 5.10 go to the search at once (5.7). If CPUs have clusters, a CPU of a cluster other than the target's is only the
+//! fallback if the search finds nothing (6.7).
 //!
 //! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+).
 
@@ -19,7 +19,6 @@ use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_trace::PlaceReason;
 
-/// The test being made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Test {
     Target,
@@ -28,22 +27,22 @@ enum Test {
     Over,
 }
 
-/// The tests under way. `NotFound` at the end means: start the search.
+/// The tests in progress. `NotFound` at the end means: start the search.
 ///
-/// If neither target nor previous CPU would do, the driver then sets the task's `recent_used_cpu` to the previous CPU,
+/// If neither target nor previous CPU suffices, the driver then sets the task's `recent_used_cpu` to the previous CPU,
 /// wherever the task goes, as 6.1 does. (4.16 and its successors do so only when the recent CPU is taken; otherwise
 /// they note the *waker's* CPU in the waker.)
 #[derive(Clone, Copy, Debug)]
 pub struct Prelude {
     test: Test,
-    /// The CPU would do if the other threads of its core are idle: its answer, and threads of its core passed.
+    /// If the CPU suffices provided that its core is idle: its answer, and the number of threads of its core passed.
     beside: Option<(Answer, usize)>,
     /// An idle CPU of another cluster.
     fallback: Option<(CpuId, PlaceReason)>,
 }
 
 impl Prelude {
-    /// The tests, none made yet.
+    /// The state before the first test.
     pub fn start() -> Prelude {
         Prelude { test: Test::Target, beside: None, fallback: None }
     }
@@ -67,7 +66,7 @@ impl Prelude {
         SearchStep::NotFound(PlaceReason::TargetBusy)
     }
 
-    /// Takes in an answer about the CPU under test, or about a thread of its core. `None`: the next test.
+    /// Processes an answer about the tested CPU, or about a thread of its core. `None`: the next test follows.
     fn answered(&mut self, view: &View<'_>, answer: Answer) -> Option<SearchStep> {
         let (cpu, reason) = self.choice(view);
         let would_do = match self.beside {
@@ -90,7 +89,7 @@ impl Prelude {
         None
     }
 
-    /// Whether the test under way is about the task's `recent_used_cpu`, or there is none: all tests before have
+    /// Whether the current test is about the task's `recent_used_cpu`, or all tests are over: all tests before have
     /// failed.
     pub fn passed_prev(self) -> bool {
         matches!(self.test, Test::Recent | Test::Over)
@@ -113,7 +112,7 @@ impl Prelude {
         }
     }
 
-    /// Whether this kernel makes the present test for these CPUs.
+    /// Whether this kernel makes the current test for these CPUs.
     fn applies(self, view: &View<'_>) -> bool {
         let (target, prev, recent) = (view.target, view.prev, view.recent);
         if view.by_capacity() && !view.history.near_before_capacity {
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_wakeups_ask_for_target_and_previous_cpu_and_no_other() {
+    fn packed_wakeups_read_only_target_and_previous_cpu() {
         let d = domains("fb-2x12-smt", "v6.5");
         let v = View { recent: CpuId(7), packs: true, ..view(&d, "v6.5", 2, 5) };
         assert_eq!(probes(&v), [2, 5]);
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn since_6_7_an_idle_cpu_of_another_cluster_is_what_is_left() {
+    fn since_6_7_an_idle_cpu_of_another_cluster_is_the_fallback() {
         use schedlab_machine::{Domains, shape::Shape};
         let topology = Shape { clusters: 2, ..Shape::flat(8, 1) }.topology().unwrap();
         let found = |version: &str, clusters: bool, idle: &[u32]| {

@@ -1,19 +1,19 @@
-//! The cost of a CPU's scans for idle CPUs, and the idle time that SIS_PROP grants them (`wake_avg_idle` and
+//! The cost of a CPU's scans for idle CPUs, and the idle time that SIS_PROP allows them (`wake_avg_idle` and
 //! `avg_scan_cost` of the CPU's own cache domain; 4.9 to 6.6; read in 6.1). Times are ns; stamps are ticks.
 
-/// A CPU's knowledge of its scans.
+/// A CPU's record of its scans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScanCost {
     /// Average duration of a scan (`avg_scan_cost`).
     pub average_ns: u64,
-    /// Idle time left to scans when it was last sampled or spent (`wake_avg_idle`).
+    /// Idle time available for scans when it was last sampled or spent (`wake_avg_idle`).
     idle_ns: u64,
     /// When that was (`wake_stamp`).
     stamp: u64,
 }
 
 impl ScanCost {
-    /// At boot all of the average idle time is left.
+    /// At boot the whole average idle time is available.
     pub fn new(avg_idle_ns: u64) -> ScanCost {
         ScanCost { average_ns: 0, idle_ns: avg_idle_ns, stamp: 0 }
     }
@@ -23,12 +23,12 @@ impl ScanCost {
         (self.idle_ns, self.stamp) = (avg_idle_ns / 2, tick);
     }
 
-    /// Time left for scans: half as much with each tick in which the CPU has not been idle.
+    /// Time available for scans: halved with each tick in which the CPU was not idle.
     pub fn idle_left_ns(&self, tick: u64) -> u64 {
         self.idle_ns >> tick.saturating_sub(self.stamp).min(63)
     }
 
-    /// A scan has taken so long: the average moves an eighth of the way, and the time is spent.
+    /// A scan took `took_ns`: the average moves by an eighth of the difference, and the time is spent.
     pub fn spend(&mut self, took_ns: u64, tick: u64) {
         self.average_ns = match took_ns.checked_sub(self.average_ns) {
             Some(more) => self.average_ns + more / 8,

@@ -1,9 +1,9 @@
-//! The common form of all searches for an idle CPU: a state machine that asks for one probe at a time.
+//! The common interface of all searches for an idle CPU: a state machine that asks for one probe at a time.
 //!
-//! A probe reads whether one CPU is idle, without a lock, at the instant the driver makes it, and takes time. So a
-//! search does not rely on an earlier answer: an idle CPU may have been taken since, a busy one may have gone idle. A
-//! search asks for exactly the probes that the kernel would make, in the kernel's order, and allocates nothing. Mirrors
-//! `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000 and D002.
+//! A probe reads whether one CPU is idle, without a lock, at the instant at which the driver makes it, and takes time.
+//! So a search does not rely on an earlier answer: an idle CPU may have been taken since, a busy one may have gone
+//! idle. A search asks for exactly the probes that the kernel would make, in the kernel's order, and allocates nothing.
+//! Mirrors `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000 and D002.
 
 use super::absent_group::AbsentGroup;
 use super::capacity_scan::CapacityScan;
@@ -22,18 +22,16 @@ use schedlab_trace::PlaceReason;
 pub enum Answer {
     /// It has something to run.
     Busy,
-    /// It runs SCHED_IDLE tasks only, which give way to the wakee (5.4+).
+    /// It runs only SCHED_IDLE tasks, which yield to the wakee (5.4+).
     SchedIdle,
     Idle,
-    /// The task's group has nothing queued there, beside this load of other groups. Only [`AbsentGroup`] asks for it.
+    /// The task's group has nothing queued there; other groups have this load. Only [`AbsentGroup`] asks for it.
     Absent {
-        /// The CPU's load.
         load: u64,
     },
 }
 
 impl Answer {
-    /// Whether the CPU is idle.
     #[inline]
     pub fn is_idle(self) -> bool {
         self == Answer::Idle
@@ -45,25 +43,24 @@ impl Answer {
     }
 }
 
-/// The next step of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SearchStep {
     /// Read whether this CPU is idle now, and step again with the answer.
     Probe(CpuId),
-    /// The task goes to this CPU. It is not reserved: others may choose it as well.
+    /// The task goes to this CPU. It is not reserved: others may also choose it.
     Found(CpuId, PlaceReason),
     /// No idle CPU: the task goes to the target.
     NotFound(PlaceReason),
 }
 
-/// The input of a search beside its probes: the machine's domains, and scalars read when it starts.
+/// The input of a search in addition to its probes: the machine's domains, and scalars read when it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Domains of the machine under this kernel.
     pub domains: &'a Domains,
     /// CPUs the task may run on; `None` means all.
     pub allowed: Option<&'a CpuSet>,
-    /// The CPU near which to look: the waker's or the previous one.
+    /// The CPU near which to search: the waker's or the previous one.
     pub target: CpuId,
     /// The CPU the task ran on last.
     pub prev: CpuId,
@@ -76,9 +73,9 @@ pub struct View<'a> {
     pub features: FeatureSet,
     /// Runnable fair tasks on the target.
     pub target_nr_running: u32,
-    /// The target's LLC has (or had, it is a hint) a core with all threads idle.
+    /// Whether the target's LLC has, by a possibly outdated hint, a wholly idle core.
     pub has_idle_cores: bool,
-    /// Probes that SIS_UTIL grants in the target's LLC.
+    /// Number of probes that SIS_UTIL allows in the target's LLC.
     pub nr_idle_scan: u32,
     /// Average idle time of the waker's CPU, ns (before 5.14).
     pub avg_idle_ns: u64,
@@ -86,15 +83,15 @@ pub struct View<'a> {
     pub wake_avg_idle_ns: u64,
     /// Average duration of the waking CPU's scans, ns (`avg_scan_cost`).
     pub avg_scan_cost_ns: u64,
-    /// The target has room for the task, and wakeups are packed ([`packs`]).
+    /// Whether the target has room for the task, and wakeups are packed ([`packs`]).
     pub packs: bool,
-    /// What the task needs of a CPU, where CPUs differ in capacity (5.7); else `None`.
+    /// The task's requirements of a CPU, if CPUs differ in capacity (5.7); else `None`.
     pub needs: Option<Needs<'a>>,
-    /// CPUs have clusters, which the kernel looks for (`sched_cluster_active`, 6.7).
+    /// Whether CPUs have clusters, which the kernel considers (`sched_cluster_active`, 6.7).
     pub clusters: bool,
 }
 
-/// What a task needs of a CPU, and what CPUs have.
+/// The utilisation of a task, and the capacities of CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'a> {
     /// Utilisation of the task.
@@ -103,10 +100,11 @@ pub struct Needs<'a> {
     pub capacities: &'a [u64],
 }
 
-/// Percent of a CPU's capacity. A target used less than that with the task keeps it, if wakeups are packed (VCPU_PACK).
-/// Measured on a 6.18 guest with `sched_vcpu_pack=15`, one task that spins for a part of each 0.4 ms and one that
-/// sleeps for 3 ms, beside an idle CPU. The sleeper stayed up to a sum of 68 to 73 % of a CPU and moved from 71 % on. A
-/// sleeper that used 18 % stayed up to a sum of 69 %, which shows that the sum counts and not the spinner alone.
+/// Percentage of a CPU's capacity. If wakeups are packed (VCPU_PACK), a target keeps the task while their utilisation
+/// together is below it. Measured on a 6.18 guest with `sched_vcpu_pack=15`, one task that spins for a part of each 0.4
+/// ms and one that sleeps for 3 ms, next to an idle CPU. The sleeper stayed up to a sum of 68 to 73 % of a CPU and
+/// moved from 71 % on. A sleeper that used 18 % stayed up to a sum of 69 %, which shows that the sum counts and not the
+/// spinner alone.
 const PACKED_PCT: u64 = 70;
 
 /// Whether a wakeup stays on its busy target. `used`: the target's utilisation with the task (1024 is one CPU).
@@ -120,22 +118,22 @@ impl<'a> View<'a> {
     pub fn allows(&self, cpu: CpuId) -> bool {
         self.allowed.is_none_or(|set| set.contains(cpu))
     }
-    /// A CPU's capacity, where CPUs differ in it.
+    /// A CPU's capacity, if CPUs differ in it.
     #[inline]
     pub fn capacity(&self, cpu: CpuId) -> u64 {
         self.needs.map_or(0, |needs| needs.capacities[cpu.index()])
     }
-    /// Whether the task fits a CPU; where CPUs are alike it does (`asym_fits_cpu`).
+    /// Whether the task fits a CPU; always true if CPUs are alike (`asym_fits_cpu`).
     #[inline]
     pub fn fits(&self, cpu: CpuId) -> bool {
         self.needs.is_none_or(|needs| fits(needs.util, needs.capacities[cpu.index()]))
     }
-    /// Whether the search is that by capacity.
+    /// Whether the search is the one by capacity.
     #[inline]
     pub fn by_capacity(&self) -> bool {
         self.needs.is_some() && self.domains.asym[self.target].is_some()
     }
-    /// The highest cache-sharing domain of a CPU (`sd_llc`); none for a CPU alone in its cache.
+    /// The highest cache-sharing domain of a CPU (`sd_llc`); `None` for a CPU alone in its cache.
     #[inline]
     pub fn llc(&self, cpu: CpuId) -> Option<&'a Domain> {
         self.domains.llc[cpu].map(|at| &self.domains.of_cpu[cpu][at])
@@ -145,7 +143,7 @@ impl<'a> View<'a> {
     pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
         a == b || self.llc(a).is_some_and(|llc| llc.span.contains(b))
     }
-    /// The `at`-th thread of the CPU's core, by ascending CPU number.
+    /// Thread number `at` of the CPU's core, in ascending CPU number.
     #[inline]
     pub fn thread(&self, cpu: CpuId, at: usize) -> Option<CpuId> {
         match self.smt(cpu) {
@@ -153,8 +151,8 @@ impl<'a> View<'a> {
             None => (at == 0).then_some(cpu),
         }
     }
-    /// Where cores count (7.3), the next thread beside the CPU after so many of its core have been passed, and how many
-    /// have then.
+    /// If idle cores count (7.3): the next other thread of the CPU's core after `passed` threads, and the number passed
+    /// then.
     #[inline]
     pub fn thread_beside(&self, cpu: CpuId, passed: usize) -> Option<(usize, CpuId)> {
         if self.needs.is_none() || !self.history.capacity_by_cores {
@@ -162,13 +160,13 @@ impl<'a> View<'a> {
         }
         self.other_thread(cpu, passed)
     }
-    /// The same, whether cores count or not.
+    /// The same, whether or not idle cores count.
     pub fn other_thread(&self, cpu: CpuId, passed: usize) -> Option<(usize, CpuId)> {
         let threads = &self.smt(cpu)?.cpus;
         let at = (passed..threads.len()).find(|at| threads[*at] != cpu)?;
         Some((at + 1, threads[at]))
     }
-    /// The domain of the CPU's cluster, where clusters count.
+    /// The domain of the CPU's cluster, if clusters count.
     #[inline]
     pub fn cluster(&self, cpu: CpuId) -> Option<&'a Domain> {
         if !self.clusters {
@@ -176,10 +174,10 @@ impl<'a> View<'a> {
         }
         self.domains.of_cpu[cpu].iter().find(|d| d.level == Level::Cls)
     }
-    /// Whether two CPUs of a cache share the cluster, too, or clusters do not count (`cpus_share_resources`).
+    /// Whether two CPUs of a cache also share the cluster, or clusters do not count (`cpus_share_resources`).
     #[inline]
     pub fn shares_cluster(&self, a: CpuId, b: CpuId) -> bool {
-        // A CPU without a cluster goes by its cache.
+        // A CPU without a cluster is treated by its cache.
         let id = |cpu| self.cluster(cpu).or(self.llc(cpu)).map_or(cpu, |d| d.cpus[0]);
         !self.clusters || id(a) == id(b)
     }
@@ -190,10 +188,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// A search under way.
 #[derive(Clone, Copy, Debug)]
 pub enum Search {
-    /// Group by group for one that is all idle (`SIS_GROUP`).
+    /// Group by group, for one that is all idle (`SIS_GROUP`).
     Group(GroupScan),
     /// The first idle CPU (`SIS_FIRST_IDLE`).
     FirstIdle(FirstIdle),
@@ -210,7 +207,7 @@ pub enum Search {
 }
 
 impl Search {
-    /// Starts the search that the features choose. Features of searches exclude each other.
+    /// Starts the search chosen by the features. Features of searches exclude each other.
     pub fn start(view: &View<'_>) -> Search {
         if view.packs {
             Search::None
@@ -228,8 +225,8 @@ impl Search {
             Search::None
         }
     }
-    /// The next step. `last` answers the probe asked for by the step before; `None` at the first. The searches of older
-    /// kernels know idle CPUs only.
+    /// The next step. `last` answers the probe that the previous step asked for; `None` at the first step. The searches
+    /// of older kernels know only idle and busy CPUs.
     #[inline]
     pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         match self {
@@ -250,7 +247,7 @@ impl Search {
     pub fn out_of_budget(&self) -> bool {
         matches!(self, Search::Core(scan) if scan.out_of_budget())
     }
-    /// Whether a search for an idle core has failed, so that the LLC's flag is to be cleared now.
+    /// Whether a search for an idle core has failed, so that the LLC's flag must be cleared now.
     pub fn clears_idle_cores(&self) -> bool {
         match self {
             Search::Core(scan) => scan.clears_idle_cores(),

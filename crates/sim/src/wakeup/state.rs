@@ -1,16 +1,15 @@
-//! State: a wakeup that is under way in one context of a CPU.
+//! State: a wakeup in progress in one context of a CPU.
 
 use super::prelude::Prelude;
 use super::search::Search;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::PlaceReason;
 
-/// The stage of a wakeup.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WakeStage {
     /// The task may still be on its old CPU.
     Settle,
-    /// The task sleeps, but is still queued: the waker takes its runqueue's lock.
+    /// The task sleeps but is still queued: the waker takes its runqueue's lock.
     Requeue,
     /// The tests before the search.
     Prelude(Prelude),
@@ -39,7 +38,7 @@ pub struct Waking {
     /// When the scan whose cost is averaged began, ns.
     pub(super) timed_from_ns: Option<u64>,
     pub(super) chosen: CpuId,
-    /// When the waker had the chosen CPU's lock, ns.
+    /// When the waker got the chosen CPU's lock, ns.
     pub(super) locked_ns: u64,
     /// The waker's domain in which `wake_affine` chose the waker's CPU, if the choice is to be counted.
     pub(super) affine: Option<u8>,
@@ -48,17 +47,16 @@ pub struct Waking {
 }
 
 impl Waking {
-    /// The task that is woken.
     pub fn task(&self) -> TaskId {
         self.task
     }
-    /// Whether the task is yet to be woken. The waker signals a task's CPU when the task is on its queue already; where
-    /// the waker stands still meanwhile (it lost its turn, or its vCPU's thread the CPU), the task may run and sleep
+    /// Whether the task is still to be woken. The waker signals a task's CPU when the task is already queued; if the
+    /// waker is paused meanwhile (it lost its turn, or its vCPU's thread lost the CPU), the task may run and sleep
     /// again.
     pub fn is_pending(&self) -> bool {
         !matches!(self.stage, WakeStage::Signal)
     }
-    /// The wakeup stood still for `by_ns`, and has taken no lock yet.
+    /// The wakeup was paused for `by_ns`, and has taken no lock yet.
     pub fn put_off(&mut self, by_ns: u64) {
         self.locked_ns += by_ns;
     }

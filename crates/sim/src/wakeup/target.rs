@@ -2,7 +2,8 @@
 //! (`select_task_rq_fair`).
 //!
 //! Before 2.6.32 the waker's CPU, once chosen, is final: there is no search for an idle CPU. Passive balancing
-//! (SD_WAKE_BALANCE) may choose it, too. The domain asked is the lowest that holds both CPUs, whatever its flags.
+//! (SD_WAKE_BALANCE) may also choose it. The domain that decides is the lowest that holds both CPUs, whatever its
+//! flags.
 
 use super::affine;
 use crate::balance::fits::fits;
@@ -19,9 +20,9 @@ pub struct Target {
     pub cpu: CpuId,
     /// The waker's domain in which `wake_affine` chose the waker's CPU, if the choice is to be counted.
     pub affine: Option<u8>,
-    /// Why there is no search, if so.
+    /// Why there is no search, if there is none.
     pub unsearched: Option<PlaceReason>,
-    /// Why `wake_affine` chose as it did, if it was asked.
+    /// The reason given by `wake_affine`, if it was called.
     pub why: Option<AffineReason>,
 }
 
@@ -62,15 +63,15 @@ impl System<'_> {
         let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
         let Some(level) = domains.iter().position(asked) else { return no_domain };
         let params = &domains[level].params;
-        let sync = waker.filter(|t| self.cpus[cpu].sync_wakes && self.believes_sync(*t, wakee));
+        let sync = waker.filter(|t| self.board.seats[cpu].sync_wakes && self.believes_sync(*t, wakee));
         let facts = affine::AffineFacts {
             current_load: if sync.is_some() { current_load } else { 0 },
             wakee_load,
             effects: self.effects(cpu, wakee, prev, sync),
             ..self.affine_facts(cpu, prev, sync, params.imbalance_pct, params.wake_idx)
         };
-        // An early kernel's own search never starts at a chosen waker's CPU. Another search, set as a feature, does, as
-        // in later kernels.
+        // An early kernel's own search never starts at a chosen waker's CPU. Another search, chosen by a feature, does,
+        // as in later kernels.
         let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
         let may_be_affine = params.wake_affine && self.allows_affine();
         let (choice, why) = may_be_affine.then(|| affine::wake_affine(&facts)).unzip();
@@ -85,13 +86,13 @@ impl System<'_> {
         Target { why, ..stays }
     }
 
-    /// The same before CFS. `wake_idle` then looks near the choice.
+    /// The same before CFS. `wake_idle` then searches near the choice.
     fn o1_target(&self, cpu: CpuId, waker: Option<TaskId>, wakee: TaskId, prev: CpuId) -> Target {
         let of = |cpu, affine, why| Target { cpu, affine, unsearched: None, why };
         if !self.tasks[wakee].may_run_on(cpu) {
             return of(prev, None, None);
         }
-        let sync = waker.filter(|_| self.cpus[cpu].sync_wakes);
+        let sync = waker.filter(|_| self.board.seats[cpu].sync_wakes);
         match self.o1_choose(cpu, sync, wakee, prev) {
             WakeChoice::Affine(level, why) => of(cpu, Some(level as u8), Some(why)),
             WakeChoice::Balance => of(cpu, None, None),
@@ -106,18 +107,18 @@ impl System<'_> {
         most - least >= most >> 3 && !fits(self.task_util_est(task), least)
     }
 
-    /// AFFINE_WAKEUPS, if the kernel has it.
+    /// Whether affine wakeups are on (AFFINE_WAKEUPS, if the kernel has it).
     fn allows_affine(&self) -> bool {
         self.has(Feature::AffineWakeups) || self.fixed.history.always_affine
     }
 
-    /// Older kernels do not count the wakees that a waker about to sleep pulls. (They do count those few of these pulls
-    /// that rest on both CPUs being half empty; not modelled.)
+    /// Whether pulled wakees are counted: not in older kernels if the waker is about to sleep. (They do count the few
+    /// of these pulls that are made because both CPUs are half empty; not modelled.)
     fn counts_affine(&self, sync: bool) -> bool {
         !sync || self.fixed.history.counts_sync_affine
     }
 
-    /// The changes of load that kernels before 4.14 reckon with.
+    /// The changes of load that kernels before 4.14 compute.
     fn effects(&self, cpu: CpuId, wakee: TaskId, prev: CpuId, sync: Option<TaskId>) -> affine::Effects {
         if self.fixed.history.affine_by_idleness {
             return affine::Effects::default();
@@ -150,7 +151,7 @@ impl System<'_> {
     ) -> affine::AffineFacts<'_> {
         let averages = self.fixed.history.affine_by_idleness;
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
-        // For the waker delayed tasks are asleep (6.15, 6.12.117).
+        // For the waker, delayed tasks are asleep (6.15, 6.12.117).
         let nr_running = self.rqs.nr_running(cpu) - self.nr_delayed(cpu);
         affine::AffineFacts {
             history: &self.fixed.history,

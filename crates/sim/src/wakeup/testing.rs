@@ -48,7 +48,7 @@ impl From<Answer> for bool {
     }
 }
 
-/// Runs a search to its end; `idle` answers each probe and may give another answer the next time.
+/// Runs a search to its end; `idle` answers each probe and may answer differently the next time.
 pub fn run<A: From<Answer>, I: Into<Answer>>(
     mut step: impl FnMut(Option<A>) -> SearchStep,
     mut idle: impl FnMut(u32) -> I,

@@ -2,8 +2,8 @@
 //! crowded.
 //!
 //! A CPU that runs more than one fair task is taken as it is: its siblings would have pulled from it if they could.
-//! Otherwise the search goes up the domains as long as they carry SD_WAKE_IDLE, in ascending CPU number, and takes the
-//! first idle CPU. x86 domains of 2.6.29 and 2.6.30 carry it nowhere, so nothing is found there; 2.6.12's SMT level has
+//! Otherwise the search goes up the domains as long as they have SD_WAKE_IDLE, in ascending CPU number, and takes the
+//! first idle CPU. No x86 domain of 2.6.29 and 2.6.30 has the flag, so nothing is found there; 2.6.12's SMT level has
 //! it. [`super::prelude`] tests whether the CPU itself is idle. An affine wakeup never comes here: it goes to the
 //! waker's CPU, idle or not.
 
@@ -11,7 +11,7 @@ use super::search::{SearchStep, View};
 use schedlab_machine::Domain;
 use schedlab_trace::PlaceReason;
 
-/// The scan's place: a CPU of a domain.
+/// The state of the scan: a CPU of a domain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WakeIdle {
     level: usize,
@@ -56,7 +56,7 @@ mod tests {
     use schedlab_base::{CpuId, CpuSet};
 
     #[test]
-    fn looks_at_the_threads_of_the_core_where_the_era_says_so() {
+    fn reads_the_threads_of_the_core_if_the_kernel_does() {
         let d = domains("p4-ht-2", "v2.6.12");
         let v = view(&d, "v2.6.30", 1, 1);
         let mut scan = WakeIdle::start();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_cpu_is_left_alone_and_2_6_30_has_nowhere_to_look() {
+    fn a_crowded_cpu_is_taken_and_2_6_30_searches_nowhere() {
         let d = domains("p4-ht-2", "v2.6.12");
         let v = View { target_nr_running: 2, ..view(&d, "v2.6.30", 1, 1) };
         let mut scan = WakeIdle::start();

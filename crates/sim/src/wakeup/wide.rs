@@ -1,6 +1,6 @@
-//! `wake_wide`: a waker with many wakees, or the reverse, should not drag them all to its own CPU (3.12+).
+//! `wake_wide`: a waker with many wakees, or the reverse, should not pull them all to its own CPU (3.12+).
 //!
-//! Every task counts how often it woke another task than the time before (`wakee_flips`), halved about once a second.
+//! Every task counts how often it woke a task other than the time before (`wakee_flips`), halved about once a second.
 //! The factor is the size of the waker's LLC (`sd_llc_size`).
 
 use schedlab_base::TaskId;
@@ -18,8 +18,8 @@ pub struct Flips {
 /// A second, in ns.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The owner of `flips` wakes `wakee`. The count is halved first if more than a second has passed since the last
-/// halving; once only, even after several seconds.
+/// The owner of `flips` wakes `wakee`. The count is first halved if more than a second has passed since the last
+/// halving; only once, even after several seconds.
 pub fn record_wakee(flips: &mut Flips, wakee: TaskId, now_ns: u64) {
     if now_ns > flips.decayed_at_ns + SECOND_NS {
         flips.count /= 2;
@@ -33,7 +33,7 @@ pub fn record_wakee(flips: &mut Flips, wakee: TaskId, now_ns: u64) {
 
 /// Whether waker and wakee form a one-to-many relation too wide for `factor` CPUs, so that the wakeup is not affine.
 ///
-/// The first kernels: the wakee flips more than `factor`, and the waker `factor` times more than that. With
+/// The first kernels: the wakee's flips exceed `factor`, and the waker's exceed `factor` times the wakee's. With
 /// `symmetric_wake_wide`: the smaller count is at least `factor`, and the larger at least `factor` times the smaller.
 pub fn wake_wide(waker_flips: u32, wakee_flips: u32, factor: u32, history: &History) -> bool {
     let (waker, wakee, factor) = (u64::from(waker_flips), u64::from(wakee_flips), u64::from(factor));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn schbench_is_never_wide() {
-        // The message thread wakes 24 workers in turn every 64 ms; each worker wakes the message thread only.
+        // The message thread wakes 24 workers in turn every 64 ms; each worker wakes only the message thread.
         let (mut message, mut worker) = (Flips::default(), Flips::default());
         for round in 0..1000u64 {
             let now = round * 64_000_000;

@@ -3,7 +3,7 @@
 use crate::Cast;
 use std::fmt::Write;
 
-/// The events, with the numbers that their headers have.
+/// The events, with their numbers in event headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Id {
     Switch,
@@ -24,8 +24,8 @@ pub(super) enum Id {
 /// An event: its number, its name, and its fields by kind and name.
 type Described = (Id, &'static str, &'static [(char, &'static str)]);
 
-/// Name and fields of each, in the order of [`Id`]: `s` is a text, other letters numbers with sign (i, l) or without
-/// (u, h): i and u of 32 bits, l of 64, h of 16.
+/// In the order of [`Id`]. `s` is a text; signed numbers are i (32 bits) and l (64 bits), unsigned ones u (32) and h
+/// (16).
 const EVENTS: [Described; 13] = [
     (
         Id::Switch,
@@ -129,7 +129,7 @@ stream {
 pub(super) fn text(cast: &Cast) -> String {
     let quoted = |text: &str| text.replace(['"', '\\', '\n'], "_");
     let mut out = TYPES.to_owned();
-    // Viewers take a trace for one of a kernel's scheduler by these words, the tracer's name included.
+    // These words, including the tracer's name, let viewers recognise a trace of a kernel's scheduler.
     let _ = write!(
         out,
         "\nenv {{\n\tdomain = \"kernel\";\n\tsysname = \"Linux\";\n\tkernel_release = \"{}\";\n\

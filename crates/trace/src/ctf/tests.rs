@@ -1,4 +1,4 @@
-//! A small run by hand, read back byte by byte.
+//! A small hand-made run, read back byte by byte.
 
 use super::*;
 use crate::{Actor, SwitchReason};
@@ -49,7 +49,7 @@ fn a_stream_is_in_order_although_a_wakeup_has_waited() {
     let idle = 2 + 8 + 2 * 4;
     let at = [HEAD, HEAD + switch, HEAD + 2 * switch, HEAD + 2 * switch + waking];
     let told: Vec<(u8, u64)> = at.iter().map(|at| (bytes[*at], number(&bytes, at + 2))).collect();
-    // The wakeup of A stands behind A's switch on the other CPU, and so behind B's own at that time.
+    // The wakeup of A comes after A's switch on the other CPU, and so after B's switch at that time.
     let ids = [Id::Switch, Id::Switch, Id::Waking, Id::Idle].map(|id| id as u8);
     assert_eq!(told, [(ids[0], 2), (ids[1], 9), (ids[2], 10), (ids[3], 30)]);
     assert_eq!(bytes.len(), HEAD + 2 * switch + waking + idle);
@@ -57,7 +57,7 @@ fn a_stream_is_in_order_although_a_wakeup_has_waited() {
 }
 
 #[test]
-fn lost_events_are_told_between_packets_and_failures_at_the_end() {
+fn lost_events_are_counted_between_packets_and_failures_reported_at_the_end() {
     let (folder, cast) = (tempfile::tempdir().unwrap(), cast());
     let mut ctf = Ctf::new(folder.path(), &cast);
     let event = |at, kind| Event { at: Ns(at), cpu: CpuId(0), kind };
@@ -68,7 +68,7 @@ fn lost_events_are_told_between_packets_and_failures_at_the_end() {
     let bytes = std::fs::read(folder.path().join("channel0_0")).unwrap();
     let first = number(&bytes, 24) as usize / 8;
     assert_eq!(u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap()), MAGIC, "two packets");
-    // The first packet ends where the loss begins, so the count belongs to the second one.
+    // The first packet ends where events are lost, so the second one has the count.
     assert_eq!((number(&bytes, 40), number(&bytes, first + 40)), (0, 7));
     let gone = folder.path().join("gone");
     assert!(Ctf::new(&gone, &cast).finish().is_err());

@@ -1,4 +1,4 @@
-//! Events and samples as bytes, and back: pure, block by block.
+//! Converts events and samples to bytes and back, block by block.
 
 use super::Item;
 use super::names::ReasonTables;
@@ -6,7 +6,7 @@ use crate::{Event, EventKind};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, Ns, TaskId};
 
-/// Numbers of the kinds, as they stand in files. A number never gets another meaning.
+/// Numbers of the kinds in files. A number never changes its meaning.
 mod kind {
     pub const SAMPLE: u8 = 0;
     pub const SWITCH: u8 = 1;
@@ -27,10 +27,8 @@ mod kind {
     pub const LOST: u8 = 16;
 }
 
-/// A block that is being written.
 #[derive(Default)]
 pub(super) struct Encoder {
-    /// The content so far.
     pub(super) bytes: Vec<u8>,
     last: u64,
 }
@@ -151,25 +149,23 @@ impl Encoder {
     }
 }
 
-/// What is wrong with a block.
+/// The error in a block.
 pub(super) type Fault = &'static str;
 const CUT: Fault = "an event is cut off";
-/// More tasks than Linux can number (PID_MAX_LIMIT).
+/// Linux can't number more tasks (PID_MAX_LIMIT).
 const MOST_TASKS: u32 = 1 << 22;
 const TOO_LARGE: Fault = "a number is too large";
 
-/// A block that is being read.
 #[derive(Default)]
 pub(super) struct Decoder {
-    /// The content.
     pub(super) bytes: Vec<u8>,
-    /// Bytes of it that have been read.
+    /// Number of bytes read.
     pub(super) read: usize,
     last: u64,
 }
 
 impl Decoder {
-    /// Begins with a block, whose content the caller has put in place.
+    /// Begins a block, after the caller has filled `bytes`.
     pub(super) fn begin(&mut self) {
         self.read = 0;
         self.last = 0;
@@ -228,7 +224,7 @@ impl Decoder {
     fn cpu(&mut self) -> Result<CpuId, Fault> {
         self.below(MAX_CPUS).map(CpuId)
     }
-    /// A number of something that readers count in lists, so that a wrong one takes no memory.
+    /// A number below `limit`. Readers size lists by such numbers, so a wrong one must not allocate memory.
     #[inline]
     fn below(&mut self, limit: u32) -> Result<u32, Fault> {
         self.number().and_then(|n| if n < limit { Ok(n) } else { Err(TOO_LARGE) })
@@ -251,7 +247,7 @@ impl Decoder {
         }
     }
 
-    /// The next thing in the block; `None` at its end.
+    /// The next item in the block; `None` at its end.
     pub(super) fn next(&mut self, known: &ReasonTables) -> Result<Option<Item>, Fault> {
         if self.read == self.bytes.len() {
             return Ok(None);
@@ -267,7 +263,7 @@ impl Decoder {
         Ok(Some(Item::Event(Event { at, cpu, kind })))
     }
 
-    // Fields are read in the order in which they stand in the expressions.
+    // Rust evaluates these expressions in order, so fields are read in the order of the text.
     fn fields(&mut self, kind: u8, known: &ReasonTables) -> Result<EventKind, Fault> {
         Ok(match kind {
             kind::SWITCH => EventKind::Switch {

@@ -1,11 +1,11 @@
-//! Reasons by number and name: a file stores numbers, and its header says which names they had when it was written.
+//! Reasons by number and name. A file stores numbers; its header has the names that they had when it was written.
 
 use crate::{BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason};
 use serde::{Deserialize, Serialize};
 
 /// A kind of reasons.
 pub(super) trait Reason: Copy + 'static {
-    /// All of them, by number.
+    /// By number.
     const ALL: &'static [Self];
     fn name(self) -> &'static str;
 }
@@ -19,26 +19,23 @@ macro_rules! kinds {
             }
         })*
 
-        /// The names of all reasons, by number.
         #[derive(Serialize, Deserialize)]
         pub(super) struct Names {
             $($field: Vec<String>,)*
         }
 
         impl Names {
-            /// This build's names.
             pub(super) fn of_this_build() -> Names {
                 Names { $($field: $reason::ALL.iter().map(|r| r.name().to_owned()).collect(),)* }
             }
         }
 
-        /// This build's reasons by the numbers of a file; `None`: this build does not have that one.
+        /// This build's reasons by a file's numbers; `None` for a reason that this build lacks.
         pub(super) struct ReasonTables {
             $(pub(super) $field: Vec<Option<$reason>>,)*
         }
 
         impl ReasonTables {
-            /// The reasons of a file with these names.
             pub(super) fn of(names: &Names) -> ReasonTables {
                 ReasonTables { $($field: known(&names.$field),)* }
             }

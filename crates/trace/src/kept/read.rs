@@ -15,7 +15,7 @@ const SECTION_HEAD: usize = 9;
 /// Bytes of the file's end: offset of the last section, magic.
 const FOOT: u64 = 16;
 
-/// A file of events that is being read. Events come from [`Reader::items`], as often as they are wanted.
+/// Reads a file of events. [`Reader::items`] gives the events, any number of times.
 pub struct Reader<R = File> {
     from: Source<R>,
     known: ReasonTables,
@@ -24,7 +24,7 @@ pub struct Reader<R = File> {
     first: u64,
 }
 
-/// The bytes of a file, with the place for errors.
+/// The bytes of a file, with its path for errors.
 struct Source<R> {
     bytes: BufReader<R>,
     file: PathBuf,
@@ -33,10 +33,10 @@ struct Source<R> {
 }
 
 impl Reader {
-    /// Opens a whole file.
+    /// Opens a complete file.
     ///
     /// # Errors
-    /// When it can't be read, is not a file of events, is another version's, has no end or a damaged one.
+    /// When the file can't be read, is not a file of events, has another version, or lacks an undamaged end.
     pub fn open(path: &Path) -> Result<Reader> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
         Reader::of(file, path)
@@ -44,7 +44,7 @@ impl Reader {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// A whole file's reader; `path` is for errors.
+    /// Reads a complete file; `path` is for errors.
     pub fn of(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut reader = Reader::begin(bytes, path)?;
         reader.close = reader.from.close()?;
@@ -71,24 +71,21 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Reader { from, known: ReasonTables::of(&head.names), close: Close::default(), first })
     }
 
-    /// The tasks, and the frame of the run.
     pub fn cast(&self) -> &Cast {
         &self.close.cast
     }
-    /// What the file's end says.
     pub fn close(&self) -> &Close {
         &self.close
     }
-    /// The events and samples from the first on, in the order in which they were written. After an error nothing
-    /// follows.
+    /// The events and samples from the beginning, in the order of writing. An error is the last item.
     pub fn items(&mut self) -> Items<'_, R> {
         let failed = self.from.seek(SeekFrom::Start(self.first)).err();
         Items { reader: self, block: Decoder::default(), block_at: 0, ended: false, failed }
     }
-    /// Reports everything to a sink. Details go only to sinks that want them.
+    /// Replays everything into a sink. Details go only to sinks that want them.
     ///
     /// # Errors
-    /// Damage; the sink has had everything before it.
+    /// For damage; the sink has received everything before it.
     pub fn replay<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<()> {
         let details = sink.wants_details();
         for item in self.items() {
@@ -102,11 +99,10 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-/// The events of a file, in order.
 pub struct Items<'a, R> {
     reader: &'a mut Reader<R>,
     block: Decoder,
-    /// Offset of the block's content.
+    /// Offset of the block's content in the file.
     block_at: u64,
     ended: bool,
     failed: Option<Error>,
@@ -180,7 +176,7 @@ impl<R: Read + Seek> Source<R> {
         self.offset = self.bytes.seek(to).map_err(|e| Error::io(&self.file, "read", &e))?;
         Ok(())
     }
-    /// Reads a section's content behind what is in `into`; its letter.
+    /// Appends a section's content to `into`, and returns its letter.
     fn section(&mut self, into: &mut Vec<u8>) -> Result<u8> {
         let start = self.offset;
         let mut head = [0; SECTION_HEAD];
@@ -191,7 +187,7 @@ impl<R: Read + Seek> Source<R> {
             return Err(self.wrong(start, "a section is too long"));
         }
         into.clear();
-        // Grows with what is there, so that a wrong length takes no memory.
+        // The buffer grows with the data, so that a wrong length does not allocate memory.
         let read = self.bytes.by_ref().take(length as u64).read_to_end(into);
         self.offset += read.map_err(|e| Error::io(&self.file, "read", &e))? as u64;
         match into.len() {
@@ -211,7 +207,6 @@ impl<R: Read + Seek> Source<R> {
         }
         self.of_json(&content)
     }
-    /// The file's end.
     fn close(&mut self) -> Result<Close> {
         let length = self.bytes.seek(SeekFrom::End(0)).map_err(|e| Error::io(&self.file, "read", &e))?;
         let no_end = |from: &Source<R>| from.wrong(length, "the file has no end: its writer was stopped");
@@ -231,7 +226,7 @@ impl<R: Read + Seek> Source<R> {
             _ => Err(self.wrong(start, "another section was expected")),
         }
     }
-    /// What the file's end says; its first section was read before. A full section continues in the next one.
+    /// Reads the rest of the file's end, after its first section. A full section continues in the next one.
     fn rest_of_close(&mut self, mut content: Vec<u8>) -> Result<Close> {
         let (mut last, mut next) = (content.len(), Vec::new());
         while last == MAX_SECTION {

@@ -1,4 +1,4 @@
-//! A file gives back what was written; damage gives one error and never a panic.
+//! A file returns the written items; damage gives one error and never a panic.
 
 use super::*;
 use crate::{
@@ -176,7 +176,7 @@ fn blocks_follow_each_other_and_an_error_names_its_place() {
 }
 
 #[test]
-fn details_go_to_those_who_ask() {
+fn details_go_only_to_sinks_that_ask() {
     let event = |kind| Item::Event(Event { at: Ns(1), cpu: CpuId(0), kind });
     let items = [event(EventKind::Stay), event(EventKind::Exited { task: TaskId(0) })];
     let mut keep = Keep::default();
@@ -199,7 +199,7 @@ fn a_reason_that_this_version_has_no_more_is_an_error_only_where_it_occurs() {
         cpu: CpuId(0),
         kind: EventKind::Switch { prev: None, next: None, why: SwitchReason::FairServer },
     })]);
-    // The same file, as if another version had written it.
+    // The same file, as another version would write it.
     let head_length = u32::from_le_bytes(bytes[9..13].try_into().unwrap()) as usize;
     let head = std::str::from_utf8(&bytes[17..17 + head_length]).unwrap();
     let with = |head: String| {

@@ -1,4 +1,4 @@
-//! Writes a file of events as they come, in constant memory.
+//! Writes a file of events during a run, in constant memory.
 
 use super::code::Encoder;
 use super::names::Names;
@@ -7,9 +7,7 @@ use crate::{Cast, Event, Sink};
 use schedlab_base::{Ns, TaskId};
 use std::io::{self, BufWriter, Write};
 
-/// A file of events that is being written.
-///
-/// A failure to write ends the writing and is reported by [`Writer::finish`], since a sink has no way to report it.
+/// A sink can't return errors, so after a failure nothing more is written, and [`Writer::finish`] returns the error.
 pub struct Writer<W: Write> {
     out: BufWriter<W>,
     written: u64,
@@ -23,7 +21,7 @@ impl<W: Write> Writer<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// When the beginning can't be written.
     pub fn new(out: W) -> io::Result<Writer<W>> {
         let mut writer = Writer {
             out: BufWriter::new(out),
@@ -38,33 +36,32 @@ impl<W: Write> Writer<W> {
         writer.section(b'H', &serde_json::to_vec(&head)?)?;
         Ok(writer)
     }
-    /// The same, asking the simulator for details ([`Sink::wants_details`]).
+    /// Asks the simulator for details ([`Sink::wants_details`]).
     #[must_use]
     pub fn detailed(mut self) -> Writer<W> {
         self.details = true;
         self
     }
-    /// Reports when the measured time began.
+    /// Sets the start of the measured time.
     pub fn measured_from(&mut self, at: Ns) {
         self.close.measured_from = at;
     }
-    /// Reports how many events the source lost so far.
+    /// Sets the number of events that the source lost.
     pub fn lost(&mut self, events: u64) {
         self.close.lost = events;
     }
-    /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.close.events
     }
-    /// Number of bytes so far, the unfinished block included.
+    /// Number of bytes so far, including the unfinished block.
     pub fn bytes(&self) -> u64 {
         self.written + self.block.bytes.len() as u64
     }
 
-    /// Ends the file and returns what it was written to.
+    /// Ends the file and returns the writer below.
     ///
     /// # Errors
-    /// What went wrong first while the file was written.
+    /// The first failure to write.
     pub fn finish(mut self, cast: Cast) -> io::Result<W> {
         self.flush_block();
         if let Some(e) = self.failed {
@@ -109,7 +106,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Writes a section; its length with its head, bytes.
+/// Writes a section; returns its length including the head, bytes.
 fn section<W: Write>(out: &mut W, letter: u8, content: &[u8]) -> io::Result<u64> {
     let length = u32::try_from(content.len()).ok().filter(|_| content.len() <= MAX_SECTION);
     let length = length.ok_or_else(|| io::Error::other("a part of a file of events is too long"))?;

@@ -1,34 +1,34 @@
-//! Events of one CPU that wait to be written as one bundle.
+//! Events of one CPU, collected to be written as one bundle.
 //!
-//! Switches and wakeups are most of a run. They go into arrays of numbers, one number after the other and times as
-//! differences (`compact_sched`), and take a fifth of what messages take. Readers take the task that leaves, and the
-//! waker, from the switch before on the same CPU; so a CPU's first switch, and what comes before it, are messages.
+//! Most of a run are switches and wakeups. They are stored as arrays of numbers, with times as differences
+//! (`compact_sched`), in a fifth of the size of messages. Readers take the leaving task, and the waker, from the
+//! previous switch on the same CPU. So a CPU's first switch, and events before it, are messages.
 
 use super::wire::Wire;
 use schedlab_base::TaskId;
 
-/// Events at which a bundle is written.
+/// A bundle with this many events is written.
 const MOST: u32 = 2048;
-/// Tasks whose names are found again at once. Others get their name once more, which is allowed.
+/// Number of tasks whose names are remembered. Others' names are written again, which is allowed.
 const SLOTS: usize = 64;
 
-/// Array after array, each as encoded numbers.
+/// Each array has encoded numbers.
 #[derive(Default)]
 pub(super) struct Bundle {
-    /// Messages (`event`), encoded.
+    /// Encoded messages (`event`).
     pub(super) events: Vec<u8>,
     switches: Arrays<5>,
     wakings: Arrays<6>,
     names: Names,
-    /// Events in all.
+    /// Number of all events.
     count: u32,
-    /// The CPU has had a switch.
+    /// Whether the CPU has had a switch.
     pub(super) switched: bool,
-    /// Events were lost before it.
+    /// Whether events were lost before this bundle.
     lost: bool,
 }
 
-/// A switch, as the arrays have it.
+/// A switch in the arrays.
 pub(super) struct Switched {
     pub(super) at: u64,
     pub(super) prev_state: i64,
@@ -36,7 +36,7 @@ pub(super) struct Switched {
     pub(super) next_prio: i32,
 }
 
-/// A wakeup, as the arrays have it.
+/// A wakeup in the arrays.
 pub(super) struct Waked {
     pub(super) at: u64,
     pub(super) pid: i32,
@@ -46,37 +46,36 @@ pub(super) struct Waked {
 }
 
 impl Bundle {
-    /// Whether the arrays of switches take one at that time: times do not go back in them.
+    /// Whether the arrays of switches accept that time: times in them must not decrease.
     pub(super) fn takes_switch(&self, at: u64) -> bool {
         self.switched && at >= self.switches.last
     }
-    /// Whether the arrays of wakeups do.
+    /// Whether the arrays of wakeups accept that time.
     pub(super) fn takes_waking(&self, at: u64) -> bool {
         self.switched && at >= self.wakings.last
     }
-    /// Counts an event that was put into `events`.
     pub(super) fn counts(&mut self) {
         self.count += 1;
     }
-    /// Adds a switch to a task, `None` the idle one, of that name.
+    /// Adds a switch to a task with that name; `None`: the idle task.
     pub(super) fn switch(&mut self, s: &Switched, next: Option<TaskId>, name: &str) {
         let name = self.names.number(next, name);
         let numbers = [s.prev_state as u64, s.next_pid as u64, s.next_prio as u64, name];
         self.switches.add(s.at, numbers);
         self.count += 1;
     }
-    /// Adds a wakeup of a task of that name.
+    /// Adds a wakeup of a task with that name.
     pub(super) fn waking(&mut self, w: &Waked, task: TaskId, name: &str) {
         let name = self.names.number(Some(task), name);
         let numbers = [w.pid as u64, w.target_cpu.into(), w.prio as u64, name, w.flags.into()];
         self.wakings.add(w.at, numbers);
         self.count += 1;
     }
-    /// Whether it is time to write it.
+    /// Whether the bundle must be written.
     pub(super) fn is_full(&self) -> bool {
         self.count >= MOST
     }
-    /// Events were lost: what comes next does not follow what was there.
+    /// Notes lost events: the next event does not follow the previous one.
     pub(super) fn loses(&mut self) {
         (self.switched, self.lost) = (false, true);
     }
@@ -84,7 +83,7 @@ impl Bundle {
         self.count == 0
     }
 
-    /// Writes it as fields of a `FtraceEventBundle` and empties it.
+    /// Writes the bundle as fields of a `FtraceEventBundle`, and empties it.
     pub(super) fn write(&mut self, cpu: u32, out: &mut Vec<u8>) {
         out.uint(1, cpu.into());
         if std::mem::take(&mut self.lost) {
@@ -106,7 +105,7 @@ impl Bundle {
     }
 }
 
-/// As many arrays of encoded numbers, the first one of times.
+/// `N` arrays of encoded numbers. The first has times.
 struct Arrays<const N: usize> {
     arrays: [Vec<u8>; N],
     last: u64,
@@ -119,7 +118,7 @@ impl<const N: usize> Default for Arrays<N> {
 }
 
 impl<const N: usize> Arrays<N> {
-    /// `M` is one less than `N`.
+    /// `M` is `N - 1`.
     #[inline]
     fn add<const M: usize>(&mut self, at: u64, numbers: [u64; M]) {
         const { assert!(M + 1 == N) };
@@ -131,7 +130,7 @@ impl<const N: usize> Arrays<N> {
     fn write(&self, out: &mut Vec<u8>, tags: [u32; N]) {
         self.arrays.iter().zip(tags).filter(|(a, _)| !a.is_empty()).for_each(|(a, tag)| out.bytes(tag, a));
     }
-    /// Times of the next bundle count from 0 again.
+    /// Empties the arrays; times count from 0 again.
     fn clear(&mut self) {
         self.arrays.iter_mut().for_each(Vec::clear);
         self.last = 0;
@@ -140,7 +139,7 @@ impl<const N: usize> Arrays<N> {
 
 /// The bundle's table of names.
 struct Names {
-    /// Encoded (`intern_table`).
+    /// The encoded table (`intern_table`).
     table: Vec<u8>,
     count: u64,
     /// Cache of interned names, indexed by the low bits of task id + 1: (task + 1, table index + 1); 0 is empty.
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_once_unless_their_places_collide_and_times_are_differences() {
+    fn names_are_written_once_unless_their_slots_collide_and_times_are_differences() {
         let mut bundle = Bundle { switched: true, ..Bundle::default() };
         let tasks = [1, 2, 1, 1 + SLOTS as u32, 1];
         tasks.iter().zip([10, 10, 15, 400, 90_000]).for_each(|(task, at)| switch(&mut bundle, at, *task));
@@ -205,7 +204,7 @@ mod tests {
         assert_eq!(names, ["task-1", "task-2", "task-1", &format!("task-{}", 1 + SLOTS), "task-1"]);
         assert_eq!(compact.intern_table.len(), 4);
         assert_eq!((told.cpu, told.switches().len()), (Some(3), 5));
-        // The next bundle begins anew.
+        // The next bundle starts from scratch.
         switch(&mut bundle, 90_001, 2);
         let next = written(&mut bundle);
         assert_eq!(next.switches()[0].at, 90_001);

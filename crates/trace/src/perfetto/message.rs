@@ -1,17 +1,17 @@
-//! Protobuf messages of which a file has few, as structs: written field by field, and read back by tests.
+//! Rare Protobuf messages as structs: written field by field, and read back by tests.
 //!
-//! [`messages`] makes a struct with its tags. A field that is not there is not written, as in protobuf's second and
-//! third language. Reading takes what the struct names and leaves out the rest, which is how protobuf's readers grow.
+//! [`messages`] makes a struct with its tags. An absent field is not written, as in proto2 and proto3. Reading ignores
+//! fields that the struct does not have, as Protobuf readers do to stay compatible.
 
 use super::wire::Wire;
 
 pub trait Message: Default {
-    /// Writes the fields that are there, in the order of the struct.
+    /// Writes the present fields in the order of the struct.
     fn write(&self, out: &mut Vec<u8>);
-    /// Takes one field.
+    /// Stores one field.
     fn take(&mut self, tag: u32, value: Value<'_>);
 
-    /// Reads a message; `None` where the bytes are not whole fields.
+    /// Reads a message; `None` if the bytes are not complete fields.
     fn read(mut bytes: &[u8]) -> Option<Self> {
         let mut message = Self::default();
         while !bytes.is_empty() {
@@ -32,11 +32,11 @@ pub trait Message: Default {
     }
 }
 
-/// A field's value as it stands in a file.
+/// A field's value in a file.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     Number(u64),
-    /// A text, a message, or numbers behind each other.
+    /// A text, a message, or packed numbers.
     Bytes(&'a [u8]),
 }
 
@@ -60,13 +60,13 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 
 /// A field's type.
 pub trait Field {
-    /// Writes it, if it is there.
+    /// Writes the field, if present.
     fn put(&self, tag: u32, out: &mut Vec<u8>);
-    /// Takes a value into it.
+    /// Stores a value in the field.
     fn accept(&mut self, value: Value<'_>);
 }
 
-/// Writes a message as a field, with a length of no more bytes than it needs.
+/// Writes a message as a field, with the shortest length prefix.
 pub(super) fn put_message(message: &impl Message, tag: u32, out: &mut Vec<u8>) {
     let mut inner = Vec::new();
     message.write(&mut inner);
@@ -87,7 +87,7 @@ macro_rules! numbers {
                 }
             }
         }
-        /// Numbers behind each other in one field.
+        /// Numbers in one packed field.
         impl Field for Vec<$number> {
             fn put(&self, tag: u32, out: &mut Vec<u8>) {
                 if !self.is_empty() {
@@ -170,7 +170,7 @@ impl<M: Message> Field for Vec<M> {
     }
 }
 
-/// Numbers of 8 bytes, each a field of its own.
+/// Numbers of 8 bytes, each in its own field.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fixed(pub Vec<u64>);
 
@@ -185,7 +185,7 @@ impl Field for Fixed {
     }
 }
 
-/// Structs that are messages: `TAG NAME: TYPE` for each field, by ascending tags.
+/// Structs for messages: `TAG NAME: TYPE` for each field, by ascending tag.
 macro_rules! messages {
     ($($(#[$about:meta])* pub struct $name:ident {
         $($(#[$of_field:meta])* $tag:literal $field:ident: $kind:ty,)*

@@ -1,18 +1,18 @@
-//! The messages of Perfetto's trace format that we write, with the numbers of their fields (Perfetto v58).
+//! The messages of Perfetto's trace format that we write, with their field numbers (Perfetto v58).
 //!
-//! Only fields that are written stand here. The whole is `protos/perfetto/trace` of Perfetto.
+//! Only written fields are here. All are in `protos/perfetto/trace` of Perfetto.
 
 #![allow(missing_docs, reason = "the fields have Perfetto's own names, and its documentation")]
 
 use super::message::{Field, Fixed, Message, Value, messages, put_message};
 
-/// The sequence of all tracks' packets.
+/// The sequence of packets for tracks.
 pub(super) const TRACK_SEQUENCE: u32 = 2;
-/// `sequence_flags`: names begin anew.
+/// `sequence_flags`: earlier names are forgotten.
 pub(super) const CLEARED: u32 = 1;
 
 messages! {
-    /// A file: `packet` again and again.
+    /// A file: repeated `packet`.
     pub struct Trace {
         1 packet: Vec<TracePacket>,
     }
@@ -84,8 +84,8 @@ messages! {
         4 compact_sched: Option<CompactSched>,
     }
 
-    /// Switches and wakeups as arrays: entry n of all arrays of a kind is one event. The first time is absolute, others
-    /// are differences to the one before; names are places in the table.
+    /// Switches and wakeups as arrays: entry n of all arrays of a kind is one event. The first time is absolute, the
+    /// others are differences to the previous one; names are indices into the table.
     pub struct CompactSched {
         1 switch_timestamp: Vec<u64>,
         2 switch_prev_state: Vec<i64>,
@@ -102,11 +102,11 @@ messages! {
     }
 }
 
-/// What both forms of a switch say.
+/// Fields of both forms of a switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Switched {
     pub at: u64,
-    /// Messages alone report it.
+    /// Only in messages.
     pub prev_pid: Option<i32>,
     pub prev_state: i64,
     pub next_pid: i32,
@@ -114,7 +114,7 @@ pub struct Switched {
 }
 
 impl FtraceEventBundle {
-    /// The switches of a bundle, both forms, in order of time.
+    /// The switches of a bundle in both forms, in order of time.
     pub fn switches(&self) -> Vec<Switched> {
         let message = |e: &FtraceEvent| match &e.event {
             Some(Ftrace::SchedSwitch(s)) => Some(Switched {
@@ -144,7 +144,6 @@ impl FtraceEventBundle {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FtraceEvent {
     pub timestamp: Option<u64>,
-    /// The thread that was current on the CPU.
     pub pid: Option<u32>,
     /// Bit 3: in a hardware interrupt.
     pub common_flags: Option<u32>,
@@ -168,7 +167,7 @@ impl Message for FtraceEvent {
     }
 }
 
-/// One kind of event, by the tag of its field.
+/// One kind of event, identified by the tag of its field.
 macro_rules! ftrace {
     ($($tag:literal $name:ident($kind:ty),)*) => {
         #[derive(Clone, PartialEq, Debug)]
@@ -213,7 +212,7 @@ messages! {
         7 next_prio: Option<i32>,
     }
 
-    /// sched_waking, sched_wakeup and sched_wakeup_new alike.
+    /// The message of sched_waking, sched_wakeup and sched_wakeup_new.
     pub struct SchedWakeup {
         1 comm: Option<String>,
         2 pid: Option<i32>,
@@ -284,7 +283,6 @@ messages! {
     }
 }
 
-/// `type` of a track's event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum TrackEventType {
@@ -307,7 +305,7 @@ messages! {
         3 debug_annotation_names: Vec<EventName>,
     }
 
-    /// A name and its number; the same for all kinds of names.
+    /// A name and its number, for all kinds of names.
     pub struct EventName {
         1 iid: Option<u64>,
         2 name: Option<String>,

@@ -1,4 +1,4 @@
-//! Names of events on tracks. Each is written once; events bear its number.
+//! Names of events on tracks. Each is written once; events refer to its number.
 
 use crate::{BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason};
 
@@ -9,9 +9,9 @@ const BALANCE: u64 = BalanceReason::ALL.len() as u64;
 pub(super) enum Name {
     Warmup,
     Measured,
-    /// On the waker's thread.
+    /// An event on the waker's thread.
     Wakes,
-    /// On the woken thread, when it runs.
+    /// An event on the woken thread, when it runs.
     Woken,
     Placed(PlaceReason),
     GivesWay(SwitchReason),
@@ -22,7 +22,7 @@ pub(super) enum Name {
 }
 
 impl Name {
-    /// Its number, never 0 and small, since every event bears it.
+    /// The number, never 0, and small because every event has it.
     #[inline]
     pub(super) fn iid(self) -> u64 {
         let (kind, number) = match self {
@@ -39,7 +39,6 @@ impl Name {
         };
         number << 4 | kind
     }
-    /// Its words.
     pub(super) fn text(self) -> String {
         match self {
             Name::Warmup => "warm-up".to_owned(),
@@ -56,12 +55,12 @@ impl Name {
     }
 }
 
-/// The names that the file has, by number.
+/// The names written so far, by number.
 #[derive(Debug, Default)]
 pub(super) struct WrittenNames(Vec<bool>);
 
 impl WrittenNames {
-    /// Whether a name is new to the file, which has it from now on.
+    /// Whether a name is not in the file yet; marks it as written.
     #[inline]
     pub(super) fn is_new(&mut self, iid: u64) -> bool {
         let at = iid as usize;
@@ -72,7 +71,7 @@ impl WrittenNames {
     }
 }
 
-/// What a number or text beside an event's name is. The file has these names from its beginning on.
+/// The name of an argument of an event. The file has these names from its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ArgName {
     Task,
@@ -90,7 +89,7 @@ pub(super) enum ArgName {
 }
 
 impl ArgName {
-    /// Their words, in their order.
+    /// In the order of the enum.
     pub(super) const WORDS: [&str; 12] = [
         "task",
         "to",
@@ -105,7 +104,7 @@ impl ArgName {
         "need_ns",
         "delay_ns",
     ];
-    /// Its number, never 0.
+    /// The number, never 0.
     #[inline]
     pub(super) fn iid(self) -> u64 {
         self as u64 + 1

@@ -1,4 +1,4 @@
-//! What a run's packets are written with: the file, and the names and numbers of the run in it.
+//! The context for writing a run's packets: the file, and the run's names and numbers in it.
 
 use super::side::Side;
 use super::write::Perfetto;
@@ -6,12 +6,10 @@ use crate::Cast;
 use schedlab_base::{CpuId, TaskId};
 use std::borrow::Cow;
 
-/// One run's pen.
 pub(super) struct Pen<'a, W> {
     pub(super) file: &'a mut Perfetto<W>,
     pub(super) cast: &'a Cast,
     pub(super) side: Side,
-    /// Names of the CPUs' idle tasks.
     idle: Vec<String>,
 }
 
@@ -28,12 +26,11 @@ impl<'a, W> Pen<'a, W> {
     pub(super) fn tid(&self, task: TaskId) -> i32 {
         (self.side.first_tid + self.cast.tid(task)) as i32
     }
-    /// The process, if it is known.
     pub(super) fn process(&self, task: TaskId) -> Option<i32> {
         let process = self.cast.of(task).map_or(0, |a| a.process);
         (process != 0).then(|| (self.side.first_tid + process) as i32)
     }
-    /// Number, priority and name; those of the CPU's idle task for `None`.
+    /// Number, priority and name of a task; for `None`, of the CPU's idle task.
     #[inline]
     pub(super) fn who(&self, task: Option<TaskId>, cpu: CpuId) -> (i32, i32, Cow<'_, str>) {
         match task {

@@ -1,4 +1,4 @@
-//! One run of a file: its ftrace events, by CPU.
+//! One run in a file: its ftrace events by CPU.
 
 use super::bundle::{Bundle, Switched, Waked};
 use super::message::put_message;
@@ -16,7 +16,7 @@ use crate::{Cast, Counter, Counters, Event, EventKind, Sink};
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::io::Write;
 
-/// The sequence of packets that belong to no track.
+/// The packet sequence for packets without a track.
 const SEQUENCE: u32 = 1;
 /// `common_flags`: in a hardware interrupt.
 const HARDIRQ: u32 = 0x08;
@@ -24,23 +24,22 @@ const HARDIRQ: u32 = 0x08;
 const CLONE_THREAD: u64 = 0x10000;
 /// `cpu_idle.state` of a CPU that leaves its idle state.
 const LEAVES: u32 = u32::MAX;
-/// Fields of a packet, of a bundle and of an event that are encoded by hand.
+/// Fields of packets, bundles and events that are encoded by hand.
 const PACKET_BUNDLE: u32 = 1;
 const PACKET_SEQUENCE: u32 = 10;
 const BUNDLE_EVENT: u32 = 2;
 const EVENT_CPU_IDLE: u32 = 13;
 const EVENT_MIGRATE: u32 = 491;
 
-/// A run that is being written.
 pub struct Run<'a, W: Write> {
     pen: Pen<'a, W>,
     points: Points,
     tracks: Tracks,
     /// By CPU.
     bundles: Vec<Bundle>,
-    /// Whether a task's thread has been reported, by task.
+    /// Whether a task's thread has been described, by task.
     met: Vec<bool>,
-    /// Processes that have been reported.
+    /// Processes that have been described.
     processes: Vec<u32>,
     details: bool,
     counters: Counters,
@@ -63,19 +62,19 @@ impl<'a, W: Write> Run<'a, W> {
             counters: Counters::NONE,
         }
     }
-    /// The same, asking the simulator for details ([`Sink::wants_details`]).
+    /// Asks the simulator for details ([`Sink::wants_details`]).
     #[must_use]
     pub fn detailed(mut self) -> Run<'a, W> {
         self.details = true;
         self
     }
-    /// The same, with tracks of these counters, which the simulator is asked for.
+    /// Adds tracks of these counters, and asks the simulator for them.
     #[must_use]
     pub fn counting(mut self, counters: Counters) -> Run<'a, W> {
         self.counters = counters;
         self
     }
-    /// Writes what is still to be written.
+    /// Writes the rest.
     pub fn finish(mut self) {
         for at in 0..self.bundles.len() {
             self.flush(CpuId::from(at));
@@ -98,7 +97,7 @@ impl<'a, W: Write> Run<'a, W> {
                 self.meet(p.at, Some(task));
                 self.waking(p, task, target, irq);
             }
-            // Readers make nothing of it: the task is runnable from its `sched_waking` on.
+            // Readers ignore it: a task is runnable from its `sched_waking` on.
             Point::Wakeup { new: false, .. } => return,
             Point::Wakeup { task, target, new: true } => {
                 self.meet(p.at, Some(task));
@@ -164,7 +163,7 @@ impl<'a, W: Write> Run<'a, W> {
     #[inline]
     fn waking(&mut self, p: &Tracepoint, task: TaskId, target: CpuId, irq: bool) {
         let bundle = &mut self.bundles[p.cpu.index()];
-        // A wakeup that has waited for its task's switch names a waker that may have left since.
+        // This wakeup waited for its task's switch; its waker may have left the CPU since.
         if bundle.takes_waking(p.at.0) && p.current == self.points.current(p.cpu) {
             let (pid, prio, comm) = self.pen.who(Some(task), target);
             let flags = if irq { HARDIRQ } else { 0 };
@@ -182,8 +181,8 @@ impl<'a, W: Write> Run<'a, W> {
         SchedWakeup { comm, pid: Some(pid), prio: Some(prio), success, target_cpu }
     }
 
-    /// A task that another one makes. Readers give a thread its parent's process, so a thread of another process is
-    /// told its own afterwards.
+    /// A task made by another. Readers put a thread into its parent's process, so a thread of another process is
+    /// described afterwards.
     fn new_task(&mut self, at: Ns, task: TaskId) -> Ftrace {
         let pid = self.pen.tid(task);
         let comm = Some(self.pen.cast.name(task));
@@ -196,7 +195,7 @@ impl<'a, W: Write> Run<'a, W> {
         Ftrace::TaskNewtask(TaskNewtask { pid: Some(pid), comm, clone_flags })
     }
 
-    /// Adds an event of which a run has few.
+    /// Adds a rare event.
     fn message(&mut self, p: &Tracepoint, event: Ftrace, irq: bool) {
         let event = FtraceEvent {
             timestamp: Some(p.at.0),
@@ -223,7 +222,7 @@ impl<'a, W: Write> Run<'a, W> {
         });
     }
 
-    /// Notes that a thread has been reported; whether it had been before.
+    /// Marks a thread as described; returns whether it was before.
     #[inline]
     fn see(&mut self, task: TaskId) -> bool {
         if task.index() >= self.met.len() {
@@ -232,7 +231,7 @@ impl<'a, W: Write> Run<'a, W> {
         std::mem::replace(&mut self.met[task.index()], true)
     }
 
-    /// Reports a thread and its process before their first event.
+    /// Describes a thread and its process before their first event.
     #[inline]
     fn meet(&mut self, at: Ns, task: Option<TaskId>) {
         match task {
@@ -267,14 +266,13 @@ impl<'a, W: Write> Run<'a, W> {
     }
 }
 
-/// The thread that was current at a tracepoint.
 #[inline]
 fn tid_of<W>(pen: &Pen<'_, W>, p: &Tracepoint) -> u32 {
     p.current.map_or(0, |t| pen.tid(t) as u32)
 }
 
 impl Bundle {
-    /// Adds an event whose fields `fields` encodes.
+    /// Adds an event with fields that `fields` encodes.
     #[inline]
     fn event(&mut self, at: u64, pid: u32, what: u32, fields: impl FnOnce(&mut Vec<u8>)) {
         let out = &mut self.events;

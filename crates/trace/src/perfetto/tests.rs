@@ -1,4 +1,4 @@
-//! A small run by hand, read back with the same messages.
+//! A small hand-made run, read back with the same messages.
 
 use super::messages::{Ftrace, Trace, TracePacket, TrackEventType};
 use super::{Perfetto, Run, Side};
@@ -25,7 +25,7 @@ fn cast() -> Cast {
     Cast { tasks: vec![actor("a", 1000), actor("b", 1001)], cpus: 2, release: "v4.5".into(), end: Ns(1000) }
 }
 
-/// A runs and wakes B, which is placed on CPU 1, runs there, and is preempted; CPU 1's balancer finds nothing.
+/// A runs and wakes B. B is placed on CPU 1, runs there, and is preempted. CPU 1's balancer finds no task.
 fn events() -> Vec<Event> {
     use EventKind as K;
     let event = |at, cpu, kind| Event { at: Ns(at), cpu: CpuId(cpu), kind };
@@ -73,7 +73,7 @@ fn file(runs: u8) -> Vec<TracePacket> {
     Trace::read(&file.finish().unwrap()).unwrap().packet
 }
 
-/// Time on CPUs by thread until `end`, from switches alone.
+/// CPU time by thread until `end`, from switches alone.
 fn running(packets: &[TracePacket], end: u64) -> BTreeMap<i32, u64> {
     let bundles = packets.iter().filter_map(|p| p.ftrace_events.as_ref());
     let mut since: BTreeMap<u32, (u64, i32)> = BTreeMap::new();
@@ -81,7 +81,7 @@ fn running(packets: &[TracePacket], end: u64) -> BTreeMap<i32, u64> {
     for bundle in bundles {
         for (n, switch) in bundle.switches().into_iter().enumerate() {
             let before = since.insert(bundle.cpu.unwrap(), (switch.at, switch.next_pid));
-            // Readers drop a compact switch that none came before.
+            // Readers drop a compact switch without a previous switch.
             assert_eq!(before.is_none(), n == 0 && switch.prev_pid.is_some(), "the first is a message");
             if let Some((from, tid)) = before.filter(|(_, tid)| *tid != 0) {
                 *sums.entry(tid).or_insert(0) += switch.at - from;
@@ -124,7 +124,7 @@ fn threads_have_their_process_before_their_first_event() {
 }
 
 #[test]
-fn preemption_and_wakeup_are_told_in_the_kernel_s_way() {
+fn preemption_and_wakeup_have_the_kernels_form() {
     let packets = file(1);
     let all: Vec<_> =
         packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event).cloned().collect();
@@ -151,7 +151,7 @@ fn preemption_and_wakeup_are_told_in_the_kernel_s_way() {
     assert_eq!(idle, Some(u32::MAX));
 }
 
-/// Track events with the words of their names: time, kind, words, counter.
+/// Track events: time, kind, name, counter.
 fn track_events(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)> {
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut all = Vec::new();
@@ -167,7 +167,7 @@ fn track_events(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)>
 }
 
 #[test]
-fn tracks_tell_reasons_counters_and_flows() {
+fn tracks_show_reasons_counters_and_flows() {
     let packets = file(1);
     let cleared: Vec<u32> = packets.iter().filter_map(|p| p.sequence_flags).collect();
     assert!(cleared[0] & 1 == 1 && cleared[1..].iter().all(|f| *f == 2), "names begin once");
@@ -213,7 +213,7 @@ fn a_waker_that_left_before_the_switch_is_named_all_the_same() {
     let mut file = Perfetto::new(Vec::new(), &[&cast]);
     let mut run = Run::new(&mut file, &cast, Side::default(), Ns(0));
     let waking = K::Waking { task: A, waker: Some(B) };
-    // B wakes A, which is still on its way to sleep, and leaves its own CPU before A has left the other.
+    // B wakes A while A is going to sleep, and leaves its own CPU before A has left the other.
     for e in [
         event(1, 0, into(A)),
         event(1, 1, into(B)),
@@ -272,7 +272,7 @@ fn two_runs_have_their_own_cpus_threads_and_tracks() {
 }
 
 #[test]
-fn after_a_loss_a_switch_tells_again_who_left() {
+fn after_a_loss_a_switch_is_a_message_again() {
     let cast = cast();
     let mut file = Perfetto::new(Vec::new(), &[&cast]);
     let mut run = Run::new(&mut file, &cast, Side::default(), Ns(100));
@@ -292,7 +292,7 @@ fn after_a_loss_a_switch_tells_again_who_left() {
 }
 
 #[test]
-fn what_can_not_be_written_is_told_at_the_end() {
+fn failures_to_write_are_reported_at_the_end() {
     let cast = cast();
     let mut file = Perfetto::new(std::fs::File::options().write(true).open("/dev/full").unwrap(), &[&cast]);
     let mut run = Run::new(&mut file, &cast, Side::default(), Ns(0));

@@ -1,4 +1,4 @@
-//! A track: its number in the file, and its description for readers.
+//! Tracks: numbers in the file, and descriptions for readers.
 
 use super::messages::{CounterDescriptor, TRACK_SEQUENCE, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::pen::Pen;
@@ -15,20 +15,20 @@ const COUNT: i32 = 2;
 pub(super) enum Track {
     /// The phases of the run.
     Phases,
-    /// What holds the counters of all CPUs.
+    /// The parent of all CPUs' counters.
     Queues,
     Queue(CpuId),
-    /// What holds the balancers of all CPUs.
+    /// The parent of all CPUs' balancers.
     Balancers,
     Balancer(CpuId),
     Thread(TaskId),
-    /// What holds the counters of a kind.
+    /// The parent of all counters of a kind.
     Counters(CounterKind),
     OfCpu(CpuId, CounterKind),
     OfTask(TaskId, CounterKind),
 }
 
-/// Kinds of tracks: a kind's first number, and how many of them there may be.
+/// The maximal number of kinds of tracks; also the factor of a number in a kind.
 const KINDS: u64 = 32;
 
 impl Track {
@@ -40,7 +40,7 @@ impl Track {
             Counter::Slice(task) => Track::OfTask(task, CounterKind::Slice),
         }
     }
-    /// The number of its kind, never 0, and its own among those.
+    /// The number of the kind, never 0, and the track's number within the kind.
     #[inline]
     fn place(self) -> (u64, u32) {
         match self {
@@ -55,13 +55,13 @@ impl Track {
             Track::OfTask(task, kind) => (16 + kind as u64, task.0),
         }
     }
-    /// The file's number for it: small, since every event bears it.
+    /// The track's id in the file, small because every event has it.
     #[inline]
     pub(super) fn uuid(self, side: u8) -> u64 {
         let (kind, number) = self.place();
         (u64::from(number) * KINDS + kind) << 1 | u64::from(side)
     }
-    /// The track that holds it.
+    /// The track that contains it.
     pub(super) fn parent(self) -> Option<Track> {
         match self {
             Track::Queue(_) => Some(Track::Queues),
@@ -72,12 +72,12 @@ impl Track {
     }
 }
 
-/// The tracks that the file has, by kind.
+/// The tracks described so far, by kind.
 #[derive(Default)]
 pub(super) struct Kinds([Vec<bool>; KINDS as usize]);
 
 impl Kinds {
-    /// Whether a track is new to the file, which has it from now on.
+    /// Whether a track is not described yet; marks it as described.
     #[inline]
     pub(super) fn is_new(&mut self, track: Track) -> bool {
         let (kind, number) = track.place();
@@ -89,7 +89,6 @@ impl Kinds {
     }
 }
 
-/// The packet that describes a track.
 pub(super) fn describe<W>(pen: &Pen<'_, W>, track: Track, parent: Option<u64>) -> TracePacket {
     let uuid = Some(track.uuid(pen.side.number));
     let descriptor = TrackDescriptor { uuid, parent_uuid: parent, ..about(pen, track) };
@@ -100,7 +99,7 @@ pub(super) fn describe<W>(pen: &Pen<'_, W>, track: Track, parent: Option<u64>) -
     }
 }
 
-/// What a track is, without its number.
+/// A track's description without its id.
 fn about<W>(pen: &Pen<'_, W>, track: Track) -> TrackDescriptor {
     let named = |name: String| TrackDescriptor {
         name: Some(format!("{}{name}", pen.side.label)),
@@ -134,7 +133,7 @@ fn about<W>(pen: &Pen<'_, W>, track: Track) -> TrackDescriptor {
         Track::Thread(task) => {
             let group = pen.cast.of(task).and_then(|a| a.group.as_ref());
             let thread = ThreadDescriptor {
-                // Without a known process a thread is one of its own.
+                // A thread without a known process is its own process.
                 pid: Some(pen.process(task).unwrap_or_else(|| pen.tid(task))),
                 tid: Some(pen.tid(task).into()),
                 thread_name: Some(pen.cast.name(task)),

@@ -1,4 +1,4 @@
-//! The tracks beside the scheduler's events: counters, passes of the balancer, reasons, flows.
+//! The tracks in addition to the scheduler's events: counters, passes of the balancer, reasons, flows.
 
 use super::messages::TRACK_SEQUENCE;
 use super::names::{ArgName, Name};
@@ -9,7 +9,7 @@ use crate::{Counter, Event, EventKind, MoveReason, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::io::Write;
 
-/// `sequence_flags`: the packet needs the names reported before.
+/// `sequence_flags`: the packet needs names written before.
 const NEEDS_NAMES: u32 = 2;
 /// Fields of a packet.
 const PACKET_TIMESTAMP: u32 = 8;
@@ -35,20 +35,19 @@ const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// What has to be remembered for the tracks.
+/// State for the tracks.
 #[derive(Default)]
 pub(super) struct Tracks {
     told: Kinds,
-    /// Runnable tasks by CPU.
     running: Vec<u16>,
     tasks: Vec<Task>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Task {
-    /// The CPU on whose queue it is, or which runs it.
+    /// The CPU that has it on its queue or runs it.
     on: Option<CpuId>,
-    /// The flow from its waker, and when the wakeup began.
+    /// The flow from its waker, and the start of the wakeup.
     flow: Option<(u64, Ns)>,
 }
 
@@ -68,7 +67,7 @@ fn text(out: &mut Vec<u8>, note: ArgName, value: &str) {
 }
 
 impl<W: Write> Pen<'_, W> {
-    /// Writes an event on a track; `more` adds its other fields.
+    /// Writes an event on a track; `more` adds further fields.
     #[inline]
     fn write_event(
         &mut self,
@@ -104,7 +103,7 @@ impl<W: Write> Pen<'_, W> {
 }
 
 impl Tracks {
-    /// The track's number in the file, which is told what it is when it is used first.
+    /// The track's id in the file. At its first use the track is described.
     #[inline]
     fn track<W: Write>(&mut self, pen: &mut Pen<'_, W>, track: Track) -> u64 {
         if self.told.is_new(track) {
@@ -126,7 +125,7 @@ impl Tracks {
         &mut self.tasks[task.index()]
     }
 
-    /// Reports warm-up and measured time.
+    /// Writes warm-up and measured time.
     pub(super) fn phases<W: Write>(&mut self, pen: &mut Pen<'_, W>, measured_from: Ns) {
         let end = pen.cast.end.max(measured_from);
         let track = self.track(pen, Track::Phases);
@@ -139,13 +138,13 @@ impl Tracks {
             }
         }
     }
-    /// Reports a counter that the simulator was asked for.
+    /// Writes a counter that the simulator was asked for.
     pub(super) fn counter<W: Write>(&mut self, pen: &mut Pen<'_, W>, at: Ns, counter: Counter, value: i64) {
         let track = self.track(pen, Track::of(counter));
         pen.write_event(at, COUNTER, track, None, |out| out.int(EVENT_COUNTER, value));
     }
 
-    /// Reports what an event means for the tracks.
+    /// Writes an event's effect on the tracks.
     #[inline]
     pub(super) fn write<W: Write>(&mut self, pen: &mut Pen<'_, W>, event: &Event) {
         let (at, cpu) = (event.at, event.cpu);
@@ -181,7 +180,7 @@ impl Tracks {
                 if self.task(task).on.is_some_and(|on| on != cpu) {
                     self.leave(pen, at, task, None);
                 }
-                // A placement says it already.
+                // The placement has reported it.
                 if !matches!(why, MoveReason::Wakeup | MoveReason::Fork) {
                     let track = self.track(pen, Track::Thread(task));
                     let (from, to) = (pen.cpu(from), pen.cpu(cpu));
@@ -263,7 +262,7 @@ impl Tracks {
         }
         let Some(next) = next else { return };
         if self.task(next).on != Some(cpu) {
-            // A recording begins, or lost events, while it is on the queue.
+            // The recording began, or lost events, while the task was on the queue.
             self.leave(pen, at, next, None);
             self.arrive(pen, at, cpu, next, None);
         }
@@ -276,7 +275,7 @@ impl Tracks {
         }
     }
 
-    /// A task leaves the queue it is on, unless that is `but`'s.
+    /// A task leaves its queue, unless that is the queue of CPU `but`.
     fn leave<W: Write>(&mut self, pen: &mut Pen<'_, W>, at: Ns, task: TaskId, but: Option<CpuId>) {
         let on = self.task(task).on;
         let Some(from) = on.filter(|on| Some(*on) != but) else { return };
@@ -284,7 +283,7 @@ impl Tracks {
         let left = self.running(from).saturating_sub(1);
         self.count(pen, at, from, left);
     }
-    /// A task comes to a queue, which has `told` tasks then, if the source reports it.
+    /// A task joins a queue; `told` is the queue's new length, if the source reports it.
     fn arrive<W: Write>(
         &mut self,
         pen: &mut Pen<'_, W>,

@@ -1,35 +1,34 @@
-//! Protobuf by hand, for what is written once an event: no message is built, and nothing is allocated.
+//! Protobuf by hand for frequent events: no message is built, and no memory is allocated.
 //!
-//! Messages that a run has few of are structs ([`messages`](super::messages)); tests read everything back with those.
-//! A message's length stands before it and is not known yet when it begins. Two bytes are left free for it, which hold
-//! up to 2^14 - 1: a varint may be longer than it must be, and all readers take it so.
+//! Rare messages are structs ([`messages`](super::messages)); with these, tests read back everything. A message's
+//! length comes before its content, but is not known at first. So two bytes are left free, enough for 2^14 - 1: all
+//! readers accept a varint that is longer than necessary.
 
 /// Wire types.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH: u32 = 2;
-/// Bytes that are left free for a length.
+/// Number of bytes left free for a length.
 const ROOM: usize = 2;
 
-/// A message that has begun: where its content stands.
+/// The offset of an open message's content.
 #[derive(Clone, Copy)]
 #[must_use]
 pub(super) struct Open(usize);
 
-/// Writes fields behind what is there.
+/// Appends fields.
 pub(super) trait Wire {
-    /// A number of 7 bits a byte.
+    /// A number, 7 bits per byte.
     fn varint(&mut self, value: u64);
-    /// A field with a number.
     fn uint(&mut self, tag: u32, value: u64);
-    /// A field with a signed number, which takes 10 bytes if it is negative.
+    /// A field with a signed number; a negative one takes 10 bytes.
     fn int(&mut self, tag: u32, value: i64);
     /// A field with a number of 8 bytes.
     fn fixed(&mut self, tag: u32, value: u64);
-    /// A field with a text, or with numbers that are encoded already.
+    /// A field with a text or with encoded numbers.
     fn bytes(&mut self, tag: u32, value: &[u8]);
     fn open(&mut self, tag: u32) -> Open;
-    /// Ends it. Messages end in the opposite order in which they begin.
+    /// Ends a message. Messages end in the reverse order of their beginnings.
     fn close(&mut self, open: Open);
 }
 
@@ -79,7 +78,7 @@ impl Wire for Vec<u8> {
     }
 }
 
-/// Ends a message that is too long for the bytes left free.
+/// Ends a message whose length does not fit the free bytes.
 #[cold]
 fn lengthen(bytes: &mut Vec<u8>, open: Open, length: usize) {
     let mut number = Vec::new();

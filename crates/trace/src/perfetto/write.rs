@@ -1,6 +1,6 @@
-//! The file: packets, and those that stand at its beginning.
+//! The file: packets, including those at its beginning.
 //!
-//! Packets are encoded behind each other into one buffer, which is written when it is full.
+//! Packets are encoded one after the other into a buffer, which is written when full.
 
 use super::message::put_message;
 use super::messages::{
@@ -14,27 +14,24 @@ use std::io::{self, Write};
 
 /// Field `Trace.packet`.
 const PACKET: u32 = 1;
-/// Bytes that are written at once.
+/// A buffer with this many bytes is written.
 const FULL: usize = 256 << 10;
 /// Ids of clocks: realtime, monotonic, boottime.
 const CLOCKS: [u32; 3] = [1, 3, 6];
 /// The first kernel with today's layout of `prev_state`.
 const LAYOUT: (u32, u32) = (4, 14);
 
-/// A Perfetto trace that is being written.
-///
-/// A failure to write ends the writing and is reported by [`Perfetto::finish`], since a sink has no way to report it.
+/// A sink can't return errors, so after a failure nothing more is written, and [`Perfetto::finish`] returns the error.
 pub struct Perfetto<W> {
     out: W,
     buffer: Vec<u8>,
     failed: Option<io::Error>,
     pub(super) names: super::names::WrittenNames,
-    /// Number of flows so far.
     pub(super) flows: u64,
 }
 
 impl<W: Write> Perfetto<W> {
-    /// Begins a file on `cpus` CPUs that holds runs of these casts.
+    /// Begins a file for runs of these casts, on `cpus` CPUs.
     pub fn new(out: W, casts: &[&Cast]) -> Perfetto<W> {
         let names = super::names::WrittenNames::default();
         let buffer = Vec::with_capacity(FULL + FULL / 4);
@@ -72,10 +69,8 @@ impl<W: Write> Perfetto<W> {
         });
         file
     }
-    /// Ends the file.
-    ///
     /// # Errors
-    /// What went wrong first while it was written.
+    /// The first failure to write.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush();
         match self.failed {
@@ -88,7 +83,6 @@ impl<W: Write> Perfetto<W> {
         put_message(packet, PACKET, &mut self.buffer);
         self.flush_if_full();
     }
-    /// Writes a packet that `fields` encodes.
     #[inline]
     pub(super) fn encoded(&mut self, fields: impl FnOnce(&mut Vec<u8>)) {
         let packet = self.buffer.open(PACKET);
@@ -110,8 +104,8 @@ impl<W: Write> Perfetto<W> {
     }
 }
 
-/// The release that readers are told. They take the layout of `prev_state` from it, which is 4.14's in our files
-/// whatever kernel ran.
+/// The kernel release in the file. Readers take the layout of `prev_state` from it, which in our files is always
+/// 4.14's.
 fn release(releases: &[&str]) -> String {
     let number = |text: &str| {
         let mut parts = text.trim_start_matches('v').split(['.', '-', '+']).map(|p| p.parse::<u32>().ok());
@@ -129,7 +123,7 @@ mod tests {
     use super::release;
 
     #[test]
-    fn readers_are_told_a_release_with_the_layout_that_is_written() {
+    fn the_release_in_the_file_implies_the_written_layout() {
         for (ran, told) in [
             ("v2.6.30", "4.14.0-for-v2.6.30"),
             ("v4.5", "4.14.0-for-v4.5"),

@@ -1,12 +1,11 @@
-//! Fields of a text's lines that name a task. Neither its name nor its number or priority changes during a run, so they
-//! are made once, when a line first needs them.
+//! Fields that name a task in a text's lines. A task's name, number and priority do not change during a run, so its
+//! fields are made once, at their first use.
 
 use crate::Cast;
 use schedlab_base::printable::name;
 use schedlab_base::{CpuId, TaskId};
 use std::fmt::{self, Write};
 
-/// The fields of a run's tasks, and of each CPU's idle task.
 pub(super) struct Names<'a> {
     cast: &'a Cast,
     tasks: Vec<Option<Fields>>,
@@ -17,7 +16,7 @@ impl<'a> Names<'a> {
     pub(super) fn new(cast: &'a Cast) -> Names<'a> {
         Names { cast, tasks: Vec::new(), idle: Vec::new() }
     }
-    /// A task's fields; `None` is the CPU's idle task.
+    /// A task's fields; for `None`, those of the CPU's idle task.
     #[inline]
     pub(super) fn of(&mut self, task: Option<TaskId>, cpu: CpuId) -> &Fields {
         let (known, at) = match task {
@@ -29,30 +28,28 @@ impl<'a> Names<'a> {
         }
         known[at].get_or_insert_with(|| Fields::of(self.cast, task, cpu))
     }
-    /// Frees the fields of a task that is gone, of which a run may have millions. A line that needs them still has
-    /// them made anew.
+    /// Frees the fields of an ended task; a run may have millions. If a line needs them again, they are made again.
     pub(super) fn forget(&mut self, task: TaskId) {
         if let Some(known) = self.tasks.get_mut(task.index()) {
             *known = None;
         }
     }
-    /// The number of a task's thread.
     pub(super) fn tid(&self, task: TaskId) -> u32 {
         self.cast.tid(task)
     }
 }
 
-/// One task's fields, one behind the other.
+/// One task's fields, concatenated.
 pub(super) struct Fields {
     text: Box<[u8]>,
-    /// Where the first three end, and within the last one the name.
+    /// Ends of the first three fields, and position of the name in the last one.
     begin: u32,
     prev: u32,
     next: u32,
     name: u32,
 }
 
-/// What stands before the name in the last field.
+/// The text before the name in the last field.
 const COMM: &str = "comm=";
 
 impl Fields {
@@ -65,7 +62,7 @@ impl Fields {
         let (tid, prio) = (task.map_or(0, |task| cast.tid(task)), cast.prio(task));
 
         let mut text = String::with_capacity(4 * comm.len() + 128);
-        // Puts a field behind the others and says where it ends. Writing to a string can't fail.
+        // Appends a field and returns its end. Writing to a string can't fail.
         let mut put = |field: fmt::Arguments<'_>| {
             let _ = text.write_fmt(field);
             text.len() as u32
@@ -77,7 +74,7 @@ impl Fields {
         put(format_args!(" pid={tid} prio={prio}"));
         Fields { text: text.into_bytes().into_boxed_slice(), begin, prev, next, name }
     }
-    /// The task that is current, at the begin of a line, with the space behind it.
+    /// The current task at the start of a line, with a trailing space.
     #[inline]
     pub(super) fn current(&self) -> &[u8] {
         &self.text[..self.begin as usize]
@@ -87,7 +84,7 @@ impl Fields {
     pub(super) fn prev(&self) -> &[u8] {
         &self.text[self.begin as usize..self.prev as usize]
     }
-    /// `next_comm=... next_pid=... next_prio=...` and the line's end.
+    /// `next_comm=... next_pid=... next_prio=...` and a newline.
     #[inline]
     pub(super) fn next(&self) -> &[u8] {
         &self.text[self.prev as usize..self.next as usize]
@@ -97,7 +94,6 @@ impl Fields {
     pub(super) fn who(&self) -> &[u8] {
         &self.text[self.next as usize..]
     }
-    /// The name alone.
     #[inline]
     pub(super) fn name(&self) -> &[u8] {
         &self.text[self.next as usize + COMM.len()..self.name as usize]
@@ -134,7 +130,7 @@ mod tests {
 
     #[test]
     fn fields_are_those_of_formats_whatever_the_name() {
-        // Harmless, escaped, wider in bytes than in columns, longer than its column, empty.
+        // Harmless; escaped; more bytes than columns; longer than its column; empty.
         let names = [
             ("a", "a"),
             ("a\nb\u{1b}[m", "a\\u000ab\\u001b[m"),

@@ -1,4 +1,4 @@
-//! A small text, whole.
+//! A small text, complete.
 
 use super::Text;
 use crate::{Actor, Cast, Event, EventKind, PlaceReason, Sink, SwitchReason};
@@ -60,7 +60,7 @@ fn a_plain_text_has_the_kernel_s_lines_only() {
 }
 
 #[test]
-fn a_loss_is_told_as_ftrace_tells_it() {
+fn a_loss_is_written_as_in_ftrace() {
     let cast = Cast { tasks: Vec::new(), cpus: 2, release: "v6.12".into(), end: Ns(9) };
     let mut text = Text::new(Vec::new(), &cast);
     text.event(&Event { at: Ns(5), cpu: CpuId(1), kind: EventKind::Lost { count: 7 } });
@@ -80,7 +80,7 @@ fn names_stay_in_their_line() {
     assert!(text.lines().last().unwrap().contains("prev_comm=a\\u000ab prev_pid=7"), "{text}");
 }
 
-/// The lines of a text with these events on CPU 1, without its head.
+/// The lines of a text with these events on CPU 1, without the header.
 fn lines_of(kinds: &[EventKind]) -> Vec<String> {
     let cast = Cast { cpus: 2, ..Cast::default() };
     let mut text = Text::new(Vec::new(), &cast);
@@ -146,7 +146,7 @@ fn a_text_of_many_blocks_is_whole_and_its_blocks_end_with_lines() {
 }
 
 #[test]
-fn a_failure_to_write_is_told_at_the_end() {
+fn a_failure_to_write_is_reported_at_the_end() {
     let cast = Cast::default();
     for events in [0, 5000] {
         let mut text = Text::new(std::fs::File::options().write(true).open("/dev/full").unwrap(), &cast);

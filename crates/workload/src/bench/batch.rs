@@ -1,18 +1,17 @@
-//! Throughput of many jobs at once, with interactive tasks beside them: shows what short slices cost in work per
-//! second.
+//! Throughput of many simultaneous jobs next to interactive tasks: shows the price of short slices in work per second.
 //!
-//! The role of AIM and dbench in D004; our own program, neither of the two. A job goes over its working set in passes,
-//! computes, copies blocks into the kernel and back, and sleeps a moment; then the next job begins. A job that others
-//! interrupt finds its caches cold; the length of the slices decides how often. Wakers, if any, are the interactive
-//! load: each works a little at every beat of its rate. Their latency is recorded, so that the gain of a remedy
-//! (SCHED_BATCH for jobs or wakers) is seen beside its price. A late waker makes up for the beats that passed.
-//! Otherwise the jobs would win time that has nothing to do with slices.
+//! Takes the role of AIM and dbench in D004, but is our own program. A job touches its working set in passes, computes,
+//! copies blocks into the kernel and back, and sleeps a moment; then the next job begins. An interrupted job finds its
+//! caches cold; the length of slices decides how often. Optional wakers are the interactive load: each works a little
+//! at every beat of its rate. Their latency is recorded, so that the gain of a remedy (SCHED_BATCH for jobs or wakers)
+//! can be compared with its price. A late waker makes up for missed beats; otherwise jobs would gain time for a reason
+//! other than slices.
 //!
-//! The file phase writes a block to a pipe that only this task uses and reads it back. Like files in the page cache,
-//! that enters the kernel and copies the data there and back; there are no locks of a file system, no disk and no
-//! waiting. The sleep stands for all waiting, for disks and for people; it is drawn between half and one and a half
-//! times its mean. So every backend does the same operations. Work is stated in KB touched, not in passes, so that the
-//! size of the set can be swept with the work unchanged.
+//! The file phase writes a block to a private pipe and reads it back. Like files in the page cache, this enters the
+//! kernel and copies the data there and back, but without file system locks, disk or waiting. The sleep stands for all
+//! waiting, for disks and for people; it is drawn between half and one and a half times its mean. So every backend does
+//! the same operations. Work is stated in touched KB, not in passes, so that a sweep of the set's size does not change
+//! it.
 
 use super::draws::Draws;
 use super::params::{SECOND, in_mode, mode, runtime, warmup};
@@ -61,7 +60,7 @@ const PARAMS: &[Param] = &[
     mode(&[Choice::word("process"), Choice::word("thread")]),
 ];
 
-/// A block of the file phase: a page, which any pipe holds.
+/// Size of a block in the file phase: a page, which fits any pipe.
 const BLOCK_BYTES: u32 = 4096;
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
@@ -104,12 +103,11 @@ struct Phases {
     blocks: u32,
 }
 
-/// A task's next action.
 #[derive(Clone, Copy)]
 enum Phase {
     Begin,
     Compute,
-    /// The number of blocks left to write.
+    /// Number of blocks left to write.
     Write(u32),
     Read(u32),
     Sleep,
@@ -117,7 +115,7 @@ enum Phase {
 
 struct Job {
     phases: Phases,
-    /// The ends that blocks are read from and written to.
+    /// The pipe's ends, for reading and writing.
     file: (PortId, PortId),
     sleep: Draws,
     latency: SeriesId,
@@ -166,7 +164,7 @@ impl Program for Job {
 struct Waker {
     burst: Ns,
     period: Ns,
-    /// When its next beat is.
+    /// Time of the next beat.
     due: Ns,
     delay: SeriesId,
     asleep: bool,
@@ -178,7 +176,7 @@ impl Program for Waker {
             self.asleep = false;
             let now = env.now();
             env.record(self.delay, now.since(self.due).0);
-            // A late waker does the work of all beats that passed in one go: its work is the same under every variant.
+            // A late waker does the work of all missed beats at once: its work is the same under every variant.
             let beats = 1 + now.since(self.due).0 / self.period.0;
             self.due = self.due.plus(Ns(self.period.0 * beats));
             if self.burst > Ns::ZERO {

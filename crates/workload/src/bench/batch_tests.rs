@@ -27,7 +27,7 @@ fn a_job_goes_over_its_set_computes_copies_and_sleeps() {
         let Op::Sleep { length } = sleep.op else { panic!("{sleep:?}") };
         assert!((2_500_000..7_500_000).contains(&length.0), "{length}");
     }
-    // The sleep is not a part of it.
+    // Without the sleep.
     let latencies = log.values("batch.latency");
     assert!(latencies.len() > 10 && latencies.iter().all(|l| (1_000_000..1_010_000).contains(l)));
 }
@@ -42,13 +42,13 @@ fn the_work_does_not_depend_on_the_size_of_the_set() {
 }
 
 #[test]
-fn a_waker_keeps_its_beat_and_makes_up_for_what_it_missed() {
+fn a_waker_keeps_its_beat_and_makes_up_for_missed_beats() {
     let log = batch(&[("jobs", 1), ("wakers", 2), ("rate", 1_000), ("runtime", 50_000_000)]);
     let beats = |name| log.times(name, |op| matches!(op, Op::SleepTo { .. }));
     assert_eq!((beats("waker/0").len(), beats("waker/1").len()), (51, 51), "the first one included");
     assert_ne!(beats("waker/0")[3], beats("waker/1")[3], "each has a beat of its own");
     assert!(log.values("batch.waker_delay").iter().all(|d| *d < 10_000));
-    // Three milliseconds of work every millisecond: after 3, 3 beats are done, after 12 in all, 9 more.
+    // Three milliseconds of work per millisecond: after 3 ms 3 beats are done, after 12 ms 9 more.
     let late = batch(&[("jobs", 1), ("burst", 3_000_000), ("runtime", 60_000_000)]);
     let steps = late.steps_of("waker/0");
     let work = steps.iter().filter_map(|s| match s.op {

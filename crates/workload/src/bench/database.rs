@@ -1,15 +1,15 @@
-//! Server processes of a database: many tasks with large working sets, each on a CPU for a moment and then waiting for
-//! a disk. D003 was written for such a load: what a move to another CPU costs decides how much balancing pays.
+//! Server processes of a database: many tasks with large working sets that run briefly and then wait for a disk. D003
+//! was written for such a load: the cost of moving to another CPU decides whether balancing pays.
 //!
-//! A transaction is a number of steps. A step waits for a read from the disk, goes over a part of the process's own
-//! working set, and computes. A transaction that writes then takes the lock that all have in common, for a moment, and
-//! commits: it waits until its record of the log is on the disk ([`super::log`]). The next transaction follows at once:
-//! the server is never short of requests. Waits for disks are milliseconds, so many processes share a CPU.
+//! A transaction has several steps. A step waits for a disk read, touches part of the process's working set, and
+//! computes. A writing transaction then takes a lock shared by all, briefly, and commits: it waits until its log record
+//! is on the disk ([`super::log`]). The next transaction follows at once: requests are always available. Disk waits are
+//! milliseconds, so many processes share a CPU.
 //!
 //! Without adapters a read is a sleep, which ends on the CPU where it began. With adapters it is an exchange with the
-//! task `disk/N` of that process, over one connection to each adapter; the adapter is drawn for each read. On a machine
-//! behind a link these tasks are an array of disks, and each adapter's interrupts come to a CPU of its own, wherever
-//! the process ran. Data come by DMA: a message is a command or its completion.
+//! process's task `disk/N`, over one connection per adapter; each read draws its adapter. On a machine behind a link
+//! these tasks are an array of disks, and each adapter interrupts its own CPU, wherever the process ran. Data are
+//! transferred by DMA: a message is only a command or its completion.
 
 use super::draws::Draws;
 use super::log::{Commit, Log, Logger};
@@ -57,7 +57,7 @@ const PARAMS: &[Param] = &[
     mode(&[Choice::word("process"), Choice::word("thread")]),
 ];
 
-/// Bytes of a command to a disk and of its completion.
+/// Bytes of a command to a disk, and of its completion.
 const MESSAGE: u32 = 64;
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
@@ -80,7 +80,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
             Reads::Sleep(wait)
         } else {
             let links: Vec<_> = (0..adapters).map(|_| b.link(ChannelKind::Tcp)).collect();
-            // The disks are the client side: the first end is theirs.
+            // The disks are the client side, so they have the first end.
             let (far, near) = links.into_iter().unzip();
             disks.push(Disk { set: b.set(far), wait, doing: Serving::Idle });
             Reads::Adapters { ports: near, draws: b.stream("database.adapter", n as u64), drawn: 0 }
@@ -117,10 +117,10 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// How a process reads from the disk.
+/// The way in which a process reads from the disk.
 enum Reads {
     Sleep(Draws),
-    /// It sends a command to one of the adapters.
+    /// Sends a command to one of the adapters.
     Adapters {
         ports: Vec<PortId>,
         draws: Stream,
@@ -129,7 +129,7 @@ enum Reads {
 }
 
 impl Reads {
-    /// Begins a read; gives the operation, and the connection on which the completion comes.
+    /// Begins a read. Returns the operation, and the connection for the completion.
     fn begin(&mut self) -> (Op, Option<PortId>) {
         match self {
             Reads::Sleep(wait) => (Op::Sleep { length: wait.next() }, None),
@@ -142,12 +142,11 @@ impl Reads {
     }
 }
 
-/// A process's next action. A number is that of the steps that are left.
+/// A process's next action. A number is the number of steps left.
 #[derive(Clone, Copy)]
 enum Doing {
     Begin,
     Read(u64),
-    /// Waits for the completion.
     Complete(PortId, u64),
     Touch(u64),
     Work(u64),
@@ -163,9 +162,9 @@ struct Server {
     reads: Reads,
     work: Draws,
     writes_pct: u64,
-    /// Draws which transactions write.
+    /// Draws whether a transaction writes.
     kinds: Stream,
-    /// Transactions done.
+    /// Number of transactions done.
     done: u64,
     lock: Mutex,
     locked: Ns,
@@ -244,13 +243,13 @@ impl Program for Server {
 enum Serving {
     /// Waits for a command on any connection.
     Idle,
-    /// A command is there.
+    /// A command has arrived.
     Called,
     Read(PortId),
     Complete(PortId),
 }
 
-/// The disks as one process sees them: one read at a time.
+/// The disks for one process: one read at a time.
 struct Disk {
     /// The ends of the process's connections.
     set: SetId,

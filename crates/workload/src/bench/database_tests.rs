@@ -1,4 +1,4 @@
-//! The server processes' transactions: order of steps, commits, disks behind adapters.
+//! Transactions of the server processes: order of steps, commits, disks behind adapters.
 
 use crate::op::Op;
 use crate::rig::{Costs, Log, Step, bench, refused, spec};

@@ -1,8 +1,8 @@
-//! Lengths of time that each task draws from its own stream: between half and one and a half times their mean.
+//! Times that each task draws from its own stream, between half and one and a half times their mean.
 
 use schedlab_base::{Ns, Stream};
 
-/// Lengths drawn evenly around their mean.
+/// Times with a uniform distribution around their mean.
 pub struct Draws {
     mean: Ns,
     stream: Stream,
@@ -10,7 +10,6 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Draws keyed by `stream`.
     pub fn new(mean: Ns, stream: Stream) -> Draws {
         Draws { mean, stream, drawn: 0 }
     }

@@ -1,10 +1,10 @@
 //! Clients of an embedded database: short transactions, a common lock, frequent short waits for the disk.
 //!
-//! The role of the sqlite test in D001, whose CPUs entered idle so often that newidle balance took 7% of their time;
-//! our own program, not that one. A transaction prepares its statement, changes pages under the database's lock, and
-//! then waits for the disk `fsyncs` times (journal, then database), without the lock, like a database that writes
-//! ahead. Each client draws its work and its waits by itself: half to one and a half times the mean asked for. Waits
-//! are sleeps with the least timer slack, since a disk's interrupt has none. The tasks are processes.
+//! Takes the role of the sqlite test in D001, whose CPUs entered idle so often that newidle balancing took 7% of their
+//! time; but it is our own program. A transaction prepares its statement, changes pages under the database's lock, and
+//! then waits `fsyncs` times for the disk (journal, then database) without the lock, like a database with a write-ahead
+//! log. Each client draws its own work and waits: half to one and a half times the given mean. Waits are sleeps with
+//! the least timer slack, since a disk's interrupt has none. The tasks are processes.
 
 use super::draws::Draws;
 use super::mutex::Mutex;
@@ -65,19 +65,19 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 }
 
 enum State {
-    /// Nothing was done yet.
+    /// Before the first transaction.
     First,
     /// Prepared: take the lock.
     Lock,
     /// The lock is taken.
     Locked,
-    /// Pages are changed: release it.
+    /// Pages are changed: release the lock.
     Unlock,
-    /// The number of waits for the disk that are left.
+    /// Number of disk waits left.
     Commit(u64),
 }
 
-/// The lock that all clients have in common.
+/// The lock that all clients share.
 enum Lock {
     Mutex(Mutex),
     Spin(WordId),
@@ -90,7 +90,7 @@ struct Client {
     fsyncs: u64,
     fsync: Draws,
     latency: SeriesId,
-    /// When the transaction began.
+    /// Start of the transaction.
     begun: Ns,
     state: State,
 }

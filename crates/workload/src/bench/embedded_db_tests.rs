@@ -1,4 +1,4 @@
-//! The database's transactions: order of phases, the lock, the draws.
+//! The database's transactions: order of phases, the lock, random times.
 
 use crate::op::Op;
 use crate::rig::{Costs, Log, bench, spec};
@@ -38,13 +38,13 @@ fn clients_draw_for_themselves_and_by_seed() {
     assert_ne!(sleeps(&log, "client-0")[..20], sleeps(&log, "client-1")[..20]);
     assert_eq!(log.steps, db(&given, 1).steps);
     assert_ne!(log.steps, db(&given, 2).steps);
-    // A client's draws are its own: more clients change none of them.
+    // A client has its own random stream: more clients do not change it.
     let alone = db(&[("clients", 1), ("runtime", 20_000_000)], 1);
     assert_eq!(sleeps(&alone, "client-0")[..20], sleeps(&log, "client-0")[..20]);
 }
 
 #[test]
-fn many_clients_meet_at_the_lock_and_all_go_on() {
+fn many_clients_share_the_lock_and_all_continue() {
     let log = db(&[("clients", 60), ("runtime", 50_000_000)], 1);
     assert!(log.steps.iter().any(|s| matches!(s.op, Op::Wait { .. })), "3 us x 60 of 150 us");
     for c in 0..60 {
@@ -70,6 +70,6 @@ fn the_lock_may_be_one_to_spin_for() {
         assert!(matches!((work.op, lock.op), (Op::Run { .. }, Op::SpinLock { .. })), "{work:?} {lock:?}");
         assert!(matches!((locked.op, unlock.op), (Op::Run { work: Ns(3_000) }, Op::SpinUnlock { .. })));
     }
-    // 3 us and two calls under the lock.
+    // Each transaction is under the lock for 3 us and two calls.
     assert!(log.values("embedded-db.latency").len() > 4_000, "{}", log.values("embedded-db.latency").len());
 }

@@ -1,43 +1,40 @@
-//! The client's side of requests and responses: the client's next step, and the time of each exchange.
+//! The client's side of request and response: its next step, and the time of each exchange.
 
 use crate::op::{Env, SeriesId};
 use schedlab_base::Ns;
 
 /// A client's next step.
 pub enum Turn {
-    /// Send a request. `answered` reports whether it follows an answered one.
+    /// Send a request.
     Ask {
         /// Whether the request follows an answered one.
         answered: bool,
     },
-    /// Receive the response.
     Await,
 }
 
 enum State {
-    /// Nothing was sent yet.
     Begin,
     Asked,
     Answered,
-    /// The response has come, and the exchange is over.
+    /// The response has arrived, and the exchange is over.
     Closed,
 }
 
-/// One client's exchanges, one after another without a pause.
+/// One client's exchanges, back to back.
 pub struct Exchange {
     latency: SeriesId,
-    /// When the present one began.
+    /// Start of the current exchange.
     begun: Ns,
     state: State,
 }
 
 impl Exchange {
-    /// A client before its first exchange. The time of each exchange is recorded in `latency`.
+    /// A client before its first exchange. `latency` records the time of each.
     pub fn new(latency: SeriesId) -> Exchange {
         Exchange { latency, begun: Ns::ZERO, state: State::Begin }
     }
-    /// Ends an exchange whose response has come, so that what follows does not belong to it. Returns whether there was
-    /// one.
+    /// Ends an exchange whose response has arrived, so that later work does not count. Returns whether there was one.
     pub fn close(&mut self, env: &mut dyn Env) -> bool {
         let answered = matches!(self.state, State::Answered);
         if answered {
@@ -47,7 +44,7 @@ impl Exchange {
         }
         answered
     }
-    /// The next turn. The clock is read once an exchange: one ends as the next begins.
+    /// The next step. The clock is read once per exchange, because one ends when the next begins.
     pub fn turn(&mut self, env: &mut dyn Env) -> Turn {
         if let State::Asked = self.state {
             self.state = State::Answered;

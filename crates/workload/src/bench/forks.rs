@@ -1,14 +1,13 @@
-//! Storms of forks: parents that start a task, wait for its end, and start the next, as a shell script or `make` does.
+//! Storms of forks: parents that start a task, wait for its end, and start the next, like a shell script or `make`.
 //!
-//! A child works for a moment and ends; its parent waits for it. So nearly all time goes to making tasks, to the choice
-//! of their first CPU (`SD_BALANCE_FORK`, the slow path of `select_task_rq_fair`), and to wakeups of parents. Live
-//! children are processes or threads of their own; simulated ones are tasks. All children are declared before the run,
-//! so their number is a parameter and the run ends by itself. With `exec` a child begins with exec(2), as a command of
-//! a script does: it looks for a CPU once more (`SD_BALANCE_EXEC`). The image stays the parent's; loading another one
-//! is part of `work`. Threads have no exec: while one is under way, the kernel refuses to make others (`in_exec`).
+//! A child works briefly and ends; its parent waits for it. So nearly all time is spent on making tasks, choosing their
+//! first CPU (`SD_BALANCE_FORK`, the slow path of `select_task_rq_fair`), and waking parents. Live children are real
+//! processes or threads; simulated ones are tasks. All children are declared before the run, so their number is a
+//! parameter and the run ends by itself. With `exec` a child begins with exec(2), like a script's command: a CPU is
+//! chosen once more (`SD_BALANCE_EXEC`). The image stays the parent's; loading another is part of `work`. Threads have
+//! no exec, because the kernel refuses new threads during one (`in_exec`).
 //!
-//! Recorded are the time of each fork, from the call to the parent's return from waiting, and the time until all are
-//! done.
+//! Records the time of each fork, from the call until the parent has waited for the child, and the total time.
 
 use super::gate::{Gate, Pass};
 use super::params::{at_most, in_mode, mode};
@@ -82,12 +81,12 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 
 struct Parent {
     pass: Pass,
-    /// The first child's number, and how many there are.
+    /// Number of the first child, and number of children.
     children: (usize, usize),
     started: usize,
-    /// Holds the number of children that are done.
+    /// This word counts finished children.
     word: WordId,
-    /// When the child that it waits for was started.
+    /// Start time of the awaited child.
     since: Option<Ns>,
     elapsed: SeriesId,
     latency: SeriesId,
@@ -124,7 +123,7 @@ struct Child {
     /// Whether it begins with exec(2).
     execs: bool,
     word: WordId,
-    /// What it leaves in the word: the number of its parent's children that are done with it.
+    /// The value that it writes to the word: the number of its parent's finished children, including itself.
     done: u32,
     stage: u8,
 }

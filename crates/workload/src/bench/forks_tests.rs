@@ -1,4 +1,4 @@
-//! One child at a time for each parent, and a time for each.
+//! Each parent has one child at a time, and records a time for each.
 
 use crate::op::Op;
 use crate::rig::{Costs, bench, refused, spec};

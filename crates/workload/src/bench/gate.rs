@@ -1,7 +1,7 @@
-//! The gate by which programs that end by themselves are timed: a common start, and a finish that the last task notes.
+//! The gate that times programs which end by themselves: a common start, and an end that the last task notes.
 //!
-//! All tasks gather at the gate; the last to come notes the time, opens it and wakes the others. When they are done
-//! they leave one after the other, and the last to leave learns how long it took.
+//! All tasks gather at the gate. The last one to arrive notes the time, opens the gate and wakes the others. When they
+//! are done they leave one by one, and the last one gets the elapsed time.
 
 use crate::build::Builder;
 use crate::op::{Env, Op, SlotId, WordId};
@@ -14,11 +14,11 @@ const OPEN: u32 = 1;
 /// The state that the tasks of a gate share.
 #[derive(Clone, Copy)]
 pub struct Gate {
-    /// How many tasks gather.
+    /// Number of tasks.
     size: u32,
     arrived: SlotId,
     left: SlotId,
-    /// When it was opened, ns.
+    /// Opening time, ns.
     opened: SlotId,
     word: WordId,
 }
@@ -29,29 +29,27 @@ enum State {
     Inside,
 }
 
-/// One task's way through a gate.
+/// One task's passage through a gate.
 pub struct Pass {
     gate: Gate,
     state: State,
 }
 
 impl Gate {
-    /// A gate for `size` tasks.
     pub fn new(size: usize, b: &mut Builder) -> Gate {
         Gate { size: size as u32, arrived: b.slot(), left: b.slot(), opened: b.slot(), word: b.word() }
     }
-    /// A task's pass.
     pub fn pass(self) -> Pass {
         Pass { gate: self, state: State::Outside }
     }
-    /// Whether the caller is the last of all to come to `counter`.
+    /// Whether the caller is the last task to increase `counter`.
     fn last(&self, counter: SlotId, env: &mut dyn Env) -> bool {
         env.slot(counter).fetch_add(1, SeqCst) + 1 == u64::from(self.size)
     }
 }
 
 impl Pass {
-    /// The next operation on the way through; `None` once the gate is open.
+    /// The next operation; `None` once the gate is open.
     pub fn enter(&mut self, env: &mut dyn Env) -> Option<Op> {
         let Gate { size, arrived, opened, word, .. } = self.gate;
         match self.state {
@@ -72,7 +70,7 @@ impl Pass {
         }
         Some(Op::Wait { word, value: SHUT, until: Ns::MAX })
     }
-    /// Leaves. The last task of all gets the time since the gate was opened.
+    /// Leaves. The last task gets the time since the gate was opened.
     pub fn leave(&self, env: &mut dyn Env) -> Option<Ns> {
         if !self.gate.last(self.gate.left, env) {
             return None;

@@ -1,12 +1,11 @@
-//! hackbench: groups of senders and receivers that all talk to each other; how long until every message has come.
+//! hackbench: groups of senders and receivers that all talk to each other. The result is the time for all messages.
 //!
-//! Kept from the original (rt-tests): a group has `fds` senders and `fds` receivers and a channel for each receiver;
-//! each sender writes one message to each receiver in turn, `loops` times over, and ends; each receiver reads messages
-//! of `datasize` bytes until all messages of its group have come, and ends. All tasks are there before the first
-//! message. Defaults, option letters and their meanings are the original's; sockets and processes are the default
-//! there, too. Different: the last task to get ready gives the signal to start, where the original has a parent. The
-//! last task to finish stops the clock, where the original's parent waits for its exit. A run cut off by `runtime` has
-//! no result.
+//! As in the original (rt-tests): a group has `fds` senders, `fds` receivers and a channel per receiver. Each sender
+//! writes one message to each receiver in turn, `loops` times, and ends. Each receiver reads messages of `datasize`
+//! bytes until all of its group have arrived, and ends. All tasks exist before the first message. Defaults, option
+//! letters and their meanings are the original's, including sockets and processes. Differences: the last task to get
+//! ready gives the start signal, instead of a parent. The last task to finish stops the clock, instead of a parent that
+//! waits for its exit. A run cut off by `runtime` has no result.
 
 use super::gate::{Gate, Pass};
 use super::params::{SECOND, at_most, in_mode, mode};
@@ -75,17 +74,17 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// A sender or a receiver. It changes with every message, so those of two threads must not share a cache line (or two
-/// lines that are fetched together).
+/// A sender or a receiver. It changes with every message, so two threads' values must not share a cache line (or a pair
+/// of lines that are fetched together).
 #[repr(align(128))]
 struct Talker {
-    /// The ends it writes to in turn, or reads from.
+    /// The ends that it writes to in turn, or reads from.
     ports: Arc<[PortId]>,
-    /// The index of the end whose turn it is.
+    /// Index of the current end.
     turn: usize,
     sends: bool,
     bytes: u32,
-    /// Messages yet to be sent, or read.
+    /// Number of messages left.
     left: u64,
     pass: Pass,
     elapsed: SeriesId,
@@ -103,7 +102,7 @@ impl Program for Talker {
             return Op::Exit;
         }
         let (port, bytes) = (self.ports[self.turn], self.bytes);
-        // No division: a message costs little more than its system call.
+        // No division here: a message costs little more than its system call.
         self.turn = if self.turn + 1 == self.ports.len() { 0 } else { self.turn + 1 };
         self.left -= 1;
         if self.sends { Op::Send { port, bytes } } else { Op::Recv { port, bytes } }

@@ -1,4 +1,4 @@
-//! hackbench's structure: who writes to whom, how often, and when it is over.
+//! hackbench's structure: who writes to whom, how often, and the end.
 
 use crate::build::ChannelKind;
 use crate::op::{Op, PortId};
@@ -54,7 +54,7 @@ fn all_tasks_are_there_before_the_first_message_and_the_last_to_leave_stops_the_
 
 #[test]
 fn a_full_buffer_stops_the_senders() {
-    // 20 senders of 4 KB each to one pipe of 64 KB at once; a socket holds more.
+    // 20 senders write 4 KB each to one pipe of 64 KB at once; a socket holds more.
     let slowest = |transport| {
         let given = [("groups", 1), ("fds", 20), ("loops", 1), ("datasize", 4096), ("transport", transport)];
         let log = hackbench(&given);

@@ -1,5 +1,5 @@
-//! Hogs: tasks that compute all the time. They are what other workloads run beside, and what groups are weighed with.
-//! Each records how long 10 ms of its work took, which shows its share of a CPU.
+//! Hogs: tasks that always compute. They load the machine next to other workloads, and show the weights of groups. Each
+//! records how long 10 ms of its work took, which shows its share of a CPU.
 
 use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
@@ -29,7 +29,7 @@ const PARAMS: &[Param] = &[
     mode(&[Choice::word("process"), Choice::word("thread")]),
 ];
 
-/// The work of which the time is taken.
+/// The work per recorded time.
 const STRETCH: Ns = Ns::ms(10);
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
@@ -46,7 +46,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 
 struct Hog {
     stretch: SeriesId,
-    /// When the present stretch began.
+    /// Start of the current stretch.
     begun: Option<Ns>,
 }
 

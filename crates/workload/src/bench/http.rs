@@ -1,17 +1,16 @@
-//! Sessions of web clients at a rate, answered by a web server: the role of httperf and of the server that it loads.
+//! Web clients' sessions at a rate, answered by a web server: the role of httperf and of the server that it loads.
 //!
-//! Kept from the original (`--wsess`, `--burst-length`, `--rate`): sessions begin at a fixed rate, whether the server
-//! keeps up or not. A session is a number of calls in bursts, over one connection. The first call of a burst is sent
-//! alone; when its answer is there, the others are sent at once, one behind the other. The user thinks between two
-//! bursts. Different: the clients are tasks, of which each has at most one session at a time (the original is one
-//! process with all sessions in one loop); their connections are there from the beginning; there is no total number of
-//! sessions, the run has a length instead. A session that finds its client busy begins late, but its time counts from
-//! when it was due. Within a session the rest of a burst is due when the first answer is there, and the next burst when
-//! the user has thought. So a stalled server is not flattered by what is not sent meanwhile.
+//! As in the original (`--wsess`, `--burst-length`, `--rate`): sessions begin at a fixed rate, even if the server can't
+//! keep up. A session is a number of calls in bursts over one connection. The first call of a burst is sent alone;
+//! after its answer the others are sent back to back. The user thinks between bursts. Differences: the clients are
+//! tasks with at most one session at a time (the original is one process with all sessions in one loop); their
+//! connections exist from the beginning; the run has a length instead of a number of sessions. If its client is busy, a
+//! session begins late, but its time counts from when it was due. Within a session, the rest of a burst is due at the
+//! first answer, and the next burst after the thinking time. So a stalled server does not look better because requests
+//! are missing.
 //!
-//! The server has a task for each connection, or a few workers, each of which serves its connections in one loop: it
-//! waits for any of them (epoll), reads a request, works, answers. Clients and server share nothing but the
-//! connections.
+//! The server has a task per connection, or a few workers that serve several connections in one loop: wait for any of
+//! them (epoll), read a request, work, answer. Clients and server share only the connections.
 
 use super::draws::Draws;
 use super::pace::Pace;
@@ -34,8 +33,8 @@ pub const HTTP: Benchmark = Benchmark {
     build,
 };
 
-/// The most that the rest of a burst may take, bytes: it must fit the server's receive buffer, because the client sends
-/// all of it before it reads an answer.
+/// Limit for the rest of a burst, bytes. It must fit the server's receive buffer, because the client sends all of it
+/// before it reads an answer.
 const MAX_BURST_BYTES: u64 = 64 * 1024;
 
 const PARAMS: &[Param] = &[
@@ -109,7 +108,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Declares the server's tasks: one for each connection, or `workers` that share them.
+/// Declares the server's tasks: one per connection, or `workers` that share them.
 fn serve(servers: Vec<(PortId, Draws)>, workers: usize, size: Size, b: &mut Builder) -> Result<()> {
     if workers == 0 {
         for (c, (port, work)) in servers.into_iter().enumerate() {
@@ -117,7 +116,7 @@ fn serve(servers: Vec<(PortId, Draws)>, workers: usize, size: Size, b: &mut Buil
         }
         return Ok(());
     }
-    // A worker without a connection has nothing to do, so there are not more than connections.
+    // There are at most as many workers as connections, because a worker without one would be idle.
     let mut shares: Vec<Vec<(PortId, Draws)>> = Vec::new();
     shares.resize_with(workers.min(servers.len()), Vec::new);
     let all = shares.len();
@@ -134,7 +133,6 @@ fn serve(servers: Vec<(PortId, Draws)>, workers: usize, size: Size, b: &mut Buil
     Ok(())
 }
 
-/// Bytes of the messages.
 #[derive(Clone, Copy)]
 struct Size {
     request: u32,
@@ -148,21 +146,21 @@ struct Recorded {
 }
 
 enum State {
-    /// No session is under way.
+    /// No session.
     Between,
     /// The first call of a burst is due.
     First,
-    /// That call is out.
+    /// That call was sent.
     AwaitFirst,
-    /// Its answer is there.
+    /// Its answer has arrived.
     FirstAnswered,
-    /// Calls of the burst to be sent, and all calls of which the answer is missing.
+    /// Calls of the burst to send, and all unanswered calls.
     Ask(u64, u64),
-    /// An answer is there; this many are missing, this one included.
+    /// An answer has arrived. Value: unanswered calls, including this one.
     Answered(u64),
 }
 
-/// A client: one session after the other.
+/// A client: one session after another.
 struct Client {
     port: PortId,
     size: Size,
@@ -171,11 +169,11 @@ struct Client {
     burst: u64,
     think: Ns,
     recorded: Recorded,
-    /// When the session was due.
+    /// Due time of the session.
     begun: Ns,
-    /// When the call was due.
+    /// Due time of the call.
     due: Ns,
-    /// Calls of the session that are not answered yet.
+    /// Unanswered calls of the session.
     left: u64,
     state: State,
 }
@@ -187,7 +185,7 @@ impl Client {
     fn receive(&self) -> Op {
         Op::Recv { port: self.port, bytes: self.size.response }
     }
-    /// Begins the next session; gives the sleep until it is due.
+    /// Begins the next session; returns the sleep until it is due.
     fn begin(&mut self, env: &mut dyn Env) -> Option<Op> {
         let now = env.now();
         let due = self.pace.due().unwrap_or(now);
@@ -199,7 +197,7 @@ impl Client {
         self.state = State::First;
         None
     }
-    /// Counts an answer that has just come.
+    /// Counts a new answer.
     fn answered(&mut self, env: &mut dyn Env) -> Ns {
         let now = env.now();
         env.record(self.recorded.latency, now.since(self.due).0);
@@ -209,7 +207,7 @@ impl Client {
         }
         now
     }
-    /// The burst is over at `now`: the user thinks, or the session is over, too.
+    /// The burst ended at `now`: the user thinks, or the session ends, too.
     fn burst_over(&mut self, now: Ns) -> Option<Op> {
         if self.left == 0 {
             self.state = State::Between;
@@ -301,7 +299,7 @@ impl Program for Server {
 }
 
 enum Serving {
-    /// For a request on any connection.
+    /// Waits for a request on any connection.
     Wait,
     Come,
     Work,
@@ -311,10 +309,10 @@ enum Serving {
 /// A server's task that serves several connections.
 struct Worker {
     set: SetId,
-    /// In the order of their numbers.
+    /// Sorted by number.
     connections: Vec<(PortId, Draws)>,
     size: Size,
-    /// Place of the connection that is being served.
+    /// Index of the connection being served.
     serves: usize,
     doing: Serving,
 }

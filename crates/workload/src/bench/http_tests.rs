@@ -1,4 +1,4 @@
-//! Sessions: their rate, their bursts, and the time from which a call counts.
+//! Sessions: their rate, their bursts, and the time at which a call is due.
 
 use crate::op::Op;
 use crate::rig::{Costs, Log, bench, refused, spec};
@@ -12,7 +12,7 @@ fn http(given: &[(&str, u64)]) -> Log {
     all.extend(given);
     bench("http", &all, 1, COSTS)
 }
-/// Sends and receives of a client, as a word: "s" and "r".
+/// A client's sends and receives, as letters "s" and "r".
 fn word(log: &Log, client: &str) -> String {
     let ops = log.steps_of(client);
     ops.iter()
@@ -51,7 +51,7 @@ fn clients_take_sessions_in_turn_and_count_from_the_time_they_were_due() {
 
 #[test]
 fn a_server_that_does_not_keep_up_is_not_flattered() {
-    // A session takes 10 x 2 ms = 20 ms of the server, and one is due every 10 ms: each is 10 ms later than the last.
+    // A session takes 10 x 2 ms = 20 ms of the server; one is due every 10 ms. So each is 10 ms later than the last.
     let log = http(&[("clients", 1), ("work", 2_000_000), ("runtime", 1_000_000_000)]);
     let sessions = log.values("http.session");
     assert!((40..=50).contains(&sessions.len()), "{}", sessions.len());
@@ -95,7 +95,7 @@ fn a_few_workers_share_the_connections_and_answer_all() {
     let log = http(&given);
     let calls = log.values("http.latency").len();
     assert!((1_900..=2_000).contains(&calls), "{calls} of 2,000");
-    // Worker w has the connections w, w + 3 and w + 6. A worker answers on the connection that it has read from.
+    // Worker w has the connections w, w + 3 and w + 6. It answers on the connection that it read from.
     for w in 0..3u32 {
         let (mut heard, mut served) = (None, Vec::new());
         for step in log.steps_of(&format!("server/{w}")) {

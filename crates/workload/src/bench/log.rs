@@ -1,8 +1,8 @@
-//! The log of a database, for use in programs: many commits are written in one wait for the disk (group commit).
+//! A database's log for programs: one disk write contains many commits (group commit).
 //!
-//! A task that commits adds its record, asks the logger and waits until the log is flushed up to that record. The
-//! logger takes all records that are there, waits for the disk, and wakes all waiters. Records that come meanwhile are
-//! in the next write.
+//! A committing task adds its record, asks the logger, and waits until the log is flushed up to that record. The logger
+//! takes all present records, waits for the disk, and wakes all waiters. Records that arrive meanwhile are in the next
+//! write.
 
 use super::draws::Draws;
 use super::wake_list::{BLOCKED, POSTED, post};
@@ -11,14 +11,14 @@ use crate::op::{Env, Op, Program, SlotId, WordId};
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The state that the tasks of a log share. Numbers of records are taken modulo 2^32.
+/// The state that a log's tasks share. Record numbers are modulo 2^32.
 #[derive(Clone, Copy)]
 pub struct Log {
-    /// Records added.
+    /// Number of records added.
     added: SlotId,
-    /// Records that are on the disk. Tasks that commit wait on this word.
+    /// Number of records on the disk. Committing tasks wait on this word.
     flushed: WordId,
-    /// The word that the logger waits on.
+    /// The word on which the logger waits.
     asked: WordId,
 }
 
@@ -29,9 +29,9 @@ impl Log {
 }
 
 enum State {
-    /// No record of its own is in the log.
+    /// The task has no record in the log.
     Out,
-    /// Waits until this many records are on the disk.
+    /// Waits until this number of records is on the disk.
     Until(u32),
 }
 
@@ -42,7 +42,6 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// A task that commits to `log`.
     pub fn new(log: Log) -> Commit {
         Commit { log, state: State::Out }
     }
@@ -69,7 +68,7 @@ impl Commit {
 enum Doing {
     /// Looks for records.
     Look,
-    /// The disk writes: up to this record.
+    /// Writes up to this record.
     Write(u32),
 }
 
@@ -77,13 +76,13 @@ enum Doing {
 pub struct Logger {
     log: Log,
     disk: Draws,
-    /// At most this many tasks wait.
+    /// The most waiting tasks.
     waiters: u32,
     doing: Doing,
 }
 
 impl Logger {
-    /// The logger of `log`, whose writes take `disk`. Up to `waiters` tasks commit.
+    /// The logger of `log`; writes take `disk`. At most `waiters` tasks commit.
     pub fn new(log: Log, disk: Draws, waiters: usize) -> Logger {
         Logger { log, disk, waiters: waiters as u32, doing: Doing::Look }
     }
@@ -99,7 +98,7 @@ impl Program for Logger {
                 if there == env.word(flushed).load(SeqCst) {
                     return Op::Wait { word: asked, value: BLOCKED, until: Ns::MAX };
                 }
-                // Tasks that commit during the write need not wake anybody.
+                // Tasks that commit during the write need not wake the logger.
                 env.word(asked).store(POSTED, SeqCst);
                 self.doing = Doing::Write(there);
                 Op::Sleep { length: self.disk.next() }

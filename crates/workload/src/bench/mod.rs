@@ -1,4 +1,4 @@
-//! The benchmarks: one file each, one row each.
+//! The benchmarks: a file and a row for each.
 
 use crate::param::Benchmark;
 

@@ -1,4 +1,4 @@
-//! The mutex: one holder at a time, nobody sleeps for ever, no call without contention.
+//! The mutex: one holder at a time, no endless sleep, no call without contention.
 
 use super::Mutex;
 use crate::build::Builder;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Takes the mutex this many times, works inside, rests outside.
+/// Takes the mutex this many times; works while holding it, rests otherwise.
 struct Taker {
     lock: Mutex,
     inside: SlotId,

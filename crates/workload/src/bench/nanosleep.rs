@@ -1,11 +1,10 @@
-//! The nanosleep storm of D001: tasks that do nothing but sleep for a microsecond, again and again.
+//! The nanosleep storm of D001: tasks that repeatedly sleep for a microsecond and do nothing else.
 //!
-//! The original is a C file of a few lines, an endless loop around nanosleep(2), started once per CPU by hand; it
-//! prints nothing. Kept: processes, the default timer slack (a microsecond's sleep lasts some 55), no work between two
-//! sleeps unless `run` asks for it. Processes started by hand have no common phase, so each first sleeps once for a
-//! time drawn up to `spread`; otherwise all would wake at the same instant for ever. Added: a result, the overrun,
-//! counted from the end that was asked for until the call returns. It takes one reading of the clock before each sleep
-//! and one after it, and nothing else.
+//! The original is a short C file, an endless loop around nanosleep(2), started by hand once per CPU; it prints
+//! nothing. Kept: processes, the default timer slack (a sleep of 1 us lasts about 55 us), no work between sleeps unless
+//! `run` asks for it. Processes started by hand have no common phase, so each first sleeps for a random time up to
+//! `spread`; otherwise all would always wake at the same instant. Added: a result, the overrun, from the requested end
+//! until the call returns. It costs one reading of the clock before each sleep and one after it.
 
 use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
@@ -26,7 +25,7 @@ pub const NANOSLEEP: Benchmark = Benchmark {
     build,
 };
 
-/// A millisecond.
+/// A millisecond, ns.
 const MS: u64 = 1_000_000;
 
 const PARAMS: &[Param] = &[
@@ -64,11 +63,10 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 }
 
 enum State {
-    /// At the very beginning: sleeps for `first`.
+    /// Sleeps for `first` at the very beginning.
     Start {
         first: Ns,
     },
-    /// About to sleep.
     Sleep,
     Slept,
 }
@@ -77,7 +75,7 @@ struct Sleeper {
     sleep: Ns,
     work: Ns,
     overrun: SeriesId,
-    /// The end of the sleep as it was asked for.
+    /// The requested end of the sleep.
     wanted: Ns,
     state: State,
 }

@@ -1,4 +1,4 @@
-//! The storm's logic: what is asked for, what is recorded, and how often the clock is read.
+//! The storm's logic: its operations, its records, and the number of clock readings.
 
 use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
 use crate::rig::{Costs, bench, refused, spec};
@@ -11,7 +11,7 @@ const COSTS: Costs = Costs { op: Ns(400), wakeup: Ns::us(3), slack: Ns::us(50) }
 fn every_round_is_one_sleep_and_its_overrun_is_recorded() {
     let log = bench("nanosleep", &[("tasks", 3), ("spread", 0), ("runtime", 10_000_000)], 1, COSTS);
     assert!(log.steps.iter().all(|s| s.op == Op::Sleep { length: Ns::us(1) }));
-    // 50 us of slack, 400 ns of call, 3 us to wake: 53.4 us beyond the microsecond, 54.4 us a round.
+    // 50 us of slack, 400 ns of call, 3 us to wake: 53.4 us beyond the microsecond, so a round takes 54.4 us.
     let values = log.values("nanosleep.overrun");
     assert!(values.iter().all(|v| *v == 53_400), "{values:?}");
     assert_eq!(values.len(), 3 * (10_000_000 / 54_400));
@@ -19,7 +19,7 @@ fn every_round_is_one_sleep_and_its_overrun_is_recorded() {
 }
 
 #[test]
-fn work_is_done_between_sleeps_and_is_no_overrun() {
+fn work_between_sleeps_is_not_part_of_the_overrun() {
     let given = [("run", 20_000), ("sleep", 5_000), ("spread", 0), ("runtime", 1_000_000)];
     let log = bench("nanosleep", &given, 1, COSTS);
     let ops: Vec<Op> = log.steps_of("sleeper-0").iter().map(|s| s.op).take(4).collect();
@@ -56,7 +56,7 @@ fn slack_and_kind_of_task_are_as_asked() {
     assert!(refused("nanosleep", &[("mode", 2)]).contains("it takes process to thread"));
 }
 
-/// Counts what a program asks of its surroundings.
+/// Counts a program's calls to its environment.
 #[derive(Default)]
 struct Counting {
     reads: u64,

@@ -1,15 +1,15 @@
-//! Transactions of a database server, a client and a server task for each connection: the role of sysbench's OLTP test.
+//! A database server's transactions, with a client and a server task per connection: the role of sysbench's OLTP test.
 //!
-//! Kept from the original: a transaction is a script of statements, one exchange over the connection each: begin, ten
-//! selects of a row, four of ranges, four writes, commit. Writes lock their rows until the commit. A commit waits until
-//! the log is on the disk, and all commits that came during a write of the log share the next (group commit, done by
-//! the task `logger`). With `rate` transactions are due by the clock, and latency counts from then. Different: rows are
-//! drawn evenly, and a transaction locks its rows in the order of their numbers, so that there is no deadlock to be
-//! rolled back. Locks are released when the commit's record is in the log, before it is on the disk, as InnoDB does. No
-//! data are stored; work is CPU time, each piece drawn between half and one and a half times its mean. Disks wait only
-//! for the log: tables are in memory.
+//! As in the original: a transaction is a script of statements, each one exchange over the connection: begin, ten row
+//! selects, four range selects, four writes, commit. Writes lock their rows until the commit. A commit waits until the
+//! log is on the disk; all commits during one log write share the next (group commit, by the task `logger`). With
+//! `rate`, transactions are due by the clock, and latency counts from then. Differences: rows are drawn uniformly, and
+//! a transaction locks its rows in ascending order, so deadlocks and rollbacks do not occur. Locks are released when
+//! the commit's record is in the log, before it is on the disk, as in InnoDB. No data are stored; work is CPU time,
+//! each piece drawn between half and one and a half times its mean. Only the log waits for the disk: tables are in
+//! memory.
 //!
-//! Clients and server share nothing but the connections. The locks and the log belong to the server.
+//! Clients and server share only the connections. Locks and log belong to the server.
 
 use super::draws::Draws;
 use super::log::{Commit, Log, Logger};
@@ -75,11 +75,11 @@ enum Statement {
     Commit,
 }
 
-/// CPU time of a begin or a commit.
+/// CPU time of a begin or commit.
 const SHORT_WORK: Ns = Ns::us(5);
 
 impl Statement {
-    /// Bytes of the request and of the answer. A range is 100 rows.
+    /// Bytes of request and answer. A range has 100 rows.
     const fn bytes(self) -> (u32, u32) {
         match self {
             Statement::Begin => (12, 16),
@@ -154,12 +154,12 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 }
 
 enum Waiting {
-    /// For the time at which the transaction is due.
+    /// Waits until the transaction is due.
     Before,
-    /// To send the statement.
+    /// Sends the statement.
     Ask,
     Answer,
-    /// The answer is there.
+    /// The answer has arrived.
     Answered,
 }
 
@@ -169,15 +169,15 @@ struct Client {
     pace: Pace,
     think: Ns,
     latency: SeriesId,
-    /// When the transaction was due.
+    /// Due time of the transaction.
     due: Ns,
-    /// Place in the script.
+    /// Index into the script.
     at: usize,
     state: Waiting,
 }
 
 impl Client {
-    /// Begins the transaction; gives the sleep until it is due.
+    /// Begins the transaction; returns the sleep until it is due.
     fn begin(&mut self, env: &mut dyn Env) -> Option<Op> {
         let now = env.now();
         let due = self.pace.due().unwrap_or(now);
@@ -188,7 +188,7 @@ impl Client {
         (self.due, self.state) = (due, Waiting::Ask);
         None
     }
-    /// A statement is answered; gives the sleep after the last.
+    /// Handles an answer; returns the sleep after the last one.
     fn answered(&mut self, env: &mut dyn Env) -> Option<Op> {
         self.at += 1;
         if self.at < self.script.len() {
@@ -229,12 +229,12 @@ impl Program for Client {
     }
 }
 
-/// The rows that a transaction locks, in the order of their numbers.
+/// The rows that a transaction locks, in ascending order.
 struct Locks {
     rows: Arc<[WordId]>,
     draws: Stream,
     drawn: u64,
-    /// The rows that this transaction writes, last one first, each once.
+    /// The rows that this transaction writes, in descending order without repetitions.
     wanted: Vec<u64>,
     held: Vec<Mutex>,
     /// The lock that is being taken.
@@ -256,8 +256,8 @@ impl Locks {
         self.wanted.sort_unstable_by(|a, b| b.cmp(a));
         self.wanted.dedup();
     }
-    /// Takes the next row's lock: gives the wait after which to ask again, `None` when it is held. A row that is
-    /// written twice is locked once.
+    /// Takes the next row's lock. Returns the wait after which to call again; `None`: held. A row that is written twice
+    /// is locked once.
     fn take(&mut self, env: &mut dyn Env) -> Option<Op> {
         if self.taking.is_none() {
             self.taking = Some(Mutex::new(self.rows[self.wanted.pop()? as usize]));
@@ -268,7 +268,7 @@ impl Locks {
         self.held.extend(self.taking.take());
         None
     }
-    /// Releases all locks; gives a wake after which to ask again.
+    /// Releases all locks; returns a wake after which to call again.
     fn release(&mut self, env: &mut dyn Env) -> Option<Op> {
         while let Some(lock) = self.held.pop() {
             if let Some(wake) = lock.release(env) {
@@ -280,23 +280,23 @@ impl Locks {
 }
 
 enum Doing {
-    /// The next statement has not come.
+    /// Waits for the next statement.
     Listen,
-    /// It has: take the lock of its row, if it writes.
+    /// Takes the lock of the statement's row, if it writes.
     Lock,
-    /// The work is done: at a commit, release the locks.
+    /// The work is done: a commit releases the locks.
     Worked,
-    /// Wait for the log.
+    /// Waits for the log.
     Log,
     Answer,
 }
 
-/// The server's task for one connection. It plays the client's script, so that the messages need no content.
+/// The server's task for one connection. It follows the client's script, so messages need no content.
 struct Server {
     port: PortId,
     script: Arc<[Statement]>,
     at: usize,
-    /// Of selects of a row, of a range, and of writes.
+    /// For row selects, range selects and writes.
     work: [Draws; 3],
     locks: Locks,
     commit: Option<Commit>,

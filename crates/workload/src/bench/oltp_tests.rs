@@ -1,4 +1,4 @@
-//! Transactions: their script, locks that nobody keeps, and commits that share a write of the log.
+//! Transactions: their script, released locks, and commits that share a log write.
 
 use crate::op::{Op, PortId};
 use crate::rig::{Costs, Log, bench, spec};
@@ -38,7 +38,7 @@ fn writers_of_one_row_wait_for_each_other_until_the_commit() {
         let given = [("threads", 8), ("points", 0), ("ranges", 0), ("log_wait", 0), ("runtime", 100_000_000)];
         oltp(&[&given[..], &[("rows", rows)]].concat()).values("oltp.latency").len() as u64
     };
-    // From its first write to the commit a transaction is alone: 4 writes of 25 us and more, a commit of 5 us.
+    // A transaction excludes others from its first write to the commit: 4 writes of 25 us or more, a commit of 5 us.
     let alone = 4 * 25_000 + 5_000;
     let one = with(1);
     assert!(one * alone < 100_000_000, "{one}");

@@ -1,7 +1,7 @@
-//! The times at which requests of an open loop are due: evenly spaced at a rate that several sources share in turn.
+//! The due times of requests in an open loop: evenly spaced, and divided among several sources in turn.
 //!
-//! A source that is late sends what is due at once and leaves nothing out. A latency counts from the time at which a
-//! request was due, so that it holds the waiting behind earlier ones (no coordinated omission).
+//! A late source sends all due requests at once and skips none. Latencies count from a request's due time, so they
+//! include waiting behind earlier requests (no coordinated omission).
 
 use super::params::SECOND;
 use schedlab_base::Ns;
@@ -9,20 +9,19 @@ use schedlab_base::Ns;
 /// The due times of one source.
 #[derive(Clone, Copy)]
 pub struct Pace {
-    /// Requests per second of all sources together; 0: a closed loop, in which the next is due when the last is over.
+    /// Requests per second of all sources; 0: a closed loop, where a request is due when the previous one is done.
     rate: u64,
     sources: u64,
     source: u64,
-    /// Requests that were due so far.
+    /// Number of requests so far.
     taken: u64,
 }
 
 impl Pace {
-    /// The due times of source number `source` of `sources`.
     pub fn new(rate: u64, source: usize, sources: usize) -> Pace {
         Pace { rate, sources: sources as u64, source: source as u64, taken: 0 }
     }
-    /// When the next request is due; `None` in a closed loop.
+    /// Due time of the next request; `None` in a closed loop.
     pub fn due(&self) -> Option<Ns> {
         if self.rate == 0 {
             return None;
@@ -30,7 +29,7 @@ impl Pace {
         let number = u128::from(self.taken) * u128::from(self.sources) + u128::from(self.source) + 1;
         Some(Ns((number * u128::from(SECOND) / u128::from(self.rate)) as u64))
     }
-    /// The next request is taken up.
+    /// Takes the next request.
     pub fn take(&mut self) {
         self.taken += 1;
     }

@@ -1,10 +1,9 @@
-//! Two tasks that pass a token to and fro over two pipes: `perf bench sched pipe`.
+//! Two tasks that pass a token back and forth over two pipes: `perf bench sched pipe`.
 //!
-//! Kept from the original: one task writes then reads, the other reads then writes, `loops` times, four bytes each
-//! time; one loop is a round trip, with at least two switches when both are on one CPU. Processes by default, `-T` for
-//! threads. Different: the time does not hold the making of the tasks (both are there when it begins); there may be
-//! several pairs at once, and then the last pair ends the run; `size` may be changed. A run cut off by `runtime` has no
-//! result.
+//! As in the original: one task writes then reads, the other reads then writes, `loops` times, four bytes each time. A
+//! loop is a round trip, with at least two switches if both are on one CPU. Processes by default, `-T` for threads.
+//! Differences: the time excludes the making of the tasks, which exist when it begins; there may be several pairs at
+//! once, and the last one ends the run; `size` can be changed. A run cut off by `runtime` has no result.
 
 use super::gate::{Gate, Pass};
 use super::params::{SECOND, at_most, in_mode, mode, work};
@@ -28,7 +27,7 @@ pub const PIPE: Benchmark = Benchmark {
 
 const PARAMS: &[Param] = &[
     Param::count("loops", Some('l'), 1_000_000, (1, 1_000_000_000), "round trips"),
-    // A token that does not fit the pipe would still be passed, since the other side reads.
+    // A token larger than the pipe can still be passed, since the other side reads.
     Param::count("size", None, 4, (1, 1 << 20), "bytes of the token"),
     Param::count("pairs", None, 1, (1, 50_000), "pairs of tasks, each with pipes of its own"),
     work("client_work", "CPU time of the first task for each token that it reads"),
@@ -69,8 +68,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// One of the two tasks. It changes with every call, so those of two threads must not share a cache line (or two lines
-/// that are fetched together).
+/// One of the two tasks. It changes with every call, so two threads' values must not share a cache line (or a pair of
+/// lines that are fetched together).
 #[repr(align(128))]
 struct Player {
     write: PortId,
@@ -78,10 +77,10 @@ struct Player {
     bytes: u32,
     /// Whether it writes next.
     sends: bool,
-    /// Calls yet to be made, two a loop.
+    /// Number of calls left, two per loop.
     left: u64,
     loops: u64,
-    /// What it works for each token that it reads, and whether it has just read one.
+    /// Work for each token that it reads; and whether it has just read one.
     work: Ns,
     has_read: bool,
     pass: Pass,

@@ -1,4 +1,4 @@
-//! The ping-pong's order and what it records.
+//! The order of the ping-pong, and its records.
 
 use crate::op::Op;
 use crate::rig::{Costs, Log, bench, spec};
@@ -10,7 +10,7 @@ fn pipe(given: &[(&str, u64)]) -> Log {
     bench("pipe", given, 1, COSTS)
 }
 
-/// A task's operations between the start and its end, in letters.
+/// A task's operations between start and end, as letters.
 fn letters(log: &Log, name: &str) -> String {
     let letter = |op: Op| match op {
         Op::Send { bytes: 4, .. } => 's',
@@ -35,7 +35,7 @@ fn a_round_trip_is_two_messages_and_two_wakeups() {
     let log = pipe(&[("loops", 1_000)]);
     let elapsed = log.values("pipe.elapsed");
     assert_eq!(elapsed.len(), 1);
-    // Each way: the call of 1 us and 4 us until the other runs.
+    // Each way takes the call of 1 us, and 4 us until the other runs.
     assert_eq!(log.values("pipe.round_trip"), [10_000 + (elapsed[0] - 10_000_000 + 500) / 1_000]);
     assert!((10_000_000..10_020_000).contains(&elapsed[0]), "{elapsed:?}");
     assert!(log.stuck.is_empty() && log.left.len() == 2);

@@ -1,7 +1,7 @@
-//! A pool of connections, for use in programs: a task borrows one, and waits while all are lent.
+//! A pool of connections for programs: a task borrows one, and waits if all are lent.
 //!
-//! The connection that came back last is lent first, so that its tasks are warm. A task that waited is not preferred: a
-//! task that comes while a connection is free gets it.
+//! The most recently returned connection is lent first, because its tasks are warm. A waiting task has no priority: any
+//! task that finds a free connection gets it.
 
 use super::mutex::Mutex;
 use crate::build::Builder;
@@ -10,22 +10,21 @@ use schedlab_base::Ns;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The state that the tasks of a pool share.
+/// The state that a pool's tasks share.
 #[derive(Clone)]
 pub struct Pool {
     lock: WordId,
     lent: SlotId,
-    /// Numbers of the connections that came back, as a stack from its bottom; those that were never lent yet follow
-    /// from their own numbers. A cell holds a number plus one, 0 for the connection of the cell's own place.
+    /// Returned connections, as a stack from the bottom up, followed by those never lent. A cell has the connection's
+    /// number plus one; 0 means that its connection has the number of the cell.
     stack: Arc<[SlotId]>,
-    /// Tasks that wait.
+    /// Number of waiting tasks.
     waiting: SlotId,
-    /// Counts returns to waiting tasks, modulo 2^32. They wait on this word.
+    /// Number of returns to waiting tasks, modulo 2^32. They wait on this word.
     returned: WordId,
 }
 
 impl Pool {
-    /// A pool of this many connections, numbered from 0.
     pub fn new(connections: usize, b: &mut Builder) -> Pool {
         Pool {
             lock: b.word(),
@@ -35,7 +34,6 @@ impl Pool {
             returned: b.word(),
         }
     }
-    /// A task's handle.
     pub fn loan(&self) -> Loan {
         Loan { pool: self.clone(), lock: Mutex::new(self.lock), state: State::Outside, connection: 0 }
     }
@@ -43,18 +41,18 @@ impl Pool {
 
 enum State {
     Outside,
-    /// It waits, or is back from it, and is counted among the waiting.
+    /// Counted as waiting: waits or has just stopped waiting.
     Waiting,
-    /// It is to wait: the lock is released.
+    /// About to wait: releases the lock first.
     Sleep(u32),
-    /// It has a connection; the lock is still to be released.
+    /// Has a connection; must still release the lock.
     Got,
     Has,
-    /// It has given the connection back; wake a waiting task.
+    /// Has returned the connection; wakes a waiting task.
     Wake,
 }
 
-/// One task's borrowing and giving back.
+/// One task's borrowing and returning.
 pub struct Loan {
     pool: Pool,
     lock: Mutex,
@@ -63,11 +61,10 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// The connection that the task has.
     pub fn connection(&self) -> usize {
         self.connection
     }
-    /// The next operation to borrow a connection; `None` when the task has it.
+    /// The next operation to borrow a connection; `None`: the task has it.
     pub fn borrow(&mut self, env: &mut dyn Env) -> Option<Op> {
         loop {
             match self.state {
@@ -92,7 +89,7 @@ impl Loan {
             }
         }
     }
-    /// Under the lock: takes a connection, or is to sleep.
+    /// With the lock held: takes a connection, or decides to sleep.
     fn look(&mut self, env: &mut dyn Env) {
         let Pool { lent, stack, waiting, returned, .. } = &self.pool;
         if let State::Waiting = self.state {
@@ -109,7 +106,7 @@ impl Loan {
         env.slot(*lent).store(out as u64 + 1, SeqCst);
         self.state = State::Got;
     }
-    /// The next operation to give the connection back; `None` when it is done.
+    /// The next operation to return the connection; `None`: done.
     pub fn give_back(&mut self, env: &mut dyn Env) -> Option<Op> {
         if let State::Has = self.state {
             if let Some(wait) = self.lock.take(env) {

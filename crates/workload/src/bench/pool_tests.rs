@@ -1,11 +1,11 @@
-//! The pool on the rig: nobody has a connection that another has, and all tasks continue.
+//! The pool on the rig: no connection has two borrowers, and all tasks continue.
 
 use super::*;
 use crate::op::{Outcome, Program};
 use crate::rig::{Costs, Log, run};
 use std::sync::atomic::AtomicU64;
 
-/// Borrows, holds for a while, gives back. The cell of its connection reports whether another task holds it, too.
+/// Borrows, waits, returns. The cell of its connection shows whether another task has it, too.
 struct Borrower {
     loan: Loan,
     holders: Arc<[SlotId]>,

@@ -1,10 +1,9 @@
-//! Request and response over loopback, in pairs of client and server: the role of netperf's TCP_RR and UDP_RR.
+//! Request and response over loopback in client-server pairs: the role of netperf's TCP_RR and UDP_RR.
 //!
-//! Kept from the original: each client sends a request of a byte, waits for the response of a byte, and sends the next;
-//! one transaction at a time in each pair, no delay (TCP_NODELAY), a connection of its own for each, processes.
-//! Different: every transaction's latency is recorded, which costs one reading of the clock each (the end of one is the
-//! beginning of the next), and the rate is that of all pairs together. There is no control connection and no CPU
-//! accounting.
+//! As in the original: each client sends a one-byte request, waits for the one-byte response, and sends the next. Each
+//! pair has one transaction at a time, no delay (TCP_NODELAY) and its own connection; tasks are processes. Differences:
+//! each transaction's latency is recorded, which costs one clock reading each (the end of one is the start of the
+//! next); the rate is that of all pairs together. There is no control connection and no CPU accounting.
 
 use super::exchange::{Exchange, Turn};
 use super::params::{SECOND, runtime, warmup, work};
@@ -26,7 +25,7 @@ pub const RR: Benchmark = Benchmark {
     build,
 };
 
-/// The largest size that fits one datagram, bytes.
+/// The largest datagram, bytes.
 const MAX_DATAGRAM: u64 = 65_507;
 
 const PARAMS: &[Param] = &[
@@ -79,7 +78,7 @@ struct Client {
     port: PortId,
     request: u32,
     response: u32,
-    /// What it works between a response and the next request.
+    /// Work between a response and the next request.
     work: Ns,
     exchange: Exchange,
 }
@@ -100,12 +99,12 @@ struct Server {
     port: PortId,
     request: u32,
     response: u32,
-    /// What it works for a request.
+    /// Work per request.
     work: Ns,
     doing: Doing,
 }
 
-/// What a server did last.
+/// A server's last action.
 enum Doing {
     Received,
     Worked,

@@ -1,4 +1,4 @@
-//! Request and response: order, sizes, and one latency for each transaction.
+//! Request and response: order, sizes, and one latency per transaction.
 
 use crate::build::ChannelKind;
 use crate::op::{Op, PortId};
@@ -26,7 +26,7 @@ fn a_transaction_is_a_request_and_its_response() {
 #[test]
 fn every_transaction_counts_from_the_end_of_the_one_before() {
     let log = bench("rr", &[("pairs", 3), ("runtime", 50_000_000)], 1, COSTS);
-    // Two calls of 2 us that wake the other after 5 us; at first the servers have not slept yet.
+    // Two calls of 2 us, each waking the other after 5 us; at first the servers have not slept yet.
     let values = log.values("rr.latency");
     assert!(values[..3].iter().all(|v| *v == 9_000) && values[3..].iter().all(|v| *v == 14_000));
     assert_eq!(values.len(), 3 * (1 + (50_000_000 - 1 - 9_000) / 14_000));
@@ -55,7 +55,7 @@ fn each_side_may_work_for_a_message() {
     let server = log.steps_of("server-0");
     assert_eq!(server[1].op, Op::Run { work: Ns::us(7) });
     assert!(matches!((server[0].op, server[2].op), (Op::Recv { .. }, Op::Send { .. })));
-    // The server's work and its call are in the latency, the client's are not.
+    // The latency includes the server's work and call, but not the client's.
     assert!(
         log.values("rr.latency")[1..].iter().all(|v| *v == 14_000 + 2_000 + 7_000),
         "{:?}",

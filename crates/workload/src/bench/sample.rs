@@ -1,16 +1,15 @@
-//! The sampler of the slice test: sleeps, reads the usage of every watched task since then, and records the mean slice.
+//! The sampler of the slice test: sleeps, reads each watched task's usage since the last sample, records the mean
+//! slice.
 //!
-//! The mean slice is recorded in two ways. The first is as the original prints it: user time as ticks see it, divided
-//! by involuntary switches, in whole milliseconds, for each process by itself, then averaged over processes. So it is a
-//! multiple of 1/N ms, and a process with more switches than milliseconds counts as 0. The second is exact: time on a
-//! CPU divided by stays on a CPU, of all processes together. An interval is the time between two readings by the clock,
-//! which is longer than the sleep.
+//! The mean slice is recorded in two ways. First, as the original prints it: per process, user time by ticks divided by
+//! involuntary switches, in whole milliseconds; then averaged over processes. So it is a multiple of 1/N ms, and a
+//! process with more switches than milliseconds counts as 0. Second, exactly: CPU time of all processes divided by
+//! their stays on CPUs. An interval is the clock time between two readings, which is longer than the sleep.
 
 use crate::build::Builder;
 use crate::op::{Env, Op, Outcome, Program, SeriesId, Usage};
 use schedlab_base::{Ns, TaskId};
 
-/// The series that the sampler records to.
 #[derive(Clone, Copy)]
 pub struct Watched {
     printed: SeriesId,
@@ -23,11 +22,11 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Declares the series, under a program's name.
+    /// Declares the series of a program.
     pub fn declare(program: &str, b: &mut Builder) -> Watched {
         let mut series = |name: &str, unit, better| b.series(&format!("{program}.{name}"), unit, better);
         Watched {
-            // The document complains of short slices.
+            // The document complains about short slices, so higher is better.
             printed: series("printed", "ns", "higher"),
             exact: series("exact", "ns", "higher"),
             utime: series("utime", "ns", "neither"),
@@ -39,35 +38,35 @@ impl Watched {
     }
 }
 
-/// The sampler: sleeps, and reads the tasks it watches.
+/// Sleeps, and reads the watched tasks.
 pub struct Sampler {
     sleep: Ns,
-    /// The sleep before each reading; 0: none.
+    /// Sleep before each reading; 0: none.
     pause: Ns,
-    /// Whether it has slept for the next reading.
+    /// Whether it has slept before the next reading.
     paused: bool,
     tasks: Vec<TaskId>,
     /// The usage of each task at the last sample.
     before: Vec<Usage>,
-    /// The usage of the tasks that were read so far in this sample.
+    /// The usage of the tasks read so far in this sample.
     read: Vec<Usage>,
-    /// Whether it has slept yet.
+    /// Whether it has slept before this sample.
     slept: bool,
-    /// The time at which the last sample was complete.
+    /// Completion time of the last sample.
     since: Ns,
     to: Watched,
 }
 
 impl Sampler {
-    /// A sampler of `tasks` that sleeps for `sleep` between two samples, and for `pause` before each reading. The first
-    /// interval counts from the run's start.
+    /// Samples `tasks`, with `sleep` between samples and `pause` before each reading. The first interval counts from
+    /// the run's start.
     pub fn new(sleep: Ns, pause: Ns, tasks: Vec<TaskId>, to: Watched) -> Sampler {
         let before = vec![Usage::default(); tasks.len()];
         let read = Vec::with_capacity(tasks.len());
         Sampler { sleep, pause, paused: false, tasks, before, read, slept: false, since: Ns::ZERO, to }
     }
 
-    /// Records the usage since the last sample, now that the new one is complete.
+    /// Records the usage since the last sample; the new one must be complete.
     fn record(&mut self, env: &mut dyn Env) {
         let now = env.now();
         let used: Vec<Usage> =
@@ -121,25 +120,25 @@ fn since(now: Usage, then: Usage) -> Usage {
     }
 }
 
-/// One interval.
+/// The results of one interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// The mean slice as the original prints it, ns.
+    /// The original's mean slice, ns.
     pub printed_ns: u64,
-    /// Time on a CPU divided by the stays that ended, of all tasks together, ns; `None` when none ended.
+    /// CPU time divided by ended stays, over all tasks, ns; `None` without an ended stay.
     pub exact_ns: Option<u64>,
     /// User time by ticks, mean over tasks, ns.
     pub utime_ns: u64,
-    /// The same per second of the clock, ns.
+    /// The same per second of clock time, ns.
     pub utime_rate: u64,
-    /// Exact time on a CPU per second of the clock, all tasks together, ns.
+    /// Exact CPU time of all tasks per second of clock time, ns.
     pub cpu_rate: u64,
     /// Involuntary switches of all tasks together.
     pub involuntary: u64,
 }
 
 impl Sample {
-    /// Sums up the usage of tasks in an interval of `length`; there must be one task at least.
+    /// Sums up the tasks' usage in an interval of `length`. There must be at least one task.
     pub fn of(used: &[Usage], length: Ns) -> Sample {
         let n = used.len().max(1) as u64;
         let sum = |of: fn(&Usage) -> u64| used.iter().map(of).sum::<u64>();
@@ -160,9 +159,9 @@ impl Sample {
     }
 }
 
-/// A process's slice as the original computes it: microseconds of user time divided by involuntary switches, then whole
-/// milliseconds. The user time of a process that was never preempted counts as one slice; the original's behaviour is
-/// not known there.
+/// A process's slice as in the original: microseconds of user time divided by involuntary switches, then truncated to
+/// milliseconds. Without a preemption the whole user time counts as one slice; the original's behaviour is unknown
+/// here.
 fn whole_ms(used: &Usage) -> u64 {
     used.ticked.0 / 1_000 / u64::from(used.involuntary.max(1)) / 1_000
 }

@@ -1,10 +1,10 @@
-//! schbench as posted in 2016 (D000): message threads wake lists of workers; workers record how long they waited.
+//! schbench as posted in 2016 (D000): message threads wake lists of workers; workers record their waiting times.
 //!
-//! Semantics that matter and are kept: the message thread takes one time stamp per wake list, and walks a last-in
-//! first-out list, so a worker's latency includes the serial wakes before it; the think time is spun on the wall
-//! clock, so a preempted worker does not make up lost time; the sleep between lists has fresh jitter below a quarter
-//! of it, the futex time-out a jitter drawn once per thread; a latency of zero microseconds is not recorded. `-m`
-//! works (in the posted source it is parsed and dropped; `-m 2` gives that reading). Times are ns, recorded whole.
+//! Important semantics that are kept: the message thread takes one time stamp per wake list and walks a last-in
+//! first-out list, so a worker's latency includes the serial wakes before it; the think time is spun on the wall clock,
+//! so a preempted worker does not make up lost time; the sleep between lists has new jitter below a quarter of it, the
+//! futex time-out has a jitter drawn once per thread; a latency of zero microseconds is not recorded. `-m` works (the
+//! posted source parses it but ignores it; `-m 2` gives that behaviour). Times are ns, recorded unrounded.
 
 use super::wake_list::{BLOCKED, Hub, NOBODY, Seat, post};
 use crate::build::{Builder, MAX_TASKS};
@@ -117,9 +117,9 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 enum WorkerState {
     /// About to spin.
     Think,
-    /// Done spinning: get on the list and post the message thread.
+    /// Has spun: gets on the list and posts the message thread.
     Post,
-    /// Posted: wait for the wake.
+    /// Has posted: waits for the wake.
     Wait,
     Waiting,
 }
@@ -134,7 +134,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Records how long the wake took, once it came.
+    /// Records the time to wake up, once woken.
     fn woken(&self, env: &mut dyn Env) {
         let now = env.now();
         let latency = self.seat.waited(now, env);
@@ -180,11 +180,11 @@ enum MessageState {
     Start(usize),
     /// About to take the list.
     Splice,
-    /// Waking the worker in the cell (number plus one).
+    /// Wakes the worker in the cell (number plus one).
     Walk(u64),
-    /// List done: wait for a post.
+    /// The list is done: waits for a post.
     Rest,
-    /// In the wait, or back from it.
+    /// Waits, or has waited.
     Rested,
 }
 
@@ -193,7 +193,7 @@ struct Message {
     seats: Vec<Seat>,
     first_worker: TaskId,
     sleep: Ns,
-    /// Draw 0 is the futex time-out's jitter, draws 1.. the sleeps'.
+    /// Draw 0 is the futex time-out's jitter; draws 1.. are the sleeps'.
     jitter: Stream,
     draws: u64,
     state: MessageState,
@@ -203,7 +203,7 @@ impl Message {
     fn new(hub: Hub, seats: Vec<Seat>, first_worker: TaskId, sleep: Ns, jitter: Stream) -> Message {
         Message { hub, seats, first_worker, sleep, jitter, draws: 0, state: MessageState::Start(0) }
     }
-    /// Uniform jitter below a quarter of the sleep, in whole microseconds as the original draws it.
+    /// Uniform jitter below a quarter of the sleep, in whole microseconds as in the original.
     fn jitter(&self, draw: u64) -> Ns {
         Ns::us(self.jitter.below(draw, self.sleep.0 / 4_000))
     }

@@ -1,4 +1,4 @@
-//! schbench's logic, on the test rig: what D000's source says it does.
+//! schbench's logic on the test rig, compared with D000's source.
 
 use crate::op::{Op, Outcome};
 use crate::rig::{Costs, Log, run};
@@ -13,7 +13,7 @@ fn schbench(given: &[(&str, u64)], costs: Costs) -> Log {
     run(Spec::bench("schbench", &params).unwrap().build(7).unwrap(), costs)
 }
 
-/// Waits of a message thread: when it asked, its time-out, when it was back and how.
+/// Waits of a message thread: start, time-out, end and outcome.
 fn hub_waits(log: &Log) -> Vec<(Ns, Ns, Ns, Outcome)> {
     let asked = log.steps_of("message-0").into_iter().filter_map(|s| match s.op {
         Op::Wait { until, .. } => Some((s.at, until)),
@@ -44,7 +44,7 @@ fn every_sleep_has_fresh_jitter_below_a_quarter_and_the_time_out_has_one() {
 #[test]
 fn the_last_to_post_is_woken_first() {
     let log = schbench(&[("message_threads", 1), ("threads", 5), ("runtime", 1_000_000_000)], COSTS);
-    // Workers spin, then get on the list at once: so the ends of their spins are the order of the list.
+    // Workers spin, then get on the list at once. So the order of their spins' ends is the order of the list.
     let mut listed: Vec<(Ns, TaskId)> = Vec::new();
     for s in &log.steps {
         if let Op::SpinTo { at } = s.op {
@@ -66,7 +66,7 @@ fn one_stamp_serves_a_list_so_later_ranks_wait_longer() {
     let log = schbench(&[("message_threads", 1), ("threads", 6), ("runtime", 1_000_000_000)], COSTS);
     let latencies = log.values("schbench.latency");
     assert!(latencies.len() >= 60);
-    // Rank n is woken by the (n + 1)th wake of 2 us, and 5 us later it runs.
+    // Rank n is woken by the (n + 1)th wake of 2 us, and runs 5 us later.
     for list in latencies.chunks_exact(6) {
         assert_eq!(list, [7_000, 9_000, 11_000, 13_000, 15_000, 17_000]);
     }
@@ -119,10 +119,10 @@ fn workers_that_think_too_long_leave_it_to_the_time_out() {
 fn a_latency_below_a_microsecond_is_not_recorded() {
     let given = [("message_threads", 1), ("threads", 2), ("runtime", 1_000_000_000)];
     let quick = Costs { op: Ns(300), wakeup: Ns(200), slack: Ns::ZERO };
-    // First rank 300 + 200 ns, second 600 + 200 ns: both below 1 us.
+    // First rank: 300 + 200 ns; second: 600 + 200 ns. Both are below 1 us.
     assert!(schbench(&given, quick).values("schbench.latency").is_empty());
     let slower = Costs { op: Ns(500), ..quick };
-    // 700 and 1,200 ns: the second counts.
+    // 700 and 1,200 ns: only the second counts.
     let values = schbench(&given, slower).values("schbench.latency");
     assert!(values.len() > 10 && values.iter().all(|v| *v == 1_200), "{values:?}");
 }

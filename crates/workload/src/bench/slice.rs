@@ -1,12 +1,11 @@
-//! The slice test of D004 (Ingo Molnar's of May 2009): the slices of spinning tasks while another task wakes often.
+//! The slice test of D004 (Ingo Molnar's of May 2009): slices of spinning tasks while another task wakes often.
 //!
-//! Only the original's output is known. Kept from it: N processes that spin; a parent that sleeps about a second, again
-//! and again, and after each sleep reads the usage of each of them since then; the printed mean slice, with its integer
-//! division. The task that disturbed them was a program of the host (a desktop program with about 1000 wakeups a
-//! second) and not part of the test. Here it is part of the workload, because its behaviour decides the result. The
-//! sampler is a task like any other, so an interval lasts until the sampler gets a CPU; therefore time per interval and
-//! time per second of the clock are recorded apart. Added: exact slices beside the printed ones, policies, nice values,
-//! slices asked for and CPUs of each kind of task.
+//! Only the original's output is known. Kept: N spinning processes; a parent that repeatedly sleeps about a second and
+//! then reads each process's usage since the last time; the printed mean slice with its integer division. The
+//! disturbing task was a program of the host (a desktop program with about 1000 wakeups a second), not part of the
+//! test. Here it is part of the workload, because its behaviour decides the result. The sampler is an ordinary task, so
+//! an interval lasts until it gets a CPU; hence time per interval and time per second are recorded separately. Added:
+//! exact slices in addition to printed ones; policies, nice values, requested slices and CPUs of each kind of task.
 
 use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use super::sample::{Sampler, Watched};
@@ -31,16 +30,16 @@ pub const SLICE: Benchmark = Benchmark {
 };
 
 const MINUTE: u64 = 60 * SECOND;
-/// A loop that spins touches next to no memory.
+/// A spinning loop touches almost no memory.
 const HOG_FOOTPRINT_KB: u32 = 4;
 
-/// The fair policies, as words of a parameter.
+/// The fair policies as a parameter's words.
 pub(super) const POLICIES: &[Choice] = &[Choice::word("other"), Choice::word("batch"), Choice::word("idle")];
 const PLACEMENTS: &[Choice] = &[Choice::word("free"), Choice::word("pinned")];
 const WAKER_CPUS: &[Choice] = &[Choice::word("free"), Choice::word("first"), Choice::word("alternating")];
 const WAKERS: &[Choice] = &[Choice::word("timer"), Choice::word("sleeper")];
 
-/// The parameter row of a slice to ask for; 0 for the kernel's own.
+/// The parameter row of a requested slice; 0: the kernel's default.
 const fn slice_of(name: &'static str, about: &'static str) -> Param {
     Param::time(name, None, "us", 0, (0, SLICES.end().0), about)
 }
@@ -103,7 +102,6 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The policy that a parameter of such words names.
 pub(super) fn policy(params: &Params, name: &str) -> Result<Policy> {
     Ok([Policy::Other, Policy::Batch, Policy::Idle][params.count(name)?.min(2)])
 }
@@ -130,7 +128,7 @@ fn only(cpu: usize) -> CpuSet {
     std::iter::once(CpuId::from(cpu)).collect()
 }
 
-/// Declares the processes that spin.
+/// Declares the spinning processes.
 fn hogs(params: &Params, b: &mut Builder) -> Result<Vec<TaskId>> {
     let (attr, cpus) = (attr(params, "hog")?, params.count("cpus")?);
     let pinned = params.get("placement")? == 1;
@@ -144,7 +142,7 @@ fn hogs(params: &Params, b: &mut Builder) -> Result<Vec<TaskId>> {
     (0..params.count("tasks")?).map(one).collect()
 }
 
-/// The CPUs that wakers visit in turn, as numbers of masks; empty when they stay.
+/// Mask numbers of the CPUs that wakers visit in turn; empty: they stay.
 struct Turns {
     masks: Vec<u32>,
     first: Option<CpuSet>,
@@ -159,12 +157,11 @@ impl Turns {
     }
 }
 
-/// Declares the wakers.
 fn wakers(params: &Params, b: &mut Builder, turns: &Turns) -> Result<()> {
     let period = Ns(SECOND / params.get("rate")?);
     let attr = attr(params, "waker")?;
     for n in 0..params.count("wakers")? {
-        // Programs of a host have no common phase: each begins somewhere in its period.
+        // A host's programs have no common phase: each begins at a random point of its period.
         let phase = Ns(1 + b.stream("slice.phase", n as u64).below(0, period.0));
         let waker = Waker {
             period,
@@ -187,19 +184,18 @@ struct Hog;
 
 impl Program for Hog {
     fn next(&mut self, _: &mut dyn Env) -> Op {
-        // Spins by the wall clock, which is read without a system call. Reading CPU time would make the kernel update
-        // the running task, and it might end the slice between ticks.
+        // Spins by the wall clock, which needs no system call. Reading CPU time would make the kernel update the
+        // running task, which might end the slice between ticks.
         Op::SpinTo { at: Ns::MAX }
     }
 }
 
 enum State {
-    /// At the very beginning: sleeps for its phase first.
+    /// Sleeps for its phase at the very beginning.
     Start,
-    /// About to sleep.
     Sleep,
     Work,
-    /// Done with its work: goes to the next CPU.
+    /// Has worked: goes to the next CPU.
     Move,
 }
 
@@ -207,18 +203,18 @@ enum State {
 struct Waker {
     period: Ns,
     work: Ns,
-    /// Whether it wakes on a grid of its period, instead of one period after its work.
+    /// Whether it wakes on a grid of its period, instead of a period after its work.
     by_timer: bool,
-    /// The grid point of its next wakeup.
+    /// Time of its next wakeup on the grid.
     due: Ns,
-    /// The CPUs it visits in turn, as numbers of masks; empty: it stays where it is put.
+    /// Mask numbers of the CPUs that it visits in turn; empty: it stays.
     masks: Vec<u32>,
     turn: usize,
     state: State,
 }
 
 impl Waker {
-    /// The next sleep. It skips grid points that have passed, like a timer that has one signal pending.
+    /// The next sleep. It skips missed grid points, like a timer with one pending signal.
     fn sleep(&mut self, env: &mut dyn Env) -> Op {
         if !self.by_timer {
             return Op::Sleep { length: self.period };

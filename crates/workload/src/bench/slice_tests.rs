@@ -1,4 +1,4 @@
-//! The slice test's logic: the tasks declared, the times at which wakers wake and move, and the sampler's results.
+//! The slice test's logic: declared tasks, wakers' wakeup and move times, and the sampler's results.
 
 use crate::bench::sample::Sample;
 use crate::op::{Op, Usage};
@@ -16,11 +16,11 @@ fn used(ticked_us: u64, involuntary: u32) -> Usage {
 
 #[test]
 fn the_printed_slice_is_whole_milliseconds_of_each_averaged() {
-    // The document's lines are sixteenths: two processes of sixteen with a quotient of 1 print 0.12.
+    // The document's figures are sixteenths: two of sixteen processes with a quotient of 1 print 0.12.
     let mut all = vec![used(125_500, 126); 14];
     all.extend([used(125_500, 125), used(125_500, 100)]);
     assert_eq!(Sample::of(&all, Ns::secs(1)).printed_ns, 2 * 1_000_000 / 16);
-    // The quotient is taken in microseconds first: 3 ms in 2 switches are 1500 us, thus 1 ms.
+    // The quotient is computed in microseconds: 3 ms in 2 switches are 1500 us, thus 1 ms.
     assert_eq!(Sample::of(&[used(3_000, 2)], Ns::secs(1)).printed_ns, 1_000_000);
     // Never preempted: one slice.
     assert_eq!(Sample::of(&[used(80_000, 0), used(80_000, 8)], Ns::secs(1)).printed_ns, 45_000_000);
@@ -91,7 +91,7 @@ fn nice_values_are_written_as_people_do() {
 }
 
 #[test]
-fn a_waker_by_timer_stays_on_its_grid_and_leaves_out_what_went_by() {
+fn a_waker_by_timer_stays_on_its_grid_and_skips_missed_points() {
     let given = [("tasks", 1), ("runtime", 100_000_000)];
     let sleeps = |given: &[(&str, u64)], costs| -> Vec<Ns> {
         let log = bench("slice", given, 3, costs);
@@ -104,13 +104,13 @@ fn a_waker_by_timer_stays_on_its_grid_and_leaves_out_what_went_by() {
     let grid = sleeps(&given, COSTS);
     assert!((95..=101).contains(&grid.len()), "{}", grid.len());
     assert!(grid.windows(2).all(|w| w[1].since(w[0]) == Ns::ms(1)), "{grid:?}");
-    // Work of two and a half periods: every third point is kept.
+    // Work takes two and a half periods: every third grid point is met.
     let late = sleeps(&[given[0], given[1], ("wake_work", 2_500_000)], FREE);
     assert!(late.windows(2).all(|w| w[1].since(w[0]) == Ns::ms(3)), "{late:?}");
 }
 
 #[test]
-fn a_sleeping_waker_adds_its_period_to_what_it_does() {
+fn a_sleeping_waker_adds_its_period_to_its_work() {
     let log = bench("slice", &[("tasks", 1), ("waker", 1), ("runtime", 100_000_000)], 3, COSTS);
     let runs = log.times("waker/0", |op| *op == Op::Run { work: Ns::us(20) });
     // 1 ms, 50 us of slack, 3 us to wake, 20 us of work, two calls.
@@ -161,11 +161,11 @@ fn the_sampler_reads_every_process_after_each_sleep() {
     let read = |t| Op::Usage { task: TaskId(t) };
     let sleep = Op::Sleep { length: Ns::ms(100) };
     assert_eq!(ops, [sleep, read(0), read(1), read(2), sleep, read(0), read(1), read(2)]);
-    // Sleep, slack, wakeup and four calls; the first counts from the start of the run.
+    // Sleep, slack, wakeup and four calls. The first interval counts from the run's start.
     assert_eq!(log.values("slice-test.interval"), vec![100_054_600; 4]);
     assert_eq!(log.values("slice-test.involuntary"), [0; 4]);
     assert!(log.values("slice-test.exact").is_empty(), "no stay has ended");
-    // Three that spin all the time; the readings of an interval are up to four calls apart.
+    // Three tasks always spin; an interval's readings are up to four calls apart.
     let rate = log.values("slice-test.utime_rate");
     assert!(rate.iter().all(|r| r.abs_diff(1_000_000_000) < 100_000), "{rate:?}");
 }

@@ -1,10 +1,10 @@
-//! Clients of a file server, each over its own TCP connection: the role of tbench.
+//! Clients of a file server, each with its own TCP connection: the role of tbench.
 //!
-//! Kept from the original: a server process for each client; clients play a script of a file server's calls, one at a
-//! time, small ones about names and attributes mixed with reads and writes of 4 to 64 KB, and do no work themselves;
-//! the throughput counts the bytes of files read and written, not the calls. Different: the script is the table below,
-//! not a recorded one; each client begins at its own place in it, drawn by the seed; nothing is stored, so a stretch of
-//! CPU time stands for the server's look-ups and copies; there is no clean-up between two passes.
+//! As in the original: a server process per client; clients play a script of file server calls, one at a time: small
+//! calls about names and attributes, mixed with reads and writes of 4 to 64 KB; clients do no work themselves.
+//! Throughput counts the bytes of files read and written, not calls. Differences: the script is the table below, not a
+//! recording; each client begins at a place in it drawn by the seed; nothing is stored, so CPU time stands for the
+//! server's look-ups and copies; there is no clean-up between two passes.
 
 use super::exchange::{Exchange, Turn};
 use super::params::{SECOND, runtime, warmup, work};
@@ -34,7 +34,7 @@ const PARAMS: &[Param] = &[
     warmup(None),
 ];
 
-/// A call: bytes there, bytes back, the server's work, and how many of the bytes are a file's.
+/// A call: bytes in each direction, the server's work, and the bytes that are file data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Call {
     request: u32,
@@ -44,7 +44,7 @@ struct Call {
 }
 
 const KB: u32 = 1024;
-/// Bytes of a call without the file's data.
+/// Bytes of a call without file data.
 const HEADER: u32 = 64;
 
 /// A call about names or attributes.
@@ -67,7 +67,7 @@ const RENAME: Call = meta(180, 40, 4_000);
 const REMOVE: Call = meta(104, 40, 3_500);
 const CLOSE: Call = meta(48, 40, 800);
 
-/// A client's calls: documents are saved, a folder is looked through, files are copied.
+/// A client's calls: it saves documents, looks through a folder, copies files.
 const SCRIPT: &[Call] = &[
     LOOKUP,
     OPEN,
@@ -122,10 +122,10 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 
 struct Client {
     port: PortId,
-    /// Place in the script.
+    /// Index into the script.
     at: usize,
     data: SeriesId,
-    /// What it works between an answer and the next call.
+    /// Work between an answer and the next call.
     work: Ns,
     exchange: Exchange,
 }
@@ -155,11 +155,11 @@ enum Doing {
     Answer,
 }
 
-/// Plays the client's script from the same place, so that the messages need no content.
+/// Plays the client's script from the same place, so messages need no content.
 struct Server {
     port: PortId,
     at: usize,
-    /// What it works for each call beside the script's.
+    /// Additional work per call.
     work: Ns,
     doing: Doing,
 }

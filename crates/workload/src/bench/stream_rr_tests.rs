@@ -1,4 +1,4 @@
-//! The file server: both sides play the same script, and what is a file's data is counted.
+//! The file server: both sides play the same script, and file data are counted.
 
 use super::SCRIPT;
 use crate::op::Op;
@@ -10,7 +10,7 @@ const COSTS: Costs = Costs { op: Ns::us(2), wakeup: Ns::us(5), slack: Ns::us(50)
 fn run(clients: u64, seed: u64) -> Log {
     bench("stream-rr", &[("clients", clients), ("runtime", 50_000_000)], seed, COSTS)
 }
-/// Bytes of the requests a client sent, in order.
+/// Bytes of a client's requests, in order.
 fn requests(log: &Log, client: usize) -> Vec<u32> {
     let ops = log.steps_of(&format!("client-{client}"));
     ops.iter().filter_map(|s| if let Op::Send { bytes, .. } = s.op { Some(bytes) } else { None }).collect()

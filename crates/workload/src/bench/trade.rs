@@ -1,13 +1,13 @@
-//! A web shop in three tiers: a web server, an application server and a database, each with tasks and pools of its own.
+//! A web shop in three tiers, each with its own tasks and pools: a web server, an application server and a database.
 //! The role of the Trade benchmark of application servers.
 //!
 //! A client's request goes to its web task, which borrows one of the web server's connections to the application server
-//! and passes it on. The application task of that connection works, and for each of its queries borrows one of the
-//! application server's connections to the database. On average one query of a request waits for the disk (a commit).
-//! Pools are small, so that requests also wait for a free connection. All tasks serve one connection each, as
-//! blocking servers do. CPU times and disk waits are drawn between half and one and a half times their mean.
+//! and passes the request on. The application task of that connection works, and borrows a connection to the database
+//! for each of its queries. On average one query per request waits for the disk (a commit). Pools are small, so that
+//! requests also wait for a free connection. Each task serves one connection, as in blocking servers. CPU times and
+//! disk waits are drawn between half and one and a half times their mean.
 //!
-//! Tiers share nothing but connections, and a pool belongs to the tier that borrows from it.
+//! Tiers share only connections. A pool belongs to the tier that borrows from it.
 
 use super::draws::Draws;
 use super::pace::Pace;
@@ -81,17 +81,17 @@ const PARAMS: &[Param] = &[
     mode(&[Choice::word("process"), Choice::word("thread")]),
 ];
 
-/// Bytes of a request and of its answer.
+/// Bytes of request and answer.
 #[derive(Clone, Copy)]
 struct Size {
     request: u32,
     answer: u32,
 }
-/// Between client and web server: a page.
+/// Client and web server: a page.
 const PAGE: Size = Size { request: 400, answer: 8_000 };
-/// Between web and application server.
+/// Web server and application server.
 const CALL: Size = Size { request: 600, answer: 6_000 };
-/// Between application server and database.
+/// Application server and database.
 const QUERY: Size = Size { request: 200, answer: 1_500 };
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
@@ -144,16 +144,16 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The connections to a tier: the ends of those who call, and the tier's own.
+/// The connections to a tier: the callers' ends, and the tier's own.
 fn tier(connections: usize, b: &mut Builder) -> (Arc<[PortId]>, Vec<PortId>) {
     let (near, far): (Vec<_>, Vec<_>) = (0..connections).map(|_| b.channel(ChannelKind::Tcp)).unzip();
     (near.into(), far)
 }
 
 enum Turn {
-    /// Until the next request is due.
+    /// Waits until the next request is due.
     Think,
-    /// The time that is drawn for thinking is over, or the request is due.
+    /// The drawn thinking time is over, or the request is due.
     Ask,
     Await,
     Answered,
@@ -164,7 +164,7 @@ struct Client {
     pace: Pace,
     think: Draws,
     latency: SeriesId,
-    /// When the request was due.
+    /// Due time of the request.
     due: Ns,
     state: Turn,
 }
@@ -205,7 +205,7 @@ enum Calling {
     GiveBack,
 }
 
-/// A task's calls of the tier behind, one at a time.
+/// A task's calls to the next tier, one at a time.
 struct Calls {
     loan: Loan,
     ports: Arc<[PortId]>,
@@ -214,7 +214,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// The next operation of a call; `None` when it is over.
+    /// The next operation of a call; `None`: it is over.
     fn next(&mut self, env: &mut dyn Env) -> Option<Op> {
         if let Calling::Borrow = self.state {
             if let Some(op) = self.loan.borrow(env) {
@@ -245,23 +245,22 @@ impl Calls {
 enum Doing {
     Listen,
     Begin,
-    /// A piece of work is done.
     Worked,
     Call,
     Answer,
 }
 
-/// A task of the web or the application server: works before, between and after its calls of the tier behind.
+/// A task of the web or application server: works before, between and after its calls to the next tier.
 struct Tier {
     port: PortId,
     size: Size,
     work: Draws,
-    /// Calls of a request.
+    /// Number of calls per request.
     each: u64,
     calls: Calls,
-    /// Calls of this request that are left.
+    /// Number of calls left for this request.
     left: u64,
-    /// The work before, between and after them.
+    /// Work before, between and after calls.
     piece: Ns,
     doing: Doing,
 }
@@ -313,15 +312,14 @@ enum Serving {
     Answer,
 }
 
-/// A task of the database: looks things up, and at one query of a request waits for the disk.
+/// A database task: looks up data, and for one query per request waits for the disk.
 struct Database {
     port: PortId,
     work: Draws,
     disk: Draws,
-    /// Whether the disk takes any time.
     waits: bool,
     queries: u64,
-    /// Draws the queries that commit.
+    /// Draws whether a query commits.
     share: Stream,
     query: u64,
     doing: Serving,

@@ -1,4 +1,4 @@
-//! Three tiers: each request passes all of them, pools bound what is under way, and the time counts from when it was
+//! Three tiers: each request passes all of them; pools limit concurrent requests; times count from when a request is
 //! due.
 
 use crate::op::{Op, PortId};
@@ -24,7 +24,7 @@ fn a_request_passes_all_tiers() {
     let log = trade(&[]);
     let requests = log.values("trade.latency").len();
     assert!(requests > 300, "{requests}");
-    // A web task works before and after its call, an application task around each of its four.
+    // A web task works before and after its call, an application task around each of its four calls.
     for (tier, tasks, pieces) in [("web", 6, 2), ("app", 3, 5), ("db", 2, 4)] {
         let works = all(&log, tier, tasks, WORK);
         assert!(works.abs_diff(requests * pieces) <= 6 * pieces, "{tier}: {works} for {requests}");
@@ -50,7 +50,7 @@ fn pools_bound_the_requests_under_way() {
 fn the_time_counts_from_when_a_request_was_due() {
     let log = trade(&[("rate", 1_000), ("runtime", 200_000_000)]);
     assert!((190..=200).contains(&log.values("trade.latency").len()));
-    // One request at a time takes 1 ms and more; three of them are due in a millisecond.
+    // Single requests take 1 ms or more, but three are due per millisecond.
     let late = trade(&[("rate", 3_000), ("app_tasks", 1), ("clients", 50)]);
     let values = late.values("trade.latency");
     assert!(values[values.len() - 1] > 30_000_000, "{:?}", values.last());
@@ -62,7 +62,7 @@ fn the_time_counts_from_when_a_request_was_due() {
 #[test]
 fn tiers_touch_their_own_connections_only() {
     let log = trade(&[]);
-    // Connections are numbered: three to the application, two to the database, one of each client.
+    // Connections are numbered: three to the application, two to the database, one per client.
     let ports = |task: &str| -> Vec<PortId> {
         let mut all: Vec<PortId> = log
             .steps_of(task)

@@ -1,15 +1,15 @@
-//! Chat rooms: every message of a user goes to all users of the room, over pairs of threads at both ends of each
+//! Chat rooms: each user's message goes to all users of the room, over pairs of threads at both ends of each
 //! connection. The role of VolanoMark.
 //!
-//! Kept from the original: a user is a connection with four tasks, two on each side: one sends and one receives, one
-//! reads and one writes, because they use blocking calls. The server hands a message to the writers of all users of the
-//! room, under the room's lock. So a message makes as many deliveries as the room has users, and one wakeup can lead to
-//! many. Different: a user sends the next message when the whole round has reached him, one message of each user; the
-//! original's users send theirs without waiting for the others. Clients and server are not Java; CPU times stand for
-//! the work of each message. The rounds of a room are exact, because the lock puts its messages into one order.
+//! As in the original: a user is a connection with four tasks, because calls block: the client's sender and receiver,
+//! and the server's reader and writer. The server hands a message to the writers of all users in the room, under the
+//! room's lock. So one message makes as many deliveries as the room has users, and one wakeup can lead to many.
+//! Differences: a user sends the next message after receiving a complete round, one message from each user; the
+//! original's users do not wait. Clients and server are not Java; CPU times stand for the work per message. A room's
+//! rounds are exact, because the lock orders its messages.
 //!
-//! The tasks of the clients share words with each other, and so do those of the server, but the two sides share nothing
-//! but the connections.
+//! The clients' tasks share words with each other, and so do the server's, but the two sides share only the
+//! connections.
 
 use super::draws::Draws;
 use super::inbox::{Inbox, Intake};
@@ -56,7 +56,7 @@ const PARAMS: &[Param] = &[
     mode(&[Choice::word("process"), Choice::word("thread")]),
 ];
 
-/// Tasks of a user.
+/// Tasks per user.
 const TASKS: usize = 4;
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
@@ -125,12 +125,11 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The state that the two tasks of a client share.
 #[derive(Clone, Copy)]
 struct Round {
-    /// Posted when the round is over. The sender waits on it.
+    /// Posted at the end of the round. The sender waits on it.
     over: WordId,
-    /// When the sender sent its message, ns.
+    /// Time of the sender's message, ns.
     sent: SlotId,
 }
 
@@ -159,7 +158,7 @@ impl Program for Sender {
                     }
                 }
                 Sending::Send => {
-                    // The round cannot be over before this message has gone round.
+                    // The round can't end before this message was delivered.
                     env.word(self.round.over).store(BLOCKED, SeqCst);
                     let now = env.now();
                     env.slot(self.round.sent).store(now.0, SeqCst);
@@ -187,7 +186,7 @@ struct Receiver {
     round: Round,
     work: Draws,
     users: u64,
-    /// Messages of this round that have come.
+    /// Messages received in this round.
     came: u64,
     state: Receiving,
     latency: SeriesId,
@@ -195,7 +194,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Counts a message; gives the wake of the sender after the last of a round.
+    /// Counts a message; after the last of a round, returns a wake of the sender.
     fn count(&mut self, env: &mut dyn Env) -> Option<Op> {
         self.came += 1;
         if self.came < self.users {
@@ -237,7 +236,7 @@ enum Reading {
     Work,
     /// Take the room's lock.
     Lock,
-    /// Hand the message to this user and those behind.
+    /// Hand the message to this user and all later ones.
     Hand(usize),
 }
 
@@ -290,7 +289,7 @@ struct Writer {
     bytes: u32,
     work: Draws,
     outbox: Intake,
-    /// The message was worked on.
+    /// Whether the message was processed.
     writes: bool,
 }
 

@@ -1,17 +1,16 @@
 //! Replay: a recorded schedule as a workload.
 //!
-//! A recording says when tasks ran. What the tasks wanted is a little less and a little more: how long they computed
-//! between two sleeps, whom they woke on the way, and what each sleep waited for. Those are the *steps* of a
-//! [`Schedule`]. A burst is never cut where the recorded scheduler took the CPU away, since another scheduler would
-//! not.
+//! A recording shows when tasks ran. From that, the tasks' intentions are derived: how long they computed between two
+//! sleeps, whom they woke, and the event that each sleep waited for. These are the *steps* of a [`Schedule`]. A burst
+//! is not cut where the recorded scheduler preempted the task, since another scheduler might not do so.
 //!
-//! - A sleep that a task ended waits for that task ([`Step::Await`], [`Step::Wake`]). Wakeups count: one that comes
-//!   before its sleep ends the sleep at once.
-//! - A sleep that a timer or a device ended lasts as long as it did ([`Step::Sleep`]).
-//! - The kernel's own work (switches, wakeups, system calls) is in a recorded burst, and the machine of the replay adds
-//!   its own. So each wakeup and each sleep takes a *price* off the bursts ([`Schedule::prices`]).
+//! - A sleep that a task ended waits for that task ([`Step::Await`], [`Step::Wake`]). Wakeups are counted: one that
+//!   comes before its sleep ends the sleep at once.
+//! - A sleep that a timer or a device ended has its recorded length ([`Step::Sleep`]).
+//! - A recorded burst includes the kernel's work (switches, wakeups, system calls), and the replaying machine adds its
+//!   own. So each wakeup and each sleep takes a *price* off the bursts ([`Schedule::prices`]).
 //!
-//! Times are ns. `schedule` is the data and its text, `program` runs it, `rtapp` writes it for others.
+//! Times are ns. `schedule` has the data and its text, `program` runs it, `rtapp` exports it.
 
 mod program;
 mod rtapp;
@@ -25,15 +24,15 @@ use program::{Replay, Word};
 use schedlab_base::{Ns, Result, TaskId};
 use schedlab_kernel::{Attr, Policy};
 
-/// How many times its recorded length a replay may take before it is cut off.
+/// A replay is cut off after this multiple of its recorded length.
 const PATIENCE: u64 = 4;
-/// The least that it may take.
+/// A replay is never cut off before this time.
 const LEAST: Ns = Ns::secs(1);
 
 /// Declares the tasks of a schedule.
 ///
 /// # Errors
-/// When the text is not a schedule, with its line.
+/// When the text is not a schedule. The error has the line.
 pub fn build(file: &str, text: &str, prices: Prices, b: &mut Builder) -> Result<()> {
     let schedule = Schedule::read(file, text)?;
     let words: Vec<Word> =

@@ -1,7 +1,7 @@
-//! The program of one task of a schedule.
+//! The program of one task in a schedule.
 //!
-//! Its futex word counts what it was given and has not used yet. A giver adds one, and calls the kernel only if the
-//! task waits; the task takes one where it needs one, or waits for it. Live and simulated programs are the same.
+//! Its futex word counts unused tokens from other tasks. A giver adds one, and makes a system call only if the task
+//! waits; the task takes one when it needs one, or waits. Live and simulated programs are the same.
 
 use super::schedule::{Part, Prices, Start, Step};
 use crate::op::{Env, Op, Program, WordId};
@@ -9,32 +9,31 @@ use schedlab_base::{Ns, TaskId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The futex word of a task, and whether the task waits there.
+/// A task's futex words: its tokens, and whether it waits.
 #[derive(Clone, Copy)]
 pub struct Word {
-    /// What was given and not used yet.
+    /// Number of unused tokens.
     pub tokens: WordId,
     /// 1 while the task waits, or is about to.
     pub waits: WordId,
 }
 
-/// Where a task is in its steps.
+/// A task's position in its steps.
 pub struct Replay {
     steps: Vec<Step>,
     at: usize,
     own: usize,
-    /// The id of the schedule's first task.
     first: usize,
     words: Arc<[Word]>,
     prices: Prices,
-    /// Prices that no burst has paid yet, ns.
+    /// Prices not yet taken off a burst, ns.
     debt_ns: u64,
-    /// When it begins, if not at once.
+    /// When it begins; `None`: at once.
     begins: Option<Ns>,
 }
 
 impl Replay {
-    /// The program of part `own`; `words` are the futex words of all parts.
+    /// The program of part `own`; `words` has the futex words of all parts.
     pub fn new(part: &Part, own: usize, first: usize, words: Arc<[Word]>, prices: Prices) -> Replay {
         let begins = match part.start {
             Start::At(at) if at > Ns::ZERO => Some(at),
@@ -42,7 +41,7 @@ impl Replay {
         };
         Replay { steps: part.steps.clone(), at: 0, own, first, words, prices, debt_ns: 0, begins }
     }
-    /// What is left of a burst when the debt is paid from it.
+    /// The rest of a burst after the debt is paid from it.
     fn pay(&mut self, burst: Ns) -> Ns {
         let paid = self.debt_ns.min(burst.0);
         self.debt_ns -= paid;
@@ -59,7 +58,7 @@ impl Program for Replay {
             match step {
                 Step::Await | Step::Need => {
                     let Word { tokens, waits } = self.words[self.own];
-                    // Said before the last look: a giver that still reads 0 gives before that look.
+                    // Set before the last check: a giver that still reads 0 has given before that check.
                     env.word(waits).store(1, SeqCst);
                     let came = env.word(tokens).fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok();
                     if !came {
@@ -85,7 +84,7 @@ impl Program for Replay {
                     }
                     let Word { tokens, waits } = self.words[task];
                     env.word(tokens).fetch_add(1, SeqCst);
-                    // Only one of those who give calls the kernel.
+                    // Only one of the givers makes the system call.
                     if env.word(waits).swap(0, SeqCst) == 1 {
                         return Op::Wake { word: tokens, count: 1 };
                     }

@@ -1,14 +1,12 @@
-//! A schedule as an rt-app file, for others.
+//! Exports a schedule as an rt-app file.
 //!
-//! rt-app counts in microseconds and knows no numbered wakeups: `resume` ends the sleep of a task that sleeps in
-//! `suspend`, and is lost when that task is not there yet. So what comes out has the schedule's bursts, sleeps and
-//! wakers, but not always its order.
+//! rt-app has microseconds and no counted wakeups: `resume` ends the sleep of a task in `suspend`, and is lost if the
+//! task is not there yet. So the file has the schedule's bursts, sleeps and wakers, but not always its order.
 
 use super::schedule::{Schedule, Start, Step};
 use schedlab_base::Ns;
 use std::fmt::Write as _;
 
-/// The text of the rt-app file.
 pub fn rtapp(schedule: &Schedule) -> String {
     let names: Vec<String> =
         schedule.parts.iter().enumerate().map(|(at, p)| format!("{}-{at}", plain(&p.name))).collect();
@@ -50,8 +48,8 @@ pub fn rtapp(schedule: &Schedule) -> String {
     out
 }
 
-/// When each task begins, as rt-app can't let one task start another: a task that another one makes begins after all
-/// that its maker ran and slept by itself before.
+/// When each task begins, because in rt-app no task can start another: a started task begins after all bursts and
+/// sleeps of its starter before that point.
 fn starts(schedule: &Schedule) -> Vec<Ns> {
     let mut after = vec![Ns::ZERO; schedule.parts.len()];
     for part in &schedule.parts {
@@ -66,7 +64,7 @@ fn starts(schedule: &Schedule) -> Vec<Ns> {
     }
     let start = |mut at: usize| {
         let mut sum = Ns::ZERO;
-        // No line of makers is longer than there are tasks.
+        // No chain of starters is longer than the number of tasks.
         for _ in 0..schedule.parts.len() {
             match schedule.parts[at].start {
                 Start::At(ns) => return sum.plus(ns),
@@ -78,7 +76,7 @@ fn starts(schedule: &Schedule) -> Vec<Ns> {
     (0..schedule.parts.len()).map(start).collect()
 }
 
-/// A name without what JSON would need to escape.
+/// A name without characters that JSON must escape.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
 }

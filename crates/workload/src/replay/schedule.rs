@@ -1,7 +1,7 @@
-//! A schedule as data, and its text.
+//! A schedule as data and as text.
 //!
-//! The text has a first line `schedlab-schedule 1 LENGTH`, and for each task a line of its attributes with the lines
-//! of its steps below. Times are ns, tasks are numbered from 0 in the order of the file:
+//! The text begins with a line `schedlab-schedule 1 LENGTH`. Each task has a line of attributes, followed by the lines
+//! of its steps. Times are ns; tasks are numbered from 0 in the order of the file:
 //!
 //! ```text
 //! schedlab-schedule 1 20000000
@@ -11,86 +11,82 @@
 //! a r1200 w0 s30000
 //! ```
 //!
-//! Steps: `rN` compute for N ns, `wT` wake task T, `a` await a wakeup, `sN` sleep for N ns, `fT` start task T,
-//! `gT` give task T something to do without a wakeup, `n` need something that was given.
+//! Steps: `rN` compute for N ns, `wT` wake task T, `a` await a wakeup, `sN` sleep for N ns, `fT` start task T, `gT`
+//! give task T a token without a wakeup, `n` need a token.
 
 use schedlab_base::{Error, Ns, Result, Spot};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The first words of a schedule's text.
+/// The beginning of a schedule's text.
 pub const MAGIC: &str = "schedlab-schedule 1 ";
-/// Steps on a line.
+/// Number of steps per line.
 const ON_A_LINE: usize = 16;
 
-/// One step of a task.
+/// A step of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Compute for so long.
     Run(Ns),
-    /// Wake a task, or let its next sleep end at once.
+    /// Wake a task, or end its next sleep at once.
     Wake(usize),
     /// Sleep until a task wakes this one.
     Await,
-    /// Let a task continue, which the recording does not show: it was awake.
+    /// Give a task a token. The recording does not show it, because that task was awake.
     Give(usize),
-    /// Go on only when that was given: sleep until then.
+    /// Take a token; sleep until there is one.
     Need,
-    /// Sleep for so long.
     Sleep(Ns),
     /// Start a task ([`Start::By`] this one).
     Start(usize),
 }
 
-/// When a task begins.
+/// The beginning of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// At this time.
     At(Ns),
-    /// When the task of this number starts it.
+    /// When the task with this number starts it.
     By(usize),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
     pub name: String,
-    /// Its number in the recording.
+    /// Its thread id in the recording.
     pub tid: u32,
     pub nice: i8,
-    /// Its real-time priority, 1 to 99 (replayed as SCHED_FIFO); 0 for a fair task.
+    /// Real-time priority, 1 to 99 (replayed as SCHED_FIFO); 0 for a fair task.
     pub rt_priority: u8,
-    /// It belongs to the machine, not to the workload.
+    /// Belongs to the machine, not to the workload.
     pub background: bool,
     pub group: Option<String>,
     pub start: Start,
     pub steps: Vec<Step>,
 }
 
-/// What waking and sleeping cost the task on the machine of the replay. Taken off its bursts, ns.
+/// Costs of waking and sleeping on the replaying machine, ns. They are taken off the bursts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Prices {
-    /// Of a wakeup, for the waker.
+    /// Cost of a wakeup for the waker.
     pub wake_ns: u64,
-    /// Of a sleep, whatever ends it.
+    /// Cost of a sleep, however it ends.
     pub sleep_ns: u64,
 }
 
-/// A recorded schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
-    /// The length of the recording.
+    /// Length of the recording.
     pub length: Ns,
     pub parts: Vec<Part>,
 }
 
 impl Schedule {
-    /// Time that its tasks compute, the machine's own tasks left out.
+    /// CPU time of its tasks, without the machine's own tasks.
     pub fn work(&self) -> Ns {
         let steps = self.parts.iter().filter(|p| !p.background).flat_map(|p| &p.steps);
         Ns(steps.map(|s| if let Step::Run(ns) = s { ns.0 } else { 0 }).sum())
     }
-    /// How often its tasks wake others, and how often they sleep; the machine's own tasks left out.
+    /// Number of wakeups by its tasks, and of their sleeps, without the machine's own tasks.
     pub fn counts(&self) -> (u64, u64) {
         let steps = || self.parts.iter().filter(|p| !p.background).flat_map(|p| &p.steps);
         let wakes = steps().filter(|s| matches!(s, Step::Wake(_))).count();
@@ -98,7 +94,6 @@ impl Schedule {
         (wakes as u64, sleeps as u64)
     }
 
-    /// The schedule's text.
     pub fn text(&self) -> String {
         let mut out = format!("{MAGIC}{}\n", self.length.0);
         for part in &self.parts {
@@ -127,7 +122,7 @@ impl Schedule {
     /// Reads a schedule's text.
     ///
     /// # Errors
-    /// With the line of what is wrong.
+    /// When the text is wrong. The error has the line.
     pub fn read(file: &str, text: &str) -> Result<Schedule> {
         let mut lines = text.lines().enumerate();
         let wrong = |line: usize, what: String| {
@@ -153,7 +148,7 @@ impl Schedule {
         schedule.checked(file)
     }
 
-    /// The same, if every task that it names exists and each is started once.
+    /// Checks that every named task exists and that each is started once.
     fn checked(self, file: &str) -> Result<Schedule> {
         let n = self.parts.len();
         let mut started = vec![0; n];
@@ -212,7 +207,7 @@ fn step(word: &str) -> Option<Step> {
     })
 }
 
-/// Reads a task's line without its first word.
+/// Reads a task's line after its first word.
 fn part(text: &str) -> std::result::Result<Part, String> {
     let (pairs, name) = text.split_once("name=").ok_or("a task without name=")?;
     let of = |key: &str| {

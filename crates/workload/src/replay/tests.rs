@@ -23,7 +23,7 @@ fn a_text_is_read_and_written_back() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn errors_have_their_line() {
     assert!(error("hello").contains("no schedule"));
     assert!(
         error(&PING.replace("a r1200", "a x1200")).contains("x.sched:5:1"),
@@ -37,7 +37,7 @@ fn what_is_wrong_is_told_with_its_line() {
     assert!(Schedule::read("x", &unborn.replace("r52000", "f1 r52000")).is_ok());
 }
 
-/// Bursts of the worker of a whole run.
+/// The worker's bursts in a whole run.
 fn bursts(prices: Prices) -> Vec<Ns> {
     let built = Spec::replay("x", PING.to_owned(), prices).unwrap().build(1).unwrap();
     let log = rig::run(built, rig::Costs { op: Ns(10), wakeup: Ns(50), slack: Ns::ZERO });
@@ -57,8 +57,8 @@ fn prices_are_taken_off_the_bursts_that_follow() {
 }
 
 #[test]
-fn what_is_given_is_used_once_and_waited_for() {
-    // The reader needs three things; the writer wakes it once, and gives the others before and after.
+fn a_token_is_used_once_and_waited_for() {
+    // The reader needs three tokens. The writer wakes it once, and gives the other tokens before and after.
     let text = "schedlab-schedule 1 20000
 task start=0 nice=0 rt=0 background=0 tid=1 group=- name=writer
 r1000 w1 g1 r5000 g1 r100

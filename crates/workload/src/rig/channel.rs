@@ -1,5 +1,5 @@
-//! Channels of the rig: one bounded buffer for each direction, and the tasks that wait at its two ends, first come
-//! first served. A buffer counts bytes; on UDP also the sizes of datagrams, so that one read takes one datagram.
+//! Channels of the rig: a bounded buffer per direction, and the tasks waiting at its ends, first come first served. A
+//! buffer counts bytes, and on UDP also the sizes of datagrams, so that one read takes one datagram.
 
 use crate::{ChannelKind, PortId, SetId};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ const fn capacity(kind: ChannelKind) -> u32 {
     }
 }
 
-/// A task and the bytes it has yet to move.
+/// A task, and the bytes that it must still move.
 type Party = (usize, u32);
 
 /// One direction of a channel.
@@ -31,13 +31,13 @@ impl Way {
         Way { kind, used: 0, datagrams: VecDeque::new(), writers, readers }
     }
 
-    /// Moves all that can be moved; gives the tasks whose call is done by it.
+    /// Moves as much as possible; returns the tasks whose calls are done.
     fn pump(&mut self) -> Vec<usize> {
         let mut done = Vec::new();
         while self.fill(&mut done) | self.drain(&mut done) {}
         done
     }
-    /// Lets the first writer put in as much as fits; reports whether it could.
+    /// Lets the first writer fill the buffer; returns whether anything moved.
     fn fill(&mut self, done: &mut Vec<usize>) -> bool {
         let room = capacity(self.kind) - self.used;
         let Some((task, left)) = self.writers.front_mut() else { return false };
@@ -56,7 +56,7 @@ impl Way {
         }
         true
     }
-    /// Lets the first reader take what is there; reports whether it could.
+    /// Lets the first reader empty the buffer; returns whether anything moved.
     fn drain(&mut self, done: &mut Vec<usize>) -> bool {
         let Some((task, left)) = self.readers.front_mut() else { return false };
         let moved = match self.kind {
@@ -77,13 +77,12 @@ impl Way {
     }
 }
 
-/// A set of ends, in the order in which they are looked at, and the task that waits on it.
+/// A set of ends in the order of checking, and the task that waits on it.
 struct Set {
     ends: VecDeque<PortId>,
     waiter: Option<usize>,
 }
 
-/// All channels of a workload.
 pub struct Channels {
     ways: Vec<[Way; 2]>,
     sets: Vec<Set>,
@@ -95,11 +94,11 @@ impl Channels {
         let sets = sets.into_iter().map(|ends| Set { ends: ends.into(), waiter: None }).collect();
         Channels { ways, sets }
     }
-    /// The direction that flows towards an end.
+    /// The direction towards an end.
     fn towards(&mut self, end: PortId) -> &mut Way {
         &mut self.ways[end.channel()][end.index() % 2]
     }
-    /// An end of the set with something to read; without one, `task` waits for it.
+    /// An end of the set with data; without one, `task` waits.
     pub fn poll(&mut self, task: usize, set: SetId) -> Option<PortId> {
         for _ in 0..self.sets[set.index()].ends.len() {
             let end = self.sets[set.index()].ends[0];
@@ -111,7 +110,7 @@ impl Channels {
         assert!(self.sets[set.index()].waiter.replace(task).is_none(), "two tasks wait on a set");
         None
     }
-    /// Something has come for `end`: gives the task that waits on its set, and the end.
+    /// Data have arrived at `end`: returns the task that waits on its set, and the end.
     pub fn came(&mut self, end: PortId) -> Option<(usize, PortId)> {
         if self.towards(end).used == 0 {
             return None;
@@ -119,7 +118,7 @@ impl Channels {
         let set = self.sets.iter_mut().find(|s| s.ends.contains(&end))?;
         Some((set.waiter.take()?, end))
     }
-    /// Lets `task` write; gives the tasks whose call is done by it, perhaps `task` itself among them.
+    /// Lets `task` write; returns the tasks whose calls are done, possibly including `task`.
     pub fn send(&mut self, task: usize, port: PortId, bytes: u32) -> Vec<usize> {
         let way = self.towards(port.peer());
         assert!(
@@ -130,7 +129,7 @@ impl Channels {
         way.writers.push_back((task, bytes));
         way.pump()
     }
-    /// Lets `task` read; gives tasks as [`Channels::send`] does.
+    /// Lets `task` read; returns tasks like [`Channels::send`].
     pub fn recv(&mut self, task: usize, port: PortId, bytes: u32) -> Vec<usize> {
         let way = self.towards(port);
         assert!(

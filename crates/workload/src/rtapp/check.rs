@@ -1,5 +1,5 @@
-//! Checks across the parts of a file: no task waits for something that never comes, no loop runs without time passing,
-//! and every fork can be counted before the run. A file that would hang or run away in rt-app is an error here.
+//! Checks across the parts of a file: no task waits for ever, no loop runs without time passing, and the number of
+//! forks is known before the run. A file that would hang or run away in rt-app is an error here.
 
 use super::event::{EventAction, Mode};
 use super::json::Source;
@@ -7,18 +7,18 @@ use super::schema::{File, Task};
 use schedlab_base::{Error, Ns, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modes of timers, by the task that owns the timer (for "unique" ones) and its name.
+/// Modes of timers, by the owning task (for "unique" ones) and the timer's name.
 pub type Modes = BTreeMap<(Option<usize>, String), Mode>;
 
-/// Whether a timer of this name is private to each thread.
+/// Whether each thread has its own timer of this name.
 pub fn is_unique(timer: &str) -> bool {
     timer.starts_with("unique")
 }
 
-/// Checks a file; gives the modes of its timers.
+/// Checks a file; returns the modes of its timers.
 ///
 /// # Errors
-/// See the module's first lines.
+/// See the first lines of the module.
 pub fn check(source: Source<'_>, file: &File) -> Result<Modes> {
     for task in &file.tasks {
         time_passes(source, task)?;
@@ -34,7 +34,7 @@ fn events(task: &Task) -> impl Iterator<Item = &super::event::Event> {
     task.phases.iter().flat_map(|p| &p.events)
 }
 
-/// A repetition in which no time can pass would never end, in a simulator as on a CPU.
+/// A loop in which no time can pass would never end, in a simulator or on a CPU.
 fn time_passes(source: Source<'_>, task: &Task) -> Result<()> {
     let takes_time = |what: &EventAction| match what {
         EventAction::Run(t) | EventAction::Runtime(t) => *t > Ns::ZERO,
@@ -73,7 +73,7 @@ fn ends(source: Source<'_>, file: &File) -> Result<()> {
     }
 }
 
-/// Some task must signal each thing that a task waits for.
+/// Some task must signal each object that a task waits for.
 fn wakeups_come(source: Source<'_>, file: &File) -> Result<()> {
     let mut signalled = BTreeSet::new();
     for event in file.tasks.iter().flat_map(events) {
@@ -114,8 +114,8 @@ fn forked(file: &File) -> BTreeSet<&str> {
     names.collect()
 }
 
-/// A barrier opens when all instances of all tasks that name it have come. So each task must name it only once, no such
-/// task may be forked, and there must be at least two threads.
+/// A barrier opens when all instances of all tasks that name it have arrived. So each task may name it only once, no
+/// such task may be forked, and there must be at least two threads.
 fn barriers_can_open(source: Source<'_>, file: &File) -> Result<()> {
     let forked = forked(file);
     let mut users: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -150,7 +150,7 @@ fn barriers_can_open(source: Source<'_>, file: &File) -> Result<()> {
     }
 }
 
-/// Every fork must name a task and happen a known number of times, and no task may start itself through others.
+/// Every fork must name a task and happen a known number of times; no task may start itself, even through others.
 fn forks_are_known(source: Source<'_>, file: &File) -> Result<()> {
     let index: BTreeMap<&str, usize> =
         file.tasks.iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
@@ -180,8 +180,8 @@ fn forks_are_known(source: Source<'_>, file: &File) -> Result<()> {
     })
 }
 
-/// Removes tasks that no remaining task forks, one after the other. Tasks that remain lie on a circle or behind one.
-/// The error is the place of an edge on a circle.
+/// Repeatedly removes tasks that no remaining task forks. The rest is on a cycle or reached from one. The error is the
+/// place of an edge on a cycle.
 fn no_cycle(edges: &[Vec<(usize, usize)>]) -> std::result::Result<(), usize> {
     let mut parents = vec![0usize; edges.len()];
     edges.iter().flatten().for_each(|(child, _)| parents[*child] += 1);
@@ -201,7 +201,7 @@ fn no_cycle(edges: &[Vec<(usize, usize)>]) -> std::result::Result<(), usize> {
     }
 }
 
-/// A timer has one mode, which any of its uses may name; relative if none does.
+/// A timer has one mode, which any use may name; the default is relative.
 fn timer_modes(source: Source<'_>, file: &File) -> Result<Modes> {
     let mut named: BTreeMap<(Option<usize>, String), Option<Mode>> = BTreeMap::new();
     for (i, task) in file.tasks.iter().enumerate() {

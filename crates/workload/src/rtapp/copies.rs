@@ -1,10 +1,10 @@
-//! Copies of all tasks of an rt-app description: each task's `instance` is multiplied. rt-app shares mutexes,
-//! conditions and barriers among the instances of a task, so copies contend as more instances do.
+//! Copies of all tasks in an rt-app description: each task's `instance` is multiplied. In rt-app a task's instances
+//! share mutexes, conditions and barriers, so copies contend like additional instances.
 
 use super::json::{self, Kind, Member, Source};
 use schedlab_base::{Error, Result};
 
-/// The text with `copies` times as many instances of each task; everything else stays, comments included.
+/// The text with `copies` times as many instances of each task. Everything else stays, including comments.
 ///
 /// # Errors
 /// When the JSON is malformed, or an `instance` is not a number or becomes too large, with line and column.
@@ -23,7 +23,7 @@ pub fn copies(file: &str, text: &str, copies: u64) -> Result<String> {
                 changes.push((own.value.at, own.value.at + digits.len(), all.to_string()));
             }
             None => {
-                // Behind the brace that opens the task.
+                // After the brace that opens the task.
                 let comma = if members.is_empty() { "" } else { ", " };
                 let at = task.value.at + 1;
                 changes.push((at, at, format!(" \"instance\": {copies}{comma}")));
@@ -43,7 +43,6 @@ pub fn copies(file: &str, text: &str, copies: u64) -> Result<String> {
     Ok(out + &text[at..])
 }
 
-/// The members of `tasks`.
 fn tasks(top: &Kind) -> &[Member] {
     let Kind::Object(members) = top else { return &[] };
     match members.iter().find(|m| m.key == "tasks").map(|m| &m.value.kind) {
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_tasks_or_too_many_is_told() {
+    fn missing_and_too_many_tasks_are_errors() {
         assert!(copies("t.json", "{}", 2).unwrap_err().to_string().contains("no task"));
         let e = copies("t.json", TWO, u64::MAX).unwrap_err().to_string();
         assert!(e.contains("t.json:2:") && e.contains("too many"), "{e}");

@@ -1,4 +1,4 @@
-//! Errors in a file are reported with place, thing and remedy.
+//! Errors in a file have a place, the object and a remedy.
 
 use super::keys::{Fate, KEYS, Level};
 use crate::Builder;
@@ -9,7 +9,7 @@ fn build(text: &str) -> Result<(), Error> {
     let mut b = Builder::new(1);
     super::build("t.json", text, None, &mut b).and_then(|()| b.finish().map(|_| ()))
 }
-/// The whole message about a file that has `tasks` on its second line.
+/// The whole message about a file with `tasks` on its second line.
 fn complaint(tasks: &str) -> String {
     complaint_of(&format!("{{\"global\": {{\"duration\": 1}}, \"tasks\": {{\n{tasks}}}}}"))
 }
@@ -180,7 +180,7 @@ fn the_file_as_a_whole_is_checked() {
 }
 
 #[test]
-fn what_would_hang_or_run_away_is_refused() {
+fn files_that_would_hang_or_run_away_are_refused() {
     for (tasks, wanted) in [
         (r#""a": {"lock": "m", "unlock": "m"}"#, "t.json:2:1: no event of task 'a' takes any time"),
         (r#""a": {"run": 0}"#, "t.json:2:1: no event of task 'a' takes any time"),
@@ -258,7 +258,7 @@ fn a_lock_may_span_phases_that_do_not_loop() {
     assert!(build(text).is_ok());
 }
 
-/// A value with which the key is accepted if it is at all.
+/// A value that the key accepts, if it accepts any.
 fn sample(name: &str) -> &'static str {
     match name {
         "tasks" => r#"{"t": {"run": 1}}"#,
@@ -280,7 +280,7 @@ fn sample(name: &str) -> &'static str {
     }
 }
 
-/// A file with the row's key at its level, and around it whatever that needs.
+/// A file with the row's key at its level, and with everything that it needs.
 fn with_key(level: Level, name: &str) -> String {
     let key = format!("\"{name}\": {}", sample(name));
     let file = |task: &str| {
@@ -312,7 +312,7 @@ fn with_key(level: Level, name: &str) -> String {
 }
 
 #[test]
-fn every_row_of_the_table_is_what_the_reader_does() {
+fn the_reader_follows_every_row_of_the_table() {
     for row in KEYS {
         let result = build(&with_key(row.level, row.name));
         match row.fate {

@@ -1,4 +1,4 @@
-//! The events of a phase, as the file states them.
+//! The events of a phase, as in the file.
 
 use super::json::{Kind, Member, Source};
 use super::{keys, read};
@@ -7,15 +7,15 @@ use schedlab_base::{Error, Ns, Result};
 /// An event and its place.
 #[derive(Debug)]
 pub struct Event {
-    /// Byte offset of its key.
+    /// Byte offset of the key.
     pub at: usize,
     pub what: EventAction,
 }
 
-/// How a late timer finds its next activation.
+/// The next activation of a late timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// One period from now: a late activation delays the next ones.
+    /// One period from now: a late activation delays later ones.
     Relative,
     /// On the grid of its start: a late task catches up.
     Absolute,
@@ -23,26 +23,22 @@ pub enum Mode {
 
 #[derive(Debug)]
 pub enum EventAction {
-    /// Work of a CPU at full speed.
+    /// Compute for this time of a CPU at full speed.
     Run(Ns),
-    /// Spin for a length of wall time.
+    /// Spin for this wall time.
     Runtime(Ns),
-    /// Sleep for a length of time.
     Sleep(Ns),
     /// Sleep to the timer's next activation.
     Timer {
-        /// The timer.
         name: String,
         /// Time between activations.
         period: Ns,
-        /// The mode, if this use names one.
+        /// `None`: this use names no mode.
         mode: Option<Mode>,
     },
-    /// Take a mutex.
     Lock(String),
-    /// Release a mutex.
     Unlock(String),
-    /// Wait on a condition, releasing a held mutex meanwhile.
+    /// Wait on a condition; a held mutex is released while waiting.
     Wait(Condition),
     /// Signal the condition, then wait on it.
     Sync(Condition),
@@ -50,15 +46,15 @@ pub enum EventAction {
     Signal(String),
     /// Wake all waiters of a condition.
     Broad(String),
-    /// Wait to be resumed.
+    /// Wait for a resume.
     Suspend(String),
-    /// Resume all that are suspended under the name.
+    /// Resume all tasks suspended under the name.
     Resume(String),
-    /// Wait for all others.
+    /// Wait for all other users.
     Barrier(String),
-    /// Go over a number of bytes of the thread's buffer.
+    /// Touch this number of bytes of the thread's buffer.
     Memory(u64),
-    /// Wait for a device to take a number of bytes.
+    /// Wait for a device to take this number of bytes.
     Io(u64),
     /// sched_yield.
     Yield,
@@ -66,18 +62,17 @@ pub enum EventAction {
     Fork(String),
 }
 
-/// A condition and the mutex it is used with.
+/// A condition and its mutex.
 #[derive(Debug)]
 pub struct Condition {
-    /// The condition.
     pub name: String,
     pub mutex: String,
 }
 
-/// Reads an event of the given kind (a key-table name) of the task called `task`.
+/// Reads an event of the given kind (a name in the key table) of task `task`.
 ///
 /// # Errors
-/// When a value is of a wrong kind or out of range.
+/// When a value has the wrong kind or is out of range.
 pub fn read(source: Source<'_>, kind: &str, member: &Member, task: &str) -> Result<Event> {
     let name = || read::name(source, member);
     let what = match kind {
@@ -111,7 +106,7 @@ fn own_or_named(source: Source<'_>, member: &Member, task: &str) -> Result<Strin
     Ok(if name.is_empty() { task.to_owned() } else { name.to_owned() })
 }
 
-/// The members `names` of an event's object, in that order; all others are errors.
+/// The members `names` of an event's object, in that order. All others are errors.
 fn fields<'a, const N: usize>(
     source: Source<'_>,
     member: &'a Member,

@@ -1,31 +1,31 @@
-//! rt-app's own examples (`doc/examples` there) and their outcomes here: the table in docs/workloads.md.
+//! rt-app's own examples (its `doc/examples`) and their outcomes here: the table in docs/workloads.md.
 //!
-//! The examples are not ours to copy. For each there is a small file of the same syntax in `tests/rtapp`, named after
-//! its special feature. The outcome in a row is that of reading the small file. The end-to-end tests of the `schedlab`
-//! crate run the same files as the page says.
+//! We can't copy the examples. For each there is a small file with the same syntax in `tests/rtapp`, named after its
+//! special feature. A row has the outcome of reading the small file. The end-to-end tests of the `schedlab` crate run
+//! the same files, as the page says.
 
 use super::build;
 use crate::{Builder, Built};
 use schedlab_base::{CpuSet, Error, Ns};
 
 enum Becomes {
-    /// It runs everywhere, on machines with this many CPUs or more.
+    /// Runs everywhere, on machines with at least this many CPUs.
     Runs(usize),
-    /// It runs everywhere once it is told how long.
+    /// Runs everywhere if given a runtime.
     RunsWithRuntime,
-    /// It runs everywhere, on machines with this many CPUs or more; live kernels take a right for this policy.
+    /// Runs everywhere, on machines with at least this many CPUs; live kernels require a right for this policy.
     RealTime(usize, &'static str),
-    /// It runs on live kernels that give the right, and on the kernel's own code; our rules have no such class.
+    /// Runs on live kernels that grant the right, and on backend code; our rules do not have this class.
     Deadline,
-    /// It runs where task groups do, its tasks in the group of this path.
+    /// Runs where task groups exist, with its tasks in the group with this path.
     InGroup(&'static str),
-    /// It is refused at this line and column, with these words.
+    /// An error at this line and column, with these words.
     Refused(usize, usize, &'static str),
 }
 
 use Becomes::*;
 
-/// A file of rt-app's examples, ours of the same syntax, the outcome.
+/// rt-app's example, our file of the same syntax, the outcome.
 #[rustfmt::skip]
 const EXAMPLES: &[(&str, &str, Becomes)] = &[
     ("browser-long.json", "repeated-events", Runs(1)),
@@ -66,14 +66,14 @@ fn read(name: &str, runtime: Option<Ns>) -> Result<Built, Error> {
     b.finish()
 }
 
-/// The policy of real time that the workload asks for, if any.
+/// The real-time policy that the workload asks for, if any.
 fn real_time(built: &Built) -> Option<String> {
     let at_start = built.tasks.iter().map(|t| t.attr.policy);
     let all = at_start.chain(built.later_attrs.iter().map(|attr| attr.policy));
     all.into_iter().find(|p| !p.is_fair()).map(|p| format!("SCHED_{}", p.to_string().to_uppercase()))
 }
 
-/// The fewest CPUs of a machine on which something is left of every mask.
+/// The fewest CPUs of a machine on which every mask has a CPU.
 fn fewest_cpus(name: &str) -> usize {
     let fits = |cpus: &usize| {
         let here = CpuSet::first(*cpus);
@@ -87,7 +87,7 @@ fn fewest_cpus(name: &str) -> usize {
 }
 
 #[test]
-fn each_syntax_of_the_examples_becomes_what_the_table_says() {
+fn each_syntax_of_the_examples_has_the_outcome_in_the_table() {
     assert_eq!(EXAMPLES.len(), 28, "of rt-app as of 2026");
     for (_, name, becomes) in EXAMPLES {
         let plain = read(name, None);
@@ -125,7 +125,7 @@ fn each_syntax_of_the_examples_becomes_what_the_table_says() {
 }
 
 #[test]
-fn every_file_of_the_folder_stands_for_an_example() {
+fn every_file_of_the_folder_belongs_to_an_example() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rtapp");
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -134,7 +134,7 @@ fn every_file_of_the_folder_stands_for_an_example() {
     }
 }
 
-/// The table of the page, which `doc_tests` holds the page against.
+/// The table of the page; `doc_tests` compares it with the page.
 pub fn table() -> String {
     let mut text =
         "| rt-app's example | syntax | sim | live | what it needs, or why not |\n|---|---|---|---|---|\n"

@@ -1,16 +1,15 @@
-//! A JSON reader for people's files: keeps the order of members, remembers where every value stands, and tolerates
-//! what rt-app's readers tolerate.
+//! A JSON reader for people's files: it keeps the order of members and the place of each value, and tolerates
+//! everything that rt-app's readers tolerate.
 //!
-//! json-c, the library rt-app reads with, takes `/* */` and `//` comments, a comma after the last element, strings in
-//! single quotes, and `True`/`FALSE` in any case. The script `workgen`, which comes with rt-app and prepares a file for
-//! it, does two more things: it numbers the keys that an object repeats, and it adds a value to a `suspend` without
-//! one. Both are done here the same way. Later readers, which know the keys that are events, judge whether a repeated
-//! key makes sense ([`Member::repeats`]).
+//! json-c, rt-app's library, accepts `/* */` and `//` comments, a comma after the last element, strings in single
+//! quotes, and `True`/`FALSE` in any case. The script `workgen` of rt-app, which prepares files for it, does two more
+//! things: it numbers repeated keys of an object, and adds a value to a `suspend` without one. This reader does both in
+//! the same way. Later readers know which keys are events, and judge whether a repeated key makes sense
+//! ([`Member::repeats`]).
 //!
-//! Order matters because the events of a phase run in the order of the file; places matter because every later error
-//! names line and column. Numbers stay text until a reader asks for one with a range, so that none is rounded on the
-//! way. Depth is limited, so that no input overflows the stack. The work is linear in the length of the text (times a
-//! logarithm for keys).
+//! Order matters because a phase's events run in the order of the file. Places matter because later errors have a line
+//! and column. Numbers stay text until a reader asks for one with a range, so that none is rounded. Depth is limited,
+//! so that no input overflows the stack. The work is linear in the length of the text (times a logarithm for keys).
 
 use schedlab_base::{Error, Result, Spot};
 use std::collections::BTreeMap;
@@ -19,7 +18,7 @@ use std::path::Path;
 /// The deepest nesting that is read.
 const MAX_DEPTH: usize = 32;
 
-/// A text being read and the file it came from.
+/// A text and its file.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     file: &'a Path,
@@ -27,7 +26,7 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// A text and the file name to show in messages.
+    /// `file` is the name in messages.
     pub fn new(file: &'a str, text: &'a str) -> Source<'a> {
         Source { file: Path::new(file), text }
     }
@@ -41,59 +40,54 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A value and the byte offset it starts at.
+/// A value with its byte offset.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Byte offset of its first character.
+    /// Byte offset of the first character.
     pub at: usize,
     pub kind: Kind,
 }
 
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// `null`.
     Null,
-    /// `true` or `false`.
     Bool(bool),
-    /// A number, as written.
     Number(String),
     /// A string, unescaped.
     Text(String),
     List(Vec<Value>),
-    /// An object, members in the order of the file.
+    /// Members are in the order of the file.
     Object(Vec<Member>),
 }
 
-/// A key of an object with its value.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The key, as written.
     pub key: String,
     /// Byte offset of the key.
     pub at: usize,
-    /// Set if the same key stands earlier in the object.
+    /// Set if the object has the same key earlier.
     pub repeats: Option<Repeat>,
     pub value: Value,
 }
 
-/// A repeated key's earlier place, and its number.
+/// The first place of a repeated key, and its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeat {
     /// Byte offset of the first one.
     pub first: usize,
-    /// The number that `workgen` would append to this key.
+    /// The number that `workgen` would append.
     pub number: usize,
 }
 
 impl Member {
-    /// The key as `workgen` would leave it, unique in its object.
+    /// The key after `workgen`, unique in its object.
     pub fn name(&self) -> String {
         self.repeats.map_or_else(|| self.key.clone(), |r| format!("{}{}", self.key, r.number))
     }
 }
 
 impl Kind {
-    /// The kind's name with its article, for messages.
+    /// The kind's name with an article, for messages.
     pub fn noun(&self) -> &'static str {
         match self {
             Kind::Null => "null",
@@ -106,10 +100,10 @@ impl Kind {
     }
 }
 
-/// Reads one JSON value that fills the text.
+/// Reads one JSON value that is the whole text.
 ///
 /// # Errors
-/// When the text is malformed or nested deeper than 32, with line and column.
+/// When the text is malformed or nested deeper than 32. The error has line and column.
 pub fn parse(source: Source<'_>) -> Result<Value> {
     let mut reader = Reader { source, bytes: source.text.as_bytes(), at: 0 };
     reader.blank()?;
@@ -121,16 +115,16 @@ pub fn parse(source: Source<'_>) -> Result<Value> {
     }
 }
 
-/// The keys of an object with their places; repeated ones with their numbers.
+/// The places of an object's keys, and the numbers that repeated keys get.
 #[derive(Default)]
 struct Names {
     seen: BTreeMap<String, usize>,
-    /// The last number given. One count serves all keys of the object, as in `workgen`.
+    /// The last number. All keys of the object share one count, as in `workgen`.
     number: usize,
 }
 
 impl Names {
-    /// Notes the key at `at`; reports whether it repeats an earlier one.
+    /// Notes the key at `at`; returns whether it repeats an earlier one.
     fn note(&mut self, key: &str, at: usize) -> Option<Repeat> {
         let Some(first) = self.seen.get(key).copied() else {
             self.seen.insert(key.to_owned(), at);
@@ -155,7 +149,7 @@ impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
-    /// Consumes `c` if it is next; reports whether it was.
+    /// Consumes `c` if it is next; returns whether it was.
     fn eat(&mut self, c: u8) -> bool {
         let hit = self.peek() == Some(c);
         self.at += usize::from(hit);
@@ -226,8 +220,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The value of a key. A `suspend` may stand alone: `workgen` gives it the task's name, and an empty value means
-    /// the same.
+    /// The value of a key. A `suspend` may have none: `workgen` gives it the task's name, which an empty value also
+    /// means.
     fn member_value(&mut self, key: &str, at: usize, depth: usize) -> Result<Value> {
         if self.eat(b':') {
             self.blank()?;
@@ -288,7 +282,7 @@ impl Reader<'_> {
         Ok(Kind::Number(self.source.text[start..self.at].to_owned()))
     }
 
-    /// Skips digits and reports how many there were: at least one.
+    /// Skips digits and returns their number: at least one.
     fn digits(&mut self) -> Result<usize> {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
@@ -306,7 +300,7 @@ impl Reader<'_> {
             let rest = &self.bytes[self.at..];
             let ends = |c: &u8| *c == quote || matches!(c, b'\\' | 0..=0x1f);
             let plain = rest.iter().position(ends).unwrap_or(rest.len());
-            // Both ends lie at ASCII characters or ends of the text, so the slice is whole characters.
+            // Both ends are at ASCII characters or at an end of the text, so the slice has whole characters.
             text.push_str(&self.source.text[self.at..self.at + plain]);
             self.at += plain;
             match self.peek() {
@@ -338,7 +332,7 @@ impl Reader<'_> {
         Ok(c)
     }
 
-    /// A `\uXXXX` escape, or two that make up a surrogate pair; `start` is its backslash.
+    /// A `\uXXXX` escape, or two that form a surrogate pair; `start` is the backslash.
     fn unicode(&mut self, start: usize) -> Result<char> {
         let bad = |r: &Self| r.source.error(start, "not a valid \\u escape");
         let high = self.hex().ok_or_else(|| bad(self))?;

@@ -82,7 +82,7 @@ fn names(text: &str) -> Vec<String> {
 
 #[test]
 fn repeated_keys_are_numbered_as_workgen_does() {
-    // The names that workgen 1.0 gives to these keys, one on a line.
+    // The names that workgen 1.0 gives these keys, one per line.
     assert_eq!(
         names(r#"{"run": 1, "run": 2, "run1": 3, "sleep": 4, "sleep": 5, "run": 6, "run2": 7, "sleep": 8}"#),
         ["run", "run1", "run11", "sleep", "sleep1", "run2", "run22", "sleep2"]
@@ -115,7 +115,7 @@ fn strings_may_have_single_quotes() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_have_their_place_in_the_file() {
     for (text, wanted) in [
         ("", "t.json:1:1: expected a value, found the end of the file"),
         ("{\"a\": 1 \"b\": 2}", "t.json:1:9: expected ',' or '}', found '\"'"),
@@ -150,7 +150,7 @@ fn many_keys_take_no_quadratic_time() {
     assert_eq!(names(&same)[99_999], "run99999");
 }
 
-/// Random values: (text of a value as this reader prints it).
+/// Random values.
 fn any_json() -> impl Strategy<Value = serde_json::Value> {
     use serde_json::Value as J;
     let leaf = prop_oneof![
@@ -171,10 +171,10 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(json in any_json()) {
+    fn printed_values_read_back(json in any_json()) {
         let once = printed(&read(&json.to_string()).unwrap());
         prop_assert_eq!(printed(&read(&once).unwrap()), once.clone());
-        // An independent reader agrees about the content.
+        // An independent reader reads the same content.
         prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&once).unwrap(), json);
     }
 

@@ -1,49 +1,45 @@
-//! The table of every key that an rt-app file may hold, and how schedlab treats it. The reader and the table in
-//! docs/workloads.md both derive from it, so that the documentation can't differ from the reader.
+//! The table of all keys in rt-app files, and how schedlab treats them. The reader and the table in docs/workloads.md
+//! are both made from it, so that they can't differ.
 //!
-//! Mirrors the grammar of rt-app as of 2026 (its tutorial). A key that schedlab accepts without effect or refuses is
-//! here with the reason; any other key is unknown.
+//! Mirrors the grammar of rt-app as of 2026 (its tutorial). Keys that schedlab ignores or rejects are here with the
+//! reason; all other keys are unknown.
 
 use super::json::{Kind, Member, Source};
 use schedlab_base::{Error, Result};
 
-/// The object that a key belongs to.
+/// The object that contains a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// The file's outermost object.
     Root,
-    /// `global`.
     Global,
-    /// A task only.
     Task,
     /// A phase, or a task.
     Phase,
-    /// An event in a phase, or in a task that has no `phases`.
+    /// An event in a phase, or in a task without `phases`.
     Event,
 }
 
 /// How schedlab treats a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// The workload does what it says.
+    /// The workload follows it.
     Done,
-    /// Accepted; it has no effect on scheduling here.
+    /// Accepted, without effect on scheduling here.
     NoEffect,
-    /// Accepted only with the value that switches it off.
+    /// Accepted only with the value that disables it.
     OnlyOff,
-    /// An error that says why.
+    /// An error with a reason.
     Refused,
 }
 
 #[derive(Debug)]
 pub struct Key {
-    /// The object it belongs to.
     pub level: Level,
-    /// Its name; events may bear a suffix ("run0").
+    /// Names of events may have a suffix ("run0").
     pub name: &'static str,
-    /// How schedlab treats it.
     pub fate: Fate,
-    /// Its meaning, or the reason why it is not done.
+    /// The meaning, or the reason why it is not implemented.
     pub about: &'static str,
 }
 
@@ -57,7 +53,6 @@ const BEFORE_2014: &str =
     "a key of rt-app before 2014, which had no events; today's rt-app refuses such tasks";
 const LOGGING: &str = "rt-app's own logging";
 
-/// Every key.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = {
     use {Fate::*, Level::*};
@@ -119,11 +114,11 @@ pub const KEYS: &[Key] = {
     ]
 };
 
-/// The row of a member in an object that may hold keys of `levels`.
+/// The row of a member, in an object that may have keys of `levels`.
 ///
 /// # Errors
-/// When the key is unknown (the nearest is offered), refused, not off though it must be, or repeated without being an
-/// event.
+/// When the key is unknown (the error offers the nearest), rejected, not disabled though it must be, or repeated
+/// without being an event.
 pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -> Result<&'static Key> {
     let fits = |k: &&Key| levels.contains(&k.level) && names(k, &member.key);
     let row = KEYS.iter().find(fits).ok_or_else(|| {
@@ -152,7 +147,7 @@ pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -
     }
 }
 
-/// Checks that a key stands only once.
+/// Checks that a key is not repeated.
 ///
 /// # Errors
 /// When it is repeated: `workgen` would number it, and rt-app would then ignore it.
@@ -163,8 +158,8 @@ pub fn once(source: Source<'_>, member: &Member) -> Result<()> {
     Err(source.error(member.at, format!("key '{key}' is there twice (first on line {line})")).help(help))
 }
 
-/// Whether `key` names the row. The name of an event may have a suffix that does not begin with a small letter: "run0"
-/// and "timerA" are events, while "runs" is a slip of the pen. (rt-app takes any suffix.)
+/// Whether `key` names the row. An event's suffix must not begin with a small letter: "run0" and "timerA" are events,
+/// while "runs" is a typing error. (rt-app accepts any suffix.)
 fn names(row: &Key, key: &str) -> bool {
     match key.strip_prefix(row.name) {
         Some("") => true,
@@ -187,7 +182,7 @@ impl Level {
 }
 
 impl Fate {
-    /// The word for it in the documentation.
+    /// The word in the documentation.
     pub fn word(self) -> &'static str {
         match self {
             Fate::Done => "yes",

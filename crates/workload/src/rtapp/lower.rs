@@ -13,24 +13,24 @@ use schedlab_base::{Ns, Result, TaskId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The longest run of a file that names no duration.
+/// The longest run of a file without a duration.
 pub const LONGEST: Ns = Ns::secs(3_600);
 
-/// A thread to be.
+/// A planned thread.
 struct Planned {
-    /// The task of the file, by number.
+    /// Index of the task in the file.
     task: usize,
     name: String,
-    /// The thread that forks it, by its place in the plan.
+    /// The thread that forks it, by its index in the plan.
     parent: Option<usize>,
-    /// The threads that each fork event starts, by their place in the plan.
+    /// For each fork event, the threads that it starts, by index in the plan.
     forks: Vec<Vec<usize>>,
 }
 
 /// Declares the threads of a checked file.
 ///
 /// # Errors
-/// When there are more threads than a run can hold, or mutexes are misused.
+/// When there are too many threads for a run, or mutexes are used wrongly.
 pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) -> Result<()> {
     let plan = plan(source, &file.tasks)?;
     let series = declare_series(b);
@@ -76,7 +76,7 @@ fn declare_series(b: &mut Builder) -> Series {
     }
 }
 
-/// All threads, parents before children. Names are rt-app's: task, thread number, and for a forked one the number of
+/// All threads, parents before children. Names are rt-app's: task, thread number, and for a forked thread the number of
 /// its fork.
 fn plan(source: Source<'_>, tasks: &[Task]) -> Result<Vec<Planned>> {
     let index: BTreeMap<&str, usize> = tasks.iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
@@ -114,9 +114,9 @@ fn plan(source: Source<'_>, tasks: &[Task]) -> Result<Vec<Planned>> {
     Ok(plan)
 }
 
-/// The forks of a task in the order of its events, with how often each happens.
+/// The forks of a task in the order of its events, with the number of times each happens.
 fn forks(task: &Task) -> impl Iterator<Item = (&str, u64)> {
-    // Endless loops around a fork are refused by `check`.
+    // `check` rejects endless loops around a fork.
     let loops = |l: Option<u32>| u64::from(l.unwrap_or(0));
     task.phases.iter().flat_map(move |phase| {
         phase.events.iter().filter_map(move |event| match &event.what {

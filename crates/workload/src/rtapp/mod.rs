@@ -1,18 +1,19 @@
-//! Reader of rt-app's JSON workload descriptions, which turns them into schedlab's programs.
+//! Reads rt-app's JSON workload descriptions, and turns them into schedlab's programs.
 //!
-//! The way of a file: `json` (keeps order and places) -> `schema` and `event` (names, kinds, ranges; `keys` is the one
-//! table of all keys) -> `check` (refuses files that would hang or never end) -> `script` (turns names into futex
+//! The path of a file: `json` (keeps order and places) -> `schema` and `event` (names, kinds, ranges; `keys` is the
+//! table of all keys) -> `check` (rejects files that would hang or never end) -> `script` (turns names into futex
 //! words) -> `lower` (declares the threads) -> `program` and `sync` (run them). Times are us in the file and ns here.
 //!
-//! Follows rt-app as of 2026, with these differences, all of them on purpose:
-//! - A file must be right: where rt-app skips, guesses or hangs, schedlab gives an error with its place.
-//! - The reader itself mends what the script `workgen` mends for rt-app: repeated keys, and `suspend` without a value.
-//! - `run` is work of a CPU at full speed, so no calibration happens.
-//! - `mem` goes over the thread's own memory; `iorun` sleeps, since no device is written to.
-//! - Each signal ends exactly one wait, and barriers are proper cyclic ones (see `sync`).
+//! Follows rt-app as of 2026, with these intended differences:
+//! - A file must be correct: where rt-app skips, guesses or hangs, schedlab gives an error with its place.
+//! - The reader itself repairs what the script `workgen` repairs for rt-app: repeated keys, and `suspend` without a
+//!   value.
+//! - `run` is work of a CPU at full speed, so there is no calibration.
+//! - `mem` touches the thread's own memory; `iorun` sleeps, since no device is written.
+//! - Each signal ends exactly one wait, and barriers are truly cyclic (see `sync`).
 //! - `sync` takes its mutex itself unless the task holds it.
 //! - A run without `duration` ends with its tasks, at the latest after an hour ([`LONGEST`]).
-//! - At the end of the run tasks stop where they are; rt-app lets critical sections finish.
+//! - At the end of the run tasks stop wherever they are; rt-app lets critical sections finish.
 //!
 //! An rt-app file has no load parameter: `knee` raises the number of copies of its tasks (`copies`).
 
@@ -48,7 +49,7 @@ use crate::param::{Param, ParamKind};
 use schedlab_base::{Error, Ns, Result, Spot, printable};
 use std::path::Path;
 
-/// The only parameter of an rt-app file: its runtime, in place of the duration that it states.
+/// The only parameter of an rt-app file: a runtime that replaces the file's duration.
 pub const RUNTIME: Param = Param {
     name: "runtime",
     short: Some('r'),
@@ -58,11 +59,11 @@ pub const RUNTIME: Param = Param {
     about: "how long to run, whatever the file's duration",
 };
 
-/// Builds the tasks an rt-app text describes. Series: `rtapp.wakeup_latency`, `rtapp.slack`, `rtapp.lateness`,
-/// `rtapp.run`, `rtapp.period`, all in ns. A `runtime` takes the place of the file's duration.
+/// Builds the tasks of an rt-app text. Series: `rtapp.wakeup_latency`, `rtapp.slack`, `rtapp.lateness`, `rtapp.run`,
+/// `rtapp.period`, all in ns. A `runtime` replaces the file's duration.
 ///
 /// # Errors
-/// When the JSON is malformed, or something in it is unknown or can't work, with line and column.
+/// When the JSON is malformed, or a part is unknown or can't work. The error has line and column.
 pub fn build(file: &str, text: &str, runtime: Option<Ns>, b: &mut Builder) -> Result<()> {
     if file.contains(printable::acts) {
         return Err(Error::input("the file's name has control characters; results would carry them")

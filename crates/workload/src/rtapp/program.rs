@@ -1,14 +1,13 @@
-//! A thread of an rt-app task: walks through the steps of its phases.
+//! A thread of an rt-app task: executes the steps of its phases.
 //!
-//! The steps of all tasks of a file lie one behind the other in one [`Code`]; a [`Script`] says where a task's begin. A
-//! [`Thread`] holds its place among them, its own timers, and the sub-machine it is in. With thousands of tasks hardly
-//! anything of a thread is in a cache when it is asked for its next operation, so the answer reads few cache lines: the
-//! first one of the thread, and that of the step. Times are ns since the run's start, which is also the start of
-//! timers, as in rt-app: a timer's first activation is one period after the run's start (plus the task's delay), for
-//! forked threads too.
+//! The steps of all tasks of a file are concatenated in one [`Code`]; a [`Script`] has the start of a task's steps. A
+//! [`Thread`] has its position, its own timers, and the current sub-machine. With thousands of tasks, almost no data of
+//! a thread are cached when its next operation is due. So the code reads few cache lines: the thread's first one, and
+//! the step's. Times are ns since the run's start, which is also the start of timers, as in rt-app: a timer's first
+//! activation is one period after the run's start (plus the task's delay), also in forked threads.
 //!
-//! Each thread records how late a sleep or a timer woke it, how early (slack) or late (lateness) it came to a timer,
-//! and per repetition of a phase its length and the wall time its run events took.
+//! Each thread records how late a sleep or timer woke it, and how early (slack) or late (lateness) it came to a timer.
+//! For each repetition of a phase it records the length and the wall time of run events.
 
 use super::event::Mode;
 use super::sync::{Arriving, Barrier, Condition, Locking, Mutex, Waiting};
@@ -18,90 +17,83 @@ use schedlab_kernel::Attr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A timer. Its value is the time of the next activation, and 0 before the first use (periods are never 0, so no
-/// activation is at 0).
+/// A timer. Its value is the time of the next activation, 0 before the first use (periods are never 0, so no activation
+/// is at 0).
 #[derive(Clone, Copy, Debug)]
 pub enum Timer {
-    /// Number n of the thread's own ("unique").
+    /// The thread's own timer number n ("unique").
     LoweredTask(u32),
-    /// Shared by all that name it.
+    /// Shared by all tasks that name it.
     Shared(SlotId),
 }
 
 /// One step of a phase.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// Set attributes, unless the thread has them already.
+    /// Set attributes, unless they are set already.
     Attr(Attr),
-    /// Set the allowed CPUs, unless the thread has them already.
+    /// Set the allowed CPUs, unless they are set already.
     Cpus(u32),
     Run(Ns),
-    /// Spin for a length of wall time.
+    /// Spin for this wall time.
     Spin(Ns),
-    /// Sleep for a length of time.
     Sleep(Ns),
     /// Sleep to the next activation.
     Timer {
         timer: Timer,
         /// Time between activations.
         period: Ns,
-        /// The next activation of a late timer.
+        /// The rule for a late timer.
         mode: Mode,
     },
-    /// Go over the first `kb` KB of the thread's memory, `rounds` times.
+    /// Touch the first `kb` KB of the thread's memory, `rounds` times.
     Touch {
-        /// How much.
         kb: u32,
-        /// How often.
         rounds: u32,
     },
-    /// Take a mutex.
     Lock(Mutex),
-    /// Release a mutex.
     Unlock(Mutex),
-    /// Wait on a condition, with the mutex held.
+    /// Wait on a condition; the mutex must be held.
     Wait(Condition, Mutex),
     /// Wake one waiter.
     Signal(Condition),
     /// Wake all waiters.
     Broadcast(Condition),
-    /// Wait for all others.
+    /// Wait for all other users.
     Barrier(Barrier),
     /// sched_yield.
     Yield,
-    /// Start the next thread of fork site n.
+    /// Start the next thread of fork number n.
     Fork(u32),
-    /// The end of a repetition of a phase: back to its first step, or on to the next phase.
+    /// The end of a repetition of a phase: continue at its first step, or with the next phase.
     Again {
-        /// The phase's first step.
         first: u32,
-        /// How often it is repeated (`None`: for ever).
+        /// Number of repetitions; `None`: endless.
         loops: Option<u32>,
-        /// Whether any step of it is a run, so that the time of runs is recorded.
+        /// Whether a step of the phase is a run, so that the time of runs is recorded.
         runs: bool,
     },
-    /// The end of the last phase: back to the first one, or the end of the task.
+    /// The end of the last phase: continue with the first one, or end the task.
     Over {
-        /// The first phase's first step.
         first: u32,
-        /// How often all phases are repeated (`None`: for ever).
+        /// Number of repetitions of all phases; `None`: endless.
         loops: Option<u32>,
     },
 }
 
-// A periodic task has three steps, which fill little more than one cache line.
+// A periodic task has three steps, which need little more than one cache line.
 const _: () = assert!(std::mem::size_of::<Step>() <= 24);
 
 /// Series of an rt-app workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// From a sleep's or timer's expiry to running.
+    /// Time from the expiry of a sleep or timer until the thread runs.
     pub wakeup_latency: SeriesId,
-    /// Time left to the activation when coming to a timer in time.
+    /// Time left until the activation, if the thread comes in time.
     pub slack: SeriesId,
-    /// Time past the activation when coming late.
+    /// Time since the activation, if the thread comes late.
     pub lateness: SeriesId,
-    /// Wall time of the runs of one repetition.
+    /// Wall time of one repetition's runs.
     pub run: SeriesId,
     /// Length of one repetition.
     pub period: SeriesId,
@@ -110,48 +102,45 @@ pub struct Series {
 /// The steps of all tasks of a file.
 #[derive(Debug)]
 pub struct Code {
-    /// Task by task, and phase by phase.
+    /// Sorted by task and phase.
     pub steps: Vec<Step>,
-    /// The series that values are recorded to.
     pub series: Series,
 }
 
-/// A task: the place of its steps, and the state in which its threads begin.
+/// A task: the position of its steps, and the initial state of its threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     pub first: u32,
-    /// When to start.
     pub delay: Ns,
-    /// How many timers a thread has of its own.
+    /// Number of timers of each thread.
     pub own_timers: usize,
-    /// Mask of the CPUs it starts on, if its phases ever change them.
+    /// Mask of its initial CPUs, if its phases ever change them.
     pub cpus: Option<u32>,
-    /// Attributes it starts with.
     pub attr: Attr,
-    /// The most KB that any of its steps goes over.
+    /// The most KB that a step touches.
     pub touched_kb: u32,
 }
 
-/// What a thread is doing.
+/// A thread's state.
 #[derive(Debug)]
 enum Busy {
-    /// It has not begun.
+    /// Before its beginning.
     New,
-    /// It waits for its start.
+    /// Waits for its start.
     Delayed,
     /// Between two steps.
     Free,
-    /// Within a step of [`Thread::sync`].
+    /// In a step of [`Thread::sync`].
     Synced,
     /// Running since this time.
     Running(Ns),
     /// Sleeping until this time.
     Sleeping(Ns),
-    /// Its script is over.
+    /// After the end of its script.
     Done,
 }
 
-/// A step that takes several operations.
+/// A step with several operations.
 #[derive(Debug)]
 enum Sync {
     Locking(Locking),
@@ -161,37 +150,37 @@ enum Sync {
 
 /// A thread of an rt-app task.
 ///
-/// The order of the fields is the order in memory: a task that runs and waits for its timer needs the first line only.
+/// The fields' order is their order in memory: a task that runs and waits for its timer needs only the first line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Thread {
     code: Arc<Code>,
-    /// The next step.
+    /// Index of the next step.
     at: u32,
     repetition: u32,
     busy: Busy,
-    /// When the repetition began.
+    /// Start of the repetition.
     began: Ns,
     /// Wall time of its runs.
     ran: Ns,
     /// Its own timer number 0.
     timer: Ns,
     delay: Ns,
-    // Rarely read from here on.
+    // Fields from here on are rarely read.
     pass: u32,
     cpus: Option<u32>,
     attr: Attr,
     sync: Option<Sync>,
     /// Its own timers from number 1 on.
     timers: Vec<Ns>,
-    /// Threads to start, per fork site, and how many of them were started.
+    /// For each fork, the threads to start, and the number already started.
     forks: Vec<(Vec<TaskId>, usize)>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Thread, pass) <= 64);
 
 impl Thread {
-    /// A thread at the beginning of the script. At fork site n it starts the threads `forks[n]` in turn.
+    /// A thread at the beginning of the script. Fork number n starts the threads `forks[n]` in turn.
     pub fn new(code: Arc<Code>, script: &Script, forks: Vec<Vec<TaskId>>) -> Thread {
         Thread {
             code,
@@ -211,7 +200,7 @@ impl Thread {
         }
     }
 
-    /// Continues with the last step; `None` once it is done.
+    /// Continues the last step; `None`: it is done.
     fn resume(&mut self, env: &mut dyn Env) -> Option<Op> {
         match self.busy {
             Busy::Free => return None,
@@ -246,7 +235,7 @@ impl Thread {
         None
     }
 
-    /// Begins a step and gives its operation. `None` when the step has none, or when only `resume` will give it.
+    /// Begins a step and returns its operation. `None` if the step has none, or if only `resume` will return it.
     fn begin(&mut self, step: Step, env: &mut dyn Env) -> Option<Op> {
         match step {
             Step::Attr(attr) => {
@@ -339,7 +328,7 @@ impl Thread {
         None
     }
 
-    /// Ends a repetition of a phase; the next one begins at `first` unless it was the last.
+    /// Ends a repetition of a phase; the next one begins at `first`, unless it was the last.
     fn end_repetition(&mut self, first: u32, loops: Option<u32>, runs: bool, env: &mut dyn Env) {
         let now = env.now();
         env.record(self.code.series.period, now.since(self.began).0);

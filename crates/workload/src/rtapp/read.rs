@@ -1,4 +1,4 @@
-//! Typed access to JSON values: each reader names key, place, what was expected and the range.
+//! Typed access to JSON values: errors have key, place, expected type and range.
 
 use super::json::{Kind, Member, Source, Value};
 use schedlab_base::cpuset::MAX_CPUS;
@@ -6,7 +6,7 @@ use schedlab_base::{CpuId, CpuSet, Error, Ns, Result};
 use schedlab_kernel::Policy;
 use schedlab_kernel::policy::SLICES;
 
-/// The longest time a file may name, in us: an hour. rt-app's own limit is 2^31 us, 36 minutes.
+/// The longest time in a file, us: an hour. rt-app's own limit is 2^31 us, 36 minutes.
 const MAX_US: i64 = 3_600_000_000;
 
 fn expected(source: Source<'_>, member: &Member, wanted: &str) -> Error {
@@ -28,7 +28,7 @@ pub fn text<'a>(source: Source<'_>, member: &'a Member) -> Result<&'a str> {
     }
 }
 
-/// A string that is a name: not empty.
+/// A non-empty string.
 pub fn name(source: Source<'_>, member: &Member) -> Result<String> {
     match text(source, member)? {
         "" => Err(source.error(member.value.at, format!("'{}' needs a name", member.key))),
@@ -61,12 +61,12 @@ pub fn time_us(source: Source<'_>, member: &Member, low: i64) -> Result<Ns> {
     whole(source, member, low, MAX_US).map(|us| Ns::us(us.unsigned_abs()))
 }
 
-/// A number of bytes, as rt-app holds it in an int.
+/// A number of bytes; rt-app stores it in an int.
 pub fn bytes(source: Source<'_>, member: &Member, low: i64) -> Result<u64> {
     whole(source, member, low, i64::from(i32::MAX)).map(i64::unsigned_abs)
 }
 
-/// The slice that a task of this policy asks for, limited to the range that kernels give.
+/// The slice that a task of this policy asks for, clamped to the kernels' range.
 pub fn slice(source: Source<'_>, member: &Member, policy: Policy) -> Result<Ns> {
     if !matches!(policy, Policy::Other | Policy::Batch) {
         let text = format!("'{}' sets a slice, but policy {policy} has none", member.key);
@@ -78,7 +78,7 @@ pub fn slice(source: Source<'_>, member: &Member, policy: Policy) -> Result<Ns> 
     })
 }
 
-/// A loop count: `None` for -1, for ever.
+/// A loop count; `None` for -1, endless.
 pub fn loops(source: Source<'_>, member: &Member) -> Result<Option<u32>> {
     match whole(source, member, -1, i64::from(i32::MAX))? {
         -1 => Ok(None),

@@ -1,5 +1,5 @@
-//! Reads an rt-app file into plain structs. Names, numbers and ranges are checked here; `check` checks how they fit
-//! together. Places are byte offsets into the text.
+//! Reads an rt-app file into plain structs. Names, numbers and ranges are checked here; `check` checks their
+//! combination. Places are byte offsets into the text.
 
 use super::event::{self, Event};
 use super::json::{Kind, Member, Source, Value};
@@ -13,78 +13,70 @@ use schedlab_kernel::{Attr, Policy};
 /// A file's content.
 #[derive(Debug)]
 pub struct File {
-    /// How long it runs; `None`: until every task has ended.
+    /// `None`: until every task has ended.
     pub duration: Option<Ns>,
     /// Bytes of each thread's buffer.
     pub buffer: u64,
-    /// Its tasks, in the order of the file.
+    /// In the order of the file.
     pub tasks: Vec<Task>,
 }
 
-/// A kind of task.
 #[derive(Debug)]
 pub struct Task {
     pub name: String,
-    /// Where its name stands.
+    /// Place of its name.
     pub at: usize,
-    /// How many threads start with the run.
+    /// Number of threads that start with the run.
     pub instances: usize,
     pub delay: Ns,
-    /// How often its phases are run; `None`: for ever.
+    /// Number of repetitions of its phases; `None`: endless.
     pub loops: Option<u32>,
-    /// Attributes it starts with.
     pub attr: Attr,
-    /// CPUs of phases that name none.
+    /// CPUs of phases without `cpus`.
     pub cpus: Option<Cpus>,
-    /// The path of its task group, if it is in one.
+    /// Path of its task group, if any.
     pub group: Option<String>,
-    /// Its phases, in the order of the file.
+    /// In the order of the file.
     pub phases: Vec<Phase>,
 }
 
-/// CPUs and their place.
 #[derive(Debug)]
 pub struct Cpus {
     pub set: CpuSet,
-    /// Where they stand.
     pub at: usize,
 }
 
-/// A task group and its place.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its path; the root's if it is switched off.
+    /// The root's path if the group is disabled.
     path: String,
-    /// Where it stands.
     at: usize,
 }
 
 #[derive(Debug)]
 pub struct Phase {
-    /// Where it stands.
+    /// Place in the text.
     pub at: usize,
-    /// How often it is repeated; `None`: for ever.
+    /// Number of repetitions; `None`: endless.
     pub loops: Option<u32>,
-    /// Attributes to set at its beginning.
+    /// Attributes set at its beginning.
     pub attr: Option<Attr>,
-    /// CPUs it is confined to, if it states any.
     pub cpus: Option<Cpus>,
-    /// Its task group, if it states one.
     pub group: Option<Group>,
-    /// Its events, in the order of the file.
+    /// In the order of the file.
     pub events: Vec<Event>,
 }
 
-/// The priority that rt-app gives to a real-time policy without one.
+/// rt-app's priority for a real-time policy without one.
 const DEFAULT_RT_PRIORITY: u8 = 10;
 
-/// Bytes of a thread's buffer in a file that does not state them.
+/// Bytes of a thread's buffer if the file has no value.
 const DEFAULT_BUFFER: u64 = 4 << 20;
 
-/// Reads the file's outermost value.
+/// Reads the outermost value of a file.
 ///
 /// # Errors
-/// When keys are unknown, refused or missing, or values are of a wrong kind or out of range.
+/// When keys are unknown, rejected or missing, or values have a wrong kind or are out of range.
 pub fn read(source: Source<'_>, root: &Value) -> Result<File> {
     let Kind::Object(members) = &root.kind else {
         let error = source.error(root.at, format!("an rt-app file is an object, not {}", root.kind.noun()));
@@ -116,7 +108,7 @@ pub fn read(source: Source<'_>, root: &Value) -> Result<File> {
 struct Global {
     duration: Option<Ns>,
     buffer: u64,
-    /// The policy of tasks that name none.
+    /// Policy of tasks without one.
     policy: Policy,
 }
 
@@ -137,7 +129,7 @@ fn read_global(source: Source<'_>, members: &[Member]) -> Result<Global> {
     Ok(global)
 }
 
-/// A duration of seconds, up to a day; `None` for -1.
+/// A duration in seconds, up to a day; `None` for -1.
 fn read_duration(source: Source<'_>, member: &Member) -> Result<Option<Ns>> {
     match read::whole(source, member, -1, 86_400)? {
         -1 => Ok(None),
@@ -148,7 +140,7 @@ fn read_duration(source: Source<'_>, member: &Member) -> Result<Option<Ns>> {
     }
 }
 
-/// Checks "CPU<n>" or nanoseconds per loop. Neither is used, but a wrong value is an error.
+/// Checks "CPU<n>" or nanoseconds per loop. Both are ignored, but a wrong value is an error.
 fn check_calibration(source: Source<'_>, member: &Member) -> Result<()> {
     let Kind::Text(cpu) = &member.value.kind else {
         return read::whole(source, member, 0, i64::from(i32::MAX)).map(|_| ());
@@ -159,7 +151,7 @@ fn check_calibration(source: Source<'_>, member: &Member) -> Result<()> {
     }
 }
 
-/// The keys that a task and a phase may both have.
+/// Keys that tasks and phases share.
 #[derive(Default)]
 struct Common<'a> {
     loops: Option<&'a Member>,
@@ -191,9 +183,9 @@ impl<'a> Common<'a> {
         Ok(())
     }
 
-    /// Attributes after this object, given those before it; `None` when it states none. A policy starts anew: without a
-    /// priority it has the policy's default priority, without a slice the kernel's slice. A priority or a slice alone
-    /// leaves everything else unchanged.
+    /// Attributes after this object, from those before it; `None` if it has none. A new policy resets the others:
+    /// without a priority it has the policy's default, without a slice the kernel's. A priority or slice alone changes
+    /// nothing else.
     fn attr(&self, source: Source<'_>, before: Attr) -> Result<Option<Attr>> {
         let stated = [self.policy, self.priority, self.slice, self.deadline, self.period];
         if stated.iter().all(Option::is_none) {
@@ -220,10 +212,10 @@ impl<'a> Common<'a> {
         Ok(Some(attr))
     }
 
-    /// The attributes of a deadline task: runtime <= deadline <= period, the last two by default as long as the one
-    /// before. A priority has no effect there, as in rt-app.
+    /// The attributes of a deadline task: runtime <= deadline <= period; the default of the last two is the one before.
+    /// A priority has no effect, as in rt-app.
     fn budget(&self, source: Source<'_>, before: Attr) -> Result<Attr> {
-        // Kernels take periods up to `sched_deadline_period_max_us`, 2^22 us.
+        // Kernels accept periods up to `sched_deadline_period_max_us`, 2^22 us.
         let time = |member: Option<&'a Member>| {
             member.map(|m| read::whole(source, m, 1, 1 << 22).map(|us| Ns::us(us.unsigned_abs()))).transpose()
         };
@@ -267,7 +259,7 @@ fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task>
     let before = plain(global.policy);
     let attr = common.attr(source, before)?.unwrap_or(before);
     if attr.policy == Policy::Deadline {
-        // Stated by 'default_policy' alone, it has no runtime.
+        // A policy that comes only from 'default_policy' has no runtime.
         common.budget(source, attr)?;
     }
     let given = common.loops.map(|m| read::loops(source, m)).transpose()?;
@@ -280,7 +272,7 @@ fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task>
     Ok(Task { name, at: task.at, instances, delay, loops, attr, cpus: common.cpus, group, phases })
 }
 
-/// A path of a task group; empty: the root's.
+/// The path of a task group; an empty one means the root.
 fn read_group(source: Source<'_>, member: &Member) -> Result<Group> {
     let path = match &member.value.kind {
         Kind::Bool(false) => "/",
@@ -292,7 +284,7 @@ fn read_group(source: Source<'_>, member: &Member) -> Result<Group> {
     Ok(Group { path: path.to_owned(), at: member.value.at })
 }
 
-/// The group of a task: the one that all its phases have.
+/// The group of a task: all its phases must have the same one.
 fn one_group(source: Source<'_>, name: &str, own: Option<Group>, phases: &[Phase]) -> Result<Option<String>> {
     let of = |phase: &Phase| phase.group.as_ref().or(own.as_ref()).map(|g| g.path.clone());
     let group = phases.first().and_then(of);
@@ -308,13 +300,13 @@ fn one_group(source: Source<'_>, name: &str, own: Option<Group>, phases: &[Phase
     }
 }
 
-/// The attributes of a task that states nothing but a policy.
+/// The attributes of a task with nothing but a policy.
 fn plain(policy: Policy) -> Attr {
     let rt_priority = if policy.is_fair() { 0 } else { DEFAULT_RT_PRIORITY };
     Attr { policy, rt_priority, ..Attr::default() }
 }
 
-/// The phase of a task that lists its events itself.
+/// The phase of a task that lists events directly.
 fn only_phase(source: Source<'_>, task: &Member, events: Vec<Event>) -> Result<Phase> {
     if events.is_empty() {
         return Err(source.error(task.at, format!("task '{}' has no events", task.name())));

@@ -1,5 +1,5 @@
-//! Lowers the phases of a task to steps: names become futex words and cells. The mutexes that a task holds are followed
-//! from event to event, so that an `unlock` of a free mutex or a second `lock` is an error before the run.
+//! Lowers the phases of a task to steps: names become futex words and cells. It follows which mutexes a task holds, so
+//! that an `unlock` of a free mutex or a second `lock` is an error before the run.
 
 use super::check::{Modes, is_unique};
 use super::event::{Event, EventAction};
@@ -13,24 +13,24 @@ use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuSet, Ns, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long `iorun` waits for each byte: a device that takes 1 GB/s.
+/// Time that `iorun` waits per byte: a device that takes 1 GB/s.
 const IO_NS_PER_BYTE: u64 = 1;
 
-/// The words and cells that tasks share, by name; made at first use.
+/// Words and cells that tasks share, by name; made at first use.
 #[derive(Default)]
 pub struct Shared {
     mutexes: BTreeMap<String, Mutex>,
     conditions: BTreeMap<String, Condition>,
     barriers: BTreeMap<String, Barrier>,
     timers: BTreeMap<String, SlotId>,
-    /// Masks by their list notation.
+    /// Masks by list notation.
     masks: BTreeMap<String, u32>,
-    /// Threads that use each barrier.
+    /// Number of threads that use each barrier.
     users: BTreeMap<String, u64>,
 }
 
 impl Shared {
-    /// Counts the threads that use each barrier; all else is made at its first use.
+    /// Counts the users of each barrier; everything else is made at first use.
     pub fn new(tasks: &[Task]) -> Shared {
         let mut shared = Shared::default();
         for task in tasks {
@@ -57,30 +57,25 @@ impl Shared {
     fn timer(&mut self, name: &str, b: &mut Builder) -> SlotId {
         *self.timers.entry(name.to_owned()).or_insert_with(|| b.slot())
     }
-    /// The mask of `cpus`, or of all possible CPUs.
+    /// The mask of `cpus`; `None`: all possible CPUs.
     fn mask(&mut self, cpus: Option<&CpuSet>, b: &mut Builder) -> u32 {
         let cpus = cpus.cloned().unwrap_or_else(|| CpuSet::first(MAX_CPUS as usize));
         *self.masks.entry(cpus.to_string()).or_insert_with(|| b.mask(cpus))
     }
 }
 
-/// Lowers tasks, one at a time.
 pub struct Lowering<'a> {
-    /// The text, for places.
+    /// For places in errors.
     pub source: Source<'a>,
-    /// The builder that gives words and cells.
     pub b: &'a mut Builder,
-    /// The words and cells that tasks share.
     pub shared: Shared,
     /// Bytes of each thread's buffer.
     pub buffer: u64,
-    /// Modes of all timers.
     pub modes: &'a Modes,
-    /// The steps of the tasks so far.
     pub steps: Vec<Step>,
 }
 
-/// A task's own state while it is lowered.
+/// A task's state during lowering.
 struct LoweredTask<'t> {
     number: usize,
     timers: BTreeMap<&'t str, u32>,
@@ -88,7 +83,7 @@ struct LoweredTask<'t> {
     fork_sites: u32,
 }
 
-/// The passes over a buffer of `buffer` bytes that touch `bytes` bytes: whole passes, then the rest. A part of a KB
+/// The passes over a buffer of `buffer` bytes that touch `bytes` bytes: whole passes, then the rest. A partial KB
 /// counts as a whole one.
 fn passes(bytes: u64, buffer: u64) -> impl Iterator<Item = Step> {
     let pass =
@@ -99,10 +94,10 @@ fn passes(bytes: u64, buffer: u64) -> impl Iterator<Item = Step> {
 }
 
 impl Lowering<'_> {
-    /// Appends the steps of task number `number` of the file, and gives its script.
+    /// Appends the steps of the file's task `number`, and returns its script.
     ///
     /// # Errors
-    /// When a mutex is taken twice, is released or waited with while not held, or is kept over the end of a loop.
+    /// When a mutex is taken twice, is released or waited with while not held, or is held at the end of a loop.
     pub fn script(&mut self, number: usize, task: &Task) -> Result<Script> {
         let mut own = LoweredTask { number, timers: BTreeMap::new(), held: BTreeSet::new(), fork_sites: 0 };
         let moves = task.phases.iter().any(|p| p.cpus.is_some());
@@ -130,7 +125,7 @@ impl Lowering<'_> {
         self.steps.len() as u32
     }
 
-    /// The same mutexes must be held before and after.
+    /// Checks that the same mutexes are held before and after.
     fn balanced(&self, at: usize, what: &str, before: &BTreeSet<&str>, after: &BTreeSet<&str>) -> Result<()> {
         if let Some(kept) = after.difference(before).next() {
             return Err(self
@@ -222,7 +217,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The timer of that name, and its owner.
+    /// The timer with that name, and its owner.
     fn timer<'t>(&mut self, name: &'t str, own: &mut LoweredTask<'t>) -> (Timer, Option<usize>) {
         if !is_unique(name) {
             return (Timer::Shared(self.shared.timer(name, self.b)), None);
@@ -256,7 +251,7 @@ impl Lowering<'_> {
         Ok(Step::Unlock(self.shared.mutex(name, self.b)))
     }
 
-    /// Steps with a mutex held. The mutex is taken and released around them unless the task holds it already.
+    /// Steps with a mutex held: it is taken and released around them, unless the task holds it already.
     fn holding<'t, const N: usize>(
         &mut self,
         at: usize,
@@ -276,7 +271,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A step between the lock and the unlock of a mutex that the task does not hold.
+    /// A step between lock and unlock of a mutex that the task does not hold.
     fn alone<'t>(
         &mut self,
         at: usize,

@@ -1,27 +1,26 @@
-//! Mutexes, conditions and barriers as sub-machines. They ask only for futex waits and wakes, so that engines need not
-//! know them.
+//! Mutexes, conditions and barriers as sub-machines. They use only futex waits and wakes, so engines need not know
+//! them.
 //!
 //! A sub-machine is polled whenever its task is on a CPU again: it returns the next operation, or `None` once it is
-//! done. The mutex is the three-state futex lock of C libraries (0 free, 1 held, 2 held and perhaps waited for), so an
-//! uncontended lock or unlock asks for nothing. A waker does not hand the mutex over: the task that runs first gets it.
+//! done. The mutex is the three-state futex lock of C libraries (0 free, 1 held, 2 held with possible waiters), so an
+//! uncontended lock or unlock needs no operation. A waker does not hand the mutex over: the first task to run gets it.
 //!
-//! rt-app takes every return from a condition wait as a signal, so a spurious return would be one event too many.
-//! Conditions here count waiters and permits: a signal without a waiter is lost, each signal lets one waiter go, and
-//! a waiter that finds no permit sleeps again. Barriers are cyclic, with a generation in the word; rt-app's own lets a
-//! fast thread pass twice before the others have left.
+//! rt-app treats every return from a condition wait as a signal, so a spurious return would be an additional event.
+//! Conditions here count waiters and permits: a signal without a waiter is lost, each signal releases one waiter, and a
+//! waiter without a permit sleeps again. Barriers are cyclic, with a generation in the word; in rt-app's own, a fast
+//! thread can pass twice before the others have left.
 
 use crate::op::{Env, Op, SlotId, WordId};
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// "All waiters", as the futex call writes it.
+/// "All waiters" in a futex call.
 const ALL: u32 = i32::MAX as u32;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// A mutex: a futex word.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutex(pub WordId);
 
@@ -29,14 +28,14 @@ impl Mutex {
     pub fn lock(self) -> Locking {
         Locking { mutex: self, contended: false }
     }
-    /// Releases it; gives the wake if a task may be waiting.
+    /// Releases it; returns a wake if a task may be waiting.
     pub fn unlock(self, env: &mut dyn Env) -> Option<Op> {
         let waited_for = env.word(self.0).swap(FREE, SeqCst) == CONTENDED;
         waited_for.then_some(Op::Wake { word: self.0, count: 1 })
     }
 }
 
-/// A mutex being taken.
+/// The state of taking a mutex.
 #[derive(Debug)]
 pub struct Locking {
     mutex: Mutex,
@@ -61,26 +60,26 @@ impl Locking {
 pub struct Condition {
     /// Counts signals; waiters sleep on this word.
     pub word: WordId,
-    /// Waiters (high half) and permits not yet taken (low half); there are never more permits than waiters.
+    /// Waiters (high half) and permits not yet taken (low half). There are never more permits than waiters.
     pub count: SlotId,
 }
 
 const ONE_WAITER: u64 = 1 << 32;
 
 impl Condition {
-    /// Begins to wait; the mutex is held and is released meanwhile.
+    /// Begins to wait; the mutex must be held, and is released while waiting.
     pub fn wait(self, mutex: Mutex) -> Waiting {
         Waiting { condition: self, mutex, state: WaitState::Enter }
     }
-    /// Lets one waiter go.
+    /// Releases one waiter.
     pub fn signal(self, env: &mut dyn Env) -> Option<Op> {
         self.permit(env, 1, 1)
     }
-    /// Lets all waiters go.
+    /// Releases all waiters.
     pub fn broadcast(self, env: &mut dyn Env) -> Option<Op> {
         self.permit(env, u64::from(u32::MAX), ALL)
     }
-    /// Adds up to `more` permits, as many as there are waiters without one; gives the wake if it added any.
+    /// Adds up to `more` permits, one per waiter without one; returns a wake if it added any.
     fn permit(self, env: &mut dyn Env, more: u64, count: u32) -> Option<Op> {
         let add = |c: u64| {
             let (waiters, permits) = (c >> 32, c & (ONE_WAITER - 1));
@@ -97,7 +96,6 @@ impl Condition {
     }
 }
 
-/// A wait on a condition.
 #[derive(Debug)]
 pub struct Waiting {
     condition: Condition,
@@ -107,13 +105,13 @@ pub struct Waiting {
 
 #[derive(Debug)]
 enum WaitState {
-    /// Holding the mutex, not yet counted.
+    /// Holds the mutex; not counted yet.
     Enter,
-    /// About to sleep while the word holds this.
+    /// Will sleep while the word has this value.
     Sleep(u32),
     /// Back from sleep.
     Woken,
-    /// Let go: taking the mutex again.
+    /// Has a permit: takes the mutex again.
     Relock(Locking),
 }
 
@@ -135,7 +133,7 @@ impl Waiting {
                     return Some(wait);
                 }
                 WaitState::Woken => {
-                    // Read the word first: a permit that comes later changes the word, so that the sleep ends at once.
+                    // Read the word first: a later permit changes it, so that the sleep ends at once.
                     let value = env.word(self.condition.word).load(SeqCst);
                     self.state = match self.condition.leave(env) {
                         true => WaitState::Relock(self.mutex.lock()),
@@ -150,11 +148,11 @@ impl Waiting {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier {
-    /// Its generation; threads that come early sleep on this word.
+    /// Generation; early threads sleep on this word.
     pub word: WordId,
-    /// The number of threads that have come in this generation.
+    /// Number of threads that have arrived in this generation.
     pub arrived: SlotId,
-    /// The number of threads that must come.
+    /// Number of threads that must arrive.
     pub users: u64,
 }
 
@@ -164,7 +162,7 @@ impl Barrier {
     }
 }
 
-/// A barrier being passed.
+/// The state of passing a barrier.
 #[derive(Debug)]
 pub struct Arriving {
     barrier: Barrier,
@@ -174,13 +172,13 @@ pub struct Arriving {
 #[derive(Debug)]
 enum ArriveState {
     Coming,
-    /// Waiting for this generation to end.
+    /// Waits for the end of this generation.
     Early(u32),
     Through,
 }
 
 impl Arriving {
-    /// The next operation; `None`: all have come.
+    /// The next operation; `None`: all have arrived.
     pub fn poll(&mut self, env: &mut dyn Env) -> Option<Op> {
         let Barrier { word, arrived, users } = self.barrier;
         if let ArriveState::Coming = self.state {

@@ -1,4 +1,4 @@
-//! The sub-machines on real threads: the rig runs one program at a time, so only these tests see true races.
+//! The sub-machines on real threads. The rig runs one program at a time, so only these tests have true races.
 
 use super::sync::{Barrier, Condition, Mutex};
 use crate::op::{Env, Op, Outcome, SeriesId, SlotId, WordId};
@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Condvar, Mutex as Guard};
 
-/// Words, cells and futex queues that threads share.
+/// Words, cells and futex queues shared by threads.
 #[derive(Default)]
 struct Arena {
     words: [AtomicU32; 4],
     slots: [AtomicU64; 4],
-    /// A futex's queue lock and its sleepers.
+    /// A futex's queue lock, and its sleepers.
     queue: Guard<()>,
     sleepers: [Condvar; 4],
 }
@@ -40,7 +40,7 @@ impl Env for View<'_> {
 }
 
 impl View<'_> {
-    /// The operations of a futex; a wait may return early, as a real one may.
+    /// Futex operations; a wait may return early, as real ones may.
     fn perform(&self, op: Op) {
         let queue = self.0.queue.lock().unwrap();
         match op {
@@ -82,7 +82,7 @@ fn a_mutex_excludes() {
                 let mut view = View(&arena);
                 for _ in 0..5_000 {
                     view.lock(MUTEX);
-                    // Not an atomic increment: two threads inside at once would lose one.
+                    // Not an atomic increment: if two threads were inside, one increment would be lost.
                     let seen = arena.slots[0].load(Relaxed);
                     std::hint::black_box(seen);
                     arena.slots[0].store(seen + 1, Relaxed);

@@ -1,4 +1,4 @@
-//! rt-app constructs, run on the test rig: what each event does, and when.
+//! rt-app constructs on the test rig: the effect and time of each event.
 
 use crate::op::{Op, Outcome};
 use crate::rig::{Costs, Log, run};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 
-/// Operations take no time, wakes are instant: then all times are the file's.
+/// Operations and wakes take no time: all times are the file's.
 const FREE: Costs = Costs { op: Ns::ZERO, wakeup: Ns::ZERO, slack: Ns::ZERO };
 const REAL: Costs = Costs { op: Ns(700), wakeup: Ns::us(5), slack: Ns::us(50) };
 
@@ -66,7 +66,7 @@ fn loops_nest_task_over_phases() {
 }
 
 #[test]
-fn a_task_without_a_loop_count_goes_on_to_the_end() {
+fn a_task_without_a_loop_count_continues_to_the_end() {
     let log =
         tasks(r#""a": {"run": 1000, "sleep": 1000}, "b": {"loop": -1, "run": 1000, "sleep": 9000}"#, FREE);
     assert_eq!((log.times("a-0", is_run).len(), log.times("b-1", is_run).len()), (500, 100));
@@ -95,7 +95,7 @@ fn wakeup_latency_is_from_expiry_to_running() {
     assert_eq!(log.values("rtapp.wakeup_latency"), [55_700; 3], "a sleep's own call counts, too");
 }
 
-/// One long run (25 ms) among short ones (5 ms), with a period of 10 ms.
+/// A long run (25 ms) among short ones (5 ms), with a period of 10 ms.
 fn late(mode: &str) -> Log {
     let timer = format!(r#""timer": {{"ref": "unique", "period": 10000 {mode}}}"#);
     let text = format!(
@@ -109,7 +109,7 @@ fn late(mode: &str) -> Log {
 fn a_late_relative_timer_begins_anew() {
     for mode in ["", r#", "mode": "relative""#] {
         let log = late(mode);
-        // 10 + 25 = 35 ms: 15 late; the next activations are at 45 and 55 ms.
+        // 10 + 25 = 35 ms: late by 15; the next activations are at 45 and 55 ms.
         assert_eq!(log.times("a-0", is_run), ms(&[0, 10, 35, 45, 55]));
         assert_eq!(log.values("rtapp.lateness"), [15_000_000]);
     }
@@ -211,7 +211,7 @@ fn sync_hands_over_in_both_forms() {
     for around in [true, false] {
         let text = format!("{}, {}", ping(around, "a", 1000, ""), ping(around, "b", 2000, r#""sleep": 10,"#));
         let log = tasks(&text, FREE);
-        // a waits, b wakes it and waits, a wakes b after its run, and so on: one in each turn.
+        // a waits; b wakes it and waits; a wakes b after its run; and so on: one run per turn.
         assert!(log.times("a-0", is_run).len() >= 4 && log.times("b-1", is_run).len() >= 4, "{around}");
     }
 }
@@ -297,7 +297,7 @@ fn policy_priority_and_cpus_change_with_the_phases() {
         });
         shown.collect()
     };
-    // Attributes stay until the next change, CPUs fall back to the task's; nothing is set twice.
+    // Attributes stay until the next change; CPUs fall back to the task's; nothing is set twice.
     assert_eq!(changes("fair-1"), ["0", "Batch 0", "4-5", "Batch 3", "0", "Batch 0", "4-5", "Batch 3"]);
     assert_eq!(changes("free-2"), ["1", "0-4095"]);
     assert!(changes("rt-0").is_empty());
@@ -309,7 +309,7 @@ fn repeated_events_run_in_the_order_of_the_file() {
     let ops: Vec<Op> = log.steps_of("a-0").iter().map(|s| s.op).collect();
     let (run, sleep) = (|us| Op::Run { work: Ns::us(us) }, |us| Op::Sleep { length: Ns::us(us) });
     assert_eq!(ops, [run(10), sleep(5), run(20), sleep(6), run(30), Op::Exit]);
-    // Tasks and phases that are there twice are two.
+    // Repeated tasks and phases are separate ones.
     let log = tasks(
         r#""a": {"loop": 1, "run": 1}, "a": {"loop": 1, "phases": {"p": {"run": 2}, "p": {"run": 3}}}"#,
         FREE,
@@ -339,11 +339,11 @@ fn mem_goes_over_the_buffer_and_iorun_sleeps() {
     let ops = |name: &str| -> Vec<Op> { log.steps_of(name).iter().map(|s| s.op).collect() };
     let touch = |kb, rounds| Op::Touch { kb, rounds };
     assert_eq!(ops("small-0"), [touch(1, 1), Op::Sleep { length: Ns::us(3) }, Op::Exit]);
-    // 250000 bytes are the buffer of 102400 twice, and 45200 of it.
+    // 250000 bytes are twice the buffer of 102400, and 45200 of it.
     assert_eq!(ops("large-1"), [touch(100, 2), touch(45, 1), touch(100, 1), Op::Exit]);
 }
 
-/// The attributes that a task gives itself in a run, in their order.
+/// The attributes that a task sets during a run, in order.
 fn attrs_set(workload: Built, task: &str) -> Vec<Attr> {
     let set = |op| match op {
         Op::SetAttr { attr } => Some(attr),
@@ -362,7 +362,7 @@ fn a_slice_is_asked_for_and_stays_until_a_policy_is_named() {
     let workload = built(text);
     let of = |nice, slice: Ns| Attr { nice, slice: slice.into(), ..Attr::default() };
     let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
-    // Kernels limit the slice to this range.
+    // Kernels clamp the slice to this range.
     assert_eq!(attrs, [of(5, Ns::ms(3)), of(0, Ns::us(100)), of(0, Ns::ms(100))]);
     let set = attrs_set(workload, "a-0");
     let batch = Attr { policy: Policy::Batch, ..Attr::default() };
@@ -432,7 +432,7 @@ fn the_examples_run_without_getting_stuck() {
     for path in names {
         let log = run(Spec::rtapp_file(&path, None).unwrap().build(1).unwrap(), REAL);
         assert!(log.steps.len() > 100 && !log.values("rtapp.period").is_empty(), "{}", path.display());
-        // A task that waits at the end of an endless run waits for one that is itself asleep, so something is due.
+        // A task that waits at the end of an endless run waits for a task that is asleep, so an event is pending.
         assert!(log.stuck.len() < log.names.len(), "{}", path.display());
         for name in log.names.iter().filter(|n| n.starts_with("display")) {
             assert!(log.times(name, is_run).len() > 100, "{name} is signalled every 16 ms");
@@ -443,7 +443,7 @@ fn the_examples_run_without_getting_stuck() {
     }
 }
 
-/// A random phase: balanced locks of one mutex at a time, so that no run can hang by itself.
+/// A random phase with balanced locks of one mutex at a time, so that no run hangs by itself.
 fn any_phase() -> impl Strategy<Value = (u32, Vec<String>, u64)> {
     let event = prop_oneof![
         (0u64..500).prop_map(|us| (format!(r#""run%": {us}"#), us)),

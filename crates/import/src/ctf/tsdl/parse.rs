@@ -1,19 +1,19 @@
-//! From words to types.
+//! Parses a description: from words to types.
 
 use super::words::{Word, words};
 use super::{Clock, Description, EventClass, Kind, StreamClass, Types, Which};
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Types stand within one another at most so deep.
+/// The deepest nesting of types.
 const DEPTH: u32 = 24;
-/// A description has no more types.
+/// The most types of a description.
 const MOST_TYPES: usize = 1 << 18;
 
 /// Reads a description's text.
 ///
 /// # Errors
-/// What can't be read, with its line.
+/// The first part that can't be read, with its line.
 pub fn description(text: &str) -> Result<Description> {
     let wrong = |line: usize, what: &str| {
         Error::input(format!("the trace's description has {what} in line {line}"))
@@ -33,7 +33,6 @@ pub fn description(text: &str) -> Result<Description> {
     Ok(reader.made)
 }
 
-/// The value of an attribute.
 enum Value {
     Number(i64),
     Text(String),
@@ -66,7 +65,7 @@ type Attributes = BTreeMap<String, Value>;
 struct Reader<'w> {
     words: &'w [(Word, usize)],
     at: usize,
-    /// Types by name: `struct x` has the word before its name.
+    /// Types by name; that of `struct x` is stored as "struct x".
     named: BTreeMap<String, Which>,
     made: Description,
 }
@@ -120,7 +119,7 @@ impl Reader<'_> {
         self.declaration()
     }
 
-    /// `typealias X := Y;`, or a type with a name and without a field.
+    /// `typealias X := Y;`, or a type with a name that declares no field.
     fn declaration(&mut self) -> Option<()> {
         let is_alias = self.is_name("typealias") || self.is_name("typedef");
         let which = self.kind(DEPTH)?;
@@ -236,7 +235,7 @@ impl Reader<'_> {
             "variant" => self.variant(depth)?,
             "enum" => return self.enumeration(depth),
             first => {
-                // The longest run of words that is a type's name; what follows names a field.
+                // The type's name is the longest run of words that names a type; the next word is a field's name.
                 let (mut name, from) = (first.to_owned(), self.at);
                 let mut found = self.named.get(&name).map(|which| (*which, from));
                 while let Some(Word::Name(word)) = self.peek() {
@@ -379,7 +378,7 @@ impl Reader<'_> {
     }
 }
 
-/// The last part of a path, without the underscore that names of fields have.
+/// The last part of a path, without the underscore that field names begin with.
 fn last(path: &str) -> String {
     let name = path.rsplit('.').next().unwrap_or(path);
     name.strip_prefix('_').unwrap_or(name).to_owned()

@@ -1,11 +1,11 @@
-//! The words of a description, with the lines on which they stand.
+//! Splits a description into words, each with its line.
 
 /// The magic number of a description in packets.
 const MAGIC: u32 = 0x75d1_1d57;
 /// Bytes of a packet's head: magic, UUID, checksum, two lengths, three schemes, version.
 const HEAD: usize = 4 + 16 + 4 + 4 + 4 + 3 + 2;
 
-/// The text of a description; `None` if it is not one, or is packed or encrypted.
+/// The text of a description; `None` if it is not a description, or is compressed or encrypted.
 pub fn text(bytes: &[u8]) -> Option<String> {
     let magic = |bytes: &[u8]| bytes.first_chunk().map(|b| u32::from_le_bytes(*b));
     if magic(bytes)? != MAGIC {
@@ -29,7 +29,7 @@ pub fn text(bytes: &[u8]) -> Option<String> {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
-    /// A name or keyword; names of paths hold dots.
+    /// A name, path or keyword; a path contains dots.
     Name(String),
     Number(i64),
     /// A text in quotes.
@@ -40,7 +40,7 @@ pub enum Word {
 
 const MARKS: [&str; 14] = ["...", ":=", "{", "}", "[", "]", "<", ">", "(", ")", "=", ";", ",", ":"];
 
-/// The words of a text, each with its line. The error is the line of the first thing that is not a word.
+/// The words of a text, each with its line; or the line of the first text that is not a word.
 pub fn words(text: &str) -> Result<Vec<(Word, usize)>, usize> {
     let (mut all, mut line, mut rest) = (Vec::new(), 1, text);
     loop {
@@ -78,7 +78,7 @@ pub fn words(text: &str) -> Result<Vec<(Word, usize)>, usize> {
     }
 }
 
-/// A number as C has it, with its suffix.
+/// A number as written in C, with its suffix.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim_end_matches(['u', 'U', 'l', 'L']);
     let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

@@ -1,4 +1,4 @@
-//! Recordings put together by hand: the same story in all binary forms, and as text.
+//! Handmade recordings: the same story in all binary forms, and as text.
 
 pub mod perfetto;
 pub mod sections;
@@ -53,7 +53,7 @@ pub fn long(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u64).to_ne_bytes(), bytes].concat()
 }
 
-/// The head of trace.dat, and what perf.data holds of it.
+/// The head of trace.dat, which perf.data contains, too.
 pub fn head(version: &str) -> Vec<u8> {
     let mut all = [b"\x17\x08\x44tracing", version.as_bytes(), b"\0"].concat();
     all.extend([u8::from(cfg!(target_endian = "big")), 8]);
@@ -97,7 +97,7 @@ pub fn waking(by: u32, who: (&str, u32), cpu: u32) -> Vec<u8> {
     .concat()
 }
 
-/// Time in ns, CPU, the tracepoint's bytes. On CPU 0 a wakes b, which waits 30 us; each CPU's records in order.
+/// Records: time in ns, CPU, the tracepoint's bytes. On CPU 0, a wakes b, which waits 30 us. Each CPU's are in order.
 pub fn story() -> Vec<(u64, u32, Vec<u8>)> {
     let (a, b, idle) = (("a", 10), ("b c", 20), ("swapper/0", 0));
     vec![
@@ -112,7 +112,6 @@ pub fn story() -> Vec<(u64, u32, Vec<u8>)> {
     ]
 }
 
-/// A CPU's page.
 pub fn page(cpu: u32) -> Vec<u8> {
     let mut last_ns = 1_000_000;
     let mut page = u64::to_ne_bytes(last_ns).to_vec();
@@ -121,7 +120,7 @@ pub fn page(cpu: u32) -> Vec<u8> {
         let bytes = [bytes, vec![0; 3]].concat();
         let words = bytes.len() / 4;
         let delta = (at_ns - last_ns) as u32;
-        // The type is the length in words up to 28; else the length stands in a word of its own.
+        // Up to 28 the type is the length in words; else the length has a word of its own.
         match words {
             0..=28 => data.extend((words as u32 | delta << 5).to_ne_bytes()),
             _ => data.extend([(delta << 5).to_ne_bytes(), (4 * words as u32 + 4).to_ne_bytes()].concat()),
@@ -135,7 +134,7 @@ pub fn page(cpu: u32) -> Vec<u8> {
     page
 }
 
-/// Version 6.
+/// A trace.dat of version 6.
 pub fn trace_dat() -> Vec<u8> {
     let mut all = head("6");
     all.extend(2_u32.to_ne_bytes());

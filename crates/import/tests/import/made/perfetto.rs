@@ -42,7 +42,7 @@ const A: (&str, u64) = ("a", 10);
 const B: (&str, u64) = ("b c", 20);
 const IDLE: (&str, u64) = ("swapper/0", 0);
 
-/// The bundle of CPU 1, whose number is written.
+/// The bundle of CPU 1; its number is written out.
 fn other_cpu() -> Vec<u8> {
     bytes(1, &[number(1, 1), switch(1_200_000, ("x", 30), 2, ("swapper/1", 0))].concat())
 }
@@ -69,17 +69,17 @@ fn trace(packets: &[Vec<u8>]) -> Vec<u8> {
     packets.iter().flat_map(|p| bytes(1, p)).collect()
 }
 
-/// As messages.
+/// The story as messages.
 pub fn verbose() -> Vec<u8> {
     trace(&packets())
 }
 
-/// The same, in one compressed packet.
+/// The story as messages, in one compressed packet.
 pub fn packed() -> Vec<u8> {
     trace(&[bytes(50, &miniz_oxide::deflate::compress_to_vec_zlib(&verbose(), 6))])
 }
 
-/// As columns, behind one message that reports who ran first.
+/// The story as columns, after a message that says which task ran first.
 pub fn columns() -> Vec<u8> {
     let switches = [
         columns_of(1, &[1_130_000, 200_000, 70_000, 50_000]),
@@ -106,8 +106,8 @@ fn release(text: &str) -> Vec<u8> {
     bytes(45, &bytes(1, &bytes(3, text.as_bytes())))
 }
 
-/// Three stays on one CPU of the kernel of that release: of a, which leaves with `preempted`, and of b, which leaves
-/// with `dead`.
+/// Three stays on one CPU, from a kernel of that release: a's, which leaves with `preempted`, and those of b, which
+/// leaves with `dead`.
 pub fn states(of: &str, preempted: u64, dead: u64) -> Vec<u8> {
     let bundle = [
         number(1, 0),
@@ -119,7 +119,7 @@ pub fn states(of: &str, preempted: u64, dead: u64) -> Vec<u8> {
     trace(&[release(of), bytes(1, &bundle.concat())])
 }
 
-/// Switches in columns, to threads of these numbers, 1 ms apart; `lost`: events before them were lost.
+/// Switches in columns to threads of these numbers, 1 ms apart. `lost`: events before them were lost.
 fn stays(from_ns: u64, tids: &[u64], lost: bool) -> Vec<u8> {
     let steps: Vec<u64> = (0..tids.len()).map(|at| if at == 0 { from_ns } else { 1_000_000 }).collect();
     let zeros = vec![0; tids.len()];
@@ -140,13 +140,13 @@ pub fn lost_in_columns() -> Vec<u8> {
     trace(&[stays(1_000_000, &[10, 0, 10], false), stays(9_000_000, &[11, 12, 0], true)])
 }
 
-/// A bundle of this many rows, compressed.
+/// A compressed bundle of this many rows.
 pub fn long_columns(rows: usize) -> Vec<u8> {
     let all = [verbose(), trace(&[stays(2_000_000, &vec![7; rows], false)])].concat();
     trace(&[bytes(50, &miniz_oxide::deflate::compress_to_vec_zlib(&all, 6))])
 }
 
-/// So many records of one CPU, and then as many losses on another, which has no record.
+/// `each` records of one CPU, and as many losses on another one that has no record.
 pub fn losses(each: u64) -> Vec<u8> {
     let records = (0..each).map(|at| switch(2_000 + at, IDLE, 0, A)).collect::<Vec<_>>().concat();
     let first = bytes(1, &[number(1, 1), records].concat());

@@ -23,7 +23,7 @@ fn option(id: u16, data: &[u8]) -> Vec<u8> {
     [&id.to_ne_bytes()[..], &(data.len() as u32).to_ne_bytes(), data].concat()
 }
 
-/// The story, compressed by that algorithm, with an empty instance beside it.
+/// The story, compressed by an algorithm, with a second, empty instance.
 pub fn trace_dat(by: &[u8]) -> Vec<u8> {
     let is_packed = by != b"none";
     let mut all = b"\x17\x08\x44tracing7\0".to_vec();
@@ -39,7 +39,7 @@ pub fn trace_dat(by: &[u8]) -> Vec<u8> {
     all.extend(header);
     let (events_at, events) = (all.len() as u64, section(18, is_packed, &part(by, &events)));
     all.extend(events);
-    // A CPU's pages are chunks: their number, then each of them.
+    // A CPU's pages are in chunks: their number, then each chunk.
     let (buffer_at, mut pages) = (all.len() as u64, Vec::new());
     let mut cpus = Vec::new();
     for cpu in 0..2_u32 {

@@ -5,11 +5,11 @@ use super::facts::Facts;
 use crate::rules::dice::Dice;
 use schedlab_base::CpuId;
 use schedlab_base::random::Stream;
-use schedlab_kernel::{Attr, Policy};
-use schedlab_trace::{BalanceTrigger, MigrationType};
-use schedlab_world::decision::{
+use schedlab_board::decision::{
     AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedLevel, AskedPlace, AskedTask, FleetQuestion, NOW,
 };
+use schedlab_kernel::{Attr, Policy};
+use schedlab_trace::{BalanceTrigger, MigrationType};
 
 /// Tasks of a state at most.
 const MOST_TASKS: usize = 150;

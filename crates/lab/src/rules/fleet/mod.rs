@@ -9,11 +9,11 @@ use super::subject::Subject;
 use facts::Facts;
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
+use schedlab_board::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 use schedlab_kernel::Kernel as Rules;
 use schedlab_machine::Machine;
 use schedlab_sim::fair::oracle::fleet;
 use schedlab_transplant::Kernel as Code;
-use schedlab_world::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 
 /// A question about a machine.
 pub struct Fleet<'a> {

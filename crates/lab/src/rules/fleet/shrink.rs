@@ -3,10 +3,10 @@
 use super::draw::of_tasks;
 use super::facts::Facts;
 use schedlab_base::CpuId;
-use schedlab_kernel::Policy;
-use schedlab_world::decision::{
+use schedlab_board::decision::{
     AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedPlace, AskedTask, FleetQuestion,
 };
+use schedlab_kernel::Policy;
 
 /// Units that averages are rounded to, the coarsest first.
 const UNITS: [u64; 3] = [1024, 256, 64];
@@ -150,11 +150,11 @@ mod tests {
     use crate::rules::subject::{Subject, shrink};
     use schedlab_base::Version;
     use schedlab_base::random::Stream;
+    use schedlab_board::decision::{AskedFleet, FleetQuestion};
     use schedlab_kernel::Kernel;
     use schedlab_machine::Machine;
     use schedlab_sim::fair::oracle::fleet::timeless;
     use schedlab_trace::MigrationType;
-    use schedlab_world::decision::{AskedFleet, FleetQuestion};
 
     /// The smallest state in which kernels of two versions decide otherwise, and how many of 300 states do.
     fn difference(question: FleetQuestion, a: Version, b: Version) -> (Option<AskedFleet>, usize) {

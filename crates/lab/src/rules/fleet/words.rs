@@ -3,10 +3,10 @@
 use super::draw::of_tasks;
 use super::facts::Facts;
 use schedlab_base::{CpuId, Ns};
-use schedlab_kernel::Policy;
-use schedlab_world::decision::{
+use schedlab_board::decision::{
     AskedAverages, AskedFleet, AskedPlace, AskedTask, FleetAnswer, FleetQuestion,
 };
+use schedlab_kernel::Policy;
 
 /// A state: a line for what is asked, one for each task, and one for each CPU that has more than its tasks.
 pub fn state(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<String> {

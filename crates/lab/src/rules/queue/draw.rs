@@ -2,10 +2,10 @@
 
 use crate::rules::dice::Dice;
 use schedlab_base::random::Stream;
+use schedlab_board::decision::{AskedEntity, AskedQueue, QueueQuestion};
 use schedlab_kernel::{Kernel, Policy};
 use schedlab_machine::Machine;
 use schedlab_sim::fair::oracle::queue;
-use schedlab_world::decision::{AskedEntity, AskedQueue, QueueQuestion};
 
 /// Distances between vruntimes, ns: from ties to a long wait.
 const SPREADS_NS: [u64; 5] = [1, 1_000, 300_000, 3_000_000, 30_000_000];

@@ -8,11 +8,11 @@ use super::subject::Subject;
 use draw::Facts;
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
+use schedlab_board::decision::{AskedQueue, QueueAnswer, QueueQuestion};
 use schedlab_kernel::Kernel as Rules;
 use schedlab_machine::Machine;
 use schedlab_sim::fair::oracle::queue;
 use schedlab_transplant::Kernel as Code;
-use schedlab_world::decision::{AskedQueue, QueueAnswer, QueueQuestion};
 
 /// A question about a runqueue.
 pub struct Queue<'a> {

@@ -1,7 +1,7 @@
 //! A state as small as it can be and still show a difference: fewer entities, fewer properties, rounder numbers.
 
+use schedlab_board::decision::{AskedEntity, AskedQueue, QueueQuestion};
 use schedlab_kernel::Policy;
-use schedlab_world::decision::{AskedEntity, AskedQueue, QueueQuestion};
 
 /// Units that times are rounded to, the coarsest first, ns.
 const UNITS_NS: [i64; 4] = [1_000_000, 100_000, 10_000, 1_000];

@@ -1,8 +1,8 @@
 //! States and answers in words.
 
 use schedlab_base::Ns;
+use schedlab_board::decision::{AskedEntity, AskedQueue, QueueAnswer};
 use schedlab_kernel::Policy;
-use schedlab_world::decision::{AskedEntity, AskedQueue, QueueAnswer};
 
 /// A state, a line for each entity and one for the queue.
 pub fn state(s: &AskedQueue, deadlines: bool) -> Vec<String> {

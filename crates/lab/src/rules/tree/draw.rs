@@ -3,11 +3,11 @@
 use crate::rules::dice::Dice;
 use crate::rules::queue::draw::{self, Facts};
 use schedlab_base::random::Stream;
-use schedlab_kernel::Policy;
-use schedlab_sim::fair::oracle::tree::Has;
-use schedlab_world::decision::{
+use schedlab_board::decision::{
     AskedBranch, AskedEntity, AskedLeaf, AskedTree, Buddy, Presence, TREE_GROUPS, TREE_TASKS, TreeQuestion,
 };
+use schedlab_kernel::Policy;
+use schedlab_sim::fair::oracle::tree::Has;
 
 /// Fine weights for each weight.
 pub const FINE: u64 = 1024;

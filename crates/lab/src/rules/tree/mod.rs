@@ -8,11 +8,11 @@ use super::queue::draw::Facts;
 use super::subject::Subject;
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
+use schedlab_board::decision::{AskedTree, TreeAnswer, TreeQuestion};
 use schedlab_kernel::Kernel as Rules;
 use schedlab_machine::Machine;
 use schedlab_sim::fair::oracle::tree::{self, Has};
 use schedlab_transplant::Kernel as Code;
-use schedlab_world::decision::{AskedTree, TreeAnswer, TreeQuestion};
 
 /// A question about a CPU with groups.
 pub struct Tree<'a> {

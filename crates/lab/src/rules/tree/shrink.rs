@@ -1,7 +1,7 @@
 //! A state as small as it can be and still show a difference: fewer tasks, fewer properties, rounder numbers.
 
+use schedlab_board::decision::{AskedEntity, AskedTree, Buddy, Presence, TREE_GROUPS, TreeQuestion};
 use schedlab_kernel::Policy;
-use schedlab_world::decision::{AskedEntity, AskedTree, Buddy, Presence, TREE_GROUPS, TreeQuestion};
 
 /// Units that times are rounded to, the coarsest first, ns.
 const UNITS_NS: [i64; 3] = [1_000_000, 10_000, 1_000];

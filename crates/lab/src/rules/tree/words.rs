@@ -1,8 +1,8 @@
 //! States and answers in words.
 
 use schedlab_base::Ns;
+use schedlab_board::decision::{After, AskedEntity, AskedTree, Buddy, Presence, TREE_GROUPS, TreeAnswer};
 use schedlab_kernel::Policy;
-use schedlab_world::decision::{After, AskedEntity, AskedTree, Buddy, Presence, TREE_GROUPS, TreeAnswer};
 
 /// A state: a line for each task, for each group that plays a part, and one for the CPU.
 pub fn state(s: &AskedTree, deadlines: bool, flat: bool) -> Vec<String> {
@@ -97,7 +97,7 @@ pub fn needs(s: &AskedTree) -> Vec<String> {
     part(s.current.is_some() && s.ran_ns > 0, "a charge");
     part(s.next.is_some(), "a next buddy");
     part(s.tasks[s.about].presence == Presence::Delayed, "it is delayed");
-    let others = |(i, t): (usize, &schedlab_world::decision::AskedLeaf)| {
+    let others = |(i, t): (usize, &schedlab_board::decision::AskedLeaf)| {
         i != s.about && t.presence == Presence::Delayed
     };
     part(s.tasks.iter().enumerate().any(others), "a delayed task");

@@ -13,51 +13,50 @@ use schedlab_machine::migration::{
 use schedlab_machine::{CacheLevel, Machine, sysfs};
 use std::path::Path;
 
-/// How many further pairs of a distance are sampled.
+/// Number of additional pairs sampled per distance.
 const SAMPLES: usize = 3;
-/// How long both CPUs of a pair work before they are measured, ns.
+/// Work of both CPUs of a pair before the measurement, ns.
 const WARM_UP_NS: u64 = 100_000_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct Ask {
-    /// Cutoffs in place of measured ones, and the factor.
+    /// Cutoffs that replace measured ones, and the factor.
     pub overrides: Overrides,
-    /// The order of touching.
     pub pattern: Pattern,
     /// The largest working set, bytes; `None`: twice the effective largest cache.
     pub largest: Option<u64>,
-    /// Whether every pair is measured.
+    /// Whether to measure every pair.
     pub all_pairs: bool,
 }
 
-/// The work that lies ahead, once the largest cache is known.
+/// The remaining work, once the largest cache is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// Distances that get a curve.
+    /// Number of distances with a curve.
     pub curves: usize,
-    /// Sizes of each curve.
+    /// Number of sizes per curve.
     pub sizes: usize,
-    /// Pairs of which one size is measured.
+    /// Number of pairs with one measured size.
     pub pairs: usize,
-    /// The expected time of all of it, ns.
+    /// Expected time of everything, ns.
     pub expected_ns: u64,
 }
 
-/// A step of the calibration, for those who watch it.
+/// A step of the calibration, for observers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// The largest cache is sought.
+    /// Searches the largest cache.
     Caches,
-    /// The curves begin.
+    /// Begins the curves.
     Ahead(Ahead),
-    /// So much of the work is done, per mille; and what was measured last.
+    /// Done so far, per mille; and the last measurement.
     Done(u64, String),
 }
 
-/// Calibrates `host`, whose distances are given.
+/// Calibrates `host` with these distances.
 ///
 /// # Errors
-/// With fewer than two CPUs, or when there is no memory for it.
+/// With fewer than two CPUs, or without enough memory.
 pub fn calibrate(
     host: &Machine,
     distances: &Distances,
@@ -85,7 +84,7 @@ pub fn calibrate(
     watch(Step::Ahead(work.ahead))?;
 
     let mut found = Vec::new();
-    // What fits into the smallest cache is not tried in 2005, but reports what the move itself costs.
+    // D003 does not try sets within the smallest cache, but they show the cost of the move itself.
     let further: Vec<u64> =
         told.first().map(|c| c.size_kb << 10).filter(|size| *size < SMALLEST).into_iter().collect();
     for (distance, pair) in work.first.iter().copied() {
@@ -102,7 +101,7 @@ pub fn calibrate(
     let mut pairs = Vec::new();
     for (distance, pair) in work.further.iter().copied() {
         let curve = found.iter().find(|d| d.distance == distance).map(|d| &d.curve);
-        // Where the first pair costs nothing, another may.
+        // If the first pair costs nothing, another may.
         let bytes = curve.and_then(|c| c.dearest).map_or(search.largest / 2, |cost| cost.size);
         let cost = curve::size(&mut live, bytes, pair, Effort::PAIR)?;
         pairs.push(PairCost { pair: (pair.0.0, pair.1.0), distance, cost });
@@ -145,7 +144,7 @@ pub fn calibrate(
     Ok(result)
 }
 
-/// Level and size of each cache that is reported; of the last one the effective size.
+/// Level and size of each reported cache; the last one with its effective size.
 fn caches(told: &[CacheLevel], effective: u64) -> Vec<(u32, u64)> {
     let mut all: Vec<(u32, u64)> = told.iter().map(|c| (c.level, c.size_kb << 10)).collect();
     if let Some(last) = all.last_mut() {
@@ -154,7 +153,7 @@ fn caches(told: &[CacheLevel], effective: u64) -> Vec<(u32, u64)> {
     all
 }
 
-/// Both CPUs of a pair work for a while, so that their clocks are up.
+/// Makes both CPUs of a pair work for a while, so that their clock frequency rises.
 fn warm_up(live: &mut Live, (a, b): (CpuId, CpuId)) -> Result<()> {
     let until = sys::monotonic_ns() + WARM_UP_NS;
     while sys::monotonic_ns() < until {
@@ -171,7 +170,7 @@ fn matrix(found: &[DistanceCosts], distances: &Distances, ask: &Ask) -> Matrix {
         let entry = match (ask.overrides.cutoff_ns(distance), curve) {
             (Some(cutoff_ns), _) => Entry { distance, cutoff_ns, origin: Origin::Given, pair: None },
             (None, Some(curve)) => {
-                // The document adds up eight runs.
+                // The document sums eight runs.
                 let cutoff_ns = cutoff(8 * curve.cost_ns(), &ask.overrides);
                 Entry { distance, cutoff_ns, origin: Origin::Measured, pair: Some(curve.pair) }
             }
@@ -184,7 +183,7 @@ fn matrix(found: &[DistanceCosts], distances: &Distances, ask: &Ask) -> Matrix {
     matrix
 }
 
-/// The CPUs by package, node, cache, cluster, core and thread; by the machine's numbers.
+/// The machine's CPUs, sorted by package, node, cache, cluster, core and thread.
 fn order(host: &Machine) -> Vec<u32> {
     let mut cpus: Vec<u32> = (0..host.topology.nr_cpus() as u32).collect();
     cpus.sort_by_key(|cpu| {
@@ -194,14 +193,14 @@ fn order(host: &Machine) -> Vec<u32> {
     cpus
 }
 
-/// The pairs to measure, and how far the work is.
+/// The pairs to measure, and the progress.
 struct Work {
     /// The first pair of each distance, by the kernel's numbers.
     first: Vec<(usize, (CpuId, CpuId))>,
     /// Further pairs.
     further: Vec<(usize, (CpuId, CpuId))>,
     ahead: Ahead,
-    /// The expected time of a curve and of a further pair, ns.
+    /// Expected time of a curve and of an additional pair, ns.
     curve: u64,
     pair: u64,
 }
@@ -233,7 +232,7 @@ impl Work {
             first.push(pairs.remove(0));
             let step = if ask.all_pairs { 1 } else { (pairs.len() / SAMPLES).max(1) };
             let most = if ask.all_pairs { pairs.len() } else { SAMPLES };
-            // From the end, so that the farthest of the first pair is one of them.
+            // From the end, so that one pair is far from the first one.
             further.extend(pairs.into_iter().rev().step_by(step).take(most));
         }
         let (curves, pairs) = (first.len(), further.len());
@@ -248,8 +247,8 @@ impl Work {
     }
 }
 
-/// The expected times of a curve and of a further pair, ns. A repetition is four rounds of touching twice and reading
-/// four times as much; before each pass over a size there is one that does not count.
+/// Expected times of a curve and of an additional pair, ns. A repetition is four rounds, each of touching twice and
+/// reading four times as much; before each pass over a size there is an uncounted one.
 fn expected_ns(levels: &Levels, search: Search, curves: usize) -> (u64, u64) {
     let line_ns = |size: u64| {
         let near = levels.again.iter().min_by_key(|a| a.size.abs_diff(size));

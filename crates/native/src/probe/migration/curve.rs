@@ -1,15 +1,15 @@
-//! The cost of a move between two CPUs, by size of the working set; today's form of D003's procedure.
+//! The cost of a move between two CPUs, by size of the working set: today's form of D003's procedure.
 //!
-//! A repetition is four rounds: there, back, and one on each CPU alone. The target's time of the first two, less
-//! that of the last two, is what two moves cost. The source's time is left out: it is the same in both, and only
-//! adds noise. Disturbed repetitions are made again. Of each size there is the median with its quartiles.
+//! A repetition is four rounds: there, back, and one on each CPU alone. The target's time in the first two minus that
+//! in the last two is the cost of two moves. The source's time is ignored: it is the same in both cases, and only adds
+//! noise. Disturbed repetitions are repeated. Each size has a median with quartiles.
 //!
-//! A curve is measured in passes over all sizes, for most of a minute: the costs of a pair may change by the second, as
-//! on a virtual machine whose CPUs share a core at times. Where the passes of a size fall into two states
+//! A curve is measured in passes over all sizes, for most of a minute, because the costs of a pair may change within
+//! seconds, as on a virtual machine whose CPUs sometimes share a core. If the passes of a size fall into two states
 //! ([`states`]), its cost is that of the dearer one.
 //!
-//! The cost of a pair is that of its dearest size, as in 2005. The dearest is sought among medians over three
-//! neighbouring sizes (5 % apart), so that one disturbed size is not it. Times are ns.
+//! The cost of a pair is that of its dearest size, as in 2005. The dearest is found among medians over three
+//! neighbouring sizes (5 % apart), so that a single disturbed size is not chosen. Times are ns.
 
 use super::ground::{Live, Sample};
 use super::states;
@@ -17,52 +17,45 @@ use crate::sys;
 use schedlab_base::{CpuId, Result};
 use schedlab_machine::migration::{Cost, Curve, Search};
 
-/// How often each size is measured.
+/// Number of repetitions per size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// At least this often.
     pub least: usize,
-    /// At most this often.
     pub most: usize,
-    /// Between these, as often as this time allows, ns.
+    /// Between these limits, as many as fit this time, ns.
     pub size_ns: u64,
 }
 
 impl Effort {
-    /// For one size that decides.
+    /// For one important size.
     pub const SURE: Effort = Effort { least: 15, most: 31, size_ns: 2_000_000_000 };
-    /// For one of many pairs.
     pub const PAIR: Effort = Effort { least: 7, most: 7, size_ns: 0 };
 }
 
-/// The time spent on the passes of a curve.
+/// Number of passes of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passes {
-    /// At least this many.
     pub least: usize,
-    /// At most this many.
     pub most: usize,
-    /// Between these, as many as begin within this time, ns.
+    /// Between these limits, as many as begin within this time, ns.
     pub time_ns: u64,
 }
 
 impl Passes {
-    /// For each of this many curves: about a minute in all.
+    /// For each of this many curves, about a minute in total.
     pub fn of(curves: usize) -> Passes {
         Passes { least: 9, most: 60, time_ns: 60_000_000_000 / curves.max(1) as u64 }
     }
 }
 
-/// A repetition: target's times of a move to the second CPU, to the first, and on the first and second alone.
+/// A repetition: the target's times of a move to the second CPU, to the first, and on the first and second alone.
 type Four = [u64; 4];
 
-/// Measures one size.
-///
 /// # Errors
 /// When a CPU can't be used.
 pub fn size(live: &mut Live, size: u64, (a, b): (CpuId, CpuId), effort: Effort) -> Result<Cost> {
     let four = [(a, b), (b, a), (a, a), (b, b)];
-    // The first one makes the set and brings the order into the caches. It reports how long one takes.
+    // The first one allocates the set, warms the order, and shows the time of one repetition.
     let began = sys::monotonic_ns();
     live.rounds(size, &four)?;
     let once_ns = (sys::monotonic_ns() - began).max(1);
@@ -86,7 +79,7 @@ pub fn size(live: &mut Live, size: u64, (a, b): (CpuId, CpuId), effort: Effort) 
     Ok(Cost { disturbed, spoilt, seen, cost_ns, ..found })
 }
 
-/// The cost that repetitions show.
+/// The cost from these repetitions.
 fn cost(size: u64, all: &[Four]) -> Cost {
     let sorted = |value: &dyn Fn(&Four) -> i64| {
         let mut values: Vec<i64> = all.iter().map(value).collect();
@@ -117,10 +110,9 @@ fn cost(size: u64, all: &[Four]) -> Cost {
     }
 }
 
-/// The repetitions of one size, by pass.
 struct Gathered {
     size: u64,
-    /// How many repetitions take about 5 ms; 0: not known yet.
+    /// Number of repetitions that take about 5 ms; 0: not known yet.
     at_once: usize,
     quiet: Vec<Vec<Four>>,
     disturbed: usize,
@@ -132,7 +124,7 @@ impl Gathered {
     }
     fn pass(&mut self, live: &mut Live, (a, b): (CpuId, CpuId)) -> Result<()> {
         let four = [(a, b), (b, a), (a, a), (b, b)];
-        // The first one makes the set and brings the order into the caches.
+        // The first one allocates the set and warms the order.
         let began = sys::monotonic_ns();
         live.rounds(self.size, &four)?;
         if self.at_once == 0 {
@@ -152,7 +144,7 @@ impl Gathered {
         }
         Ok(())
     }
-    /// The cost of all passes, or of those in the dearer state.
+    /// The cost from all passes, or from those in the dearer state.
     fn cost(&self) -> Cost {
         if self.quiet.len() < 3 {
             return Cost { size: self.size, disturbed: self.disturbed, spoilt: true, ..Cost::default() };
@@ -170,8 +162,8 @@ impl Gathered {
     }
 }
 
-/// Measures all sizes of `search`, and `further` smaller ones; `tried` is told each size of each pass, and how much
-/// of the curve is done, per mille.
+/// Measures all sizes of `search`, and `further` smaller ones. Calls `tried` with each size of each pass, and the
+/// progress of the curve, per mille.
 ///
 /// # Errors
 /// As [`size`], and those of `tried`.
@@ -202,7 +194,7 @@ pub fn measure_curve(
     Ok(Curve { pair: (pair.0.0, pair.1.0), points, dearest })
 }
 
-/// The place of the size with the greatest median of three neighbours: of these the one with that median. `None` where
+/// Index of the dearest size: of the three neighbours with the greatest median, the one that has that median. `None` if
 /// no size has a cost.
 fn dearest(points: &[Cost]) -> Option<usize> {
     let middle = |i: usize| {
@@ -219,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_staying_takes_is_subtracted_in_both_directions() {
+    fn the_time_of_staying_is_subtracted_in_both_directions() {
         let all: Vec<Four> = (0..9).map(|i| [500 + i, 700 + i, 100 + i, 200 + i]).collect();
         let found = cost(64, &all);
         assert_eq!(found.into_ns, (600, 300), "to the first CPU, to the second");
@@ -228,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_that_is_no_move_costs_nothing() {
+    fn a_move_to_the_same_cpu_costs_nothing() {
         let all: Vec<Four> = (0..9).map(|i| [100 + i * 7 % 9, 100 + i * 5 % 9, 100 + i, 108 - i]).collect();
         let found = cost(64, &all);
         assert!(!found.seen);

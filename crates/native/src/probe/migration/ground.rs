@@ -1,13 +1,13 @@
-//! The live ground: a pinned thread for each CPU that is measured, and a working set that they hand to each other.
+//! The live ground: a pinned thread per measured CPU, and a working set that they pass to each other.
 //!
-//! A round is a source and a target. The source empties its cache and touches the set; the target then touches the same
-//! set and empties its cache. Each part is timed on its own CPU, so no offset between clocks counts. The hand-over is a
-//! word on a line of its own, for which the other thread spins without yielding; no wakeup is part of a time. Threads
-//! sleep between jobs only. Where source and target are the same CPU, its thread does both parts, and the other thread
-//! of the job spins as it does in the other rounds.
+//! A round has a source and a target. The source empties its cache and touches the set; the target then touches the
+//! same set and empties its cache. Each part is timed on its own CPU, so clock offsets do not matter. The hand-over is
+//! a word on its own cache line, for which the other thread spins without yielding; no time includes a wakeup. Threads
+//! sleep only between jobs. If source and target are the same CPU, its thread does both parts, and the job's other
+//! thread spins as in other rounds.
 //!
-//! Threads have nice -20 where the user may have it, so that other tasks rarely run between two parts. A sample in
-//! which another task ran for long during a part, or between the parts, is disturbed. Times are ns.
+//! Threads have nice -20 if the user may set it, so that other tasks rarely run between two parts. A sample is
+//! disturbed if another task ran for long during a part, or between the parts. Times are ns.
 
 use super::touch::{Set, flush};
 use crate::probe::peer::Peer;
@@ -23,50 +23,47 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The source's part, ns.
     pub source_ns: u64,
-    /// The target's part, ns.
     pub target_ns: u64,
     /// Whether another task ran for long during a part, or between the parts.
     pub disturbed: bool,
 }
 
-/// The number of the part whose turn it is, on a block of lines of its own.
+/// The number of the part whose turn it is, on its own block of lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Baton(AtomicU64);
 
-/// The memory of all threads.
 struct Memory {
-    /// Holds the working set.
+    /// The working set.
     set: Area,
-    /// Is read to empty a cache.
+    /// Read to empty a cache.
     other: Area,
 }
 
-/// What a thread reports about one of its parts. Times are ns.
+/// A thread's report about one of its parts. Times are ns.
 struct Part {
     number: usize,
     began: u64,
     took_ns: u64,
-    /// Time in which another task ran on its CPU meanwhile.
+    /// Time for which another task ran on its CPU.
     lost_ns: u64,
 }
 
-/// Whether a part lost so much to other tasks that it reports nothing: more than a 32nd, and a few microseconds.
+/// Whether a part lost too much time to other tasks to be useful: more than a 32nd, and more than a few microseconds.
 fn spoilt(took_ns: u64, lost_ns: u64) -> bool {
     lost_ns > took_ns / 32 + 5_000
 }
 
-/// The target may begin so long after the source's end, ns. Later, other tasks have used the caches.
+/// The latest start of the target after the source's end, ns. Later, other tasks have used the caches.
 const HAND_OVER_NS: u64 = 50_000;
 
-/// Rounds that the threads of a job make together.
+/// Rounds that the job's threads make together.
 #[derive(Clone)]
 struct Job {
     memory: Arc<Memory>,
     set: Arc<Set>,
-    /// Bytes that are read to empty a cache; 0: it is not emptied.
+    /// Bytes read to empty a cache; 0: it is not emptied.
     flush: u64,
     rounds: Arc<Vec<(CpuId, CpuId)>>,
     baton: Arc<Baton>,
@@ -74,7 +71,7 @@ struct Job {
 }
 
 impl Job {
-    /// This thread's parts, in their turns.
+    /// Does this thread's parts when it is their turn.
     fn work(&self, here: CpuId) {
         let parts = self.rounds.iter().flat_map(|(source, target)| [*source, *target]);
         let mut done: Vec<Part> = Vec::with_capacity(2 * self.rounds.len());
@@ -97,8 +94,8 @@ impl Job {
         }
         // Spin to the end, so that the last rounds are like the others.
         self.wait_for(2 * self.rounds.len());
-        // Telling wakes the caller, which then needs a CPU; hence once, at the end. A caller that is gone needs no
-        // answer.
+        // Sending wakes the caller, which then needs a CPU; hence only once, at the end. If the caller has gone, no
+        // answer is needed.
         let _ = self.tell.send(done);
     }
     fn wait_for(&self, part: usize) {
@@ -128,7 +125,7 @@ impl Worker {
     fn start(cpu: CpuId) -> Result<Worker> {
         let (jobs, todo): (Sender<Job>, Receiver<Job>) = channel();
         let peer = Peer::start(cpu, Attr::default(), move |here, _| {
-            // Most users may not; then other tasks of this CPU disturb more.
+            // Most users may not; then other tasks on this CPU disturb more.
             let _ = sys::set_attr(FIRST);
             todo.iter().for_each(|job| job.work(here));
         })?;
@@ -136,21 +133,21 @@ impl Worker {
     }
 }
 
-/// The live ground. CPUs are those of the kernel's numbers.
+/// CPUs have the kernel's numbers.
 pub struct Live {
     memory: Arc<Memory>,
     pattern: Pattern,
     largest: u64,
     workers: BTreeMap<CpuId, Worker>,
-    /// The set that was used last.
+    /// The last used set.
     last: Option<Arc<Set>>,
 }
 
 impl Live {
-    /// A ground on which sets of up to `largest` bytes are touched; three times as much memory is mapped.
+    /// A ground for sets of up to `largest` bytes; it maps three times as much memory.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// Without enough memory.
     pub fn new(largest: u64, pattern: Pattern) -> Result<Live> {
         let map = |bytes: u64| {
             Area::map(bytes as usize).map_err(|e| {
@@ -161,11 +158,11 @@ impl Live {
         let memory = Arc::new(Memory { set: map(largest)?, other: map(2 * largest)? });
         Ok(Live { memory, pattern, largest, workers: BTreeMap::new(), last: None })
     }
-    /// The largest set that can be touched, bytes.
+    /// The largest possible set, bytes.
     pub fn largest(&self) -> u64 {
         self.largest
     }
-    /// The part of the memory that is on huge pages, per cent.
+    /// Share of the memory on huge pages, per cent.
     pub fn huge_pct(&self) -> Option<u64> {
         Some(self.memory.set.huge_pct()?.min(self.memory.other.huge_pct()?))
     }
@@ -182,7 +179,7 @@ impl Live {
         self.last = Some(set.clone());
         self.make(set, 2 * size, rounds)
     }
-    /// Times of touching a set twice on one CPU, without emptying its cache; in lines' order, or in the ground's.
+    /// Times of touching a set twice on one CPU, without emptying its cache; in the order of lines, or in the ground's.
     pub(super) fn again(&mut self, size: u64, cpu: CpuId, n: usize, in_order: bool) -> Result<Vec<Sample>> {
         let set = if in_order { Set::in_order(size) } else { Set::new(self.pattern, size) };
         self.make(Arc::new(set), 0, &vec![(cpu, cpu); n])
@@ -194,7 +191,7 @@ impl Live {
         let mut cpus: Vec<CpuId> = rounds.iter().flat_map(|(a, b)| [*a, *b]).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        // All threads must be there before one of them begins to spin for another.
+        // All threads must exist before one begins to spin for another.
         for cpu in &cpus {
             if !self.workers.contains_key(cpu) {
                 self.workers.insert(*cpu, Worker::start(*cpu)?);

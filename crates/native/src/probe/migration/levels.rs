@@ -1,17 +1,16 @@
-//! What a CPU's caches hold, found by touching one's own set again: the time of a line over growing sets.
+//! Effective sizes of a CPU's caches, found by touching a set again: the time per line over growing sets.
 //!
-//! The time rises where a cache is full. The last rise is where memory begins; the size before it is the
-//! *effective* size of the largest cache. A virtual machine may report another one: the host's cache of hundreds of
-//! MB, of which it gets a slice. Sizes are bytes, times ns.
+//! The time rises where a cache is full. The last rise is the beginning of memory; the size before it is the
+//! *effective* size of the largest cache. A virtual machine may report another one: the host's cache of hundreds of MB,
+//! of which it gets only a part. Sizes are bytes, times ns.
 
 use super::ground::{Live, Sample};
 use schedlab_base::{CpuId, Result};
 use schedlab_machine::CacheLevel;
 use schedlab_machine::migration::{Levels, RevisitTime};
 
-/// The smallest set that is touched.
+/// The smallest set.
 const FIRST: u64 = 16 << 10;
-/// Bytes of a line.
 const LINE: f64 = 64.0;
 
 /// Measures `cpu` with sets of up to `limit` bytes.
@@ -29,14 +28,14 @@ pub fn measure_levels(live: &mut Live, cpu: CpuId, told: &[CacheLevel], limit: u
     Ok(Levels::of(again, told))
 }
 
-/// The sizes that are tried: 16, 24, 32, 48, 64 KB and so on.
+/// The sizes to try: 16, 24, 32, 48, 64 KB and so on.
 fn sizes(limit: u64) -> Vec<u64> {
     let powers = std::iter::successors(Some(FIRST), |size| Some(size * 2));
     let all = powers.flat_map(|size| [size, size * 3 / 2]);
     all.take_while(|size| *size <= limit.max(FIRST)).collect()
 }
 
-/// The median time of the second touch, of the samples that nothing disturbed if there are any.
+/// The median time of the second touch, of undisturbed samples if there are any.
 pub(super) fn middle(samples: &[Sample]) -> u64 {
     let quiet = samples.iter().filter(|s| !s.disturbed).map(|s| s.target_ns);
     let mut times: Vec<u64> = quiet.collect();

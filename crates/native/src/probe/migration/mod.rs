@@ -1,10 +1,10 @@
-//! The cost of moving a task on this machine, measured as D003 does it at boot, with today's means.
+//! The cost of moving a task on this machine, measured like D003 does at boot, with today's means.
 //!
-//! [`Live`] is the ground: pinned threads, huge pages, a shuffled order. [`Levels`] finds how large the largest cache
-//! really is, [`Curve`] measures a pair over working sets of all sizes, and [`calibrate`] goes over the distances of a
+//! [`Live`] is the ground: pinned threads, huge pages, a shuffled order. [`Levels`] finds the true size of the largest
+//! cache, [`Curve`] measures a pair over working sets of all sizes, and [`calibrate`] covers the distances of a
 //! machine. The document's own procedure (`schedlab_machine::migration::measure`) runs on the ground, too.
 //!
-//! A *cost* is that of one move, a *cutoff* twice that. Times are ns, sizes bytes.
+//! A *cost* is for one move, a *cutoff* is twice a cost. Times are ns, sizes bytes.
 
 mod calibrate;
 mod curve;
@@ -31,18 +31,18 @@ use schedlab_machine::probed::Measured;
 use schedlab_machine::{CacheLevel, Distance, Machine, sysfs};
 use std::path::Path;
 
-/// What the probe of a machine keeps of its caches.
+/// A probe's results about caches.
 pub struct Caches {
-    /// The caches, with measured sizes and times.
+    /// With measured sizes and times.
     pub levels: Vec<CacheLevel>,
-    /// Costs, and the times of hits under the names `cache.L1` and so on.
+    /// Costs, and the hit times named `cache.L1` and so on.
     pub measured: Vec<Measured>,
 }
 
 /// Measures caches, memory and the refill of a set after a move, in a few seconds.
 ///
 /// # Errors
-/// With fewer than two CPUs, or when there is no memory for it.
+/// With fewer than two CPUs, or without enough memory.
 pub(crate) fn caches() -> Result<Caches> {
     let host = sysfs::read(Path::new("/sys"))?;
     let told = sysfs::caches(Path::new("/sys"))?;
@@ -95,7 +95,7 @@ fn of_hit(name: String, hit: &Hit, how: &str) -> Measured {
     Measured { name, value: hit.ns_per_kb.max(1), range, how: how.into() }
 }
 
-/// The CPUs that this process may use, by the machine's dense numbers; at least two.
+/// CPUs that this process may use, by the machine's dense numbers; at least two.
 fn usable(host: &Machine) -> Result<Vec<CpuId>> {
     let mask = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
     let all = (0..host.topology.nr_cpus()).map(CpuId::from);
@@ -107,8 +107,8 @@ fn usable(host: &Machine) -> Result<Vec<CpuId>> {
     Ok(cpus)
 }
 
-/// The first CPU that shares the last-level cache with the first one, and the first that does not, each with the
-/// name of its cost.
+/// The first CPU that shares the last-level cache with the first one, and the first that does not, each with the name
+/// of its cost.
 fn partners(host: &Machine, cpus: &[CpuId]) -> Vec<(&'static str, CpuId)> {
     let distance = |cpu: &CpuId| host.topology.distance(cpus[0], *cpu);
     let near = cpus.iter().find(|cpu| distance(cpu) == Distance::Llc);
@@ -127,7 +127,7 @@ pub fn host_distances(kernel: Version) -> Result<(Machine, Distances)> {
     Ok((host, distances))
 }
 
-/// The sizes that a calibration tries.
+/// The sizes of a calibration.
 fn search(levels: &Levels, asked: Option<u64>, limit: u64) -> Search {
     let wanted = asked.unwrap_or(2 * levels.effective());
     Search { largest: wanted.min(limit).max(schedlab_machine::migration::SMALLEST) }

@@ -1,19 +1,19 @@
 //! Two states of a cost that changes with time.
 //!
-//! The hypervisor may run two virtual CPUs on one core for some seconds, then on two. A move costs a tenth as much in
-//! the first state. A median over both would be one or the other by chance. Times are ns.
+//! The hypervisor may run two virtual CPUs on one core for some seconds, then on two. A move in the first state costs a
+//! tenth as much. A median over both states would be one of the two by chance. Times are ns.
 
 use schedlab_machine::migration::States;
 
-/// Fewer passes are not split: noise alone would often seem to have two states.
+/// Fewer passes are not split, because noise alone would often look like two states.
 const PASSES: usize = 15;
-/// The least number of passes that makes a state.
+/// The least number of passes in a state.
 const LEAST: usize = 3;
-/// The dearer state costs this many halves of the cheaper one at least.
+/// The dearer state must cost at least this many halves of the cheaper one.
 const HALVES: i64 = 3;
 
-/// Splits the costs of passes where the sum of distances from the two medians is least. `None` if they are one state:
-/// the gap between two states is wider than half the way from median to median, which noise seldom has.
+/// Splits the passes' costs where the sum of distances to the two medians is least. `None` if they are one state: two
+/// states need a gap wider than half the distance of the medians, which noise rarely has.
 pub(super) fn split(costs: &[i64]) -> Option<States> {
     let mut sorted = costs.to_vec();
     sorted.sort_unstable();
@@ -33,7 +33,7 @@ pub(super) fn split(costs: &[i64]) -> Option<States> {
     })
 }
 
-/// The middle of sorted values; 0 where there is none.
+/// The median of sorted values; 0 if empty.
 fn median(sorted: &[i64]) -> i64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
@@ -49,7 +49,7 @@ mod tests {
     use schedlab_base::Stream;
 
     #[test]
-    fn two_states_are_told_apart_and_one_is_not_split() {
+    fn two_states_are_separated_and_one_is_not_split() {
         let costs = [12, 101, 13, 12, 99, 11, 12, 104, 13, 12, 12, 13, 100, 11, 12];
         let found = split(&costs).unwrap();
         assert_eq!(found, States { cheaper_ns: 12, dearer_pct: 26, from_ns: 99 });
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_odd_passes_are_no_state() {
+    fn a_few_odd_passes_are_not_a_state() {
         let mut costs = vec![12; 20];
         costs[7] = 900;
         costs[9] = 900;
@@ -68,9 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn noise_seldom_seems_to_have_two_states() {
+    fn noise_rarely_looks_like_two_states() {
         let stream = Stream::new(1);
-        // Sums of draws are nearly normal.
+        // A sum of draws is nearly normal.
         let noise =
             |i: u64| (0..12).map(|part| stream.below(i * 12 + part, 1_000) as i64).sum::<i64>() - 5_994;
         let seems = |run: &u64| split(&(0..25).map(|i| noise(run * 25 + i)).collect::<Vec<i64>>()).is_some();

@@ -1,11 +1,11 @@
-//! Controls on this machine: a move costs something, no move costs nothing.
+//! Controls on this machine: a move has a cost, no move has none.
 
 use super::curve::measure_curve;
 use super::*;
 use schedlab_base::testing::skipped;
 use schedlab_machine::migration::{Ground, measure};
 
-/// Two CPUs of this machine; `None`, with a message, where there is only one.
+/// Two CPUs of this machine; `None`, with a message, if there is only one.
 fn two() -> Option<(CpuId, CpuId)> {
     let mask = sys::affinity().unwrap();
     let mut cpus = mask.iter();

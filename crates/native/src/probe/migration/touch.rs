@@ -1,9 +1,9 @@
-//! How a working set is touched, and how a cache is emptied.
+//! Touches a working set, and empties a cache.
 //!
-//! The shuffled order goes over blocks of 128 bytes, each once, in an order that no prefetcher follows. The two lines
-//! of a block are touched one after the other, so a prefetcher of the adjacent line brings nothing that is not asked
-//! for at once. Touching is reading and writing a word, as D003's `touch_cache` does; misses may overlap, as they do in
-//! a program that goes over its data.
+//! The shuffled order visits blocks of 128 bytes, each once, in an order that no prefetcher follows. The two lines of a
+//! block are touched in succession, so a prefetch of the adjacent line brings only data that is needed at once.
+//! Touching means reading and writing a word, as in D003's `touch_cache`; misses may overlap, as in a program that
+//! scans its data.
 
 use schedlab_base::random::Stream;
 use schedlab_machine::migration::{Pattern, touch_2005};
@@ -11,33 +11,32 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of a word.
 const WORD: u64 = 8;
-/// Bytes of a line, and of the block of lines that one prefetch may bring.
+/// Bytes of a line, and of the block that one prefetch may bring.
 const LINE: u64 = 64;
 const BLOCK: u64 = 128;
 const WORDS_OF_LINE: usize = (LINE / WORD) as usize;
 const WORDS_OF_BLOCK: usize = (BLOCK / WORD) as usize;
 
-/// A working set: its size, and the order in which it is touched.
+/// A working set in the order of touching.
 pub(super) enum Set {
-    /// Blocks by number, each once.
+    /// Numbers of blocks, each once.
     Shuffled(Vec<u32>),
     /// D003's streams over this many words.
     Y2005(u64),
-    /// Line after line, as a program goes over an array; this many lines.
+    /// This many lines in order, as a program scans an array.
     InOrder(u64),
 }
 
 impl Set {
-    /// The set of `size` bytes, in whole blocks.
+    /// A set of `size` bytes, in whole blocks.
     pub fn new(pattern: Pattern, size: u64) -> Set {
         match pattern {
             Pattern::Shuffled => Set::Shuffled(shuffled((size / BLOCK) as u32)),
             Pattern::Y2005 => Set::Y2005(size / WORD),
         }
     }
-    /// The set of `size` bytes, line after line.
+    /// A set of `size` bytes, line by line.
     pub fn in_order(size: u64) -> Set {
         Set::InOrder(size / LINE)
     }
@@ -67,7 +66,7 @@ impl Set {
     }
 }
 
-/// The numbers below `n` in an order that is always the same (Fisher and Yates).
+/// The numbers below `n` in a fixed order (Fisher and Yates).
 fn shuffled(n: u32) -> Vec<u32> {
     let draws = Stream::new(2005).purpose("migration.order").number(u64::from(n));
     let mut order: Vec<u32> = (0..n).collect();
@@ -77,7 +76,7 @@ fn shuffled(n: u32) -> Vec<u32> {
     order
 }
 
-/// Reads `bytes` of the area, or all of it, line after line, so that a cache holds little else afterwards.
+/// Reads `bytes` of the area (or all of it) line by line, so that a cache then has little else.
 pub(super) fn flush(area: &[AtomicU64], bytes: u64) {
     let lines = (bytes / LINE) as usize;
     let sum: u64 = area.iter().step_by(WORDS_OF_LINE).take(lines).map(|word| word.load(Relaxed)).sum();

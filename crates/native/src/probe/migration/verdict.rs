@@ -1,29 +1,29 @@
-//! The warnings of a calibration: why its figures may not be those of the machine.
+//! The warnings of a calibration: why its figures may differ from the machine's.
 
 use super::surroundings;
 use schedlab_base::Warning;
 use schedlab_machine::migration::{Calibration, Cost, PairCost};
 
-/// Pairs of a distance may differ by this much, per cent.
+/// Allowed difference of a distance's pairs, per cent.
 const ALIKE_PCT: u64 = 20;
-/// The two directions of a pair may differ by this much of their mean, per cent.
+/// Allowed difference of a pair's two directions, per cent of their mean.
 const BOTH_WAYS_PCT: i64 = 30;
-/// Quartiles of the dearest size may lie this far from the median, per cent.
+/// Allowed distance of the dearest size's quartiles from the median, per cent.
 const SPREAD_PCT: i64 = 25;
-/// Repetitions that may be disturbed, per cent.
+/// Allowed share of disturbed repetitions, per cent.
 const DISTURBED_PCT: usize = 20;
-/// The clock frequency may move by this much, per cent.
+/// Allowed change of the clock frequency, per cent.
 const CLOCK_PCT: u64 = 5;
 
-/// What was seen around the measurement.
+/// Observations around the measurement.
 pub(super) struct Around {
-    /// The time of a spin before and after it, ns.
+    /// Time of a spin before and after, ns.
     pub spins: (u64, u64),
-    /// Time that the hypervisor took meanwhile, ns.
+    /// Time taken by the hypervisor in between, ns.
     pub stolen_ns: u64,
     /// The largest set that memory allows, bytes.
     pub limit: u64,
-    /// The largest set that was asked for, bytes.
+    /// The requested largest set, bytes.
     pub asked: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ fn machine(found: &Calibration, around: &Around, warn: &mut dyn FnMut(&str, Stri
     }
 }
 
-/// A warning where the two directions of a pair differ.
+/// Warns if the two directions of a pair differ.
 fn directions(distance: usize, cost: &Cost, warn: &mut dyn FnMut(&str, String)) {
     let (a, b) = cost.into_ns;
     if (a - b).abs() * 100 > i64::midpoint(a, b).abs() * BOTH_WAYS_PCT {
@@ -130,7 +130,7 @@ fn directions(distance: usize, cost: &Cost, warn: &mut dyn FnMut(&str, String)) 
     }
 }
 
-/// A warning where the figures of a distance scatter.
+/// Warns if the figures of a distance scatter.
 fn noise(distance: usize, cost: &Cost, warn: &mut dyn FnMut(&str, String)) {
     let (low, high) = cost.spread_ns;
     let wide = (high - low) * 100 > 2 * SPREAD_PCT * cost.cost_ns as i64;
@@ -148,7 +148,7 @@ fn noise(distance: usize, cost: &Cost, warn: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// A warning where pairs of one distance differ: cores of several kinds, or a topology that the kernel does not know.
+/// Warns if pairs of one distance differ: several kinds of cores, or a topology that the kernel does not know.
 fn alike(first: &PairCost, pairs: &[PairCost], warn: &mut dyn FnMut(&str, String)) {
     let same = || pairs.iter().filter(|p| p.distance == first.distance).chain([first]);
     let (Some(least), Some(most)) =

@@ -1,8 +1,8 @@
 //! Finds the control group of this process in the hierarchy that has the cpu controller.
 //!
-//! /proc/self/mountinfo says where the hierarchies are mounted and which part of each is seen there, and
-//! /proc/self/cgroup says which group of each this process is in (cgroups(7)). v2 is taken if the process's group has
-//! the cpu controller, else v1 if that has it: the kernel gives a controller to one of the two only.
+//! /proc/self/mountinfo shows where hierarchies are mounted, and which part of each is visible there; /proc/self/cgroup
+//! shows this process's group in each (cgroups(7)). v2 is used if the process's group has the cpu controller, else v1
+//! if that has it: the kernel gives a controller only to one of the two.
 
 use super::words::{DELEGATE, none_here};
 use crate::settings::files::Files;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The version of control groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// One hierarchy for each set of controllers.
+    /// One hierarchy per set of controllers.
     V1,
     /// One hierarchy for all.
     V2,
@@ -25,7 +25,7 @@ impl Version {
             Version::V2 => "v2",
         }
     }
-    /// The name of the file in a group's folder that lists its threads and takes new ones.
+    /// The file in a group's folder that lists its threads and accepts new ones.
     pub fn threads(self) -> &'static str {
         match self {
             Version::V1 => "tasks",
@@ -34,18 +34,18 @@ impl Version {
     }
 }
 
-/// The group of this process in the hierarchy that has the cpu controller.
+/// This process's group in the hierarchy with the cpu controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hierarchy {
     pub version: Version,
-    /// The folder of the process's group: groups are made below it.
+    /// The folder of the process's group; groups are made below it.
     pub base: PathBuf,
     /// Whether that group is the top of its hierarchy.
     pub is_top: bool,
 }
 
 impl Hierarchy {
-    /// The list of threads of the process's group.
+    /// The file that lists the threads of the process's group.
     pub fn threads(&self) -> PathBuf {
         self.base.join(self.version.threads())
     }
@@ -95,8 +95,8 @@ fn v1_group(mounts: &str, own: &str) -> Option<(PathBuf, bool)> {
     mounted(mounts, path, |kind, options| kind == "cgroup" && has_cpu(options))
 }
 
-/// The folder in which the group `path` of the wanted hierarchy is seen, and whether it is the hierarchy's top. A mount
-/// may show a part of the hierarchy only.
+/// The folder that shows the group `path` of the wanted hierarchy, and whether it is the hierarchy's top. A mount may
+/// show only a part of the hierarchy.
 fn mounted(mounts: &str, path: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<(PathBuf, bool)> {
     mounts.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -108,7 +108,7 @@ fn mounted(mounts: &str, path: &str, wanted: impl Fn(&str, &str) -> bool) -> Opt
             return None;
         }
         let below = Path::new(path).strip_prefix(root).ok()?;
-        // Joining nothing would end the path with a slash.
+        // Joining an empty path would append a slash.
         let point = PathBuf::from(point.replace("\\040", " "));
         Some((if below.as_os_str().is_empty() { point } else { point.join(below) }, path == "/"))
     })

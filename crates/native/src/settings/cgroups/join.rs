@@ -1,25 +1,24 @@
-//! A task joins its control group: it writes 0, which stands for the writing thread, to the group's list of threads.
+//! A task joins its control group by writing 0 (the writing thread) to the group's list of threads.
 
 use schedlab_base::{Error, GroupId, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 
-/// The lists of threads of a run's control groups, by the workload's group; the first is that of the group that
-/// schedlab runs in. Empty if no groups were made.
+/// The thread lists of a run's control groups, by the workload's group; the first is that of schedlab's own group.
+/// Empty if no groups were made.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Places(pub Vec<PathBuf>);
 
 impl Places {
-    /// Whether no groups were made.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
     /// Moves the calling thread into a group.
     ///
     /// # Errors
-    /// When the kernel refuses, or the group was not made (a fault).
+    /// When the kernel refuses, or the group was not made (a bug).
     pub fn join(&self, group: GroupId) -> Result<()> {
         let list = self.0.get(group.index()).ok_or_else(|| {
             Error::internal(format!("control group {} was not made ({} were)", group.index(), self.0.len()))

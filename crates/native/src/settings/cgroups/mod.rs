@@ -1,11 +1,11 @@
 //! Control groups of a live run: the workload's task groups as groups of the kernel's cpu controller.
 //!
-//! The groups are made below the group that schedlab runs in, which is the workload's root group `/`. Nothing above it
-//! is touched but the list of controllers that it gives to its children (`cgroup.subtree_control`, v2). [`groups_of`]
-//! turns the workload's groups into writes. [`crate::settings::Plan::apply`] makes them, the journal has those that
-//! outlive the run, and each task joins its own group before it starts. Both versions of control groups are known: v2
-//! as threaded groups (cpu controller in v2 since Linux 4.15, cgroup.type since 4.14), because the tasks of a run may
-//! be threads of one process; and v1, where the cpu controller is mounted so (since 2.6.24).
+//! The groups are made below schedlab's own group, which is the workload's root group `/`. Above it, nothing changes
+//! except the list of controllers that it gives to its children (`cgroup.subtree_control`, v2). [`groups_of`] turns the
+//! workload's groups into writes, and [`crate::settings::Plan::apply`] makes them. The journal has those that outlive
+//! the run. Each task joins its group before it starts. Both versions of control groups are supported: v2 as threaded
+//! groups (cpu controller in v2 since Linux 4.15, cgroup.type since 4.14), because a run's tasks may be threads of one
+//! process; and v1, if the cpu controller is mounted so (since 2.6.24).
 
 mod hierarchy;
 mod join;
@@ -31,12 +31,12 @@ use schedlab_workload::{Built, ROOT_GROUP, Spec};
 use std::io;
 use std::path::Path;
 
-/// The control groups of a workload on this system, some of which change within the run; `None` if all of its tasks
-/// are in the root group.
+/// The control groups of a workload on this system, some of which change during the run; `None` if all its tasks are in
+/// the root group.
 ///
 /// # Errors
-/// When the workload can't be built, its groups have values that this version of control groups lacks, or no control
-/// groups can be had here.
+/// When the workload can't be built, its groups have values that this version of control groups lacks, or control
+/// groups are not available here.
 pub fn groups_of(
     files: &dyn Files,
     spec: &Spec,
@@ -68,8 +68,8 @@ pub fn groups_of(
     Ok(Some(groups))
 }
 
-/// The warning about tasks that are in no group of the workload while their session is a group: they then share its
-/// weight (autogroup, 2.6.38), and do not compete one by one with the groups as the simulator's do.
+/// The warning about tasks outside the workload's groups whose session is a group (autogroup, 2.6.38): they share its
+/// weight, and do not compete individually with the groups, unlike the simulator's tasks.
 fn autogrouped(files: &dyn Files, hierarchy: &Hierarchy, built: &Built) -> Option<Warning> {
     let session = files.read(&files.place("/proc/self/autogroup")).unwrap_or_default();
     let on = files.read(&files.place("/proc/sys/kernel/sched_autogroup_enabled")).unwrap_or_default();
@@ -92,7 +92,7 @@ pub(crate) fn refused(path: &str, doing: &str, e: &io::Error) -> Error {
             "this kernel lacks it: cpu.idle came with 5.15, cpu.max.burst with 5.14, cpu.max with 4.15 and \
              CONFIG_CFS_BANDWIDTH; --backend sim has all of them",
         ),
-        // v2: a group that has tasks gives its children threaded controllers only.
+        // v2: a group with tasks gives its children only threaded controllers.
         (_, Some(libc::EBUSY | libc::EOPNOTSUPP)) => error.help(format!(
             "the group that schedlab runs in has other controllers or groups that threaded groups can't be beside; \
              {DELEGATE}"

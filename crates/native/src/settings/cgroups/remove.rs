@@ -1,25 +1,25 @@
 //! Removes a control group that schedlab made.
 //!
-//! The kernel removes a group only when no task is in it. Tasks of a killed run are on their way out; a task that is
-//! still there is moved to the group above.
+//! The kernel removes only groups without tasks. Tasks of a killed run are exiting; a task that remains is moved to the
+//! parent group.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The beginning of the names of groups that schedlab makes. The process that makes them and its start time follow.
+/// Prefix of the names of schedlab's groups. The process id and its start time follow.
 pub const OURS: &str = "schedlab-";
-/// How long the last task of a group may take to leave.
+/// Time for a group's last task to leave.
 const WITHIN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Whether a folder is, by its name, a group that schedlab made, or below one.
+/// Whether a folder's name belongs to a group that schedlab made, or to one below it.
 pub fn is_ours(folder: &Path) -> bool {
     folder.components().any(|part| part.as_os_str().to_string_lossy().starts_with(OURS))
 }
 
-/// Removes a group; one that is not there is no error.
+/// Removes a group; a missing one is not an error.
 ///
 /// # Errors
 /// When it is not schedlab's, or the kernel refuses.
@@ -40,7 +40,7 @@ pub fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves the tasks of a group to the group above. A task that ends meanwhile needs no move.
+/// Moves a group's tasks to the parent group. A task that has ended needs no move.
 fn move_out(folder: &Path) {
     let Some(above) = folder.parent() else { return };
     for list in ["cgroup.threads", "tasks"] {

@@ -1,14 +1,14 @@
 //! The counters of a group's quota: `cpu.stat`, as metrics `group.<path>.<counter>`.
 //!
-//! v1 has times in ns, v2 in us under other names. A group is new when the run begins and is read after the run. So the
-//! counters hold the set-up of its tasks and their end, too. After a warm-up they would hold that as well, so a run
-//! with a warm-up has none.
+//! v1 has times in ns, v2 in us under other names. A group is new when the run begins and is read after the run, so the
+//! counters include the set-up and the end of its tasks. With a warm-up they would include that as well, so such a run
+//! has no counters.
 
 use super::writes::Groups;
 use crate::settings::Files;
 use std::collections::BTreeMap;
 
-/// A counter as the kernel names it, as a metric names it, and how many of the metric's units one of it is.
+/// The kernel's name of a counter, the metric's name, and the factor to the metric's unit.
 const COUNTERS: &[(&str, &str, u64)] = &[
     ("nr_periods", "nr_periods", 1),
     ("nr_throttled", "nr_throttled", 1),
@@ -20,7 +20,7 @@ const COUNTERS: &[(&str, &str, u64)] = &[
 ];
 
 impl Groups {
-    /// The counters of every group with a quota, by the name of the metric.
+    /// The counters of every group with a quota, by metric name.
     pub fn counted(&self, files: &dyn Files) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
         for (path, folder) in &self.limited {

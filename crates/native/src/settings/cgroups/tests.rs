@@ -1,4 +1,4 @@
-//! Hierarchies of several machines as text, and the writes for a tree of groups in either version.
+//! Hierarchies of several machines as text, and the writes for a tree of groups in both versions.
 
 use super::hierarchy::{Hierarchy, Version, find};
 use super::{groups_of, is_ours, later_writes, writes};
@@ -21,7 +21,7 @@ fn machine(mounts: &str, own: &str, more: &[(&str, &str)]) -> FakeKernel {
     FakeKernel::with(&files)
 }
 
-/// The group of schedlab in a session of a machine with systemd and v2.
+/// schedlab's group in a session on a machine with systemd and v2.
 fn scope() -> FakeKernel {
     machine(
         V2,
@@ -57,7 +57,7 @@ fn the_group_of_this_process_is_found_in_either_version() {
         (V2, "0::/user.slice/a.scope", "/sys/fs/cgroup/user.slice/a.scope", Version::V2, false),
         (V2, "0::/", "/sys/fs/cgroup", Version::V2, true),
         (V1, "4:cpu,cpuacct:/", "/sys/fs/cgroup/cpu,cpuacct", Version::V1, true),
-        // A container without a name space of its own sees its part of the hierarchy only.
+        // A container without its own name space sees only its part of the hierarchy.
         (
             "32 31 0:29 /docker/1f /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu",
             "3:cpuset:/x\n2:cpu:/docker/1f/sub\n0::/",
@@ -187,7 +187,7 @@ fn the_root_group_keeps_its_values() {
 }
 
 #[test]
-fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
+fn a_session_group_is_reported_if_tasks_stay_in_it() {
     let nanosleep = Spec::bench("nanosleep", &Params::default()).unwrap();
     let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
     let spec = |tasks: &[&str]| {
@@ -218,7 +218,7 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
 }
 
 #[test]
-fn groups_are_made_with_the_settings_and_only_what_outlives_the_run_is_taken_back() {
+fn groups_are_made_with_the_settings_and_only_surviving_changes_are_undone() {
     let mut plan = Plan::default();
     let kernel = scope();
     plan.group(&writes::groups(&kernel, &find(&kernel).unwrap(), ME, &tree()).unwrap());

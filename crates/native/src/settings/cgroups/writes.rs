@@ -1,9 +1,9 @@
-//! The writes that make a workload's groups, in the words of either version of control groups.
+//! The writes that make a workload's groups, for both versions of control groups.
 //!
-//! The first level is made beside each other below schedlab's own group, so that the workload's groups compete with
-//! each other and with the tasks of its root group, as in the simulator. Their names hold the process that made them.
-//! A weight of v2 stands for shares: 100 are 1024 (`cpu_weight_write_u64`, read in 6.1), so some shares have no exact
-//! weight. Times are whole microseconds there.
+//! The first level is directly below schedlab's own group, so the workload's groups compete with each other and with
+//! the tasks of its root group, as in the simulator. Their names contain the process that made them. In v2 a weight
+//! represents shares: 100 is 1024 (`cpu_weight_write_u64`, read in 6.1), so some shares have no exact weight. Times are
+//! whole microseconds there.
 
 use super::hierarchy::{Hierarchy, Version};
 use super::join::Places;
@@ -17,24 +17,22 @@ use schedlab_workload::group::{DEFAULT_PERIOD, DEFAULT_SHARES, WEIGHTS, shares_o
 use schedlab_workload::{GroupDecl, Later};
 use std::path::{Path, PathBuf};
 
-/// The control groups of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Groups {
-    /// The version of control groups.
     pub version: Version,
-    /// Writes that outlive the run until they are taken back.
+    /// Writes that outlive the run until they are undone.
     pub kept: Vec<Write>,
-    /// Writes to files of the groups themselves, which go with them.
+    /// Writes to files of the groups themselves, which disappear with them.
     pub within: Vec<Write>,
-    /// How tasks join.
+    /// Where tasks join.
     pub places: Places,
-    /// Path and folder of the groups with a quota whose counters are those of the measured time.
+    /// Path and folder of the groups with a quota whose counters cover the measured time.
     pub limited: Vec<(String, PathBuf)>,
-    /// Differences from the wish.
+    /// Deviations from the workload's values.
     pub warnings: Vec<Warning>,
 }
 
-/// The writes that make `groups`, of which the first is the root.
+/// The writes that make `groups`; the first is the root.
 ///
 /// # Errors
 /// When a value has no counterpart in this version of control groups.
@@ -71,7 +69,7 @@ pub fn groups(files: &dyn Files, hierarchy: &Hierarchy, me: Owner, groups: &[Gro
     Ok(made)
 }
 
-/// The folder of each group. Each is declared after the one above it.
+/// The folder of each group. Parents are declared before children.
 fn folders(base: &Path, me: Owner, groups: &[GroupDecl]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::with_capacity(groups.len());
     for group in groups {
@@ -105,7 +103,7 @@ fn write(path: PathBuf, form: Form, value: String) -> Write {
     Write { setting: SETTING.to_owned(), path, form, value }
 }
 
-/// The group's shares, limit and idle flag, as far as they differ from a new group's.
+/// The group's shares, limit and idle flag, if they differ from a new group's.
 fn values(version: Version, folder: &Path, group: &GroupDecl, made: &mut Groups) -> Result<()> {
     let mut put = |file: &str, value: String| made.within.push(write(folder.join(file), Form::Plain, value));
     let shares = group.shares;
@@ -138,8 +136,8 @@ fn values(version: Version, folder: &Path, group: &GroupDecl, made: &mut Groups)
     Ok(())
 }
 
-/// The writes that give the group in `folder` its new shares or limit in the middle of a run. `bursts`: a group of the
-/// run may save up quota, and a quota can't be less than what may be saved up.
+/// The writes for new shares or a new limit of the group in `folder` during a run. `bursts`: a group of the run may
+/// save quota; a quota can't be less than the amount that may be saved.
 ///
 /// # Errors
 /// When a value has no counterpart in this version of control groups.
@@ -163,7 +161,7 @@ pub fn later_writes(
             }
             let quota = limit.quota.map(|quota| us(quota).to_string());
             if version == Version::V1 {
-                // A period of its own is refused while the old quota does not go with it.
+                // The kernel refuses a new period alone while the old quota does not fit it.
                 put("cpu.cfs_quota_us", "-1".to_owned());
                 put("cpu.cfs_period_us", us(limit.period).to_string());
                 if let Some(quota) = &quota {
@@ -181,7 +179,7 @@ pub fn later_writes(
     Ok(all)
 }
 
-/// The warning about shares that no weight of v2 stands for.
+/// The warning about shares without an exact v2 weight.
 fn inexact(path: &str, shares: u64, weight: u64) -> Option<Warning> {
     let exact = shares_of_weight(weight);
     (exact != shares).then(|| {
@@ -193,7 +191,7 @@ fn inexact(path: &str, shares: u64, weight: u64) -> Option<Warning> {
     })
 }
 
-/// The warnings about new shares in the middle of the run, as for those of the beginning.
+/// The warnings about new shares during the run, like those for the beginning.
 ///
 /// # Errors
 /// For shares without a weight.
@@ -204,7 +202,7 @@ pub fn later_inexact(version: Version, later: &[Change]) -> Result<Vec<Warning>>
     found.filter_map(Result::transpose).collect()
 }
 
-/// The weight of v2 for that many shares, the nearest one.
+/// The v2 weight nearest to that many shares.
 fn weight_of(path: &str, shares: u64) -> Result<u64> {
     let weight = (shares * 100 + DEFAULT_SHARES / 2) / DEFAULT_SHARES;
     if WEIGHTS.contains(&weight) {

@@ -1,4 +1,4 @@
-//! Makes a channel: two descriptors that are connected, with buffers of the kernel's default sizes.
+//! Makes a channel: two connected descriptors, with the kernel's default buffer sizes.
 //!
 //! Mirrors pipe(7), unix(7), tcp(7) and udp(7). Addresses are 127.0.0.1, and the kernel chooses the ports.
 
@@ -41,7 +41,7 @@ pub fn pair(kind: ChannelKind, listener: &mut Option<TcpListener>) -> io::Result
     })
 }
 
-/// A connection to our own listener. Connections of strangers are dropped.
+/// A connection to our own listener. Foreign connections are dropped.
 fn connect(listening: &TcpListener) -> io::Result<(TcpStream, TcpStream)> {
     let ours = TcpStream::connect(listening.local_addr()?)?;
     let address = ours.local_addr()?;
@@ -64,7 +64,7 @@ pub fn not_made(number: usize, kind: ChannelKind, e: &io::Error) -> Error {
     }
 }
 
-/// A kind of channel in messages.
+/// The kind's name in messages.
 pub fn word(kind: ChannelKind) -> &'static str {
     match kind {
         ChannelKind::Pipe => "pipe",

@@ -1,5 +1,5 @@
-//! Sets of ends that a task waits on together (epoll(7), level-triggered). A call finds several ends at once; they are
-//! handed out one by one before the next call, as event loops do.
+//! Sets of ends on which one task waits (epoll(7), level-triggered). A call finds several ends at once; they are
+//! returned one by one before the next call, as in event loops.
 
 use super::End;
 use crate::sys::Gathered;
@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 pub(super) struct Sets(Vec<Gathered>);
 
 impl Sets {
-    /// Makes them, over ends that are open.
+    /// Makes them from open ends.
     pub(super) fn open(sets: &[Vec<PortId>], ends: &[End]) -> Result<Sets> {
         let make = |set: &Vec<PortId>| {
             let all = Gathered::new()?;
@@ -26,7 +26,7 @@ impl Sets {
         Ok(Sets(made.map_err(|e| Error::machine(format!("can't make a set of channels (epoll): {e}")))?))
     }
 
-    /// The next end with something to read; sleeps while there is none. `None`: the run is `over`.
+    /// The next end with data; sleeps while there is none. `None`: the run is `over`.
     pub(super) fn ready(
         &self,
         set: SetId,

@@ -1,4 +1,4 @@
-//! Channels at work, and the messages when they fail.
+//! Working channels, and the messages when they fail.
 
 use super::*;
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ fn one(kind: ChannelKind) -> (Channels, PortId, PortId) {
 }
 
 #[test]
-fn what_goes_in_comes_out_and_only_that() {
+fn sent_bytes_arrive_and_no_others() {
     for kind in KINDS {
         let ((c, reader, writer), mut buffer) = (one(kind), Buffer::default());
         for bytes in [0, 1, 100, 4000, 100] {
@@ -62,7 +62,7 @@ fn the_wrong_end_and_an_unknown_channel_are_named() {
 }
 
 #[test]
-fn a_datagram_of_another_size_is_not_taken_for_it() {
+fn a_datagram_of_another_size_is_an_error() {
     let ((c, here, there), mut buffer) = (one(ChannelKind::Udp), Buffer::default());
     for (sent, wanted, said) in [(10, 20, "of 10 bytes"), (30, 20, "at least 21 bytes")] {
         c.send(there, sent, &mut buffer, || false).unwrap();
@@ -77,7 +77,7 @@ fn a_datagram_of_another_size_is_not_taken_for_it() {
 fn lost_datagrams_are_counted_and_those_left_over_are_not_lost() {
     let (c, here, there) = one(ChannelKind::Udp);
     let mut buffer = Buffer::default();
-    // Far more than a receive buffer of 208 KB holds.
+    // Far more than fits a receive buffer of 208 KB.
     for _ in 0..2000 {
         c.send(there, 1000, &mut buffer, || false).unwrap();
     }

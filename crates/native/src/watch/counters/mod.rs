@@ -1,9 +1,9 @@
-//! The kernel's performance counters of a workload, as `perf stat` counts them, for runs that ask for them.
+//! The kernel's performance counters of a workload, as in `perf stat`, for runs that request them.
 //!
-//! Counters are opened through perf_event_open(2) (Linux 2.6.31) before the tasks are made. The tasks inherit them, so
-//! that each task has its own counts and nothing is sampled. The CPU counts a group of them together or not at all;
-//! only a group's leader is switched on and off, and its members follow. A counter that the machine lacks or this user
-//! may not have is absent, with the reason. Counts are whole numbers, times ns.
+//! Counters are opened by perf_event_open(2) (Linux 2.6.31) before the tasks are made. The tasks inherit them, so that
+//! each task has its own counts without sampling. The CPU counts a group of counters together or not at all; only a
+//! group's leader is enabled and disabled, and its members follow. A counter that the machine lacks or this user may
+//! not have is absent, with the reason. Counts are whole numbers, times ns.
 
 mod counts;
 mod scale;
@@ -17,26 +17,25 @@ pub use table::{EVENTS, Event, Width};
 
 use schedlab_base::Result;
 
-/// Counts the tasks that this thread makes from now on. The thread's own part is counted apart and subtracted.
+/// Counts the tasks that this thread makes from now on. The thread's own part is counted separately and subtracted.
 pub struct Offspring {
     all: Set,
     own: Set,
 }
 
 impl Offspring {
-    /// Opens the counters; they stand still.
+    /// Opens the counters, disabled.
     pub fn open(width: Width) -> Offspring {
         Offspring { all: Set::open(&Whom::Offspring, width), own: Set::open(&Whom::Myself, width) }
     }
-    /// No counters, because none were asked for.
+    /// No counters, because none were requested.
     pub fn unwanted() -> Offspring {
         Offspring { all: Set::unwanted(), own: Set::unwanted() }
     }
-    /// No counters, for the given reason.
     pub fn none(why: &str) -> Offspring {
         Offspring { all: Set::none(why), own: Set::none(why) }
     }
-    /// Begins to count in all tasks that are there.
+    /// Starts counting in all existing tasks.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -52,7 +51,7 @@ impl Offspring {
         self.own.disable()?;
         self.all.disable()
     }
-    /// The tasks' counts in between. Call it when they have ended.
+    /// The tasks' counts in between. Call it after they have ended.
     pub fn read(&mut self) -> Counts {
         let own = self.own.read();
         self.all.read().less(&own)
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_are_wanted_each_is_missing_for_that_reason() {
+    fn unwanted_counters_are_missing_for_that_reason() {
         let mut none = Offspring::none("not now");
         none.start().unwrap();
         none.stop().unwrap();
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_lie_in_the_environment_under_the_counters_name() {
+    fn reasons_are_in_the_environment_under_the_counters_name() {
         let uncounted = BTreeMap::from([("perf.cycles".to_owned(), "none here".to_owned())]);
         let counts = Counts { uncounted, ..counts(&[("perf.page_faults", 7)]) };
         let mut found = Findings::default();
@@ -99,7 +98,7 @@ mod tests {
         assert_eq!(found.environment["uncounted.perf.cycles"], "none here");
     }
 
-    /// Two threads hand a byte to and fro: the kernel's counter must agree with the usage of each thread.
+    /// Two threads pass a byte back and forth: the kernel's counter must agree with each thread's usage.
     #[test]
     fn switches_of_tasks_are_those_the_kernel_accounts_to_them() {
         use std::io::{Read, Write};

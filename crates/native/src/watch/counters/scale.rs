@@ -1,31 +1,30 @@
-//! Counts scaled to the whole time: counters take turns when a CPU has fewer registers than counters.
+//! Counts scaled to the whole time: counters take turns if a CPU has fewer registers than counters.
 //!
-//! The kernel reports for how long a counter was wanted and for how long it had a register (PERF_FORMAT_TOTAL_TIME_*).
-//! The count is stretched to the whole time, as if the rest had been alike, and a warning says so.
+//! The kernel reports how long a counter was enabled, and how long it had a register (PERF_FORMAT_TOTAL_TIME_*). The
+//! count is extrapolated to the whole time, and a warning says so.
 
-/// One counter as the kernel reads it out.
+/// One counter, as read from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reading {
     pub count: u64,
-    /// For how long it was wanted while its task ran, ns.
+    /// How long it was enabled while its task ran, ns.
     pub enabled_ns: u64,
-    /// For how much of that time it had a register, ns.
+    /// How long of that time it had a register, ns.
     pub running_ns: u64,
 }
 
-/// A reading scaled to the whole time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scaled {
     /// Counted all the time.
     Whole(u64),
-    /// The stretched count, and the part of the time for which it was counted, in per cent.
+    /// The extrapolated count, and the share of the time in which it was counted, per cent.
     Stretched(u64, f64),
     /// It never had a register.
     Never,
 }
 
 impl Reading {
-    /// Both together: the same counter on two CPUs.
+    /// The sum: the same counter on two CPUs.
     pub fn plus(self, o: Reading) -> Reading {
         Reading {
             count: self.count + o.count,
@@ -33,7 +32,7 @@ impl Reading {
             running_ns: self.running_ns + o.running_ns,
         }
     }
-    /// The count for the whole time. A counter that was never wanted, because no task ran, counted 0.
+    /// The count for the whole time. A counter that was never enabled, because no task ran, counted 0.
     pub fn scaled(self) -> Scaled {
         let Reading { count, enabled_ns, running_ns } = self;
         match running_ns {
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_took_turns_is_stretched_and_says_so() {
+    fn a_counter_that_took_turns_is_extrapolated_with_a_warning() {
         assert_eq!(reading(7, 100, 100), Scaled::Whole(7));
         assert_eq!(reading(1_000, 100, 25), Scaled::Stretched(4_000, 25.0));
         assert_eq!(reading(10, 3, 2), Scaled::Stretched(15, 200.0 / 3.0));

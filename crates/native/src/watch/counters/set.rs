@@ -1,4 +1,4 @@
-//! A set of counters opened together: the tasks they watch, switching on and off, reading, and the reasons for missing
+//! A set of counters opened together: the tasks they watch, enabling and disabling, reading, and reasons for missing
 //! ones.
 
 use super::counts::Counts;
@@ -9,21 +9,21 @@ use schedlab_base::{Error, Result, Warning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// With the value `off` the CPU's own counters count as absent, so that one machine shows what another would.
+/// With the value `off` the CPU's own counters count as absent, so that a machine behaves like one without them.
 const MASK: &str = "SCHEDLAB_PMU";
-/// perf_event_attr's type of events of the CPU (PERF_TYPE_HARDWARE).
+/// perf_event_attr's type for CPU events (PERF_TYPE_HARDWARE).
 const HARDWARE: u32 = 0;
-/// The setting that says which users may count what.
+/// The setting that restricts users' counting.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// The tasks or CPUs that a set of counters watches.
+/// Tasks or CPUs watched by a set of counters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whom {
-    /// This thread and all threads and processes it makes, from [`Set::enable`] on.
+    /// This thread and all threads and processes it makes, after [`Set::enable`].
     Offspring,
-    /// The programs this thread starts, each from its exec on.
+    /// The programs started by this thread, each from its exec on.
     Programs,
-    /// This thread alone.
+    /// Only this thread.
     Myself,
     /// Everything that runs on these CPUs.
     Cpus(Vec<u32>),
@@ -41,7 +41,7 @@ struct Opened {
     leads: bool,
 }
 
-/// Counters that are open; they close when this is dropped.
+/// Open counters; they close on drop.
 pub struct Set {
     opened: Vec<Opened>,
     missing: BTreeMap<&'static str, String>,
@@ -49,7 +49,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Opens the counters of that width that this machine gives; they do not count yet.
+    /// Opens the counters of that width that this machine has; they do not count yet.
     pub fn open(whom: &Whom, width: Width) -> Set {
         let masked = masked();
         Set::open_with(whom, width, &|builder, leader| match leader {
@@ -59,12 +59,11 @@ impl Set {
         })
     }
 
-    /// No counters, because none were asked for.
+    /// No counters, because none were requested.
     pub fn unwanted() -> Set {
         Set { opened: Vec::new(), missing: BTreeMap::new(), user_only: false }
     }
 
-    /// No counters, for the given reason.
     pub fn none(why: &str) -> Set {
         let missing = EVENTS.iter().map(|event| (event.name, why.to_owned())).collect();
         Set { opened: Vec::new(), missing, user_only: false }
@@ -128,11 +127,11 @@ impl Set {
         }
     }
 
-    /// The reason why a counter of that name is missing.
+    /// Why a counter is missing.
     pub fn why(&self, name: &str) -> Option<&str> {
         self.missing.get(name).map(String::as_str)
     }
-    /// Whether some counters leave the kernel's part out, for lack of rights.
+    /// Whether some counters exclude the kernel for lack of rights.
     pub fn counts_user_only(&self) -> bool {
         self.user_only
     }
@@ -141,14 +140,14 @@ impl Set {
         self.opened.is_empty()
     }
 
-    /// Switches all counters on, in every task that has inherited them.
+    /// Enables all counters, in every task that has inherited them.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn enable(&mut self) -> Result<()> {
         self.leaders().try_for_each(Counter::enable).map_err(|e| fault("started", &e))
     }
-    /// Switches all counters off, in the same tasks.
+    /// Disables all counters, in the same tasks.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -159,7 +158,7 @@ impl Set {
         self.opened.iter_mut().filter(|o| o.leads).map(|o| &mut o.counter)
     }
 
-    /// The counts up to now. They hold those of tasks that have ended.
+    /// The counts so far, including tasks that have ended.
     pub fn read(&mut self) -> Counts {
         let mut readings: BTreeMap<&'static str, Reading> = BTreeMap::new();
         let mut counts = Counts::default();
@@ -196,7 +195,7 @@ impl Set {
     }
 }
 
-/// Whether the CPU's own counters are to count as absent.
+/// Whether the CPU's own counters must count as absent.
 pub fn masked() -> bool {
     std::env::var_os(MASK).is_some_and(|word| word == "off")
 }
@@ -205,11 +204,11 @@ fn hardware(builder: &Builder<'_>) -> bool {
     builder.attrs().type_ == HARDWARE
 }
 
-/// The event's configuration: the tasks it watches, when it begins, and whether the kernel is included.
+/// The event's configuration: watched tasks, start, and whether the kernel is included.
 fn configured(event: &Event, whom: &Whom, cpu: Option<u32>, leads: bool) -> Builder<'static> {
     let mut builder = event.builder();
     builder.exclude_kernel(false).exclude_hv(false).inherit(whom.inherits());
-    // A member counts when its leader does, so only leaders begin switched off.
+    // A member counts when its leader does, so only leaders begin disabled.
     builder.enabled(!leads).enable_on_exec(leads && *whom == Whom::Programs);
     if let Some(cpu) = cpu {
         builder.any_pid().one_cpu(cpu as usize);
@@ -226,7 +225,7 @@ pub fn denied(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
-/// The reason why the kernel did not open a counter, and what would help.
+/// Why the kernel did not open a counter, with a remedy.
 fn reason(e: &io::Error, whole_system: bool) -> String {
     match e.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => {
@@ -239,7 +238,7 @@ fn reason(e: &io::Error, whole_system: bool) -> String {
     }
 }
 
-/// Says that counting is not allowed, and which setting would allow it.
+/// The message that counting is not allowed, with the setting that would allow it.
 pub fn not_allowed(whole_system: bool) -> String {
     let now =
         std::fs::read_to_string(PARANOID).map_or_else(|_| "unknown".to_owned(), |t| t.trim().to_owned());
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_had_has_its_reason_and_remedy() {
+    fn unavailable_counters_have_a_reason_and_a_remedy() {
         let mut none = refusing(libc::ENOENT, false);
         assert!(none.is_empty() && none.why("perf.cycles").is_some_and(|w| w.contains("no such counter")));
         let counts = none.read();
@@ -297,8 +296,7 @@ mod tests {
         assert!(set.why("perf.cycles").is_some_and(|w| w.contains("kernel.perf_event_paranoid=0")));
     }
 
-    /// Software clocks stand for the CPU's events, and the kernel refuses a third member as a CPU with two registers
-    /// does.
+    /// Software clocks replace the CPU's events, and the kernel refuses a third member like a CPU with two registers.
     #[test]
     fn a_group_that_does_not_fit_is_counted_alone_and_one_that_does_as_one() {
         let leads = |registers: usize| {
@@ -355,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_took_turns_are_told_with_the_share() {
+    fn counters_that_took_turns_are_reported_with_the_share() {
         assert_eq!(multiplexed(&[]), None);
         let text = multiplexed(&[("perf.cycles", 61.7), ("perf.branches", 33.2)]).unwrap().message;
         assert!(text.contains("perf.branches, perf.cycles took turns") && text.contains("33%"), "{text}");

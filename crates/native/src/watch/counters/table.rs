@@ -4,36 +4,35 @@ use perf_event::Builder;
 use perf_event::events::{Hardware, Software};
 use schedlab_record::Observe;
 
-/// An event of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Counted by the kernel itself.
     Software(Software),
-    /// Counted by the CPU, in one of few registers.
+    /// Counted by one of the CPU's few registers.
     Hardware(Hardware),
 }
 
-/// How many of the rows are counted. Each counter of the CPU makes each switch longer.
+/// Which rows are counted. Each counter of the CPU makes each switch longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Width {
-    /// Those that `perf stat` counts by itself.
+    /// The rows of `perf stat`.
     #[default]
     Usual,
-    /// The last-level cache's, too, as `perf stat -d` does.
+    /// Also last-level cache rows, as with `perf stat -d`.
     Caches,
 }
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Metric name; unit and definition are those of the table of metrics.
+    /// Unit and definition are in the table of metrics.
     pub name: &'static str,
     pub(super) kind: Kind,
-    /// Rows of the same group are counted together, so that their ratios are of the same time.
+    /// Rows of the same group are counted together, so that their ratios refer to the same time.
     pub(super) group: u8,
-    /// From which width on it is counted.
+    /// The least width that includes it.
     pub(super) width: Width,
-    /// Whether the event happens in the kernel only, so that a user who may count user mode alone would read 0.
+    /// Whether the event happens only in the kernel, so that a user who may count only user mode would read 0.
     pub(super) in_kernel: bool,
 }
 
@@ -44,8 +43,8 @@ const fn hard(name: &'static str, event: Hardware, group: u8, width: Width) -> E
     Event { name, kind: Kind::Hardware(event), group, width, in_kernel: false }
 }
 
-/// Every counter, in the order they are printed. The kernel refuses a group that the CPU's registers can't hold; its
-/// members then stand alone.
+/// Every counter, in printing order. The kernel refuses a group that does not fit the CPU's registers; its members are
+/// then counted individually.
 #[rustfmt::skip]
 pub const EVENTS: &[Event] = &[
     soft("perf.task_clock", Software::TASK_CLOCK, false),
@@ -61,7 +60,7 @@ pub const EVENTS: &[Event] = &[
 ];
 
 impl Width {
-    /// What a run counts that is watched so closely; `None` where it counts nothing.
+    /// The width for this kind of recording; `None`: no counters.
     pub fn of(observe: Observe) -> Option<Width> {
         match observe {
             Observe::Accounts | Observe::Stays => None,
@@ -69,14 +68,14 @@ impl Width {
             Observe::Caches => Some(Width::Caches),
         }
     }
-    /// The names of the counters that are beyond this width.
+    /// The names of counters beyond this width.
     pub fn beyond(self) -> impl Iterator<Item = &'static str> {
         EVENTS.iter().filter(move |e| e.width > self).map(|e| e.name)
     }
 }
 
 impl Event {
-    /// The event alone, without the tasks it watches and without a start.
+    /// The event alone, without watched tasks and not started.
     pub(super) fn builder(&self) -> Builder<'static> {
         match self.kind {
             Kind::Software(event) => Builder::new(event),
@@ -97,7 +96,7 @@ mod tests {
             let metric = Metric::find(event.name).unwrap();
             assert_eq!(metric.unit, if event.name == "perf.task_clock" { "ns" } else { "" });
         }
-        // record has the order of tables, and the names for people.
+        // Table order and names for people are in `record`.
         assert!(EVENTS.iter().map(|e| e.name).eq(COUNTERS.iter().map(|(name, _)| *name)));
         let hardware =
             |width| EVENTS.iter().filter(move |e| e.group > 0 && e.width == width).map(|e| e.group);
@@ -105,7 +104,7 @@ mod tests {
         assert!(EVENTS.is_sorted_by_key(|e| e.group), "members of a group stand together");
     }
 
-    /// Checks counters that this machine lacks, too: type and number must be those of include/uapi/linux/perf_event.h.
+    /// Also checks counters that this machine lacks: type and number must be those of include/uapi/linux/perf_event.h.
     #[test]
     fn events_have_the_kernels_numbers() {
         let numbers: Vec<(u32, u64)> = EVENTS

@@ -1,8 +1,8 @@
-//! Counting around a command that keeps its terminal, or around the whole system for a time.
+//! Counts around a command that keeps its terminal, or on the whole system for a time.
 //!
-//! The command inherits input and outputs and stays in the caller's process group, so that Ctrl-C reaches it as it
-//! would without schedlab. Its output is not read. It is counted from its exec to its end, with all its children that
-//! have ended by then. The whole system is counted CPU by CPU, with everything that runs there.
+//! The command inherits input and outputs and stays in the caller's process group, so Ctrl-C reaches it as without
+//! schedlab. Its output is not read. It is counted from its exec to its end, including all its children that have ended
+//! by then. The whole system is counted CPU by CPU, with everything that runs there.
 
 use super::counts::Counts;
 use super::set::{Set, Whom};
@@ -16,55 +16,50 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The CPUs that are online.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
-/// How often the stop flag is checked.
+/// Interval of checks of the stop flag.
 const LOOK_EVERY: Ns = Ns::ms(100);
-/// How often the end is checked on kernels without pidfds.
+/// Interval of checks for the end on kernels without pidfds.
 const LOOK_EVERY_BLIND: Ns = Ns::ms(2);
-/// How long a command gets to end by itself once the stop was asked for.
+/// Time for a command to end by itself after a stop.
 const END_WITHIN: Ns = Ns::secs(2);
 
-/// How a command is watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Count the whole system instead of the command and its children.
+    /// Count the whole system, not only the command and its children.
     pub system: bool,
-    /// How much is counted.
     pub width: Width,
-    /// Where the command's standard output goes.
+    /// Destination of the command's standard output.
     pub output: Output,
 }
 
-/// Where a watched command's standard output goes.
+/// Destination of a watched command's standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// To schedlab's own standard output.
+    /// schedlab's own standard output.
     #[default]
     Kept,
-    /// To standard error, because schedlab's result alone goes to standard output.
+    /// Standard error, because only schedlab's result goes to standard output.
     Aside,
     /// Nowhere, because the command runs many times.
     Dropped,
 }
 
-/// The result of watching a command or the system.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// The counters.
     pub counts: Counts,
-    /// Time from the start to the end of the command, or the length of the watched time.
+    /// Duration of the command, or of the watched time.
     pub elapsed: Ns,
-    /// CPU time of the command and the children it waited for, in user mode.
+    /// User mode CPU time of the command and the children it reaped.
     pub user: Ns,
     /// Their CPU time in the kernel.
     pub system: Ns,
-    /// How the command ended; `None` without one.
+    /// `None` without a command.
     pub status: Option<ExitStatus>,
 }
 
 impl Watched {
-    /// The exit code as a shell has it: 128 plus the signal if the command was killed; 0 without a command.
+    /// The exit code of a shell: 128 plus the signal if the command was killed; 0 without a command.
     pub fn code(&self) -> u8 {
         let code = |s: ExitStatus| s.code().or_else(|| s.signal().map(|n| 128 + n)).unwrap_or(0);
         self.status.map_or(0, |s| code(s) as u8)
@@ -100,7 +95,7 @@ pub fn system(length: Option<Ns>, width: Width, stop: &AtomicBool) -> Result<Wat
     Ok(Watched { counts: set.read(), elapsed, user: Ns::ZERO, system: Ns::ZERO, status: None })
 }
 
-/// Waits until a time has passed or the stop comes, and calls `meanwhile` every now and then; gives the time it took.
+/// Waits until a time has passed or a stop, and calls `meanwhile` regularly; returns the elapsed time.
 pub(crate) fn pass(length: Option<Ns>, stop: &AtomicBool, every: Ns, meanwhile: &mut dyn FnMut()) -> Ns {
     let from = sys::monotonic_ns();
     let until = length.map_or(u64::MAX, |l| from.saturating_add(l.0));
@@ -111,17 +106,14 @@ pub(crate) fn pass(length: Option<Ns>, stop: &AtomicBool, every: Ns, meanwhile: 
     Ns(sys::monotonic_ns() - from)
 }
 
-/// A command that was started.
 pub(crate) struct Started {
     child: Child,
     program: String,
     from: u64,
 }
 
-/// Starts a command.
-///
 /// # Errors
-/// When it can't be started.
+/// When the command can't be started.
 pub(crate) fn start(argv: &[String], how: WatchOptions) -> Result<Started> {
     let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("the command is empty"))?;
     let mut command = Command::new(program);
@@ -170,16 +162,14 @@ fn everywhere(width: Width) -> Result<Set> {
     }
 }
 
-/// The CPUs that are online.
-///
 /// # Errors
-/// When sysfs does not list them.
+/// When sysfs does not list online CPUs.
 pub fn online() -> Result<Vec<u32>> {
     let text = std::fs::read_to_string(ONLINE).map_err(|e| Error::io(ONLINE.as_ref(), "read", &e))?;
     Ok(CpuSet::parse(text.trim())?.iter().map(|c| c.0).collect())
 }
 
-/// Waits for the end of a child without reaping it; gives the time of its end, ns of the monotonic clock.
+/// Waits for a child's end without reaping it; returns the time of the end, ns of the monotonic clock.
 fn wait(child: u32, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> u64 {
     let end = offspring::end_of(child);
     let pause = if end.is_some() { LOOK_EVERY } else { LOOK_EVERY_BLIND };
@@ -235,16 +225,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn missing_commands_are_errors() {
         let argv = ["/no/such/program".to_owned()];
         let e = command(&argv, WatchOptions::default(), &AtomicBool::new(false)).unwrap_err();
         assert!(e.to_string().contains("it is not there"), "{e}");
     }
 
     #[test]
-    fn the_whole_system_runs_on_every_cpu_or_says_what_is_needed() {
+    fn the_whole_system_is_counted_on_every_cpu_or_the_error_has_a_remedy() {
         let mut shares = Vec::new();
-        // Between two CPUs' beginnings, or between the counters' end and the clock's, other work may run: not always.
+        // Between the starts on two CPUs, or between the ends of counters and clock, other work may run, but not
+        // always.
         while !shares.last().is_some_and(|share| (0.8..1.2).contains(share)) {
             assert!(shares.len() < 5, "{shares:?}");
             match system(Some(Ns::ms(50)), Width::Usual, &AtomicBool::new(false)) {

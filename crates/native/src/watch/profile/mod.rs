@@ -1,9 +1,9 @@
-//! Where CPU time goes in the kernel: samples of a command, or of the whole system, by function.
+//! CPU time in the kernel by function: samples of a command, or of the whole system.
 //!
 //! Each CPU has a ring into which the kernel writes samples of its position, at a rate per second of CPU time. The
-//! cycle counter drives them if the machine has one; it interrupts even code that has interrupts disabled. Otherwise a
-//! timer drives them, and samples of such code fall where it enables interrupts again. Kernel addresses are named
-//! through /proc/kallsyms.
+//! cycle counter triggers them if the machine has one; it also interrupts code with disabled interrupts. Otherwise a
+//! timer triggers them, and samples of such code appear where it enables interrupts again. Names of kernel addresses
+//! come from /proc/kallsyms.
 
 mod perf_record;
 mod stacks;
@@ -22,14 +22,14 @@ use std::sync::atomic::AtomicBool;
 use symbols::Symbols;
 use tally::Tally;
 
-/// Bytes of a CPU's ring: as much as an unprivileged user may lock (kernel.perf_event_mlock_kb), less a page.
+/// Bytes of a CPU's ring: an unprivileged user's limit (kernel.perf_event_mlock_kb), less a page.
 const RING_BYTES: usize = 512 << 10;
-/// How often the rings are emptied.
+/// Interval of emptying the rings.
 const EMPTY_EVERY: Ns = Ns::ms(100);
-/// The kernel's highest rate.
+/// The file with the kernel's highest rate.
 const MAX_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
-/// The clock that drives the samples.
+/// The trigger of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The CPU's cycle counter.
@@ -38,24 +38,22 @@ pub enum Clock {
     Timer,
 }
 
-/// The samples that are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Samples a second of CPU time.
+    /// Samples per second of CPU time.
     pub rate: u64,
-    /// Whether call chains are kept, in user mode too: for flame graphs.
+    /// Whether call chains are kept, including user mode: for flame graphs.
     pub chains: bool,
 }
 
-/// A profile and the run that was sampled.
+/// A profile and the sampled run.
 #[derive(Clone, Debug)]
 pub struct Sampled {
     pub profile: Profile,
-    /// The clock that drove them.
     pub clock: Clock,
-    /// The run itself; without counters.
+    /// The run, without counters.
     pub watched: Watched,
-    /// The kernel's functions, by which a function asked for is found under its older or newer name.
+    /// The kernel's functions, to find a requested function under its older or newer name.
     pub known: Symbols,
 }
 
@@ -115,7 +113,7 @@ impl Rings {
         Ok((Rings { rings, tally, clock }, known))
     }
 
-    /// Reads everything that has been written.
+    /// Reads all available records.
     fn empty(&mut self) {
         for ring in &mut self.rings {
             while let Some(written) = ring.next_record() {
@@ -159,7 +157,7 @@ fn refused(e: &io::Error, system: bool) -> Error {
     Error::machine(format!("samples can't be taken: {e}"))
 }
 
-/// Reads the mappings and thread names of all processes that are there. Processes that end meanwhile are passed over.
+/// Reads the mappings and thread names of all existing processes. Processes that end at the same time are skipped.
 fn mappings_so_far(tally: &mut Tally) {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes.filter_map(|f| f.file_name().to_str()?.parse::<u32>().ok()) {
@@ -175,7 +173,7 @@ fn mappings_so_far(tally: &mut Tally) {
     }
 }
 
-/// First address, length and object of a line of /proc/PID/maps that is code.
+/// First address, length and object in a line of /proc/PID/maps that maps code.
 fn mapping(line: &str) -> Option<(u64, u64, &str)> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

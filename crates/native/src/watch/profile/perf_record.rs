@@ -1,9 +1,9 @@
 //! Reads the records that the kernel writes into a ring of samples (include/uapi/linux/perf_event.h, PERF_RECORD_*).
 //!
-//! The layout is that of the sample type asked for: address, process and thread, call chain. Numbers are of this
-//! machine's byte order.
+//! The layout follows the requested sample type: address, process and thread, call chain. Numbers have this machine's
+//! byte order.
 
-/// The parts of a sample that are asked for: PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_CALLCHAIN.
+/// The requested parts of a sample: PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_CALLCHAIN.
 pub const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 5;
 
 const MMAP: u32 = 1;
@@ -13,10 +13,10 @@ const THROTTLE: u32 = 5;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
-/// The mode a sample was taken in: bits of `misc`.
+/// The mode of a sample: bits of `misc`.
 const MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
-/// Numbers of a call chain from here on are not addresses but marks that say whose addresses follow (PERF_CONTEXT_MAX).
+/// From this value on, numbers in a call chain are not addresses but tell whose addresses follow (PERF_CONTEXT_MAX).
 const CONTEXT: u64 = -4095i64 as u64;
 const CONTEXT_KERNEL: u64 = -128i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
@@ -25,16 +25,14 @@ const CONTEXT_USER: u64 = -512i64 as u64;
 pub enum Record {
     /// A sample of a CPU's position.
     Sample {
-        /// The process; 0: idle.
+        /// 0: idle.
         process: u32,
         thread: u32,
-        /// The address.
         at: u64,
-        /// Whether it was in the kernel.
         kernel: bool,
         /// The kernel's part of the call chain, innermost first.
         chain: Vec<u64>,
-        /// The part in user mode; empty unless it was asked for.
+        /// The user mode part; empty unless requested.
         user: Vec<u64>,
     },
     /// A thread was named.
@@ -42,9 +40,8 @@ pub enum Record {
     /// A process mapped code.
     Mapped {
         process: u32,
-        /// First address.
         start: u64,
-        /// Number of bytes.
+        /// Bytes.
         length: u64,
         /// The file, or a word in brackets.
         object: String,
@@ -52,21 +49,20 @@ pub enum Record {
     /// A process was made.
     Forked {
         process: u32,
-        /// The process that made it.
         parent: u32,
         thread: u32,
         /// The thread that made it.
         by: u32,
     },
-    /// This many records found no room.
+    /// This many records did not fit.
     Lost(u64),
     /// The kernel slowed sampling down.
     Throttled,
-    /// Another kind of record.
+    /// A record of any other kind.
     Other,
 }
 
-/// Reads a record; `None` when it is shorter than it says.
+/// Reads a record; `None` if it is shorter than its length field.
 pub fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<Record> {
     let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let half = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -100,7 +96,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// The addresses behind a mark.
+/// The addresses after a mark.
 fn part(chain: &[u64], mark: u64) -> Vec<u64> {
     let from = chain.iter().position(|a| *a == mark).map_or(chain.len(), |at| at + 1);
     chain[from..].iter().copied().take_while(|a| *a < CONTEXT).collect()
@@ -135,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_forks_and_losses_are_told() {
+    fn mappings_forks_and_losses_are_read() {
         let map = [halves(7, 7), bytes(&[0x1000, 0x2000, 0]), b"/usr/bin/x\0\0\0\0\0\0".to_vec()].concat();
         let want = Record::Mapped { process: 7, start: 0x1000, length: 0x2000, object: "/usr/bin/x".into() };
         assert_eq!(parse(MMAP, 0, &map), Some(want));

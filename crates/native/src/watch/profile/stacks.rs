@@ -1,20 +1,18 @@
-//! Counts of call chains for flame graphs: a line for each chain, outermost frame first.
+//! Counts of call chains for flame graphs: a line per chain, outermost frame first.
 //!
-//! Chains are kept as addresses and named at the end, when every mapping and every name is known: rings of different
-//! CPUs are emptied in turn, so that a process's first samples may be read before its exec. Frames in user mode are
-//! known by the mapped file's name only, and neighbours in one file are one frame. Code without frame pointers ends a
-//! chain early.
+//! Chains are kept as addresses and named at the end, when every mapping and name is known: the rings of different CPUs
+//! are emptied in turn, so a process's first samples may be read before its exec. Frames in user mode have only the
+//! mapped file's name; neighbours in one file are one frame. Code without frame pointers ends a chain early.
 
 use std::collections::BTreeMap;
 
-/// The task of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SampledTask {
     pub process: u32,
     pub thread: u32,
 }
 
-/// Chains with the number of their samples.
+/// Chains with their numbers of samples.
 #[derive(Default)]
 pub struct Stacks {
     /// By task: addresses in the kernel and in user mode, innermost first.
@@ -24,18 +22,18 @@ pub struct Stacks {
     parents: BTreeMap<u32, u32>,
 }
 
-/// The most ancestors that are followed back to a name.
+/// The most ancestors that are searched for a name.
 const GENERATIONS: usize = 64;
 
 impl Stacks {
     pub fn add(&mut self, of: SampledTask, kernel: Vec<u64>, user: Vec<u64>) {
         *self.counts.entry((of, kernel, user)).or_default() += 1;
     }
-    /// Notes a thread's name from now on.
+    /// Sets a thread's name from now on.
     pub fn named(&mut self, thread: u32, name: &str) {
         self.names.insert(thread, name.to_owned());
     }
-    /// Notes that a thread was made. It has its parent's name until it gets its own.
+    /// Notes a new thread. It has its parent's name until it gets its own.
     pub fn forked(&mut self, thread: u32, parent: u32) {
         if thread != parent {
             self.parents.insert(thread, parent);
@@ -72,7 +70,7 @@ impl Stacks {
     }
 }
 
-/// A frame's name for readers of folded lines, in which a semicolon ends a frame and a blank precedes the count.
+/// A frame's name for readers of folded lines, where a semicolon ends a frame and a blank precedes the count.
 fn clean(name: &str) -> String {
     let odd = |c: char| c == ';' || c.is_whitespace() || c.is_control();
     if name.is_empty() { "[unknown]".to_owned() } else { name.replace(odd, "_") }

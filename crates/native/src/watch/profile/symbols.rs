@@ -1,19 +1,18 @@
 //! Names of the kernel's functions, from /proc/kallsyms.
 //!
-//! The file has a line for each symbol: address, kind, name, and the module in brackets. Without the right to see
-//! addresses (kernel.kptr_restrict) all of them read 0. Endings that a compiler adds to a name (`.constprop.0`,
-//! `.isra.0`, `.cold`) are removed, so that a function is found by its name in the source.
+//! The file has a line per symbol: address, kind, name, and the module in brackets. Without the right to see addresses
+//! (kernel.kptr_restrict) all are 0. Suffixes that a compiler adds (`.constprop.0`, `.isra.0`, `.cold`) are removed, so
+//! that a function is found by its name in the source.
 
 use schedlab_base::{Error, Result};
 
-/// The file with the kernel's symbols.
 pub const KALLSYMS: &str = "/proc/kallsyms";
-/// The kinds of text symbols in the second column.
+/// Kinds of text symbols, in the second column.
 const TEXT: &[&str] = &["T", "t", "W", "w"];
-/// The last symbol of the text is taken to be no longer than this.
+/// Assumed maximal length of the last text symbol.
 const LONGEST: u64 = 1 << 20;
 
-/// Names that changed: of the RFC's time, and of 6.10 and later (`sched/fair: Rename ... to sched_balance_...`).
+/// Names that changed: at the time of the RFC, and in 6.10 and later (`sched/fair: Rename ... to sched_balance_...`).
 const RENAMED: &[(&str, &str)] = &[
     ("newidle_balance", "sched_balance_newidle"),
     ("load_balance", "sched_balance_rq"),
@@ -26,7 +25,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("scheduler_tick", "sched_tick"),
 ];
 
-/// The other name of a function, older or newer.
+/// The other, older or newer, name of a function.
 pub fn also_called(name: &str) -> Option<&'static str> {
     RENAMED.iter().find_map(|(old, new)| match name {
         n if n == *old => Some(*new),
@@ -35,15 +34,14 @@ pub fn also_called(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The kernel's functions by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// Start and name, ascending, starts all different.
+    /// Start and name, ascending, with unique starts.
     sorted: Vec<(u64, String)>,
 }
 
 impl Symbols {
-    /// Reads the symbols of the running kernel.
+    /// Reads the running kernel's symbols.
     ///
     /// # Errors
     /// When the file can't be read, or hides all addresses.
@@ -57,23 +55,22 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// Reads the file's text. Other lines, data symbols and hidden addresses are passed over.
+    /// Reads the file's text. Other lines, data symbols and hidden addresses are skipped.
     pub fn parse(text: &str) -> Symbols {
         let mut sorted: Vec<(u64, String)> = text.lines().filter_map(line).collect();
-        // The first of several names at one address stays, because the file has the usual name first.
+        // Of several names at one address the first is kept, because the file has the usual name first.
         sorted.sort_by_key(|(at, _)| *at);
         sorted.dedup_by_key(|(at, _)| *at);
         Symbols { sorted }
     }
 
-    /// The function that holds the address.
+    /// The function that contains the address.
     pub fn find(&self, address: u64) -> Option<&str> {
         let next = self.sorted.partition_point(|(at, _)| *at <= address);
         let (start, name) = self.sorted.get(next.checked_sub(1)?)?;
         let last = next == self.sorted.len();
         (!last || address - start < LONGEST).then_some(name.as_str())
     }
-    /// Whether there is a function of that name.
     pub fn has(&self, name: &str) -> bool {
         self.sorted.iter().any(|(_, known)| known == name)
     }
@@ -86,7 +83,7 @@ fn line(line: &str) -> Option<(u64, String)> {
     (TEXT.contains(&kind) && !name.is_empty()).then(|| (at, plain(name).to_owned()))
 }
 
-/// The name in the source: without the compiler's endings.
+/// The name in the source, without the compiler's suffixes.
 fn plain(name: &str) -> &str {
     let end = name.char_indices().skip(1).find(|(_, c)| *c == '.').map_or(name.len(), |(at, _)| at);
     &name[..end]
@@ -120,7 +117,7 @@ not a line
     }
 
     #[test]
-    fn hidden_addresses_are_no_symbols() {
+    fn hidden_addresses_are_ignored() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t schedule\n";
         assert_eq!(Symbols::parse(hidden), Symbols::default());
     }

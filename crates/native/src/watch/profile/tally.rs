@@ -1,26 +1,25 @@
 //! Sums of samples: kernel functions by total and self, and user mode by object.
 //!
-//! A function's *self* is the samples taken in it; its *total* those taken in it or in what it called, each sample once
-//! however often the function stands in the chain. User mode is known by the mapped file's name only.
+//! A function's *self* is the samples in it; its *total* also includes functions that it called. Each sample counts
+//! once, even if the chain has the function several times. User mode is known only by the mapped file's name.
 
 use super::perf_record::Record;
 use super::stacks::{SampledTask, Stacks};
 use super::symbols::Symbols;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Functions in which an idle CPU waits, by how their names begin or end.
+/// Functions in which an idle CPU waits, by endings or beginnings of their names.
 const IDLE_ENDS: &[&str] = &["_safe_halt"];
 const IDLE_BEGINS: &[&str] =
     &["mwait_idle", "intel_idle", "default_idle", "cpuidle_", "poll_idle", "acpi_idle"];
-/// Stands for kernel addresses in no known function.
+/// Kernel addresses in no known function.
 const NAMELESS: &str = "[kernel]";
-/// Stands for user addresses in no known mapping.
+/// User addresses in no known mapping.
 const NOWHERE: &str = "[unknown]";
 
-/// Samples of a function or an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// In it or in what it called.
+    /// Including called functions.
     pub total: u64,
     pub own: u64,
 }
@@ -33,33 +32,33 @@ pub struct Profile {
     pub idle: u64,
     /// Busy samples in the kernel.
     pub kernel: u64,
-    /// Records that found no room.
+    /// Number of records that did not fit.
     pub lost: u64,
     /// How often the kernel slowed sampling down.
     pub throttled: u64,
-    /// The kernel's functions by name.
+    /// Kernel functions by name.
     pub functions: BTreeMap<String, Share>,
-    /// User mode by object: the file's last name.
+    /// User mode by object: the last part of the file's path.
     pub objects: BTreeMap<String, u64>,
-    /// Busy samples by call chain, `comm;frame;frame`; empty unless chains were asked for.
+    /// Busy samples by call chain, `comm;frame;frame`; empty unless chains were requested.
     pub stacks: BTreeMap<String, u64>,
 }
 
-/// Adds samples up as they come.
+/// Adds up samples.
 pub struct Tally {
     symbols: Symbols,
     profile: Profile,
-    /// Samples in user mode by process and address: resolved at the end, when all mappings are known.
+    /// Samples in user mode by process and address; resolved at the end, when all mappings are known.
     user: BTreeMap<(u32, u64), u64>,
     /// Mapped code by process and first address: end and object.
     maps: BTreeMap<(u32, u64), (u64, String)>,
     parents: BTreeMap<u32, u32>,
-    /// The call chains, if they are asked for.
+    /// Call chains, if requested.
     stacks: Option<Stacks>,
 }
 
 impl Tally {
-    /// An empty tally; it keeps whole call chains if `chains` says so.
+    /// With `chains`, it keeps whole call chains.
     pub fn new(symbols: Symbols, chains: bool) -> Tally {
         Tally {
             symbols,
@@ -103,20 +102,19 @@ impl Tally {
         }
     }
 
-    /// Notes code that a process has mapped.
+    /// Notes code that a process maps.
     pub fn mapped(&mut self, process: u32, start: u64, length: u64, object: &str) {
         let name = object.rsplit('/').next().unwrap_or(object).to_owned();
         self.maps.insert((process, start), (start.saturating_add(length), name));
     }
 
-    /// Notes a thread's name.
     pub fn named(&mut self, thread: u32, name: &str) {
         if let Some(stacks) = &mut self.stacks {
             stacks.named(thread, name);
         }
     }
 
-    /// Counts a sample in the kernel; reports whether its CPU was busy.
+    /// Counts a sample in the kernel; returns whether its CPU was busy.
     fn in_kernel(&mut self, process: u32, at: u64, chain: &[u64]) -> bool {
         let name = |address: u64| self.symbols.find(address).unwrap_or(NAMELESS);
         let own = name(at);
@@ -156,7 +154,7 @@ impl Tally {
     /// The object at an address of a process, mapped by the process itself or by an ancestor.
     fn object(&self, process: u32, at: u64) -> Option<&str> {
         let mut process = process;
-        // A chain of forks is short. The limit ends one that runs in a circle because numbers were reused.
+        // A chain of forks is short. The limit stops cycles due to reused ids.
         for _ in 0..64 {
             let before = self.maps.range((process, 0)..=(process, at)).next_back();
             if let Some((_, (end, name))) = before

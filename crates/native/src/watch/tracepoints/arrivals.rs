@@ -1,8 +1,8 @@
 //! Tasks that come to a CPU after its idle task, on kernels that do not report the idle task's events.
 //!
-//! sched_switch records a switch from idle in the idle task's context. perf's own record of a task that comes in (a
+//! sched_switch records a switch from idle in the idle task's context. perf's own record of an arriving task (a
 //! software event with `context_switch`, PERF_RECORD_SWITCH_CPU_WIDE, Linux 4.3) is made in the context of that task,
-//! at the end of the switch: a microsecond or two later.
+//! at the end of the switch: one or two microseconds later.
 
 use super::layout::{Layouts, TracepointKind};
 use super::ring::{RingItem, Source, TimedRecord};
@@ -16,7 +16,6 @@ const RECORD_LOST: u32 = 2;
 const RECORD_SWITCH_CPU_WIDE: u32 = 15;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 
-/// The arrivals on one CPU.
 pub struct Arrivals {
     cpu: u32,
     sampler: Sampler,
@@ -59,8 +58,8 @@ impl Source for Arrivals {
     }
 }
 
-/// The thread that came and the time, if it came after the idle task. The record holds process and thread of the task
-/// before (32 bits each), process and thread of the task that came, and the time (64 bits).
+/// The arriving thread and the time, if it came after the idle task. The record has process and thread of the previous
+/// task (32 bits each), process and thread of the arriving task, and the time (64 bits).
 fn from_idle(bytes: &[u8]) -> Option<(u32, u64)> {
     let number = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let at_ns = bytes.get(16..24)?.try_into().ok().map(u64::from_ne_bytes)?;
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_comes_after_idle_is_told() {
+    fn only_arrivals_after_idle_are_reported() {
         let record = |prev: u32| {
             let mut bytes: Vec<u8> = [prev, prev, 70, 71].into_iter().flat_map(u32::to_ne_bytes).collect();
             bytes.extend(5_000u64.to_ne_bytes());

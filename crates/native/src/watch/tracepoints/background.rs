@@ -1,8 +1,8 @@
-//! What an idle machine runs by itself: all switches and wakeups of a while, for [`schedlab_record::background`].
+//! The own work of an idle machine: all switches and wakeups for a while, for [`schedlab_record::background`].
 //!
-//! The system's own threads are told apart by /proc, which is read when the recording is over. A thread that is gone by
-//! then is known by its name and its maker's only. The recorder wakes up once a second at most, and its own threads are
-//! left out.
+//! The system's own threads are recognised by /proc, which is read after the recording. A thread that is gone by then
+//! is known only by its name and its creator's. The recorder wakes up at most once a second, and its own threads are
+//! excluded.
 
 use super::layout::{Layouts, TracepointKind};
 use super::ring::{RingItem, TimedRecord};
@@ -17,38 +17,34 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often Ctrl-C is looked at.
+/// Interval of checks for Ctrl-C.
 const LOOK_EVERY: Ns = Ns::secs(1);
-/// The most records that are kept before they are reduced: 32 MB.
+/// The most records kept before they are reduced: 32 MB.
 const MOST_HELD: usize = 1 << 20;
-/// The shortest recording that reports anything.
+/// The shortest useful recording.
 const LEAST: Ns = Ns::secs(1);
-/// Threads of the kernel have this flag (PF_KTHREAD) in /proc/PID/stat.
+/// The flag of kernel threads (PF_KTHREAD) in /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Scheduling policies above the fair class: FIFO, RR, DEADLINE.
 const REAL_TIME: [u64; 3] = [1, 2, 6];
 
-/// A recording of an idle machine.
 pub struct Watched {
-    /// All threads that ran, except for the recorder's, with what the system says of those that are still there.
+    /// All threads that ran, except the recorder's, with facts about those that still exist.
     pub threads: Vec<(Thread, Option<ThreadFacts>)>,
     pub cpus: usize,
-    /// The length of the recording.
     pub window: Ns,
-    /// The number of records that were lost; the recording ended with the first of them.
+    /// Number of lost records; the recording ended with the first one.
     pub lost: u64,
 }
 
-/// Records all switches and wakeups for `length`.
-///
 /// # Errors
-/// When this user may not record events here, with what would help; and when `stop` was set meanwhile.
+/// When this user may not record events here, with a remedy; and when `stop` was set.
 pub fn watch(length: Ns, stop: &AtomicBool) -> Result<Watched> {
     let layouts = tracefs::layouts()?;
     let online = online()?;
     let opened_ns = sys::monotonic_ns();
     let sources = sources::open(&online, &layouts, opened_ns).map_err(|e| refused(&e))?;
-    // Opening has woken up threads on each CPU, so the time begins now.
+    // Opening has woken threads on each CPU, so the time begins now.
     let began_ns = sys::monotonic_ns();
     let mut recording = Recording::new(layouts, sources, began_ns);
     let end_ns = began_ns.saturating_add(length.0);
@@ -79,7 +75,7 @@ struct Recording {
     ended_ns: Option<u64>,
 }
 
-/// Records become events, and events arrivals.
+/// Turns records into events, and events into arrivals.
 struct Reduction {
     translator: Translator,
     activity: Activity,
@@ -101,7 +97,7 @@ impl Recording {
             let last_ns = &mut feed.last_ns;
             feed.source.empty(layouts, &mut |seen| match seen {
                 RingItem::Record(mut record, _, raw) => {
-                    // An interrupt's record may stand before the record that it interrupted, whose time is earlier.
+                    // An interrupt's record may precede the record that it interrupted, which has an earlier time.
                     record.at_ns = record.at_ns.max(*last_ns);
                     *last_ns = record.at_ns;
                     if let TracepointKind::Switch { prev, .. } = record.what
@@ -157,9 +153,9 @@ impl Reduction {
             from_ns,
         }
     }
-    /// Reduces the records up to `until_ns`, in the order of time.
+    /// Reduces the records up to `until_ns`, in order of time.
     fn take(&mut self, held: &mut Vec<TimedRecord>, until_ns: u64) {
-        // The sort is stable, so records of one CPU keep their order.
+        // A stable sort keeps the order of each CPU's records.
         held.sort_by_key(|h| h.at_ns);
         let settled = held.partition_point(|h| h.at_ns <= until_ns);
         for record in held.drain(..settled).filter(|h| h.at_ns >= self.from_ns) {
@@ -170,15 +166,14 @@ impl Reduction {
     }
 }
 
-/// What /proc says of a thread.
 enum ProcThread {
-    /// It is the recorder's.
+    /// The recorder's own.
     Ours,
     Of(ThreadFacts),
 }
 
-/// What /proc says of the threads that are still there, by their number in the [`Activity`]. Nothing is known where
-/// /proc numbers threads otherwise than the kernel's events.
+/// Facts in /proc about threads that still exist, by number in the [`Activity`]. Empty if /proc numbers threads
+/// differently from the kernel's events.
 fn facts(translator: &Translator) -> BTreeMap<usize, ProcThread> {
     if !instance::threads_have_the_kernels_numbers() {
         return BTreeMap::new();
@@ -198,10 +193,10 @@ fn known(thread: u32) -> Option<ProcThread> {
     facts_of(&stat, name.trim_end(), cpus).map(ProcThread::Of)
 }
 
-/// The facts in a thread's `stat`; its name, in parentheses, may hold anything.
+/// The facts in a thread's `stat`; its name, in parentheses, may contain anything.
 fn facts_of(stat: &str, process: &str, cpus: CpuSet) -> Option<ThreadFacts> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    // Fields are numbered from 1 in proc(5), and the third is the first after the name.
+    // proc(5) numbers fields from 1; the first one after the name is the third.
     let field = |number: usize| fields.get(number - 3).copied();
     Some(ThreadFacts {
         kernel: field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,

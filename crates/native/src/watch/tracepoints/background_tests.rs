@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A switch's record: CPU, time, who left in which state, who came.
+/// A switch's record: CPU, time, leaving thread and its state, arriving thread.
 fn switch(l: &Layouts, cpu: u32, at_us: u64, prev: u32, state: u32, next: u32) -> TimedRecord {
     let raw = bytes(300, 0, prev, &[(24, prev), (32, state), (56, next)]);
     TimedRecord { at_ns: at_us * 1_000, cpu, what: l.read(&raw).unwrap() }
@@ -30,7 +30,7 @@ fn recorded_events_become_rates() {
         held.push(switch(&l, cpu, at_us + 25, thread, 2, 0));
         held.push(waking(&l, cpu, at_us, thread));
         held.push(switch(&l, cpu, at_us + 5, 0, 0, thread));
-        // The same switch from idle, by the other source.
+        // The same switch from idle, from the other source.
         held.push(switch(&l, cpu, at_us + 6, 0, 0, thread));
     }
     let last = held.len();
@@ -52,7 +52,7 @@ fn recorded_events_become_rates() {
 }
 
 #[test]
-fn proc_tells_kernel_threads_and_their_class() {
+fn proc_shows_kernel_threads_and_their_class() {
     let stat = |flags: u64, nice: i32, policy: u32| {
         format!(
             "7 (a) b) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 {nice} 1 0 {} {policy} 0",
@@ -74,20 +74,20 @@ fn this_process_knows_its_own_threads_and_itself() {
     assert!(init.is_none_or(|k| matches!(k, ProcThread::Of(f) if !f.kernel)));
 }
 
-/// A shell that sleeps again and again, by a program that only it calls: other programs of the machine sleep, too.
-/// Before each sleep it says the time.
+/// A shell that repeatedly sleeps, by a program that only it calls, because other programs of the machine sleep, too.
+/// Before each sleep it prints the time.
 struct Sleeper {
     shell: Child,
     program: PathBuf,
 }
 
-/// What /proc/uptime is read with: hundredths of a second, rounded down.
+/// The resolution of /proc/uptime: hundredths of a second, rounded down.
 const UPTIME_STEP_NS: u64 = 10_000_000;
 
 impl Sleeper {
     fn start() -> Sleeper {
         let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| Path::new(path).exists());
-        // A thread's name in the kernel's events has at most 15 letters.
+        // In the kernel's events a thread's name has at most 15 letters.
         let program = std::env::temp_dir().join(format!("sl{}", std::process::id()));
         let _ = fs::remove_file(&program);
         std::os::unix::fs::symlink(sleep.expect("sleep"), &program).unwrap();
@@ -98,7 +98,7 @@ impl Sleeper {
     fn name(&self) -> String {
         self.program.file_name().unwrap().to_string_lossy().into_owned()
     }
-    /// Ends it; the begins of its sleeps, ns since boot, each up to [`UPTIME_STEP_NS`] early.
+    /// Ends it; returns the beginnings of its sleeps, ns since boot, each up to [`UPTIME_STEP_NS`] early.
     fn end(mut self) -> Vec<u64> {
         self.shell.kill().unwrap();
         let mut said = String::new();
@@ -115,7 +115,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// Nanoseconds since boot, as /proc/uptime counts them.
+/// Nanoseconds since boot, from /proc/uptime.
 fn since_boot_ns() -> u64 {
     let text = fs::read_to_string("/proc/uptime").unwrap();
     text.split(' ').next().unwrap().replace('.', "").parse::<u64>().unwrap() * UPTIME_STEP_NS
@@ -123,7 +123,7 @@ fn since_boot_ns() -> u64 {
 
 #[test]
 fn a_sleeper_is_seen_as_often_as_it_wakes_up() {
-    // It needs root or CAP_PERFMON.
+    // Requires root or CAP_PERFMON.
     if super::super::check().is_err() || !instance::threads_have_the_kernels_numbers() {
         return skipped("tracepoints");
     }
@@ -134,9 +134,9 @@ fn a_sleeper_is_seen_as_often_as_it_wakes_up() {
     let returned_ns = since_boot_ns() + UPTIME_STEP_NS;
     let begins = sleeper.end();
     assert!(if seen.lost == 0 { seen.window == Ns::ms(1_200) } else { seen.window <= Ns::ms(1_200) });
-    // The window lies somewhere between call and return, since opening and reading take time. A sleep is in it for sure
-    // if it is in every such window, and can be in it if it touches the call. The shell may continue just before its
-    // child has left the CPU for good, so a sleep has ended for sure when the one after it has.
+    // The window is somewhere between call and return, since opening and reading take time. A sleep is surely in it if
+    // it is in every such window, and may be in it if it touches the call. The shell may continue just before its child
+    // has left the CPU for good, so a sleep has surely ended only when the next one has.
     let (surely_from, surely_to) = (returned_ns - seen.window.0, called_ns + seen.window.0);
     let spans = || begins.windows(3).map(|of| (of[0], of[2] + UPTIME_STEP_NS));
     let surely = spans().filter(|(from, to)| *from >= surely_from && *to <= surely_to).count();

@@ -1,9 +1,9 @@
-//! A tracing instance of schedlab's own: a folder in tracefs with its own buffers, clock and switches, which other
-//! tracing does not see.
+//! schedlab's own tracing instance: a folder in tracefs with its own buffers, clock and switches, invisible to other
+//! tracing.
 //!
-//! It is the only thing in the system that recording events may leave behind: the kernel keeps it until it is removed.
-//! Its name holds the process that made it ([`Owner`]). So the next schedlab, or `schedlab restore`, recognises an
-//! instance whose maker is gone and removes it. Linux 3.10.
+//! It is the only thing that recording events may leave in the system: the kernel keeps it until it is removed. Its
+//! name contains the process that made it ([`Owner`]). So the next schedlab, or `schedlab restore`, recognises an
+//! instance of a dead process and removes it. Linux 3.10.
 
 use super::layout::Layouts;
 use super::layout::NAMES;
@@ -19,14 +19,14 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The folder of instances in messages, also if tracefs is reached through another path.
+/// The folder of instances in messages, even if tracefs is accessed through another path.
 pub const FOLDER: &str = "/sys/kernel/tracing/instances";
-/// The name of a leftover instance among settings.
+/// The name of a leftover instance as a setting.
 pub const SETTING: &str = "tracing instance";
 const OURS: &str = "schedlab-";
-/// The number of instances that this process has made.
+/// Number of instances that this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
-/// The process id namespace of the kernel itself has this inode (PROC_PID_INIT_INO, Linux 3.8).
+/// Inode of the initial process id namespace (PROC_PID_INIT_INO, Linux 3.8).
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// Whether an instance may be made: only by root, and only in the namespace whose thread numbers tracepoints report. An
@@ -39,12 +39,12 @@ pub fn may_be_had() -> bool {
         && folder().is_ok_and(|f| f.is_dir())
 }
 
-/// Whether this process numbers threads as the kernel does, which is so in the first namespace of processes only.
+/// Whether this process has the kernel's thread numbers: only in the initial process id namespace.
 pub fn threads_have_the_kernels_numbers() -> bool {
     fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == FIRST_NAMESPACE)
 }
 
-/// The folder of instances as this process reaches it.
+/// The folder of instances for this process.
 fn folder() -> io::Result<PathBuf> {
     Ok(tracefs::root()?.join("instances"))
 }
@@ -55,17 +55,17 @@ pub fn names() -> Vec<String> {
     listed.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// An instance. It is removed when this is dropped, which must be after its [`Pipe`]s.
+/// An instance. Dropping it removes it; its [`Pipe`]s must be dropped before.
 pub struct Instance {
     folder: PathBuf,
     head: Head,
 }
 
 impl Instance {
-    /// Makes an instance that records the scheduler's tracepoints, with a buffer of `bytes` for each CPU.
+    /// Makes an instance that records the scheduler's tracepoints, with a buffer of `bytes` per CPU.
     ///
     /// # Errors
-    /// When the kernel refuses; nothing is left then.
+    /// When the kernel refuses; no instance is left then.
     pub fn make(bytes: usize) -> io::Result<Instance> {
         clear_left();
         let me = Owner::of(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
@@ -89,7 +89,6 @@ impl Instance {
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
         fs::write(self.folder.join(file), text)
     }
-    /// One CPU's records.
     pub fn pipe(&self, cpu: u32) -> io::Result<Pipe> {
         let path = self.folder.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let file =
@@ -98,7 +97,7 @@ impl Instance {
     }
 }
 
-/// The text of `events/header_page`. It must be read in one call: 6.18 never gives the rest in a second read.
+/// The text of `events/header_page`. It must be read in one call: 6.18 never returns the rest in a second read.
 fn header() -> io::Result<String> {
     let mut text = [0; 4096];
     let n = File::open(tracefs::root()?.join("events/header_page"))?.read(&mut text)?;
@@ -129,7 +128,7 @@ impl AsRawFd for Pipe {
 impl Source for Pipe {
     fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(RingItem<'_>)) {
         let Pipe { cpu, file, head, page } = self;
-        // EAGAIN means that nothing more is there.
+        // EAGAIN means that no more data is available.
         while let Ok(n @ 1..) = file.read(page) {
             read(head, &page[..n], |part| match part {
                 Part::Missed(n) => give(RingItem::Lost(n)),
@@ -144,14 +143,14 @@ impl Source for Pipe {
     }
 }
 
-/// The process that made the instance of that name, if it is schedlab's.
+/// The process that made the instance with that name, if it is schedlab's.
 fn maker(name: &str) -> Option<Owner> {
     let (pid, started) = name.strip_prefix(OURS)?.split_once('-')?;
     let started = started.split_once('.').map_or(started, |(started, _)| started);
     Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
 }
 
-/// Those of the named instances whose makers are gone.
+/// Those of the named instances whose processes are dead.
 pub fn left(mut names: Vec<String>) -> Vec<String> {
     names.retain(|name| maker(name).is_some_and(|owner| Owner::of(owner.pid) != Some(owner)));
     names
@@ -162,14 +161,14 @@ pub fn shown(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
-/// Removes the instances of killed processes; gives each with the result.
+/// Removes the instances of killed processes; returns each with the result.
 pub fn clear_left() -> Vec<(PathBuf, io::Result<()>)> {
     let remove = |name: String| (shown(&name), folder().and_then(|f| fs::remove_dir(f.join(&name))));
     left(names()).into_iter().map(remove).collect()
 }
 
-/// Switches this process's instances off, and removes those that nothing reads, for an exit that does not unwind. The
-/// kernel keeps an instance whose pipes are open; the next schedlab removes it.
+/// Switches this process's instances off, and removes those without readers; for an exit without unwinding. The kernel
+/// keeps an instance with open pipes; the next schedlab removes it.
 pub fn stop_mine() {
     let (Some(me), Ok(folder)) = (Owner::of(std::process::id()), folder()) else { return };
     for name in names().iter().filter(|name| maker(name) == Some(me)) {

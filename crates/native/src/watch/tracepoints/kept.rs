@@ -1,9 +1,8 @@
-//! Keeps a recording's events in a file as they are analysed.
+//! Writes a recording's events to a file while they are analysed.
 //!
-//! The tracepoints report threads and no more. Process, priority and group of a thread are looked up when the recording
-//! ends ([`super::live_thread`]). A thread that is gone by then has priority and group of its maker; if that is gone,
-//! too, its priority is that of nice 0. Tasks of the workload have the attributes and groups that the workload gives
-//! them at the start.
+//! Tracepoints report only threads. Process, priority and group of a thread are looked up when the recording ends
+//! ([`super::live_thread`]). A thread that has ended gets priority and group of its creator; if that has ended, too,
+//! priority of nice 0. Tasks of the workload have the attributes and groups that the workload gives them at the start.
 
 use super::live_thread::{self, LiveThread};
 use super::translate::{Audience, Translator};
@@ -18,46 +17,44 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 static WANTED: Mutex<Option<KeepRequest>> = Mutex::new(None);
-/// Number of the first thread whose own number is not known any more: beyond those of kernels (PID_MAX_LIMIT).
+/// First thread id for threads whose own id is unknown: beyond those of kernels (PID_MAX_LIMIT).
 const UNKNOWN_TID: u32 = 1 << 22;
 /// Priority of nice 0.
 const NICE_0: i32 = 120;
 
-/// A file that is to be written.
 #[derive(Clone, Default)]
 struct KeepRequest {
     file: PathBuf,
-    /// The most bytes that are written; 0: as many as come.
+    /// The most bytes to write; 0: no limit.
     most_bytes: u64,
-    /// Priorities and groups of the workload's tasks, by task.
+    /// Priorities and groups of the workload's tasks.
     own: Vec<(i32, Option<String>)>,
 }
 
-/// From now on, recordings that begin write their events to that file, and no more than this many bytes (0: all).
+/// Makes recordings that begin later write their events to that file, at most this many bytes (0: no limit).
 pub fn ask_to_keep(file: Option<PathBuf>, most_bytes: u64) {
     let wanted = file.map(|file| KeepRequest { file, most_bytes, own: Vec::new() });
     *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
 }
 
-/// Reports the priorities and groups of the workload's tasks to the recording that begins next.
+/// Sets the priorities and groups of the workload's tasks for the next recording.
 pub fn describe_tasks(tasks: impl Iterator<Item = (i32, Option<String>)>) {
     if let Some(wanted) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         wanted.own = tasks.collect();
     }
 }
 
-/// A file that is being written.
 pub struct Keeper {
     writer: Result<Writer<File>, io::Error>,
     wanted: KeepRequest,
-    /// The maker of each task that was made meanwhile.
+    /// The creator of each new task.
     makers: BTreeMap<TaskId, TaskId>,
-    /// The file is full since then.
+    /// Time when the file became full.
     full_at: Option<Ns>,
 }
 
 impl Keeper {
-    /// Begins the file that was asked for.
+    /// Begins the requested file.
     pub fn if_asked() -> Option<Keeper> {
         let wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let writer = File::create_new(&wanted.file).and_then(|file| {
@@ -79,11 +76,11 @@ impl Keeper {
             writer.event(event);
         }
     }
-    /// Reports that the run is measured from then on.
+    /// Sets the start of the measured time.
     pub fn measured_from(&mut self, at: Ns) {
         self.writer.iter_mut().for_each(|w| w.measured_from(at));
     }
-    /// Ends the file; a warning if it could not be written.
+    /// Ends the file; returns a warning if it could not be written.
     pub fn finish(self, analyser: &Analyser, threads: &Translator, end: Ns, lost: u64) -> Option<Warning> {
         let Keeper { writer, wanted, makers, full_at } = self;
         let kept_until = full_at.map_or(end, |full| full.min(end));
@@ -115,7 +112,7 @@ fn cast(
     let known: Vec<Option<LiveThread>> = (0..names.len())
         .map(|at| tids.get(&TaskId::from(at)).and_then(|tid| live_thread::find(*tid)))
         .collect();
-    // The nearest maker that is still there, itself first. A number may stand for another thread by now.
+    // The nearest creator that still exists, starting with the task itself. The id may belong to another thread by now.
     let found = |task: usize| {
         let mut at = Some(TaskId::from(task));
         for _ in 0..names.len() {
@@ -132,7 +129,7 @@ fn cast(
         let found = found(at);
         let seen = found.map(|(seen, _)| seen).or(me.as_ref().filter(|_| !name.background));
         let (prio, group) = match own.get(at).filter(|_| !name.background) {
-            // The root's tasks are in the group of this session, if there is one.
+            // Tasks in the root group are in this session's group, if there is one.
             Some((prio, group)) => (*prio, group.clone().or_else(|| me.as_ref()?.group.clone())),
             None => (seen.map_or(NICE_0, |s| s.prio), seen.and_then(|s| s.group.clone())),
         };
@@ -152,9 +149,9 @@ fn cast(
 
 /// The receivers of a recording's events.
 pub struct Receivers<'a> {
-    /// Gives ids to tasks.
+    /// Assigns ids to tasks.
     pub analyser: &'a mut Analyser,
-    /// Keeps the events.
+    /// Writes the events.
     pub keeper: Option<&'a mut Keeper>,
 }
 

@@ -1,4 +1,4 @@
-//! The tracepoints that are recorded, and the content of their records.
+//! The recorded tracepoints, and the content of their records.
 
 use schedlab_base::Result;
 use schedlab_import::binary::format::{Format, Place};
@@ -13,15 +13,15 @@ pub use schedlab_import::sched_record::TRACEPOINTS as NAMES;
 pub enum TracepointKind {
     /// `prev` left the CPU for `next`.
     Switch { prev: u32, next: u32, why: SwitchReason },
-    /// `waker` began to wake `thread`; it is 0 for an interrupt or the idle task.
+    /// `waker` began to wake `thread`; 0: an interrupt or the idle task.
     Waking { thread: u32, waker: u32 },
     /// `thread` was queued on `cpu`.
     Queued { thread: u32, cpu: u32, new: bool },
-    /// `thread` goes to another CPU.
+    /// `thread` moves to another CPU.
     Migrate { thread: u32, from: u32, to: u32 },
     /// `parent` made `child`.
     Fork { parent: u32, child: u32 },
-    /// `thread` is on its way out.
+    /// `thread` is exiting.
     Exit { thread: u32 },
 }
 
@@ -35,8 +35,8 @@ struct Switch {
 }
 
 impl Switch {
-    /// A task that is still runnable was preempted or gave way; the kernel does not report which (a return to user mode
-    /// and sched_yield look alike).
+    /// A leaving task that is still runnable was preempted or gave way; the kernel does not report which (a return to
+    /// user mode and sched_yield look the same).
     fn read(&self, record: &[u8]) -> Option<TracepointKind> {
         let (prev, next) = (self.prev.small(record)?, self.next.small(record)?);
         let state = self.state.number(record)?;
@@ -51,9 +51,9 @@ struct Queued {
     cpu: Place,
 }
 
-/// The places of all fields in this kernel's records.
+/// Positions of all fields in this kernel's records.
 pub struct Layouts {
-    /// Numbers of the tracepoints, as [`NAMES`] has them.
+    /// Numbers of the tracepoints, in the order of [`NAMES`].
     pub ids: [u16; NAMES.len()],
     kind: Place,
     flags: Place,
@@ -68,10 +68,10 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// Makes them from the formats of [`NAMES`], in that order.
+    /// Layouts from the formats of [`NAMES`], in that order.
     ///
     /// # Errors
-    /// When a field that is needed is not there.
+    /// When a required field is missing.
     pub fn of(formats: &[Format; NAMES.len()]) -> Result<Layouts> {
         let [switch, waking, wakeup, new, migrate, fork, exit] = formats;
         let queued = |f: &Format| -> Result<Queued> {
@@ -102,7 +102,7 @@ impl Layouts {
         })
     }
 
-    /// The content of a record; `None` if it is of another tracepoint or too short.
+    /// The content of a record; `None` if it belongs to another tracepoint or is too short.
     pub fn read(&self, record: &[u8]) -> Option<TracepointKind> {
         let kind = self.kind.number(record)? as u16;
         let queued = |q: &Queued, new| {
@@ -131,12 +131,12 @@ impl Layouts {
         }
     }
 
-    /// The thread that ran when the record was made.
+    /// The thread that was running.
     #[inline]
     pub fn current(&self, record: &[u8]) -> Option<u32> {
         self.current.small(record)
     }
-    /// The name of the task that left in a switch.
+    /// The name of the leaving task in a switch.
     #[inline]
     pub fn name<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         self.switch.comm.bytes(record)

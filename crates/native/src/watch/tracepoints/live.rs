@@ -1,10 +1,9 @@
-//! The live schedule as a recording: every switch, wakeup and migration of the system, for a while.
+//! Records the live schedule: every switch, wakeup and migration of the system, for a while.
 //!
-//! The sources are those of a watched run ([`sources`]): perf's rings, which leave nothing behind, or a tracing
-//! instance of schedlab's own. Records are copied to files while they come ([`spool`](super::spool)) and read when
-//! the recording is over, in the order of time, so memory does not depend on its length. Then they take the way of
-//! any recording ([`Importer`]). A loss ends the stays and waits that it falls into, and is counted; the recording
-//! continues.
+//! The sources are those of a watched run ([`sources`]): perf's rings, which leave nothing behind, or schedlab's own
+//! tracing instance. Records are copied to files ([`spool`](super::spool)) and read after the recording, in order of
+//! time, so memory does not depend on its length. Then they are processed like any recording ([`Importer`]). A loss
+//! ends the stays and waits around it, and is counted; the recording continues.
 
 use super::instance::threads_have_the_kernels_numbers;
 use super::layout::{Layouts, TracepointKind};
@@ -26,26 +25,25 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Rings are drained at least this often, so a thread that lives shorter may stay without a process.
+/// Rings are drained at least this often, so the process of a thread with a shorter life may be unknown.
 const LOOK_EVERY: Ns = Ns::ms(250);
 
-/// A recording under way. Everything that it turned on is off again when this is dropped.
+/// A running recording. Dropping it disables everything that it enabled.
 pub struct Recorder {
     layouts: Layouts,
     tracepoints: Tracepoints,
     sources: Sources,
-    /// A file for each source, with the CPU of those that report one only.
+    /// A file per source, with the CPU of sources that report only one.
     spools: Vec<(Spool, u32)>,
     census: Option<Census>,
-    /// The CPUs that were there at the beginning.
+    /// CPUs online at the beginning.
     online: Vec<u32>,
     known: BTreeMap<u32, KnownThread>,
-    /// What is known of threads that were made meanwhile, by their number and the time of their making.
+    /// Facts about threads made during the recording, by thread id and time of creation.
     newcomers: BTreeMap<(u32, u64), KnownThread>,
     began_ns: u64,
 }
 
-/// A recording that is over.
 pub struct FinishedRecording {
     tracepoints: Tracepoints,
     parts: Vec<(Unspool, u32)>,
@@ -55,22 +53,22 @@ pub struct FinishedRecording {
     ended_ns: u64,
     /// Whether switches from idle may be reported twice.
     twice: bool,
-    /// CPUs that came or went meanwhile.
+    /// CPUs that came or went during the recording.
     moved: Vec<u32>,
 }
 
 pub struct RecordingResult {
-    /// Beside its events.
+    /// Results other than events.
     pub imported: Imported,
-    /// What its reader must know, beside the losses.
+    /// Important facts for the reader, other than losses.
     pub warnings: Vec<Warning>,
 }
 
 impl Recorder {
-    /// Begins to record on all CPUs; files without a name in `folder` take the records.
+    /// Begins to record on all CPUs, into unnamed files in `folder`.
     ///
     /// # Errors
-    /// When this user may not record events here, with what would help; when nothing can be written there.
+    /// When this user may not record events here, with a remedy; when `folder` can't be written.
     pub fn begin(folder: &Path) -> Result<Recorder> {
         let (layouts, tracepoints) = (tracefs::layouts()?, tracefs::tracepoints()?);
         let online = online()?;
@@ -84,7 +82,7 @@ impl Recorder {
         let newcomers = BTreeMap::new();
         let mut recorder =
             Recorder { layouts, tracepoints, sources, spools, census, online, known, newcomers, began_ns };
-        // What came before is read off now, so that it takes no room.
+        // Earlier records are read now, so that they take no space.
         recorder.empty();
         Ok(recorder)
     }
@@ -102,11 +100,11 @@ impl Recorder {
         }
     }
 
-    /// Records until the command ends; gives its process and exit code. It keeps its terminal; `aside`: its standard
-    /// output goes to standard error. When `stop` becomes true it gets two seconds to end, then SIGTERM.
+    /// Records until the command ends; returns its process id and exit code. It keeps its terminal; with `aside`, its
+    /// standard output goes to standard error. When `stop` becomes true it gets two seconds to end, then SIGTERM.
     ///
     /// # Errors
-    /// When it can't be started.
+    /// When the command can't be started.
     pub fn around(&mut self, words: &[String], aside: bool, stop: &AtomicBool) -> Result<(u32, u8)> {
         let output = if aside { Output::Aside } else { Output::Kept };
         let started = watch::start(words, WatchOptions { output, ..WatchOptions::default() })?;
@@ -115,14 +113,14 @@ impl Recorder {
         Ok((process, watched.code()))
     }
 
-    /// Empties the sources into the files.
+    /// Moves records from the sources into the files.
     fn empty(&mut self) {
         let Recorder { layouts, sources, spools, began_ns, census, newcomers, .. } = self;
         for (feed, (spool, cpu)) in sources.feeds.iter_mut().zip(spools) {
             let last_ns = &mut feed.last_ns;
             feed.source.empty(layouts, &mut |seen| match seen {
                 RingItem::Record(record, thread, raw) => {
-                    // An interrupt's record may stand before the record that it interrupted, whose time is earlier.
+                    // An interrupt's record may precede the record that it interrupted, which has an earlier time.
                     *last_ns = record.at_ns.max(*last_ns);
                     if *last_ns < *began_ns {
                         return;
@@ -140,10 +138,10 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording: turns off what it turned on.
+    /// Ends the recording: disables everything that it enabled.
     ///
     /// # Errors
-    /// When the records could not be written.
+    /// When records could not be written.
     pub fn end(mut self) -> Result<FinishedRecording> {
         let ended_ns = sys::monotonic_ns();
         self.empty();
@@ -160,12 +158,11 @@ impl Recorder {
 }
 
 impl FinishedRecording {
-    /// The length of the recording.
     pub fn length(&self) -> Ns {
         Ns(self.ended_ns - self.began_ns)
     }
 
-    /// Gives the audience the events. CPUs get the machine's numbers, if there is one. `None`: `stop` ended it.
+    /// Passes the events to the audience. If there is a machine, CPUs get its numbers. `None`: `stop` ended it.
     pub fn replay(
         mut self,
         machine: Option<&Machine>,
@@ -233,7 +230,7 @@ impl FinishedRecording {
     }
 }
 
-/// CPUs that came or went are recorded in part or not at all.
+/// CPUs that came or went are recorded partly or not at all.
 fn hotplug(moved: &[u32]) -> Option<Warning> {
     let cpus: Vec<String> = moved.iter().map(u32::to_string).collect();
     let words = format!(
@@ -243,12 +240,12 @@ fn hotplug(moved: &[u32]) -> Option<Warning> {
     (!moved.is_empty()).then(|| Warning::new("record.hotplug", words))
 }
 
-/// Threads that leave a CPU without a report of it: another one leaves the CPU to which they came. Perf leaves out the
-/// records of a task that bears its mark of recursion.
+/// Threads that leave a CPU unreported: another thread leaves the CPU to which they came. Perf skips the records of a
+/// task with its recursion mark.
 #[derive(Default)]
 struct Unseen {
     running: BTreeMap<u32, u32>,
-    /// How often each was not seen to leave.
+    /// How often each thread's leaving was missing.
     missing: BTreeMap<u32, u64>,
 }
 
@@ -287,13 +284,13 @@ fn arrival(at_ns: u64, cpu: u32, thread: u32) -> SchedRecord {
     SchedRecord { at_ns, cpu, current: 0, process: UNKNOWN_PROCESS, what }
 }
 
-/// Whether a record is new: false for the second report of a task that came to its CPU after idle.
+/// False for the second report of a task that came to its CPU after idle.
 fn is_news(running: &mut BTreeMap<u32, u32>, told: &SchedRecord) -> bool {
     let RecordKind::Switch { prev, next, .. } = told.what else { return true };
     is_news_of(running, told.cpu, prev.tid, next.tid)
 }
 
-/// The record with other numbers for its CPUs.
+/// The record with renumbered CPUs.
 fn renumbered(told: SchedRecord, number: &impl Fn(u32) -> u32) -> SchedRecord {
     let what = match told.what {
         RecordKind::Waking { thread, waker, cpu } => RecordKind::Waking { thread, waker, cpu: number(cpu) },
@@ -330,7 +327,7 @@ mod tests {
         let recorded = recorder.end().unwrap();
         let mine = super::super::instance::names().into_iter().filter(|name| !before.contains(name));
         let me = format!("schedlab-{}-", std::process::id());
-        // Other tests of this process may have instances of their own.
+        // Other tests of this process may have their own instances.
         assert!(mine.filter(|name| name.starts_with(&me)).count() <= 1);
         let tid = sys::thread_id();
         let mut watch = RunBuilder::new(ChosenTasks { pids: vec![tid], ..ChosenTasks::default() }, None);
@@ -371,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_is_news_unless_the_switch_was_told() {
+    fn an_arrival_is_new_unless_the_switch_was_reported() {
         let mut running = BTreeMap::new();
         let to = |next: u32, prev: u32| SchedRecord {
             what: RecordKind::Switch {

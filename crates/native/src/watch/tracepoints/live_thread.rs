@@ -1,33 +1,32 @@
-//! What /proc shows of a thread while it is there: its process, priority and group.
+//! Facts in /proc about a live thread: its process, priority and group.
 //!
-//! A group is the path of the cpu controller's control group. In its root, the session's autogroup stands for it where
-//! autogroup is on, because the kernel then schedules sessions as groups.
+//! A group is the path of the cpu controller's control group. For tasks in the root group it is the session's
+//! autogroup, if autogroup is enabled, because the kernel then schedules sessions as groups.
 
 use super::task_table::weighted;
 use std::fs;
 use std::sync::OnceLock;
 
-/// A thread that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveThread {
     pub process: u32,
-    /// Its priority as the kernel counts: 0 to 99 is real-time, 120 is nice 0.
+    /// Priority in the kernel's numbers: 0 to 99 is real-time, 120 is nice 0.
     pub prio: i32,
-    /// Its group; `None` in the root.
+    /// `None`: the root group.
     pub group: Option<String>,
 }
 
-/// A thread; `None` if there is none of that number.
+/// The thread with that id, if any.
 pub fn find(tid: u32) -> Option<LiveThread> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{tid}/{name}"));
     let process = process(&read("status").ok()?)?;
     let prio = prio(&read("stat").ok()?)?;
     let group = read("cgroup").ok().and_then(|text| group(&text, weighted));
-    // Real-time tasks are in no session's group.
+    // Real-time tasks are not in a session's group.
     Some(LiveThread { process, prio, group: group.or_else(|| session_of(process).filter(|_| prio >= 100)) })
 }
 
-/// The session's group of a process that is in no control group; kernel threads have none.
+/// The session's group of a process outside control groups; kernel threads have none.
 pub(super) fn session_of(process: u32) -> Option<String> {
     if !autogroup_is_on() {
         return None;
@@ -45,15 +44,15 @@ fn process(status: &str) -> Option<u32> {
     status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// Of the file `stat`: field 18 counts from nice 0 as 20, and real-time priority p as -1 - p.
+/// From the file `stat`: field 18 is 20 for nice 0, and -1 - p for real-time priority p.
 fn prio(stat: &str) -> Option<i32> {
     let (_, after) = stat.rsplit_once(')')?;
     let shown: i32 = after.split_ascii_whitespace().nth(15)?.parse().ok()?;
     Some(100 + shown)
 }
 
-/// Of the file `cgroup`: the line of the cpu controller (v1), else the group above or at that of the line without
-/// controllers (v2) in which the cpu controller decides.
+/// From the file `cgroup`: the line of the cpu controller (v1), else the nearest group in the line without controllers
+/// (v2), at or above it, in which the cpu controller is active.
 pub(super) fn group(text: &str, deciding: impl Fn(&str) -> Option<&str>) -> Option<String> {
     let lines = || text.lines().filter_map(|l| l.split_once(':')?.1.split_once(':'));
     let cpu = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "cpu"));

@@ -1,16 +1,16 @@
-//! Every switch, wakeup and migration, live: records of the scheduler's tracepoints go to the analyser of events.
+//! Every live switch, wakeup and migration: records of scheduler tracepoints go to the analyser of events.
 //!
-//! There is one perf event per CPU and tracepoint, for all tasks there, and one ring per CPU, which the CPU's events
-//! share (PERF_EVENT_IOC_SET_OUTPUT). Times are of CLOCK_MONOTONIC (Linux 4.1). It takes root or CAP_PERFMON. The
-//! numbers and layouts of tracepoints come from tracefs; if that is not mounted, it is read through schedlab's own
-//! mount. If perf does not see all of a machine, a tracing instance is read instead ([`sources`]), which takes root.
+//! Each CPU has one perf event per tracepoint, for all tasks there, and one ring that these events share
+//! (PERF_EVENT_IOC_SET_OUTPUT). Times are of CLOCK_MONOTONIC (Linux 4.1). It requires root or CAP_PERFMON. The numbers
+//! and layouts of tracepoints come from tracefs; if that is not mounted, through schedlab's own mount. If perf does not
+//! see all of a machine, a tracing instance is read instead ([`sources`]), which requires root.
 //!
-//! Rings are emptied when they are half full. Records are analysed when the run is over or memory would run out. If
-//! records are lost, the recording ends: distributions hold what was seen until then, and counts are "not measured",
-//! because a part of a count is not a count.
+//! Rings are emptied when they are half full. Records are analysed after the run, or before memory runs out. If records
+//! are lost, the recording ends: distributions cover the time before the loss, and counts are "not measured", because a
+//! partial count is misleading.
 //!
 //! The kernel does not report why a CPU was chosen, what made a running task give way, or which balancer moved a task,
-//! so results lack that. A stay begins and ends at sched_switch, so it includes interrupts (and a hypervisor's time).
+//! so results lack these. A stay begins and ends at sched_switch, so it includes interrupts (and a hypervisor's time).
 
 mod arrivals;
 pub mod background;
@@ -45,49 +45,46 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use translate::Translator;
 
-/// The most records that are kept before the analyser gets them within the run: 32 MB.
+/// The most records kept before the analyser gets them during the run: 32 MB.
 const MOST_HELD: usize = 1 << 20;
-/// The time after which a record is in its ring, counted from the record's own time.
+/// A record is in its ring at most this long after its own time.
 const SETTLED: Ns = Ns::ms(5);
-/// How long a new thread may take to say which task it is; the analysis waits for that.
+/// Time for a new thread to report which task it is; the analysis waits for that.
 const UNKNOWN_FOR: Ns = Ns::secs(1);
 
-/// The recorder of a run's events.
 pub struct Events {
     layouts: Layouts,
-    /// The sources; `None` once the recording has ended.
+    /// `None` after the end of the recording.
     sources: Option<Sources>,
     /// The running thread of each CPU, if switches from idle may be reported twice.
     running: Option<BTreeMap<u32, u32>>,
     held: Vec<TimedRecord>,
     translator: Translator,
     analyser: Analyser,
-    /// Writes the events to a file, if that was asked for.
+    /// Writes the events to a file, if requested.
     keeper: Option<Keeper>,
-    /// The kernel's own number of each thread, if this process's namespace numbers threads differently.
+    /// The kernel's number of each thread, if this process's namespace has other numbers.
     global: BTreeMap<u32, u32>,
     /// The thread that makes the tasks.
     maker: u32,
     lost: u64,
-    /// CPU time spent on emptying the rings since the measured time began.
+    /// CPU time for emptying the rings since the start of the measured time.
     emptying: Ns,
-    /// The time until which no record is missing; `None` if none was lost.
+    /// Until this time no record is missing; `None`: none was lost.
     whole_until_ns: Option<u64>,
     ended_ns: u64,
 }
 
-/// Checks whether this user may record events here.
-///
 /// # Errors
-/// When the user may not, with what would help.
+/// When this user may not record events here, with a remedy.
 pub fn check() -> Result<()> {
     let layouts = tracefs::layouts()?;
     let cpu = online()?.first().copied().unwrap_or(0);
     Ring::open(cpu, &layouts, LEAST_RING_BYTES).map(drop).map_err(|e| refused(&e))
 }
 
-/// The CPUs on which perf does not report the idle task's events. To find them, this thread sleeps on each CPU, a
-/// millisecond in all.
+/// CPUs on which perf does not report the idle task's events. To find them, this thread sleeps on each CPU, a
+/// millisecond in total.
 pub fn blind_cpus() -> Result<Vec<u32>> {
     let (layouts, online) = (tracefs::layouts()?, online()?);
     let open = |cpu: &u32| Ring::open(*cpu, &layouts, LEAST_RING_BYTES).map_err(|e| refused(&e));
@@ -101,7 +98,7 @@ pub fn by_instance() -> bool {
 }
 
 impl Events {
-    /// Begins to record on all CPUs. `names` are the workload's tasks by task id, which `maker` will make.
+    /// Begins to record on all CPUs. `names`: the workload's tasks by task id, which `maker` will make.
     pub fn open(names: &[String], maker: u32) -> Result<Events> {
         let layouts = tracefs::layouts()?;
         let online = online()?;
@@ -109,7 +106,7 @@ impl Events {
         let machine = Machine::load("host").ok();
         let cpus: BTreeMap<u32, CpuId> = machine.iter().flat_map(machine_numbers).collect();
         let nr_cpus = machine.as_ref().map_or(0, |m| m.topology.nr_cpus());
-        // Nothing is counted before the measured time begins.
+        // Nothing is counted before the measured time.
         let mut analyser = Analyser::new(nr_cpus, names, Vec::new(), Ns(u64::MAX));
         if let Some(machine) = &machine {
             analyser = analyser.on(&machine.topology);
@@ -134,12 +131,12 @@ impl Events {
         })
     }
 
-    /// Readable when it is time to [`Events::read`].
+    /// Readable when [`Events::read`] should be called.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.sources.as_ref().map(|s| s.bell.fd())
     }
 
-    /// Reports that the run is measured from now on.
+    /// Starts the measured time.
     pub fn measure(&mut self) {
         let now_ns = sys::monotonic_ns();
         self.emptying = Ns::ZERO;
@@ -148,7 +145,7 @@ impl Events {
         self.keeper.iter_mut().for_each(|keeper| keeper.measured_from(from));
     }
 
-    /// Empties the rings. `threads` are the tasks' thread ids as far as they are known now.
+    /// Empties the rings. `threads`: the currently known thread ids of tasks.
     pub fn read(&mut self, threads: impl FnOnce() -> Vec<(u32, TaskId)>) {
         let (now_ns, from_ns) = (sys::monotonic_ns(), sys::thread_cpu_ns());
         self.empty_rings();
@@ -165,7 +162,7 @@ impl Events {
             let last_ns = &mut feed.last_ns;
             feed.source.empty(layouts, &mut |seen| match seen {
                 RingItem::Record(mut record, thread, raw) => {
-                    // An interrupt's record may stand before the record that it interrupted, whose time is earlier.
+                    // An interrupt's record may precede the record that it interrupted, which has an earlier time.
                     record.at_ns = record.at_ns.max(*last_ns);
                     *last_ns = record.at_ns;
                     if is_named(thread)
@@ -191,7 +188,7 @@ impl Events {
         }
     }
 
-    /// Notes the tasks' threads by the kernel's numbers.
+    /// Notes the tasks' threads, by the kernel's numbers.
     fn know(&mut self, threads: Vec<(u32, TaskId)>) {
         let global = |thread: u32| match self.global.get(&thread) {
             None if !self.global.is_empty() => None,
@@ -202,10 +199,10 @@ impl Events {
         self.translator.makers.extend(global(self.maker));
     }
 
-    /// Gives the analyser all records up to `until_ns`, in the order of time. It stops before a thread that was made
-    /// after `unknown_since_ns` and has not yet said which task it is.
+    /// Passes all records up to `until_ns` to the analyser, in order of time. It stops before a thread that was made
+    /// after `unknown_since_ns` and has not yet reported which task it is.
     fn analyse(&mut self, until_ns: u64, unknown_since_ns: u64) {
-        // The sort is stable, so records of one CPU keep their order.
+        // A stable sort keeps the order of each CPU's records.
         self.held.sort_by_key(|h| h.at_ns);
         let until_ns = self.whole_until_ns.map_or(until_ns, |whole| whole.min(until_ns));
         let settled = self.held.partition_point(|h| h.at_ns <= until_ns);
@@ -219,14 +216,13 @@ impl Events {
         }
     }
 
-    /// Reports that the measured time was over at `end_ns`. Later records are left out. The sources stay open until
-    /// [`Events::found`], because closing them takes the kernel a quarter of a second, in which the tasks would run on.
+    /// Ends the measured time at `end_ns`; later records are ignored. The sources stay open until [`Events::found`],
+    /// because closing them takes the kernel a quarter of a second, in which tasks would continue.
     pub fn close(&mut self, end_ns: u64) {
         self.empty_rings();
         self.ended_ns = end_ns;
     }
 
-    /// The findings of the measured time.
     pub fn found(mut self, threads: Vec<(u32, TaskId)>) -> ObserverFindings {
         self.sources = None;
         self.know(threads);
@@ -250,20 +246,20 @@ impl Events {
     }
 }
 
-/// Whether a record is new: false for the second report of a task that came to its CPU after idle.
+/// False for the second report of a task that came to its CPU after idle.
 fn is_news(running: &mut BTreeMap<u32, u32>, held: &TimedRecord) -> bool {
     let TracepointKind::Switch { prev, next, .. } = held.what else { return true };
     is_news_of(running, held.cpu, prev, next)
 }
 
-/// The same of a switch. Its next thread then runs on the CPU.
+/// The same for a switch; its next thread becomes the CPU's running one.
 fn is_news_of(running: &mut BTreeMap<u32, u32>, cpu: u32, prev: u32, next: u32) -> bool {
     let before = running.insert(cpu, next);
     prev != 0 || before != Some(next)
 }
 
-/// The analyser's findings that a live kernel's events support. `lost` is the number of lost records, and the time from
-/// their loss to the end.
+/// The analyser's findings that a live kernel's events support. `lost`: number of lost records, and the time from the
+/// loss to the end.
 fn supported_findings(mut seen: Findings, lost: Option<(u64, Ns)>) -> ObserverFindings {
     seen.keep_what_tracepoints_show();
     if let Some((n, before)) = lost {
@@ -283,7 +279,7 @@ fn supported_findings(mut seen: Findings, lost: Option<(u64, Ns)>) -> ObserverFi
     ObserverFindings { seen, ..ObserverFindings::default() }
 }
 
-/// Whether the recorder's namespace has a number for a thread. It has none for threads outside of it and for dead ones.
+/// Whether the recorder's namespace has a number for a thread. It has none for outside threads and for dead ones.
 fn is_named(thread: u32) -> bool {
     !matches!(thread, 0 | u32::MAX)
 }

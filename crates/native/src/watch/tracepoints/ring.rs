@@ -1,4 +1,4 @@
-//! One CPU's ring, into which all tracepoints of that CPU write.
+//! One CPU's ring, shared by all tracepoints of that CPU.
 
 use super::layout::{Layouts, TracepointKind};
 use crate::sys;
@@ -7,36 +7,36 @@ use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// The smallest useful ring.
+/// The smallest useful ring, bytes.
 const LEAST_BYTES: usize = 64 << 10;
 
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
 
-/// A record that is kept until it is analysed.
+/// A record before its analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimedRecord {
-    /// Its time by the monotonic clock.
+    /// By the monotonic clock.
     pub at_ns: u64,
-    /// The CPU, as the kernel numbers it.
+    /// The kernel's number.
     pub cpu: u32,
     pub what: TracepointKind,
 }
 
 pub enum RingItem<'a> {
-    /// A record; the number of the thread that ran then, in the recorder's own namespace; the tracepoint's bytes.
+    /// A record; the thread that ran then, with its number in the recorder's namespace; the tracepoint's bytes.
     Record(TimedRecord, u32, &'a [u8]),
-    /// This many records found no room.
+    /// This many records did not fit.
     Lost(u64),
 }
 
 /// A source of one CPU's records.
 pub trait Source: AsRawFd {
-    /// Takes all records that are there.
+    /// Takes all available records.
     fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(RingItem<'_>));
 }
 
-/// The ring and the events that write into it; they close when it is dropped.
+/// The ring and the events that write into it; they close on drop.
 pub struct Ring {
     cpu: u32,
     sampler: Sampler,
@@ -50,7 +50,7 @@ impl AsRawFd for Ring {
 }
 
 impl Ring {
-    /// Opens all tracepoints on one CPU, with a ring of `bytes`, or a smaller one if the kernel gives no more.
+    /// Opens all tracepoints on one CPU, with a ring of `bytes`, or smaller if the kernel refuses that.
     ///
     /// # Errors
     /// EACCES or EPERM without CAP_PERFMON.
@@ -104,8 +104,8 @@ fn event(cpu: u32, id: u16, bytes: usize) -> Builder<'static> {
     event
 }
 
-/// The thread, the time and the tracepoint's own bytes of a sample: process and thread (32 bits each), time (64 bits),
-/// the length of the rest (32 bits), the rest.
+/// The thread, the time and the tracepoint's own bytes of a sample. It has process and thread (32 bits each), time (64
+/// bits), the length of the rest (32 bits), and the rest.
 pub(super) fn sample(bytes: &[u8]) -> Option<(u32, u64, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<20>()?;
     let [_, _, _, _, i0, i1, i2, i3, t0, t1, t2, t3, t4, t5, t6, t7, l0, l1, l2, l3] = *head;
@@ -114,7 +114,7 @@ pub(super) fn sample(bytes: &[u8]) -> Option<(u32, u64, &[u8])> {
     Some((u32::from_ne_bytes([i0, i1, i2, i3]), at_ns, rest.get(..length)?))
 }
 
-/// The number of lost records, which stands behind the event's number.
+/// The number of lost records, which follows the event's number.
 pub(super) fn lost(bytes: &[u8]) -> u64 {
     bytes.get(8..16).and_then(|n| n.try_into().ok()).map_or(1, u64::from_ne_bytes)
 }

@@ -1,10 +1,10 @@
 //! Sources of a run's records: perf's rings, or a tracing instance if perf does not see everything.
 //!
-//! perf is the first choice: its events end with their descriptors, and nothing in the system is changed. But on some
-//! kernels perf does not see the idle task of a CPU: since 6.11 the recursion mark is kept per task, and a task that
-//! was marked when it was made stays marked. Then neither the idle task's switches nor the wakeups in its interrupts
-//! are reported. A few sleeps on each CPU before the run find that out ([`blind`]), and then a tracing instance is read
-//! instead. It has the wakeups. It may lack switches from idle, too; those come from [`Arrivals`].
+//! perf is preferred: its events end with their descriptors, and it changes nothing in the system. But on some kernels
+//! perf does not see the idle task of a CPU: since 6.11 the recursion mark is per task, and a task that was marked at
+//! its creation stays marked. Then neither the idle task's switches nor the wakeups in its interrupts are reported. A
+//! few sleeps on each CPU before the run detect that ([`blind`]), and then a tracing instance is read instead. It has
+//! the wakeups, but may lack switches from idle; those come from [`Arrivals`].
 
 use super::arrivals::Arrivals;
 use super::instance::{self, Instance};
@@ -15,39 +15,38 @@ use schedlab_base::{CpuId, CpuSet};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Size of a CPU's ring, if there are not too many CPUs for it. A ring that is half full must be emptied within the
-/// measured time, which keeps a CPU busy for tens of milliseconds. With a quarter of this size that happened after a
-/// second of sleepers that wake up 6,500 times a second on each CPU.
+/// Size of a CPU's ring, unless there are too many CPUs. A half full ring must be emptied during the measured time,
+/// which keeps a CPU busy for tens of milliseconds. A quarter of this size was half full after a second of sleepers
+/// that wake up 6,500 times a second on each CPU.
 const RING_BYTES: usize = 16 << 20;
-/// The size asked for in place of [`RING_BYTES`], KiB; 0: none. A process makes one run.
+/// The requested size that replaces [`RING_BYTES`], KiB; 0: none. A process makes only one run.
 static ASKED_KIB: AtomicU32 = AtomicU32::new(0);
-/// Size of all rings together, unless they would be too small to be useful.
+/// Size of all rings together, unless each would be too small.
 const ALL_RINGS_BYTES: usize = 256 << 20;
-/// The smallest useful ring.
+/// The smallest useful ring, bytes.
 pub const LEAST_RING_BYTES: usize = 256 << 10;
-/// Descriptors for each CPU beside those of perf's events: a pipe and an arrival's ring of an instance, and a spool for
-/// each.
+/// Descriptors per CPU in addition to perf's events: a pipe and an arrivals ring of an instance, and a spool for each.
 const MORE_FILES: usize = 4;
-/// Descriptors kept for the rest of the run, if the limit can be raised.
+/// Descriptors reserved for the rest of the run, if the limit can be raised.
 const SPARE_FILES: u64 = 256;
-/// Number of sleeps on each CPU, and their length, ns: enough to see the idle task come and go.
+/// Number and length (ns) of the sleeps on each CPU: enough to see the idle task come and go.
 const SLEEPS: usize = 5;
 const SLEEP_NS: u64 = 200_000;
-/// The most rounds of these sleeps on all CPUs together: 0.3 s if others keep the CPUs busy.
+/// The most rounds of these sleeps on all CPUs together: 0.3 s if other tasks keep the CPUs busy.
 const ROUNDS: usize = 240;
-/// Missing switches from idle after which a CPU counts as blind. A single one may have another cause.
+/// Number of missing switches from idle that makes a CPU blind. A single one may have another cause.
 const MISSING: usize = 3;
 
-/// A CPU's source, and the time up to which it was read, ns.
+/// A CPU's source, and how far it was read, ns.
 pub struct Feed {
     pub source: Box<dyn Source>,
-    /// The time of its last record.
+    /// Time of its last record.
     pub last_ns: u64,
 }
 
-/// All sources, in the order in which they are dropped: readers before their instance.
+/// All sources, in the order of dropping: readers before their instance.
 pub struct Sources {
-    /// The feeds by CPU, then those of [`Arrivals`].
+    /// By CPU, then those of [`Arrivals`].
     pub feeds: Vec<Feed>,
     /// Readable when a source is half full.
     pub bell: sys::Gathered,
@@ -56,8 +55,8 @@ pub struct Sources {
     _instance: Option<Instance>,
 }
 
-/// Asks for rings of another size than usual, KiB; 0: the usual size. The kernel clears a ring when it is made,
-/// which for eight CPUs takes as many instructions as all else of a short run.
+/// Sets the size of rings, KiB; 0: the usual size. The kernel clears a new ring; for eight CPUs this takes as many
+/// instructions as the rest of a short run.
 pub fn ask(ring_kib: u32) {
     ASKED_KIB.store(ring_kib, Ordering::Relaxed);
 }
@@ -68,7 +67,7 @@ pub fn ask(ring_kib: u32) {
 /// EACCES or EPERM without CAP_PERFMON.
 pub fn open(online: &[u32], layouts: &Layouts, opened_ns: u64) -> io::Result<Sources> {
     if sys::is_root() {
-        // Perf's rings may do this time; what a killed recorder left costs the system all the same.
+        // perf's rings may suffice this time, but leftovers of a killed recorder still cost time.
         let _ = instance::clear_left();
     }
     make_room_for_files(online.len());
@@ -126,13 +125,13 @@ fn make_room_for_files(cpus: usize) {
     let files = (cpus * (NAMES.len() + MORE_FILES)) as u64 + SPARE_FILES;
     let (soft, hard) = sys::file_limit();
     if soft < files + SPARE_FILES {
-        // If that is not allowed, opening too many files fails later with an error.
+        // If this is not allowed, opening too many files fails later with an error.
         let _ = sys::set_file_limit(hard.min(files + SPARE_FILES));
     }
 }
 
-/// The CPUs whose idle tasks' switches are not reported: after a switch to idle a task leaves the CPU that never came.
-/// The caller sleeps on each CPU to find them, and again if other tasks kept the CPU from going idle.
+/// The CPUs whose idle tasks' switches are not reported: after a switch to idle, a task leaves the CPU that never came.
+/// The caller sleeps on each CPU to find them, and repeats this if other tasks kept the CPU from going idle.
 pub fn blind(online: &[u32], rings: &mut [Ring], layouts: &Layouts) -> Vec<u32> {
     let Ok(mine) = sys::affinity() else { return Vec::new() };
     let (mut blind, rounds) = (Vec::new(), (ROUNDS / online.len().max(1)).max(1));
@@ -154,7 +153,6 @@ pub fn blind(online: &[u32], rings: &mut [Ring], layouts: &Layouts) -> Vec<u32> 
     blind
 }
 
-/// Switches from idle on one CPU.
 #[derive(Default)]
 struct FromIdle {
     idle: bool,
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_tells_of_every_sleep_and_is_gone_afterwards() {
+    fn an_instance_records_every_sleep_and_is_removed_afterwards() {
         if !instance::may_be_had() {
             return skipped("root and tracefs");
         }
@@ -207,7 +205,7 @@ mod tests {
             (super::super::tracefs::layouts().unwrap(), sys::affinity().unwrap().iter().next().unwrap());
         let before = sys::affinity().unwrap();
         sys::set_affinity(&[cpu].into_iter().collect()).unwrap();
-        // Room for the events of other tests on this CPU: the smallest ring is full in a tenth of a second.
+        // Room for other tests' events on this CPU: the smallest ring is full in a tenth of a second.
         let instance = Instance::make(64 * LEAST_RING_BYTES).unwrap();
         let (mut pipe, me, began) = (instance.pipe(cpu.0).unwrap(), sys::thread_id(), sys::monotonic_ns());
         (0..50).for_each(|_| _ = sys::sleep_for(100_000));

@@ -1,10 +1,10 @@
-//! Where a recording waits until it is analysed: a file without a name for each source of records.
+//! Storage for a recording until it is analysed: an unnamed file per source of records.
 //!
 //! While the system is recorded, its records are only copied: reading them costs several times as much, and that time
-//! would be in the recording. The files have no names, so a killed recorder leaves none behind.
+//! would be part of the recording. The files have no names, so a killed recorder leaves none behind.
 //!
-//! A record is its time (64 bits), its CPU and the length of its bytes (32 bits each), and these bytes: a tracepoint's
-//! own, or as [`ARRIVED`] and [`LOST`] say. Numbers have the machine's byte order.
+//! A record is its time (64 bits), its CPU and its length (32 bits each), and that many bytes: a tracepoint's own, or
+//! those of [`ARRIVED`] and [`LOST`]. Numbers have the machine's byte order.
 
 use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, Result};
@@ -12,44 +12,44 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-/// Set in the length of a record that is a thread which came to its CPU after idle: its bytes are the thread's number.
+/// Set in the length of a record about a thread that came to its CPU after idle; its bytes are the thread id.
 const ARRIVED: u32 = 1 << 31;
-/// Set in the length of a record that reports a loss: its bytes are the number of lost records, 64 bits.
+/// Set in the length of a record about a loss; its bytes are the number of lost records, 64 bits.
 const LOST: u32 = 1 << 30;
 const LENGTH: u32 = LOST - 1;
 const HEAD: usize = 16;
-/// Bytes that are written or read at once.
+/// Bytes written or read at once.
 const BUFFER: usize = 256 << 10;
 
-/// What a record is.
+/// The content of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Spooled<'a> {
     /// A tracepoint's bytes.
     Raw(&'a [u8]),
     /// This thread came to the CPU after idle.
     Arrived(u32),
-    /// So many records were lost before the next one.
+    /// This many records were lost before the next one.
     Lost(u64),
 }
 
-/// A file that is being written.
+/// Writes a file.
 pub struct Spool {
     out: BufWriter<File>,
     failed: Option<io::Error>,
 }
 
 impl Spool {
-    /// A file in that folder.
+    /// Makes a file in that folder.
     ///
     /// # Errors
-    /// When it can't be made there.
+    /// When it can't be made.
     pub fn create(folder: &Path) -> Result<Spool> {
         let named = TempFile::create(&folder.join("recording"))?;
         let file = named.file.try_clone().map_err(|e| Error::io(folder, "write", &e))?;
         Ok(Spool { out: BufWriter::with_capacity(BUFFER, file), failed: None })
     }
 
-    /// Adds a record. Of failures to write, the first is reported at the end.
+    /// Adds a record. The first write error is returned at the end.
     #[inline]
     pub fn put(&mut self, at_ns: u64, cpu: u32, what: &Spooled<'_>) {
         if self.failed.is_some() {
@@ -74,10 +74,10 @@ impl Spool {
         self.failed = self.out.write_all(&head).and_then(|()| self.out.write_all(bytes)).err();
     }
 
-    /// The file from its beginning.
+    /// Reads the file from its beginning.
     ///
     /// # Errors
-    /// What went wrong while it was written: the disk is full.
+    /// A write error, such as a full disk.
     pub fn read(mut self) -> Result<Unspool> {
         let failed = |e: io::Error| {
             Error::machine(format!("the recording could not be written: {e}"))
@@ -93,7 +93,6 @@ impl Spool {
     }
 }
 
-/// A file that is being read.
 pub struct Unspool {
     from: BufReader<File>,
     head: [u8; HEAD],
@@ -101,7 +100,7 @@ pub struct Unspool {
 }
 
 impl Unspool {
-    /// Goes to the next record; its time. `None` at the end.
+    /// Goes to the next record and returns its time. `None` at the end.
     pub fn advance(&mut self) -> Option<u64> {
         self.from.read_exact(&mut self.head).ok()?;
         self.bytes.resize((self.word(12) & LENGTH) as usize, 0);
@@ -112,7 +111,7 @@ impl Unspool {
     fn word(&self, at: usize) -> u32 {
         self.head[at..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word))
     }
-    /// The CPU of this record, and what it is.
+    /// The CPU and content of this record.
     pub fn record(&self) -> (u32, Spooled<'_>) {
         let flags = self.word(12) & !LENGTH;
         let what = match (flags, self.bytes.first_chunk(), self.bytes.first_chunk()) {
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_comes_back_and_nothing_is_left_in_the_folder() {
+    fn records_read_back_and_the_folder_stays_empty() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

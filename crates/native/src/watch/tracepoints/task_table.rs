@@ -1,7 +1,7 @@
-//! What /proc shows of threads and the records do not: process, group, and at the beginning name and priority.
+//! Facts in /proc about threads that records lack: process, group, and initial name and priority.
 //!
-//! [`live_thread`](super::live_thread) says what a group is. The text of a process's `cgroup` decides its control
-//! group, so each text is looked through once.
+//! [`live_thread`](super::live_thread) defines groups. The text of a process's `cgroup` decides its control group, so
+//! each text is evaluated once.
 
 use super::live_thread;
 use schedlab_import::KnownThread;
@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Where version 2 is mounted.
+/// The mount point of version 2.
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// From `priority` of /proc/PID/stat to the kernel's own (MAX_RT_PRIO).
+/// Difference from `priority` in /proc/PID/stat to the kernel's own (MAX_RT_PRIO).
 const PRIORITY_BASE: i32 = 100;
 
-/// The threads of this machine, and what was found of their groups.
+/// This machine's threads, and their groups.
 #[derive(Default)]
 pub struct Census {
-    /// The control group, by the text of `cgroup`.
+    /// Control groups by the text of `cgroup`.
     groups: BTreeMap<String, Option<String>>,
 }
 
 impl Census {
-    /// All threads that are there now.
+    /// All current threads.
     pub fn everyone(&mut self) -> BTreeMap<u32, KnownThread> {
         let mut all = BTreeMap::new();
         for process in numbers(Path::new("/proc")) {
@@ -31,7 +31,7 @@ impl Census {
             let session = if group.is_none() { live_thread::session_of(process) } else { None };
             for tid in numbers(Path::new(&format!("/proc/{process}/task"))) {
                 if let Some(known) = known(process, tid) {
-                    // Real-time tasks are in no session's group.
+                    // Real-time tasks are not in a session's group.
                     let session = session.as_ref().filter(|_| known.prio.is_some_and(|prio| prio >= 100));
                     all.insert(tid, KnownThread { group: group.as_ref().or(session).cloned(), ..known });
                 }
@@ -40,11 +40,11 @@ impl Census {
         all
     }
 
-    /// A thread that was just made; `None` if it is gone already.
+    /// A new thread; `None` if it has ended already.
     pub fn newcomer(&mut self, tid: u32) -> Option<KnownThread> {
         let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
         let process = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()?;
-        // Its name is its parent's until it gets one of its own, and the records report both.
+        // Its name is its parent's until it gets its own, and the records report both.
         let group = self.group(process).or_else(|| live_thread::session_of(process));
         Some(KnownThread { process, group, ..KnownThread::default() })
     }
@@ -60,7 +60,7 @@ impl Census {
     }
 }
 
-/// The folders of that name that are numbers.
+/// The subfolders whose names are numbers.
 fn numbers(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
@@ -72,15 +72,15 @@ fn known(process: u32, tid: u32) -> Option<KnownThread> {
     Some(KnownThread { comm, process, prio: Some(prio), group: None })
 }
 
-/// Name and priority in a thread's `stat`. The name stands in parentheses and may hold anything.
+/// Name and priority in a thread's `stat`. The name is in parentheses and may contain anything.
 fn name_and_priority(stat: &[u8]) -> Option<(Comm, i32)> {
     let from = memchr(b'(', stat)?;
     let to = stat.iter().rposition(|b| *b == b')')?;
     let comm = Comm::of(stat.get(from + 1..to)?);
     let rest = std::str::from_utf8(stat.get(to + 1..)?).ok()?;
-    // Fields are numbered from 1 in proc(5); the first one behind the name is the third, and `priority` the 18th.
+    // proc(5) numbers fields from 1; the first one after the name is the third, and `priority` the 18th.
     let priority: i32 = rest.split_whitespace().nth(18 - 3)?.parse().ok()?;
-    // Deadline tasks are below all others, and reported as the first real-time priority.
+    // Deadline tasks are below all others, and are shown as the first real-time priority.
     Some((comm, (priority + PRIORITY_BASE).max(0)))
 }
 
@@ -88,12 +88,12 @@ fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|b| *b == byte)
 }
 
-/// A group and those above it.
+/// A group and its ancestors.
 fn upwards(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.rsplit_once('/').map(|(above, _)| above))
 }
 
-/// The nearest group at or above that path of the second version in which the cpu controller decides.
+/// The nearest v2 group at or above that path in which the cpu controller is active.
 pub(super) fn weighted(path: &str) -> Option<&str> {
     upwards(path).find(|path| Path::new(&format!("{CGROUPS}{path}/cpu.weight")).exists())
 }

@@ -1,4 +1,4 @@
-//! Formats of two kernels, their records and translation, and a recording on this machine, if it is allowed.
+//! Formats of two kernels, their records and translation; and a recording on this machine, if allowed.
 
 use super::layout::NAMES;
 use super::translate::Audience;
@@ -15,13 +15,13 @@ const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\ts
 
 ";
 
-/// The format file of a tracepoint: its own fields as (declaration, offset, size).
+/// A tracepoint's format file; its own fields are (declaration, offset, size).
 fn file(name: &str, id: u16, fields: &[(&str, usize, usize)]) -> String {
     let own = fields.iter().map(|(d, o, s)| format!("\tfield:{d};\toffset:{o};\tsize:{s};\tsigned:1;\n"));
     format!("name: {name}\nID: {id}\nformat:\n{COMMON}{}\nprint fmt: \"field:x\"\n", own.collect::<String>())
 }
 
-/// All formats: names in place as in 6.1, or partly elsewhere as in 6.18.
+/// All formats: names inline as in 6.1, or partly elsewhere as in 6.18.
 fn formats(elsewhere: bool) -> [Format; NAMES.len()] {
     let comm = ("char comm[16]", 8, 16);
     let task =
@@ -111,7 +111,7 @@ fn a_format_that_lacks_something_is_named() {
 }
 
 #[test]
-fn records_say_who_left_whom_and_why() {
+fn records_have_both_threads_of_a_switch_and_the_reason() {
     let l = layouts();
     let switch = |prev: u32, state: u32| l.read(&bytes(300, 0, prev, &[(24, prev), (32, state), (56, 8)]));
     let left = |prev, why| Some(TracepointKind::Switch { prev, next: 8, why });
@@ -131,7 +131,7 @@ fn records_say_who_left_whom_and_why() {
 }
 
 #[test]
-fn records_say_who_woke_whom_unless_an_interrupt_did() {
+fn records_have_the_waker_unless_it_is_an_interrupt() {
     let l = layouts();
     let waking = |flags| l.read(&bytes(301, flags, 12, &[(24, 40), (32, 3)]));
     assert_eq!(
@@ -165,7 +165,7 @@ fn a_sample_is_thread_time_and_bytes() {
     assert_eq!((ring::lost(&lost), ring::lost(&[])), (17, 1));
 }
 
-/// Keeps the events and the names of the tasks met.
+/// Keeps the events, and the names of new tasks.
 #[derive(Default)]
 struct Heard {
     kept: Keep,
@@ -274,14 +274,14 @@ fn after_a_loss_distributions_stay_and_counts_go() {
     assert_eq!(cut.seen.warnings[0].code, "events.lost");
 }
 
-/// Two pinned threads wake each other through pipes, `rounds` times. Gives the findings and how often both slept.
+/// Two pinned threads wake each other through pipes, `rounds` times. Returns the findings and the number of sleeps.
 fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(ObserverFindings, u64)> {
     use std::io::{Read, Write};
     let names = ["ping".to_owned(), "pong".to_owned()];
     let mut events = match Events::open(&names, sys::thread_id()) {
         Ok(events) => events,
         Err(e) => {
-            // This machine can't record events; then the error says so, and what would help.
+            // This machine can't record events; then the error has the reason and a remedy.
             assert!(e.remedy().is_some(), "{e}");
             skipped(format!("tracepoints: {e}"));
             return None;
@@ -316,7 +316,7 @@ fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(ObserverFindings, u64)> {
 }
 
 #[test]
-fn what_was_emptied_in_the_measured_time_is_told() {
+fn rings_emptied_in_the_measured_time_are_reported() {
     let warned = |measured: bool| {
         let mut events = Events::open(&[], sys::thread_id()).ok()?;
         if measured {
@@ -337,11 +337,11 @@ fn what_was_emptied_in_the_measured_time_is_told() {
 fn pinned_threads_sleep_as_often_as_the_kernel_counts_and_wake_where_they_were() {
     let cpu = sys::affinity().unwrap().iter().next().unwrap().0;
     let Some((found, slept)) = ping_pong(2_000, [cpu, cpu]) else { return };
-    // A task of the system whose switches this kernel does not report is a gap (`trace.gaps`), but no loss.
+    // A system task whose switches this kernel does not report is a gap (`trace.gaps`), not a loss.
     let lost = found.seen.warnings.iter().any(|w| w.code == "events.lost");
     assert!(found.unmeasured.is_empty() && !lost, "{found:?}");
     let n = |name: &str| found.seen.counters[name];
-    // The threads do not count their own ends as sleep.
+    // The threads do not count their own ends as sleeps.
     assert!(n("switches.voluntary").abs_diff(slept) <= 8, "{slept}: {:?}", found.seen.counters);
     // Each may have been moved once from the CPU on which it was started.
     assert!(n("woken") + 8 > slept && n("woken.prev") + 4 > n("woken"), "{:?}", found.seen.counters);
@@ -355,7 +355,7 @@ fn pinned_threads_sleep_as_often_as_the_kernel_counts_and_wake_where_they_were()
     assert!(delays.count() + 8 > slept && delays.percentile(50.0).number().unwrap() < 5e6);
     let tasks = found.seen.tasks;
     assert_eq!(tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["ping", "pong"]);
-    // In a round each leaves the CPU once: to sleep, or because the woken thread preempts it before that.
+    // In each round each thread leaves the CPU once: to sleep, or because the woken thread preempts it before.
     assert!(tasks.iter().all(|t| t.cpu_time > Ns::ZERO && t.voluntary + t.involuntary > 1_900), "{tasks:?}");
     assert!(tasks.iter().map(|t| t.voluntary).sum::<u64>().abs_diff(slept) <= 8, "{slept}: {tasks:?}");
     assert!(

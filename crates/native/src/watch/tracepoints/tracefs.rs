@@ -1,4 +1,4 @@
-//! Finds tracefs: its usual mounts, else a mount of schedlab's own that no one else sees. All show the same tracefs.
+//! Finds tracefs: its usual mounts, else schedlab's own invisible mount. All show the same tracefs.
 
 use super::layout::{Layouts, NAMES};
 use crate::sys;
@@ -13,16 +13,16 @@ use std::sync::OnceLock;
 /// The usual mounts of tracefs: since 4.1, and before.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Tracefs as this process reaches it.
+/// Tracefs for this process.
 struct Root {
     path: PathBuf,
-    /// The own mount, which must stay open as long as its paths are used.
+    /// The own mount, which must stay open while its paths are used.
     _own: Option<OwnedFd>,
 }
 
 static ROOT: OnceLock<Root> = OnceLock::new();
 
-/// The folder of tracefs. A mount of schedlab's own lasts as long as this process.
+/// The folder of tracefs. schedlab's own mount lasts as long as this process.
 ///
 /// # Errors
 /// As [`sys::detached_tracefs`], if tracefs is not mounted.
@@ -43,15 +43,13 @@ fn detached_root() -> io::Result<Root> {
     Ok(Root { path: PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), _own: Some(mount) })
 }
 
-/// This kernel's layouts.
-///
 /// # Errors
-/// When tracefs can't be read, with the reason and what would help.
+/// When tracefs can't be read, with the reason and a remedy.
 pub fn layouts() -> Result<Layouts> {
     layouts_in(root().map_err(|e| unreadable(&e))?)
 }
 
-/// The same layouts, for the reader of recordings.
+/// The same layouts for the reader of recordings.
 pub fn tracepoints() -> Result<Tracepoints> {
     Tracepoints::of(&formats_in(root().map_err(|e| unreadable(&e))?)?)
 }

@@ -1,8 +1,8 @@
 //! Translates the kernel's records into the analyser's events: threads become tasks, and CPUs get the machine's
 //! numbers.
 //!
-//! Tasks of the workload are known by their thread numbers, which they report themselves. Every other thread becomes a
-//! task of the machine when it is first met, and a new task when its number is reused.
+//! Tasks of the workload are known by their thread ids, which they report themselves. Every other thread becomes a task
+//! of the machine when it first appears, and a new task when its id is reused.
 
 use super::layout::TracepointKind;
 use super::ring::TimedRecord;
@@ -12,9 +12,9 @@ use schedlab_record::{Analyser, TaskName};
 use schedlab_trace::{Event, EventKind, MoveReason, Sink};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The receiver of the events, which also gives ids to tasks that were not declared.
+/// Receives the events, and assigns ids to undeclared tasks.
 pub trait Audience: Sink {
-    /// Gives an id to a task that is met for the first time.
+    /// Assigns an id to a new task.
     fn meet(&mut self, task: TaskName) -> TaskId;
 }
 
@@ -30,19 +30,19 @@ impl Audience for Analyser {
     }
 }
 
-/// The reason why a task that changes its CPU now does so.
+/// Why a task changes its CPU now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coming {
     Woken,
     New,
 }
 
-/// The threads and tasks met so far.
+/// The known threads and tasks.
 #[derive(Default)]
 pub struct Translator {
-    /// The beginning of the recording, ns of the monotonic clock.
+    /// Beginning of the recording, ns of the monotonic clock.
     pub opened_ns: u64,
-    /// The machine's number of each of the kernel's CPUs; empty if the numbers are the same.
+    /// The machine's number of each of the kernel's CPUs; empty if they are the same.
     pub cpus: BTreeMap<u32, CpuId>,
     /// Tasks of the workload by thread.
     pub workload: BTreeMap<u32, TaskId>,
@@ -55,7 +55,7 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// A translator that has met no threads; `cpus` as in the field.
+    /// A translator without threads; `cpus` as in the field.
     pub fn new(opened_ns: u64, cpus: BTreeMap<u32, CpuId>) -> Translator {
         Translator { opened_ns, cpus, ..Translator::default() }
     }
@@ -69,14 +69,14 @@ impl Translator {
         self.makers.contains(&thread) || self.workload.contains_key(&thread)
     }
 
-    /// Whether the record is a fork of a thread of the run that has not yet said which task it is. It will when it
-    /// runs.
+    /// Whether the record is a fork by a thread of the run, whose child has not yet reported which task it is. The
+    /// child does so when it runs.
     pub fn is_unknown_child(&self, held: &TimedRecord) -> bool {
         let TracepointKind::Fork { parent, child } = held.what else { return false };
         self.is_ours(parent) && !self.workload.contains_key(&child)
     }
 
-    /// The task of every thread whose number still is its own.
+    /// The task of every thread that still has its own id.
     pub fn threads(&self) -> impl Iterator<Item = (u32, TaskId)> + '_ {
         self.tasks.iter().map(|(thread, task)| (*thread, *task))
     }
@@ -104,7 +104,7 @@ impl Translator {
         known.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("thread {thread}"))
     }
 
-    /// Gives the audience the event of a record.
+    /// Passes a record's event to the audience.
     pub fn translate(&mut self, held: &TimedRecord, audience: &mut impl Audience) {
         let cpu = self.cpu(held.cpu);
         let (cpu, kind) = match held.what {
@@ -134,7 +134,7 @@ impl Translator {
             }
             TracepointKind::Fork { parent, child } => {
                 let parent_task = self.task(parent, audience);
-                // The number may have belonged to another thread before.
+                // The id may have belonged to another thread before.
                 self.tasks.remove(&child);
                 if !self.is_ours(parent) {
                     self.workload.remove(&child);

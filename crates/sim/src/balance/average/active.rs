@@ -1,4 +1,5 @@
-//! After a pass that moved nothing: whether to push the source's running task, and the flag for the level above.
+//! After a pass that moved nothing: decides whether to push the source's running task, and the flag for the level
+//! above.
 //!
 //! Mirrors `need_active_balance` and the end of `load_balance` of 3.4 and 4.5.
 
@@ -7,8 +8,8 @@ use crate::balance::era::{Balancer, PassKind};
 use schedlab_trace::ActiveReason;
 
 /// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
-/// preempts it and moves one task by [`crate::balance::can_migrate::can_migrate`], as an idle pass does. `misfit`: a
-/// task too large for its CPU was to move (4.20).
+/// preempts it and moves one task by [`crate::balance::can_migrate::can_migrate`], as an idle pass does. `misfit`: the
+/// pass wanted a task that is too large for its CPU (4.20).
 pub fn needs_active(balancer: Balancer, f: &ActiveFacts, misfit: bool) -> Option<ActiveReason> {
     if balancer <= Balancer::V3_4 && f.pass == PassKind::Newidle {
         return None;
@@ -22,10 +23,10 @@ pub fn needs_active(balancer: Balancer, f: &ActiveFacts, misfit: bool) -> Option
     f.has_failed_often().then_some(ActiveReason::Failures)
 }
 
-/// The imbalance flag of the local group one level up (`sgc->imbalance`, 3.9+): `Some` when a pass changes it.
+/// The imbalance flag of the local group one level up (`sgc->imbalance`, 3.9+): `Some` if a pass changes it.
 ///
-/// `walked`: after a queue was walked, whether affinity held tasks back and load was still wanted. `balanced`: the pass
-/// ended as balanced, and not because all tasks were pinned.
+/// `walked`: after a walk over a queue, whether affinity held tasks back while load was still wanted. `balanced`: the
+/// pass ended as balanced, and not because all tasks were pinned.
 pub fn parent_flag(balancer: Balancer, walked: Option<bool>, balanced: bool) -> Option<bool> {
     if balancer <= Balancer::V3_4 {
         return None;

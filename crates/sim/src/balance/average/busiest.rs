@@ -1,9 +1,10 @@
-//! The choice of the group to pull from, and whether to pull at all.
+//! Chooses the group to pull from, and whether to pull at all.
 //!
-//! Mirrors `update_sd_pick_busiest` and `find_busiest_group` of 3.4 and 4.5. Groups are handed over in ring order, the
-//! local one first, each when its last CPU has been read. Not modelled: asymmetric packing (no machine modelled has
-//! it), NUMA balancing's preference of queues, and 3.4's power-saving policies (off by default, gone in 3.5).
-//! On machines whose CPUs differ in capacity misfits come on top since 4.20 ([`crate::balance::fits`]; from memory).
+//! Mirrors `update_sd_pick_busiest` and `find_busiest_group` of 3.4 and 4.5. The caller hands over groups in ring
+//! order, the local one first, each when its last CPU has been read. Not modelled: asymmetric packing (no machine
+//! modelled has it), NUMA balancing's preference of queues, and 3.4's power-saving policies (off by default, gone in
+//! 3.5). On machines whose CPUs differ in capacity, misfits are moved, too, since 4.20 ([`crate::balance::fits`]; from
+//! memory).
 
 use super::classify::{GroupType, prefer_sibling};
 use super::imbalance::{self, Amount};
@@ -11,7 +12,7 @@ use super::stats::GroupStats;
 use crate::balance::capacity::{DomainFacts, SCALE};
 use crate::balance::era::{Balancer, PassKind};
 
-/// The statistics of a domain that a pass has seen so far (`struct sd_lb_stats`).
+/// The statistics of a domain's groups that a pass has read so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainStats {
     local: GroupStats,
@@ -33,8 +34,8 @@ impl DomainStats {
         }
     }
 
-    /// Takes another group that has the balancing CPU: overlapping ones of kernels before 4.13. The last one counts as
-    /// the local group.
+    /// Takes another group that contains the balancing CPU: kernels before 4.13 have overlapping ones. The last one
+    /// counts as the local group.
     pub fn push_local(&mut self, group: GroupStats) {
         self.total_load += group.group_load;
         self.total_capacity += group.capacity;
@@ -42,7 +43,7 @@ impl DomainStats {
         self.local = group;
     }
 
-    /// Takes the next group of the ring; `index` is the caller's name for it.
+    /// Takes the next group of the ring; `index` is its number for the caller.
     pub fn push(&mut self, domain: &DomainFacts, index: u32, mut group: GroupStats) {
         self.total_load += group.group_load;
         self.total_capacity += group.capacity;
@@ -65,9 +66,9 @@ impl DomainStats {
         }
     }
 
-    /// Whether a group is left alone because its CPUs are of another kind (4.20): a misfit that can't be helped, a
-    /// smaller misfit than the one found, or tasks that have each a faster CPU. The last two only weigh between groups
-    /// of one type.
+    /// Whether a group is passed over because of its CPUs' capacities (4.20): its misfit can't be helped, its misfit is
+    /// smaller than the one found, or each of its tasks has a faster CPU. The last two only matter between groups of
+    /// one type.
     fn leaves(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
         let (asym, local) = (&domain.later.asym, &self.local);
         if !asym.marked {
@@ -91,7 +92,7 @@ impl DomainStats {
         SCALE * self.total_load / self.total_capacity
     }
 
-    /// The decision. `dst_load_per_task`: mean load of a task on the balancing CPU, 0 when it has none.
+    /// The decision. `dst_load_per_task`: mean load of a task on the balancing CPU, 0 if it has none.
     pub fn decide(&self, domain: &DomainFacts, pass: PassKind, dst_load_per_task: u64) -> Decision {
         let Some((group, busiest)) = self.busiest.filter(|(_, b)| b.nr_running > 0) else {
             return Decision::Balanced(Balanced::NoBusiest);
@@ -153,7 +154,7 @@ impl DomainStats {
 }
 
 impl DomainStats {
-    /// 2.6.30 has no exceptions for kinds of passes or groups.
+    /// 2.6.30 makes no exceptions for kinds of passes or groups.
     fn unbalanced_early(
         &self,
         domain: &DomainFacts,
@@ -174,7 +175,7 @@ impl DomainStats {
     }
 }
 
-/// Whether an idle CPU may take from this group, however many idle CPUs its own group has.
+/// Whether an idle CPU may take from this group, regardless of the number of idle CPUs in its own group.
 fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
     match domain.balancer {
         Balancer::V2_6 | Balancer::V3_4 => busiest.nr_running > busiest.weight,
@@ -182,7 +183,7 @@ fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
     }
 }
 
-/// The decision of a pass. An amount of 0 is possible: a queue is still looked for, and nothing is detached.
+/// The decision of a pass. An amount of 0 is possible: then a queue is still searched, but nothing is detached.
 pub type Decision = crate::balance::decision::Decision<Balanced, Pull, Amount>;
 
 /// Why a domain counts as balanced.
@@ -194,7 +195,7 @@ pub enum Balanced {
     LocalBusier,
     /// The local group is at the domain's average or above.
     LocalAboveAverage,
-    /// An idle CPU: the busiest group is not overloaded and has nearly as many idle CPUs.
+    /// This CPU is idle; the busiest group is not overloaded and has nearly as many idle CPUs.
     EnoughIdle,
     /// The difference is within `imbalance_pct`.
     WithinPct,
@@ -205,13 +206,13 @@ pub enum Balanced {
 /// Why a pull is attempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Pull {
-    /// Affinity prevents balance inside the busiest group.
+    /// Affinity prevents balance within the busiest group.
     Imbalanced,
     /// A task is too large for its CPU (4.20).
     Misfit,
     /// A CPU is about to go idle, the local group has room and the busiest has none.
     NewidleRoom,
-    /// An idle CPU: the busiest group is overloaded or has fewer idle CPUs.
+    /// This CPU is idle; the busiest group is overloaded or has fewer idle CPUs.
     IdleCpus,
     /// The busiest group exceeds the local one by more than `imbalance_pct`.
     AbovePct,
@@ -229,7 +230,7 @@ mod tests {
         let later = AverageLater::default();
         DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling, later }
     }
-    /// A group of undisturbed CPUs with that many always-running nice-0 tasks on each.
+    /// A group of undisturbed CPUs with these numbers of always-running nice-0 tasks.
     fn group(d: &DomainFacts, tasks: &[u32], local: bool) -> GroupStats {
         let mut t = Tally::default();
         for &n in tasks {
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn since_4_15_idle_passes_take_from_a_group_without_capacity_as_newidle_ones_do() {
-        // The busiest group has a task too many for its CPUs; the local one is as loaded on the average.
+        // The busiest group has one task more than CPUs; the local one has the same average load.
         let of = |pass, idle_forces| {
             let later = AverageLater { idle_forces, ..AverageLater::default() };
             let d = DomainFacts { later, ..domain(Balancer::V4_5, false) };
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_anything() {
+    fn without_load_no_group_is_busiest() {
         for b in BOTH {
             let d = domain(b, true);
             assert_eq!(why(decide(&d, PassKind::Idle, &[0, 0], &[&[0, 0]])), Err(Balanced::NoBusiest));
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn one_task_is_no_imbalance_before_2_6_32() {
+    fn one_task_is_not_an_imbalance_before_2_6_32() {
         let d = domain(Balancer::V2_6, false);
         let of_two_tasks = |load: u64| {
             let mut t = Tally::default();
@@ -361,7 +362,7 @@ mod tests {
     #[test]
     fn prefer_sibling_of_3_4_still_asks_for_idle_cpus() {
         let d = domain(Balancer::V3_4, true);
-        // One idle CPU more than the busiest group is not enough, two are.
+        // One more idle CPU than the busiest group is not enough, two are.
         let idle = |local: &[u32]| why(decide(&d, PassKind::Idle, local, &[&[1, 1, 0, 0]]));
         assert_eq!(idle(&[1, 0, 0, 0]), Err(Balanced::EnoughIdle));
         assert_eq!(idle(&[0, 0, 0, 0]), Ok((1, Pull::IdleCpus)));
@@ -373,7 +374,7 @@ mod tests {
     fn newidle_forces_only_with_room_here_and_none_there() {
         for b in BOTH {
             let d = domain(b, false);
-            // One heavy local task leaves a CPU free. Averages are within 125%, so only the force would pull.
+            // One heavy local task leaves a CPU free. Averages are within 125 %, so only the force would pull.
             let mut local = Tally::default();
             let heavy = CpuSample { load: 7000, nr_running: 1, h_nr_running: 1, ..Default::default() };
             local.add(&heavy);

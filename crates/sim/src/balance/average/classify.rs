@@ -1,7 +1,7 @@
-//! The type of a group, by which the busiest is chosen: it has room, is full, or is stuck.
+//! Types of groups, by which the busiest is chosen: a group has room, is full, or is stuck.
 //!
-//! 3.4 compares the number of tasks with whole CPUs of capacity. 4.5 compares utilisation with capacity and calls a
-//! group overloaded only when it also has more tasks than CPUs.
+//! 3.4 compares the number of tasks with whole CPUs of capacity. 4.5 compares utilisation with capacity, and calls a
+//! group overloaded only if it also has more tasks than CPUs.
 
 use super::stats::GroupStats;
 use crate::balance::capacity::{DomainFacts, GroupFacts, slots};
@@ -14,21 +14,21 @@ pub enum GroupType {
     Other,
     /// A task is too large for its CPU (4.20).
     Misfit,
-    /// Affinity prevents balance inside it.
+    /// Affinity prevents balance within it.
     Imbalanced,
     /// More work than its capacity.
     Overloaded,
 }
 
-/// `uneven` is 3.4's own sign of affinity trouble; 4.5 reads the flag that passes over the level below have set.
-/// `uneven` is 3.4's own sign of affinity trouble; 4.5 reads the flag that the level below left.
+/// Sets a group's type and the signs of its room, by the rules before 5.5. `uneven` is 3.4's own sign of affinity
+/// trouble; 4.5 reads the flag that passes over the level below have set.
 pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts, uneven: bool) {
     match domain.balancer {
         Balancer::V2_6 | Balancer::V3_4 => {
             stats.slots = slots(group.capacity, group.capacity_orig, domain.share_capacity);
             stats.has_capacity = stats.slots > u64::from(stats.nr_running);
             stats.no_capacity = !stats.has_capacity;
-            // `uneven` outweighs the count: a forced balance ignores the number of tasks.
+            // `uneven` is more important than the count: a forced balance ignores the number of tasks.
             stats.group_type = match () {
                 () if uneven => GroupType::Imbalanced,
                 () if u64::from(stats.nr_running) > stats.slots => GroupType::Overloaded,
@@ -50,7 +50,7 @@ pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts,
 }
 
 /// `SD_PREFER_SIBLING`: while the local group has room, another group with more than one task counts as full. Since
-/// 4.12 it takes at least two tasks more than the local group has.
+/// 4.12 it must have at least two tasks more than the local group.
 pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local: &GroupStats) {
     if !domain.prefer_sibling || !local.has_capacity {
         return;

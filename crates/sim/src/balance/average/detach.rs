@@ -1,9 +1,9 @@
-//! The tasks of the chosen queue that move, and the end of the walk.
+//! Chooses the tasks of the chosen queue that move, and the end of the walk.
 //!
 //! Mirrors `move_tasks` (3.4) and `detach_tasks` (4.5). The caller walks the source queue's list of tasks from its
 //! front (the task enqueued last), since 4.15 from its back (the task that has waited longest). It calls
 //! [`Detach::step`] before each task and [`Detach::offer`] with each; a refused task goes to the other end of that
-//! list. The amount left is in weight. Not modelled: LB_MIN (off by default).
+//! list. The remaining amount is in weight. Not modelled: LB_MIN (off by default).
 
 use crate::balance::can_migrate::{
     BREAK, MigrateRules, Movable, Offer, Refusal, Stop, TaskFacts, WalkStep, can_migrate,
@@ -23,7 +23,7 @@ impl Detach {
         Detach { walk: WalkProgress::new(imbalance, nr_migrate, src_nr_running) }
     }
 
-    /// The next action; `src_nr_running` is the source's length now.
+    /// The next action; `src_nr_running` is the current length of the source.
     pub fn step(&mut self, rules: &MigrateRules, src_nr_running: u32, list_empty: bool) -> WalkStep {
         let walk = &mut self.walk;
         if let Some(why) = walk.stop_when_satisfied() {
@@ -49,7 +49,7 @@ impl Detach {
     /// Judges the task at the front of the list.
     pub fn offer(&mut self, rules: &MigrateRules, task: &TaskFacts) -> Offer {
         let too_heavy = i64::try_from(task.load / 2).is_ok_and(|half| half > self.walk.left);
-        // 3.4 compares the load first, so a queue of only heavy tasks counts as pinned.
+        // 3.4 compares the load first, so a queue with only heavy tasks counts as pinned.
         if rules.balancer <= Balancer::V3_4 && too_heavy {
             return Offer::Refuse(Refusal::TooHeavy { hot: false });
         }

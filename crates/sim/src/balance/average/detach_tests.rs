@@ -1,4 +1,4 @@
-//! Tests of the detach rules: each fact of a task or pass changes some outcome.
+//! Tests of the rules for detaching: each fact about a task or pass changes some outcome.
 
 use super::*;
 use crate::balance::testing::{self, COLD};
@@ -44,7 +44,7 @@ fn buddies_are_hot_only_for_a_busy_destination_with_the_feature_on() {
 }
 
 #[test]
-fn idle_policy_tasks_are_never_hot() {
+fn sched_idle_tasks_are_never_hot() {
     let idle = TaskFacts { sched_idle: true, buddy: true, ran_ago_ns: 0, ..COLD };
     assert_eq!(can_migrate(&RULES, &idle), Ok(Movable { hot: false }));
 }

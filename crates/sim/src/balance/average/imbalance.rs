@@ -1,8 +1,8 @@
-//! The amount of load to pull.
+//! Computes the amount of load to pull.
 //!
 //! Mirrors `calculate_imbalance` and `fix_small_imbalance` of 3.4 and 4.5. The amount is in weight (1024 = one nice-0
-//! task); averages are per whole CPU of capacity. When the amount is less than one task of the busiest group, a second
-//! rule decides between one task's load and the computed amount (nothing, or too little to move most tasks).
+//! task); averages are per whole CPU of capacity. If the amount is less than one task of the busiest group, a second
+//! rule decides between one task's load and the computed amount (which is nothing, or too little to move most tasks).
 
 use super::classify::GroupType;
 use super::stats::GroupStats;
@@ -18,23 +18,22 @@ pub struct ImbalanceFacts {
     pub scales_excess: bool,
     /// The balancing CPU's group.
     pub local: GroupStats,
-    /// The group pulled from; it has at least one task.
+    /// The group to pull from; it has at least one task.
     pub busiest: GroupStats,
     /// Load of the domain per capacity.
     pub domain_avg_load: u64,
-    /// Mean load of a task on the balancing CPU, 0 when it has none; used when its group has no task.
+    /// Mean load of a task on the balancing CPU, 0 if it has none; used if its group has no task.
     pub dst_load_per_task: u64,
 }
 
-/// An amount, and its rule.
+/// An amount, and the rule that gave it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amount {
-    /// Load to pull, weight.
+    /// Load to pull, in weight.
     pub load: u64,
     pub how: AmountRule,
 }
 
-/// The rule that an amount comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AmountRule {
     /// Enough to bring both groups to the domain's average.
@@ -74,7 +73,7 @@ pub fn calculate(f: &ImbalanceFacts) -> Amount {
         return fix_small(f, task, 0);
     }
     if busiest.group_type == GroupType::Misfit {
-        // Averages may not show it: at least the misfit's load is wanted.
+        // Averages may not show the misfit: at least its load is wanted.
         let give = busiest.avg_load.saturating_sub(avg) * busiest.capacity;
         let take = avg.saturating_sub(local.avg_load) * local.capacity;
         let load = (give.min(take) / SCALE).max(busiest.kinds.misfit_load);
@@ -83,8 +82,8 @@ pub fn calculate(f: &ImbalanceFacts) -> Amount {
     let excess = busiest.avg_load - avg;
     let cap = above_capacity(f, task);
     let give = excess.min(cap) * busiest.capacity;
-    // A forced balance of 3.4 may have a local group above the average. The kernel's subtraction then wraps to a huge
-    // number, so that only the busiest group's side limits.
+    // In a forced balance of 3.4 the local group may be above the average. The kernel's subtraction then wraps to a
+    // huge number, so that only the busiest group limits the amount.
     let take = avg.checked_sub(local.avg_load).map_or(u64::MAX, |room| room * local.capacity);
     let load = give.min(take) / SCALE;
     if load < task {
@@ -94,7 +93,7 @@ pub fn calculate(f: &ImbalanceFacts) -> Amount {
     Amount { load, how }
 }
 
-/// The busiest group's load beyond its capacity, as average load; `u64::MAX` if the rule has no such limit.
+/// The busiest group's load beyond its capacity, as average load; `u64::MAX` if the rules have no such limit.
 fn above_capacity(f: &ImbalanceFacts, task: u64) -> u64 {
     let (local, busiest) = (&f.local, &f.busiest);
     let nr = u64::from(busiest.nr_running);
@@ -114,7 +113,7 @@ fn above_capacity(f: &ImbalanceFacts, task: u64) -> u64 {
     }
 }
 
-/// The rule for amounts below one task; the result is `computed` if moving a task does not pay.
+/// The rule for amounts below one task; the result is `computed` if moving a task does not pay off.
 fn fix_small(f: &ImbalanceFacts, task: u64, computed: u64) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let local_task = if local.nr_running == 0 { f.dst_load_per_task } else { local.load_per_task };
@@ -200,9 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn the_local_groups_capacity_limits_what_it_takes() {
+    fn the_local_groups_capacity_limits_the_amount() {
         for b in BOTH {
-            // Averages 512 and 3072 around a total of 9 tasks on 5 CPUs; one local CPU takes (avg - 0) of its own.
+            // Averages 512 and 3072 around a total of 9 tasks on 5 CPUs; the local group's one CPU takes (average - 0)
+            // for itself.
             let f = facts(b, group(1, 0, 1024, Other), group(4, 10, 1024, Overloaded));
             assert_eq!(f.domain_avg_load, 2048);
             assert_eq!(calculate(&f).load, 2048, "{b:?}");
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_busiest_group_keeps_its_capacity_in_3_4() {
-        // Five tasks on four CPUs, local idle: the average would take 2.5, the capacity leaves 1.
+        // Five tasks on four CPUs, local group idle: the average would take 2.5, the capacity leaves 1.
         let f = facts(Balancer::V3_4, group(4, 0, 1024, Other), group(4, 5, 1024, Overloaded));
         assert_eq!(calculate(&f), Amount { load: 1024, how: AmountRule::AboveCapacity });
         let free = ImbalanceFacts { balancer: Balancer::V4_5, ..f };
@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn before_2_6_32_the_busiest_group_keeps_one_task() {
-        // Five tasks on four CPUs, local idle: the average would take 2.5, the limit of the load above one task is 1.
+        // Five tasks on four CPUs, local group idle: the average would take 2.5, the limit of the load above one task
+        // is 1.
         let f = facts(Balancer::V2_6, group(4, 0, 1024, Other), group(4, 5, 1024, Overloaded));
         assert_eq!(calculate(&f), Amount { load: 1024, how: AmountRule::AboveCapacity });
         let stuck = ImbalanceFacts { busiest: GroupStats { group_type: Imbalanced, ..f.busiest }, ..f };
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn two_overloaded_groups_of_4_5_count_tasks_against_capacity() {
-        // 24 tasks of 900 against 5: the excess over capacity, 24 * 1024 - 4096, does not limit.
+        // 24 tasks of 900 against 5: the excess over capacity, 24 * 1024 - 4096, does not limit the amount.
         let f = facts(Balancer::V4_5, group(4, 5, 900, Overloaded), group(4, 24, 900, Overloaded));
         let room = f.domain_avg_load - f.local.avg_load;
         assert_eq!(calculate(&f), Amount { load: room * 4, how: AmountRule::ToAverage });
@@ -265,7 +266,7 @@ mod tests {
                 (1024, AmountRule::OneTask),
                 "{b:?}: a whole task's difference still counts"
             );
-            // 2.5 against 2.2 of unequal tasks: less than a task, and nothing gained.
+            // 2.5 against 2.2 of unequal tasks: less than a task, and no gain.
             let mut near = f;
             near.busiest.avg_load = 2600;
             near.local.avg_load = 2540;
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn capacity_left_unused_is_a_reason() {
-        // The busiest group's CPU has more capacity than its load needs, and the local tasks could fill theirs.
+        // The busiest group's CPU has more capacity than its load needs, and the local tasks could use all of theirs.
         for b in BOTH {
             let mut f = facts(b, group(1, 1, 4000, Other), group(1, 1, 4000, Imbalanced));
             f.busiest.avg_load = 5000;
@@ -308,7 +309,8 @@ mod tests {
 
     #[test]
     fn averages_at_the_edge_differ_between_eras() {
-        // Busiest exactly at the average: 4.5 goes to the small rule, 3.4 computes 0 and then does the same.
+        // The busiest group is exactly at the average: 4.5 uses the rule for small amounts; 3.4 computes 0 and then
+        // does the same.
         for b in BOTH {
             let mut f = facts(b, group(1, 2, 1024, Other), group(1, 2, 1024, Imbalanced));
             f.domain_avg_load = 2048;
@@ -317,10 +319,10 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_balance_above_average_takes_what_is_given_in_3_4() {
+    fn in_3_4_only_the_busiest_group_limits_a_forced_balance_above_average() {
         let mut f = facts(Balancer::V3_4, group(1, 3, 1024, Other), group(1, 5, 1024, Imbalanced));
         f.domain_avg_load = 2048;
-        // Local 3072 is above 2048: only the busiest side limits, (5120 - 2048).
+        // Local 3072 is above 2048: only the busiest group limits the amount, to 5120 - 2048.
         assert_eq!(calculate(&f).load, 3072);
         let f = ImbalanceFacts { balancer: Balancer::V4_5, ..f };
         assert_eq!(calculate(&f).load, 1024, "4.5 moves one task at most");
@@ -337,7 +339,7 @@ mod tests {
 
     #[test]
     fn an_empty_local_group_uses_the_cpus_own_mean() {
-        // Only the throughput rule reads it; with a local task size of 0 nothing can be gained.
+        // Only the throughput rule reads the mean; with a local task size of 0 there is nothing to gain.
         let mut f = facts(Balancer::V4_5, group(1, 0, 1024, Other), group(1, 1, 3000, Imbalanced));
         f.busiest.avg_load = 5000;
         f.busiest.capacity = 512;

@@ -1,4 +1,4 @@
-//! The conditions under which a busy CPU asks a tickless one to balance.
+//! Decides whether a busy CPU asks a tickless one to balance.
 //!
 //! Mirrors `nohz_kick_needed` of 3.4 and 4.5. Times are jiffies. Not modelled: asymmetric packing, the old power-saving
 //! policies.
@@ -23,7 +23,7 @@ pub enum Kick {
 /// Whether a tick asks a tickless CPU to balance.
 ///
 /// # Errors
-/// With the reason why not.
+/// Why it does not.
 pub fn kick_needed(balancer: Balancer, f: &KickFacts) -> std::result::Result<Kick, NoKick> {
     match () {
         () if f.idle_at_tick => Err(NoKick::Idle),

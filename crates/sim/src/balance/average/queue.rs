@@ -1,7 +1,7 @@
-//! The choice of the runqueue to pull from, in the busiest group.
+//! Chooses the runqueue of the busiest group to pull from.
 //!
-//! Mirrors `find_busiest_queue` of 3.4 and 4.5, fed CPU by CPU. A queue whose only task is heavier than the amount
-//! wanted is passed over, since moving that task would only move the imbalance. Not modelled: NUMA balancing's grading
+//! Mirrors `find_busiest_queue` of 3.4 and 4.5, fed CPU by CPU. A queue whose only task is heavier than the wanted
+//! amount is passed over, since moving that task would only move the imbalance. Not modelled: NUMA balancing's grading
 //! of queues.
 
 use crate::balance::capacity::{SCALE, is_reduced, slots};
@@ -22,7 +22,7 @@ pub struct QueueSample {
     pub capacity_orig: u64,
 }
 
-/// Looks for the queue with the most load per capacity.
+/// Searches for the queue with the most load per capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusiestQueue {
     balancer: Balancer,
@@ -41,14 +41,14 @@ impl BusiestQueue {
         BusiestQueue { balancer, imbalance, imbalance_pct, share_capacity, best, best_load, best_capacity }
     }
 
-    /// Adds a CPU that is still under consideration, in ascending order. Ties keep the earlier one.
+    /// Adds a CPU that the pass may still pull from, in ascending order. Of equal queues the earlier one counts.
     #[inline]
     pub fn add(&mut self, q: &QueueSample) {
         if q.nr_running == 1 && q.load > self.imbalance && !self.single_may_go(q) {
             return;
         }
         let busier = match self.balancer {
-            // 3.4 divides, so small differences round away.
+            // 3.4 divides, so small differences are rounded away.
             Balancer::V2_6 | Balancer::V3_4 => q.load * SCALE / q.capacity > self.best_load,
             Balancer::V4_5 => q.load * self.best_capacity > self.best_load * q.capacity,
         };
@@ -62,7 +62,7 @@ impl BusiestQueue {
         }
     }
 
-    /// Adds a CPU where a misfit is to move: the one with the largest counts (4.20).
+    /// Adds a CPU if a misfit is to move: the one with the largest misfit counts (4.20).
     pub fn add_misfit(&mut self, cpu: CpuId, load: u64) {
         if load > self.best_load {
             (self.best, self.best_load) = (Some(cpu), load);

@@ -2,7 +2,7 @@
 //!
 //! Mirrors `update_sg_lb_stats` of 3.4 and 4.5. The caller reads CPUs one after another in simulated time and adds each
 //! sample when it is read; nothing here depends on time. Loads are weights (1024 = one nice-0 task always runnable).
-//! The caller calls `add` once per CPU of the group that is still under consideration, then [`Tally::close`].
+//! The caller calls `add` once for each CPU of the group that the pass may still pull from, then [`Tally::close`].
 
 use super::classify::{self, GroupType};
 use crate::balance::capacity::{DomainFacts, GroupFacts, SCALE};
@@ -25,7 +25,7 @@ pub struct CpuSample {
     /// Runnable fair tasks, groups counted through.
     pub h_nr_running: u32,
     /// Whether it runs its idle task, has nothing queued and no wakeup pending. A CPU that balances because it is about
-    /// to go idle does not count: its departing task is still current.
+    /// to go idle does not count: its leaving task is still current.
     pub idle: bool,
     /// The load of its running task, if that is too large for it and the domain's CPUs differ in capacity.
     pub misfit: u64,
@@ -111,8 +111,8 @@ impl Tally {
         stats
     }
 
-    /// 3.4's sign of tasks that affinity keeps together: one CPU has a task's load more than another, and a second task
-    /// to give. In 2.6.30 it is two tasks' load. The local group is not tested.
+    /// 3.4's sign of tasks that affinity keeps together: one CPU has more load than another by one task's load (in
+    /// 2.6.30 two tasks'), and a second task to give. The local group is not tested.
     fn is_uneven(&self, balancer: Balancer, load_per_task: u64) -> bool {
         if balancer == Balancer::V2_6 {
             return self.max_load - self.min_load > 2 * load_per_task;
@@ -134,19 +134,18 @@ pub struct GroupStats {
     pub group_util: u64,
     /// Sum of capacities.
     pub capacity: u64,
-    /// Number of tasks it takes before it is full (3.4; 0 in 4.5).
+    /// Number of tasks that fill it (3.4; 0 in 4.5).
     pub slots: u64,
     /// Runnable tasks: of all classes in 3.4, fair ones in 4.5.
     pub nr_running: u32,
     pub idle_cpus: u32,
-    /// CPUs.
     pub weight: u32,
     /// Whether it can take another task.
     pub has_capacity: bool,
-    /// Whether it should give a task away. In 3.4 the opposite of `has_capacity`; in 4.5 neither holds for a group that
-    /// is just full.
+    /// Whether it should give away a task. In 3.4 the opposite of `has_capacity`; in 4.5 neither holds for a group that
+    /// is exactly full.
     pub no_capacity: bool,
-    /// Its type. In 4.5 it decides which group is busiest, in 3.4 whether a group may be the busiest.
+    /// In 4.5 the type decides which group is busiest, in 3.4 whether a group may be the busiest.
     pub group_type: GroupType,
     /// Whether some CPU had two runnable tasks. A full pass over the top domain stores it as `rd->overload` (3.19+).
     pub overload: bool,
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_group_divides_by_nothing() {
+    fn an_empty_group_has_no_load_per_task() {
         let s = Tally::default().close(&OLD, &GroupFacts::of(2, 2048), false);
         assert_eq!((s.avg_load, s.load_per_task, s.overload), (0, 0, false));
         assert_eq!(s.group_type, GroupType::Other);
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn unevenness_needs_a_second_task_and_is_not_asked_of_the_local_group() {
+    fn unevenness_needs_a_second_task_and_another_group() {
         let kind =
             |cpus: &[CpuSample], local| tally(cpus).close(&OLD, &GroupFacts::of(4, 4096), local).group_type;
         let pinned = [cpu(2048, 2), cpu(0, 0), cpu(0, 0), cpu(0, 0)];

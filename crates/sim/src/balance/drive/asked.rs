@@ -1,4 +1,4 @@
-//! Single questions to the balancer that looks at spare capacity (5.5 and later). The state is that of one instant.
+//! Single questions to the balancer that looks at spare capacity (5.5 and later), about the state at one instant.
 
 use crate::balance::spare::detach::Detach;
 use crate::balance::spare::imbalance::Amount;
@@ -9,7 +9,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::BalanceTrigger;
 
 impl System<'_> {
-    /// The group that a pass would pull from, by its first CPU, with the amount.
+    /// The group from which a pass would pull, by its first CPU, with the amount.
     pub(crate) fn ask_busiest(
         &mut self,
         dst: CpuId,
@@ -25,21 +25,21 @@ impl System<'_> {
         first.map(|cpu| (cpu, found.amount))
     }
 
-    /// Where the slow path leads a task of `by`, whether it may run there or not, and what it chose on its way.
+    /// Where the slow path takes a task of `by`, whether it may run there or not; and the choices on its way.
     pub(crate) fn ask_idlest(&mut self, by: CpuId, task: TaskId, why: Why) -> (CpuId, Vec<String>) {
         let to_gap = self.fixed.history.fork_stops_at_gap;
         let mut walk = Descent::begin(&self.fixed.domains, by, why, to_gap);
         let mut steps = Vec::new();
         while let Some(level) = walk.level {
             let before = walk.at;
-            // It has ended only where no level is left.
+            // The walk ends only when no level is left.
             let _ = self.walk_on(by, task, &mut walk);
             steps.push(format!("level {level} of {before}: {}", walk.at));
         }
         (walk.at, steps)
     }
 
-    /// Marks a group as one in which affinity hinders balance, or takes the mark away.
+    /// Marks a group as one in which affinity hinders balance, or removes the mark.
     pub(crate) fn mark_imbalanced(&mut self, group: u32, is: bool) {
         self.balance.imbalanced[group as usize] = is;
     }

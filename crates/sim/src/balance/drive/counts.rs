@@ -1,4 +1,4 @@
-//! Counts and details of the decisions of passes and ticks.
+//! Counts the decisions of passes and ticks, and emits their details.
 
 use crate::balance::newidle_gate::{EnterFacts, Skip};
 use crate::system::System;
@@ -6,12 +6,12 @@ use schedlab_base::CpuId;
 use schedlab_trace::{ActiveReason, EventKind, KickReason, SkipReason};
 
 impl System<'_> {
-    /// No pass is begun over a domain of `dst`.
+    /// Counts a pass over a domain of `dst` that is not begun.
     #[inline]
     pub(super) fn skip(&mut self, dst: CpuId, level: usize, why: SkipReason) {
         self.skip_for(dst, level, why, || (0, 0));
     }
-    /// The same for a comparison of two times, ns: the one there is, and the one needed.
+    /// The same after a comparison of two times, ns: the available one and the needed one.
     #[inline]
     pub(super) fn skip_for(
         &mut self,
@@ -28,7 +28,7 @@ impl System<'_> {
             self.emit_detail(dst, EventKind::Skip { level: level as u8, why, have_ns, need_ns });
         }
     }
-    /// A CPU about to go idle does not look for work.
+    /// Counts that a CPU about to go idle does not look for work.
     #[inline]
     pub(super) fn skip_newidle(&mut self, dst: CpuId, why: Skip, f: &EnterFacts) {
         self.skip_for(dst, 0, why.into(), || match why {
@@ -37,12 +37,12 @@ impl System<'_> {
             Skip::TooDear => (f.avg_idle_ns, f.lowest_cost_ns),
         });
     }
-    /// A tick of `cpu` decided whether a tickless CPU is to balance.
+    /// Counts a tick's decision whether a tickless CPU must balance.
     pub(super) fn kick_decided(&mut self, cpu: CpuId, why: KickReason, to: Option<CpuId>) {
         self.accounts.stats.kicks[why as usize] += 1;
         self.emit_detail(cpu, EventKind::Kick { why, to });
     }
-    /// A running task is to be pushed.
+    /// Counts that a running task is to be pushed.
     pub(crate) fn count_push(&mut self, why: ActiveReason) {
         self.accounts.stats.pushes[why as usize] += 1;
     }

@@ -1,9 +1,9 @@
-//! A pass of the balancer that looks at spare capacity (5.5 and later), driven through time: from the first group's
-//! statistics to the queue that tasks are taken from. `pass` holds the part common to all kernels, `spare` the rules.
+//! Drives through time a pass of the balancer that looks at spare capacity (5.5 and later): from the first group's
+//! statistics to the queue from which tasks are taken. `pass` has the part common to all kernels, `spare` the rules.
 //!
-//! Every CPU visited costs time, and a group's statistics hold the values of its CPUs at the instants they were read.
-//! D001's shortcuts end the loop over groups early; the totals are then those that a periodic pass stored.
-//! `ring` has the loop that most groups take.
+//! Every CPU visited costs time, and a group's statistics have the values of its CPUs at the instants they were read.
+//! D001's shortcuts end the loop over groups early; then the totals are those stored by a periodic pass. `ring` has the
+//! loop that most groups take.
 
 use super::ring::AfterReading;
 use crate::balance::capacity::{GroupFacts, is_reduced};
@@ -21,19 +21,19 @@ use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceReason, BalanceTrigger};
 
-/// The tasks of a group that should leave their CPU whatever its load.
+/// Tasks of a group that should leave their CPU whatever the group's load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Misfits {
-    /// None are looked for.
+    /// Not searched.
     None,
-    /// Those too large for their CPU; unless they count, they only make the machine overloaded.
+    /// Tasks too large for their CPU; if `counts` is not set, they only make the machine overloaded.
     OfCapacity { counts: bool },
-    /// The only tasks of CPUs that other classes take much of.
+    /// The only tasks of CPUs whose time other classes take.
     OfDisturbed { imbalance_pct: u32 },
 }
 
 impl System<'_> {
-    /// A newidle pass gives up at once if work has come (6.0). Returns whether the pass may continue.
+    /// A newidle pass gives up at once if work has arrived (6.0). Returns whether the pass may continue.
     pub(super) fn newidle_turn(&mut self, p: &mut Pass, at: u64) -> bool {
         if p.trigger != BalanceTrigger::Newidle || !self.fixed.history.newidle_gives_up {
             return true;
@@ -83,7 +83,7 @@ impl System<'_> {
         }
     }
 
-    /// Reads the next group of whatever kind.
+    /// Reads the next group, whatever its kind.
     pub(super) fn read_group(
         &mut self,
         by: CpuId,
@@ -143,8 +143,8 @@ impl System<'_> {
         }
     }
 
-    /// Sums over the CPUs of the loop's present group but those that a pass `again` leaves out; `None` if time must
-    /// pass before the next of them.
+    /// Sums over the CPUs of the loop's current group, without those that a repeated pass (`again`) leaves out; `None`
+    /// if time must pass before the next CPU.
     #[inline]
     fn sum_group(
         &mut self,
@@ -215,8 +215,8 @@ impl System<'_> {
         }
     }
 
-    /// Stores a pass's hints for other CPUs: the overload flag at the top domain, scan depths and totals in the shared
-    /// state.
+    /// Stores a pass's hints for other CPUs: the overload flag (at the top domain), and scan depths and totals in the
+    /// shared state.
     fn leave_hints(&mut self, by: CpuId, p: &Pass, seen: &DomainStats, at: &mut u64) {
         if p.level + 1 == self.fixed.domains.of_cpu[p.dst].len() {
             self.balance.overload = seen.overload;
@@ -230,7 +230,7 @@ impl System<'_> {
         *at += self.write_hints(by, p, |hints, span| hints.store(on, kind, span, seen));
     }
 
-    /// SIS_UTIL: a periodic pass over the cache-sized domain sets how far wakeups may scan (6.0+).
+    /// SIS_UTIL: a periodic pass over the last-level cache's domain sets how far wakeups may scan (6.0+).
     fn set_scan_depth(&mut self, p: &Pass, sum_util: u64) {
         if !self.has(Feature::SisUtil) || self.fixed.domains.llc[p.dst] != Some(p.level) {
             return;
@@ -264,7 +264,7 @@ impl System<'_> {
         }
     }
 
-    /// Cores of the busiest and the local group, where these differ and this kernel asks for them.
+    /// Numbers of cores of the busiest and the local group, if they differ and this kernel asks for them.
     fn unlike_cores(&self, p: &Pass, seen: &DomainStats) -> Option<Cores> {
         let busiest = seen.busiest.filter(|_| self.fixed.history.siblings_by_cores)?.0;
         let local = self.fixed.domains.of_cpu[p.dst][p.level].groups[0];
@@ -273,8 +273,8 @@ impl System<'_> {
         (cores.busiest != cores.local).then_some(cores)
     }
 
-    /// Whether a CPU gives its only task to one that is no faster (7.3): a busy thread beside it slows it down, or the
-    /// two are alike and of different clusters.
+    /// Whether a CPU gives its only task to one that is no faster (7.3): because a busy thread of its core slows it
+    /// down, or because both are equal and in different clusters.
     fn gives_its_only_task(&self, dst: CpuId, cpu: CpuId) -> bool {
         let alike = self.fixed.cpu_capacity[dst] == self.fixed.cpu_capacity[cpu];
         self.fixed.history.slowed_thread_gives
@@ -314,12 +314,12 @@ impl System<'_> {
             return self.end_balanced(p, *at, BalanceReason::NoQueue);
         };
         let costs = &self.fixed.machine.costs;
-        // A queue that has become short is not even locked; the source's length was just read.
+        // A queue that has become short is not even locked: the source's length was just read.
         if self.rqs.nr_running(src) > 1 {
-            *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
+            *at += rq_lock_ns(costs, self.remote_reads.distance(by, src)) + costs.move_task_ns;
             // Taking the lock writes the line that others read.
-            self.memory.remote_reads.dirty(src);
-            self.memory.remote_reads.read(by, src);
+            self.remote_reads.dirty(src);
+            self.remote_reads.read(by, src);
         }
         p.src = Some(src);
         p.stage = PassStage::Take { src, amount: q.amount };

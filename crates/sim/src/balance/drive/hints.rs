@@ -1,4 +1,4 @@
-//! Reading and writing the state that the CPUs of a domain share, with its cost, ns.
+//! Reads and writes the state that the CPUs of a domain share, with the cost, ns.
 
 use crate::balance::shared::Gathered;
 use crate::balance::spare::newidle_scan::{DomainSpan, SharedHints};
@@ -13,7 +13,7 @@ use schedlab_trace::BalanceTrigger;
 impl System<'_> {
     /// Cost of fetching a line that `writer` wrote.
     fn fetch_ns(&self, by: CpuId, writer: CpuId) -> u64 {
-        let read = match self.memory.remote_reads.distance(by, writer) {
+        let read = match self.remote_reads.distance(by, writer) {
             Distance::Own => LineRead::Hit,
             Distance::Smt | Distance::Llc => LineRead::MissNear,
             Distance::Node | Distance::Remote => LineRead::MissFar,
@@ -21,7 +21,7 @@ impl System<'_> {
         probe_ns(&self.fixed.machine.costs, read)
     }
 
-    /// The hints of the domain of a pass for `dst`, if it has any and uses them, and the cost of reading them, ns.
+    /// The shared hints of the domain of a pass for `dst`, if it has and uses them, and the cost of reading them, ns.
     pub fn read_hints(
         &mut self,
         by: CpuId,
@@ -38,7 +38,7 @@ impl System<'_> {
             let s = &self.balance.shared[at as usize];
             (s.version, s.writer, s.hints)
         };
-        // The reading CPU has its own copy of the line; its record of the level holds the version of that copy.
+        // The reading CPU has its own copy of the line; its record of the level has the version of that copy.
         let level = &mut self.cpus[dst].levels[level];
         let unchanged = std::mem::replace(&mut level.hints_seen, version) == version;
         let cost = if unchanged { self.fixed.machine.costs.probe_hit_ns } else { self.fetch_ns(by, writer) };
@@ -63,8 +63,8 @@ impl System<'_> {
         self.fetch_ns(by, before)
     }
 
-    /// ILB_SHARE: statistics of a group that are no older than this CPU's most expensive pass over the domain, and the
-    /// cost of reading them.
+    /// ILB_SHARE: statistics of a group that are no older than the duration of this CPU's most expensive pass over the
+    /// domain; and the cost of reading them.
     pub fn gathered(
         &self,
         by: CpuId,

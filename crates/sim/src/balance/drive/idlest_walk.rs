@@ -1,7 +1,7 @@
-//! The slow path of fork and exec driven through time: idlest group, idlest CPU in it, one level down, until no level
+//! Drives the slow path of fork and exec through time: idlest group, idlest CPU in it, one level down, until no level
 //! is left.
 //!
-//! Each CPU read costs a visit. Mirrors `select_task_rq_fair`'s descent in 3.4, 4.5 and 6.5.
+//! Each CPU read costs a visit. Mirrors the descent in `select_task_rq_fair` of 3.4, 4.5 and 6.5.
 
 use crate::balance::capacity::SCALE;
 use crate::balance::idlest::{
@@ -34,7 +34,7 @@ impl System<'_> {
         Err(self.now + cost)
     }
 
-    /// The CPU itself if the task may run there, else the lowest allowed one.
+    /// The CPU itself if the task may run there, else the lowest CPU that it may use.
     fn nearest_allowed(&self, task: TaskId, cpu: CpuId) -> CpuId {
         let t = &self.tasks[task];
         if t.may_run_on(cpu) { cpu } else { t.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(cpu) }
@@ -42,7 +42,7 @@ impl System<'_> {
 
     fn visit(&mut self, by: CpuId, cpu: CpuId) -> u64 {
         let costs = &self.fixed.machine.costs;
-        costs.fork_visit_ns + visit_ns(costs, self.memory.remote_reads.read(by, cpu))
+        costs.fork_visit_ns + visit_ns(costs, self.remote_reads.read(by, cpu))
     }
 
     fn idlest_group(
@@ -124,7 +124,7 @@ impl System<'_> {
         }
     }
 
-    /// The facts about a CPU. The CPU of `itself`, a running task that looks for another one, is seen without it
+    /// The facts about a CPU. If `itself`, a running task that looks for another CPU, is on it, they exclude that task
     /// (`cpu_load_without`, `idle_cpu_without`).
     fn spare_sample(&mut self, cpu: CpuId, itself: Option<TaskId>) -> SpareSample {
         let load = itself.filter(|t| self.tasks[*t].cpu == cpu).map(|t| (t, self.task_h_load(t)));
@@ -210,7 +210,7 @@ mod tests {
             let runs = born(&mut sys, CpuId(1));
             sys.rqs.add_sched_idle(CpuId(1), 1);
             sys.tasks[runs].attr.policy = Policy::Idle;
-            // Two idle CPUs that have just gone idle, and one with a SCHED_IDLE task.
+            // Two CPUs that have just become idle, and one with a SCHED_IDLE task.
             sys.cpus[CpuId(0)].idle_stamp = 10;
             let group = sys.fixed.domains.of_cpu[CpuId(0)].last().expect("domains").groups[0];
             let new = born(&mut sys, CpuId(5));
@@ -253,7 +253,7 @@ mod tests {
             let mut sink = Discard;
             let mut sys = System::new(&machine, Kernel::profile(profile).expect("a profile"), 1, &mut sink);
             let new = born(&mut sys, CpuId(2));
-            // CPUs 2 and 3, node 1, have work; the two groups of the domain of all nodes share node 1.
+            // CPUs 2 and 3, node 1, are busy; the two groups of the domain of all nodes share node 1.
             let root = sys.root(CpuId(2));
             (sys.fair.queues[root].avg.load_avg, sys.fair.queues[root].runnable.load_avg) = (4096, 4096);
             let level = sys.fixed.domains.of_cpu[CpuId(2)].len() - 1;

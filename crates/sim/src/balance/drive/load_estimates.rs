@@ -11,9 +11,9 @@ impl System<'_> {
     /// `by` reads `cpu` in a pass; returns the cost, ns.
     #[inline]
     pub(crate) fn visit_ns(&mut self, by: CpuId, cpu: CpuId) -> u64 {
-        visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu))
+        visit_ns(&self.fixed.machine.costs, self.remote_reads.read(by, cpu))
     }
-    /// `by` reads `cpu` for the statistics of a group; the pass `p` counts the visit, and `at` moves on.
+    /// `by` reads `cpu` for a group's statistics; the pass `p` counts the visit, and `at` advances.
     #[inline]
     pub(crate) fn visit_for_stats(&mut self, by: CpuId, cpu: CpuId, p: &mut Pass, at: &mut u64) {
         let cost = self.visit_ns(by, cpu);
@@ -39,12 +39,12 @@ impl System<'_> {
     pub fn target_load(&self, cpu: CpuId, idx: u8) -> u64 {
         target_load(&self.cpus[cpu].load, idx, self.load_now(cpu), self.keeps_cpu_load())
     }
-    /// Whether averages of loads are kept and read: LB_BIAS, and always before CFS.
+    /// Whether averages of loads are kept and read: with LB_BIAS, and always before CFS.
     #[inline]
     fn keeps_cpu_load(&self) -> bool {
         self.has(Feature::LbBias) || self.fixed.history.o1
     }
-    /// The tick brings `cpu_load[]` up to date.
+    /// The tick updates `cpu_load[]`.
     pub fn update_cpu_load(&mut self, cpu: CpuId) {
         if !self.keeps_cpu_load() {
             return;
@@ -52,7 +52,7 @@ impl System<'_> {
         let (now, tick) = (self.load_now(cpu), self.now / self.fixed.tick_ns);
         self.cpus[cpu].load.tick(tick, now);
     }
-    /// Counts the ticks that a tickless CPU has missed, before another CPU balances on its behalf
+    /// Accounts for the ticks that a tickless CPU has missed, before another CPU balances on its behalf
     /// (`update_idle_cpu_load`).
     pub(super) fn age_idle_load(&mut self, cpu: CpuId) {
         if self.has(Feature::LbBias) && self.load_now(cpu) == 0 {

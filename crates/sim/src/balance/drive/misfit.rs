@@ -1,4 +1,4 @@
-//! Drives `fits`: which CPU's running task is too large for it, and the capacities that passes compare.
+//! Drives `fits`: finds CPUs whose running task is too large for them, and the capacities that passes compare.
 
 use crate::balance::capacity::is_reduced;
 use crate::balance::fits::{Asymmetry, Kinds, fits};
@@ -6,7 +6,7 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 
 impl System<'_> {
-    /// Writes the load of a CPU's misfit into a state that is asked about.
+    /// Sets the load of a CPU's misfit, in a state about which a question is asked.
     pub(crate) fn ask_with_misfit(&mut self, cpu: CpuId, load: u64) {
         self.balance.misfit[cpu] = load;
     }
@@ -22,7 +22,7 @@ impl System<'_> {
         cpus.iter().any(|c| self.tasks[task].may_run_on(*c) && self.task_fits(task, *c))
     }
 
-    /// A fair task has been picked on `cpu`, or a tick has hit it; `None`: the CPU looks for work
+    /// Updates the CPU's misfit after a fair task was picked, or in a tick; `None` if the CPU looks for work
     /// (`update_misfit_status`).
     #[inline]
     pub fn update_misfit(&mut self, cpu: CpuId, task: Option<TaskId>) {
@@ -48,7 +48,7 @@ impl System<'_> {
         !self.task_fits(task, cpu)
     }
 
-    /// Whether a tick asks for help for its misfit: a faster CPU exists, or this one is disturbed
+    /// Whether a tick asks for help with its misfit: a faster CPU exists, or this one is disturbed
     /// (`check_misfit_status`).
     pub(super) fn misfit_kicks(&self, cpu: CpuId, imbalance_pct: u32) -> bool {
         let orig = self.fixed.cpu_capacity[cpu];
@@ -58,10 +58,10 @@ impl System<'_> {
 
     /// Whether the other threads of a CPU's core are idle (`is_core_idle`).
     pub(super) fn core_is_idle_beside(&self, cpu: CpuId) -> bool {
-        self.fixed.siblings[cpu].iter().all(|s| self.rqs.is_idle(*s))
+        self.board.siblings[cpu].iter().all(|s| self.rqs.is_idle(*s))
     }
 
-    /// What a pass for `dst` over a level compares capacities with.
+    /// The capacities that a pass for `dst` over a level compares.
     pub(super) fn asymmetry(&self, dst: CpuId, level: usize) -> Asymmetry {
         if !self.fixed.domains.of_cpu[dst][level].params.asym_capacity {
             return Asymmetry::default();
@@ -76,7 +76,7 @@ impl System<'_> {
         }
     }
 
-    /// What these comparisons need of a group; `misfit_load` as the pass has read it.
+    /// The facts about a group for these comparisons; `misfit_load` as the pass has read it.
     pub(super) fn kinds(&self, group: u32, misfit_load: u64) -> Kinds {
         let cpus = self.fixed.domains.groups[group as usize].cpus.iter();
         let (min, max) = cpus.fold((u64::MAX, 0), |(min, max), cpu| {

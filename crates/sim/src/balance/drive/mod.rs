@@ -1,4 +1,4 @@
-//! Balancing taken through time: each step reads the state of its own instant, and has its cost.
+//! Drives balancing through time: each step reads the state of its own instant, and has its cost.
 
 mod asked;
 mod counts;

@@ -1,8 +1,8 @@
 //! Newidle balance: a CPU about to go idle looks for work, domain by domain, interrupts off (`idle_balance`).
 //!
-//! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and how far up
-//! it looks. Each domain's cost is recorded. The CPU's next periodic balance is brought forward, for an idle CPU has
-//! shorter intervals. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels throw dice (`newidle_dice`).
+//! The leaving task is still current, so the CPU itself does not count as idle. Gates decide whether and how far up it
+//! looks. Each domain's cost is recorded. The CPU's next periodic balance becomes earlier, because an idle CPU has
+//! shorter intervals. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels also throw dice (`newidle_dice`).
 
 use super::pass::PassProgress;
 use crate::balance::era::PassKind;
@@ -17,7 +17,7 @@ use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceTrigger, SkipReason};
 
 impl System<'_> {
-    /// The last task of `cpu` has been dequeued: balances if the gates are open, then switches.
+    /// The last task of `cpu` was dequeued: balances if the gates are open, then switches.
     pub fn begin_newidle(&mut self, cpu: CpuId) {
         let gates = self.fixed.gates;
         let (now, clock) = (self.now, self.rq_clock(cpu));
@@ -69,7 +69,7 @@ impl System<'_> {
         }
         let mut n = self.cpus[cpu].newidle;
         if std::mem::take(&mut n.ending) {
-            // On CPUs that take turns, this last step may have lasted through turns of others: the present time counts.
+            // If CPUs take turns, this last step may have spanned turns of others: the current time counts.
             self.level_over(cpu, &mut n, self.now);
         }
         if !n.pass.running() && !self.next_level(cpu, &mut n) {
@@ -87,7 +87,7 @@ impl System<'_> {
         c.task.ends = at;
     }
 
-    /// Starts the pass over the next domain that takes part; false if none is worth its cost, or if work has come.
+    /// Starts the pass over the next domain that takes part; false if none is worth its cost, or if work has arrived.
     fn next_level(&mut self, cpu: CpuId, n: &mut Newidle) -> bool {
         let gates = self.fixed.gates;
         let c = &self.cpus[cpu];
@@ -129,7 +129,7 @@ impl System<'_> {
         false
     }
 
-    /// Whether the dice allow a pass over the domain (NI_RANDOM); a refusal is a call without success.
+    /// Whether the dice allow a pass over the domain (NI_RANDOM); a refusal counts as a call without success.
     fn dice_let(&mut self, cpu: CpuId, level: usize) -> bool {
         if !self.has(Feature::NiRandom) || self.fixed.gates != Gates::Cost {
             return true;
@@ -153,20 +153,20 @@ impl System<'_> {
         dice.called(if moved { weight } else { 0 }, rate, now);
     }
 
-    /// Notes when the present domain is due again, by an idle CPU's interval.
+    /// Notes when the current domain is due again, by an idle CPU's interval.
     fn note_next(&self, cpu: CpuId, n: &mut Newidle) {
         let level = &self.cpus[cpu].levels[n.level];
         n.next.consider(level.last_balance, self.balance_clock().interval(level.state.interval_ms, false, 1));
     }
 
-    /// The CPU's next balance was set while it was busy; an idle CPU is due earlier.
+    /// Makes the CPU's next balance earlier: it was set while the CPU was busy.
     fn bring_forward(&mut self, cpu: CpuId, n: &Newidle) {
         let (balancer, now) = (self.fixed.balancer, self.jiffies());
         let c = &mut self.cpus[cpu];
         c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
     }
 
-    /// A domain's pass is over: its cost is recorded, time continues at `at`.
+    /// A domain's pass is over: records its cost; time continues at `at`.
     fn level_over(&mut self, cpu: CpuId, n: &mut Newidle, at: u64) {
         let (gates, tick) = (self.fixed.gates, self.now / self.fixed.tick_ns);
         let hz = self.fixed.kernel.tunables.hz;
@@ -192,7 +192,7 @@ impl System<'_> {
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
-        self.accounts.stats.newidle_ns += self.now - n.began_ns.max(self.accounts.counted_from);
+        self.accounts.stats.newidle_ns += self.now - n.began_ns.max(self.board.counted_from);
         self.bring_forward(cpu, n);
         let has_tasks = self.rqs.nr_running(cpu) > 0;
         let c = &mut self.cpus[cpu];

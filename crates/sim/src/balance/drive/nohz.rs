@@ -1,8 +1,8 @@
 //! Balancing for CPUs whose tick is stopped: the tick that asks for it, the CPU that is asked, and the CPUs that it
 //! serves.
 //!
-//! Since 5.5 a busy tick may also ask only for averages, or (5.15) for the time at which the next tickless CPU is due.
-//! A CPU that goes idle brings averages up to date without a request (5.13). Times are jiffies.
+//! Since 5.5 a busy tick may also ask only for an update of averages, or (5.15) for the time at which the next tickless
+//! CPU is due. A CPU that goes idle updates averages without a request (5.13). Times are jiffies.
 
 use crate::balance::average::nohz::kick_needed;
 use crate::balance::interval::ms_to_jiffies;
@@ -14,11 +14,11 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{KickReason, SkipReason};
 
-/// How often averages of tickless CPUs are brought up to date, ms (`LOAD_AVG_PERIOD`).
+/// How often averages of tickless CPUs are updated, ms (`LOAD_AVG_PERIOD`).
 const BLOCKED_EVERY_MS: u64 = 32;
 
 impl System<'_> {
-    /// The tick: raises the softirq when a domain is due, and asks a tickless CPU to balance when that is needed.
+    /// The tick raises the softirq if a domain is due, and asks a tickless CPU to balance if that is needed.
     pub fn trigger_load_balance(&mut self, cpu: CpuId) {
         if self.fixed.history.o1 {
             return self.o1_rebalance_tick(cpu);
@@ -52,16 +52,16 @@ impl System<'_> {
         self.kick_decided(cpu, why, asked);
     }
 
-    /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run a task that has just come.
-    /// Before 5.5 that exception is not modelled.
+    /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run a task that has just
+    /// arrived. That exception is not modelled before 5.5.
     pub(super) fn idle_at_tick(&self, cpu: CpuId) -> bool {
         if self.looks_at_spare() { self.rqs.is_idle(cpu) } else { self.cpus[cpu].curr.is_none() }
     }
 
-    /// Asks a tickless CPU to balance, unless it has been asked and has not finished. Returns the decision and the CPU
-    /// that was asked.
+    /// Asks a tickless CPU to balance, unless it was asked and has not finished. Returns the decision and the CPU that
+    /// was asked.
     fn kick_balancer(&mut self, by: CpuId, why: KickReason) -> (KickReason, Option<CpuId>) {
-        // A CPU stays in the mask up to its first busy tick.
+        // A CPU stays in the mask until its first busy tick.
         let skips_busy = self.fixed.history.kick_skips_busy;
         let candidate = |c: &CpuId| self.balance.nohz.tickless[*c] && (!skips_busy || self.rqs.is_idle(*c));
         let lowest = self.cpus.ids().find(candidate);
@@ -75,7 +75,7 @@ impl System<'_> {
         (why, Some(ilb))
     }
 
-    /// The same since 5.5: the kick may ask for averages alone, or for the time at which balancing is due next.
+    /// The same since 5.5: the kick may ask only for averages, or for the time at which balancing is due next.
     fn kick_for_spare(&mut self, cpu: CpuId, now: u64) {
         let asks = match spare_nohz::kick(&self.kick_facts(cpu, now)) {
             Ok(asks) => asks,
@@ -86,7 +86,7 @@ impl System<'_> {
         }
         let tickless = self.cpus.ids().filter(|c| self.balance.nohz.tickless[*c]);
         let cores = self.fixed.history.ilb_on_idle_core;
-        let core_idles = |c: CpuId| !cores || self.fixed.siblings[c].iter().all(|s| self.rqs.is_idle(*s));
+        let core_idles = |c: CpuId| !cores || self.board.siblings[c].iter().all(|s| self.rqs.is_idle(*s));
         let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.rqs.is_idle(c), core_idles) else {
             return self.kick_decided(cpu, KickReason::NobodyIdle, None);
         };
@@ -124,10 +124,10 @@ impl System<'_> {
     }
 
     /// Busy CPUs nearby, as the kernel counts them: of the core, or of the cache. The first kernels count the cache's
-    /// only if a domain lies above it.
+    /// only if there is a domain above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
         if !self.fixed.history.kick_by_cache {
-            let siblings = self.fixed.siblings[cpu].iter();
+            let siblings = self.board.siblings[cpu].iter();
             return Some(1 + siblings.filter(|s| !self.balance.nohz.tickless[**s]).count() as u32);
         }
         let top = self.fixed.domains.of_cpu[cpu].len();
@@ -144,11 +144,11 @@ impl System<'_> {
             let llc = self.llc_of(cpu);
             self.llc[llc].nr_busy -= 1;
         }
-        // Also for a CPU without a busy tick since its last halt: the load of its tasks since then has to decay.
+        // Also set for a CPU without a busy tick since its last halt: the load of tasks since then has to decay.
         self.balance.nohz.has_blocked = true;
     }
 
-    /// The first tick that finds the CPU busy: it is no longer tickless.
+    /// The first tick that finds the CPU busy makes it no longer tickless.
     fn leave_nohz(&mut self, cpu: CpuId) {
         if std::mem::replace(&mut self.balance.nohz.tickless[cpu], false) {
             self.balance.nohz.nr_tickless -= 1;
@@ -157,9 +157,9 @@ impl System<'_> {
         }
     }
 
-    /// Since 5.5: the next tickless CPU in the ring that starts after the helper and ends with it. Its averages are
-    /// brought up to date and its domains balanced, as far as the request says and they are due. Returns the time
-    /// before its domains, ns; `None` at the end.
+    /// Since 5.5: serves the next tickless CPU in the ring, which starts after the helper and ends with it: updates its
+    /// averages and balances its domains, as far as the request says and they are due. Returns the time before its
+    /// domains, ns; `None` at the end.
     pub(super) fn serve_next(&mut self, cpu: CpuId, from: usize, p: &mut Periodic) -> Option<u64> {
         if p.serving {
             p.earliest = p.earliest.min(self.cpus[p.on_behalf].next_balance);
@@ -193,7 +193,7 @@ impl System<'_> {
         Some(cost)
     }
 
-    /// The ring is through: sets when the next CPU is due, and when averages are.
+    /// The whole ring was visited: sets when the next CPU is due, and when averages are.
     fn all_looked_at(&mut self, p: &Periodic) {
         let hz = self.fixed.kernel.tunables.hz;
         if p.earliest < p.began_tick + 60 * hz {
@@ -204,7 +204,7 @@ impl System<'_> {
         }
     }
 
-    /// Brings the averages of a tickless CPU up to date, unless they are zero. Returns the time, ns.
+    /// Updates the averages of a tickless CPU, unless they are zero. Returns the time needed, ns.
     fn decay_blocked(&mut self, served: CpuId) -> u64 {
         let root = self.root(served);
         if self.fair.queues[root].avg.load_sum == 0 {
@@ -215,7 +215,7 @@ impl System<'_> {
         self.fixed.machine.costs.update_blocked_ns
     }
 
-    /// Requests made of an idle CPU by IPI become the work of its softirq; a CPU that has found work meanwhile drops
+    /// Requests made to an idle CPU by IPI become the work of its softirq; a CPU that has found work meanwhile drops
     /// them. Returns whether there is anything to do.
     pub fn take_nohz_flags(&mut self, cpu: CpuId) -> bool {
         let (idle, spare) = (self.rqs.is_idle(cpu), self.looks_at_spare());
@@ -233,7 +233,7 @@ impl System<'_> {
         c.nohz_serves.kicked()
     }
 
-    /// A newidle balance has found nothing. If averages of tickless CPUs are due, this CPU updates them before it
+    /// After a newidle balance without success: if averages of tickless CPUs are due, this CPU updates them before it
     /// halts, unless its idle periods are short (`nohz_newidle_balance`, 5.13).
     pub(super) fn note_blocked(&mut self, cpu: CpuId) {
         let due = self.balance.nohz.has_blocked && self.jiffies() >= self.balance.nohz.next_blocked;
@@ -246,13 +246,14 @@ impl System<'_> {
         }
     }
 
-    /// The idle loop begins with an update of the averages of tickless CPUs (`nohz_run_idle_balance`), interrupts on.
+    /// The idle loop begins with an update of the averages of tickless CPUs (`nohz_run_idle_balance`), interrupts
+    /// enabled.
     pub fn begin_update_before_idle(&mut self, cpu: CpuId) {
         self.balance.nohz.has_blocked = false;
         self.begin(cpu, Step::BeforeIdle { at: 0 }, 0);
     }
 
-    /// The next CPU of the ring. The idle loop follows after the last one, or at once if the CPU has work.
+    /// Updates the next CPU of the ring. The idle loop follows after the last one, or at once if this CPU has work.
     pub fn update_before_idle(&mut self, cpu: CpuId, at: u32) {
         let c = &self.cpus[cpu];
         if self.rqs.nr_running(cpu) > 0 || !c.wake_list.is_empty() || c.need_resched.is_some() {
@@ -318,7 +319,7 @@ mod tests {
     const IDLE: CpuId = CpuId(1);
 
     #[test]
-    fn a_cpu_that_stops_its_tick_has_the_next_balance_found_out_since_5_15() {
+    fn after_a_tick_stops_the_next_balance_is_computed_since_5_15() {
         for (version, asks) in [("v5.10", false), ("v6.5", true)] {
             with_system(version, |sys| {
                 let task = born(sys, BUSY);
@@ -333,7 +334,7 @@ mod tests {
                 let expected = NohzFlags { next_balance: asks, ..NohzFlags::default() };
                 assert_eq!(sys.cpus[IDLE].nohz_asked, expected, "{version}");
 
-                // Its interrupt takes the request over, and the softirq computes the earliest time of the CPUs it
+                // Its interrupt takes over the request, and the softirq computes the earliest time of the CPUs it
                 // visits.
                 sys.cpus[IDLE].next_balance = sys.jiffies() + 3;
                 let expected_at = if asks { sys.jiffies() + 3 } else { u64::MAX };

@@ -1,7 +1,7 @@
 //! One balance pass over one domain (`load_balance`), as steps in time.
 //!
-//! Statistics are gathered CPU by CPU in ring order and each visit takes its time. So a pass does not see a snapshot: a
-//! queue that was long may be short when the pass looks for it again. Simulated time advances after each group (tunable
+//! Statistics are gathered CPU by CPU in ring order, and each visit takes time. So a pass does not see a snapshot: a
+//! queue that was long may be short when the pass reads it again. Simulated time advances after each group (tunable
 //! `probe_batch`; 1 for after each CPU). A pass runs in task context (newidle, interrupts off) or in softirq context.
 //! Mirrors 3.4 and 4.5. Not modelled before 5.5: the search for another queue after one whose tasks were all pinned.
 
@@ -27,7 +27,7 @@ use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
 pub enum PassProgress {
     /// It continues at this time.
     Until(u64),
-    /// It is over at this time.
+    /// It ended at this time.
     Over(u64),
 }
 
@@ -38,7 +38,6 @@ impl System<'_> {
         self.fixed.history.spare_capacity
     }
 
-    /// Starts a pass.
     pub(super) fn begin_pass(&mut self, dst: CpuId, level: usize, trigger: BalanceTrigger) -> Pass {
         let mut p = Pass::begin(dst, level, trigger, self.now);
         // Before 2.6.23 every CPU balances its own domains.
@@ -49,7 +48,6 @@ impl System<'_> {
         p
     }
 
-    /// The stage in which groups are read.
     fn first_group(&self) -> PassStage {
         if self.fixed.history.o1 {
             let (sums, seen) = Default::default();
@@ -61,7 +59,7 @@ impl System<'_> {
         PassStage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None }
     }
 
-    /// Continues a pass by `by` when its next step is due; the pass has come to `at` already.
+    /// Continues a pass by `by` when its next step is due; the pass has already reached the time `at`.
     pub fn pass_step(&mut self, by: CpuId, p: &mut Pass, mut at: u64) -> PassProgress {
         loop {
             match p.stage {
@@ -88,7 +86,7 @@ impl System<'_> {
         }
     }
 
-    /// Reads the local group for the CPU that should balance.
+    /// Reads the local group to find the CPU that should balance.
     fn elect(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
         let PassStage::Elect { at: mut i, mut election } = p.stage else { return };
         if p.trigger == BalanceTrigger::Newidle {
@@ -104,13 +102,13 @@ impl System<'_> {
         let cores_first = self.fixed.history.prefers_idle_core && !domain.params.share_capacity;
         while let Some(cpu) = local.balancers().get(i).copied() {
             i += 1;
-            let siblings = &self.fixed.siblings[cpu];
-            // A core with an idle thread counts once: its other threads are passed over.
+            let siblings = &self.board.siblings[cpu];
+            // A core with an idle thread counts once: its other threads are skipped.
             let passed = |s: &CpuId| *s < cpu && self.rqs.is_idle(*s) && local.balancers().contains(s);
             if cores_first && siblings.iter().any(passed) {
                 continue;
             }
-            *at += visit_ns(costs, self.memory.remote_reads.read(by, cpu));
+            *at += visit_ns(costs, self.remote_reads.read(by, cpu));
             let reads = match self.rqs.is_idle(cpu) {
                 false => Reads::Busy,
                 true if cores_first && !siblings.iter().all(|s| self.rqs.is_idle(*s)) => Reads::IdleThread,
@@ -130,7 +128,7 @@ impl System<'_> {
         }
     }
 
-    /// SD_SERIALIZE since 6.19: the pass takes the machine-wide lock, or ends as balanced if another pass has it.
+    /// SD_SERIALIZE since 6.19: the pass takes the machine-wide lock, or ends as balanced if another pass holds it.
     fn lock_domain(&mut self, p: &mut Pass, at: u64) -> bool {
         let serialize = self.fixed.domains.of_cpu[p.dst][p.level].params.serialize;
         if !serialize || !self.fixed.history.serializes_passes || p.serial {
@@ -161,7 +159,7 @@ impl System<'_> {
         }
     }
 
-    /// Reads groups until time must pass; decides after the last.
+    /// Reads groups until time must pass; decides after the last group.
     fn read_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
         let PassStage::Stats { mut group, at: mut i, mut tally, mut stats } = p.stage else { return };
         let facts = self.domain_facts(p);
@@ -285,7 +283,7 @@ impl System<'_> {
         match queue.result() {
             Some(src) if src != p.dst => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
                 p.stage = PassStage::Move { src, imbalance };
             }
@@ -296,20 +294,19 @@ impl System<'_> {
         }
     }
 
-    /// The pass is over: the domain is balanced.
     pub(crate) fn end_balanced(&mut self, p: &mut Pass, at: u64, why: BalanceReason) {
-        // A pass that searched again ends as one whose tasks were all pinned.
+        // A pass that searched again ends like one whose tasks were all pinned.
         self.end_pass(p, at, PassOutcome::Balanced { all_pinned: p.again }, why);
     }
 
-    /// The pass is over: the domain's interval and failure count follow, the event is emitted.
+    /// Ends the pass: updates the domain's interval and failure count, and emits the event.
     pub(crate) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: PassOutcome, why: BalanceReason) {
         p.stage = PassStage::Idle;
         if std::mem::take(&mut p.serial) {
             self.balance.nohz.serial = None;
         }
         self.count_pass(p, outcome);
-        // Kernels before 5.5 also clear it when it was another CPU's turn; not modelled.
+        // Kernels before 5.5 also clear it if it was another CPU's turn; not modelled.
         if outcome == (PassOutcome::Balanced { all_pinned: false })
             && (!p.not_our_turn || self.looks_at_spare())
             && let Some(flag) = parent_flag(self.fixed.balancer, None, true)
@@ -354,7 +351,7 @@ mod tests {
     use schedlab_trace::Discard;
 
     #[test]
-    fn newidle_passes_over_serialized_domains_wait_for_nobody_since_6_19() {
+    fn since_6_19_newidle_passes_over_serialized_domains_do_not_wait() {
         for (profile, ends) in [("v6.18", false), ("v7.3", true)] {
             let machine = Machine::load("nodes-2x4").expect("a machine");
             let mut sink = Discard;

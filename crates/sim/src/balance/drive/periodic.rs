@@ -1,10 +1,10 @@
 //! Periodic balance in softirq context: a CPU's own domains, then the domains of tickless idle CPUs
 //! (`run_rebalance_domains`).
 //!
-//! The walk goes bottom up, and a domain is due when its interval has passed. If it was not this CPU's turn, higher
-//! domains are not visited, and their times do not count. Later kernels serve the tickless CPUs first, so that a pull
-//! for the balancing CPU itself does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time,
-//! machine-wide; the lock is tried. Mirrors 3.4 and 4.5.
+//! The walk goes bottom up, and a domain is due when its interval has passed. If a domain is not this CPU's turn to
+//! balance, higher domains are not visited, and their times do not count. Later kernels serve the tickless CPUs first,
+//! so that a pull for the balancing CPU itself does not end their service. SD_SERIALIZE domains are balanced by one CPU
+//! at a time, machine-wide, with a trylock. Mirrors 3.4 and 4.5.
 
 use super::pass::PassProgress;
 use crate::balance::era::PassKind;
@@ -19,7 +19,7 @@ use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceTrigger, SkipReason};
 
 impl System<'_> {
-    /// Now, in ticks.
+    /// The current time, in ticks.
     #[inline]
     pub(crate) fn jiffies(&self) -> u64 {
         self.fixed.first_jiffy + self.now / self.fixed.tick_ns
@@ -35,7 +35,7 @@ impl System<'_> {
 
     /// The softirq starts: the CPU's own domains, and the domains of tickless CPUs if it was asked and is still idle.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
-        // A timer of the same interrupt may have brought a task since.
+        // A timer of the same interrupt may have woken a task since.
         let idle = self.cpus[cpu].ticked_idle.take().unwrap_or_else(|| self.idle_at_tick(cpu));
         let spare = self.looks_at_spare();
         let (now, hz) = (self.jiffies(), self.fixed.kernel.tunables.hz);
@@ -45,7 +45,7 @@ impl System<'_> {
         let mut p = Periodic {
             began_ns: self.now,
             tickless_from: helps.then_some(0),
-            // Since 5.5 the ring of a CPU that helps ends with its own domains.
+            // Since 5.5 the ring of a helping CPU ends with its own domains.
             own: (!helps || !spare).then_some(idle),
             flags,
             began_tick: now,
@@ -80,7 +80,7 @@ impl System<'_> {
         self.decay_costs(on_behalf);
     }
 
-    /// Once a second the recorded costs of newidle passes shrink.
+    /// Reduces the recorded costs of newidle passes once a second.
     fn decay_costs(&mut self, cpu: CpuId) {
         let (gates, now, hz) = (self.fixed.gates, self.jiffies(), self.fixed.kernel.tunables.hz);
         let floor = self.fixed.kernel.tunables.migration_cost_ns;
@@ -88,7 +88,7 @@ impl System<'_> {
         let mut decayed = false;
         for level in &mut c.levels {
             let due = level.cost.decay(gates, now, hz);
-            // Since 5.16 the highest domain decides for all whether the sum is refreshed.
+            // Since 5.16 the highest domain alone decides whether the sum is refreshed.
             decayed = due || (decayed && gates != Gates::Cost);
         }
         if decayed {
@@ -97,7 +97,6 @@ impl System<'_> {
         }
     }
 
-    /// One step of the softirq.
     pub fn soft_step(&mut self, cpu: CpuId) {
         let (at, pauses) = self.read_on(cpu, |c| &mut c.periodic.pass);
         if pauses {
@@ -111,7 +110,7 @@ impl System<'_> {
             } else if let Some(cost) = self.next_cpu(cpu, &mut p) {
                 break 'step self.now + cost;
             } else {
-                self.accounts.stats.periodic_ns += self.now - p.began_ns.max(self.accounts.counted_from);
+                self.accounts.stats.periodic_ns += self.now - p.began_ns.max(self.board.counted_from);
                 return self.leave_soft(cpu);
             };
             match progress {
@@ -167,14 +166,14 @@ impl System<'_> {
         false
     }
 
-    /// A domain's pass is over.
+    /// Ends a domain's pass.
     fn domain_over(&mut self, cpu: CpuId, p: &mut Periodic) {
         let (now, clock) = (self.jiffies(), self.balance_clock());
         if self.balance.nohz.serial == Some(cpu) && !self.fixed.history.serializes_passes {
             self.balance.nohz.serial = None;
         }
         if p.pass.moved() > 0 {
-            // Tasks were pulled: the CPU is busy from here on, unless they have left again.
+            // Tasks were pulled: the CPU is busy from now on, unless they have left again.
             p.idle = self.rqs.is_idle(p.on_behalf);
             p.busy = self.balances_as_busy(p.on_behalf, p.idle);
         }
@@ -195,8 +194,8 @@ impl System<'_> {
         p.level += 1;
     }
 
-    /// SIS_UTIL on a kernel older than it: a pass over the cache-sized domain sets how far wakeups may scan. Since 5.5
-    /// a pass does it when its statistics are complete.
+    /// SIS_UTIL on a kernel before it: a pass over the last-level cache's domain sets how far wakeups may scan. Since
+    /// 5.5 a pass does it when its statistics are complete.
     fn update_scan_depth(&mut self, p: &Periodic) {
         if self.looks_at_spare()
             || !self.has(Feature::SisUtil)

@@ -1,8 +1,8 @@
 //! Active balance: a running task is pushed to a CPU that found no task to take (`active_load_balance_cpu_stop`).
 //!
-//! Each generation has its own rule for when it is due (`average/active.rs`, `spare/active.rs`); the rest is the same.
-//! The stopper's time (`active_balance_ns`) passes on the source before its next pick. Not modelled: the stopper may
-//! take another task of the queue.
+//! Each generation has its own rule for when this happens (`average/active.rs`, `spare/active.rs`); the rest is the
+//! same. The stopper's time (`active_balance_ns`) passes on the source before its next pick. Not modelled: the stopper
+//! may take another task of the queue.
 
 use crate::balance::settle::Active;
 use crate::system::System;
@@ -21,7 +21,7 @@ impl System<'_> {
             Some(_) if self.cpus[src].push.is_some() => Active::UnderWay,
             Some(curr) => {
                 self.cpus[src].push = Some((curr, dst, MoveReason::Active));
-                // The stopper counts on its runqueue: beside a single task it is the second.
+                // The stopper counts on its runqueue: with a single task there are two.
                 self.balance.overload |= self.rqs.nr_running(src) == 1;
                 self.resched(by, src, SwitchReason::Moved);
                 Active::Started
@@ -31,7 +31,7 @@ impl System<'_> {
     }
 
     /// The stopper runs on `src` to push a task to `to`. It is counted in the lowest domain of `to` that spans both,
-    /// unless it finds no runnable task at all. A task that may move counts as gained by an idle CPU, and the domain's
+    /// unless there is no runnable task at all. A task that may move counts as gained by an idle CPU, and the domain's
     /// failures are cleared (5.5+).
     pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
         let leaves = |t: TaskId| self.tasks[t].state != TaskState::Runnable;

@@ -1,11 +1,11 @@
-//! The loop over groups that nearly every pass takes: behind the local group, all groups of at most 16 CPUs.
+//! The loop over groups that nearly every pass takes: after the local group, all groups of at most 16 CPUs.
 //!
-//! On a machine whose cores share one cache this is one CPU a group, many million times a run, and a pass pauses
-//! whenever another CPU acts. So the loop continues a pass where it lies, without a copy of it; it borrows the state
-//! of other CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the
-//! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large
-//! to be read at one instant, domains whose CPUs differ in capacity or in threads, passes that D001's shortcuts may end
-//! or give statistics to, and every group once a real-time task has come.
+//! On a machine whose cores share one cache a group is one CPU, many million of them in a run, and a pass pauses
+//! whenever another CPU acts. So the loop continues a pass in place, without copying it; it borrows the state of other
+//! CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the next
+//! group can be predicted. [`groups`](super::groups) has the loop for all other cases: the local group, groups too
+//! large to be read at one instant, domains whose CPUs differ in capacity or in threads, passes that D001's shortcuts
+//! may end or that share statistics, and every group once a real-time task exists.
 
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::PassKind;
@@ -25,23 +25,22 @@ use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::Feature;
 use schedlab_machine::Cores;
 
-/// CPUs read before simulated time advances, unless the tunable says otherwise. A core is read at one instant. A whole
-/// node read at one instant would be seen as of some 10 us earlier; newidle passes, which trigger each other through
-/// the overload flag, would be half as many.
+/// Number of CPUs read before simulated time advances, unless the tunable says otherwise. A core is read at one
+/// instant. If a whole node were read at one instant, its state would be some 10 us too old, and newidle passes, which
+/// trigger each other through the overload flag, would be half as many.
 const AT_ONCE: usize = 16;
 
-/// How a pass continues after it has read groups.
+/// How a pass continues after reading groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AfterReading {
     /// Another CPU acts first.
     Pause,
-    /// All groups are read.
     Complete,
-    /// With the next group; after this loop, that is one for the other loop.
+    /// With the next group, which the other loop must read.
     Group,
 }
 
-/// What a pass sees: the lines of other CPUs, and the state in them.
+/// Other CPUs as a pass sees them: their cache lines, and their state.
 pub(super) struct Sight<'s, 'm> {
     lines: &'s mut RemoteReads,
     state: OtherCpus<'s, 'm>,
@@ -59,13 +58,12 @@ struct OtherCpus<'s, 'm> {
 }
 
 impl<'m> System<'m> {
-    /// Whether no real-time task has come yet and passes share no statistics (ILB_SHARE).
+    /// Whether there has been no real-time task yet and passes share no statistics (ILB_SHARE).
     #[inline]
     pub(super) fn plain_groups(&self) -> bool {
         !self.rt.shared.any && !self.has(Feature::IlbShare)
     }
 
-    /// The state of other CPUs.
     #[inline]
     pub(super) fn sight(&mut self) -> Sight<'_, 'm> {
         self.cpus_and_sight().1
@@ -73,14 +71,14 @@ impl<'m> System<'m> {
 
     #[inline]
     fn cpus_and_sight(&mut self) -> (&mut Arena<CpuId, Cpu>, Sight<'_, 'm>) {
-        let System { cpus, fixed, memory, fair, rqs, balance, stepping, .. } = self;
+        let System { cpus, fixed, remote_reads, fair, rqs, balance, stepping, .. } = self;
         let (misfit, imbalanced) = (&balance.misfit, &balance.imbalanced[..]);
         let state = OtherCpus { fixed, queues: &fair.queues, rqs, misfit, imbalanced };
-        (cpus, Sight { lines: &mut memory.remote_reads, state, horizon: stepping.horizon })
+        (cpus, Sight { lines: remote_reads, state, horizon: stepping.horizon })
     }
 
-    /// Continues a pass of `by` at this instant if it is in the loop over groups. Returns the time it has come
-    /// to, and whether it must pause there.
+    /// Continues a pass of `by` at this instant if it is in the loop over groups. Returns the time it has reached, and
+    /// whether it must pause there.
     #[inline]
     pub(super) fn read_on(&mut self, by: CpuId, pass: impl FnOnce(&mut Cpu) -> &mut Pass) -> (u64, bool) {
         let (now, plain) = (self.now, self.plain_groups());
@@ -97,13 +95,12 @@ impl<'m> System<'m> {
 }
 
 impl Sight<'_, '_> {
-    /// A CPU's state at this instant.
     #[inline]
     pub(super) fn sample(&self, cpu: CpuId) -> CpuSample {
         self.state.sample(cpu)
     }
 
-    /// Reads groups behind the local one.
+    /// Reads groups after the local one.
     pub(super) fn read_ring(&mut self, by: CpuId, pass: &mut Pass, at: &mut u64) -> AfterReading {
         let Pass { stage, dst, level, trigger, visited, groups_read, again, .. } = pass;
         let PassStage::Groups(Groups { group, read: 0, seen: Some((seen, scan)), .. }) = stage else {
@@ -152,7 +149,6 @@ impl Sight<'_, '_> {
 }
 
 impl OtherCpus<'_, '_> {
-    /// A CPU's state at this instant.
     #[inline]
     fn sample(&self, cpu: CpuId) -> CpuSample {
         let q = &self.queues[CfsRqId(cpu.0)];
@@ -181,7 +177,7 @@ impl OtherCpus<'_, '_> {
 }
 
 impl Fixed<'_> {
-    /// CPUs that a pass reads at one instant.
+    /// Number of CPUs that a pass reads at one instant.
     #[inline]
     pub(super) fn at_once(&self) -> usize {
         match self.kernel.tunables.probe_batch {
@@ -225,7 +221,7 @@ mod tests {
     const TRIGGERS: [BalanceTrigger; 3] =
         [BalanceTrigger::Newidle, BalanceTrigger::Busy, BalanceTrigger::Idle];
 
-    /// Gives every CPU another load; `draw` decides them, and which CPUs have read each line.
+    /// Gives every CPU another load; `draw` determines the loads, and which CPUs have read each line.
     fn fill(sys: &mut System<'_>, draw: u64) {
         let stream = sys.fixed.stream.purpose("test").number(draw);
         for cpu in (0..sys.nr_cpus()).map(CpuId::from) {
@@ -238,10 +234,10 @@ mod tests {
             q.util_est = own.below(5, 1025);
             sys.rqs.set(cpu, nr, 0, nr == 0 && own.below(6, 2) == 0);
             if own.below(7, 2) == 0 {
-                sys.memory.remote_reads.read(CpuId(0), cpu);
+                sys.remote_reads.read(CpuId(0), cpu);
             }
         }
-        // Every group pauses, some do, none does.
+        // Pauses at every group, at some, or at none.
         sys.stepping.horizon = [0, 300, 2000, u64::MAX][draw as usize % 4];
         sys.fixed.kernel.tunables.probe_batch = [0, 1, 3][draw as usize / 4 % 3];
         let flags = stream.purpose("flags");

@@ -1,4 +1,4 @@
-//! Taking tasks: the end of a pass that found a busiest queue (`detach_tasks`, `need_active_balance`; 3.4 and 4.5).
+//! Takes tasks: the end of a pass that found a busiest queue (`detach_tasks`, `need_active_balance`; 3.4 and 4.5).
 
 use crate::balance::active::ActiveFacts;
 use crate::balance::average::active::{needs_active, parent_flag};
@@ -59,12 +59,13 @@ impl System<'_> {
             allowed_nearby: if allowed { None } else { nearby() },
             delayed: e.delayed,
             ineligible: self.fixed.history.ineligible_stay && self.is_ineligible(task),
-            per_cpu_kthread: t.background && t.allowed.as_ref().is_some_and(|a| a.len() == 1),
+            per_cpu_kthread: t.allowed.as_ref().is_some_and(|a| a.len() == 1)
+                && self.board.threads[task].background,
             running: t.on_cpu,
             sched_idle: t.attr.policy == Policy::Idle,
             buddy: q.next == Some(t.entity) || q.last == Some(t.entity),
             ran_ago_ns: match e.exec_start {
-                // It has not run since it came. The machine was up for long before the run began.
+                // It has not run since it arrived. The machine was up for a long time before the run began.
                 0 if self.fixed.history.unrun_is_cold => u64::MAX,
                 start => self.now - start,
             },
@@ -72,8 +73,8 @@ impl System<'_> {
         }
     }
 
-    /// The queues are locked and the step's time is over: tasks that may move do so. The step's time includes the first
-    /// task's; each further task takes its own.
+    /// The queues are locked and the step's time is over: moves the tasks that may move. The step's time includes the
+    /// first task's; each further task takes its own.
     pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64, at: &mut u64) {
         let rules = self.rules(p);
         let nr = self.rqs.nr_running(src);
@@ -102,7 +103,7 @@ impl System<'_> {
                             break;
                         }
                     }
-                    // A refused task stays, at the other end of the list.
+                    // A refused task goes to the other end of the list.
                     Offer::Refuse(why) => {
                         if why == (Refusal::TooHeavy { hot: true }) && rules.balancer == Balancer::V4_5 {
                             self.lb(p).lb_hot_gained += 1;
@@ -127,8 +128,8 @@ impl System<'_> {
         self.end_pass(p, *at, PassOutcome::Failed(active), walked_in_vain(refused, ended));
     }
 
-    /// The common end of a walk in all kernels: sets the flag for the level above, and ends the pass if tasks moved or
-    /// all were pinned. Returns whether the pass has ended. `pinned` is `None` when no task was looked at.
+    /// The end of a walk, common to all kernels: sets the flag for the level above, and ends the pass if tasks moved or
+    /// all were pinned. Returns whether the pass has ended. `pinned` is `None` if no task was examined.
     pub(super) fn walk_over(
         &mut self,
         p: &mut Pass,
@@ -157,7 +158,7 @@ impl System<'_> {
         self.attach_gained(by);
     }
 
-    /// Takes a task for the destination off its queue, and counts it; [`Self::attach_gained`] follows.
+    /// Takes a task off its queue for the destination, and counts it; [`Self::attach_gained`] follows.
     pub(super) fn detach_gained(&mut self, p: &mut Pass, task: TaskId, hot: bool) {
         let was = self.detach_task(task, p.gainer, move_reason(p.trigger));
         self.balance.detached.push((task, was));
@@ -181,7 +182,7 @@ impl System<'_> {
         }
     }
 
-    /// No task could be moved: pushes the source's running task if that is due.
+    /// No task could be moved: pushes the source's running task if the rules say so.
     fn try_active(&mut self, by: CpuId, p: &Pass, src: CpuId) -> Active {
         let facts = self.count_failure(p, src, self.h_nr_running(src));
         let Some(why) = needs_active(self.fixed.balancer, &facts, p.misfit) else { return Active::NotDue };
@@ -189,7 +190,7 @@ impl System<'_> {
         self.start_push(by, src, p.dst, Active::NotDue)
     }
 
-    /// Counts a pass that moved nothing, and returns the facts by which a push is decided.
+    /// Counts a pass that moved nothing, and returns the facts for the decision on a push.
     pub(super) fn count_failure(&mut self, p: &Pass, src: CpuId, src_h_nr_running: u32) -> ActiveFacts {
         let pass = PassKind::from(p.trigger);
         let level = &mut self.cpus[p.dst].levels[p.level];
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn since_4_15_the_oldest_task_is_looked_at_first() {
+    fn since_4_15_the_oldest_task_is_examined_first() {
         for profile in ["v4.19", "v5.4"] {
             with_system(profile, |sys| {
                 sys.now = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! Taking tasks in 5.5 and later: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
+//! Takes tasks in 5.5 and later: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
 
 use crate::balance::average::active::parent_flag;
 use crate::balance::can_migrate::{Offer, Refusal, Stop, WalkStep};
@@ -42,7 +42,7 @@ impl System<'_> {
         SizedTask { facts, util: entity.est.task_util(entity.avg.util_avg), fits_source }
     }
 
-    /// The queue is locked and the step's time is over: tasks that may move do so, the longest waiting first.
+    /// The queue is locked and the step's time is over: moves the tasks that may move, the longest waiting first.
     pub(super) fn take_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, at: &mut u64) {
         let nr = self.rqs.nr_running(src);
         let lb = self.lb(p);
@@ -68,7 +68,7 @@ impl System<'_> {
         self.end_pass(p, *at, PassOutcome::Failed(active), walked_in_vain(refused, ended));
     }
 
-    /// Affinity keeps all tasks of the busiest queue: the pass begins again without that CPU, if the domain has others
+    /// Affinity pins all tasks of the busiest queue: repeats the pass without that CPU, if the domain has others
     /// outside of the destination's group.
     fn search_again(&mut self, by: CpuId, p: &mut Pass, src: CpuId, pinned: Option<Pinned>) -> bool {
         self.leave_out(by, p, src);
@@ -86,7 +86,7 @@ impl System<'_> {
         true
     }
 
-    /// The rest of the pass does not look at a CPU.
+    /// Excludes a CPU from the rest of the pass.
     fn leave_out(&mut self, by: CpuId, p: &mut Pass, cpu: CpuId) {
         let left_out = &mut self.balance.left_out[by];
         if !std::mem::replace(&mut p.again, true) {
@@ -96,7 +96,7 @@ impl System<'_> {
     }
 
     /// Walks the source's tasks, and again for each other CPU of the destination's group to which affinity may let them
-    /// go (`LBF_DST_PINNED`). `in_vain` gets the refusal nearest to a move, and the reason why the walk ended.
+    /// go (`LBF_DST_PINNED`). `in_vain` gets the refusal closest to a move, and the reason why the walk ended.
     fn walk_source(
         &mut self,
         by: CpuId,
@@ -152,7 +152,7 @@ impl System<'_> {
                         self.lb(p).lb_hot_gained += 1;
                     }
                     in_vain.0 = in_vain.0.max(Some(why));
-                    // A refused task comes last from now on.
+                    // A refused task becomes the last one.
                     self.cpus[src].list.rotate_left(1);
                 }
             }
@@ -160,12 +160,12 @@ impl System<'_> {
         self.attach_gained(by);
     }
 
-    /// No task could be moved: pushes the source's running task if that is due.
+    /// No task could be moved: pushes the source's running task if the rules say so.
     fn push_running(&mut self, by: CpuId, p: &Pass, src: CpuId, migration: MigrationType) -> Active {
         let facts = self.count_failure(p, src, self.h_nr_balanced(src));
         let Some(why) = needs_active(&facts, migration) else { return Active::NotDue };
         self.count_push(why);
-        // If the source is idle by now: the idle task may run nowhere else.
+        // The source has become idle: the idle task may run nowhere else.
         self.start_push(by, src, p.dst, Active::Pinned)
     }
 }
@@ -180,8 +180,8 @@ mod tests {
     use schedlab_machine::Machine;
     use schedlab_trace::{BalanceTrigger, Discard};
 
-    /// Hands a test a system of two nodes without tasks, the level at which they are groups, a CPU of one node and two
-    /// of the other.
+    /// Calls a test with a system of two nodes without tasks, the level at which they are groups, a CPU of one node and
+    /// two of the other.
     fn with_nodes(test: impl FnOnce(&mut System<'_>, usize, [CpuId; 3])) {
         let machine = Machine::load("spr-2x4").expect("a machine");
         let mut sink = Discard;
@@ -195,14 +195,14 @@ mod tests {
         test(&mut sys, level, cpus);
     }
 
-    /// A task on a CPU, which may run on some CPUs.
+    /// A task on a CPU with an affinity mask.
     fn on(sys: &mut System<'_>, cpu: CpuId, allowed: &[CpuId]) -> TaskId {
         let task = add(sys, NewTask { allowed: Some(allowed.iter().copied().collect()), ..new_hog() });
         sys.new_task(cpu, task, cpu);
         task
     }
 
-    /// The pass of `dst` that wants a task of `src`.
+    /// A pass of `dst` that wants a task of `src`.
     fn take(sys: &mut System<'_>, level: usize, trigger: BalanceTrigger, src: CpuId, dst: CpuId) -> Pass {
         let wanted = Amount { migration: MigrationType::Task, amount: 1, how: AmountRule::EvenTasks };
         let mut pass = Pass::begin(dst, level, trigger, sys.now);

@@ -1,15 +1,15 @@
 //! After a pass: whether to push the source's running task, and the new state of the domain.
 //!
 //! Mirrors `need_active_balance` and the end of `load_balance` of 6.5. State, bounds and outcomes come from
-//! [`settle`](crate::balance::settle). So are [`DomainState::count_failure`] (newidle does not count) and `parent_flag`
-//! (as in 4.5). Differences from 4.5:
+//! [`settle`](crate::balance::settle), as does [`DomainState::count_failure`] (newidle does not count); `parent_flag`
+//! is as in 4.5. Differences from 4.5:
 //!
 //! - too many failures push a running task only if *tasks* were to move;
-//! - a newidle pass doubles no interval, since it does not wait for one;
-//! - a started push leaves `nr_balance_failed` alone and the interval at its minimum (the reason for the push still
+//! - a newidle pass does not double the interval, since it does not wait for one;
+//! - a started push leaves `nr_balance_failed` unchanged and the interval at its minimum (the reason for the push still
 //!   holds when the end of the pass tests it again). The stopper clears the count once it has moved a task, in the
 //!   lowest domain of the destination that spans the source. It takes hot tasks whatever the count
-//!   ([`Rules::active`](crate::balance::spare::detach::O1DetachRules::active)).
+//!   ([`DetachRules::active`](crate::balance::spare::detach::DetachRules::active)).
 
 use super::imbalance::MigrationType;
 use crate::balance::active::ActiveFacts;
@@ -17,7 +17,7 @@ use crate::balance::era::PassKind;
 use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, PassOutcome};
 use schedlab_trace::ActiveReason;
 
-/// Whether the source's running task should be pushed to the destination. `wanted`: the unit of the amount wanted.
+/// Whether the source's running task should be pushed to the destination. `wanted`: the unit of the wanted amount.
 pub fn needs_active(f: &ActiveFacts, wanted: MigrationType) -> Option<ActiveReason> {
     if wanted == MigrationType::Task && f.has_failed_often() {
         return Some(ActiveReason::Failures);
@@ -29,7 +29,7 @@ pub fn needs_active(f: &ActiveFacts, wanted: MigrationType) -> Option<ActiveReas
 }
 
 /// Ends a pass. `untested`: the source had a single task, so no walk has shown an obstacle other than affinity. It
-/// matters only for [`Active::Pinned`], which then backs off as far as an all-pinned domain.
+/// matters only for [`Active::Pinned`], whose interval then grows as for a domain with only pinned tasks.
 pub fn settle(
     state: &mut DomainState,
     bounds: &Bounds,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_task_that_may_not_come_backs_off_further_when_it_is_the_only_one() {
+    fn a_pinned_running_task_backs_off_further_if_it_is_alone() {
         let pinned = PassOutcome::Failed(Active::Pinned);
         assert_eq!(after(PassKind::Idle, 224, pinned, true), (448, 7));
         assert_eq!(after(PassKind::Idle, 224, pinned, false), (224, 7));

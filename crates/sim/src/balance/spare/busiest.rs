@@ -1,10 +1,9 @@
-//! The choice of the group to pull from, and whether to pull at all.
+//! Chooses the group to pull from, and whether to pull at all.
 //!
 //! Mirrors `update_sd_lb_stats`, `update_sd_pick_busiest` and `find_busiest_group` of 6.5. The local group is first in
-//! every ring. Each further group is handed over twice when its last CPU has been read: [`DomainStats::push`] picks,
-//! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two.
-//!
-//! A loop without shortcuts hands over sums instead, and the totals of many groups at once.
+//! every ring. The caller hands over each further group twice after its last CPU was read: [`DomainStats::push`] picks,
+//! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two. A
+//! loop without shortcuts hands over sums instead, and the totals of many groups at once.
 
 use super::DomainFacts;
 use super::classify::SpareType;
@@ -14,16 +13,16 @@ use super::stats::{GroupStats, Tally};
 use crate::balance::capacity::{GroupFacts, SCALE};
 use crate::balance::era::PassKind;
 
-/// The statistics of a domain that a pass has seen so far (`struct sd_lb_stats`).
+/// The statistics of a domain's groups that a pass has read so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainStats {
     /// The balancing CPU's group.
     pub local: GroupStats,
-    /// The busiest other group, by the caller's name for it.
+    /// The busiest other group, by its number for the caller.
     pub busiest: Option<(u32, GroupStats)>,
-    /// Its rank; 0 without one.
+    /// The busiest group's rank; 0 without one.
     rank: u64,
-    /// Groups considered.
+    /// Number of groups considered.
     considered: u32,
     /// Sum of the groups' loads.
     pub total_load: u64,
@@ -52,7 +51,7 @@ impl DomainStats {
         stats
     }
 
-    /// Considers the next group of the ring; `index` is the caller's name for it. Returns whether it became the
+    /// Considers the next group of the ring; `index` is its number for the caller. Returns whether it became the
     /// busiest.
     #[inline]
     pub fn push(&mut self, domain: &DomainFacts, index: u32, group: &GroupStats) -> bool {
@@ -74,9 +73,9 @@ impl DomainStats {
         self.consider(domain, index, &claim, || *group)
     }
 
-    /// Whether a group is left alone because its CPUs are of another kind: a misfit that can't be helped, or tasks that
-    /// have each a faster CPU. In some kernels a group of a higher type than the busiest so far is not left for the
-    /// second reason.
+    /// Whether a group is passed over because of its CPUs' capacities: its misfit can't be helped, or each of its tasks
+    /// has a faster CPU. Some kernels do not apply the second reason to a group of a higher type than the busiest so
+    /// far.
     fn leaves(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
         let (asym, local) = (&domain.asym, &self.local);
         if group.group_type == SpareType::Misfit {
@@ -109,8 +108,8 @@ impl DomainStats {
     }
 
     /// Considers the next group of the ring by its CPUs' sums: its statistics are made only if it becomes the busiest.
-    /// The caller adds it to the totals. `to_idle`: if it is a core, the reading CPU is an idle one outside of it
-    /// (6.6).
+    /// The caller adds it to the totals. `to_idle`: if the group is a core, the reading CPU is an idle one outside of
+    /// it (6.6).
     #[inline]
     pub fn consider_sums(
         &mut self,
@@ -124,7 +123,7 @@ impl DomainStats {
         self.consider(domain, index, &sums.claim(group, kind), || sums.stats(group, kind));
     }
 
-    /// Adds the totals of groups.
+    /// Adds the totals of other groups.
     #[inline]
     pub fn add_totals(&mut self, of: &Totals) {
         self.overload |= of.overload;
@@ -248,7 +247,7 @@ pub type Decision = crate::balance::decision::Decision<Balanced, Pull, Amount>;
 pub enum Balanced {
     /// No other group has a fair task.
     NoBusiest,
-    /// The local group is of a fuller type.
+    /// The local group is fuller by type.
     LocalFuller,
     /// Both are overloaded, and the local group has as much load for its capacity.
     LocalBusier,
@@ -260,7 +259,7 @@ pub enum Balanced {
     BusyCpu,
     /// The busiest group is not overloaded and has nearly as many idle CPUs.
     EnoughIdle,
-    /// The busiest group is not overloaded and has one task, so no task waits.
+    /// The busiest group is not overloaded and has only one task, so no task waits.
     SingleTask,
     /// There is an imbalance, but this rule for the amount gives nothing to move.
     NothingToMove(AmountRule),
@@ -271,15 +270,15 @@ pub enum Balanced {
 pub enum Pull {
     /// A task is too large for its CPU.
     Misfit,
-    /// Affinity prevents balance inside the busiest group.
+    /// Affinity prevents balance within the busiest group.
     Imbalanced,
     /// The busiest group is overloaded, and the local one is not or has clearly less load.
     Overloaded,
     /// The local group has room, groups should be evenly filled, and the busiest has at least two tasks more.
     PreferSibling,
-    /// An idle CPU that shares its core with no other: the busiest group is a core with two tasks.
+    /// This CPU is idle and its group is not a core; the busiest group is a core with two tasks.
     SharedCore,
-    /// An idle CPU: the busiest group has fewer idle CPUs, by two at least.
+    /// This CPU is idle; the busiest group has at least two fewer idle CPUs.
     IdleCpus,
 }
 

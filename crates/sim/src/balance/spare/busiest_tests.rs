@@ -1,4 +1,4 @@
-//! Tests of the choice: each fact of a group, a domain or a pass changes some verdict.
+//! Tests of the choice: each fact about a group, a domain or a pass changes some verdict.
 
 use super::*;
 use crate::balance::fits::{Asymmetry, Kinds};
@@ -126,7 +126,7 @@ fn overloaded_groups_are_compared_by_load() {
     assert_eq!(compare(6000, 7000), Err(Balanced::WithinPct));
     assert_eq!(compare(6000, 7020), Err(Balanced::WithinPct), "exactly 117%");
     assert_eq!(compare(6000, 7022), Ok(Pull::Overloaded));
-    // A third group without load, so that the local one is above the average.
+    // A third group without load raises the local one above the average.
     let domain = seen(&MC, full(6000), &[full(9000), group(HasSpare, 8, 0)]);
     assert_eq!(domain.decide(&MC, PassKind::Busy), Decision::Balanced(Balanced::LocalAboveAverage));
     let mut at = domain;
@@ -249,7 +249,7 @@ fn a_misfit_goes_to_a_faster_cpu_with_room_and_tasks_stay_on_faster_cpus() {
     assert_eq!((amount.migration, amount.amount), (MigrationType::Misfit, 1));
     assert_eq!(to(1024, of(FullyBusy, 4, 1024, 0), &[misfit]).0, None, "there is no room");
     assert_eq!(to(446, of(HasSpare, 1, 446, 0), &[misfit]).0, None, "no faster CPU");
-    // Four tasks have four fast CPUs: an idle slow one takes none. A fifth waits.
+    // Four tasks have four fast CPUs: an idle slow CPU takes none of them. A fifth task waits.
     assert_eq!(to(446, of(HasSpare, 0, 446, 0), &[of(FullyBusy, 4, 1024, 0)]).0, None);
     assert_eq!(to(446, of(HasSpare, 0, 446, 0), &[of(Overloaded, 5, 1024, 0)]).0, Some(1));
     assert_eq!(to(1024, of(HasSpare, 0, 1024, 0), &[of(FullyBusy, 4, 446, 0)]).0, Some(1));

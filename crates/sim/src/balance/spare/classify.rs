@@ -1,25 +1,25 @@
-//! The type of a group since 5.5: it has room, is full, or is stuck. Used by passes and by the placement of new tasks.
+//! Types of groups since 5.5: a group has room, is full, or is stuck. Used by passes and by the placement of new tasks.
 
 use std::hint::select_unpredictable;
 
-/// Types of a group since 5.5 as far as symmetric machines have them, least urgent first.
+/// Types of groups since 5.5, as far as they are modelled, least urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SpareType {
-    /// It can take more.
+    /// It has room for more tasks.
     HasSpare,
-    /// Exactly full.
+    /// It is exactly full.
     FullyBusy,
     /// A task is too large for its CPU (`group_misfit_task`).
     Misfit,
-    /// A core whose two tasks share the capacity of one core, read by an idle CPU (`group_smt_balance`, 6.6).
+    /// A core whose two tasks share its capacity, read by an idle CPU (`group_smt_balance`, 6.6).
     SharedCore,
-    /// Affinity keeps it from being balanced inside.
+    /// Affinity prevents balance within it.
     Imbalanced,
     /// More work than its capacity.
     Overloaded,
 }
 
-/// The facts that the rule of 5.5 and later uses.
+/// The facts for the rule of 5.5 and later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpareFacts {
     /// Sum of utilisation.
@@ -28,22 +28,22 @@ pub struct SpareFacts {
     pub runnable: u64,
     /// Sum of capacities.
     pub capacity: u64,
-    /// Runnable tasks.
     pub nr_running: u32,
-    /// CPUs.
     pub weight: u32,
-    /// The flag that passes over the level below have set.
+    /// The flag set by passes over the level below.
     pub imbalanced: bool,
     /// The domain's `imbalance_pct`.
     pub imbalance_pct: u32,
-    /// It is a core with more than one fair task, and the reading CPU is an idle one outside of it (`smt_balance`).
+    /// Whether it is a core with more than one fair task, and the reading CPU is an idle one outside of it
+    /// (`smt_balance`).
     pub shared_core: bool,
-    /// A CPU of it runs a task too large for it; read over domains with SD_ASYM_CPUCAPACITY, not of the local group.
+    /// Whether one of its CPUs runs a task too large for it; read over domains with SD_ASYM_CPUCAPACITY, except for the
+    /// local group.
     pub misfit: bool,
 }
 
-/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Not modelled: asymmetric
-/// packing, and the task of a CPU that others disturb as a misfit by load (6.0).
+/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Not modelled: asymmetric packing, and treating
+/// a task on a disturbed CPU as a misfit by load (6.0).
 #[inline]
 pub fn since_5_5(f: &SpareFacts) -> SpareType {
     let pct = u64::from(f.imbalance_pct);
@@ -51,7 +51,7 @@ pub fn since_5_5(f: &SpareFacts) -> SpareType {
     let full_by_runnable = f.capacity * pct < f.runnable * 100;
     let overloaded = (f.nr_running > f.weight) & (full_by_util | full_by_runnable);
     let has_room = (f.nr_running < f.weight) | (!full_by_runnable & room_by_util);
-    // Selected, not branched: no predictor foresees the type of the next of 64 groups.
+    // Selected without a branch: no predictor foresees the type of the next of 64 groups.
     let by_room = select_unpredictable(has_room, SpareType::HasSpare, SpareType::FullyBusy);
     let by_fit = if f.misfit { SpareType::Misfit } else { by_room };
     let by_core = if f.shared_core { SpareType::SharedCore } else { by_fit };

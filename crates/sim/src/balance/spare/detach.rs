@@ -1,4 +1,4 @@
-//! The tasks of the chosen queue that move, and the end of the walk.
+//! Chooses the tasks of the chosen queue that move, and the end of the walk.
 //!
 //! Mirrors `can_migrate_task`, `task_hot` and `detach_tasks` of 6.5. The caller walks the source queue's list of tasks
 //! from its *end*: the task that has waited longest since it was enqueued or last picked (a pick brings a task to the
@@ -12,35 +12,35 @@ use crate::balance::can_migrate::{
 use crate::balance::era::PassKind;
 use crate::balance::walk::WalkProgress;
 
-/// The facts that one pass applies to every task.
+/// Facts about a pass that apply to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DetachRules {
     /// The rules common with earlier kernels.
     pub common: common::MigrateRules,
     /// SD_SHARE_CPUCAPACITY of the domain: source and destination are threads of one core and share its caches.
     pub share_capacity: bool,
-    /// Active balance, by the stopper: heat does not count.
+    /// Whether the stopper makes an active balance: then no task is hot.
     pub active: bool,
-    /// Failed passes make the utilisation of a task count less (6.8; 6.1.192).
+    /// Whether failed passes make the utilisation of a task count less (6.8; 6.1.192).
     pub util_shrinks: bool,
-    /// A walk over only pinned tasks continues past `nr_migrate` (6.1 to 6.9 as released).
+    /// Whether a walk over only pinned tasks continues past `nr_migrate` (6.1 to 6.9 as released).
     pub walks_past_pinned: bool,
-    /// A queue that others have emptied before it is locked is not walked (5.12).
+    /// Whether a queue that others have emptied before it is locked is not walked (5.12).
     pub emptied_unwalked: bool,
 }
 
 /// One task of the source queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizedTask {
-    /// The facts common with earlier kernels; `load` is its share of the queue's load (`task_h_load`).
+    /// The facts common with earlier kernels; `load` is the task's share of the queue's load (`task_h_load`).
     pub facts: TaskFacts,
-    /// Its utilisation or the estimate of it, whichever is more (`task_util_est`).
+    /// Its utilisation or the estimate of it, whichever is larger (`task_util_est`).
     pub util: u64,
-    /// It fits the source; asked only where a misfit is to move.
+    /// Whether it fits the source; computed only if a misfit is to move.
     pub fits_source: bool,
 }
 
-/// Whether a task may move, apart from its size. Active balance uses this rule alone.
+/// Whether a task may move, regardless of its size. Active balance uses this rule alone.
 ///
 /// # Errors
 /// With the reason why the task may not move.
@@ -58,7 +58,7 @@ pub fn can_migrate(rules: &DetachRules, task: &TaskFacts) -> std::result::Result
 pub struct Detach {
     pub walk: WalkProgress,
     migration: MigrationType,
-    /// The lock was just taken: the source may have changed.
+    /// The lock was just taken, so the source may have changed.
     entering: bool,
 }
 
@@ -69,7 +69,7 @@ impl Detach {
         Detach { walk, migration: wanted.migration, entering: true }
     }
 
-    /// The next action; `src_nr_running` is the source's length now.
+    /// The next action; `src_nr_running` is the current length of the source.
     pub fn step(&mut self, rules: &DetachRules, src_nr_running: u32, list_empty: bool) -> WalkStep {
         if std::mem::take(&mut self.entering) && rules.emptied_unwalked && src_nr_running <= 1 {
             // Other CPUs have emptied the queue. No task was tested, so none counts as pinned.
@@ -122,8 +122,8 @@ impl Detach {
         self.walk.take(&rules.common, size, hot)
     }
 
-    /// The task's size, and the part of it that must not exceed the amount left. Load, and in later kernels
-    /// utilisation, is judged more mildly after more failed passes.
+    /// The task's size, and the part of it that must not exceed the remaining amount. The limit for load, and in later
+    /// kernels utilisation, becomes milder with each failed pass.
     fn size(&self, rules: &DetachRules, task: &SizedTask) -> (u64, u64) {
         match self.migration {
             MigrationType::Load => {
@@ -135,7 +135,7 @@ impl Detach {
             }
             MigrationType::Util => (task.util, task.util),
             MigrationType::Task => (1, 0),
-            // One is enough.
+            // One task is enough.
             MigrationType::Misfit => (self.walk.left.max(1) as u64, 0),
         }
     }

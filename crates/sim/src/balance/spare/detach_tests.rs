@@ -128,7 +128,7 @@ fn stops_after_nr_migrate_tasks_once_one_could_come() {
 }
 
 #[test]
-fn goes_on_while_all_are_pinned_with_a_break_every_32() {
+fn continues_while_all_are_pinned_with_a_break_every_32() {
     let looks = |nr: u32| {
         let mut d = walk(Tasks, 1, nr);
         let mut seen = (0, 0);

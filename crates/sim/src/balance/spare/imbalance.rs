@@ -1,7 +1,7 @@
-//! The amount to pull, and its unit.
+//! Computes the amount to pull, and its unit.
 //!
 //! Mirrors `calculate_imbalance` and `adjust_numa_imbalance` of 6.5. If the local group has room, tasks are counted or
-//! the room is filled; otherwise load is levelled to the domain's average.
+//! the room is filled; otherwise load is brought to the domain's average.
 
 use super::classify::SpareType;
 use super::stats::GroupStats;
@@ -10,9 +10,9 @@ use crate::balance::capacity::SCALE;
 use crate::balance::era::PassKind;
 pub use schedlab_trace::MigrationType;
 
-/// A difference that one pair of communicating tasks makes; not worth leaving a node for.
+/// The difference made by one pair of communicating tasks; not worth leaving a node for.
 const NUMA_IMBALANCE_MIN: u64 = 2;
-/// So many tasks stay on their node in some kernels.
+/// In some kernels this many tasks stay on their node.
 const NUMA_PAIR: u32 = 2;
 
 /// The facts that the amount depends on.
@@ -22,36 +22,34 @@ pub struct ImbalanceFacts {
     pub pass: PassKind,
     /// The balancing CPU's group.
     pub local: GroupStats,
-    /// The group pulled from.
+    /// The group to pull from.
     pub busiest: GroupStats,
-    /// Load of the domain per capacity; a snapshot's after an early end of the scan.
+    /// Load of the domain per capacity; that of the stored totals after an early end of the scan.
     pub domain_avg_load: u64,
 }
 
-/// An amount, its unit and its rule.
+/// An amount, its unit, and the rule that gave it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amount {
-    /// The unit.
     pub migration: MigrationType,
-    /// How much of it; 0 means that the domain is balanced after all (`lb_nobusyg`).
+    /// 0 means that the domain is balanced after all (`lb_nobusyg`).
     pub amount: u64,
     pub how: AmountRule,
 }
 
-/// The rule that an amount comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AmountRule {
-    /// One task, any that may move: averages mean nothing when affinity decides.
+    /// Any one task: averages mean nothing if affinity decides.
     Imbalanced,
     /// One task of a core that has two.
     SharedCore,
     /// The task that is too large for its CPU.
     Misfit,
-    /// The load of a task whose CPU other classes take much of.
+    /// The load of a task on a CPU whose time other classes take.
     Disturbed,
     /// As much utilisation as the local group has room for.
     FillRoom,
-    /// The local group has no room by utilisation, but this CPU idles and a task waits there: one task.
+    /// The local group has no room by utilisation, but this CPU is idle and a task waits there: one task.
     WaitingTask,
     /// Half the difference in tasks.
     EvenTasks,
@@ -59,11 +57,11 @@ pub enum AmountRule {
     EvenIdle,
     /// Nothing: a small difference between nodes while few tasks run on the local one.
     NumaTolerated,
-    /// Nothing: the local group, full, has as much load for its capacity as the busiest.
+    /// Nothing: the local group is full and has as much load for its capacity as the busiest.
     LocalBusier,
-    /// Nothing: the local group, full, is at the domain's average or above.
+    /// Nothing: the local group is full and at the domain's average or above.
     LocalAboveAverage,
-    /// Enough load to bring one of both groups to the domain's average.
+    /// Enough load to bring one of the two groups to the domain's average.
     ToAverage,
 }
 
@@ -107,8 +105,8 @@ fn even_out(f: &ImbalanceFacts) -> Amount {
     let (difference, how) = if busiest.weight == 1 || f.domain.prefer_sibling {
         (sibling_imbalance(&f.domain, f.pass, local, busiest), AmountRule::EvenTasks)
     } else {
-        // The kernel's difference has no sign: with fewer idle CPUs here it is huge, not negative. Between nodes the
-        // comparison of idle CPUs comes before, and no such group is left.
+        // The kernel's difference has no sign: with fewer idle CPUs here it is huge, not negative. Between nodes, idle
+        // CPUs were compared before, so this case does not occur.
         let difference = match f.domain.numa {
             true => local.idle_cpus.saturating_sub(busiest.idle_cpus),
             false => local.idle_cpus.wrapping_sub(busiest.idle_cpus),
@@ -122,8 +120,8 @@ fn even_out(f: &ImbalanceFacts) -> Amount {
     tasks(difference / 2, how)
 }
 
-/// How many tasks the busiest group has too many of; half of them are to move. Since 6.6 a busy CPU takes none of them,
-/// and groups of unlike numbers of cores have their due by cores (`sibling_imbalance`).
+/// The excess of tasks in the busiest group; half of it is to move. Since 6.6 a busy CPU takes none of it, and groups
+/// with different numbers of cores get tasks in proportion to cores (`sibling_imbalance`).
 pub fn sibling_imbalance(
     domain: &DomainFacts,
     pass: PassKind,
@@ -171,8 +169,8 @@ fn to_average(f: &ImbalanceFacts) -> Amount {
     let Some(room) = avg.checked_sub(local).filter(|room| *room > 0) else {
         return load(0, AmountRule::LocalAboveAverage);
     };
-    // A busiest group may be below the average, if heavier groups are not overloaded. The difference then wraps to a
-    // huge number in the kernel, so that only the local side limits.
+    // A busiest group may be below the average, if heavier groups are not overloaded. The kernel's difference then
+    // wraps to a huge number, so that only the local group limits the amount.
     let give = busiest.checked_sub(avg).map_or(u64::MAX, |excess| excess * f.busiest.capacity);
     load(give.min(room * f.local.capacity) / SCALE, AmountRule::ToAverage)
 }
@@ -279,7 +277,7 @@ mod tests {
 
     #[test]
     fn two_nodes_tolerate_a_pair_of_tasks_while_few_run_here() {
-        // D001's machine: 14 at NUMA, so a difference of two is tolerated with 13 tasks here, and not with 14.
+        // D001's machine: 14 at NUMA, so a difference of two is tolerated with 13 tasks here, but not with 14.
         let nodes = |here, there| amount(NODES, group(HasSpare, 112, here), group(HasSpare, 112, there));
         assert_eq!(nodes(13, 15), (MigrationType::Task, 0, AmountRule::NumaTolerated));
         assert_eq!(nodes(14, 16), (MigrationType::Task, 1, AmountRule::EvenIdle));
@@ -305,15 +303,15 @@ mod tests {
     }
 
     #[test]
-    fn from_5_11_to_5_19_what_would_move_counts_and_not_the_difference() {
+    fn from_5_11_to_5_19_the_tasks_to_move_count_and_not_the_difference() {
         let at = |version: &str, (here, there)| {
             let history = schedlab_kernel::History::of(schedlab_base::Version::parse(version).unwrap());
             let nodes = DomainFacts { tolerance: NodeTolerance::of(&history, 8), ..NODES };
             amount(nodes, group(HasSpare, 32, here), group(HasSpare, 32, there)).1
         };
-        // Five more would move two: tolerated while the busiest has less than a quarter of its 32 CPUs at work.
+        // Five more would move two: tolerated while the busiest has fewer tasks than a quarter of its 32 CPUs.
         assert_eq!([at("5.15", (2, 7)), at("5.15", (3, 8)), at("5.15", (0, 6))], [0, 2, 3]);
-        // Eight tasks on the local node, one more included.
+        // Eight tasks on the local node, including the one more.
         assert_eq!([at("5.19", (3, 8)), at("5.19", (7, 12)), at("5.19", (8, 13))], [0, 0, 2]);
         assert_eq!([at("6.0", (3, 8)), at("6.0", (3, 5))], [2, 0], "the difference itself");
     }
@@ -336,7 +334,7 @@ mod tests {
         // 12 and 28 tasks of 512 on 4 CPUs each: averages 1536 and 3584 around 2560.
         let got = amount(LLC, group(Overloaded, 4, 12), group(Overloaded, 4, 28));
         assert_eq!(got, (MigrationType::Load, 4096, AmountRule::ToAverage));
-        // The side with less limits: (2000 - 1024) * 2 here, (3584 - 3000) * 4 there.
+        // The smaller limit counts: (2000 - 1024) * 2 here, (3584 - 3000) * 4 there.
         let mut f = facts(LLC, group(Overloaded, 2, 4), group(Overloaded, 4, 28));
         f.domain_avg_load = 2000;
         assert_eq!(calculate(&f).amount, 1952);

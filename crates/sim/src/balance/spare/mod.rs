@@ -2,15 +2,15 @@
 //!
 //! Groups are typed by how full they are. Between groups with room the number of tasks and of idle CPUs decides; load
 //! decides only between overloaded ones. The amount to move is in load, in utilisation or in tasks. The newidle
-//! shortcuts of D001 (Chen Yu, 27 Jul 2023) come on top, in [`newidle_scan`]. Loads are PELT averages (1024: one nice-0
+//! shortcuts of D001 (Chen Yu, 27 Jul 2023) are added in [`newidle_scan`]. Loads are PELT averages (1024: one nice-0
 //! task that always runs), utilisation and capacity in 1/1024 CPU.
 //!
-//! On machines whose CPUs differ in capacity, misfits come on top ([`crate::balance::fits`]). Not modelled: asymmetric
-//! packing, energy-aware placement, NUMA balancing's grading of queues.
+//! On machines whose CPUs differ in capacity, misfits are moved, too ([`crate::balance::fits`]). Not modelled:
+//! asymmetric packing, energy-aware placement, NUMA balancing's grading of queues.
 //!
-//! Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in the type (5.7), active balance for
-//! counted tasks only (5.12) and blind to cache heat (5.13). [`SpareLater`] and the flags of the chronology hold the
-//! changes that are modelled.
+//! Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in the type (5.7), active balance only
+//! if tasks are counted (5.12), which ignores cache heat (5.13). [`SpareLater`] and the flags of the chronology hold
+//! the changes that are modelled.
 
 pub mod active;
 pub mod busiest;
@@ -28,38 +28,38 @@ use crate::balance::era::PassKind;
 use crate::balance::fits::Asymmetry;
 use schedlab_kernel::History;
 
-/// The facts about a domain that the rules depend on.
+/// The facts about a domain on which the rules depend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainFacts {
     /// Percent by which one side must exceed the other.
     pub imbalance_pct: u32,
-    /// Tasks are to be spread over sibling groups: SD_PREFER_SIBLING of the balancing CPU's *child* domain, or since
-    /// 6.5 of the busiest group.
+    /// Whether tasks are to be spread over sibling groups: SD_PREFER_SIBLING of the balancing CPU's *child* domain, or
+    /// since 6.5 of the busiest group.
     pub prefer_sibling: bool,
-    /// SD_SHARE_CPUCAPACITY of the groups: each is a core's threads.
+    /// Whether the groups are cores (SD_SHARE_CPUCAPACITY of the groups).
     pub groups_are_cores: bool,
-    /// Some of the groups are, others are not; the groups themselves know.
+    /// Whether only some of the groups are cores; each group's statistics say which.
     pub some_are_cores: bool,
-    /// SD_SHARE_PKG_RESOURCES of the domain itself: its CPUs share a cache.
+    /// Whether the domain's CPUs share a cache (SD_SHARE_PKG_RESOURCES of the domain itself).
     pub share_llc: bool,
     /// SD_NUMA of the domain itself.
     pub numa: bool,
     /// Rules that came after 6.1.
     pub later: SpareLater,
-    /// Tasks on a node up to which a small imbalance between nodes is tolerated; read where `numa`.
+    /// Tolerance of a small imbalance between nodes; read if `numa`.
     pub tolerance: NodeTolerance,
     /// Capacities to compare, on machines whose CPUs differ in it.
     pub asym: Asymmetry,
-    /// Cores of the busiest and of the local group, where these differ and the kernel asks for them (6.6).
+    /// Numbers of cores of the busiest and the local group, if they differ and the kernel asks for them (6.6).
     pub cores: Option<Cores>,
 }
 
 /// Numbers of cores of two groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cores {
-    /// Of the group pulled from.
+    /// Of the group to pull from.
     pub busiest: u32,
-    /// Of the balancing CPU's.
+    /// Of the balancing CPU's group.
     pub local: u32,
 }
 
@@ -74,7 +74,7 @@ impl DomainFacts {
 /// Rules that some kernels with this balancer lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpareLater {
-    /// Among full groups the last one read is the busiest; among cores the first (6.5).
+    /// Of full groups the last one read is the busiest; of cores the first (6.5).
     pub cores_last_when_full: bool,
     /// A core with two tasks has a type of its own (6.6).
     pub smt_balance: bool,
@@ -87,21 +87,21 @@ pub struct SpareLater {
 /// How an imbalance between nodes is tolerated (`adjust_numa_imbalance`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeTolerance {
-    /// Not at all (5.5).
+    /// It is not (5.5).
     Never,
-    /// Whatever its size while the busiest node has two tasks at most (5.6 to 5.10).
+    /// Of any size while the busiest node has at most two tasks (5.6 to 5.10).
     Pair,
     /// While the busiest node has fewer tasks than a quarter of its CPUs (5.11 to 5.17).
     Quarter,
-    /// While the local node would have so many tasks at most (`imb_numa_nr`, 5.18); two tasks that would move are small
-    /// enough.
+    /// While the local node would have at most this many tasks (`imb_numa_nr`, 5.18); moving two tasks is a small
+    /// imbalance.
     Moving(u32),
-    /// The same, but a difference of two is small enough (6.0).
+    /// The same, but a difference of two is a small imbalance (6.0).
     Difference(u32),
 }
 
 impl NodeTolerance {
-    /// The rule of a kernel, in a domain with that `imb_numa_nr`.
+    /// The rule of a kernel, in a domain with this `imb_numa_nr`.
     pub fn of(history: &History, imb_numa_nr: u32) -> NodeTolerance {
         match () {
             () if history.numa_pair_stays => NodeTolerance::Pair,

@@ -1,4 +1,4 @@
-//! D001's shortcuts for newidle passes (Chen Yu, 27 Jul 2023): hints that other passes store, and the early end of the
+//! D001's shortcuts for newidle passes (Chen Yu, 27 Jul 2023): hints stored by other passes, and an early end of the
 //! loop over groups.
 //!
 //! Periodic passes store two hints in the shared state of the domain: its totals (ILB_SNAPSHOT), and how many groups a
@@ -18,9 +18,9 @@ use schedlab_kernel::{Feature, FeatureSet};
 pub struct Shortcuts {
     /// ILB_SNAPSHOT: totals are stored.
     pub snapshot: bool,
-    /// ILB_UTIL: how many groups to read is stored, and obeyed.
+    /// ILB_UTIL: the number of groups to read is stored and respected.
     pub util: bool,
-    /// ILB_FAST: a loop ends at the first group that has a task to give.
+    /// ILB_FAST: the loop ends at the first group that has a task to give.
     pub fast: bool,
     /// ILB_UTIL_QUAD: ILB_UTIL's number follows the square law.
     pub quad: bool,
@@ -37,27 +37,27 @@ impl Shortcuts {
     }
 }
 
-/// The facts about a domain that the number of groups to read depends on.
+/// The facts about a domain on which the number of groups to read depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainSpan {
-    /// Groups of the domain, the local one included (`sd->nr_groups`).
+    /// Number of groups in the domain, including the local one (`sd->nr_groups`).
     pub nr_groups: u32,
-    /// CPUs of the domain.
+    /// Number of CPUs in the domain.
     pub weight: u32,
     /// The domain's `imbalance_pct`; read by the square law.
     pub imbalance_pct: u32,
 }
 
-/// Groups to read by ILB_UTIL: all at no utilisation, none at full, in a straight line; rounded up. `sum_util` is the
-/// domain's, the local group included.
+/// Groups to read by ILB_UTIL: falls linearly from all at no utilisation to none at full utilisation; rounded up.
+/// `sum_util` is the domain's, including the local group.
 pub fn nr_sg_scan(nr_groups: u32, sum_util: u64, span_weight: u32) -> u32 {
     let used = u64::from(nr_groups) * sum_util / (u64::from(span_weight) * SCALE);
     nr_groups.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
 }
 
 /// Groups to read by the law that SIS_UTIL uses for CPUs: the fraction of groups equals SIS_UTIL's fraction of CPUs,
-/// rounded down. Above the straight line at low utilisation, none from 85 % on (at `imbalance_pct` 117). Not part of
-/// D001.
+/// rounded down. It is above the straight line at low utilisation, and 0 from 85 % on (with `imbalance_pct` 117). Not
+/// part of D001.
 pub fn nr_sg_scan_square(span: &DomainSpan, sum_util: u64) -> u32 {
     let weight = u64::from(span.weight);
     let cpus = u64::from(nr_idle_scan(weight, sum_util, u64::from(span.imbalance_pct)));
@@ -71,12 +71,12 @@ pub struct SharedHints {
     pub total_load: u64,
     /// The domain's capacity when last stored; 0 before.
     pub total_capacity: u64,
-    /// Groups a newidle pass should read, the local one not counted.
+    /// Number of groups a newidle pass should read, without the local one.
     pub nr_sg_scan: u32,
 }
 
 impl SharedHints {
-    /// Stores the results of a complete pass of `pass`'s kind, as far as the shortcuts need them; a newidle pass stores
+    /// Stores the results of a complete pass of this kind, as far as the shortcuts need them; a newidle pass stores
     /// nothing. Returns whether anything changed: only then the shared cache line is written.
     pub fn store(&mut self, on: Shortcuts, pass: PassKind, span: &DomainSpan, seen: &DomainStats) -> bool {
         let before = *self;
@@ -103,7 +103,7 @@ pub fn can_pull_busiest(local: &GroupStats, busiest: &GroupStats) -> bool {
             || (busiest.idle_cpus == local.idle_cpus && busiest.sum_nr_running > local.sum_nr_running))
 }
 
-/// Why a loop over groups ends before its last group was added up.
+/// Why a loop over groups ends before its last group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LoopEnd {
     /// ILB_FAST: there is something to pull.
@@ -117,10 +117,10 @@ pub enum LoopEnd {
 pub struct GroupLoop {
     util: bool,
     fast: bool,
-    /// Totals to use after an early end; without them the loop is complete. Only a newidle pass has them, over a domain
-    /// with shared state in which totals have been stored.
+    /// Totals to use after an early end; without them the loop reads all groups. Only a newidle pass has them, over a
+    /// domain with shared state in which totals were stored.
     snapshot: Option<(u64, u64)>,
-    /// Groups that ILB_UTIL still lets through.
+    /// Number of groups that ILB_UTIL still allows.
     left: u32,
     ended: Option<LoopEnd>,
 }
@@ -141,7 +141,8 @@ impl GroupLoop {
     /// Takes a group other than the local one, with its complete statistics: considers it as the busiest, then either
     /// ends the loop or adds the group to the totals. Returns `true` if the loop continues.
     ///
-    /// The caller counts the group in `lb_sg_scan` in either case. A group at which the loop ends is not added up.
+    /// The caller counts the group in `lb_sg_scan` in either case. The group at which the loop ends is not added to the
+    /// totals.
     #[inline]
     pub fn take(
         &mut self,

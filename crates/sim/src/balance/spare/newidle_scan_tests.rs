@@ -24,7 +24,7 @@ fn core(nr: u32) -> GroupStats {
         kinds: Default::default(),
     }
 }
-/// The core of a CPU about to go idle, its sibling idle.
+/// The core of a CPU about to go idle, whose sibling is idle.
 fn leaving() -> GroupStats {
     GroupStats { idle_cpus: 1, ..core(0) }
 }
@@ -64,14 +64,14 @@ fn the_depth_falls_in_a_straight_line() {
 #[test]
 fn the_square_law_follows_sis_util() {
     let at = |pct: u64| nr_sg_scan_square(&SPAN, 112 * 1024 * pct / 100);
-    // SIS_UTIL grants 112, 73, 37 and 14 of the 112 CPUs.
+    // SIS_UTIL allows 112, 73, 37 and 14 of the 112 CPUs.
     assert_eq!([at(0), at(50), at(70), at(80), at(86)], [56, 36, 18, 7, 0]);
     let strict = DomainSpan { imbalance_pct: 200, ..SPAN };
     assert_eq!(nr_sg_scan_square(&strict, 112 * 1024 / 2), 0);
 }
 
 #[test]
-fn periodic_passes_store_what_is_switched_on() {
+fn periodic_passes_store_the_hints_that_are_switched_on() {
     let mut seen = DomainStats::new(core(2));
     (seen.total_load, seen.total_capacity, seen.sum_util) = (500, 114_688, 112 * 1024 / 2);
     let stored = |on, pass| {
@@ -122,7 +122,7 @@ fn fast_asks_only_a_group_that_became_the_busiest() {
     let on = Shortcuts { util: false, ..ON };
     let mut seen = DomainStats::new(leaving());
     let mut l = GroupLoop::new(on, PassKind::Newidle, Some(&hints(0)));
-    // The fuller group is taken even though the local one has no more idle CPUs than it.
+    // The fuller group is taken although the local one has no more idle CPUs than it.
     let stuck = GroupStats { group_type: SpareType::Imbalanced, idle_cpus: 2, ..core(1) };
     assert!(l.take(&mut seen, &MC, 1, &stuck));
     assert!(l.take(&mut seen, &MC, 2, &core(2)), "acceptable, but not the busiest");

@@ -1,7 +1,7 @@
-//! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, which CPU does it, in what order.
+//! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, which CPU does it, and the order.
 //!
-//! Mirrors `nohz_balancer_kick`, `find_new_ilb` and `_nohz_idle_balance` of 6.5. Besides balancing, a kick may ask only
-//! for an update of the averages of idle CPUs (4.17+), or for a new `nohz.next_balance` (5.15). Times are jiffies.
+//! Mirrors `nohz_balancer_kick`, `find_new_ilb` and `_nohz_idle_balance` of 6.5. Instead of balancing, a kick may ask
+//! only for an update of the averages of idle CPUs (4.17+), or for a new `nohz.next_balance` (5.15). Times are jiffies.
 
 use crate::balance::capacity::is_reduced;
 use crate::balance::state::NohzFlags;
@@ -9,7 +9,7 @@ use schedlab_base::CpuId;
 
 pub use crate::balance::nohz::{KickFacts, NoKick};
 
-/// Why a tickless CPU is asked for help. All but the last two ask it to balance and to bring averages up to date.
+/// Why a tickless CPU is asked for help. All but the last two ask it to balance and to update averages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kick {
     /// This CPU has a task to give.
@@ -20,7 +20,7 @@ pub enum Kick {
     Misfit,
     /// More than one CPU of the cache is busy while others sleep.
     BusyCache,
-    /// Only bring the averages of idle CPUs up to date: `nohz.next_balance` stays.
+    /// Only update the averages of idle CPUs; `nohz.next_balance` stays.
     AveragesOnly,
     /// Only compute when balancing for idle CPUs is due next.
     NextBalance,
@@ -29,16 +29,15 @@ pub enum Kick {
 /// A request to a tickless CPU, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asks {
-    /// The reason.
     pub why: Kick,
-    /// The request. If it includes balancing, `nohz.next_balance` moves on to the next tick.
+    /// If the request includes balancing, `nohz.next_balance` moves to the next tick.
     pub flags: NohzFlags,
 }
 
 /// Whether a tick asks a tickless CPU for help.
 ///
 /// # Errors
-/// With the reason why not.
+/// Why it does not.
 pub fn kick(f: &KickFacts) -> std::result::Result<Asks, NoKick> {
     if f.idle_at_tick {
         return Err(NoKick::Idle);
@@ -73,8 +72,8 @@ pub fn kick(f: &KickFacts) -> std::result::Result<Asks, NoKick> {
 }
 
 /// The CPU that helps: the lowest tickless one that is still idle, except the asking CPU. Since 7.3 a CPU whose core is
-/// idle comes first (`core_idles`; true of every CPU before). `tickless` is ascending. A CPU that has been asked and
-/// has not begun gets no second IPI.
+/// idle is preferred (`core_idles`, which is true for every CPU in earlier kernels). `tickless` is ascending. A CPU
+/// that was asked and has not begun gets no second IPI.
 pub fn find_ilb(
     tickless: impl Iterator<Item = CpuId>,
     asking: CpuId,
@@ -91,8 +90,8 @@ pub fn find_ilb(
     first
 }
 
-/// The CPU served in place `at` (0 to `nr_cpus - 1`): the order starts after the helper, wraps, and ends with the
-/// helper. The caller passes over CPUs that are not tickless, or no longer idle.
+/// The CPU served at position `at` (0 to `nr_cpus - 1`): the order starts after the helper, wraps around, and ends with
+/// the helper. The caller skips CPUs that are not tickless, or no longer idle.
 pub fn served_at(helper: CpuId, at: usize, nr_cpus: usize) -> CpuId {
     CpuId::from((helper.index() + 1 + at) % nr_cpus)
 }

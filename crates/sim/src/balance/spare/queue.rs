@@ -1,7 +1,7 @@
-//! The choice of the runqueue to pull from, in the busiest group.
+//! Chooses the runqueue of the busiest group to pull from.
 //!
-//! Mirrors `find_busiest_queue` of 6.5, fed CPU by CPU. When tasks are counted, a queue with only its running task may
-//! be chosen: then nothing can be detached, and the pass fails.
+//! Mirrors `find_busiest_queue` of 6.5, fed CPU by CPU. If tasks are counted, a queue with only its running task may be
+//! chosen: then nothing can be detached, and the pass fails.
 
 use super::imbalance::{Amount, MigrationType};
 use crate::balance::capacity::is_reduced;
@@ -12,9 +12,8 @@ use schedlab_base::CpuId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
     pub cpu: CpuId,
-    /// Load average.
     pub load: u64,
-    /// Utilisation, estimates included, at most the capacity.
+    /// Utilisation including estimates, at most the capacity.
     pub util: u64,
     /// Runnable average: a CPU with many waiting tasks counts as highly utilised (runnable boosting, 6.5).
     pub runnable: u64,
@@ -26,11 +25,11 @@ pub struct QueueSample {
     pub capacity_orig: u64,
     /// The load of its misfit; 0 without one.
     pub misfit: u64,
-    /// Its only task may go to a CPU that is no faster.
+    /// Whether its only task may go to a CPU that is no faster.
     pub gives: bool,
 }
 
-/// Looks for the queue with the most load, utilisation or tasks, whichever is to move.
+/// Searches for the queue with the most load, utilisation or tasks, depending on the wanted unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusiestQueue {
     wanted: Amount,
@@ -38,19 +37,19 @@ pub struct BusiestQueue {
     boosts: bool,
     asym: Asymmetry,
     best: Option<CpuId>,
-    /// Load, utilisation or tasks of the best.
+    /// Load, utilisation or tasks of the best queue.
     most: u64,
     capacity: u64,
 }
 
 impl BusiestQueue {
-    /// A search for this amount. `boosts`: a CPU with many waiting tasks counts as highly utilised (6.5).
-    /// `asym`: the capacities to compare, on machines whose CPUs differ in it.
+    /// A search for this amount. `boosts`: a CPU with many waiting tasks counts as highly utilised (6.5). `asym`: the
+    /// capacities to compare, on machines whose CPUs differ in it.
     pub fn new(wanted: Amount, imbalance_pct: u32, boosts: bool, asym: Asymmetry) -> BusiestQueue {
         BusiestQueue { wanted, imbalance_pct, boosts, asym, best: None, most: 0, capacity: 1 }
     }
 
-    /// Adds a CPU that is still under consideration, in ascending order. Ties keep the earlier one.
+    /// Adds a CPU that the pass may still pull from, in ascending order. Of equal queues the earlier one counts.
     #[inline]
     pub fn add(&mut self, q: &QueueSample) {
         if q.h_nr_running == 0 || (q.h_nr_running == 1 && !q.gives && self.asym.spares(q.capacity)) {
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_fair_tasks_is_none() {
+    fn a_queue_without_fair_tasks_is_not_chosen() {
         assert_eq!([Task, Load, Util].map(|t| pick(t, 9999, &[q(0, 2048, 0)])), [None; 3]);
     }
 
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_much_waited_for_counts_as_used_up_to_its_capacity() {
+    fn a_cpu_with_waiting_tasks_counts_as_used_up_to_its_capacity() {
         let waited = QueueSample { util: 10, runnable: 600, ..q(1, 0, 2) };
         assert_eq!(pick(Util, 1, &[QueueSample { util: 599, ..q(0, 0, 2) }, waited]), Some(1));
         let swamped = QueueSample { runnable: 5000, ..waited };

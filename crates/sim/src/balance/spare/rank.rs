@@ -1,9 +1,9 @@
 //! The rank of a group: the rules of `update_sd_pick_busiest` (6.5) as one number. A group replaces the busiest so far
 //! if its rank is higher.
 //!
-//! The type counts first, in the upper four bits. Within a type the rules compare load, idle CPUs and tasks, or keep
-//! the first or the last group. Ranks are numbers because no predictor foresees the type and the number of tasks of the
-//! next of 64 groups: a rank is computed without branches on them, and one comparison is left.
+//! The type is in the upper four bits. Within a type the rules compare load, idle CPUs and tasks, or keep the first or
+//! the last group. A rank is computed without branches and takes one comparison, because no predictor foresees the type
+//! and the number of tasks of the next of 64 groups.
 
 use super::DomainFacts;
 use super::classify::SpareType;
@@ -17,17 +17,17 @@ const MOST: u64 = (1 << 60) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
     pub group_type: SpareType,
-    /// Load per whole CPU of capacity; read of an overloaded group only.
+    /// Load per whole CPU of capacity; read only for an overloaded group.
     pub avg_load: u64,
     /// Runnable tasks of all classes.
     pub sum_nr_running: u32,
     /// Runnable fair tasks.
     pub sum_h_nr_running: u32,
-    /// Idle CPUs: far fewer than 2^28.
+    /// Far fewer than 2^28.
     pub idle_cpus: u32,
     /// The largest load of a misfit.
     pub misfit_load: u64,
-    /// It is the threads of one core; known in domains where some groups are.
+    /// Whether it is the threads of one core; known in domains where some groups are.
     pub is_core: bool,
 }
 
@@ -51,8 +51,8 @@ impl Claim {
     #[inline]
     pub fn rank(&self, domain: &DomainFacts, nth: u32) -> u64 {
         let less_room = u64::from((u32::MAX >> 4) - self.idle_cpus) << 32 | u64::from(self.sum_nr_running);
-        // Full groups have no averages to compare. Before 6.5 the first one stays. Since 6.5 the last one does.
-        // Threads of a core slow each other down: of such groups the first one still stays.
+        // Full groups have no averages to compare. Before 6.5 the first one stays, since 6.5 the last one. Threads of a
+        // core slow each other down: if groups are cores, the first one still stays.
         let last_stays = domain.later.cores_last_when_full & !domain.groups_are_cores;
         let is = |kind| self.group_type == kind;
         let of_full = if last_stays { u64::from(nth) } else { 0 };
@@ -60,7 +60,7 @@ impl Claim {
         let within = select_unpredictable(is(SpareType::Overloaded), self.avg_load.min(MOST), within);
         let within = match self.group_type {
             SpareType::Imbalanced => 0,
-            // Of equal misfits the last group stays, since 6.9 the first.
+            // Of equal misfits the last group stays; since 6.9 the first.
             SpareType::Misfit => {
                 let nth = if domain.later.misfit_first_stays { 0 } else { nth };
                 self.misfit_load.min(MOST >> 32) << 32 | u64::from(nth)
@@ -73,8 +73,8 @@ impl Claim {
         if self.sum_h_nr_running == 0 { 0 } else { rank }
     }
 
-    /// The rules between a group and the busiest so far, as the kernel states them. Where some groups are cores and
-    /// others are not, no order is behind them: a core is left for a group that is not a core, even one with more room.
+    /// The comparison of a group with the busiest so far, as the kernel states it. If some groups are cores and others
+    /// are not, it is not an order: a core is replaced by a group that is not a core, even one with more room.
     pub fn is_busier(&self, domain: &DomainFacts, best: Option<&Claim>) -> bool {
         if self.sum_h_nr_running == 0 {
             return false;

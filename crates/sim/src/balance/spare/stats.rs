@@ -1,6 +1,6 @@
 //! The sums of a pass over a group's CPUs, and the group's statistics.
 //!
-//! Mirrors `update_sg_lb_stats` of 6.5: `sgs` sums, then type and, for an overloaded group only, the average load.
+//! Mirrors `update_sg_lb_stats` of 6.5: `sgs` sums, then the type and, only for an overloaded group, the average load.
 //! There is no bias: every CPU counts with its values at the instant it is read.
 
 use super::classify::{SpareFacts, SpareType, since_5_5};
@@ -15,7 +15,7 @@ pub struct CpuSample {
     pub cpu: CpuId,
     /// Load average of its runqueue (`cpu_load`).
     pub load: u64,
-    /// Utilisation, the estimates of runnable tasks included, at most the CPU's capacity (`cpu_util_cfs`).
+    /// Utilisation including the estimates of runnable tasks, at most the CPU's capacity (`cpu_util_cfs`).
     pub util: u64,
     /// Runnable average (`cpu_runnable`).
     pub runnable: u64,
@@ -24,7 +24,7 @@ pub struct CpuSample {
     /// Runnable fair tasks, groups counted through.
     pub h_nr_running: u32,
     /// Whether it runs its idle task, has nothing queued and no wakeup pending (`idle_cpu`). A CPU that balances
-    /// because it is about to go idle does not count: its departing task is still current.
+    /// because it is about to go idle does not count: its leaving task is still current.
     pub idle: bool,
     /// The load of its running task, if that is too large for it (`misfit_task_load`).
     pub misfit: u64,
@@ -59,15 +59,15 @@ impl Tally {
         self.idle_cpus += u32::from(s.nr_running == 0 && s.idle);
     }
 
-    /// Adds the CPU's misfit, where the domain has SD_ASYM_CPUCAPACITY and the group is not the local one. Unless it
-    /// counts, it is only overload: a CPU that goes idle should look for it.
+    /// Adds the CPU's misfit, if the domain has SD_ASYM_CPUCAPACITY and the group is not the local one. If `counts` is
+    /// not set, it only makes the group overloaded: a CPU that goes idle should look for it.
     pub fn add_misfit(&mut self, s: &CpuSample, counts: bool) {
         if s.nr_running > 0 && s.misfit > 0 {
             self.misfit = self.misfit.max(if counts { s.misfit } else { 0 });
             self.overload = true;
         }
     }
-    /// Adds a CPU whose only task should leave it, because other classes take much of it.
+    /// Adds a CPU whose only task should leave it, because other classes take much of its time.
     pub fn add_disturbed(&mut self, s: &CpuSample) {
         self.misfit = self.misfit.max(s.load);
     }
@@ -83,7 +83,6 @@ impl Tally {
         self.stats(group, self.group_type(group, imbalance_pct, gives_to_idle))
     }
 
-    /// The group's type.
     #[inline]
     pub(super) fn group_type(
         &self,
@@ -104,12 +103,12 @@ impl Tally {
         })
     }
 
-    /// What decides whether a group of this type is the busiest.
+    /// The facts that decide whether a group of this type is the busiest.
     #[inline]
     pub(super) fn claim(&self, group: &GroupFacts, group_type: SpareType) -> Claim {
         Claim {
             group_type,
-            // A single CPU without real-time tasks, as most groups of long rings are, takes no division.
+            // A single CPU without real-time tasks, as in most groups of long rings, needs no division.
             avg_load: if group.capacity == SCALE { self.load } else { self.load * SCALE / group.capacity },
             sum_nr_running: self.nr_running,
             sum_h_nr_running: self.h_nr_running,
@@ -119,7 +118,6 @@ impl Tally {
         }
     }
 
-    /// The statistics of a group of this type.
     pub(super) fn stats(&self, group: &GroupFacts, group_type: SpareType) -> GroupStats {
         let mut stats = GroupStats {
             group_load: self.load,
@@ -159,9 +157,8 @@ pub struct GroupStats {
     pub sum_nr_running: u32,
     /// Runnable fair tasks.
     pub sum_h_nr_running: u32,
-    /// CPUs that are idle and have no task.
+    /// Number of CPUs that are idle and have no task.
     pub idle_cpus: u32,
-    /// CPUs.
     pub weight: u32,
     pub group_type: SpareType,
     /// Whether some CPU had two runnable tasks. A pass over the top domain stores it as `rd->overload`.
@@ -171,7 +168,7 @@ pub struct GroupStats {
 }
 
 impl GroupStats {
-    /// Load per whole CPU of capacity, whatever the type.
+    /// Load per whole CPU of capacity, for any type.
     pub fn load_per_capacity(&self) -> u64 {
         self.group_load * SCALE / self.capacity
     }

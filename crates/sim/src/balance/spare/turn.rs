@@ -1,9 +1,9 @@
-//! The rule whether it is this CPU's turn to balance a domain.
+//! Decides whether it is this CPU's turn to balance a domain.
 //!
 //! Mirrors `should_we_balance` of 6.5. A periodic pass is elected as before
 //! ([`Election`](crate::balance::interval::Election): the first idle CPU of the local group, else its first). A newidle
-//! pass needs no election, but gives up if work has come meanwhile (6.0); it then counts as `lb_balanced`, and higher
-//! domains are not tried. Not modelled: 6.6 and later prefer a CPU whose whole core is idle.
+//! pass needs no election, but gives up if work has arrived meanwhile (6.0); it then counts as `lb_balanced`, and
+//! higher domains are not tried. Not modelled: 6.6 and later prefer a CPU whose whole core is idle.
 
 /// Why a newidle pass does not begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -17,7 +17,7 @@ pub enum AlreadyArrived {
 /// Whether a newidle pass may begin over one domain (6.0).
 ///
 /// # Errors
-/// With the work that has come; then no CPU balances.
+/// The work that has arrived; then no CPU balances.
 pub fn newidle_may_begin(nr_running: u32, wakeup_pending: bool) -> std::result::Result<(), AlreadyArrived> {
     match () {
         () if nr_running > 0 => Err(AlreadyArrived::Task),

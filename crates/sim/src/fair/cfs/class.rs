@@ -1,4 +1,4 @@
-//! The rules of CFS applied to the arenas: pick, tick, yield, wakeup preemption.
+//! Applies the rules of CFS to the arenas: pick, tick, yield, wakeup preemption.
 
 use super::{Cfs, Ordered, pick, preempt, tick};
 use crate::class::{Arrival, Dequeue, Enqueue};
@@ -87,9 +87,9 @@ impl Ordered for Cfs {
     }
 }
 
-/// The entities of the task that ran before, from the task's own upwards, each with its `prev_sum_exec`; deeper trees
-/// keep the lowest levels. The kernel neither puts back nor sets those that it picks again, which are that task or a
-/// group that the next task is in, too: their turn continues, and their buddy marks stay (`pick_next_task_fair`).
+/// The entities of the previous task, from the task's own upwards, each with its `prev_sum_exec`; of deeper trees only
+/// the lowest levels. The kernel neither puts back nor sets the ones that it picks again (that task, or groups that the
+/// next task shares with it): their turn continues, and their buddy marks stay (`pick_next_task_fair`).
 struct Before {
     of: [(EntityId, u64); 8],
     levels: usize,
@@ -113,7 +113,7 @@ impl Before {
 }
 
 impl System<'_> {
-    /// Puts `prev` back, chooses the task to run next on `cpu` and makes its entities current (`pick_next_task_fair`).
+    /// Puts `prev` back, chooses the next task to run on `cpu` and makes its entities current (`pick_next_task_fair`).
     pub(in crate::fair) fn ordered_pick<R: Ordered>(
         &mut self,
         cpu: CpuId,
@@ -150,7 +150,7 @@ impl System<'_> {
         self.cfs_take(entity);
     }
 
-    /// An entity leaves its queue's tree and is current.
+    /// An entity leaves its queue's tree and becomes current.
     fn cfs_take(&mut self, entity: EntityId) {
         let e = &self.fair.entities[entity];
         let queue = e.cfs_rq;
@@ -164,7 +164,7 @@ impl System<'_> {
         pick::Candidate { entity, vruntime: e.vruntime, slope: e.slope }
     }
 
-    /// `pick_next_entity`: the leftmost, unless a buddy is near enough.
+    /// `pick_next_entity`: the leftmost, unless a buddy is close enough.
     fn cfs_pick_entity(&mut self, queue: CfsRqId, left: EntityId) -> EntityId {
         let q = &self.fair.queues[queue];
         if q.next.is_none() && q.last.is_none() && q.skip.is_none() {
@@ -212,7 +212,7 @@ impl System<'_> {
         why
     }
 
-    /// sched_yield: the entity is passed over at the next pick (2.6.39).
+    /// sched_yield: the entity is skipped at the next pick (2.6.39).
     fn cfs_yield(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let queue = self.fair.entities[entity].cfs_rq;
@@ -228,10 +228,10 @@ impl System<'_> {
     fn cfs_wakeup_preempt(&mut self, cpu: CpuId, curr: TaskId, arrival: Arrival) -> bool {
         let wakee = arrival.task;
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
-        // Whether many compete is asked of the running task's queue.
+        // The length of the running task's queue decides whether many compete.
         let many = u64::from(self.fair.queues[self.fair.entities[ce].cfs_rq].nr_running)
             >= self.fixed.gran.nr_latency;
-        // Neither a new task nor a SCHED_IDLE one is worth a promise.
+        // Neither a new task nor a SCHED_IDLE one becomes a buddy.
         let idle = self.tasks[wakee].attr.policy == Policy::Idle;
         if self.has(Feature::NextBuddy) && many && arrival.how != Enqueue::New && !idle {
             self.set_next_buddy(we);
@@ -264,7 +264,7 @@ impl System<'_> {
         true
     }
 
-    /// An entity and those above it are to run next on their queues.
+    /// Makes an entity and those above it the `next` buddies of their queues.
     pub(in crate::fair) fn set_next_buddy(&mut self, entity: EntityId) {
         if self.is_flat() {
             let line = self.line(self.fair.entities[entity].cfs_rq);
@@ -275,7 +275,7 @@ impl System<'_> {
             return self.for_each_level(entity, |q, e| q.next = Some(e));
         }
         let mut level = Some(entity);
-        // Neither a throttled group's entity nor an idle one is worth a promise.
+        // Neither a throttled group's entity nor an idle one becomes a buddy.
         while let Some(at) = level.filter(|at| self.fair.entities[*at].on_rq && !self.is_idle_entity(*at)) {
             let queue = self.fair.entities[at].cfs_rq;
             self.fair.queues[queue].next = Some(at);
@@ -283,7 +283,7 @@ impl System<'_> {
         }
     }
 
-    /// Calls for an entity and all above it, each with its queue.
+    /// Calls `each` for an entity and all above it, with their queues.
     pub(in crate::fair) fn for_each_level(
         &mut self,
         from: EntityId,

@@ -1,4 +1,4 @@
-//! CFS, the fair class from 2.6.32 to 6.5: the task with the least vruntime runs, unless a buddy is near enough.
+//! CFS, the fair class from 2.6.32 to 6.5: the task with the smallest vruntime runs, unless a buddy is close enough.
 //!
 //! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` and `queueing` apply
 //! them. CFS before 2.6.32 ([`crate::fair::early`]) orders its queues in the same way and shares the common parts.
@@ -21,8 +21,8 @@ pub struct Cfs;
 
 /// The rules of a class whose queues are in vruntime order.
 pub(crate) trait Ordered: FairRules {
-    /// Whether NORMALIZED_SLEEPER counts a sleeper's credit in the time of its weight.
+    /// Whether NORMALIZED_SLEEPER converts a sleeper's credit to the virtual time of its weight.
     const NORMALIZES: bool;
-    /// The entity to run next on `queue`, whose leftmost is `left`.
+    /// The next entity to run on `queue`, whose leftmost is `left`.
     fn pick_entity(sys: &mut System<'_>, queue: CfsRqId, left: EntityId) -> EntityId;
 }

@@ -1,10 +1,10 @@
-//! pick_next_entity: leftmost, unless a buddy is near enough (kernels 3.4 to 6.5).
+//! pick_next_entity: leftmost, unless a buddy is close enough (kernels 3.4 to 6.5).
 
 use super::preempt::{Behind, behind};
 use crate::fair::entity::EntityId;
 use crate::fair::slope::Slope;
 
-/// The facts about an entity that picking uses.
+/// The facts about an entity for picking.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     pub entity: EntityId,
@@ -17,19 +17,19 @@ pub struct Candidate {
 pub struct PickFacts {
     /// Leftmost of queue and current entity.
     pub left: Candidate,
-    /// The next one after it, if the leftmost yielded.
+    /// The one after it, read if the leftmost yielded.
     pub second: Option<Candidate>,
     /// The entity that yielded.
     pub skip: Option<EntityId>,
-    /// Buddies.
+    /// The buddy that was woken last.
     pub next: Option<Candidate>,
-    /// See `next`.
+    /// The buddy that was preempted last.
     pub last: Option<Candidate>,
     /// wakeup_granularity, scaled, ns.
     pub wakeup_granularity_ns: u64,
 }
 
-/// The entity to run: `next` before `last` before leftmost, a buddy only while it is within the wakeup granularity.
+/// The entity to run: `next`, else `last`, else leftmost; a buddy only within the wakeup granularity.
 pub fn pick(f: PickFacts) -> EntityId {
     let near = |c: &Candidate, left: Candidate| {
         behind(c.vruntime, left.vruntime, left.slope, f.wakeup_granularity_ns) != Behind::Yes
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_that_yielded_is_passed_over_while_the_second_is_near() {
+    fn an_entity_that_yielded_is_skipped_while_the_second_is_near() {
         assert_eq!(pick(PickFacts { skip: Some(EntityId(1)), ..facts() }), EntityId(2));
         assert_eq!(
             pick(PickFacts { skip: Some(EntityId(1)), second: Some(at(2, 101)), ..facts() }),

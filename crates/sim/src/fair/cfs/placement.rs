@@ -1,12 +1,11 @@
 //! place_entity: where a new or waking entity starts on a queue (kernels 2.6.27 to 6.5).
 //!
-//! A sleeper gets a credit: it may start up to half a latency period (GENTLE_FAIR_SLEEPERS, 2.6.32; a whole one
-//! without) to the left of min_vruntime. It never starts to the left of its own vruntime, so credit is capped and never
+//! A sleeper gets a credit: it may start up to half a latency period (GENTLE_FAIR_SLEEPERS, 2.6.32; without it a whole
+//! one) to the left of min_vruntime. It never starts to the left of its own vruntime, so credit is limited and never
 //! accumulates. Before 2.6.39 NEW_FAIR_SLEEPERS may be switched off: the sleeper then starts at min_vruntime.
 
 use crate::fair::slope::Slope;
 
-/// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacementFacts {
     /// `min_vruntime` of the destination queue.
@@ -15,14 +14,14 @@ pub struct PlacementFacts {
     pub own_vruntime: i64,
     /// sched_latency, scaled, ns.
     pub latency_ns: u64,
-    /// Sleepers get a credit (NEW_FAIR_SLEEPERS, before 2.6.39).
+    /// Whether sleepers get a credit (NEW_FAIR_SLEEPERS, before 2.6.39).
     pub credited: bool,
-    /// The weight whose virtual time counts the credit, and its unit (NORMALIZED_SLEEPER, before 2.6.35); `None` for
+    /// The weight in whose virtual time the credit counts, and its unit (NORMALIZED_SLEEPER, before 2.6.35); `None` for
     /// real time.
     pub normalized: Option<(Slope, u64)>,
     /// GENTLE_FAIR_SLEEPERS.
     pub gentle: bool,
-    /// The entity is idle-policy: its credit is `min_granularity_ns` (6.1), else `None`.
+    /// `min_granularity_ns` as the credit of an idle-policy entity (6.1), else `None`.
     pub idle_threshold_ns: Option<u64>,
 }
 
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_normalized_credit_is_smaller_for_the_heavy() {
+    fn a_normalized_credit_is_smaller_for_heavy_tasks() {
         let of = |weight: u64| {
             wakeup(PlacementFacts {
                 gentle: false,

@@ -6,12 +6,12 @@
 use crate::fair::slope::Slope;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
-/// The outcome of a comparison.
+/// How far the wakee is behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
     /// The wakee is not behind at all.
     No,
-    /// Behind, but within the granularity: buddies may be taken at this distance.
+    /// Behind, but within the granularity; buddies may be picked at this distance.
     Close,
     /// Far enough to preempt.
     Yes,
@@ -23,7 +23,7 @@ pub fn behind(curr_vruntime: i64, wakee_vruntime: i64, wakee: Slope, wakeup_gran
     by_distance(curr_vruntime, wakee_vruntime, wakee.virtual_ns(wakeup_granularity_ns))
 }
 
-/// The same against a granularity in virtual ns.
+/// The same with a granularity in virtual ns.
 #[inline]
 pub fn by_distance(curr_vruntime: i64, wakee_vruntime: i64, granularity: u64) -> Behind {
     let vdiff = curr_vruntime - wakee_vruntime;
@@ -43,7 +43,6 @@ pub enum ByPolicy {
     Preempt,
     /// Never preempt.
     Refuse,
-    /// Compare vruntimes.
     Compare,
 }
 

@@ -1,4 +1,5 @@
-//! Onto a queue in vruntime order and off it: placement, slices, applied to the arenas (2.6.27 to 6.5).
+//! Puts entities on a queue in vruntime order and takes them off: placement and slices, applied to the arenas (2.6.27
+//! to 6.5).
 //!
 //! Invariant: an entity that leaves for another CPU carries a vruntime relative to the old queue's `min_vruntime`.
 
@@ -61,7 +62,7 @@ impl System<'_> {
         Fair::<R>::check_enqueue_quota(self, queue);
     }
 
-    /// min_vruntime before 2.6.28: it follows the tree alone, at every change of it.
+    /// min_vruntime before 2.6.28: it follows only the tree, at every change of it.
     #[inline]
     pub(super) fn follow_tree(&mut self, queue: CfsRqId) {
         if self.fixed.history.min_vruntime_of_tree {
@@ -69,7 +70,8 @@ impl System<'_> {
         }
     }
 
-    /// What a task is placed by instead of min_vruntime, if by anything: the leftmost task left of it (before 2.6.28).
+    /// The vruntime that replaces min_vruntime in placement, if any: that of the leftmost task, if it is left of it
+    /// (before 2.6.28).
     fn places_by(&self, queue: CfsRqId) -> Option<i64> {
         let q = &self.fair.queues[queue];
         let left = q.leftmost().filter(|_| self.fixed.history.placed_at_leftmost);
@@ -102,8 +104,8 @@ impl System<'_> {
         q.update_min_vruntime(counted.map(|(_, v)| v));
         let after = q.min_vruntime;
         if why == Dequeue::Move {
-            // With the later min_vruntime, a task that held it back would be ahead of its next queue by the amount it
-            // moves.
+            // With the later min_vruntime, a task that held it back would be ahead on its next queue by the amount that
+            // it moves.
             let fixed = self.fixed.history.relative_before_min;
             self.make_relative(entity, if fixed { before } else { after });
         }

@@ -80,7 +80,7 @@ fn a_groups_first_task_has_all_of_a_sleepers_credit() {
 }
 
 #[test]
-fn the_end_of_a_turn_leaves_what_a_cpu_contributes_to_a_group() {
+fn the_end_of_a_turn_keeps_a_cpus_contribution_to_a_group() {
     for (version, renewed) in [("v5.4", true), ("v5.10", false), ("v6.1", false)] {
         with_system(version, |sys| {
             let group =
@@ -130,7 +130,8 @@ fn before_4_7_a_task_is_placed_before_the_running_one_is_charged() {
     assert_eq!((lead("v4.5"), lead("v6.1")), (3_000_000, 0));
 }
 
-/// What the runner has aged, min_vruntime and a sleeper's place without credit, after 1 ms beside a task 5 ms behind.
+/// After 1 ms with another task 5 ms behind: by how much the runner aged, min_vruntime, and a sleeper's place without
+/// credit.
 fn after_a_millisecond(version: &str) -> [i64; 3] {
     let mut found = [0; 3];
     with_system(version, |sys| {

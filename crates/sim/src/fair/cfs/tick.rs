@@ -1,13 +1,13 @@
-//! check_preempt_tick (kernels 2.6.27 to 6.5): may the current entity stay at this tick?
+//! check_preempt_tick (kernels 2.6.27 to 6.5): whether the current entity may stay at this tick.
 
 use schedlab_trace::SwitchReason;
 
-/// The facts that the tick decides by; used only when more than one entity is on the queue.
+/// The facts for the tick's decision; used only if more than one entity is on the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct TickFacts {
     /// Real time since the current entity was picked, ns.
     pub ran_ns: u64,
-    /// Before 2.6.32: the slice alone decides.
+    /// Whether only the slice decides (before 2.6.32).
     pub slice_only: bool,
     /// Its slice, real ns.
     pub slice_ns: u64,
@@ -17,7 +17,7 @@ pub struct TickFacts {
     pub ahead_ns: i64,
 }
 
-/// The reason to switch, if there is one. Virtual distance is compared with real slice, as the kernel does.
+/// The reason to switch, if there is one. As in the kernel, the virtual distance is compared with the real slice.
 pub fn check(f: TickFacts) -> Option<SwitchReason> {
     if f.ran_ns > f.slice_ns {
         return Some(SwitchReason::TickSlice);
@@ -41,7 +41,7 @@ mod tests {
     };
 
     #[test]
-    fn a_slice_must_be_exceeded_not_met() {
+    fn a_slice_must_be_exceeded_not_just_reached() {
         assert_eq!(check(F), None, "exactly at the tick: one more tick");
         assert_eq!(check(TickFacts { ran_ns: 8_000_001, ..F }), Some(SwitchReason::TickSlice));
     }

@@ -1,4 +1,4 @@
-//! The early rules applied to the arenas: wakeup preemption, pick, yield, and the tasks' records of their wakeups.
+//! Applies the early rules to the arenas: wakeup preemption, pick, yield, and the tasks' records of their wakeups.
 
 use super::{Early, pick, preempt};
 use crate::class::{Arrival, Dequeue, Enqueue};
@@ -111,8 +111,8 @@ impl System<'_> {
         false
     }
 
-    /// The running task becomes `last` and the wakee `next` on every level, before the decision (2.6.30). Idle tasks
-    /// become no buddies.
+    /// On every level the running task becomes `last` and the wakee `next`, before the decision (2.6.30). Idle tasks
+    /// never become buddies.
     fn make_buddies(&mut self, curr: TaskId, wakee: TaskId) {
         let next_only = self.fixed.history.next_buddy_only;
         let favoured = |s: &Self, t: TaskId| next_only || s.tasks[t].attr.policy != Policy::Idle;
@@ -147,7 +147,7 @@ impl System<'_> {
         by_distance(c.vruntime, w.vruntime, granularity) == Behind::Yes
     }
 
-    /// The next entity to run on a queue; `candidate` gives the facts about an entity that picking uses.
+    /// The next entity to run on a queue; `left` is the leftmost.
     fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
         let q = &self.fair.queues[queue];
         let (next, last) = (q.next, q.last);
@@ -194,7 +194,7 @@ impl System<'_> {
     pub fn note_waking(&mut self, by: CpuId, to: CpuId) {
         let Some(waker) = self.cpus[by].curr else { return };
         if by == to {
-            // The enqueue charges the waker at this very instant.
+            // The enqueue charges the waker at this instant.
             self.charge_curr(by);
         }
         let sum_exec = self.entity(waker).sum_exec;
@@ -212,8 +212,8 @@ impl System<'_> {
         }
     }
 
-    /// A running task is put back, or carried off by the stopper, while it has more to do: it has gone on running since
-    /// its last wakeup of another task, and does not sleep to have that averaged (2.6.30).
+    /// A running task is put back, or moved by the stopper, while it still has work: it has continued to run since its
+    /// last wakeup of another task, and there is no sleep at which that time would be averaged (2.6.30).
     fn note_preempted(&mut self, task: TaskId) {
         let (t, history) = (&self.tasks[task], &self.fixed.history);
         if !history.overlap_grows || t.state != TaskState::Runnable {
@@ -228,11 +228,11 @@ impl System<'_> {
         }
     }
 
-    /// Whether the kernel believes a waker that says it is about to sleep. It does not if the waker, or the wakee, runs
-    /// on for long after waking others (`wake_affine`, 2.6.30).
+    /// Whether the kernel believes a waker that says it is about to sleep. It does not if the waker, or the wakee,
+    /// usually runs for long after waking others (`wake_affine`, 2.6.30).
     pub fn believes_sync(&self, waker: TaskId, wakee: TaskId) -> bool {
         let cost = self.fixed.kernel.tunables.migration_cost_ns;
-        // Kernels before 2.6.29 believe it, too.
+        // Kernels before 2.6.29 always believe it.
         !self.fixed.history.sync_by_overlap
             || [waker, wakee].iter().all(|t| self.tasks[*t].overlap.avg_overlap_ns <= cost)
     }
@@ -244,7 +244,7 @@ mod tests {
     use crate::upkeep_tests::{born, with_system};
 
     #[test]
-    fn a_task_that_is_preempted_again_and_again_is_no_longer_believed_in_2_6_30() {
+    fn a_task_that_is_preempted_repeatedly_is_no_longer_believed_in_2_6_30() {
         for (version, believed) in [("v2.6.27", true), ("v2.6.30", false)] {
             with_system(version, |sys| {
                 let (cpu, cost_ns) = (CpuId(0), sys.fixed.kernel.tunables.migration_cost_ns);

@@ -1,9 +1,9 @@
-//! How soon a task wakes others, and how long it runs on after that (2.6.30: `avg_wakeup`, `avg_overlap`).
+//! How soon a task wakes others, and how long it continues to run after that (2.6.30: `avg_wakeup`, `avg_overlap`).
 //!
-//! Both are moving means (1/8) of CPU time, ns. A task that sleeps without having woken another counts as if it had
-//! needed a whole wakeup granularity to do so. A new task starts with that value, too. In 2.6.30 and 2.6.31 the overlap
-//! also takes a turn that a preemption ends, as far as two migration costs: a task that never sleeps would else keep
-//! the overlap of its last sleep.
+//! Both are moving averages (1/8) of CPU time, ns. A task that sleeps without having woken another counts as if it had
+//! needed a whole wakeup granularity to do so. A new task also starts with that value. In 2.6.30 and 2.6.31 the overlap
+//! is also updated when a preemption ends a turn, by at most two migration costs: otherwise a task that never sleeps
+//! would keep the overlap of its last sleep.
 
 /// A task's record of its wakeups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -12,13 +12,13 @@ pub struct Overlap {
     pub avg_wakeup_ns: u64,
     /// Mean CPU time from its last wakeup of another task until it sleeps, ns.
     pub avg_overlap_ns: u64,
-    /// Its CPU time at its last wakeup of another task since it slept; 0: none.
+    /// Its CPU time at its last wakeup of another task since it slept; 0 if there was none.
     last_wakeup: u64,
     /// Its CPU time when it was last woken.
     start: u64,
 }
 
-/// One eighth of the way; a negative difference is shifted, which rounds down.
+/// Moves by one eighth of the difference; a negative difference is shifted, which rounds down.
 fn step(avg: &mut u64, sample: u64) {
     let diff = (i128::from(sample) - i128::from(*avg)) >> 3;
     *avg = (i128::from(*avg) + diff) as u64;

@@ -4,22 +4,20 @@ use crate::fair::cfs::pick::Candidate;
 use crate::fair::cfs::preempt::{Behind, by_distance};
 use crate::fair::entity::EntityId;
 
-/// The candidates of a pick.
 #[derive(Clone, Copy, Debug)]
 pub struct PickFacts {
-    /// The leftmost.
     pub left: Candidate,
-    /// Buddies.
+    /// The buddy that was woken last.
     pub next: Option<Candidate>,
-    /// See `next`.
+    /// The buddy that was preempted last.
     pub last: Option<Candidate>,
     /// wakeup_granularity, scaled, ns.
     pub wakeup_granularity_ns: u64,
-    /// ASYM_GRAN: the granularity is scaled by the leftmost's weight, not by the buddy's.
+    /// Whether the granularity is scaled by the leftmost's weight instead of the buddy's (ASYM_GRAN).
     pub asym: bool,
 }
 
-/// 2.6.30: a buddy, if it is no further to the right of the leftmost than the granularity.
+/// 2.6.30: a buddy, if it is right of the leftmost by at most the granularity.
 pub fn pick(f: &PickFacts) -> EntityId {
     let near = |buddy: &Candidate| {
         let slope = if f.asym { f.left.slope } else { buddy.slope };

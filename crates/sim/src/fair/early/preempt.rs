@@ -1,10 +1,10 @@
 //! Wakeup preemption of 2.6.27 and 2.6.30: policies, and the adaptive granularity (`check_preempt_wakeup`,
 //! `wakeup_gran`).
 //!
-//! Only the wakee's policy protects the running task. With ADAPTIVE_GRAN the granularity starts from the time that the
-//! wakee is expected to run until it wakes another task. That time is doubled, multiplied by the queue's length, and
-//! reduced by the time the running task has run since it was picked; wakeup_granularity is the limit. So a task that
-//! wakes others soon preempts soon.
+//! Only the wakee's policy protects the running task. With ADAPTIVE_GRAN the granularity is computed from the time that
+//! the wakee is expected to run until it wakes another task: that time is doubled, multiplied by the queue's length,
+//! and reduced by the time the running task has run since it was picked; the limit is wakeup_granularity. So a task
+//! that wakes others soon also preempts soon.
 
 use crate::fair::cfs::preempt::ByPolicy;
 use crate::fair::group::shares::FINE;
@@ -14,7 +14,7 @@ use schedlab_kernel::{Feature, FeatureSet, Policy};
 
 /// The decision by policies and WAKEUP_PREEMPTION. Unlike in later kernels, a wakee that is not SCHED_OTHER does not
 /// preempt even a SCHED_IDLE task. `next_only`: 2.6.27, where only a SCHED_BATCH wakee is refused and no running task
-/// is preempted at once.
+/// is preempted unconditionally.
 pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet, next_only: bool) -> ByPolicy {
     let holds_back = if next_only { wakee == Policy::Batch } else { wakee != Policy::Other };
     if holds_back {
@@ -28,38 +28,38 @@ pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet, next_only: b
     }
 }
 
-/// WAKEUP_OVERLAP: the wakee preempts at once if the waker is about to sleep, or if both tasks run on for less than a
-/// migration's cost after they have woken others.
+/// WAKEUP_OVERLAP: the wakee preempts at once if the waker is about to sleep, or if both tasks run for less than a
+/// migration's cost after waking others.
 pub fn by_overlap(sync: bool, avg_overlaps_ns: [u64; 2], migration_cost_ns: u64) -> bool {
     sync || avg_overlaps_ns.iter().all(|o| *o < migration_cost_ns)
 }
 
-/// The facts that ADAPTIVE_GRAN uses.
+/// The facts for ADAPTIVE_GRAN.
 #[derive(Clone, Copy, Debug)]
 pub struct Adaptive {
     /// How long the wakee runs until it wakes another task, ns; 0 for a group's entity.
     pub avg_wakeup_ns: u64,
-    /// Entities on the queue, the wakee among them.
+    /// Entities on the queue, including the wakee.
     pub nr_running: u64,
     /// How long the running entity has run since it was picked, ns.
     pub this_run_ns: u64,
 }
 
-/// The facts that a granularity depends on.
+/// The facts on which a granularity depends.
 #[derive(Clone, Copy, Debug)]
 pub struct PreemptFacts {
     /// wakeup_granularity, scaled, ns.
     pub wakeup_granularity_ns: u64,
-    /// With ADAPTIVE_GRAN, while the queue has a current entity.
+    /// With ADAPTIVE_GRAN, if the queue has a current entity.
     pub adaptive: Option<Adaptive>,
-    /// ASYM_GRAN: the granularity is scaled by the wakee's weight, not by the running entity's.
+    /// Whether the granularity is scaled by the wakee's weight instead of the running entity's (ASYM_GRAN).
     pub asym: bool,
     /// Weight of the running entity.
     pub curr_weight: u64,
     pub wakee_weight: u64,
-    /// The running entity's weight scales in any case; with ASYM_GRAN a light one counts as nice 0 (before 2.6.28).
+    /// Whether the running entity's weight always scales; with ASYM_GRAN a light one counts as nice 0 (before 2.6.28).
     pub by_runner: bool,
-    /// The weight whose virtual time is real time: nice 0's, before 2.6.28 the queue's.
+    /// The weight whose virtual time equals real time: nice 0's, before 2.6.28 the queue's.
     pub unit: u64,
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_asks_both_unless_the_waker_is_about_to_sleep() {
+    fn overlap_counts_for_both_unless_the_waker_is_about_to_sleep() {
         assert!(by_overlap(false, [1, 2], 3) && by_overlap(true, [9, 9], 3));
         assert!(!by_overlap(false, [1, 3], 3));
     }

@@ -1,13 +1,13 @@
 //! Virtual time V and the eligibility test (`avg_vruntime`, `entity_eligible`).
 //!
 //! V = zero + sum(w * (v - zero)) / sum(w), rounded toward minus infinity. `zero` is any point near V; it keeps the
-//! sums small and does not change the result. An integer v is at most V exactly if the sum of weights times (v - zero)
-//! is at most the sum of keys, so the test needs no division.
+//! sums small and does not change the result. An integer v is at most V if and only if the sum of weights times (v -
+//! zero) is at most the sum of keys, so the test needs no division.
 //!
-//! Weights are whole ones, 1024 at nice 0; on a flat timeline (7.3) they are 1024 times as fine. Not modelled: 7.3.4
-//! halves them where a sum does not fit into 64 bits.
+//! Weights are whole, 1024 at nice 0; on a flat timeline (7.3) they are 1024 times as fine. Not modelled: 7.3.4 halves
+//! them where a sum does not fit into 64 bits.
 
-/// The sums whose quotient gives V.
+/// The sums from which V is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Average {
     /// The reference point, virtual ns.
@@ -19,7 +19,7 @@ pub struct Average {
 }
 
 impl Average {
-    /// The sums with one entity more.
+    /// The sums with one more entity.
     #[inline]
     pub fn with(mut self, vruntime: i64, weight: u64) -> Average {
         self.keys += i128::from(vruntime - self.zero) * i128::from(weight);
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_test_without_division_says_the_same(
+        fn the_test_without_division_gives_the_same(
             points in prop::collection::vec((-1_000_000i64..1_000_000, 3u64..90_000), 1..12),
             zero in -1_000_000i64..1_000_000,
         ) {

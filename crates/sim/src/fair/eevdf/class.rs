@@ -1,7 +1,7 @@
-//! The class applied to the arenas: pick, put, set, yield, wakeup preemption.
+//! Applies EEVDF to the arenas: pick, put, set, yield, wakeup preemption.
 //!
-//! As in the kernel since 6.12, the next task is picked while the last one is still current. So the last one competes
-//! with its protection, and if it is picked again it is neither put back nor protected anew.
+//! As in the kernel since 6.12, the next task is picked while the previous one is still current. So the previous one
+//! competes with its protection, and if it is picked again it is neither put back nor given new protection.
 
 use super::pick::{self, Current};
 use super::preempt::{self, ByPolicy, ShortWakee};
@@ -71,11 +71,11 @@ impl FairRules for Eevdf {
         sys.fair.entities[entity].vprot = vprot;
         sys.make_current(entity);
     }
-    /// The next task is picked while the last one is still current.
+    /// Picks the next task while the previous one is still current.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let next = sys.eevdf_pick(cpu);
         if next != prev {
-            // Groups that both tasks are in stay current.
+            // Groups that contain both tasks stay current.
             let common = prev.zip(next).and_then(|(p, n)| {
                 let (p, n) = (sys.tasks[p].entity, sys.tasks[n].entity);
                 sys.matching_level(p, n).and_then(|(e, _)| sys.fair.entities[e].parent)
@@ -129,12 +129,12 @@ impl FairRules for Eevdf {
 }
 
 impl System<'_> {
-    /// The task to run next on `cpu`. Delayed entities whose turn it is are taken off on the way. If only delayed ones
+    /// The next task to run on `cpu`. Delayed entities whose turn comes are taken off on the way. If only delayed ones
     /// are left, all of them are taken off.
     pub(super) fn eevdf_pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         let mut queue = self.root(cpu);
         loop {
-            // An entity that has left the queue has been charged already (`pick_task_fair` asks for `on_rq`).
+            // An entity that has left the queue was charged already (`pick_task_fair` tests `on_rq`).
             if self.line_curr(queue).is_some_and(|c| self.fair.entities[c].on_rq) {
                 Eevdf::update_curr(self, queue);
             }
@@ -155,13 +155,13 @@ impl System<'_> {
         }
     }
 
-    /// The entity to run next; `protect`: the current entity's protection counts.
+    /// The next entity to run; `protect`: whether the current entity's protection counts.
     fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         let buddies = protect || !self.fixed.history.short_buddies;
         self.pick_among(queue, protect, buddies)
     }
 
-    /// The same; `buddies`: the `next` buddy counts.
+    /// The same; `buddies`: whether the `next` buddy counts.
     fn pick_among(&self, queue: CfsRqId, protect: bool, buddies: bool) -> Option<EntityId> {
         let line = self.line(queue);
         let q = &self.fair.queues[line];
@@ -179,8 +179,8 @@ impl System<'_> {
         pick::pick(&q.timeline, self.average(queue), current, next)
     }
 
-    /// The same, but takes off delayed entities whose turn it would be. Otherwise one of them could be picked where in
-    /// fact the wakee would run (6.19).
+    /// The same, but takes off delayed entities whose turn it would be. Otherwise one of them could be picked although
+    /// the wakee would actually run (6.19).
     fn pick_awake(&mut self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         loop {
             let picked = self.pick_eligible(queue, protect)?;
@@ -202,7 +202,7 @@ impl System<'_> {
         }
     }
 
-    /// The entities of `task` become current, at every level below the entity `below`.
+    /// Makes the entities of `task` current, at every level below the entity `below`.
     fn eevdf_set_next(&mut self, cpu: CpuId, task: TaskId, below: Option<EntityId>) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level.filter(|e| Some(*e) != below) {
@@ -224,7 +224,7 @@ impl System<'_> {
         self.note_picked(cpu, task);
     }
 
-    /// The facts that an entity's protection depends on, while it is off the timeline.
+    /// The facts on which an entity's protection depends, while it is not on the timeline.
     pub(super) fn protection(&self, entity: EntityId) -> protect::ProtectFacts {
         let e = &self.fair.entities[entity];
         let bound = || {
@@ -251,7 +251,7 @@ impl System<'_> {
         self.fixed.history.short_buddies && self.has(Feature::PreemptShort)
     }
 
-    /// The shortest slice on a queue, its current entity included, ns.
+    /// The shortest slice on a queue, including its current entity, ns.
     pub(super) fn shortest_slice_ns(&self, queue: CfsRqId) -> Option<u64> {
         let line = self.line(queue);
         let q = &self.fair.queues[line];
@@ -260,7 +260,7 @@ impl System<'_> {
         q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
     }
 
-    /// The tick of the running task: the charge, which asks for a switch where one is due.
+    /// The tick of the running task: charges it, which requests a switch if one is due.
     fn eevdf_tick(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
@@ -305,7 +305,7 @@ impl System<'_> {
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
         let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
         let apart = self.fixed.history.judges_wakees_apart;
-        // A balancer has brought it, and it still sleeps.
+        // A balancer has moved it, and it still sleeps.
         let delayed = self.fair.entities[we].delayed;
         if self.has(Feature::NextBuddy) && !apart && how != Enqueue::New && wp != Policy::Idle && !delayed {
             self.set_next_buddy(we);
@@ -327,7 +327,7 @@ impl System<'_> {
                 self.end_protection(c);
                 return true;
             }
-            // 7.3 refuses a delayed entity as it refuses a SCHED_BATCH one.
+            // 7.3 refuses a delayed entity like a SCHED_BATCH one.
             ByPolicy::Pick if delayed && self.fixed.history.short_buddies => {
                 Eevdf::update_curr(self, queue);
                 self.bound_protection(queue, c);
@@ -359,12 +359,12 @@ impl System<'_> {
         if short && preempt::ends_protection(self.short_wakee(queue, c, w)) {
             self.end_protection(c);
         }
-        // A buddy comes first when the next task is picked, not where a wakee is judged.
+        // A buddy is preferred when the next task is picked, not when a wakee is judged.
         self.pick_among(queue, true, false) == Some(w)
     }
 
-    /// NEXT_BUDDY as of 6.19: a wakee becomes the buddy unless there is one with an earlier deadline. It then waits for
-    /// its waker if that is about to sleep. (The kernel means to wait for only a part of sched_migration_cost, but
+    /// NEXT_BUDDY as of 6.19: a wakee becomes the buddy unless there is one with an earlier deadline. If its waker is
+    /// about to sleep, it then waits for that. (The kernel means to wait for only a part of sched_migration_cost, but
     /// reads the waker's running time right after it was accounted.)
     fn becomes_next(&mut self, queue: CfsRqId, w: EntityId) -> bool {
         let deadline = |e: EntityId| self.fair.entities[e].deadline;
@@ -377,8 +377,7 @@ impl System<'_> {
     }
 
     /// 6.17 and later. A wakee with a shorter slice is judged as if there were no protection; in 7.3 it preempts if it
-    /// is eligible, and is picked next. A wakee that has to wait does not wait for longer than the queue's shortest
-    /// slice.
+    /// is eligible, and is picked next. Any other wakee waits at most for the queue's shortest slice.
     fn preempts_protected(&mut self, queue: CfsRqId, c: EntityId, w: EntityId, short: bool) -> bool {
         let buddy = short && self.short_buddies();
         let picked = self.pick_awake(queue, !short) == Some(w);
@@ -397,8 +396,8 @@ impl System<'_> {
         true
     }
 
-    /// RUN_TO_PARITY since 6.17: a waiting task waits no longer than the queue's shortest slice from here on. In 7.3
-    /// that counts from the queue's virtual time on, if the running entity is ahead of it (`update_protect_slice`).
+    /// RUN_TO_PARITY since 6.17: a waiting task waits at most for the queue's shortest slice from now on. In 7.3 that
+    /// counts from the queue's virtual time, if the running entity is ahead of it (`update_protect_slice`).
     fn bound_protection(&mut self, queue: CfsRqId, c: EntityId) {
         if !self.has(Feature::RunToParity) {
             return;

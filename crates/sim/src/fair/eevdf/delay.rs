@@ -1,9 +1,7 @@
-//! DELAY_DEQUEUE: a task that goes to sleep with negative lag stays queued and competes until it has worked its lag
-//! off.
+//! DELAY_DEQUEUE: a task that goes to sleep with negative lag stays queued and competes until its lag is worked off.
 //!
-//! Its program is blocked and it is not runnable, but it stays in the runqueue's `nr_running` and on the balancer's
-//! list. When its turn to run comes it is taken off instead. If it is woken before, it continues in its place, without
-//! a choice of a CPU.
+//! It is blocked and not runnable, but it stays in the runqueue's `nr_running` and on the balancer's list. When its
+//! turn to run comes it is taken off instead. If it is woken before, it continues in its place, and no CPU is chosen.
 
 use super::queueing::LeaveReason;
 use super::{Eevdf, lag};
@@ -22,7 +20,7 @@ impl System<'_> {
         self.entity(task).delayed
     }
 
-    /// A balancer takes a delayed task off its CPU; the task stays asleep (before 6.14, or when load is to move).
+    /// A balancer takes a delayed task off its CPU; the task remains asleep (before 6.14, or if load is to move).
     pub(crate) fn take_off_delayed(&mut self, task: TaskId) {
         let (entity, cpu) = (self.tasks[task].entity, self.tasks[task].cpu);
         let counted = self.leave_levels(entity, LeaveReason::Moves, 1);
@@ -30,9 +28,9 @@ impl System<'_> {
         self.refresh_idle(cpu);
     }
 
-    /// Takes an entity off its queue, `first` says how, and each group above it that has become empty. A group may be
-    /// delayed as a task may. `tasks`: sleeping tasks that leave with it. Returns whether the CPU counted them: queues
-    /// above one that is throttled as a whole count nothing of it.
+    /// Takes an entity off its queue (for the reason `first`), and each group above it that became empty. A group may
+    /// be delayed like a task. `tasks`: number of sleeping tasks that leave with it. Returns whether the CPU counted
+    /// them: queues above one that is throttled as a whole count nothing of it.
     pub(super) fn leave_levels(&mut self, entity: EntityId, first: LeaveReason, tasks: u32) -> bool {
         let (mut level, mut leaves, mut how) = (Some(entity), true, first);
         let mut idle = self.fair.entities[entity].task.map_or(0, |t| self.counts_as_sched_idle(t));
@@ -61,7 +59,7 @@ impl System<'_> {
         true
     }
 
-    /// Queues that task on another CPU, where it continues working off its debt.
+    /// Queues a delayed task on another CPU, where it continues to work off its debt.
     pub(crate) fn put_on_delayed(&mut self, cpu: CpuId, task: TaskId) {
         let own = self.tasks[task].entity;
         let mut level = Some(own);
@@ -114,7 +112,7 @@ impl System<'_> {
 
     /// A delayed entity is woken (`requeue_delayed_entity`). With DELAY_ZERO, an entity whose lag has become positive
     /// starts again with none. Since 7.1, one whose debt has grown starts with its former debt. Otherwise it continues
-    /// as it is. 6.12 does not charge the running entity before that, so its time since the last charge remains as
+    /// unchanged. 6.12 does not charge the running entity before that, so its time since the last charge remains as
     /// credit; 7.3.4 charges it (`update_curr_eevdf`).
     pub(super) fn requeue_delayed(&mut self, entity: EntityId) {
         if self.fixed.history.charges_before_requeue {

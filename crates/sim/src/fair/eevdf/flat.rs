@@ -1,14 +1,14 @@
 //! Flat picking (since 7.3; read in 7.3.4): every task competes on the timeline of its CPU's root queue, with a weight
-//! that the groups above it divide.
+//! that its groups divide.
 //!
-//! A group's entity is on its queue for loads, counts and quotas only. A task's entity is on the queue of its group for
-//! the same purposes, and on the root queue's timeline to be picked. Its weight there (`h_load`) is its own, times for
-//! each level the part that the group's entity has of the queue above. It is divided anew when the task is enqueued,
-//! when it is picked and at its ticks; meanwhile it may be out of date. A task of the root group has its own weight, so
-//! without groups all is as it was.
+//! A group's entity is on its queue only for loads, counts and quotas. A task's entity is on the queue of its group for
+//! the same purposes, and on the root queue's timeline to be picked. Its weight there (`h_load`) is its own weight,
+//! multiplied for each level by the fraction that the group's entity has of the queue above. It is computed when the
+//! task is enqueued, when it is picked and at its ticks; in between it may be out of date. A task of the root group
+//! keeps its own weight, so without groups nothing changes.
 //!
-//! The average on the timeline has fine weights, as virtual time has.
-//! Invariant: the root's timeline holds every queued task of the CPU except the running one; other timelines are empty.
+//! The average on the timeline has fine weights, as virtual time has. Invariant: the root's timeline holds every queued
+//! task of the CPU except the running one; other timelines are empty.
 
 use crate::fair::entity::EntityId;
 use crate::fair::group::shares::FINE;
@@ -17,7 +17,7 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 
-/// The least weight on the timeline (`MIN_SHARES`).
+/// The smallest weight on the timeline (`MIN_SHARES`).
 const LEAST: u64 = 2;
 
 impl System<'_> {
@@ -31,7 +31,7 @@ impl System<'_> {
     pub(in crate::fair) fn line(&self, queue: CfsRqId) -> CfsRqId {
         if self.is_flat() { self.root(self.fair.queues[queue].cpu) } else { queue }
     }
-    /// The running entity of a timeline: of a flat one the task's, below the current entities of groups.
+    /// The running entity of a timeline: on a flat one, the running task's, below the current entities of its groups.
     #[inline]
     pub(in crate::fair) fn line_curr(&self, line: CfsRqId) -> Option<EntityId> {
         let mut curr = self.fair.queues[line].curr?;
@@ -42,7 +42,7 @@ impl System<'_> {
         }
         Some(curr)
     }
-    /// Entities on a timeline, the running one included.
+    /// Entities on a timeline, including the running one.
     #[inline]
     pub(super) fn nr_on_line(&self, line: CfsRqId) -> u32 {
         let q = &self.fair.queues[line];
@@ -53,7 +53,7 @@ impl System<'_> {
     pub(in crate::fair) fn is_divided(&self, entity: EntityId) -> bool {
         self.is_flat() && self.fair.entities[entity].parent.is_some()
     }
-    /// Whether an entity is there for accounts only: a group's, if tasks compete by themselves.
+    /// Whether an entity is only used for accounting: a group's, if tasks compete by themselves.
     #[inline]
     pub(super) fn only_accounts(&self, entity: EntityId) -> bool {
         self.is_flat() && self.fair.entities[entity].my_q.is_some()
@@ -75,7 +75,7 @@ impl System<'_> {
         }
     }
 
-    /// The fine weight of a task among all of its CPU, by the weights of its groups (`__calc_prop_weight`).
+    /// The fine weight of a task among all tasks of its CPU, by the weights of its groups (`__calc_prop_weight`).
     fn divided_weight(&self, entity: EntityId) -> u64 {
         let (mut fine, mut level) = (u128::from(NICE_0_WEIGHT * FINE), Some(entity));
         while let Some(at) = level {
@@ -91,7 +91,7 @@ impl System<'_> {
         fine as u64
     }
 
-    /// An enqueued task takes its place on the timeline, with its weight of this instant (`enqueue_task_fair`).
+    /// Puts an enqueued task on the timeline, with its current weight (`enqueue_task_fair`).
     pub(super) fn enter_line(&mut self, entity: EntityId, initial: bool) {
         let weight = self.divided_weight(entity);
         self.rescale(entity, weight);
@@ -99,8 +99,7 @@ impl System<'_> {
         self.line_up(entity);
     }
 
-    /// A task that is on no timeline gets another weight: its distances keep their length in real time
-    /// (`rescale_entity`).
+    /// Gives a task on no timeline another weight: its distances keep their length in real time (`rescale_entity`).
     fn rescale(&mut self, entity: EntityId, weight: u64) {
         let e = &mut self.fair.entities[entity];
         let old = e.line_fine;
@@ -112,8 +111,8 @@ impl System<'_> {
         }
     }
 
-    /// A task on the timeline gets its weight of this instant, and keeps its lag, its deadline and its protection in
-    /// real time (`reweight_eevdf`).
+    /// Gives a task on the timeline its current weight; lag, deadline and protection keep their length in real time
+    /// (`reweight_eevdf`).
     pub(super) fn divide_weight(&mut self, entity: EntityId) {
         let weight = self.divided_weight(entity);
         let e = &self.fair.entities[entity];
@@ -152,7 +151,7 @@ mod tests {
     use schedlab_base::{CpuId, GroupId, TaskId};
     use schedlab_workload::{GroupDecl, ROOT_GROUP};
 
-    /// Four tasks come to a group of double weight, one after another.
+    /// Four tasks join a group of double weight, one after another.
     fn four(sys: &mut System<'_>) -> [TaskId; 4] {
         let group =
             GroupDecl { path: "/a".into(), parent: Some(ROOT_GROUP), shares: 2048, ..GroupDecl::root() };

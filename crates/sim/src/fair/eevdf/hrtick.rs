@@ -1,26 +1,26 @@
-//! HRTICK: a timer at the end of the running task's slice, so that it need not wait for a tick.
+//! HRTICK: a timer at the end of the running task's slice, so that the switch need not wait for a tick.
 //!
-//! The timer is armed while more than one entity is queued (`hrtick_start_fair`; protection that ends earlier has to
-//! wait for a tick or a wakeup). It fires in the timer interrupt and always asks for a switch.
+//! The timer is armed while more than one entity is queued (`hrtick_start_fair`; if protection ends earlier, that has
+//! to wait for a tick or a wakeup). It fires in the timer interrupt and always requests a switch.
 //!
-//! - Before 7.3 (read in 6.12.117) it is armed for the slice less what the task has run since its pick, at every pick,
-//!   and anew when an entity comes or goes. If the task has run for longer by then, it is to give way at once.
-//! - In 7.3.4 it is armed for the time when the task reaches its deadline at its present weight, and stays as it is
-//!   when possible. An entity that comes arms it only if it is off, and one that goes leaves
-//!   it on. A picked task with others waiting moves it only if its slice ends more than 5 us from the armed time.
-//!   Idling cancels it.
+//! - Before 7.3 (read in 6.12.117) it is armed for the slice minus the time that the task has run since its pick, at
+//!   every pick, and again when an entity comes or goes. If the task has already run for longer, a switch is requested
+//!   at once.
+//! - In 7.3.4 it is armed for the time when the task reaches its deadline at its current weight, and is left alone when
+//!   possible. An entity that comes arms it only if it is off, and one that goes leaves it on. A picked task with
+//!   others waiting moves it only if its slice ends more than 5 us from the armed time. Going idle cancels it.
 //!
-//! Another CPU's timer is armed by an interrupt (`hrtick_csd`). The CPU heeds a lazy request for a switch as that
-//! interrupt ends. Not modelled: the time of the sender.
+//! Another CPU's timer is armed by an interrupt (`hrtick_csd`). At the end of that interrupt the CPU obeys a lazy
+//! request for a switch. Not modelled: the time of the sender.
 
 use crate::fair::entity::Entity;
 use crate::fair::group::shares::FINE;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
-use schedlab_world::engine::NEVER;
 
 /// A slice may end this far from the armed time without moving the timer, ns.
 const NEAR_NS: u64 = 5_000;
@@ -40,7 +40,7 @@ fn left_of_slice_ns(e: &Entity) -> Option<u64> {
 }
 
 impl System<'_> {
-    /// An entity has joined the queue of `cpu`, has left it, or stays after it was about to leave (`hrtick_update`).
+    /// An entity has joined or left the queue of `cpu`, or stays after it was about to leave (`hrtick_update`).
     pub(super) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
         let stays = self.fixed.history.hrtick_stays;
         if !self.has(Feature::Hrtick) || stays && !(joined && self.cpus[cpu].hrtick_at == NEVER) {
@@ -66,11 +66,11 @@ impl System<'_> {
         let armed = self.cpus[cpu].hrtick_at;
         let end = match self.slice_end(cpu) {
             Some(SliceEnd::At(at)) => Some(at),
-            // A request for a switch is lost in the middle of one.
+            // A request for a switch during a switch is lost.
             Some(SliceEnd::Over) | None => None,
         };
         if !self.fixed.history.hrtick_stays {
-            // `schedule()` cancels the timer first.
+            // `schedule()` first cancels the timer.
             self.cpus[cpu].hrtick_at = end.unwrap_or(NEVER);
             return;
         }
@@ -86,7 +86,7 @@ impl System<'_> {
         self.cpus[cpu].hrtick_moved = at != NEVER;
     }
 
-    /// The end of the running task's slice; `None` if no other entity waits for that.
+    /// The end of the running task's slice; `None` if no other entity waits for it.
     fn slice_end(&self, cpu: CpuId) -> Option<SliceEnd> {
         let mut queue = self.root(cpu);
         let e = loop {
@@ -108,11 +108,9 @@ impl System<'_> {
     }
 }
 
-/// The end of a running task's slice.
 enum SliceEnd {
     /// At this time, ns.
     At(u64),
-    /// It is over.
     Over,
 }
 
@@ -128,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_the_slice_whatever_is_protected() {
+    fn the_timer_ends_with_the_slice_despite_protection() {
         let mut e = of_weight(1024);
         (e.vruntime, e.vprot, e.deadline) = (0, 1_000_000, 2_000_000);
         assert_eq!(until_deadline_ns(&e), 2_000_000);

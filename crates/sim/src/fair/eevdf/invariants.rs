@@ -5,8 +5,8 @@ use crate::fair::{CfsRq, EntityId};
 use crate::frame::Step;
 use crate::system::System;
 
-/// EEVDF: the order, the sums, and lag; a delayed entity sleeps. Returns the queued entities with their virtual
-/// runtimes.
+/// Checks a queue: the order, the sums, and lag; a delayed entity sleeps. Returns the queued entities with their
+/// vruntimes.
 pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
     if sys.is_flat() && sys.fair.groups.len() > 1 {
         return flat(sys, q);
@@ -16,7 +16,7 @@ pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>
         return Err("the timeline is out of order, or its sums are".into());
     }
     let running = q.curr.map(|c| &sys.fair.entities[c]).filter(|e| e.on_rq);
-    // A delayed entity on its way out stays current for as long as `schedule()` takes until its pick.
+    // A delayed entity on its way out stays current as long as `schedule()` has not picked.
     let leaves = matches!(sys.cpus[q.cpu].task.step, Step::Pick | Step::Newidle);
     if let Some(delayed) = running.filter(|e| e.delayed && !leaves) {
         return Err(format!("{:?} runs although it is delayed", delayed.task));
@@ -44,7 +44,7 @@ pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>
     Ok(nodes.iter().map(|n| (n.entity, n.vruntime)).collect())
 }
 
-/// The same where tasks of all groups compete on the root's timeline, beside the queues that count them.
+/// The same if tasks of all groups compete on the root's timeline, apart from the queues that count them.
 fn flat(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
     let id =
         q.owner.map_or(sys.root(q.cpu), |owner| sys.fair.entities[owner].my_q.unwrap_or(sys.root(q.cpu)));

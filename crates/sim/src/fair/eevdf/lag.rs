@@ -1,4 +1,4 @@
-//! Lag: the difference from its share that an entity takes along when it leaves a queue (`update_entity_lag`).
+//! Lag: the difference from its share that an entity keeps when it leaves a queue (`update_entity_lag`).
 
 /// The facts that limit an entity's lag.
 #[derive(Clone, Copy, Debug)]
@@ -12,8 +12,8 @@ pub struct LagLimit {
 }
 
 impl LagLimit {
-    /// The largest lag, ns of the entity's time: two slices or a tick, whichever is more. Since 7.0: the queue's
-    /// longest slice and a tick.
+    /// The largest lag, ns of the entity's time: two slices or a tick, whichever is longer. Since 7.0: the queue's
+    /// longest slice plus a tick.
     pub fn real_ns(self) -> u64 {
         match self.longest_ns {
             Some(longest) => longest + self.tick_ns,
@@ -27,7 +27,7 @@ pub fn lag(time: i64, vruntime: i64, limit: i64) -> i64 {
     (time - vruntime).clamp(-limit, limit)
 }
 
-/// The lag that a *delayed* entity takes along: with DELAY_ZERO it works debt off, but earns no credit.
+/// The lag that a *delayed* entity keeps: with DELAY_ZERO it works off debt, but earns no credit.
 pub fn after_delay(lag: i64, delay_zero: bool) -> i64 {
     if delay_zero { lag.min(0) } else { lag }
 }
@@ -39,7 +39,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn the_limit_is_the_kernels_own() {
+    fn the_limit_is_the_kernels() {
         let old = LagLimit { slice_ns: 1_400_000, longest_ns: None, tick_ns: 4 * MS };
         assert_eq!(old.real_ns(), 4_000_000, "a tick is more than two slices");
         assert_eq!(LagLimit { tick_ns: MS, ..old }.real_ns(), 2_800_000);

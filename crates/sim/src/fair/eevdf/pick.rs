@@ -1,24 +1,24 @@
 //! The pick: the earliest deadline among the eligible entities (`pick_eevdf`).
 //!
-//! An entity alone on its queue is eligible by definition, so the kernel's short cut for it needs no rule here.
+//! An entity alone on its queue is always eligible, so the kernel's shortcut for it needs no rule here.
 
 use super::average::Average;
 use super::timeline::{Node, Timeline};
 use crate::fair::entity::EntityId;
 
-/// The entity that is running, if it is still on the queue.
+/// The running entity, if it is still on the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
     pub entity: EntityId,
     /// Virtual runtime.
     pub vruntime: i64,
     pub deadline: i64,
-    /// Its slice is protected, and protection counts.
+    /// Whether its slice is protected, and protection counts.
     pub protected: bool,
 }
 
-/// The entity to run; `None` from an empty queue. `average` includes the current entity; `next` is a buddy that counts,
-/// with its virtual runtime.
+/// The entity to run; `None` for an empty queue. `average` includes the current entity; `next` is a buddy to be
+/// considered, with its vruntime.
 pub fn pick(
     timeline: &Timeline,
     average: Average,
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_one_competes_while_eligible() {
+    fn the_running_entity_competes_while_eligible() {
         let t = queue(&[(1, 10, 40), (2, 10, 50)]);
         assert_eq!(picked(&t, current(10, 39, false), None), 9, "an earlier deadline stays");
         assert_eq!(picked(&t, current(10, 40, false), None), 1, "an equal one gives way");

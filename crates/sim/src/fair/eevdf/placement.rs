@@ -1,17 +1,14 @@
 //! The start of an entity on a queue, and its first deadline (`place_entity`).
 //!
-//! Adding an entity with lag shifts V, so the entity's lag after placement is smaller than the one it was placed with.
-//! The lag is therefore stretched by (W + w) / W beforehand, where W is the weight already there, and comes out
-//! unchanged.
+//! Adding an entity with lag shifts V, so its lag after placement would be smaller than the one it came with. Therefore
+//! the lag is multiplied beforehand by (W + w) / W, where W is the weight already there; then it comes out unchanged.
 
 use super::average::Average;
 
-/// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacementFacts {
-    /// The queue, its current entity included.
+    /// The queue's sums, including its current entity.
     pub average: Average,
-    /// The entity's weight.
     pub weight: u64,
     /// Its lag when it left its queue, virtual ns; 0 without PLACE_LAG.
     pub lag: i64,
@@ -19,7 +16,7 @@ pub struct PlacementFacts {
     pub slice: i64,
     /// The distance to its deadline when it left (PLACE_REL_DEADLINE), virtual ns.
     pub to_deadline: Option<i64>,
-    /// It is new and PLACE_DEADLINE_INITIAL is on: its first slice is half a slice.
+    /// Whether it is new and PLACE_DEADLINE_INITIAL is on: then its first slice is half a slice.
     pub initial: bool,
 }
 
@@ -76,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_lag_it_finds_is_the_lag_it_brought(
+        fn the_lag_after_placement_equals_the_lag_before(
             lag in -5_000_000i64..5_000_000,
             weight in 15u64..80_000,
             there in 15u64..500_000,

@@ -2,7 +2,7 @@
 
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
-/// The judgement of a wakeup.
+/// The decision on a wakeup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByPolicy {
     /// Preempt, and end the running entity's protection: the running one is idle, the wakee is not.
@@ -13,8 +13,8 @@ pub enum ByPolicy {
     Pick,
 }
 
-/// Idleness, the wakee's policy and the WAKEUP_PREEMPTION switch. A SCHED_BATCH or SCHED_IDLE wakee preempts nobody,
-/// except that a SCHED_BATCH one preempts what is idle.
+/// Decides by idleness, the wakee's policy and the feature WAKEUP_PREEMPTION. A SCHED_BATCH or SCHED_IDLE wakee does
+/// not preempt, except that a SCHED_BATCH one preempts an idle entity.
 pub fn by_policy(curr_is_idle: bool, wakee_is_idle: bool, wakee: Policy, features: FeatureSet) -> ByPolicy {
     if !features.has(Feature::WakeupPreemption) {
         return ByPolicy::Refuse;
@@ -27,17 +27,17 @@ pub fn by_policy(curr_is_idle: bool, wakee_is_idle: bool, wakee: Policy, feature
     }
 }
 
-/// The facts of 6.12's PREEMPT_SHORT: whether a wakee with a shorter slice ends the running entity's protection.
+/// The facts for 6.12's PREEMPT_SHORT, by which a wakee with a shorter slice may end the running entity's protection.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortWakee {
     pub wakee_eligible: bool,
-    /// Its deadline is earlier than the running entity's.
+    /// Whether its deadline is earlier than the running entity's.
     pub earlier: bool,
-    /// The running entity is eligible.
+    /// Whether the running entity is eligible.
     pub curr_eligible: bool,
 }
 
-/// See [`ShortWakee`].
+/// Whether the wakee ends the running entity's protection.
 pub fn ends_protection(s: ShortWakee) -> bool {
     s.wakee_eligible && (s.earlier || !s.curr_eligible)
 }

@@ -1,31 +1,31 @@
-//! Slice protection: the time until which the running entity is not preempted (`set_protect_slice`, RUN_TO_PARITY).
+//! Slice protection: until when the running entity is not preempted (`set_protect_slice`, RUN_TO_PARITY).
 //!
 //! 6.6 to 6.16: until its deadline. 6.17 and later: until the end of the shortest slice in the queue, if that comes
 //! earlier; without RUN_TO_PARITY until the end of an unscaled base slice, so that no stay is shorter. In 7.3, with
-//! PREEMPT_SHORT, a shorter slice ends protection where the entity is no longer eligible.
+//! PREEMPT_SHORT, a shorter slice ends protection when the entity is no longer eligible.
 
 use crate::fair::slope::Slope;
 
-/// The facts that the protected time depends on.
+/// The facts on which the protected time depends.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtectFacts {
-    /// The entity's virtual runtime as it is picked.
+    /// The entity's vruntime when it is picked.
     pub vruntime: i64,
     pub deadline: i64,
     pub slope: Slope,
     /// Its slice, ns.
     pub slice_ns: u64,
-    /// The slice, ns, that bounds protection: the queue's shortest, or the base slice; `None` before 6.17.
+    /// The slice that bounds protection, ns: the queue's shortest, or the base slice; `None` before 6.17.
     pub bound_ns: Option<u64>,
-    /// The virtual time of the others on the queue, if a shorter slice bounds protection by it.
+    /// The virtual time of the others on the queue, if it bounds protection because one of them has a shorter slice.
     pub others: Option<i64>,
 }
 
-/// The virtual runtime at which protection ends.
+/// The vruntime at which protection ends.
 pub fn until(f: ProtectFacts) -> i64 {
     match f.bound_ns {
         Some(bound) if bound < f.slice_ns => match f.others {
-            // Beyond the others' time, the queue's time with the entity itself is behind the entity's own.
+            // Once the entity is beyond the others' virtual time, it is also beyond the queue's, which includes itself.
             Some(others) => f.deadline.min(others + 1),
             None => shortened(f.deadline, f.vruntime, f.slope, bound),
         },
@@ -33,7 +33,7 @@ pub fn until(f: ProtectFacts) -> i64 {
     }
 }
 
-/// The end of protection, once a slice of `bound_ns` waits; `until` is its end without.
+/// The end of protection once an entity with a slice of `bound_ns` waits; `until` is the end without it.
 pub fn shortened(until: i64, vruntime: i64, slope: Slope, bound_ns: u64) -> i64 {
     until.min(vruntime + slope.virtual_ns(bound_ns) as i64)
 }

@@ -1,6 +1,6 @@
-//! Onto an EEVDF queue and off it: placement, lag, deadlines and weights, applied to the arenas.
+//! Puts entities on an EEVDF queue and takes them off: placement, lag, deadlines and weights, applied to the arenas.
 //!
-//! Invariant: the timeline shows each queued entity, except the current one, with its present values. An entity on no
+//! Invariant: the timeline has each queued entity, except the current one, with its present values. An entity on no
 //! queue has its lag and, if it left while runnable, a distance to its deadline.
 
 use super::Eevdf;
@@ -25,7 +25,6 @@ use schedlab_trace::SwitchReason;
 pub enum LeaveReason {
     /// Its task goes to sleep.
     Sleeps,
-    /// Its task ends.
     Ends,
     /// Its task moves while runnable.
     Moves,
@@ -44,7 +43,7 @@ impl LeaveReason {
 }
 
 impl System<'_> {
-    /// Sums of a queue, its current entity included.
+    /// Sums of a queue, including its current entity.
     #[inline]
     pub(in crate::fair) fn average(&self, queue: CfsRqId) -> Average {
         let line = self.line(queue);
@@ -55,7 +54,7 @@ impl System<'_> {
         }
     }
 
-    /// The slice of an entity, ns: its task's own, if it asked for one, else the scaled base slice.
+    /// The slice of an entity, ns: its task's own, if it requested one, else the scaled base slice.
     fn slice_request_ns(&self, entity: EntityId) -> u64 {
         if let Some(below) = self.fair.entities[entity].my_q
             && self.fixed.history.custom_slices
@@ -74,7 +73,7 @@ impl System<'_> {
         }
     }
 
-    /// The lag an entity may keep on its queue, virtual ns.
+    /// The limit of an entity's lag on its queue, virtual ns.
     pub(crate) fn lag_limit(&self, entity: EntityId) -> i64 {
         let e = &self.fair.entities[entity];
         let line = self.line(e.cfs_rq);
@@ -89,14 +88,14 @@ impl System<'_> {
         e.slope.virtual_ns(limit.real_ns()) as i64
     }
 
-    /// An entity's lag on its queue, as it would be kept.
+    /// An entity's lag on its queue, limited as when it leaves.
     pub(super) fn lag_of(&self, entity: EntityId) -> i64 {
         let e = &self.fair.entities[entity];
         lag::lag(self.average(e.cfs_rq).time(), e.vruntime, self.lag_limit(entity))
     }
 
-    /// The running entity of `queue` has just been charged: asks for a switch if its slice is used up or its protection
-    /// over (`update_deadline` and the code that follows it).
+    /// The running entity of `queue` was just charged: requests a switch if its slice is used up or its protection over
+    /// (`update_deadline` and the code after it).
     pub(super) fn check_slice(&mut self, queue: CfsRqId) {
         let Some(curr) = self.line_curr(queue) else { return };
         if !self.fair.entities[curr].on_rq {
@@ -119,9 +118,9 @@ impl System<'_> {
         }
     }
 
-    /// Whether the running entity has to go before its deadline. Since 6.17: when its protection ends. Before
-    /// (PREEMPT_SHORT): once it has had its share and has no protection. It has none if a wakee with a shorter slice
-    /// ended it, or if the entity stays for a second slice without having been switched out.
+    /// Whether the running entity must leave before its deadline. Since 6.17: when its protection ends. Before
+    /// (PREEMPT_SHORT): once it has had its share and has no protection, because a wakee with a shorter slice ended it,
+    /// or because the entity is in a second slice without having been switched out.
     fn protection_over(&self, queue: CfsRqId, curr: EntityId) -> bool {
         let e = &self.fair.entities[curr];
         e.vruntime >= e.vprot
@@ -129,7 +128,7 @@ impl System<'_> {
                 || (self.has(Feature::PreemptShort) && !self.average(queue).eligible(e.vruntime)))
     }
 
-    /// Gives an entity that is on no queue its place on the one it is about to join.
+    /// Places an entity, which is on no queue, on the one that it is about to join.
     pub(super) fn place(&mut self, entity: EntityId, initial: bool) {
         let slice_ns = self.slice_request_ns(entity);
         let average = self.average(self.fair.entities[entity].cfs_rq);
@@ -218,7 +217,7 @@ impl System<'_> {
         true
     }
 
-    /// An entity no longer counts on its queue.
+    /// Removes an entity from its queue's accounts.
     fn leave_accounts(&mut self, entity: EntityId) {
         let e = &mut self.fair.entities[entity];
         let queue = e.cfs_rq;
@@ -229,11 +228,11 @@ impl System<'_> {
         self.return_quota(queue);
     }
 
-    /// Steps out of the timeline before a change of weight: lag, deadline and protection become distances in the
-    /// virtual time of the new weight (`reweight_entity`).
+    /// Takes an entity out of the timeline before a change of weight: lag, deadline and protection become distances in
+    /// the virtual time of the new weight (`reweight_entity`).
     pub(super) fn step_out(&mut self, entity: EntityId, fine: u64) {
         if self.is_divided(entity) || self.only_accounts(entity) {
-            // A task follows in the second step, a group's entity is on no timeline.
+            // A task's change follows in the second step; a group's entity is on no timeline.
             return;
         }
         let (on_rq, queue) = (self.fair.entities[entity].on_rq, self.fair.entities[entity].cfs_rq);
@@ -261,13 +260,14 @@ impl System<'_> {
         }
     }
 
-    /// Whether a change of weight leaves the queue's virtual time where it is. A task is taken off for it and placed.
+    /// Whether a change of weight keeps the queue's virtual time. A task is not changed in place but taken off and
+    /// placed.
     fn keeps_time(&self, entity: EntityId) -> bool {
         self.fixed.history.reweight_keeps_time && self.fair.entities[entity].my_q.is_some()
     }
 
-    /// The weight changes around the queue's virtual time, which stays: lag and deadline keep their length in real time
-    /// (`reweight_eevdf`). A running group loses its protection, which ends with the deadline that it had.
+    /// Changes the weight without changing the queue's virtual time: lag and deadline keep their length in real time
+    /// (`reweight_eevdf`). A running group loses its protection, which then ends at its old deadline.
     fn reweight_around(&mut self, entity: EntityId, fine: u64) {
         let queue = self.fair.entities[entity].cfs_rq;
         let (lag, time) = (self.lag_of(entity), self.average(queue).time());
@@ -286,7 +286,8 @@ impl System<'_> {
         e.deadline = deadline;
     }
 
-    /// Steps back in, at those distances. Before 7.0 the running entity is protected as if it had just been picked.
+    /// Puts the entity back at those distances. Before 7.0 the running entity is protected as if it had just been
+    /// picked.
     pub(super) fn step_in(&mut self, entity: EntityId, was_on_rq: bool) {
         if self.is_divided(entity) || self.only_accounts(entity) {
             if !self.only_accounts(entity) {

@@ -1,4 +1,4 @@
-//! Decisions on queues that are set up by hand: rare states in which versions differ.
+//! Decisions on handmade queues: rare states in which versions differ.
 
 use super::average::Average;
 use crate::class::{Arrival, Dequeue, Enqueue};
@@ -43,7 +43,6 @@ fn entity(sys: &System<'_>, task: TaskId) -> EntityId {
     sys.tasks[task].entity
 }
 
-/// Changes a queued entity.
 fn edit(sys: &mut System<'_>, task: TaskId, change: impl FnOnce(&mut crate::fair::Entity)) {
     let (e, queue) = (entity(sys, task), sys.root(CPU));
     let deadline = sys.fair.entities[e].deadline;
@@ -105,7 +104,7 @@ fn a_debt_that_grew_while_queued_asleep_is_forgiven_since_7_1() {
 }
 
 #[test]
-fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since() {
+fn in_7_3_a_delayed_wakee_has_no_credit_for_the_runners_time() {
     for (version, preempts) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[0, 100_000], |sys, tasks| {
             edit(sys, tasks[1], |e| (e.delayed, e.vlag) = (true, -50_000));
@@ -123,7 +122,7 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since()
 #[test]
 fn another_cpus_slice_timer_is_armed_by_an_interrupt() {
     queued("v7.3", &[0, 0], |sys, _| {
-        let never = schedlab_world::engine::NEVER;
+        let never = schedlab_board::engine::NEVER;
         (sys.stepping.acting, sys.cpus[CPU].ipi_at) = (CPU, never);
         sys.hrtick_update(CPU, true);
         assert_eq!((sys.cpus[CPU].hrtick_at, sys.cpus[CPU].ipi_at), (SLICE as u64, never));
@@ -136,7 +135,7 @@ fn another_cpus_slice_timer_is_armed_by_an_interrupt() {
 }
 
 #[test]
-fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
+fn in_7_3_the_slice_timer_is_moved_only_if_needed() {
     queued("v7.3", &[0, 0], |sys, tasks| {
         let (curr, other) = (Some(tasks[0]), Some(tasks[1]));
         let armed = |sys: &System<'_>| sys.cpus[CPU].hrtick_at;
@@ -144,7 +143,7 @@ fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
             let e = entity(sys, tasks[0]);
             sys.fair.entities[e].deadline += by;
         };
-        assert_eq!(armed(sys), schedlab_world::engine::NEVER);
+        assert_eq!(armed(sys), schedlab_board::engine::NEVER);
         sys.hrtick_update(CPU, true);
         assert_eq!(armed(sys), SLICE as u64, "an entity that comes arms it");
         longer(sys, 9_000);
@@ -159,12 +158,12 @@ fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
         sys.hrtick_picked(CPU, other, curr);
         assert_eq!(armed(sys), SLICE as u64 + 9_000, "near enough");
         sys.hrtick_picked(CPU, curr, None);
-        assert_eq!(armed(sys), schedlab_world::engine::NEVER);
+        assert_eq!(armed(sys), schedlab_board::engine::NEVER);
     });
 }
 
 #[test]
-fn before_7_0_new_attributes_protect_anew() {
+fn before_7_0_new_attributes_renew_protection() {
     for (version, protected) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[300_000, 0], |sys, tasks| {
             let e = entity(sys, tasks[0]);
@@ -199,7 +198,7 @@ fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_an_earlier_deadline() 
 
 #[test]
 fn a_sleeper_that_was_moved_while_queued_neither_preempts_nor_becomes_a_buddy() {
-    // Its slice is the shortest and its deadline the earliest, so the look for a wakee's chance would take it off.
+    // Its slice is the shortest and its deadline the earliest, so judging the wakeup could take it off the queue.
     for version in ["v6.12 NEXT_BUDDY", "v6.18", "v6.18 NEXT_BUDDY", "v7.3", "v7.3 NEXT_BUDDY"] {
         queued(version.split(' ').next().expect("a version"), &[300_000, 0], |sys, tasks| {
             sys.fixed.kernel.features.switch(Feature::NextBuddy, version.ends_with("NEXT_BUDDY"));
@@ -287,7 +286,7 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
 }
 
 #[test]
-fn a_delayed_task_that_is_moved_goes_on_sleeping() {
+fn a_delayed_task_that_is_moved_stays_asleep() {
     queued("v6.12", &[900_000, 0], |sys, tasks| {
         let sleeper = tasks[0];
         sys.tasks[sleeper].state = TaskState::Sleeping;

@@ -1,14 +1,14 @@
-//! A queue's entities in the order of their deadlines, with the sums that virtual time and protection need.
+//! A queue's entities in the order of their deadlines, with the sums for virtual time and protection.
 //!
-//! A vector sorted by descending deadline, so that the earliest is the last element. It is scanned from the end for the
-//! first eligible one (the kernel's tree finds it by the least v below each node). Delayed entities are in it like any
-//! other; the current one is not. Invariants: sorted, equal deadlines first come first served; `keys`, `weights` and
-//! `slices` belong to the order's nodes.
+//! It is a vector sorted by descending deadline, so that the earliest is the last element. It is scanned from the end
+//! for the first eligible one (the kernel's tree finds it by the smallest v below each node). Delayed entities are in
+//! it like any others; the current one is not. Invariants: sorted, with equal deadlines first come first served;
+//! `keys`, `weights` and `slices` are the sums over the nodes.
 
 use super::average::Average;
 use crate::fair::entity::{Entity, EntityId};
 
-/// One queued entity, with all that a pick reads.
+/// One queued entity, with all values that a pick reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Node {
     /// Virtual deadline.
@@ -30,18 +30,18 @@ impl Node {
     }
 }
 
-/// The EEVDF side of a cfs_rq.
+/// The EEVDF part of a cfs_rq.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     average: Average,
     order: Vec<Node>,
-    /// The slices of the order's entities, ascending, each with its number of entities: one row while no task has asked
-    /// for a slice of its own.
+    /// The slices of the nodes, ascending, each with its number of entities: one row unless tasks request slices of
+    /// their own.
     slices: Vec<(u32, u32)>,
 }
 
 impl Timeline {
-    /// Sums of the queued entities. The current one is not among them and does not count.
+    /// Sums of the queued entities, without the current one.
     #[inline]
     pub fn average(&self) -> Average {
         self.average
@@ -58,7 +58,7 @@ impl Timeline {
         }
     }
 
-    /// Takes an entity out. It must be there under this deadline.
+    /// Removes an entity, which must be there with this deadline.
     pub fn remove(&mut self, entity: EntityId, deadline: i64) {
         let from = self.order.partition_point(|n| n.deadline > deadline);
         let at = self.order[from..].iter().position(|n| n.entity == entity);
@@ -81,7 +81,7 @@ impl Timeline {
         a.zero = zero;
     }
 
-    /// The eligible entity with the earliest deadline; `virtual_time` is V with the current entity in it.
+    /// The eligible entity with the earliest deadline; `virtual_time` is V including the current entity.
     #[inline]
     pub fn earliest_eligible(&self, virtual_time: i64) -> Option<&Node> {
         self.order.iter().rev().find(|n| n.vruntime <= virtual_time)

@@ -1,16 +1,17 @@
-//! A group's quota of CPU time: the pool that a period fills, the slices that CPUs take of it, and the list of queues
-//! that found it empty (`struct cfs_bandwidth`; read in 4.4, 4.15, 4.19, 5.4, 6.1.192, 6.12.117, 7.2.12 and 7.3.4).
+//! A group's quota of CPU time: the pool that is filled each period, the slices that CPUs take from it, and the list of
+//! queues that found it empty (`struct cfs_bandwidth`; read in 4.4, 4.15, 4.19, 5.4, 6.1.192, 6.12.117, 7.2.12 and
+//! 7.3.4).
 //!
-//! Times are ns. A CPU's queue takes a slice of 5 ms at a time and charges it with the time that its tasks run. When it
-//! leaves its queue empty, it gives back all but 1 ms. A queue that has used up its slice and finds the pool empty is
-//! throttled until the pool has time for it again: at the end of the period or, if other CPUs have given time back,
-//! 5 ms after that. The timer of the periods stops after a period in which no CPU took a slice.
+//! Times are ns. A CPU's queue takes slices of 5 ms and charges them with the time that its tasks run. When it becomes
+//! empty, it gives back all but 1 ms. A queue that has used up its slice and finds the pool empty is throttled until
+//! the pool has time for it again: at the end of the period or, if other CPUs have given time back, 5 ms after that.
+//! The period timer stops after a period in which no CPU took a slice.
 //!
 //! A CPU learns that its slice is used up only when it charges the running task, mostly at a tick. So a group may run
 //! beyond its quota, by a tick on each CPU; it owes that time to the next period.
 //!
-//! Up to 5.3 a slice ends with the period in which it was taken ([`Slice`]). What a CPU has left of an
-//! earlier slice does not go back to the pool, and in most of these releases it is lost.
+//! Up to 5.3 a slice ends with the period in which it was taken ([`Slice`]). The rest of a CPU's earlier slice does not
+//! go back to the pool, and in most of these releases it is lost.
 //!
 //! Invariants: after a refill the pool has at most quota plus burst; a queue is on the list while it is throttled.
 
@@ -22,9 +23,9 @@ use std::collections::VecDeque;
 
 /// A queue keeps this much of its slice when its last task leaves (`min_cfs_rq_runtime`).
 pub const KEPT_NS: i64 = 1_000_000;
-/// Time that has been given back is not handed out if the period ends within this time (`min_bandwidth_expiration`).
+/// Returned time is not handed out if the period ends within this time (`min_bandwidth_expiration`).
 const TOO_LATE_NS: u64 = 2_000_000;
-/// How long the pool gathers what is given back before it is handed out (`cfs_bandwidth_slack_period`).
+/// How long the pool collects returned time before it hands it out (`cfs_bandwidth_slack_period`).
 pub const GATHERED_NS: u64 = 5_000_000;
 
 /// Counts of a group (`cpu.stat`).
@@ -32,20 +33,20 @@ pub const GATHERED_NS: u64 = 5_000_000;
 pub struct Counts {
     /// Periods that ended while its timer ran (`nr_periods`).
     pub periods: u64,
-    /// Those at whose end a queue was throttled (`nr_throttled`).
+    /// Number of those at whose end a queue was throttled (`nr_throttled`).
     pub throttled: u64,
-    /// How long its queues were throttled, of all CPUs together, ns (`throttled_time`).
+    /// How long its queues were throttled, summed over all CPUs, ns (`throttled_time`).
     pub throttled_ns: u64,
-    /// Periods in which it used saved quota (`nr_bursts`).
+    /// Number of periods in which it used saved quota (`nr_bursts`).
     pub bursts: u64,
     /// CPU time that it used beyond its quota in such periods, ns (`burst_time`).
     pub burst_ns: u64,
 }
 
-/// What a CPU's queue has of its group's quota.
+/// A CPU queue's slice of its group's quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slice {
-    /// Time left, ns; less than 0: owed (`runtime_remaining`).
+    /// Time left, ns; negative if time is owed (`runtime_remaining`).
     pub left_ns: i64,
     /// The period in which it was taken (`expires_seq`).
     period: u64,
@@ -53,45 +54,43 @@ pub struct Slice {
     ends_ns: u64,
 }
 
-/// A group's quota and what is left of it.
+/// A group's quota and the rest of it.
 #[derive(Clone, Debug)]
 pub struct Bandwidth {
     /// CPU time for each period.
     pub quota_ns: u64,
-    /// Length of a period.
     pub period_ns: u64,
     /// Unused quota that may be saved up.
     pub burst_ns: u64,
-    /// The pool: what no CPU has taken (`runtime`).
+    /// The pool: time that no CPU has taken (`runtime`).
     pub pool_ns: u64,
     /// The pool after the last refill (`runtime_snap`).
     filled_ns: u64,
-    /// No CPU has taken a slice in this period (`idle`).
+    /// Whether no CPU has taken a slice in this period (`idle`).
     pub idle: bool,
-    /// The CPU whose timer ends the period; `None` while it is stopped (`period_active`).
+    /// The CPU whose timer ends the period; `None` while the timer is stopped (`period_active`).
     pub timer_on: Option<CpuId>,
     /// When the period ends, or has ended.
     pub ends_ns: u64,
-    /// Periods begun: a slice of an earlier period is known by it (`expires_seq`).
+    /// Number of periods begun, by which slices of earlier periods are recognised (`expires_seq`).
     pub period: u64,
-    /// The group has no limit any more.
+    /// Whether the group no longer has a limit.
     ended: bool,
-    /// When slices that are taken now end (`runtime_expires`).
+    /// When slices taken now will end (`runtime_expires`).
     slices_end_ns: u64,
-    /// The timer that will hand out what was given back: its CPU and number (`slack_started`).
+    /// The timer that will hand out returned time: its CPU and number (`slack_started`).
     pub slack_timer: Option<(CpuId, u64)>,
-    /// Until when the hand-out under way takes, ns (`distribute_running`).
+    /// Until when the current hand-out lasts, ns (`distribute_running`).
     pub hands_out_until_ns: u64,
     /// Throttled queues, in the order in which they get time.
     pub throttled: VecDeque<CfsRqId>,
-    /// The same while they get time, else empty; kept for its memory.
+    /// The queues of the current hand-out, else empty; kept for its memory.
     pub in_turn: Vec<CfsRqId>,
-    /// Its counts since the end of the warm-up.
     pub counts: Counts,
 }
 
 impl Bandwidth {
-    /// The limit of a declared group, if it has one; its first period ends by `phase_ns`, modulo its length.
+    /// The limit of a declared group, if it has one; its first period ends at `phase_ns`, modulo its length.
     pub fn of(decl: &GroupDecl, phase_ns: u64) -> Option<Bandwidth> {
         let Ns(quota_ns) = decl.quota?;
         Some(Bandwidth {
@@ -114,7 +113,7 @@ impl Bandwidth {
         })
     }
 
-    /// The limit changes, or ends. Throttled queues stay on the list until they are unthrottled; a timer that runs
+    /// Changes or ends the limit. Throttled queues stay on the list until they are unthrottled; a running timer
     /// continues, and stops by itself.
     pub fn become_limited(&mut self, new: Option<Bandwidth>) {
         match new {
@@ -127,12 +126,12 @@ impl Bandwidth {
         }
     }
 
-    /// Slices that are taken from now on end a period from now (`__refill_cfs_bandwidth_runtime`).
+    /// Slices taken from now on end one period from now (`__refill_cfs_bandwidth_runtime`).
     pub fn renew(&mut self, now: u64) {
         self.slices_end_ns = now + self.period_ns;
     }
 
-    /// The timer starts on `cpu` if it does not run: the end of the running period, if it has to be started
+    /// Starts the timer on `cpu` if it does not run. Returns the end of the current period if the timer must be started
     /// (`start_cfs_bandwidth`).
     pub fn start(&mut self, cpu: CpuId, now: u64, history: &History) -> Option<u64> {
         if self.timer_on.is_some() {
@@ -147,7 +146,7 @@ impl Bandwidth {
         Some(self.ends_ns)
     }
 
-    /// Moves the end of the period beyond `now`; returns the number of ends that were passed (`hrtimer_forward`).
+    /// Moves the end of the period beyond `now`; returns the number of periods that have ended (`hrtimer_forward`).
     pub fn forward(&mut self, now: u64) -> u64 {
         if self.ends_ns > now {
             return 0;
@@ -157,7 +156,7 @@ impl Bandwidth {
         passed
     }
 
-    /// The pool is filled for the next period (`__refill_cfs_bandwidth_runtime`).
+    /// Fills the pool for the next period (`__refill_cfs_bandwidth_runtime`).
     fn refill(&mut self, now: u64) {
         self.pool_ns += self.quota_ns;
         let beyond = self.filled_ns.saturating_sub(self.pool_ns);
@@ -171,7 +170,7 @@ impl Bandwidth {
         self.slices_end_ns = now + self.period_ns;
     }
 
-    /// `passed` periods have ended. Returns whether the timer continues; throttled queues are then to be given time
+    /// `passed` periods have ended. Returns whether the timer continues; then throttled queues must be given time
     /// (`do_sched_cfs_period_timer`).
     pub fn end_period(&mut self, passed: u64, now: u64, history: &History) -> bool {
         if self.ended {
@@ -194,7 +193,7 @@ impl Bandwidth {
         true
     }
 
-    /// A queue takes as much of the pool as it needs to have `target_ns` (`__assign_cfs_rq_runtime`).
+    /// Gives a queue as much of the pool as it needs to have `target_ns` (`__assign_cfs_rq_runtime`).
     pub fn assign(&mut self, slice: &mut Slice, target_ns: u64, history: &History) {
         let wanted = (target_ns as i64 - slice.left_ns).max(0) as u64;
         let taken = wanted.min(self.pool_ns);
@@ -203,7 +202,7 @@ impl Bandwidth {
             self.idle = false;
         }
         slice.left_ns += taken as i64;
-        // A queue whose clock is ahead may have put off its own end.
+        // A queue whose clock is ahead may have postponed its own end.
         if !history.bandwidth_rests_stay && slice.period != self.period {
             (slice.period, slice.ends_ns) = (self.period, self.slices_end_ns);
         } else if history.bandwidth_rests_stay {
@@ -211,8 +210,7 @@ impl Bandwidth {
         }
     }
 
-    /// A throttled queue that owes time gets enough to pay it and to continue, if the pool has it
-    /// (`distribute_cfs_runtime`).
+    /// Gives a throttled queue enough to pay its debt and to continue, if the pool has it (`distribute_cfs_runtime`).
     pub fn pay(&mut self, slice: &mut Slice) {
         let taken = ((1 - slice.left_ns).max(0) as u64).min(self.pool_ns);
         self.pool_ns -= taken;
@@ -221,11 +219,11 @@ impl Bandwidth {
         slice.period = self.period;
     }
 
-    /// In kernels whose slices have an end, what is left of one may be lost by `clock` (`expire_cfs_rq_runtime`).
+    /// If slices have an end in this kernel, the rest of a slice may be lost at `clock` (`expire_cfs_rq_runtime`).
     ///
-    /// A queue's clock may be ahead of the one by which the pool was filled, so a slice that seems to be over is given
-    /// another tick if it may be the pool's newest. From 3.16 to 4.17 the test for that is the wrong way round: only
-    /// the newest is lost, which happens while the pool's timer has stood still.
+    /// A queue's clock may be ahead of the one by which the pool was filled, so a slice that seems to have ended gets
+    /// another tick if it may be the pool's newest. From 3.16 to 4.17 that test is inverted: only the newest slice is
+    /// lost, which happens after the pool's timer was stopped.
     pub fn expire(&self, slice: &mut Slice, clock: u64, tick_ns: u64, history: &History) {
         if !history.bandwidth_expires || clock < slice.ends_ns || slice.left_ns < 0 {
             return;
@@ -238,8 +236,8 @@ impl Bandwidth {
         if stays { slice.ends_ns += tick_ns } else { slice.left_ns = 0 }
     }
 
-    /// A queue whose last task has left gives back what it does not keep, unless a slice's end came before. Returns
-    /// whether a timer is to be set, anew if one is running, which hands the time out to throttled queues
+    /// A queue whose last task has left gives back its time except for the part that it keeps, unless the slice has
+    /// ended. Returns whether to set (or restart) the timer that hands the time out to throttled queues
     /// (`__return_cfs_rq_runtime`, `start_cfs_slack_bandwidth`).
     pub fn take_back(&mut self, slice: &mut Slice, slice_ns: u64, now: u64, history: &History) -> bool {
         let slack_ns = slice.left_ns - KEPT_NS;
@@ -256,7 +254,7 @@ impl Bandwidth {
         worth_it && !soon && !self.ends_within(now, GATHERED_NS + TOO_LATE_NS)
     }
 
-    /// The time for what was given back has come. Returns whether it is handed out (`do_sched_cfs_slack_timer`).
+    /// The slack timer has fired. Returns whether returned time is handed out (`do_sched_cfs_slack_timer`).
     pub fn slack_ends(&mut self, slice_ns: u64, now: u64) -> bool {
         self.slack_timer = None;
         !self.ends_within(now, TOO_LATE_NS) && self.pool_ns > slice_ns
@@ -266,7 +264,7 @@ impl Bandwidth {
         self.ends_ns.saturating_sub(now) < ns
     }
 
-    /// A queue joins the list of throttled ones.
+    /// Adds a queue to the list of throttled ones.
     pub fn join(&mut self, queue: CfsRqId, now: u64, history: &History) {
         debug_assert!(!self.throttled.contains(&queue), "{queue:?} is throttled twice");
         let meanwhile = history.bandwidth_newest_meanwhile && now < self.hands_out_until_ns;
@@ -276,7 +274,7 @@ impl Bandwidth {
             self.throttled.push_back(queue)
         }
     }
-    /// A queue leaves that list.
+    /// Removes a queue from that list.
     pub fn leave(&mut self, queue: CfsRqId) {
         self.throttled.retain(|q| *q != queue);
     }
@@ -297,7 +295,7 @@ mod tests {
     fn slice(left_ns: i64) -> Slice {
         Slice { left_ns, ..Slice::default() }
     }
-    /// What a queue that has `left_ns` takes to have `target_ns`.
+    /// The time that a queue with `left_ns` takes to have `target_ns`.
     fn taken(b: &mut Bandwidth, left_ns: i64, target_ns: u64) -> i64 {
         let mut slice = slice(left_ns);
         b.assign(&mut slice, target_ns, &history("6.1"));
@@ -308,7 +306,7 @@ mod tests {
         b.pay(&mut slice);
         slice.left_ns - left_ns
     }
-    /// A period ends, at the time when it should.
+    /// Ends a period at its regular time.
     fn end(b: &mut Bandwidth, passed: u64) -> bool {
         let now = b.ends_ns;
         b.ends_ns += passed * b.period_ns;
@@ -326,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_what_is_wanted_or_what_there_is() {
+    fn a_slice_is_the_wanted_time_or_the_rest_of_the_pool() {
         let mut b = pool(12, 0);
         assert_eq!(taken(&mut b, -M, 5 * MS), 6 * M, "the debt and a slice");
         assert_eq!(taken(&mut b, 0, 5 * MS), 5 * M);
@@ -349,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timer_stops_after_a_period_in_which_nobody_took_a_slice() {
+    fn the_timer_stops_after_a_period_without_slices() {
         let mut b = pool(10, 0);
         assert_eq!(b.start(CpuId(1), 30 * MS, &history("6.1")), Some(100 * MS));
         assert_eq!(b.start(CpuId(1), 30 * MS, &history("6.1")), None, "it runs already");
@@ -363,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn a_debtor_gets_what_it_owes_and_a_nanosecond() {
+    fn a_queue_in_debt_gets_its_debt_and_a_nanosecond() {
         let mut b = pool(10, 0);
         assert_eq!(paid(&mut b, -3 * M), 3 * M + 1);
         assert_eq!(paid(&mut b, -30 * M), 7 * M - 1, "or what there is");
     }
 
-    /// Whether a timer is set as a queue gives back `ms` milliseconds at that time.
+    /// Whether a timer is set when a queue gives back `ms` milliseconds at that time.
     fn gives_back(b: &mut Bandwidth, ms: i64, at_ms: u64, version: &str) -> bool {
         let mut slice = slice((ms + 1) * M);
         slice.ends_ns = b.slices_end_ns;
@@ -380,7 +378,7 @@ mod tests {
         }
         starts
     }
-    /// A pool of which all is taken, with a throttled queue.
+    /// A pool whose time is all taken, with a throttled queue.
     fn exhausted() -> Bandwidth {
         let mut b = pool(10, 0);
         b.start(CpuId(0), 0, &history("6.1"));
@@ -404,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn until_5_2_whoever_gives_back_puts_the_hand_out_off() {
+    fn until_5_2_giving_time_back_postpones_the_hand_out() {
         for (version, puts_off) in [("3.4", true), ("4.19", true), ("5.3", false), ("5.4", false)] {
             let mut b = exhausted();
             assert!(gives_back(&mut b, 6, 50, version));
@@ -412,7 +410,7 @@ mod tests {
         }
     }
 
-    /// What a queue has left, and gives back, of 3 ms of a slice 4 ms after the period has ended in which it was taken.
+    /// After a slice of which 3 ms are left, 4 ms after the end of its period: how much a queue keeps, and gives back.
     fn after_its_period(version: &str) -> (i64, u64) {
         let (h, mut b, mut slice) = (history(version), pool(20, 0), Slice::default());
         b.start(CpuId(0), 0, &h);
@@ -421,7 +419,7 @@ mod tests {
         b.end_period(1, 100 * MS, &h);
         left(&mut b, slice, 104, &h)
     }
-    /// The same 4 ms after the slice was taken, which has started a timer that had stood still.
+    /// The same 4 ms after the slice was taken, which started the timer after it had stopped.
     fn after_a_start(version: &str) -> (i64, u64) {
         let (h, mut b, mut slice) = (history(version), pool(20, 0), Slice::default());
         b.start(CpuId(0), 0, &h);
@@ -458,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_queue_was_first_from_3_17_to_4_18_and_in_the_midst_of_a_hand_out_up_to_5_7() {
+    fn the_newest_queue_was_first_from_3_17_to_4_18_and_during_a_hand_out_up_to_5_7() {
         for (version, first, meanwhile) in [
             ("3.2", 1, 1),
             ("3.16", 1, 1),

@@ -1,8 +1,8 @@
-//! Idle groups (`cpu.idle`, since 5.15; read in 6.1.192 and 6.12.117): a group whose tasks give way to all others.
+//! Idle groups (`cpu.idle`, since 5.15; read in 6.1.192 and 6.12.117): a group whose tasks yield to all others.
 //!
-//! An idle group weighs 3, whatever it has, and its entity preempts nothing and is preempted by every entity that is
-//! not idle. Above it, its tasks count as SCHED_IDLE ones, so that a CPU that has no others is as good as idle to a
-//! search. Inside the group tasks are equals as in any other.
+//! An idle group weighs 3 regardless of its shares. Its entity preempts nothing and is preempted by every entity that
+//! is not idle. Above it, its tasks count as SCHED_IDLE ones, so that a CPU without others is as good as idle to a
+//! search. Within the group all tasks are equal, as in any other.
 
 use crate::fair::entity::EntityId;
 use crate::fair::runqueue::CfsRqId;
@@ -26,7 +26,7 @@ impl System<'_> {
         }
     }
 
-    /// 1 if a task counts as SCHED_IDLE on its CPU: by its policy, or by a group that it is in.
+    /// 1 if a task counts as SCHED_IDLE on its CPU, by its policy or by a group that it is in, else 0.
     pub(in crate::fair) fn idle_at_root(&self, task: TaskId) -> u32 {
         let mut idle = self.counts_as_sched_idle(task);
         let mut level = self.entity(task).parent;
@@ -37,8 +37,8 @@ impl System<'_> {
         idle
     }
 
-    /// Whether a wakee of one group preempts a running task of another, or must not, because one of the two is idle and
-    /// the other is not. `c` and `w` share a queue.
+    /// Whether a wakee of one group preempts a running task of another, or must not, because exactly one of the two is
+    /// idle. `c` and `w` share a queue.
     pub(in crate::fair) fn by_idleness(&self, c: EntityId, w: EntityId) -> Option<bool> {
         if !self.fair.any_idle_group {
             return None;
@@ -47,8 +47,8 @@ impl System<'_> {
         (c != w).then_some(c)
     }
 
-    /// A queued task counts as SCHED_IDLE from now on, or no longer. The counts change up to the first idle group, and
-    /// the CPU's with them if there is none on the way. Returns whether they did up to the CPU's.
+    /// A queued task starts or stops to count as SCHED_IDLE. The counts change up to the first idle group, and the
+    /// CPU's too if there is none on the way. Returns whether the CPU's count changed.
     pub(crate) fn recount_idle(&mut self, task: TaskId, before: u32, after: u32) -> bool {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {

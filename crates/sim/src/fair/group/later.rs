@@ -1,19 +1,19 @@
-//! Changes of task groups and of tasks in the middle of a run: shares (`sched_group_set_shares`), quotas
+//! Changes of task groups and of tasks during a run: shares (`sched_group_set_shares`), quotas
 //! (`tg_set_cfs_bandwidth`), a task's move to another group (`sched_move_task`) and other CPUs for a group's tasks
 //! ([`crate::affinity`]).
 //!
-//! They come from outside, like the writes of a program that is not simulated, and take no CPU time. A task in the
-//! middle of a wakeup, or on its way to another CPU, has its locks held: the change waits for it.
+//! They come from outside, like writes of a program that is not simulated, and take no CPU time. If a task is in a
+//! wakeup, or on its way to another CPU, its locks are held: the change waits for it.
 
 use super::bandwidth::Bandwidth;
 use crate::class::{Arrival, Enqueue};
 use crate::system::System;
 use crate::task::{QueueState, TaskState};
 use schedlab_base::{GroupId, TaskId};
+use schedlab_board::engine::NEVER;
 use schedlab_kernel::Limit;
 use schedlab_trace::SwitchReason;
 use schedlab_workload::{GroupDecl, Later};
-use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Makes a change. Returns false if it has to wait for the task.
@@ -44,17 +44,19 @@ impl System<'_> {
 
     /// Whether a task of the workload has begun and not ended.
     fn is_there(&self, task: TaskId) -> bool {
-        let t = &self.tasks[task];
-        !t.background && !matches!(t.state, TaskState::Unborn | TaskState::Dead)
+        !self.board.threads[task].background
+            && !matches!(self.tasks[task].state, TaskState::Unborn | TaskState::Dead)
     }
 
-    /// Whether a CPU is about to switch from a task of the group, or of one below it: it has its runqueue locked.
+    /// Whether a CPU is about to switch from a task of the group, or of a group below it, and so has its runqueue
+    /// locked.
     fn switches_within(&self, group: GroupId) -> bool {
         let mut running = self.cpus.ids().filter_map(|cpu| self.cpus[cpu].curr);
         running.any(|t| self.is_within(self.tasks[t].group, group) && self.is_on_its_way(t))
     }
 
-    /// Whether another CPU has the locks of a task: it is being woken, leaves its CPU, or is carried to another one.
+    /// Whether another CPU holds the locks of a task, which is being woken, leaves its CPU, or is carried to another
+    /// one.
     fn is_on_its_way(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         if t.state == TaskState::Waking || (t.state == TaskState::Runnable && !t.on_rq) {
@@ -73,8 +75,8 @@ impl System<'_> {
         }
     }
 
-    /// The group begins a new period with a full pool; queues forget what is left of their slices, and throttled ones
-    /// are unthrottled.
+    /// The group begins a new period with a full pool; queues lose the rest of their slices, and throttled ones are
+    /// unthrottled.
     fn set_limit(&mut self, group: GroupId, limit: Limit) {
         let decl =
             GroupDecl { quota: limit.quota, period: limit.period, burst: limit.burst, ..GroupDecl::root() };
@@ -97,7 +99,7 @@ impl System<'_> {
             let begun = self.begin_enqueue(cpu, self.now);
             self.update_fair_curr(queue);
             let own = &mut self.fair.group_rqs[queue];
-            // A queue that is throttled comes back only if it has time.
+            // A throttled queue can only come back with some time.
             (own.limited, own.slice.left_ns) = (limited, i64::from(own.throttled));
             if self.is_throttled(queue) {
                 self.unthrottle(queue);
@@ -134,7 +136,7 @@ impl System<'_> {
         self.refresh_idle(cpu);
         self.end_enqueue(cpu, begun);
         if queued == QueueState::Runs {
-            // Another task may come before it now.
+            // Another task may now be ahead of it.
             self.resched(self.stepping.acting, cpu, SwitchReason::PolicyChanged);
         }
     }

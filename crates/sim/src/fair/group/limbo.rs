@@ -1,9 +1,9 @@
-//! Throttling of tasks one by one (since 6.18; read in 7.2.12 and 7.3.4).
+//! Throttling of single tasks (since 6.18; read in 7.2.12 and 7.3.4).
 //!
-//! A queue without time is marked as throttled at once, and nothing leaves it. The task that runs continues until it
-//! returns to user mode: a system call ends, and locks that it holds are given back. Then it is taken off the queue and
-//! put on the queue's list of tasks in limbo. Each other task of the queue is picked in its turn and goes the same way.
-//! The group's entity leaves as usual, with the last task. When the queue has time again, its tasks are enqueued.
+//! A queue without time is marked as throttled at once, but nothing leaves it. The running task continues until it
+//! returns to user mode, so that its system call ends and locks are released. Then it is taken off the queue and put on
+//! the queue's list of tasks in limbo. Each other task of the queue is picked in its turn and goes the same way. The
+//! group's entity leaves with the last task, as usual. When the queue has time again, its tasks are enqueued.
 //!
 //! Invariant: a task in limbo is runnable, on no queue, and counted nowhere.
 
@@ -17,7 +17,7 @@ use crate::task::{Class, TaskState};
 use schedlab_base::CpuId;
 
 impl System<'_> {
-    /// A queue has no time left: it is throttled unless its group's pool has some for it. Returns whether it is
+    /// A queue has no time left: throttles it unless its group's pool has some. Returns whether it is throttled
     /// (`throttle_cfs_rq`).
     pub(super) fn throttle_tasks_of(&mut self, queue: CfsRqId) -> bool {
         let runs = self.fair.queues[queue].curr.is_some_and(|c| self.fair.entities[c].on_rq);
@@ -33,8 +33,8 @@ impl System<'_> {
         true
     }
 
-    /// A task's entity and those above it have become current: if one of their queues is throttled, the task is to be
-    /// taken off on its return to user mode (`set_next_task_fair`).
+    /// A task's entity and those above it became current: if one of their queues is throttled, the task will be taken
+    /// off on its return to user mode (`set_next_task_fair`).
     pub(in crate::fair) fn note_throttled(&mut self, entity: EntityId) {
         if !self.fair.any_quota || !self.fixed.history.bandwidth_of_tasks {
             return;
@@ -49,7 +49,7 @@ impl System<'_> {
         }
     }
 
-    /// The current task of `cpu` is about to return to user mode. Returns whether it has been taken off its queue
+    /// The current task of `cpu` is about to return to user mode. Returns whether it was taken off its queue
     /// (`throttle_cfs_rq_work`).
     pub(crate) fn throttle_on_return(&mut self, cpu: CpuId) -> bool {
         let Some(curr) = self.cpus[cpu].curr else { return false };
@@ -70,7 +70,7 @@ impl System<'_> {
         true
     }
 
-    /// A task has gone to limbo: the throttled queues above it count their time from the first such task on
+    /// A task went to limbo: from the first such task on, the throttled queues above it count their time
     /// (`record_throttle_clock`).
     fn note_limbo(&mut self, queue: CfsRqId) {
         let clock = self.rq_clock(self.fair.queues[queue].cpu);
@@ -87,8 +87,8 @@ impl System<'_> {
         }
     }
 
-    /// A queue has been given time: its tasks, and the tasks of queues below it, come back from limbo. It stays
-    /// throttled if the task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
+    /// A queue was given time: its tasks, and those of queues below it, come back from limbo. It stays throttled if the
+    /// task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
     pub(super) fn unthrottle_tasks_of(&mut self, queue: CfsRqId) {
         self.update_fair_curr(queue);
         if self.fair.group_rqs[queue].slice.left_ns <= 0 {
@@ -115,7 +115,7 @@ impl System<'_> {
                 sys.refresh_idle(cpu);
             }
             if sys.fair.group_rqs[below].limbo.is_empty() {
-                // Its memory is used again.
+                // The list's memory is reused.
                 tasks.clear();
                 sys.fair.group_rqs[below].limbo = tasks;
             }

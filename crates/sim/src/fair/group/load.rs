@@ -1,5 +1,5 @@
-//! The load that groups pass on: contributions to the whole group, loads that come and go on their way to the root
-//! (`propagate`), a task's load as the root sees it (`h_load`), and what a wakeup would change (`effective_load`).
+//! Load in groups: contributions to the whole group, propagation of loads that come and go up to the root
+//! (`propagate`), a task's load as the root sees it (`h_load`), and the effect of a wakeup (`effective_load`).
 //!
 //! Loads are in the unit of weights. Read in 5.10.262 to 7.3.4; 3.4 and 4.5 from memory.
 
@@ -11,13 +11,13 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_workload::ROOT_GROUP;
 
-/// The least time between two contributions of a cfs_rq since 6.7, ns.
+/// The shortest time between two contributions of a cfs_rq since 6.7, ns.
 const RENEWED_EVERY_NS: u64 = 1_000_000;
-/// The least weight of a group in `effective_load` (`MIN_SHARES`).
+/// The smallest weight of a group in `effective_load` (`MIN_SHARES`).
 const MIN_SHARES: i64 = 2;
 
 impl System<'_> {
-    /// The fine weight that a group's entity has by its cfs_rq `below`.
+    /// The fine weight of a group's entity, by its cfs_rq `below`.
     pub(in crate::fair) fn group_weight(&self, below: CfsRqId) -> u64 {
         let (group, q) = (&self.fair.groups[self.group_of(below)], &self.fair.queues[below]);
         let facts = SharesFacts {
@@ -31,7 +31,8 @@ impl System<'_> {
         shares::fine_weight(&facts, &self.fixed.history)
     }
 
-    /// Tasks of a group that can run at the same time, by the average number of runnable ones, times 1024 (`tg_tasks`).
+    /// Number of tasks of a group that can run at the same time, by the average number of runnable ones, times 1024
+    /// (`tg_tasks`).
     fn concurrency(&self, runnable: u64) -> u64 {
         if !self.fixed.history.shares_by_concurrency {
             return 1;
@@ -39,7 +40,7 @@ impl System<'_> {
         (runnable >> 10).clamp(1, self.cpus.len() as u64)
     }
 
-    /// A cfs_rq's averages were updated: its group hears of it if one has changed by more than 1/64
+    /// A cfs_rq's averages were updated: updates its group's if one has changed by more than 1/64
     /// (`update_tg_load_avg`).
     pub(in crate::fair) fn contribute(&mut self, queue: CfsRqId) {
         let group = self.group_of(queue);
@@ -65,7 +66,7 @@ impl System<'_> {
         *all = (*all + runnable).saturating_sub(number);
     }
 
-    /// Before 3.8: accounts a cfs_rq's weight; `push`: its group hears of every change.
+    /// Before 3.8: accounts a cfs_rq's weight; `push`: every change is passed to the group.
     pub(in crate::fair) fn contribute_weight(&mut self, queue: CfsRqId, push: bool) {
         let group = self.group_of(queue);
         if group == ROOT_GROUP {
@@ -79,7 +80,7 @@ impl System<'_> {
         self.renew(group, before, after);
     }
 
-    /// Whether the tick brings a cfs_rq's weight to account before 3.8: it does once in a window.
+    /// Whether the tick must account a cfs_rq's weight before 3.8: once in a window.
     pub(in crate::fair) fn window_over(&self, queue: CfsRqId) -> bool {
         self.fair.group_rqs[queue].window.since_ns(self.now) > WINDOW_NS
     }
@@ -89,7 +90,7 @@ impl System<'_> {
         *load = (*load + after).saturating_sub(before);
     }
 
-    /// A task's load was added to a group's cfs_rq, or taken from it: the group's entity is to follow.
+    /// A task's load was added to a group's cfs_rq, or removed from it: notes that the group's entity must follow.
     #[inline]
     pub(in crate::fair) fn note_propagation(&mut self, entity: EntityId, comes: bool) {
         let e = &self.fair.entities[entity];
@@ -102,8 +103,8 @@ impl System<'_> {
         own.runnable_sum += if comes { unweighted } else { -unweighted };
     }
 
-    /// A group's entity takes over what came to its cfs_rq, and passes it on (`propagate_entity_load_avg`).
-    /// Returns whether anything had come.
+    /// A group's entity takes over the changes of its cfs_rq, and passes them on (`propagate_entity_load_avg`). Returns
+    /// whether there were any.
     pub(in crate::fair) fn propagate(&mut self, entity: EntityId) -> bool {
         let e = &self.fair.entities[entity];
         let Some(below) = e.my_q else { return false };
@@ -138,8 +139,8 @@ impl System<'_> {
         own * h_load / (self.queue_load(queue) + 1)
     }
 
-    /// A cfs_rq's load as the root sees it. It is computed once a tick (`update_cfs_rq_h_load`; before 3.8 by every
-    /// balance pass).
+    /// A cfs_rq's load as the root sees it, computed once per tick (`update_cfs_rq_h_load`; before 3.8 by every balance
+    /// pass).
     fn h_load(&mut self, queue: CfsRqId) -> u64 {
         let tick = self.now / self.fixed.tick_ns + 1;
         if self.fair.group_rqs[queue].h_load_tick == tick {
@@ -167,7 +168,7 @@ impl System<'_> {
         if self.tracks_load() { e.avg.load_avg } else { e.weight }
     }
 
-    /// The change of a CPU's load if `weight` came to a task's group there, and `to_group` to the group as a whole
+    /// The change of a CPU's load if `weight` were added to a task's group there, and `to_group` to the whole group
     /// (`effective_load`, before 4.13).
     pub fn effective_load(&self, task: TaskId, cpu: CpuId, weight: i64, to_group: i64) -> i64 {
         let mut change = weight;

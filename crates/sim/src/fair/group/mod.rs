@@ -33,7 +33,7 @@ use window::LoadWindow;
 /// Refuses settings that a kernel does not have.
 ///
 /// # Errors
-/// For the first group with such a setting.
+/// Names the first group with such a setting.
 pub fn check(groups: &[GroupDecl], history: &History) -> Result<()> {
     for group in groups {
         let wants = [
@@ -57,17 +57,17 @@ pub struct TaskGroup {
     pub shares: u64,
     /// The sum of its cfs_rqs' contributions (`tg->load_avg`; before 3.8 `tg->load_weight`).
     pub load: u64,
-    /// The same of their numbers of runnable tasks, averaged, times 1024 (`tg->runnable_avg`, 7.3).
+    /// The same sum of their average numbers of runnable tasks, times 1024 (`tg->runnable_avg`, 7.3).
     pub runnable: u64,
     /// Its quota of CPU time, if it has one.
     pub bandwidth: Option<Box<Bandwidth>>,
-    /// Its tasks give way to tasks of other groups (`cpu.idle`).
+    /// Whether its tasks yield to tasks of other groups (`cpu.idle`).
     pub idle: bool,
     pub path: String,
 }
 
 impl TaskGroup {
-    /// The root group. Its shares and load play no part.
+    /// The root group. Its shares and load are not used.
     pub fn root() -> TaskGroup {
         let (bandwidth, path) = (None, "/".to_owned());
         TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0, runnable: 0, bandwidth, idle: false, path }
@@ -79,41 +79,40 @@ impl TaskGroup {
 pub struct GroupRq {
     /// Its contribution to its group's load (`tg_load_avg_contrib`).
     pub contribution: u64,
-    /// The same of its average number of runnable tasks (`tg_runnable_avg_contrib`, 7.3).
+    /// Its contribution to the group's average number of runnable tasks (`tg_runnable_avg_contrib`, 7.3).
     pub runnable_contribution: u64,
-    /// When the contribution was last renewed, ns.
+    /// When the contribution was last updated, ns.
     pub renewed_ns: Option<u64>,
-    /// Its load as the root sees it (`h_load`), and the tick it was computed in, plus one.
+    /// Its load as the root sees it (`h_load`).
     pub h_load: u64,
-    /// See `h_load`; 0: never.
+    /// The tick in which `h_load` was computed, plus one; 0 if never.
     pub h_load_tick: u64,
-    /// A task's load came or went, and the group's entity has yet to follow (`propagate`, 4.10).
+    /// Whether a task's load came or went, and the group's entity has yet to follow (`propagate`, 4.10).
     pub propagates: bool,
-    /// The runnable time that came with it or went, without weights (`prop_runnable_sum`).
+    /// The runnable time, without weights, that came or went with it (`prop_runnable_sum`).
     pub runnable_sum: i64,
-    /// Loads of tasks that woke up elsewhere, which it has yet to take off (`removed`).
+    /// Loads of tasks that woke up elsewhere, which it has yet to subtract (`removed`).
     pub removed: Removed,
     /// Average of its weight over the share window (before 3.8).
     pub window: LoadWindow,
-    /// Its group has a quota (`runtime_enabled`).
+    /// Whether its group has a quota (`runtime_enabled`).
     pub limited: bool,
-    /// Its slice of the quota.
     pub slice: bandwidth::Slice,
-    /// It has no time left and is on its group's list (`throttled`).
+    /// Whether it has no time left and is on its group's list (`throttled`).
     pub throttled: bool,
-    /// Since when tasks wait for that, ns (`throttled_clock`).
+    /// Since when tasks have waited for that, ns (`throttled_clock`).
     pub throttled_since: Option<u64>,
-    /// Throttled queues on the way up to the root, itself included (`throttle_count`).
+    /// Number of throttled queues on the way up to the root, including itself (`throttle_count`).
     pub throttle_count: u32,
-    /// It has been given time, and its CPU will unthrottle it.
+    /// Whether it was given time, and its CPU will unthrottle it.
     pub freed: bool,
     /// Runnable tasks that were taken off it, one by one (`throttled_limbo_list`, 6.18).
     pub limbo: Vec<TaskId>,
     /// When its load averages stopped, ns.
     pub frozen_at: Option<u64>,
-    /// It is on its CPU's list of queues whose averages are aged (`on_list`); of use to kernels that forget to put it
-    /// there.
+    /// Whether it is on its CPU's list of queues whose averages are aged (`on_list`); matters in kernels that sometimes
+    /// fail to put it there.
     pub listed: bool,
-    /// How long they stood still before that, ns (`throttled_clock_pelt_time`).
+    /// How long its averages were stopped before, in total, ns (`throttled_clock_pelt_time`).
     pub frozen_ns: u64,
 }

@@ -1,4 +1,5 @@
-//! Drives [`bandwidth`](super::bandwidth): slices that CPUs take of a group's quota and give back, and its timers.
+//! Drives [`bandwidth`](super::bandwidth): the slices that CPUs take from a group's quota and give back, and its
+//! timers.
 
 use super::bandwidth::{Bandwidth, Counts, GATHERED_NS, Slice};
 use crate::fair::runqueue::CfsRqId;
@@ -18,7 +19,7 @@ impl System<'_> {
     pub(in crate::fair) fn is_throttled(&self, queue: CfsRqId) -> bool {
         self.fair.any_quota && self.fair.group_rqs[queue].throttled
     }
-    /// Whether queues above count nothing of a queue's tasks: it was throttled as a whole.
+    /// Whether queues above a queue do not count its tasks, because it was throttled as a whole.
     #[inline]
     pub(in crate::fair) fn ends_counts(&self, queue: CfsRqId) -> bool {
         self.fair.any_quota && self.fair.group_rqs[queue].throttled && !self.fixed.history.bandwidth_of_tasks
@@ -28,13 +29,13 @@ impl System<'_> {
     pub(in crate::fair) fn is_below_throttled(&self, queue: CfsRqId) -> bool {
         self.fair.any_quota && self.fair.group_rqs[queue].throttle_count > 0
     }
-    /// Whether a balancer leaves a task of a group where it is. Since 6.18 only the destination counts: tasks without
-    /// quota are on no list (`throttled_lb_pair`, `lb_throttled_hierarchy`).
+    /// Whether a balancer must leave a task of a group on its CPU. Since 6.18 only the destination counts, because
+    /// tasks without quota are not queued (`throttled_lb_pair`, `lb_throttled_hierarchy`).
     pub(crate) fn stays_for_quota(&self, group: GroupId, src: CpuId, dst: CpuId) -> bool {
         let below = |cpu| self.is_below_throttled(self.group_queue(group, cpu));
         below(dst) || !self.fixed.history.bandwidth_of_tasks && below(src)
     }
-    /// The clock of a queue's load averages, ns: it is stopped while the queue is throttled (`cfs_rq_clock_pelt`).
+    /// The clock of a queue's load averages, ns; it stops while the queue is throttled (`cfs_rq_clock_pelt`).
     #[inline]
     pub(in crate::fair) fn pelt_clock(&self, queue: CfsRqId) -> u64 {
         let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
@@ -44,19 +45,19 @@ impl System<'_> {
         let own = &self.fair.group_rqs[queue];
         own.frozen_at.unwrap_or(now) - own.frozen_ns
     }
-    /// The clock of a queue's load averages stops.
+    /// Stops the clock of a queue's load averages.
     pub(super) fn freeze(&mut self, queue: CfsRqId) {
         let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
         self.fair.group_rqs[queue].frozen_at.get_or_insert(now);
     }
-    /// It continues.
+    /// Restarts the clock.
     pub(super) fn thaw(&mut self, queue: CfsRqId) {
         let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
         let own = &mut self.fair.group_rqs[queue];
         own.frozen_ns += own.frozen_at.take().map_or(0, |at| now - at);
     }
 
-    /// The quota of a queue's group. Call it only for limited ones.
+    /// The quota of a queue's group, which must be limited.
     pub(super) fn bandwidth(&mut self, queue: CfsRqId) -> &mut Bandwidth {
         let group = self.group_of(queue);
         self.bandwidth_of(group)
@@ -68,7 +69,7 @@ impl System<'_> {
         }
     }
 
-    /// The timer of a group's periods starts on the acting CPU, unless it runs (`start_cfs_bandwidth`).
+    /// Starts a group's period timer on the acting CPU, unless it runs (`start_cfs_bandwidth`).
     pub(super) fn start_period_of(&mut self, group: GroupId) {
         let (on, now, history) = (self.stepping.acting, self.now, self.fixed.history);
         if let Some(at) = self.bandwidth_of(group).start(on, now, &history) {
@@ -76,8 +77,8 @@ impl System<'_> {
         }
     }
 
-    /// A queue takes what it needs of its group's pool to have `target_ns`. Returns whether it has any time then
-    /// (`__assign_cfs_rq_runtime`).
+    /// Gives a queue the time from its group's pool that it needs to have `target_ns`. Returns whether it then has any
+    /// time (`__assign_cfs_rq_runtime`).
     pub(super) fn assign(&mut self, queue: CfsRqId, target_ns: u64) -> bool {
         self.start_period_of(self.group_of(queue));
         let history = self.fixed.history;
@@ -94,9 +95,9 @@ impl System<'_> {
         answer
     }
 
-    /// A queue has been charged: takes another slice if it has used up its own. If there is none, the CPU is asked for
-    /// a switch, which throttles the queue; since 6.18 it is throttled at once, and the running task continues to its
-    /// return to user mode. Returns whether the queue is throttled (`account_cfs_rq_runtime`).
+    /// A queue was charged: takes another slice if its own is used up. If there is none, a switch is requested, which
+    /// throttles the queue; since 6.18 it is throttled at once, and the running task continues to its return to user
+    /// mode. Returns whether the queue is throttled (`account_cfs_rq_runtime`).
     pub(in crate::fair) fn account_quota(&mut self, queue: CfsRqId) -> bool {
         if !self.is_limited(queue) {
             return false;
@@ -130,7 +131,7 @@ impl System<'_> {
         self.with_slice(queue, |b, slice| b.expire(slice, clock, tick_ns, &history));
     }
 
-    /// The last entity has left a queue: it gives back the rest of its slice, except a little
+    /// The last entity has left a queue: it gives back the rest of its slice, except for a little
     /// (`return_cfs_rq_runtime`).
     pub(in crate::fair) fn return_quota(&mut self, queue: CfsRqId) {
         if !self.fair.any_quota || self.fair.queues[queue].nr_running > 0 {
@@ -154,7 +155,7 @@ impl System<'_> {
         }
     }
 
-    /// The timer of a group's periods has fired on `cpu` (`sched_cfs_period_timer`).
+    /// A group's period timer has fired on `cpu` (`sched_cfs_period_timer`).
     pub(crate) fn period_ends(&mut self, cpu: CpuId, group: GroupId) {
         let (now, history) = (self.now, self.fixed.history);
         let b = self.bandwidth_of(group);
@@ -166,7 +167,7 @@ impl System<'_> {
         }
     }
 
-    /// Quota that was given back is handed out (`sched_cfs_slack_timer`).
+    /// Hands out the quota that was given back (`sched_cfs_slack_timer`).
     pub(crate) fn slack_ends(&mut self, cpu: CpuId, group: GroupId) {
         let (now, slice_ns) = (self.now, self.fixed.kernel.tunables.cfs_bandwidth_slice_ns);
         if self.bandwidth_of(group).slack_ends(slice_ns, now) {
@@ -174,13 +175,13 @@ impl System<'_> {
         }
     }
 
-    /// Throttled queues pay what they owe, in turn, and are unthrottled, as far as the pool reaches
+    /// Throttled queues pay their debts, in turn, and are unthrottled, as far as the pool suffices
     /// (`distribute_cfs_runtime`).
     fn hand_out(&mut self, by: CpuId, group: GroupId) {
         let mut own = None;
         let each_ns = self.fixed.machine.costs.rq_lock_near_ns + self.fixed.machine.costs.enqueue_ns;
         self.bandwidth_of(group).hands_out_until_ns = self.now;
-        // Queues that are throttled anew meanwhile wait for the next turn.
+        // Queues that are throttled again meanwhile wait for the next hand-out.
         let b = self.bandwidth_of(group);
         let mut in_turn = std::mem::take(&mut b.in_turn);
         in_turn.extend(&b.throttled);
@@ -217,7 +218,7 @@ impl System<'_> {
         }
     }
 
-    /// Another CPU is to unthrottle its queue.
+    /// Asks another CPU to unthrottle its queue.
     fn free_on(&mut self, by: CpuId, cpu: CpuId, queue: CfsRqId) {
         self.fair.group_rqs[queue].freed = true;
         self.cpus[cpu].freed.push(queue);
@@ -226,7 +227,7 @@ impl System<'_> {
         }
     }
 
-    /// Unthrottles the queues that other CPUs have given time to (`__cfsb_csd_unthrottle`).
+    /// Unthrottles the queues to which other CPUs have given time (`__cfsb_csd_unthrottle`).
     #[inline]
     pub(crate) fn unthrottle_freed(&mut self, cpu: CpuId) {
         if self.cpus[cpu].freed.is_empty() {
@@ -240,12 +241,12 @@ impl System<'_> {
             }
         }
         if self.cpus[cpu].freed.is_empty() {
-            // Its memory is used again.
+            // The list's memory is reused.
             self.cpus[cpu].freed = freed;
         }
     }
 
-    /// The warm-up is over: quotas are counted from here.
+    /// The warm-up is over: counting of quotas begins.
     pub(crate) fn begin_counting_quotas(&mut self) {
         if !self.fair.any_quota {
             return;
@@ -261,7 +262,7 @@ impl System<'_> {
         }
     }
 
-    /// The counts of groups with a quota, by metric name. A queue that is throttled at the end counts up to it.
+    /// The counts of groups with a quota, by metric name. A queue that is throttled at the end counts until then.
     pub(crate) fn quota_counts(&self) -> Vec<(String, u64)> {
         let mut all = Vec::new();
         for group in self.fair.groups.ids() {

@@ -1,33 +1,30 @@
 //! The weight of a group's entity on one CPU: the group's shares in proportion to the CPU's part of the group's load
 //! (`calc_cfs_shares`, `calc_group_shares`).
 //!
-//! The group's load is a sum of contributions that each cfs_rq renews now and then. This CPU's own contribution is
-//! replaced by its load of this instant. Weights are 1024 at nice 0, or 1024 times as fine since 4.7. Since 7.3 the
-//! group's shares count once for each task that it can run at the same time. They are divided anew at every enqueue,
-//! dequeue and tick since 2.6.38. Earlier kernels do so when they balance; not modelled: there each CPU's entity
-//! follows at once, too.
+//! The group's load is a sum of contributions that each cfs_rq updates from time to time. This CPU's own contribution
+//! is replaced by its current load. Weights are 1024 at nice 0, or 1024 times as fine since 4.7. Since 7.3 the group's
+//! shares count once for each task that it can run at the same time. Since 2.6.38 they are divided again at every
+//! enqueue, dequeue and tick. Earlier kernels do so only when they balance; that is not modelled: here each CPU's
+//! entity always follows at once.
 
 use schedlab_kernel::History;
 
-/// The least weight of a group's entity, in the unit of the division (`MIN_SHARES`).
+/// The smallest weight of a group's entity, in the unit of the division (`MIN_SHARES`).
 const MIN: u64 = 2;
-/// Fine weights for each weight.
+/// Fine weight per unit of weight.
 pub const FINE: u64 = 1024;
 
 /// The facts about one cfs_rq and its group.
 #[derive(Clone, Copy, Debug)]
 pub struct SharesFacts {
-    /// The group's shares.
     pub shares: u64,
     /// Weights on this cfs_rq (`load.weight`).
     pub load_weight: u64,
-    /// Its load average.
     pub load_avg: u64,
     /// Its part of `group_load`.
     pub contribution: u64,
-    /// The group's load.
     pub group_load: u64,
-    /// How many times the shares count: since 7.3 as often as the group's tasks can run at the same time
+    /// How many times the shares count: since 7.3 once for each task of the group that can run at the same time
     /// (`calc_concur_shares`), else once.
     pub concurrency: u64,
 }
@@ -75,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_contribution_is_that_of_this_instant() {
+    fn the_own_contribution_is_the_current_load() {
         let fresh = SharesFacts { contribution: 0, group_load: 3072, ..QUARTER };
         assert_eq!(at(NEW, fresh), 256 * FINE, "not yet contributed");
         let alone = SharesFacts { contribution: 4096, ..QUARTER };

@@ -1,10 +1,10 @@
-//! A queue whose group has no quota left is taken off its CPU, and put back (`throttle_cfs_rq`, `unthrottle_cfs_rq`).
+//! Takes a queue whose group has no quota left off its CPU, and puts it back (`throttle_cfs_rq`, `unthrottle_cfs_rq`).
 //!
-//! Up to 6.17 the queue is throttled as a whole, in `schedule()`, or as its first entity is enqueued: its group's
-//! entity leaves the queue above, and those above it if they become empty, too. The tasks stay on the throttled queue,
-//! as runnable as before, but count nowhere above it. Since 6.18 tasks are taken off one by one: [`super::limbo`].
+//! Up to 6.17 the queue is throttled as a whole, in `schedule()`, or when its first entity is enqueued: its group's
+//! entity leaves the queue above, as do those above it that become empty. The tasks stay on the throttled queue, as
+//! runnable as before, but count nowhere above it. Since 6.18 tasks are taken off one by one: [`super::limbo`].
 //!
-//! Invariants: the entity of a throttled queue is on no queue (up to 6.17); counts of tasks end at a throttled queue.
+//! Invariants: the entity of a throttled queue is not queued (up to 6.17); counts of tasks end at a throttled queue.
 
 use crate::class::Enqueue;
 use crate::fair::class::Fair;
@@ -16,7 +16,7 @@ use crate::task::Class;
 use schedlab_base::TaskId;
 use schedlab_trace::SwitchReason;
 
-/// The tasks of a queue, as the queues above it count them.
+/// Numbers of a queue's tasks, as the queues above it count them.
 #[derive(Clone, Copy)]
 struct Tasks {
     queued: u32,
@@ -38,7 +38,7 @@ impl<R: FairRules> Fair<R> {
         Fair::<R>::throttle(sys, queue)
     }
 
-    /// A queue's first entity has been enqueued: without this test a group could run to the next tick whenever it wakes
+    /// A queue's first entity was enqueued: without this test a group could run until the next tick whenever it wakes
     /// up (`check_enqueue_throttle`).
     pub(in crate::fair) fn check_enqueue_quota(sys: &mut System<'_>, queue: CfsRqId) {
         let q = &sys.fair.queues[queue];
@@ -55,8 +55,8 @@ impl<R: FairRules> Fair<R> {
         sys.count_throttled_time(queue);
     }
 
-    /// The queues of a task that may be about to leave the CPU are throttled if they have no time left
-    /// (`put_prev_entity`, `pick_next_task_fair`).
+    /// Throttles the queues of a task that may be about to leave the CPU, if they have no time left (`put_prev_entity`,
+    /// `pick_next_task_fair`).
     fn check_quotas_of(sys: &mut System<'_>, task: TaskId) {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
@@ -155,26 +155,26 @@ impl System<'_> {
         let q = &self.fair.queues[queue];
         Tasks { queued: q.h_nr_queued, runnable: q.h_nr_running, idle: q.h_nr_idle }
     }
-    /// The number of those tasks that count as SCHED_IDLE above the queue `below`: all of them if its group is idle.
+    /// How many of these tasks count as SCHED_IDLE above the queue `below`: all of them if its group is idle.
     fn idle_above(&self, below: CfsRqId, tasks: Tasks) -> u32 {
         if self.is_idle_group(below) { tasks.queued } else { tasks.idle }
     }
 
-    /// A queue is about to be throttled: it joins its group's list, and its load averages and those below stop.
+    /// Begins to throttle a queue: it joins its group's list, and its load averages and those below stop.
     pub(super) fn begin_throttling(&mut self, queue: CfsRqId) {
         let (now, history) = (self.now, self.fixed.history);
         self.bandwidth(queue).join(queue, now, &history);
         self.touch_below(queue, |sys, below| {
             sys.fair.group_rqs[below].throttle_count += 1;
-            // Since 6.18 tasks may still run: a queue's averages stop as the last one leaves it.
+            // Since 6.18 tasks may still run: a queue's averages stop when the last one leaves it.
             if !history.bandwidth_of_tasks || sys.fair.queues[below].nr_running == 0 {
                 sys.freeze(below);
             }
         });
     }
 
-    /// The time of a throttled queue counts from now on; since 6.6 only once a task waits for it. Tasks that are
-    /// throttled one by one begin it themselves (`limbo`).
+    /// Begins to count the time of a throttled queue; since 6.6 only once a task waits for it. Tasks that are throttled
+    /// one by one do this themselves (`limbo`).
     fn count_throttled_time(&mut self, queue: CfsRqId) {
         let empty = self.fixed.history.empty_throttled_free && self.fair.queues[queue].nr_running == 0;
         if self.is_throttled(queue) && !empty && !self.fixed.history.bandwidth_of_tasks {
@@ -183,7 +183,6 @@ impl System<'_> {
         }
     }
 
-    /// It is no longer throttled.
     pub(super) fn end_throttling(&mut self, queue: CfsRqId) {
         let now = self.rq_clock(self.fair.queues[queue].cpu);
         let since = self.fair.group_rqs[queue].throttled_since.take();
@@ -202,7 +201,7 @@ impl System<'_> {
         });
     }
 
-    /// Calls for a queue and all below it on its CPU, children before their parents.
+    /// Calls `each` for a queue and all below it on its CPU, children before their parents.
     pub(super) fn touch_below(&mut self, queue: CfsRqId, mut each: impl FnMut(&mut System<'_>, CfsRqId)) {
         let (top, cpu) = (self.group_of(queue), self.fair.queues[queue].cpu);
         for group in self.groups_upwards() {
@@ -213,8 +212,8 @@ impl System<'_> {
         }
     }
 
-    /// `schedule()` has begun: the current task's queues are throttled if they have no time left. Whether the CPU goes
-    /// idle, and looks for tasks elsewhere first, depends on it.
+    /// `schedule()` has begun: the current task's queues are throttled if they have no time left. This decides whether
+    /// the CPU goes idle, and looks for tasks elsewhere first.
     #[inline]
     pub(crate) fn check_quotas(&mut self, prev: TaskId) {
         if !self.fair.any_quota || self.fixed.history.bandwidth_of_tasks {
@@ -235,7 +234,7 @@ impl System<'_> {
         }
     }
 
-    /// A throttled queue has been given time (`unthrottle_cfs_rq`).
+    /// A throttled queue was given time (`unthrottle_cfs_rq`).
     pub(super) fn unthrottle(&mut self, queue: CfsRqId) {
         let cpu = self.fair.queues[queue].cpu;
         let begun = self.begin_enqueue(cpu, self.now);
@@ -250,7 +249,7 @@ impl System<'_> {
         self.end_enqueue(cpu, begun);
     }
 
-    /// Runnable tasks that no runqueue counts, because their groups have no quota left.
+    /// Number of runnable tasks that no runqueue counts, because their groups have no quota left.
     pub(crate) fn tasks_without_quota(&self) -> u32 {
         if !self.fair.any_quota {
             return 0;

@@ -1,4 +1,4 @@
-//! The tree of groups in the arenas: declared once before a run, and a task's way into its group.
+//! The tree of groups in the arenas, declared once before a run; and how a task gets into its group.
 
 use super::bandwidth::Bandwidth;
 use super::{GroupRq, TaskGroup};
@@ -6,14 +6,14 @@ use crate::fair::entity::{Entity, EntityId};
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, GroupId, TaskId};
+use schedlab_board::BEGINS_AT;
 use schedlab_workload::{GroupDecl, ROOT_GROUP};
-use schedlab_world::BEGINS_AT;
 
 /// The shares of an idle group (`WEIGHT_IDLEPRIO`).
 const WEIGHT_OF_IDLE: u64 = 3;
 
 impl System<'_> {
-    /// Declares the groups of a workload, before any task. The first is the root, which is there already.
+    /// Declares the groups of a workload, before any task. The first one is the root, which already exists.
     pub(crate) fn declare_groups(&mut self, groups: &[GroupDecl]) {
         debug_assert!(self.fair.entities.is_empty(), "groups come before tasks");
         let n = self.nr_cpus();
@@ -50,8 +50,8 @@ impl System<'_> {
         }
     }
 
-    /// The time by which the periods of a group's quota are shifted, ns. Until kernels draw it (6.4) they end at
-    /// multiples of the period by the kernel's clock (`hrtimer_forward_now`), of which time 0 is [`BEGINS_AT`].
+    /// The shift of the periods of a group's quota, ns. Before kernels draw it (6.4), periods end at multiples of their
+    /// length by the kernel's clock (`hrtimer_forward_now`), of which time 0 is [`BEGINS_AT`].
     pub(super) fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
         if self.fixed.history.bandwidth_out_of_step && self.fixed.dice {
             self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0)
@@ -60,7 +60,6 @@ impl System<'_> {
         }
     }
 
-    /// A group's cfs_rq of a CPU.
     #[inline]
     pub fn group_queue(&self, group: GroupId, cpu: CpuId) -> CfsRqId {
         CfsRqId(group.0 * self.nr_cpus() as u32 + cpu.0)
@@ -75,7 +74,7 @@ impl System<'_> {
         let before = group.0.checked_sub(1)?;
         Some(EntityId(before * self.nr_cpus() as u32 + cpu.0))
     }
-    /// A task that is on no queue belongs to `cpu` from now on (`set_task_rq`).
+    /// A task on no queue belongs to `cpu` from now on (`set_task_rq`).
     pub fn set_task_rq(&mut self, task: TaskId, cpu: CpuId) {
         let group = self.tasks[task].group;
         let (queue, owner) = (self.group_queue(group, cpu), self.owner_of(group, cpu));
@@ -90,8 +89,8 @@ impl System<'_> {
         }
         level.is_some()
     }
-    /// Whether two tasks of a group are queued on `cpu` while another CPU of its cache has a shorter queue: the price
-    /// of a wakeup that looks at the group and not at the queue.
+    /// Whether two tasks of a group are queued on `cpu` while another CPU of its cache has a shorter queue: the
+    /// disadvantage of a wakeup that considers the group instead of the queue.
     pub fn is_crowded(&self, cpu: CpuId) -> bool {
         let own = self.rqs.nr_running(cpu);
         let together = |g: usize| {

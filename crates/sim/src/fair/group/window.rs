@@ -11,7 +11,7 @@ pub const WINDOW_NS: u64 = 10_000_000;
 pub struct LoadWindow {
     /// Weight times ns (`load_avg`).
     sum: u64,
-    /// ns averaged over (`load_period`).
+    /// The time averaged over, ns (`load_period`).
     period_ns: u64,
     /// The last update, ns (`load_stamp`).
     stamp_ns: u64,
@@ -25,12 +25,12 @@ impl LoadWindow {
         now_ns - self.stamp_ns
     }
 
-    /// Accounts the time since the last update, in which the queue weighed `load`. Returns its contribution to the
-    /// group after this, given the present one. `push`: it is renewed at any difference, as balancing asks.
+    /// Accounts the time since the last update, in which the queue weighed `load`. Returns its new contribution to the
+    /// group, given the present one. `push`: it is updated for any difference, as balancing requests.
     pub fn update(&mut self, now_ns: u64, load: u64, contribution: u64, push: bool) -> u64 {
         let mut delta = self.since_ns(now_ns);
         if self.stamp_ns > self.loaded_ns && now_ns - self.loaded_ns > 4 * WINDOW_NS {
-            // Long without weight: the history is dropped.
+            // Without weight for a long time: the history is dropped.
             (self.sum, self.period_ns) = (0, 0);
             delta = WINDOW_NS - 1;
         }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_long_empty_forgets() {
+    fn a_queue_that_was_empty_for_long_forgets() {
         let mut w = LoadWindow::default();
         (1..30u64).for_each(|ms| _ = w.update(ms * 1_000_000, 1024, 0, false));
         w.update(31_000_000, 0, 1024, false);

@@ -9,10 +9,10 @@ use crate::fair::{Cfs, Eevdf, Fair};
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, GroupId, Ns, Result, TaskId};
+use schedlab_board::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
 use schedlab_trace::{Event, EventKind, Sink};
-use schedlab_world::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 use std::cell::Cell;
 
 /// What the rules report while they are asked.
@@ -69,6 +69,7 @@ pub fn answer(
     let tasks = sys.write_fleet(state);
     asking.set(true);
     let (answer, why) = sys.ask_fleet(state, question, &tasks, group);
+    drop(sys);
     let why = format!("{why}{}", reasons.words.join(", "));
     let named = |t: &TaskId| tasks.iter().position(|own| own == t);
     let mut moved: Vec<usize> = reasons.moved.iter().filter_map(named).collect();

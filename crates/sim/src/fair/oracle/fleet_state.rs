@@ -10,9 +10,9 @@ use crate::system::System;
 use crate::task::TaskState;
 use crate::util_est::UtilEst;
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
+use schedlab_board::decision::{AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedPlace, AskedTask, NOW};
 use schedlab_kernel::Attr;
 use schedlab_workload::{GroupDecl, ROOT_GROUP};
-use schedlab_world::decision::{AskedAverages, AskedCpu, AskedFleet, AskedGroup, AskedPlace, AskedTask, NOW};
 
 /// Time into a period of load averages, in its units; the same for all.
 const INTO_PERIOD: u32 = 512;

@@ -2,9 +2,9 @@
 
 use super::*;
 use schedlab_base::Version;
+use schedlab_board::decision::{AskedAverages, AskedCpu, AskedGroup, AskedLevel, AskedPlace, AskedTask};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceTrigger, MigrationType};
-use schedlab_world::decision::{AskedAverages, AskedCpu, AskedGroup, AskedLevel, AskedPlace, AskedTask};
 
 const CPUS: usize = 8;
 

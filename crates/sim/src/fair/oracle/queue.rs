@@ -6,10 +6,10 @@ use crate::fair::granularity::Granularity;
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_board::decision::{AskedEntity, AskedQueue, NOW, QueueAnswer, QueueQuestion};
 use schedlab_kernel::{Attr, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::Discard;
-use schedlab_world::decision::{AskedEntity, AskedQueue, NOW, QueueAnswer, QueueQuestion};
 
 /// The CPU whose queue has the state.
 const CPU: CpuId = CpuId(1);

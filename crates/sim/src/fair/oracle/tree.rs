@@ -10,14 +10,14 @@ use crate::pelt::Pelt;
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, GroupId, Ns, TaskId};
+use schedlab_board::decision::{
+    After, AskedBranch, AskedEntity, AskedLeaf, AskedTree, Buddy, NOW, Presence, TREE_GROUPS, TreeAnswer,
+    TreeQuestion,
+};
 use schedlab_kernel::{Attr, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::Discard;
 use schedlab_workload::{GroupDecl, ROOT_GROUP};
-use schedlab_world::decision::{
-    After, AskedBranch, AskedEntity, AskedLeaf, AskedTree, Buddy, NOW, Presence, TREE_GROUPS, TreeAnswer,
-    TreeQuestion,
-};
 
 /// The CPU that has the state.
 const CPU: CpuId = CpuId(1);

@@ -1,7 +1,5 @@
-//! A balance pass in time: groups are read, then the queues of the busiest, then tasks move, or the running one is
-//! pushed.
-//!
-//! As in [`crate::balance`], each CPU is read at an instant of its own.
+//! A balance pass through time: reads groups, then the queues of the busiest one; then tasks move, or the running one
+//! is pushed. As in [`crate::balance`], each CPU is read at its own instant.
 
 use crate::balance::era::PassKind;
 use crate::balance::settle::{Active, PassOutcome};
@@ -38,7 +36,7 @@ impl System<'_> {
         }
     }
 
-    /// Reads groups until time must pass; decides after the last.
+    /// Reads groups until time must pass; decides after the last one.
     pub(crate) fn o1_read_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
         let PassStage::O1Groups { mut group, at: mut i, mut sums, mut seen } = p.stage else { return };
         let rules = self.o1_rules(p);
@@ -63,7 +61,7 @@ impl System<'_> {
                     return;
                 }
             }
-            // Threads of a core are whole CPUs among themselves.
+            // Within a core, its threads count as whole CPUs.
             sums.power = if params.share_capacity {
                 nr as u64 * SCALE
             } else {
@@ -106,7 +104,7 @@ impl System<'_> {
         match queue.result().filter(|src| *src != p.dst) {
             Some(src) => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
                 p.stage = PassStage::O1Move { src, load: pull.load };
             }
@@ -117,7 +115,7 @@ impl System<'_> {
         }
     }
 
-    /// Both queues are locked and the step's time is over: tasks that may move do so (`move_tasks`).
+    /// Both queues are locked and the step's time is over: moves the tasks that may move (`move_tasks`).
     pub(crate) fn o1_move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, load: u64, at: &mut u64) {
         self.lb(p).lb_imbalance_load += load;
         let mut refused = None;
@@ -129,7 +127,7 @@ impl System<'_> {
             *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
             return self.end_pass(p, *at, PassOutcome::Moved, BalanceReason::Moved);
         }
-        // A newidle pass does not ask whether all are pinned.
+        // A newidle pass does not check whether all tasks are pinned.
         let asks = !self.fixed.history.idle_pulls_hot && p.trigger != BalanceTrigger::Newidle;
         if all_pinned && asks {
             return self.end_pass(p, *at, PassOutcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
@@ -146,7 +144,7 @@ impl System<'_> {
         self.end_pass(p, *at, PassOutcome::Failed(active), why);
     }
 
-    /// Walks the source's arrays. Returns the refusal nearest to a move, and whether affinity held every task.
+    /// Walks the source's arrays. Returns the refusal closest to a move, and whether affinity held back every task.
     fn o1_walk(&mut self, by: CpuId, p: &mut Pass, src: CpuId, load: u64) -> (Option<O1Refusal>, bool) {
         let counts_tasks = self.fixed.history.tasks_are_load;
         let level = &self.cpus[p.dst].levels[p.level];
@@ -174,7 +172,7 @@ impl System<'_> {
                 allowed: self.tasks[task].may_run_on(p.dst),
                 hot: is_hot(self.o1[src].last_tick_ns, own.last_ran_ns, hot_ns),
             };
-            // A task that is skipped for its weight is not asked where it may run.
+            // A task that is skipped for its weight is not tested for affinity.
             all_pinned &= skipped || !facts.allowed;
             let judged = if skipped { Err(O1Refusal::TooHeavy) } else { can_migrate(&rules, &facts) };
             match judged {
@@ -192,7 +190,7 @@ impl System<'_> {
         (refused, all_pinned)
     }
 
-    /// The best priority of a CPU: its running task's, or what has expired (`rq_best_prio`).
+    /// The best priority of a CPU: its running task's, or that of an expired task (`rq_best_prio`).
     fn o1_best(&self, cpu: CpuId) -> u8 {
         let runs = self.cpus[cpu].curr.map_or(MAX_PRIO, |c| match self.class(c) {
             Class::O1 => self.tasks[c].o1.prio,
@@ -204,7 +202,7 @@ impl System<'_> {
     /// Whether all threads of a core run their idle tasks (`cpu_and_siblings_are_idle`).
     fn core_idles(&self, cpu: CpuId) -> bool {
         let idles = |c: CpuId| self.cpus[c].curr.is_none();
-        idles(cpu) && self.fixed.siblings[cpu].iter().all(|s| idles(*s))
+        idles(cpu) && self.board.siblings[cpu].iter().all(|s| idles(*s))
     }
 
     /// No task could be moved: after too many failures the migration thread pushes the running one.
@@ -222,8 +220,8 @@ impl System<'_> {
         to.map_or(Active::Pinned, |to| self.start_push(by, src, to, Active::UnderWay))
     }
 
-    /// The CPU that a running task of `src` is pushed to in 2.6.12, whoever asked: the first whose core is idle, by the
-    /// domains of `src` from the lowest up (`active_load_balance`).
+    /// The CPU to which a running task of `src` is pushed in 2.6.12, whichever CPU asked: the first one whose core is
+    /// idle, searching the domains of `src` from the lowest up (`active_load_balance`).
     fn o1_push_to(&self, src: CpuId) -> Option<CpuId> {
         let runs: Option<TaskId> = self.cpus[src].curr;
         let allowed = |c: CpuId| runs.is_none_or(|t| self.tasks[t].may_run_on(c));

@@ -1,22 +1,22 @@
 //! The tick's part of balancing (`rebalance_tick`): which domains of a CPU are due.
 //!
 //! Every CPU balances its own domains, from the lowest up, at its own ticks. The kernel does so in the tick's
-//! interrupt; here it is a softirq right after it, in which other interrupts may come.
+//! interrupt; here it is a softirq directly after it, in which other interrupts may come.
 
 use crate::balance::interval::ms_to_jiffies;
 use crate::system::System;
 use schedlab_base::CpuId;
 
-/// NR_CPUS of the time, at least: it spreads the CPUs' passes over a second.
+/// NR_CPUS of that time, at least: it spreads the CPUs' passes over a second.
 const NR_CPUS: u64 = 8;
 
-/// The CPU's distance from others, ticks (`CPU_OFFSET`): passes of several CPUs do not begin at one tick.
+/// The CPU's offset from others, ticks (`CPU_OFFSET`), so that passes of several CPUs do not begin at the same tick.
 pub(crate) fn cpu_offset(cpu: CpuId, hz: u64, nr_cpus: usize) -> u64 {
     hz * u64::from(cpu.0) / NR_CPUS.max(nr_cpus as u64)
 }
 
 impl System<'_> {
-    /// The tick asks for the softirq if a domain of `cpu` is due.
+    /// The tick raises the softirq if a domain of `cpu` is due.
     pub(crate) fn o1_rebalance_tick(&mut self, cpu: CpuId) {
         let idle = self.cpus[cpu].curr.is_none();
         let due = (0..self.cpus[cpu].levels.len()).any(|level| self.o1_is_due(cpu, level, idle).is_some());
@@ -34,14 +34,14 @@ impl System<'_> {
         (now.saturating_sub(state.last_balance) >= interval).then_some(interval)
     }
 
-    /// Whether a domain is due, which then counts as balanced an interval after its last time, not now.
+    /// Whether a domain is due. If so, its last balance is set to one interval after the previous one, not to now.
     pub(crate) fn o1_takes_turn(&mut self, cpu: CpuId, level: usize, idle: bool) -> bool {
         let interval = self.o1_is_due(cpu, level, idle);
         self.cpus[cpu].levels[level].last_balance += interval.unwrap_or(0);
         interval.is_some()
     }
 
-    /// Whether a pass over the threads of a core has found another of them busy. From 2.6.13 on the CPU then counts as
+    /// Whether a pass over the threads of a core has found another of them busy. Since 2.6.13 the CPU then counts as
     /// busy for the domains above, and a newidle balance ends there. A CPU about to go idle is not idle itself.
     pub(crate) fn o1_counts_as_busy(&self, cpu: CpuId, level: usize) -> bool {
         let domain = &self.fixed.domains.of_cpu[cpu][level];

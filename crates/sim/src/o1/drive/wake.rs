@@ -22,7 +22,7 @@ impl System<'_> {
         }
     }
 
-    /// Chooses the CPU near which `wake_idle` looks: the waker's, `cpu`, or the previous one, another. `sync`:
+    /// Chooses the CPU near which `wake_idle` searches: the waker's (`cpu`) or the previous one, which differ. `sync`:
     /// the waker, if it says that it is about to sleep.
     pub(crate) fn o1_choose(
         &self,
@@ -58,7 +58,7 @@ impl System<'_> {
         if by_cache_alone { by_cache(&facts, levels) } else { by_load(&facts, levels) }
     }
 
-    /// Load of a CPU at this instant.
+    /// Current load of a CPU.
     #[inline]
     pub(crate) fn o1_load(&self, cpu: CpuId) -> u64 {
         if self.fixed.history.tasks_are_load {

@@ -6,7 +6,7 @@ use crate::task::Class;
 use schedlab_base::CpuId;
 
 impl System<'_> {
-    /// Capacity of a CPU for fair tasks, less the real-time tasks' part. 1024 is a whole CPU.
+    /// Capacity of a CPU for fair tasks, without the real-time tasks' part. 1024 is a whole CPU.
     #[inline]
     pub fn capacity_of(&self, cpu: CpuId) -> u64 {
         let whole = self.fixed.cpu_capacity[cpu];
@@ -24,7 +24,7 @@ impl System<'_> {
         }
     }
 
-    /// Writes into a state that is asked about what real-time tasks have used of a CPU, and how many are there.
+    /// Sets the use of a CPU by real-time tasks and their number, in a state about which a question is asked.
     pub(crate) fn ask_beside_real_time(&mut self, cpu: CpuId, util: u64, nr: u32) {
         self.rt.shared.any = true;
         self.rt.rqs[cpu].taken = TakenTime::known(util, self.cpu_pelt_clock(cpu));

@@ -1,4 +1,5 @@
-//! Push and pull: the most important tasks of the machine run (`push_rt_task`, `pull_rt_task`, `task_woken_rt`).
+//! Push and pull keep the most important tasks of the machine running (`push_rt_task`, `pull_rt_task`,
+//! `task_woken_rt`).
 //!
 //! A CPU pushes when a woken task cannot run there, and after each switch to a real-time task while others wait. A CPU
 //! whose own work has become less important pulls: it takes the tasks itself. With RT_PUSH_IPI it asks the overloaded
@@ -17,14 +18,14 @@ impl System<'_> {
         self.cpus[cpu].curr.map_or(Rank::NONE, |c| Rank::of(self.tasks[c].attr))
     }
 
-    /// The task that `cpu` would give away next: the most important waiting one that may run elsewhere.
+    /// The next task that `cpu` would push: the most important waiting one that may run elsewhere.
     fn pushable(&self, cpu: CpuId, to: Option<CpuId>) -> Option<(Rank, TaskId)> {
         let waits = |t: TaskId| self.cpus[cpu].curr != Some(t) && !self.tasks[t].on_cpu;
         let may = |t: TaskId| to.map_or(self.is_migratory(t), |to| self.tasks[t].may_run_on(to));
         self.rt.rqs[cpu].array.iter().find(|(_, t)| waits(*t) && may(*t))
     }
 
-    /// Recomputes whether `cpu` is overloaded, after a change of its tasks or of the CPUs that they may use.
+    /// Recomputes whether `cpu` is overloaded, after a change of its tasks or of their affinity.
     pub(in crate::rt) fn note_overload(&mut self, cpu: CpuId) {
         let tasks = self.rt.rqs[cpu].array.iter();
         self.rt.rqs[cpu].nr_migratory = tasks.filter(|(_, t)| self.is_migratory(*t)).count() as u32;
@@ -32,7 +33,7 @@ impl System<'_> {
         if self.rt.rqs[cpu].is_overloaded() { set.insert(cpu) } else { set.remove(cpu) }
     }
 
-    /// Pushes a task that was woken on `cpu` and may have to wait there for long.
+    /// Pushes a task that was woken on `cpu` and may have to wait long there.
     pub(in crate::rt) fn push_woken(&mut self, cpu: CpuId, task: TaskId) {
         let Some(curr) = self.cpus[cpu].curr.filter(|c| *c != task) else { return };
         let (own, running) = (Rank::of(self.tasks[task].attr), Rank::of(self.tasks[curr].attr));
@@ -66,7 +67,7 @@ impl System<'_> {
         }
     }
 
-    /// Gives a waiting task to another CPU.
+    /// Moves a waiting task to another CPU.
     fn move_rt(&mut self, task: TaskId, to: CpuId, why: MoveReason) {
         let (from, by) = (self.tasks[task].cpu, self.stepping.acting);
         self.update_rq_clock(from);

@@ -28,7 +28,7 @@ impl System<'_> {
         }
     }
 
-    /// The best CPU of those that run the least important work: the task's own, else the acting one, else a near one.
+    /// The best of the CPUs with the least important work: the task's own, else the acting one, else a near one.
     pub(in crate::rt) fn find_lowest_rq(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Option<CpuId> {
         if !self.is_migratory(task) {
             return None;

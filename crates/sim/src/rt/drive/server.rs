@@ -1,4 +1,4 @@
-//! Drives `server`: fair tasks that come and run, and the server's timer.
+//! Drives `server`: fair tasks that arrive and run, and the server's timer.
 
 use crate::rt::RtShared;
 use crate::rt::server::*;
@@ -13,7 +13,7 @@ impl System<'_> {
         Reserved { runtime_ns: t.fair_server_runtime_ns, period_ns: t.fair_server_period_ns }
     }
 
-    /// Whether the server has to follow the fair tasks. It need not on kernels without one, and while there is no
+    /// Whether the server must follow the fair tasks. It need not in kernels without one, and while there is no
     /// real-time task.
     #[inline]
     fn has_server(&self) -> bool {
@@ -25,7 +25,7 @@ impl System<'_> {
         self.has_server() && self.rt.rqs[cpu].server.stage == ServerStage::Runs
     }
 
-    /// A fair task has come to `cpu`.
+    /// A fair task has arrived on `cpu`.
     #[inline]
     pub(crate) fn fair_comes(&mut self, cpu: CpuId) {
         if self.has_server() && self.rt.rqs[cpu].server.stage == ServerStage::Stopped {
@@ -43,14 +43,14 @@ impl System<'_> {
         }
     }
 
-    /// Fair tasks of `cpu` have run for so long.
+    /// Fair tasks of `cpu` have run for `delta_ns`.
     #[inline]
     pub(crate) fn charge_server(&mut self, cpu: CpuId, delta_ns: u64) {
         if !self.has_server() {
             return;
         }
         let (now, reserved) = (self.now, self.reserved());
-        // Beside a runnable real-time task, fair tasks continue only while the server runs.
+        // If a real-time task is runnable, fair tasks continue only while the server runs.
         let gives_way = self.rt.rqs[cpu].is_runnable();
         if let Some(turned) = self.rt.rqs[cpu].server.charge(now, delta_ns, gives_way, reserved) {
             self.server_turned(cpu, turned);
@@ -60,7 +60,7 @@ impl System<'_> {
     /// The server's timer has fired on `cpu`.
     pub(crate) fn server_expires(&mut self, cpu: CpuId) {
         self.rt.rqs[cpu].server.timer = None;
-        // The stretch of the running task counts, too.
+        // The running task's time since its last charge counts, too.
         self.charge_curr(cpu);
         if !self.has_server() {
             // The server was switched off meanwhile.
@@ -90,7 +90,7 @@ impl System<'_> {
 }
 
 impl RtShared {
-    /// The first real-time task has come: from now on the servers follow the fair tasks. Servers of CPUs with fair
+    /// The first real-time task has arrived: from now on the servers follow the fair tasks. Servers of CPUs with fair
     /// tasks start.
     pub(crate) fn first_comes(sys: &mut System<'_>) {
         if std::mem::replace(&mut sys.rt.shared.any, true) {

@@ -8,8 +8,8 @@ use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
 impl System<'_> {
-    /// Whether this kernel throttles real-time tasks and is set to. With no runtime assigned at all they are not
-    /// throttled (`sched_rt_runtime_exceeded`).
+    /// Whether this kernel throttles real-time tasks and is configured to. With a runtime of 0 they are not throttled
+    /// (`sched_rt_runtime_exceeded`).
     fn throttles(&self) -> bool {
         let t = &self.fixed.kernel.tunables;
         self.fixed.history.rt_throttles && (1..t.rt_period_ns).contains(&t.rt_runtime_ns)
@@ -20,12 +20,12 @@ impl System<'_> {
         self.fixed.history.rt_always_borrows || self.has(Feature::RtRuntimeShare)
     }
 
-    /// Tasks that are queued but not counted, because their CPU's real-time tasks are throttled.
+    /// Number of tasks that are queued but not counted, because their CPU's real-time tasks are throttled.
     pub(crate) fn throttled_tasks(&self) -> u32 {
         self.rt.rqs.iter().filter(|rt| rt.share.throttled).map(|rt| rt.array.len() as u32).sum()
     }
 
-    /// Real-time tasks of `cpu` have run for so long; returns whether they are beyond their runtime.
+    /// Real-time tasks of `cpu` have run for `delta_ns`; returns whether they have exceeded their runtime.
     pub(in crate::rt) fn charge_share(&mut self, cpu: CpuId, delta_ns: u64) -> bool {
         if !self.throttles() {
             return false;
@@ -67,7 +67,7 @@ impl System<'_> {
         }
     }
 
-    /// There is a real-time task: the period's timer starts, unless it runs already (`start_rt_bandwidth`).
+    /// A real-time task exists: starts the period timer, unless it runs already (`start_rt_bandwidth`).
     pub(in crate::rt) fn start_period(&mut self) {
         if self.throttles() && self.rt.shared.period_on.is_none() {
             let (on, at) = (self.stepping.acting, self.now + self.fixed.kernel.tunables.rt_period_ns);

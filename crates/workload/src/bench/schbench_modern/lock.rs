@@ -1,31 +1,31 @@
-//! One spin lock per CPU. A worker takes it to compute on that CPU.
+//! One spin lock per CPU. A worker holds it while computing on that CPU.
 //!
-//! As in the original, a worker keeps trying the lock of the CPU it was on when it began, and starts over when it has
-//! moved to another CPU by the time it gets the lock. It spins a microsecond between two tries, so that a simulated
-//! wait is not a thousand events; a waiter therefore sees the release at most that much later.
+//! As in the original, a worker tries the lock of the CPU on which it began, and starts over if it is on another CPU
+//! when it gets the lock. It spins a microsecond between two tries, so that a simulated wait does not make a thousand
+//! events; therefore a waiter may see the release that much later.
 
 use crate::build::Builder;
 use crate::op::{Env, Op, WordId};
 use schedlab_base::{Ns, cpuset::MAX_CPUS};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// How long a worker spins before it tries again.
+/// Spin time between two tries.
 pub const SPIN: Ns = Ns::us(1);
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// The locks of all CPUs, and one task's state in taking the lock that it needs.
+/// The locks of all CPUs, and one task's state.
 #[derive(Clone)]
 pub struct CpuLocks {
     /// The lock of CPU 0; the others follow.
     first: WordId,
-    /// The lock it tries to take, or holds.
+    /// The lock that the task wants or holds.
     wanted: Option<WordId>,
 }
 
 impl CpuLocks {
-    /// Locks for as many CPUs as a machine can have.
+    /// Makes a lock for each CPU that a machine can have.
     pub fn new(b: &mut Builder) -> CpuLocks {
         let first = b.word();
         (1..MAX_CPUS).for_each(|_| {
@@ -36,7 +36,7 @@ impl CpuLocks {
     fn here(&self, env: &mut dyn Env) -> WordId {
         WordId(self.first.0 + env.cpu().0 % MAX_CPUS)
     }
-    /// Tries to take the lock of this CPU: `None` when the task holds it, else the spin after which to call again.
+    /// Tries to take this CPU's lock. `None`: the task holds it; else the spin after which to call again.
     pub fn take(&mut self, env: &mut dyn Env) -> Option<Op> {
         loop {
             let wanted = match self.wanted {
@@ -53,7 +53,6 @@ impl CpuLocks {
             self.release(env);
         }
     }
-    /// Releases the lock it holds.
     pub fn release(&mut self, env: &mut dyn Env) {
         if let Some(held) = self.wanted.take() {
             env.word(held).store(FREE, SeqCst);

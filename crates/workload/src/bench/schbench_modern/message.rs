@@ -6,7 +6,7 @@ use crate::bench::wake_list::{BLOCKED, Hub, NOBODY, Seat, post};
 use crate::op::{Env, Op, Program};
 use schedlab_base::{Ns, TaskId};
 
-/// Starts workers, one a call.
+/// Starts one worker per call.
 struct Starter {
     first: TaskId,
     workers: usize,
@@ -26,11 +26,11 @@ impl Starter {
 enum State {
     /// About to take the list.
     Splice,
-    /// Waking the worker in the cell (number plus one).
+    /// Wakes the worker in the cell (number plus one).
     Walk(u64),
 }
 
-/// Wakes the workers on the list, then waits to be posted.
+/// Wakes the workers on the list, then waits for a post.
 pub struct Message {
     hub: Hub,
     seats: Vec<Seat>,
@@ -69,12 +69,11 @@ impl Program for Message {
     }
 }
 
-/// Sends requests to its workers in turn, each when it is due.
+/// Sends due requests to its workers in turn.
 pub struct Paced {
     pace: Pace,
     inboxes: Vec<Inbox>,
     start: Starter,
-    /// Requests sent.
     sent: u64,
 }
 

@@ -1,18 +1,18 @@
-//! schbench as it is today (2023 and later): message threads hand out requests, workers sleep, compute and answer.
+//! Today's schbench (2023 and later): message threads hand out requests; workers sleep, compute and answer.
 //!
-//! Kept from the original: a request is a short sleep (like a wait for the network) and then `operations`
-//! multiplications of matrices that together fill the footprint. The multiplications run under the lock of the worker's
-//! CPU; other workers of that CPU spin for it, so that preempting its holder hurts. Wakeup latency counts from the
-//! message thread's time stamp, one for a list of workers. Request latency counts from the beginning of the sleep. A
-//! separate task counts the requests per second, once a second. A multiplication is `n` rounds over the footprint, with
-//! `n` the edge of the matrices, because a multiplication reads each element that often.
+//! As in the original: a request is a short sleep (like a network wait) and then `operations` multiplications of
+//! matrices that together fill the footprint. They run under the lock of the worker's CPU; other workers on that CPU
+//! spin for it, so preempting the holder hurts. Wakeup latency counts from the message thread's time stamp, one per
+//! list of workers. Request latency counts from the start of the sleep. A separate task counts requests once a second.
+//! A multiplication is `n` rounds over the footprint, where `n` is the edge of the matrices, because it reads each
+//! element that often.
 //!
-//! Different on purpose: with `-R` the original sends all requests of a second in one burst, then sleeps, so that at
-//! low rates it shows mostly the burst's own queue. Here request number k is due k/R seconds after the start, and the
-//! message threads take turns. A late message thread sends all due requests at once and leaves none out. Latency counts
-//! from the time at which the request was due, so it holds the waiting in a queue (no coordinated omission). Latencies
-//! are ns, and those below a microsecond count. The count of the first second is not a false zero. The end wakes no
-//! task, so no shutdown is taken for a latency. The number of workers does not follow the number of CPUs by itself.
+//! Intended differences: with `-R` the original sends all requests of a second in one burst, then sleeps; at low rates
+//! it mostly shows the burst's own queue. Here request k is due k/R seconds after the start, and the message threads
+//! take turns. A late message thread sends all due requests at once and skips none. Latency counts from a request's due
+//! time, so it includes queueing (no coordinated omission). Latencies are ns, including those below a microsecond. The
+//! first second's count is not a false zero. The end wakes no task, so no shutdown counts as a latency. The number of
+//! workers does not depend on the number of CPUs.
 
 mod lock;
 mod message;
@@ -77,7 +77,6 @@ const PARAMS: &[Param] = &[
     warmup(Some('w')),
 ];
 
-/// The series all tasks record to.
 #[derive(Clone, Copy)]
 struct Recorded {
     wakeup: SeriesId,
@@ -90,7 +89,7 @@ struct Request {
     sleep: Ns,
     operations: u64,
     footprint_kb: u32,
-    /// Rounds over the footprint in an operation.
+    /// Rounds over the footprint per operation.
     rounds: u32,
 }
 
@@ -137,7 +136,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Declares message thread `h`; gives the source of each worker's requests.
+/// Declares message thread `h`; returns the source of each worker's requests.
 fn message_thread(
     pace: Pace,
     h: usize,
@@ -170,28 +169,28 @@ fn message_thread(
     Ok(sources)
 }
 
-/// The times at which requests are due: evenly spaced, with the message threads in turn.
+/// The due times of requests: evenly spaced, with the message threads in turn.
 #[derive(Clone, Copy)]
 struct Pace {
-    /// Requests per second in all; 0 when they are not paced.
+    /// Total requests per second; 0: not paced.
     rps: u64,
     hubs: u64,
     hub: u64,
 }
 
 impl Pace {
-    /// The time at which this message thread's request number `k` is due.
+    /// Due time of this message thread's request `k`.
     fn due(&self, k: u64) -> Ns {
         let number = u128::from(k) * u128::from(self.hubs) + u128::from(self.hub) + 1;
         Ns((number * u128::from(SECOND) / u128::from(self.rps)) as u64)
     }
 }
 
-/// Counts once a second how many requests were answered.
+/// Counts answered requests once a second.
 struct Main {
     answered: Vec<SlotId>,
     rps: SeriesId,
-    /// The time of the last count, and the number counted.
+    /// Time and value of the last count.
     at: Ns,
     seen: u64,
     second: u64,

@@ -11,11 +11,11 @@ const NAME: &str = "schbench-modern";
 fn modern(given: &[(&str, u64)]) -> Log {
     bench(NAME, given, 1, COSTS)
 }
-/// All workers are told that they are on the CPUs that `cpu_of` says.
+/// All workers see themselves on the CPUs given by `cpu_of`.
 fn modern_on(given: &[(&str, u64)], cpu_of: CpuOf) -> Log {
     run_on(spec(NAME, given).build(1).unwrap(), COSTS, cpu_of)
 }
-/// A task's operations, in letters.
+/// A task's operations as letters.
 fn letters(log: &Log, name: &str) -> String {
     let letter = |op: Op| match op {
         Op::Wake { .. } => 'p',
@@ -33,10 +33,10 @@ fn a_request_is_a_sleep_and_the_matrices() {
     let log = modern(&[("threads", 1), ("operations", 3), ("runtime", 5_000_000)]);
     let all = letters(&log, "worker-0-0");
     assert!(all.starts_with("pwstttpwsttt"), "{all}");
-    // An edge of 104 elements: as many rounds over the 256 KB.
+    // An edge of 104 elements: 104 rounds over the 256 KB.
     let touch = log.steps_of("worker-0-0")[3].op;
     assert_eq!(touch, Op::Touch { kb: 256, rounds: 104 });
-    // 1 + 100 + 50 + 4 us of sleep, three times 1 us and 256 KB x 104 at a nanosecond each.
+    // 1 + 100 + 50 + 4 us of sleep, three calls of 1 us, and 256 KB x 104 at 1 ns each.
     let expected = 155_000 + 3 * (1_000 + 256 * 104);
     assert!(log.values("schbench-modern.request_latency").iter().all(|l| *l == expected));
 }
@@ -45,20 +45,20 @@ fn a_request_is_a_sleep_and_the_matrices() {
 fn a_list_has_one_stamp_and_the_last_to_come_is_woken_first() {
     let log = modern(&[("threads", 4), ("operations", 0), ("sleep_usec", 0), ("runtime", 20_000_000)]);
     let values = log.values("schbench-modern.wakeup_latency");
-    // The message thread's call and the wakeup; a call more for each that was woken before.
+    // The message thread's call and the wakeup; one more call for each worker woken before.
     assert!(values.len() > 1_000 && values.iter().all(|v| *v >= 5_000 && *v % 1_000 == 0), "{values:?}");
     assert!(values.iter().any(|v| *v > 5_000));
 }
 
 #[test]
-fn who_shares_a_cpu_spins_for_its_lock() {
+fn workers_of_one_cpu_spin_for_its_lock() {
     let given = [("threads", 2), ("runtime", 20_000_000)];
     let apart = modern_on(&given, |task, _| CpuId(task.0));
     let together = modern_on(&given, |_, _| CpuId(3));
     let spins = |log: &Log| log.steps.iter().filter(|s| matches!(s.op, Op::SpinTo { .. })).count();
     assert_eq!(spins(&apart), 0);
     assert!(spins(&together) > 100);
-    // Matrices of two workers never overlap under one lock.
+    // Two workers' matrices under one lock never overlap.
     let mut touches: Vec<(Ns, TaskId)> =
         together.steps.iter().filter(|s| matches!(s.op, Op::Touch { .. })).map(|s| (s.at, s.task)).collect();
     touches.sort_unstable();
@@ -72,7 +72,8 @@ fn who_shares_a_cpu_spins_for_its_lock() {
 
 #[test]
 fn a_worker_that_was_moved_while_it_took_the_lock_starts_over() {
-    // Every other look finds it elsewhere: CPU 0 is locked, found left, released, and the lock of where it is taken.
+    // Every other look finds another CPU: CPU 0's lock is taken, its CPU left, it is released, the other's lock is
+    // taken.
     let log = modern_on(&[("threads", 3), ("runtime", 20_000_000)], |_, look| {
         CpuId(if look % 3 == 1 { 0 } else { 1 })
     });
@@ -84,14 +85,14 @@ fn a_worker_that_was_moved_while_it_took_the_lock_starts_over() {
 fn paced_requests_come_evenly_and_each_is_answered_once() {
     let given = [("threads", 4), ("rps", 1_000), ("operations", 1), ("runtime", 2_000_000_000)];
     let log = modern(&given);
-    // The message thread is on its way at each whole millisecond, less than a wakeup and the slack late.
+    // The message thread wakes at each whole millisecond, late by less than a wakeup plus the slack.
     let wakes = log.times("message-0", |op| matches!(op, Op::Wake { .. }));
     assert!((1_990..2_000).contains(&wakes.len()), "{}", wakes.len());
     for (k, at) in wakes.iter().enumerate().skip(1) {
         let late = at.since(Ns::ms(k as u64 + 1));
         assert!(late <= Ns::us(55), "request {k} is {late} late");
     }
-    // From when it was due: up to 54 us until the message thread is there, then 5 us, then the request.
+    // From the due time: up to 54 us until the message thread runs, then 5 us, then the request.
     let service = 155_000 + 1_000 + 256 * 104;
     let values = log.values("schbench-modern.request_latency");
     assert!(values[4..].iter().all(|v| (service..service + 70_000).contains(v)), "{values:?}");
@@ -111,8 +112,8 @@ fn message_threads_take_turns_at_the_pace() {
 }
 
 #[test]
-fn too_many_requests_wait_in_the_queue_and_their_latency_says_so() {
-    // One worker that needs 180 us and a request every 100 us: the queue grows, and no request is left out.
+fn too_many_requests_wait_in_the_queue_and_their_latency_shows_it() {
+    // One worker needs 180 us per request, and one is due every 100 us: the queue grows, and no request is skipped.
     let given = [("threads", 1), ("rps", 10_000), ("operations", 1), ("runtime", 200_000_000)];
     let values = modern(&given).values("schbench-modern.request_latency");
     assert!(values.len() > 1_000 && values.is_sorted());

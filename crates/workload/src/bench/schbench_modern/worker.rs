@@ -8,17 +8,16 @@ use crate::op::{Env, Op, Program, SeriesId, SlotId, WordId};
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// The result of asking for a request.
 enum Got {
     /// Do this operation, then ask again.
     Do(Op),
-    /// A request, whose latency counts from this time.
+    /// A request. Its latency counts from this time.
     Request(Ns),
 }
 
 /// The source of a worker's requests.
 pub enum Source {
-    /// It asks its message thread for each.
+    /// The worker asks its message thread.
     Listed(Listed),
     /// Requests come by the clock.
     Queued(Queued),
@@ -34,11 +33,11 @@ impl Source {
 }
 
 enum Asking {
-    /// Get on the list and post the message thread.
+    /// Gets on the list and posts the message thread.
     Post,
-    /// Posted: wait for the wake.
+    /// Has posted: waits for the wake.
     Wait,
-    /// In the wait, or back from it.
+    /// Waits, or has waited.
     Waiting,
 }
 
@@ -82,16 +81,16 @@ impl Listed {
     }
 }
 
-/// The state shared by a worker and a message thread that sends by the clock. The requests themselves need no memory:
-/// their number shows when they were due.
+/// The state shared by a worker and a message thread that sends by the clock. Requests themselves need no memory: their
+/// number gives the due time.
 #[derive(Clone)]
 pub struct Inbox {
-    /// The number of requests put into it, modulo 2^32. The worker waits on this word.
+    /// Number of requests put in, modulo 2^32. The worker waits on this word.
     put: WordId,
-    /// 1 while the worker sleeps or is about to. If the message thread sets it back to 0, it owes the worker a wake; if
-    /// the worker does, no wake is due.
+    /// 1 while the worker sleeps or is about to. If the message thread resets it to 0, it must wake the worker; if the
+    /// worker resets it, no wake is due.
     sleeps: SlotId,
-    /// The time at which the message thread began to wake the worker, ns.
+    /// Time at which the message thread began to wake the worker, ns.
     wake_time: SlotId,
 }
 
@@ -99,10 +98,9 @@ impl Inbox {
     pub fn new(b: &mut Builder) -> Inbox {
         Inbox { put: b.word(), sleeps: b.slot(), wake_time: b.slot() }
     }
-    /// Adds a request at `now`; gives the wake if the worker sleeps.
+    /// Adds a request at `now`; returns a wake if the worker sleeps.
     pub fn put(&self, now: Ns, env: &mut dyn Env) -> Option<Op> {
-        // Add the request first and look then. The worker does it in the other order, so that one of them sees the
-        // other.
+        // Add the request first, then look. The worker does the reverse, so one of them sees the other.
         env.word(self.put).fetch_add(1, SeqCst);
         if env.slot(self.sleeps).load(SeqCst) == 0 {
             return None;
@@ -117,11 +115,11 @@ impl Inbox {
 pub struct Queued {
     inbox: Inbox,
     pace: Pace,
-    /// The number of its first request among its message thread's, and the step from one to the next.
+    /// The message thread's number of this worker's first request, and the step to the next.
     number: u64,
     step: u64,
     wakeup: SeriesId,
-    /// Requests taken.
+    /// Number of requests taken.
     taken: u32,
     /// Whether it has set `sleeps`.
     asleep: bool,
@@ -152,11 +150,11 @@ impl Queued {
 }
 
 enum State {
-    /// Without a request.
+    /// No request.
     Free,
-    /// Slept: take the CPU's lock.
+    /// Has slept: takes the CPU's lock.
     Lock,
-    /// The number of operations left.
+    /// Number of operations left.
     Compute(u64),
 }
 
@@ -167,7 +165,7 @@ pub struct Worker {
     /// Counts its requests.
     answered: SlotId,
     latency: SeriesId,
-    /// The time from which the request's latency counts.
+    /// The start of the request's latency.
     begun: Ns,
     state: State,
 }

@@ -1,29 +1,26 @@
-//! The board: one simulated machine that runs the image. Its state, and the dispatch of a CPU's next event.
+//! The engine: it drives the image on a board. Its state, and the dispatch of a CPU's next event.
 //!
-//! `run` asks [`Board::next_event`] when a CPU acts next and calls [`Board::step`] then; CPUs whose next event changed
-//! are in `touched`. Times are ns since the run began; the kernel's clock is [`Board::epoch`] ahead.
+//! `run` asks [`Engine::next_event`] when a CPU acts next and calls [`Engine::step`] then; CPUs whose next event
+//! changed are in `touched`. Times are ns since the run began; the kernel's clock is [`Engine::epoch`] ahead.
 
-use crate::cpu::{Activity, After, Call, Cpu, Current, Interrupt, Next};
+use crate::cpu::{Activity, After, Cpu, Current, Interrupt, Next};
 use crate::findings::Findings;
 use crate::kernel::Kernel;
 use crate::nested::Nested;
 use crate::quotas::Quotas;
 use crate::task::Task;
-use crate::turns::Sharing;
-use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
+use schedlab_base::{Arena, CpuId, Error, GroupId, TaskId};
+use schedlab_board::BEGINS_AT;
+use schedlab_board::board::Board;
+use schedlab_board::board::Kernel as _;
+use schedlab_board::calls::Call;
+use schedlab_board::drivers::{Calls, Links, UserMode};
+use schedlab_board::engine::NEVER;
+use schedlab_board::preempt::Point;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{History, Level};
 use schedlab_machine::{Distance, Machine};
 use schedlab_trace::{MoveReason, Sink};
-use schedlab_world::BEGINS_AT;
-use schedlab_world::cache_by_core::Caches;
-use schedlab_world::cache_by_level::Sets;
-use schedlab_world::channel::state::Channels;
-use schedlab_world::engine::NEVER;
-use schedlab_world::env::Intervals;
-use schedlab_world::net::{Nic, Peer};
-use schedlab_world::preempt::Point;
-use schedlab_world::words::UserMemory;
 use std::collections::BTreeMap;
 
 /// How long it rests before the run, ns, at least: idle CPUs stop their ticks, and what the boot has left is done. The
@@ -33,33 +30,23 @@ const REST_NS: u64 = 2_000_000_000;
 /// What is counted and recorded, and since when.
 #[derive(Default)]
 pub struct Accounts {
-    pub intervals: Intervals,
-    /// Values before this time are not recorded.
-    pub measure_from: u64,
-    /// Waits and work that began earlier count from here.
-    pub counted_from: u64,
     pub wakeups: u64,
-    pub refill_ns: u64,
-    pub smt_shared_ns: u64,
     pub idle_exit_ns: u64,
     pub newidle_ns: u64,
     pub periodic_ns: u64,
-    pub datagrams_lost: u64,
     /// Time for which CPUs were halted.
     pub halted_ns: u64,
 }
 
-/// One machine.
-pub struct Board<'s> {
+/// An image, the board that it runs on, and what the engine knows of both.
+pub struct Engine<'s> {
     pub now: u64,
     /// The kernel's clock at time 0.
     pub epoch: u64,
     /// Whether events go to the sink.
     pub watched: bool,
-    pub machine: &'s Machine,
+    pub board: Board<'s>,
     pub kernel: Kernel,
-    /// The rules of channels in the image's release.
-    pub history: History,
     /// Its preemption model.
     pub preempt: Preempt,
     pub cpus: Arena<CpuId, Cpu>,
@@ -71,26 +58,10 @@ pub struct Board<'s> {
     /// The image's number of each task group.
     pub groups: Arena<GroupId, i32>,
     pub quotas: Quotas,
-    /// The workload's CPU masks.
-    pub masks: Vec<CpuSet>,
-    pub siblings: Arena<CpuId, Vec<CpuId>>,
-    /// CPUs that are not halted; they slow their siblings down.
-    pub active: Arena<CpuId, bool>,
-    distance: Vec<Distance>,
-    pub user: UserMemory,
-    pub channels: Channels,
-    pub caches: Caches,
-    /// The working sets of tasks in the machine's caches, where these are known.
-    pub by_level: Option<Sets>,
-    /// The network interface.
-    pub nic: Nic,
-    /// The machines behind links; none before the run begins.
-    pub peers: Vec<Box<dyn Peer + 's>>,
+    pub distance: Vec<Distance>,
     /// The virtual machines.
     pub nested: Vec<Nested<'s>>,
     pub accounts: Accounts,
-    /// State of turns, if the CPUs take turns.
-    pub turns: Option<Sharing>,
     /// Workload tasks that have not left yet.
     pub alive: usize,
     /// CPUs whose next event changed, beside the one that stepped.
@@ -126,28 +97,23 @@ pub fn booted_at_ns(nr_cpus: usize) -> u64 {
     BEGINS_AT - rest_ns(nr_cpus)
 }
 
-impl<'s> Board<'s> {
+impl<'s> Engine<'s> {
     /// A machine whose kernel has booted: all CPUs are idle, no task is there.
     pub fn new(
         machine: &'s Machine,
         kernel: Kernel,
         (history, preempt): (History, Preempt),
         sink: &'s mut dyn Sink,
-    ) -> Board<'s> {
+    ) -> Engine<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
         let cpus = || (0..n).map(CpuId::from);
-        let siblings = |c: CpuId| {
-            let core = topology.cpus[c.index()].core;
-            cpus().filter(|o| *o != c && topology.cpus[o.index()].core == core).collect()
-        };
-        Board {
+        Engine {
             now: 0,
             epoch: booted_at_ns(n),
             watched: false,
-            machine,
+            board: Board::new(machine, history),
             kernel,
-            history,
             preempt,
             cpus: cpus().map(|_| Cpu::halted()).collect(),
             tasks: Arena::new(),
@@ -155,19 +121,9 @@ impl<'s> Board<'s> {
             leaders: BTreeMap::new(),
             groups: Arena::new(),
             quotas: Quotas::default(),
-            masks: Vec::new(),
-            siblings: cpus().map(siblings).collect(),
-            active: Arena::filled(false, n),
             distance: cpus().flat_map(|a| cpus().map(move |b| topology.distance(a, b))).collect(),
-            user: UserMemory::default(),
-            channels: Channels::default(),
-            caches: Caches::new(topology, &machine.costs),
-            by_level: None,
-            nic: Nic::default(),
-            peers: Vec::new(),
             nested: Vec::new(),
             accounts: Accounts::default(),
-            turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             alive: 0,
             touched: Vec::with_capacity(16),
             moves: MoveReason::Moved,
@@ -250,12 +206,12 @@ impl<'s> Board<'s> {
 
     /// An interrupt is due, and the CPU takes it.
     fn begin_interrupt(&mut self, cpu: CpuId) {
-        let costs = &self.machine.costs;
+        let costs = &self.board.machine.costs;
         let which = self.cpus[cpu].first_irq();
         let mut cost_ns = match which {
             Interrupt::Timer => costs.timer_irq_ns,
             Interrupt::Resched | Interrupt::Call => costs.ipi_irq_ns,
-            Interrupt::Device => costs.ipi_irq_ns + self.nic.take(cpu, self.now) * costs.nic_irq_ns,
+            Interrupt::Device => costs.ipi_irq_ns + self.board.nic.take(cpu, self.now) * costs.nic_irq_ns,
         };
         match self.cpus[cpu].activity {
             Activity::Halted { state, at } => cost_ns += self.wakes_up(cpu, state, at),
@@ -297,9 +253,9 @@ impl<'s> Board<'s> {
                 if call.might_sleep() && self.leaves_call(cpu, Point::MightSleep, (next, 0)) {
                     return;
                 }
-                self.call(cpu, call);
+                self.effect(cpu, call);
             }
-            Next::Wake => self.wake_next(cpu),
+            Next::Wake => self.wake_listed(cpu),
             Next::Halted(halt) => self.halts_in(cpu, halt),
             Next::Proceed(after) => {
                 self.enter(cpu);
@@ -316,7 +272,10 @@ impl<'s> Board<'s> {
             Interrupt::Timer => c.timer_at = NEVER,
             Interrupt::Resched => c.resched_at = NEVER,
             Interrupt::Call => c.call_at = NEVER,
-            Interrupt::Device => return self.receive(cpu),
+            Interrupt::Device => {
+                c.device_at = NEVER;
+                return self.receive(cpu);
+            }
         }
         self.enter(cpu);
         let is_idle = self.cpus[cpu].current == Current::Idle;
@@ -357,7 +316,7 @@ impl<'s> Board<'s> {
                 None => self.begin(cpu, Next::Settle, spent_ns),
             },
             After::Schedule => {
-                let way_ns = spent_ns + self.machine.costs.schedule_sleep_ns;
+                let way_ns = spent_ns + self.board.machine.costs.schedule_sleep_ns;
                 self.begin_open(cpu, Next::Schedule, way_ns);
             }
             After::Wake => {
@@ -390,7 +349,7 @@ impl<'s> Board<'s> {
             let gives_way = next == Next::Call(Call::VcpuPolls) && view.gives_way();
             return self.begin_open(cpu, next, if gives_way { 0 } else { left_ns });
         }
-        let costs = &self.machine.costs;
+        let costs = &self.board.machine.costs;
         if view.is_idle() {
             let (next, cost_ns) = match view.needs_resched() {
                 true => (Next::IdleLeave, costs.schedule_idle_ns),

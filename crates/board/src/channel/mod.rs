@@ -3,6 +3,7 @@
 //! that waits on several ends. [`price`]: what calls cost.
 
 pub mod buffer;
+pub mod drive;
 pub mod exchange;
 pub mod lock;
 pub mod poll;

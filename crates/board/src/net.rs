@@ -123,6 +123,15 @@ pub trait Peer {
     /// Its next event happens; the host's next one is at `horizon`. Messages that it sends are added to `sent`, its
     /// programs' values go to `sink`.
     fn act(&mut self, horizon: u64, sent: &mut Vec<Packet>, sink: &mut dyn Sink) -> Acted;
+    /// Whether its CPUs may take several steps at once.
+    fn let_merge(&mut self, _merge: bool) {}
+    /// Walks its invariants.
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// The warm-up is over at `now`.
     fn begin_measuring(&mut self, now: u64);
     /// Adds the accounts of its tasks at the end of the run.

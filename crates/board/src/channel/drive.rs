@@ -1,0 +1,166 @@
+//! Reads and writes of channels through time: calls, copies, the lock, sleeping, and waking the other side; and waiting
+//! for several ends.
+//!
+//! A call takes the syscall entry and the kind's own price, then the copy of the bytes that are there or that fit. At
+//! the end of the copy the bytes change hands, and the calling task wakes the sleepers at the other end. Only then does
+//! the call continue, sleep or return. A writer stays in one call until all its bytes are in. A reader's call returns
+//! with the bytes that were there; the missing ones need a further call. All these wakeups let the scheduler know that
+//! the waker is about to sleep (WF_SYNC), except those of TCP writers.
+//!
+//! If the machine states how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`,
+//! without), others wait for it ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take turns,
+//! a spinner's turn ends. On such CPUs a lock is often kept for a whole round of turns, since a good part of a call is
+//! spent in it. TCP's and UDP's locks are never waited for.
+
+use super::lock::POLL_NS;
+use super::state::Transfer;
+use crate::board::{Context, Kernel};
+use crate::calls::{Call, Calls};
+use crate::links::Links;
+use crate::net::Packet;
+use crate::thread::UserOp;
+use schedlab_base::{CpuId, Error, TaskId};
+use schedlab_workload::{ChannelKind, Outcome, PortId, SetId};
+
+/// The calls on channels.
+pub trait Transfers<'s>: Kernel<'s> {
+    /// The current task writes to or reads from `port`.
+    fn begin_transfer(&mut self, cpu: CpuId, curr: TaskId, port: PortId, sends: bool, bytes: u32) {
+        match self.board().channels.begin(port, sends, bytes) {
+            Ok(transfer) => self.call_for(cpu, curr, transfer),
+            Err(what) => {
+                let text = format!("task '{}' {what}", self.board().threads[curr].name);
+                self.fail(Error::input(text));
+            }
+        }
+    }
+
+    /// A system call for the bytes that are left.
+    fn call_for(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
+        let board = self.board();
+        let entry_ns = board.channels.entry_ns(&board.machine.costs, t);
+        self.copy(cpu, curr, Transfer { opens: true, returned: false, slept: false, ..t }, entry_ns);
+    }
+
+    /// Copies the bytes that are there or that fit, after `entry_ns`.
+    fn copy(&mut self, cpu: CpuId, curr: TaskId, mut t: Transfer, entry_ns: u64) {
+        let board = self.board_mut();
+        let costs = &board.machine.costs;
+        t.back = false;
+        t.part = board.channels.fits(t);
+        let lock_ns = board.channels.lock_ns(costs, t.port);
+        // The lock time is a part of the call's time. A call that continues after sleeping may have less time left than
+        // that.
+        t.held_ns = lock_ns.min(entry_ns);
+        board.threads[curr].user = UserOp::Transfer(t);
+        let before_ns = entry_ns - t.held_ns;
+        let copy_ns = board.channels.copy_ns(costs, cpu, t);
+        match board.channels.kind(t.port) {
+            _ if lock_ns == 0 => self.call_after(cpu, Call::Copied, entry_ns + copy_ns),
+            ChannelKind::Pipe => self.call_after(cpu, Call::Lock, before_ns),
+            _ => self.call_after(cpu, Call::Lock, before_ns + copy_ns),
+        }
+    }
+
+    /// The current task's transfer is about to touch its buffer: it takes the lock, or waits for it.
+    fn lock_buffer(&mut self, cpu: CpuId, curr: TaskId) {
+        let board = self.board_mut();
+        let UserOp::Transfer(mut t) = board.threads[curr].user else { return };
+        if !board.channels.locks[t.buffer()].take(curr) {
+            if let Some(sharing) = &mut board.turns {
+                sharing.gives_way = true;
+            }
+            return self.call_after(cpu, Call::Lock, POLL_NS);
+        }
+        let held_ns = board.channels.held_ns(&board.machine.costs, cpu, curr, &mut t);
+        board.threads[curr].user = UserOp::Transfer(t);
+        self.call_after(cpu, Call::Copied, held_ns);
+    }
+
+    /// The copy is over: the bytes change hands, and the sleepers that waited for them are woken.
+    fn copied(&mut self, cpu: CpuId, curr: TaskId) {
+        let board = self.board_mut();
+        let UserOp::Transfer(mut t) = board.threads[curr].user else { return };
+        if t.part > 0 {
+            board.channels.locks[t.buffer()].release(curr);
+        }
+        let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
+        let board = self.board_mut();
+        board.threads[curr].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
+        let ends = done || t.returned;
+        board.seats[cpu].call_left_ns =
+            if ends { board.channels.end_ns(&board.machine.costs, t.port) } else { 0 };
+        self.wake_listed(cpu);
+    }
+
+    /// The copied bytes enter the channel, or leave for another machine. Returns whether all bytes are in.
+    fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
+        let board = self.board_mut();
+        let to = t.port.peer();
+        if board.nic.is_far(to) {
+            let bytes = std::mem::take(&mut t.part);
+            t.left -= bytes;
+            t.opens = false;
+            let done = t.left == 0 || board.channels.kind(t.port) == ChannelKind::Udp;
+            self.send_away(cpu, Packet { to, bytes });
+            return done;
+        }
+        let wakes = board.seats[cpu].wakes(Context::Task);
+        let put = board.channels.put(cpu, t, &board.history, wakes);
+        board.counts.datagrams_lost += u64::from(put.lost);
+        put.done
+    }
+
+    /// The copied bytes leave the channel. Returns whether all wanted bytes have come.
+    fn get(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
+        let board = self.board_mut();
+        let wakes = board.seats[cpu].wakes(Context::Task);
+        let done = board.channels.get(cpu, t, &board.history, wakes);
+        self.was_read(cpu, t.port);
+        done
+    }
+
+    /// An unfinished operation continues: by a further call, a further copy, or by sleeping until there is something.
+    fn transfer_on(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
+        if t.returned {
+            return self.call_for(cpu, curr, t);
+        }
+        let board = self.board_mut();
+        if board.channels.may_continue(t) {
+            let costs = &board.machine.costs;
+            let back_ns = if t.back { board.channels.sleeping_ns(costs, t.port) } else { 0 };
+            return self.copy(cpu, curr, t, back_ns);
+        }
+        board.threads[curr].user = UserOp::Transfer(Transfer { slept: true, back: true, ..t });
+        board.channels.sleeps(curr, t, &board.history);
+        self.block(cpu, curr);
+    }
+
+    /// The current task waits for an end of the set. It makes no call if the last one found another end, too.
+    fn begin_poll(&mut self, cpu: CpuId, set: SetId) {
+        if self.board().channels.sets[set.index()].found.is_empty() {
+            return self.begin_call(cpu, Call::Poll { set }, 0);
+        }
+        self.call_after(cpu, Call::Poll { set }, self.board().machine.costs.program_ns);
+    }
+
+    /// The call looks for ends, or the program gets the next of those that it had found.
+    fn poll(&mut self, cpu: CpuId, curr: TaskId, set: SetId) {
+        let board = self.board_mut();
+        let Some(end) = board.channels.next_found(set, curr) else {
+            board.threads[curr].user = UserOp::Poll(set);
+            return self.block(cpu, curr);
+        };
+        let thread = &mut board.threads[curr];
+        thread.user = UserOp::Ask;
+        thread.outcome = Outcome::Ready(end);
+        self.returns(cpu);
+    }
+
+    /// The task was woken: it looks again, in the same call.
+    fn poll_on(&mut self, cpu: CpuId, set: SetId) {
+        self.call_after(cpu, Call::Poll { set }, self.board().machine.costs.socket_wait_ns);
+    }
+}
+
+impl<'s, K: Kernel<'s>> Transfers<'s> for K {}
