@@ -22,6 +22,7 @@ const WITHOUT: &[&str] = &[
     "docs/live.md",
     "docs/machines.md",
     "docs/metrics.md",
+    "docs/recipes.md",
     "docs/reliability.md",
     "docs/report.md",
     "docs/reports.md", // made from a command; schedlab's tests hold it
