@@ -4,7 +4,7 @@
 //! A [`parcel`] is a file of cells, with all figures resolved, and of runs cut into tasks. `schedlab work` makes a
 //! parcel's runs into a store, on this machine or another one ([`parcel::worker`]); [`parcel::results`] carries results
 //! back by hand. [`slurm`] is the engine of a cluster: it cuts the missing runs of a plan into tasks, submits them as
-//! job arrays whose tasks are that command, and waits until the store has the runs.
+//! a job array whose tasks are that command, and waits until the store has the runs.
 //!
 //! In [`slurm`] `cut` makes tasks, `journal` holds what was submitted, `ask` calls Slurm's programs and reads their
 //! output, `verdict` says what becomes of a task, and `wait` looks at the store until it has the runs.

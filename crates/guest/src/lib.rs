@@ -55,7 +55,7 @@ mod watch;
 pub use init::{init_main, is_init};
 pub use initramfs::OWN;
 pub use limits::LIMIT_VARIABLE;
-pub use llc::TUNABLE as LLC_TUNABLE;
+pub use llc::{TUNABLE as LLC_TUNABLE, is_switched_off as boots_without_llc_balancing};
 pub use rest::AtRest;
 pub use run::{Visit, run};
 pub use schedlab_kernels::{Image, Mode, Qemu, find_qemu};

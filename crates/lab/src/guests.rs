@@ -4,11 +4,11 @@
 use crate::cell::Cell;
 use crate::{patch_names, scx, variant_checks};
 use schedlab_base::{Error, Result, Version, Warning};
-use schedlab_guest::{Accelerator, Guest, Image, LLC_TUNABLE, Mode, Qemu};
+use schedlab_guest::{Accelerator, Guest, Image, LLC_TUNABLE, Mode, Qemu, boots_without_llc_balancing};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Level, Variant};
 use schedlab_kernels::find_qemu;
-use schedlab_machine::Machine;
+use schedlab_machine::{Machine, Topology};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -317,9 +317,16 @@ pub fn twin(cell: &Cell) -> Result<Cell> {
 
 /// A variant for the kernel's own code beside a guest's cell: balancing by last-level caches is off where the guest
 /// boots with it off, unless the variant says what it is.
-pub fn as_in(cell: &Cell, mut variant: Variant) -> Variant {
-    let off = cell.guest.as_ref().is_some_and(|guest| guest.setup(&cell.machine).llc_balancing_off);
-    if off {
+pub fn as_in(cell: &Cell, variant: Variant) -> Variant {
+    match &cell.guest {
+        Some(guest) => as_booted(&guest.image.release, &cell.machine.topology, variant),
+        None => variant,
+    }
+}
+
+/// The same beside a guest of that release on these CPUs.
+pub fn as_booted(release: &str, topology: &Topology, mut variant: Variant) -> Variant {
+    if boots_without_llc_balancing(release, topology) {
         variant.tunables.entry(LLC_TUNABLE.to_owned()).or_insert(0);
     }
     variant

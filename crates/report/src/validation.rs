@@ -269,14 +269,20 @@ pub fn sentence(all: &Validation) -> String {
     let lowest = lowest
         .map_or_else(String::new, |c| format!("; the lowest case is {}, {}", plain(&c.name), share(c.share)));
     format!(
-        "**{} metrics agree{}**; switches, migrations and placement {}{}{lowest}. {rejected} of {} controls rejected. Model {}.",
+        "**{} metrics agree{}**; switches, migrations and placement {}{}{lowest}. {rejected} of {} controls rejected. By {}.",
         share(all.share),
         pct(all.share),
         share(all.decisions),
         pct(all.decisions),
         controls.len(),
-        all.model
+        judged(all)
     )
+}
+
+/// The version of what was judged: of the simulator's model, or of the engine that drives the kernel's own code.
+pub fn judged(all: &Validation) -> String {
+    let by_code = all.cases.iter().filter_map(|c| c.simulated.as_ref()).any(|side| side.level.is_some());
+    if by_code { format!("engine {}", all.engine) } else { format!("model {}", all.model) }
 }
 
 /// A case as a row. The row of a control also names the simulated machine, which may be the cause of differences.

@@ -3,6 +3,7 @@
 mod agree;
 mod common;
 mod fidelity;
+mod figures;
 mod forms;
 mod knee;
 mod validation;

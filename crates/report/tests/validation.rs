@@ -34,6 +34,7 @@ fn judged(
         why,
         tripled,
         passed_by: Vec::new(),
+        real_values: Vec::new(),
     }
 }
 

@@ -69,10 +69,7 @@ const JOBS: &[(&str, &[Entry])] = &[
         ],
     ),
     ("Kernels", &[commands::kernel::ENTRY]),
-    (
-        "Other machines",
-        &[commands::jobs::ENTRY, commands::pack::ENTRY, commands::work::ENTRY, commands::unpack::ENTRY],
-    ),
+    ("Other machines", &[commands::pack::ENTRY, commands::work::ENTRY, commands::unpack::ENTRY]),
     ("The shell", &[commands::completions::ENTRY, commands::man::ENTRY]),
 ];
 

@@ -36,85 +36,6 @@ fn only_options_of_guests_and_clusters_stand_under_their_headings() {
 }
 
 #[test]
-fn help_has_one_blank_line_between_its_parts() {
-    let text = Lab::new().ok(&["--help"]);
-    assert!(!text.contains("\n\n\n") && text.contains("Print version\n\n'schedlab help"), "{text}");
-}
-
-#[test]
-fn an_unknown_machine_is_an_error_alone() {
-    let lab = Lab::new();
-    for command in ["bench", "knee"] {
-        let (_, err) = lab.run(&[command, "pipe", "--machine", "zz"], 2);
-        assert!(err.starts_with("schedlab: error: ") && !err.contains("simulated, since"), "{err}");
-    }
-    let (_, err) = lab.run(&["bench", "pipe", "--loops", "500", "--machine", "smp-2", "--seed", "1"], 0);
-    assert!(err.contains("simulated, since this host is not smp-2"), "{err}");
-}
-
-#[test]
-fn completions_and_the_manual_are_listed() {
-    let text = Lab::new().ok(&["--help"]);
-    for name in ["completions", "man", "runs"] {
-        assert!(text.lines().any(|l| l.trim_start().starts_with(name)), "{name}: {text}");
-    }
-}
-
-#[test]
-fn a_command_that_does_not_start_has_the_exit_code_that_shells_give() {
-    let lab = Lab::new();
-    lab.write("plain.txt", "no program");
-    assert!(lab.run(&["exec", "--", "nosuchcmd-of-ours"], 127).1.contains("it is not there"));
-    assert!(lab.run(&["exec", "--", "./plain.txt"], 126).1.contains("may not be executed"));
-    assert!(lab.run(&["exec", "--", "/"], 126).1.contains("can't start '/'"));
-    lab.run(&["exec", "--", "sh", "-c", "exit 5"], 5);
-}
-
-#[test]
-fn a_state_folder_that_can_not_be_read_is_a_warning() {
-    let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q", "--load", "1x2"]);
-    lab.write("state", "a file where a folder should be");
-    for words in [
-        &["machine", "host"][..],
-        &["compare", "runs"],
-        &[
-            "bench",
-            "schbench",
-            "--backend",
-            "sim",
-            "--machine",
-            "host",
-            "-m",
-            "1",
-            "-t",
-            "1",
-            "-r",
-            "50ms",
-            "-q",
-        ],
-    ] {
-        let mut command = lab.command(words);
-        command.env("SCHEDLAB_STATE_DIR", lab.path().join("state"));
-        let output = command.output().unwrap();
-        let (out, err) = texts(&output);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {err}");
-        assert!(err.contains("warning: can't read the state folder") && !out.is_empty(), "{words:?}: {err}");
-        assert_eq!(err.matches("state folder").count(), 1, "{words:?}: {err}");
-    }
-}
-
-#[test]
-fn an_unknown_metric_is_answered_with_the_likest_names() {
-    let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q", "--load", "1x2"]);
-    let (_, err) = lab.run(&["compare", "runs", "--metric", "total_delay"], 2);
-    assert!(err.contains("unknown metric 'total_delay'") && err.contains("run_delay.total"), "{err}");
-    let (_, far) = lab.run(&["compare", "runs", "--metric", "bananas"], 2);
-    assert!(far.len() < 400 && far.contains("docs/metrics.md"), "{} bytes: {far}", far.len());
-}
-
-#[test]
 fn two_commands_keep_their_output_to_themselves() {
     let lab = Lab::new();
     let words = ["stat", "--runs", "2", "--vs", "echo of-B", "--", "echo", "of-A"];
@@ -150,31 +71,6 @@ fn verdicts_have_colours_when_they_are_asked_for() {
     assert_eq!(form(&["--color", "never"]), plain);
     assert!(!form(&["--color", "always", "--json"]).contains('\u{1b}'), "JSON has none");
     assert!(lab.run(&["run", "small.toml", "--color", "blue"], 2).1.contains("auto, always, never"));
-}
-
-#[test]
-fn several_plain_runs_give_means_and_spreads() {
-    let lab = Lab::new();
-    let base =
-        ["bench", "schbench", "--backend", "sim", "--machine", "smp-2", "-m", "1", "-t", "2", "-r", "100ms"];
-    let json = lab.json(&[&base[..], &["--runs", "3", "--json", "-q"]].concat());
-    let cell = &json["cells"][0];
-    assert_eq!((json["schema"].as_str(), cell["runs"].as_u64()), (Some("schedlab/comparison/1"), Some(3)));
-    assert_eq!(cell["seeds"], serde_json::json!([1, 2, 3]));
-    let p50 = &cell["metrics"]["schbench.latency.p50"];
-    assert_eq!(p50["values"].as_array().map(Vec::len), Some(3), "{p50}");
-    assert!(p50["std_pct"].is_number());
-    let (text, err) = lab.run(&[&base[..], &["--runs", "3", "--seed", "2"]].concat(), 0);
-    assert!(text.contains("3 runs") && err.contains("1 run made, 2 found; kept in runs"), "{text}\n{err}");
-    // New live runs get the seeds behind those of the stored ones.
-    let live = [
-        "bench", "schbench", "-m", "1", "-t", "1", "-r", "50ms", "-c", "100", "-s", "1000", "--runs", "2",
-        "--json", "-q",
-    ];
-    assert_eq!(lab.json(&live)["cells"][0]["seeds"], serde_json::json!([1, 2]));
-    assert_eq!(lab.json(&live)["cells"][0]["seeds"], serde_json::json!([3, 4]));
-    let (_, err) = lab.run(&[&base[..], &["--runs", "2", "--format", "schbench"]].concat(), 2);
-    assert!(err.contains("shows one run, and 2 are asked for"), "{err}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn blocks(page: &str) -> Vec<Block> {
 }
 
 /// The words of a command of a page: `'...'` and `"..."` hold one together.
-fn words(command: &str) -> Vec<String> {
+pub fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in command.chars() {
         match (quote, c) {

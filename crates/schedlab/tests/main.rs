@@ -1,7 +1,6 @@
 //! Tests through the binary, as modules of one executable.
 
 mod background;
-mod bad_input;
 mod cluster;
 mod code;
 mod code_again;
@@ -27,7 +26,7 @@ mod import;
 mod interrupt;
 mod kernels;
 mod migration_cost;
-mod new;
+mod output;
 mod past_faults;
 mod profile;
 mod reading;
@@ -47,6 +46,7 @@ mod services;
 mod settings;
 mod stat;
 mod suite;
+mod texts;
 mod trace;
 mod uncertainty;
 mod validate;

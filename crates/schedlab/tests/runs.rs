@@ -3,7 +3,6 @@
 
 use crate::common;
 use crate::common::{Lab, files};
-use std::path::Path;
 
 /// The words of a line that `show` printed, without the program.
 fn words(line: &str) -> Vec<String> {
@@ -19,46 +18,6 @@ fn again(lab: &Lab, cell: &str, out: &str) -> Vec<String> {
 
 fn ok(lab: &Lab, words: &[String]) {
     lab.ok(&words.iter().map(String::as_str).collect::<Vec<_>>());
-}
-
-#[test]
-fn runs_are_listed_by_what_they_are_of_and_shown() {
-    let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q"]);
-    let text = lab.ok(&["runs"]);
-    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
-    assert!(text.starts_with("all of them: experiment small, workload schbench, machine smp-4"), "{text}");
-    assert!(text.contains("4 cells, 12 runs"), "{text}");
-    assert_eq!(text, lab.ok(&["runs", "ls"]));
-    let json = lab.json(&["runs", "ls", "--load", "1x6", "--variant", "first-idle", "--json"]);
-    let cells = json["cells"].as_array().unwrap();
-    let cell = &cells[0];
-    assert_eq!((json["schema"].as_str(), cells.len()), (Some("schedlab/runs/1"), 1));
-    assert_eq!((&cell["load"], &cell["variant"]), (&"1x6".into(), &"first-idle".into()));
-    assert_eq!((&cell["kernel"], &cell["seeds"]), (&"v4.5".into(), &serde_json::json!([1, 2, 3])));
-    let folder = cell["folder"].as_str().unwrap();
-    assert!(lab.path().join(folder).join("2/record.json").is_file(), "{folder}");
-    // The folder is the one that the comparison names.
-    let compared = lab.json(&["run", "small.toml", "-q", "--json"]);
-    let named = compared["cells"].as_array().unwrap().iter();
-    let named = named.filter(|c| c["load"] == "1x6" && c["variant"] == "first-idle");
-    assert!(named.clone().count() == 1 && named.clone().all(|c| c["folders"] == serde_json::json!([folder])));
-    let stored = lab.json(&["compare", "runs", "--json"]);
-    assert!(stored["cells"].as_array().unwrap().iter().any(|c| c["folders"][0] == folder));
-    assert!(lab.ok(&["run", "small.toml", "-q"]).contains("\nruns: kept in runs; 'schedlab runs'"));
-    // Digits, folder and filters name the same.
-    let digits = &folder["runs/".len()..][..8];
-    let shown = lab.ok(&["runs", "show", digits]);
-    assert_eq!(shown, lab.ok(&["runs", "show", "--load", "1x6", "--variant", "first-idle"]));
-    for part in [folder, "seeds 1-3", "changed: SIS_FIRST_IDLE", "schedlab.version", "to make it again"] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
-    assert!(lab.ok(&["runs", "show", &format!("{digits}/2")]).contains("  p50 "), "a run has percentiles");
-    let (_, err) = lab.run(&["runs", "--load", "1x7"], 2);
-    assert!(err.contains("unknown load '1x7'") && err.contains("'1x2'"), "{err}");
-    assert!(lab.run(&["runs", "show"], 2).1.contains("4 cells are left"));
-    assert!(lab.run(&["runs", "show", "ffffff"], 2).1.contains("'schedlab runs' lists them"));
-    assert!(lab.run(&["runs", "--out", "nowhere"], 2).1.contains("nowhere"));
 }
 
 #[test]
@@ -185,54 +144,17 @@ fn no_cell_goes_that_was_not_named() {
 }
 
 #[test]
-fn a_run_of_an_experiment_is_explained_by_load_and_variant() {
-    let lab = Lab::new();
-    let none = lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1;
-    assert!(
-        none.contains("no run of small is stored in runs") && none.contains("schedlab run small.toml"),
-        "{none}"
-    );
-    lab.ok(&["run", "small.toml", "-q"]);
-    let text = lab.ok(&["explain", "small.toml", "--load", "1x6", "--variant", "first-idle", "--seed", "2"]);
-    assert!(text.starts_with("schbench 1x6 on smp-4, first-idle, sim, seed 2\n"), "{text}");
-    assert_eq!(text, lab.ok(&["explain", "runs", "--load", "1x6", "--variant", "first-idle", "--seed", "2"]));
-    let err = lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1;
-    assert!(err.contains("2 cells") && err.contains("--variant v4.5|first-idle"), "{err}");
-    assert!(lab.run(&["explain", "small.toml", "--load", "1x7"], 2).1.contains("unknown load '1x7'"));
-    // An experiment that was changed after its runs has no runs.
-    lab.write("small.toml", &common::SMALL.replace("200ms", "201ms"));
-    assert!(lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1.contains("no run of small"));
-}
-
-#[test]
-fn causes_of_two_runs_stand_side_by_side() {
+fn causes_of_two_runs_add_up_to_all_of_their_time() {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q"]);
-    let choice = ["explain", "small.toml", "--load", "1x6", "--variant", "v4.5"];
-    let text = lab.ok(&[&choice[..], &["--vs", "first-idle"]].concat());
-    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
-    assert!(text.starts_with("A  schbench 1x6 on smp-4, v4.5, sim, seed 1\n"), "{text}");
-    assert!(text.contains("\nB  schbench 1x6 on smp-4, first-idle, sim, seed 1\n"), "{text}");
-    let json = lab.json(&[&choice[..], &["--vs", "first-idle", "--json"]].concat());
+    let words = "explain small.toml --load 1x6 --variant v4.5 --vs first-idle --json";
+    let json = lab.json(&words.split(' ').collect::<Vec<_>>());
     assert_eq!(json["schema"], "schedlab/explanations/1");
-    let time = |side: &str| {
-        let all = json["causes"].as_array().unwrap().iter();
-        all.map(|c| c[side]["time_ns"].as_u64().unwrap()).sum::<u64>()
-    };
     for side in ["a", "b"] {
-        assert_eq!(json[side]["time_ns"].as_u64().unwrap(), time(side), "{json}");
+        let causes = json["causes"].as_array().unwrap().iter();
+        let time: u64 = causes.map(|c| c[side]["time_ns"].as_u64().unwrap()).sum();
+        assert_eq!(json[side]["time_ns"].as_u64().unwrap(), time, "{json}");
     }
-    // Two runs by their folders, and a variant that there is not.
-    let cells = lab.json(&["runs", "--load", "1x6", "--json"]);
-    let folder = |variant: &str| {
-        let cell = cells["cells"].as_array().unwrap().iter().find(|c| c["variant"] == variant).unwrap();
-        format!("{}/1", cell["folder"].as_str().unwrap())
-    };
-    assert_eq!(lab.ok(&["explain", &folder("v4.5"), "--vs", &folder("first-idle")]), text);
-    assert_eq!(lab.ok(&["explain", &folder("v4.5"), "--vs", "first-idle"]), text);
-    let err = lab.run(&["explain", &folder("v4.5"), "--vs", "frist-idle"], 2).1;
-    assert!(err.contains("'first-idle'"), "{err}");
-    assert!(Path::new(&folder("v4.5")).is_relative());
 }
 
 #[test]
@@ -262,21 +184,6 @@ fn an_edited_experiment_is_explained_by_its_present_cells_and_the_list_tells_old
         .collect();
     assert!(runtimes.contains(&"100ms") && runtimes.contains(&"200ms"), "{cells}");
     assert!(!fresh.ok(&["runs"]).contains("differs"));
-}
-
-#[test]
-fn a_run_that_is_named_is_told_by_its_own_seed() {
-    let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "v4.5"]);
-    let folder = lab.json(&["runs", "--json"])["cells"][0]["folder"].as_str().unwrap().to_owned();
-    let run = format!("{folder}/2");
-    for words in [&["runs", "rm", &run][..], &["runs", "show", &run]] {
-        let text = lab.ok(words);
-        assert!(text.contains(", seed 2\n") && !text.contains("seeds 1-3"), "{words:?}: {text}");
-    }
-    assert!(lab.ok(&["runs", "rm", &folder]).contains(", seeds 1-3\n"));
-    let (_, err) = lab.run(&["runs", "show", "3"], 2);
-    assert!(err.contains("no cell '3'") && err.contains("at least 4 digits"), "{err}");
 }
 
 #[test]

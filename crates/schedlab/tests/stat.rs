@@ -5,26 +5,6 @@ use schedlab_base::testing::{skipped, stretch};
 use std::process::Command;
 
 #[test]
-fn a_commands_output_and_exit_code_pass_through() {
-    let lab = Lab::new();
-    let text = lab.ok(&["stat", "--", "echo", "hello"]);
-    assert!(text.starts_with("hello\necho hello: ") && text.contains("elapsed"), "{text}");
-    for title in ["task clock", "context switches", "cycles", "branch misses"] {
-        assert!(text.contains(title), "{text}");
-    }
-    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
-    lab.run(&["stat", "true"], 0);
-    lab.run(&["stat", "false"], 1);
-    let (out, err) = lab.run(&["stat", "--", "sh", "-c", "echo oh >&2; exit 7"], 7);
-    assert!(err.starts_with("oh\n") && unwrapped(&out).contains("ended with exit code 7"), "{out}\n{err}");
-    lab.run(&["stat", "--", "sh", "-c", "kill -9 $$"], 137);
-    let (_, err) = lab.run(&["stat", "--", "/no/such/program"], 127);
-    assert!(err.contains("it is not there"), "{err}");
-    let (_, err) = lab.run(&["stat", "--", ""], 2);
-    assert!(err.contains("the command is empty") && !err.contains("install"), "{err}");
-}
-
-#[test]
 fn json_stands_alone_on_standard_output() {
     let lab = Lab::new();
     let output = lab.command(&["stat", "--runs", "3", "--json", "--", "echo", "hello"]).output().unwrap();
@@ -92,24 +72,6 @@ fn two_commands_are_compared_run_about() {
     let text = lab.ok(&[&words[..], &["sh", "-c", "echo A >> log"]].concat());
     assert_eq!(std::fs::read_to_string(lab.path().join("log")).unwrap(), "A\nB\nA\nB\n");
     assert!(text.contains("elapsed") && text.lines().all(|l| l.chars().count() <= 78), "{text}");
-}
-
-#[test]
-fn what_makes_no_sense_is_told() {
-    let lab = Lab::new();
-    for (words, part) in [
-        (&["stat", "--runs", "0", "true"][..], "runs"),
-        (&["stat", "--vs", "a 'b", "true"], "--vs"),
-        (&["stat", "--vs", "true"], "COMMAND"),
-        (&["stat", "--for", "1s", "true"], "cannot be used with"),
-        (&["stat", "--format", "csv", "true"], "--vs"),
-        (&["stat", "-a", "--for", "3 parsecs"], "--for"),
-        (&["stat", "--rnus", "3", "true"], "--rnus"),
-        (&["stat", "--runs", "3"], "no command"),
-    ] {
-        let (_, err) = lab.run(words, 2);
-        assert!(err.contains(part), "{words:?}: {err}");
-    }
 }
 
 #[test]

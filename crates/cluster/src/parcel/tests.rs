@@ -154,8 +154,6 @@ fn a_run_that_stands_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
             Worker { options: RunOptions::default(), store: &store, jobs: 1, progress: &Silent, stop: &stop };
         let worked = worker.work(&parcel, None).unwrap();
         assert_eq!((worked.made, worked.found), (1, 2));
-        let walls: u64 = worked.wall_s.values().map(|(runs, _)| runs).sum();
-        assert_eq!(walls, 1, "made once");
     }
     // The second block's cell would be refused if it was planned.
     parcel.cells[1].load = "another".to_owned();

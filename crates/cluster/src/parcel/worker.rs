@@ -9,11 +9,8 @@ use schedlab_lab::exec::{Backends, Executor, Made, Progress, RunOptions, Session
 use schedlab_lab::plan::Plan;
 use schedlab_lab::validate::{Probing, RepeatDisturbed};
 use schedlab_record::Store;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 /// Runs that are planned at once; their records are in memory until all of them are made.
 const AT_ONCE: usize = 500;
@@ -33,7 +30,7 @@ pub struct Worker<'a> {
 }
 
 /// What a worker did.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Worked {
     /// Runs made.
     pub made: usize,
@@ -41,8 +38,6 @@ pub struct Worked {
     pub found: usize,
     /// Whether `stop` ended it early.
     pub interrupted: bool,
-    /// Wall time of the runs made, by the cell's hash: their number, and the sum in seconds.
-    pub wall_s: BTreeMap<String, (u64, f64)>,
 }
 
 impl Worker<'_> {
@@ -62,7 +57,6 @@ impl Worker<'_> {
         };
         let keep_events_in = parcel.how.events.then(|| self.store.root().to_owned());
         let backends = Backends::new(RunOptions { keep_events_in, ..self.options.clone() });
-        let clocked = Clocked { inner: &backends, wall_s: Mutex::default() };
         let mut worked = Worked::default();
         'blocks: for (together, runs) in tasks.iter().flat_map(|t| t.blocks.iter().map(|b| (t.together, b))) {
             let once = once(parcel, runs);
@@ -72,17 +66,16 @@ impl Worker<'_> {
                 let plan = parcel.plan(part)?;
                 match (together, parcel.how) {
                     (true, Protocol { validation: true, .. }) => {
-                        self.block(&RepeatDisturbed(&Probing(&clocked)), parcel, &plan, &mut worked)?;
+                        self.block(&RepeatDisturbed(&Probing(&backends)), parcel, &plan, &mut worked)?;
                     }
-                    (true, _) => self.block(&clocked, parcel, &plan, &mut worked)?,
-                    (false, _) => self.part(&clocked, parcel, &plan, &mut worked)?,
+                    (true, _) => self.block(&backends, parcel, &plan, &mut worked)?,
+                    (false, _) => self.part(&backends, parcel, &plan, &mut worked)?,
                 }
                 if worked.interrupted {
                     break 'blocks;
                 }
             }
         }
-        worked.wall_s = clocked.wall_s.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(worked)
     }
 
@@ -151,27 +144,4 @@ fn once(parcel: &Parcel, runs: &[(usize, u64)]) -> Vec<(usize, u64)> {
 
 fn attached(parcel: &Parcel) -> Vec<(&str, &[u8])> {
     parcel.attach.iter().map(|a| (a.name.as_str(), a.text.as_bytes())).collect()
-}
-
-/// An executor that adds up the wall time of its runs.
-struct Clocked<'a> {
-    inner: &'a Backends,
-    wall_s: Mutex<BTreeMap<String, (u64, f64)>>,
-}
-
-impl Executor for Clocked<'_> {
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
-        let began = Instant::now();
-        let made = self.inner.run(cell, seed, stop)?;
-        if made.is_some() {
-            let mut all = self.wall_s.lock().unwrap_or_else(PoisonError::into_inner);
-            let (runs, seconds) = all.entry(cell.hash()?).or_default();
-            *runs += 1;
-            *seconds += began.elapsed().as_secs_f64();
-        }
-        Ok(made)
-    }
-    fn parallel(&self, cell: &Cell) -> bool {
-        self.inner.parallel(cell)
-    }
 }

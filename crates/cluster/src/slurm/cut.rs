@@ -1,109 +1,36 @@
-//! Cuts runs into tasks of some minutes each, and estimates the wall time of a run.
+//! Cuts runs into the tasks of a job array.
 //!
-//! Runs of live cells stay in blocks: two rounds of one load on one machine, in which the variants come forwards and
-//! backwards (A B B A). A block is never cut.
+//! Every n-th run is of one task, so that tasks take about as long as each other. Runs of live cells stay in blocks:
+//! two rounds of one load on one machine, in which the variants come forwards and backwards (A B B A). A block is never
+//! cut.
 
+use super::is_live;
 use crate::parcel::Task;
-use schedlab_base::{Backend, Result};
-use schedlab_lab::cell::Cell;
 use schedlab_lab::plan::Plan;
 use std::collections::BTreeMap;
 
-/// Wall time by the hash of a cell: number of runs, and their sum in seconds.
-pub type WallTimes = BTreeMap<String, (u64, f64)>;
-
-/// What a live run takes beside its workload, in seconds: the start of an agent, or the boot of a guest.
-const AROUND_LIVE_S: f64 = 2.0;
-const AROUND_GUEST_S: f64 = 20.0;
-/// The estimate where nothing is known.
-pub const GUESS_S: f64 = 60.0;
-
-/// The expected seconds of each cell's run; `None` where nothing is known.
-///
-/// # Errors
-/// When a workload can't be built.
-pub fn expected_s(cells: &[Cell], hashes: &[String], known: &WallTimes) -> Result<Vec<Option<f64>>> {
-    let mean = |hash: &String| known.get(hash).filter(|(runs, _)| *runs > 0).map(|(n, s)| s / *n as f64);
-    // What is known of other simulations is carried over by their size.
-    let (mut seconds, mut sizes) = (0.0, 0.0);
-    for (cell, hash) in cells.iter().zip(hashes) {
-        if let (Backend::Sim, Some(mean)) = (cell.backend, mean(hash)) {
-            seconds += mean;
-            sizes += size(cell)?;
-        }
-    }
-    let one = |(cell, hash): (&Cell, &String)| -> Result<Option<f64>> {
-        Ok(match (mean(hash), cell.backend) {
-            (Some(mean), _) => Some(mean),
-            (None, Backend::Sim | Backend::Code) if sizes > 0.0 => Some(seconds / sizes * size(cell)?),
-            (None, Backend::Sim | Backend::Code) => None,
-            (None, Backend::Host) => length_s(cell)?.map(|s| s + AROUND_LIVE_S),
-            (None, Backend::Vm) => length_s(cell)?.map(|s| s + AROUND_GUEST_S),
-        })
-    };
-    cells.iter().zip(hashes).map(one).collect()
-}
-
-/// The length of a run on its own clock; `None` of a command.
-fn length_s(cell: &Cell) -> Result<Option<f64>> {
-    if matches!(cell.spec, schedlab_workload::Spec::Command(_)) {
-        return Ok(None);
-    }
-    let built = cell.spec.build(0)?;
-    Ok(Some(built.warmup.plus(built.duration).as_secs_f64()))
-}
-
-/// Simulated time by tasks and CPUs: what a simulation's wall time grows with, roughly.
-fn size(cell: &Cell) -> Result<f64> {
-    let built = cell.spec.build(0)?;
-    let many = built.tasks.len() + cell.machine.topology.nr_cpus();
-    Ok(built.warmup.plus(built.duration).as_secs_f64().max(0.001) * many as f64)
-}
-
-/// Tasks of about `target_s` seconds, `most` at the most, for runs of a plan by their indices. `live` runs stay in
-/// their blocks. `expected_s` has a figure for each cell, and `cpus` runs are made at once.
-pub fn cut(
-    plan: &Plan,
-    runs: &[usize],
-    live: bool,
-    expected_s: &[f64],
-    (target_s, cpus, most): (f64, u32, usize),
-) -> Vec<Task> {
+/// Tasks, `most` at the most, for runs of a plan by their indices. `live` runs stay in their blocks.
+pub fn cut(plan: &Plan, runs: &[usize], live: bool, most: u32) -> Vec<Task> {
     let blocks: Vec<Vec<usize>> =
         if live { rounds(plan, runs) } else { runs.iter().map(|r| vec![*r]).collect() };
-    let took = |block: &Vec<usize>| {
-        let all: f64 = block.iter().map(|r| expected_s[plan.runs[*r].cell]).sum();
-        if live { all } else { all / f64::from(cpus) }
+    let nr = blocks.len().min(most.max(1) as usize);
+    let run = |r: &usize| (plan.runs[*r].cell, plan.runs[*r].seed);
+    let of = |n: usize| -> Vec<Vec<(usize, u64)>> {
+        blocks.iter().skip(n).step_by(nr).map(|block| block.iter().map(run).collect()).collect()
     };
-    let mut target_s = target_s;
-    loop {
-        let mut tasks: Vec<(f64, Vec<Vec<usize>>)> = Vec::new();
-        for block in &blocks {
-            let s = took(block);
-            match tasks.last_mut() {
-                Some((sum, task)) if *sum + s <= target_s * 1.001 => {
-                    *sum += s;
-                    task.push(block.clone());
-                }
-                _ => tasks.push((s, vec![block.clone()])),
-            }
-        }
-        if tasks.len() <= most.max(1) {
-            return tasks.into_iter().map(|(_, blocks)| task(plan, live, blocks)).collect();
-        }
-        target_s *= (tasks.len() as f64 / most.max(1) as f64).max(1.1);
-    }
+    let task = |blocks: Vec<Vec<(usize, u64)>>| Task {
+        together: live,
+        blocks: if live { blocks } else { vec![blocks.concat()] },
+    };
+    (0..nr).map(of).map(task).collect()
 }
 
-fn task(plan: &Plan, live: bool, blocks: Vec<Vec<usize>>) -> Task {
-    let run = |r: usize| (plan.runs[r].cell, plan.runs[r].seed);
-    let blocks: Vec<Vec<(usize, u64)>> =
-        blocks.into_iter().map(|b| b.into_iter().map(run).collect()).collect();
-    if live {
-        Task { together: true, blocks }
-    } else {
-        Task { together: false, blocks: vec![blocks.into_iter().flatten().collect()] }
-    }
+/// Tasks that hold all of these runs of a plan, by their indices: one of those that may be made side by side, and one
+/// of live blocks.
+pub fn uncut(plan: &Plan, runs: &[usize]) -> Vec<Task> {
+    let live = |r: &usize| is_live(&plan.cells[plan.runs[*r].cell]);
+    let (live, others): (Vec<usize>, Vec<usize>) = runs.iter().partition(|r| live(r));
+    cut(plan, &others, false, 1).into_iter().chain(cut(plan, &live, true, 1)).collect()
 }
 
 /// The runs in blocks of two rounds of one load on one machine, in the plan's order.
@@ -130,6 +57,7 @@ fn rounds(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
     use schedlab_kernel::Variant;
+    use schedlab_lab::cell::Cell;
     use schedlab_lab::plan::order;
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};
@@ -151,46 +79,29 @@ mod tests {
     }
 
     #[test]
-    fn each_run_is_in_one_task_of_the_time_aimed_at() {
+    fn each_run_is_in_one_task_and_tasks_differ_by_one_run_at_most() {
         let plan = plan(10);
-        let tasks = cut(&plan, &all(&plan), false, &[1.0, 2.0, 3.0, 4.0], (20.0, 1, 100));
-        assert_eq!(tasks.len(), 5, "100 seconds");
+        let tasks = cut(&plan, &all(&plan), false, 7);
+        assert!(tasks.len() == 7 && tasks.iter().all(|t| [5, 6].contains(&t.runs().count())));
         let mut runs: Vec<(usize, u64)> = tasks.iter().flat_map(Task::runs).collect();
         let mut wanted: Vec<(usize, u64)> = plan.runs.iter().map(|r| (r.cell, r.seed)).collect();
-        assert_eq!(runs, wanted, "in the plan's order");
-        runs.dedup();
-        wanted.dedup();
+        runs.sort_unstable();
+        wanted.sort_unstable();
         assert_eq!(runs, wanted);
-        let two = cut(&plan, &all(&plan), false, &[1.0, 2.0, 3.0, 4.0], (20.0, 2, 100));
-        assert_eq!(two.len(), 3, "two at a time");
-        let few = cut(&plan, &all(&plan), false, &[1.0, 2.0, 3.0, 4.0], (1.0, 1, 3));
-        assert!(few.len() <= 3, "a cluster's limit makes tasks longer");
-        assert_eq!(few.iter().flat_map(Task::runs).count(), 40);
-        let long = cut(&plan, &all(&plan), false, &[500.0; 4], (20.0, 1, 100));
-        assert_eq!(long.len(), 40, "a long run has a task of its own");
+        assert_eq!(cut(&plan, &all(&plan), false, 1000).len(), 40, "a task has a run at least");
+        assert_eq!(uncut(&plan, &all(&plan)).len(), 1);
     }
 
     #[test]
     fn live_blocks_are_round_trips_of_one_load_and_never_cut() {
         let plan = plan(4);
-        let tasks = cut(&plan, &all(&plan), true, &[10.0; 4], (1.0, 1, 100));
+        let tasks = cut(&plan, &all(&plan), true, 100);
         let blocks: Vec<&Vec<(usize, u64)>> = tasks.iter().flat_map(|t| &t.blocks).collect();
         assert!(tasks.iter().all(|t| t.together && t.blocks.len() == 1));
         assert_eq!(blocks[0], &[(0, 1), (1, 1), (1, 2), (0, 2)], "A B B A");
         assert_eq!(blocks[1], &[(2, 1), (3, 1), (3, 2), (2, 2)]);
         assert_eq!(blocks.len(), 4);
-        let one = cut(&plan, &all(&plan), true, &[10.0; 4], (1000.0, 1, 100));
+        let one = cut(&plan, &all(&plan), true, 1);
         assert_eq!((one.len(), one[0].blocks.len()), (1, 4));
-    }
-
-    #[test]
-    fn what_is_known_of_one_simulation_is_carried_over_to_larger_ones() {
-        let plan = plan(1);
-        let hashes: Vec<String> = plan.cells.iter().map(|c| c.hash().unwrap()).collect();
-        assert_eq!(expected_s(&plan.cells, &hashes, &WallTimes::new()).unwrap(), [None; 4]);
-        let known = WallTimes::from([(hashes[0].clone(), (2, 3.0))]);
-        let told = expected_s(&plan.cells, &hashes, &known).unwrap();
-        assert_eq!(told[0], Some(1.5));
-        assert!(told.iter().all(|s| s.is_some_and(|s| (s - 1.5).abs() < 1e-9)), "the same size: {told:?}");
     }
 }

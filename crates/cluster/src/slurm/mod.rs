@@ -1,35 +1,38 @@
-//! The engine of a cluster: the missing runs of a plan as job arrays of Slurm.
+//! The engine of a cluster: the missing runs of a plan as a job array of Slurm.
 //!
-//! Slurm queues, starts, requeues and accounts. This room cuts runs into tasks ([`cut`]), submits them with a journal
-//! in the store ([`journal`]), and waits until the store has the runs ([`wait`]). Only the store decides that a run
-//! is done: a run is a folder that is renamed into its place, so commands that wait, tasks that are started twice and
-//! commands at the same time need no protocol beside it. A run that a task under way has is never submitted again.
+//! Slurm queues, starts, requeues and accounts. This room cuts runs into tasks ([`cut`]), submits them as a job with a
+//! name of its own, and waits until the store has the runs or Slurm ([`ask`]) no longer lists the job. Only the store
+//! decides that a run is done: a run is a folder that is renamed into its place, so tasks that are started twice and
+//! commands at the same time need no protocol beside it. Nothing is kept of a job but its folder in the store, with the
+//! parcel, the script and the tasks' output ([`job`]); whether it is under way is known from its name. A run that a job
+//! under way has is not submitted again.
 
 mod ask;
 mod cut;
-pub mod journal;
-mod verdict;
-mod wait;
+mod job;
 
-pub use wait::{Shown, SubmissionState, TaskState, submission_states};
+pub use cut::uncut;
 
-use self::ask::Slurm;
-use crate::parcel::{Contents, Parcel, Protocol, Task};
-use cut::{GUESS_S, WallTimes, cut, expected_s};
-use journal::{Journal, SCHEMA, Submission};
-use schedlab_base::{Backend, Error, Result, utc};
+use crate::parcel::{Contents, Parcel, Protocol};
+use ask::{Slurm, SlurmTask};
+use job::{Folder, Job};
+use schedlab_base::{Backend, Error, Result, counted, one_or};
 use schedlab_guest::Mode;
 use schedlab_lab::cell::Cell;
-use schedlab_lab::exec::{Engine, Executor, MissingRuns, Session};
+use schedlab_lab::exec::{Engine, MissingRuns, Session};
 use schedlab_lab::experiment::SlurmOptions;
-use schedlab_lab::plan::{Plan, Run};
+use schedlab_lab::plan::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-/// A run that is made here to learn how long runs take is given up after this time.
-const MEASURED_FOR: Duration = Duration::from_secs(10);
+/// Between two looks: a twentieth of the time so far, within these bounds.
+const LOOK_EACH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+/// How often the stop flag is looked at.
+const NAP: Duration = Duration::from_millis(100);
+/// Runs of a job that has ended may become visible so much later: other machines' views of a shared folder lag.
+const VISIBLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// A cluster, and what is asked of it.
 #[derive(Clone, Debug)]
@@ -60,47 +63,33 @@ impl Engine for Cluster {
         }
         let schedlab = self.executable()?;
         ask::check_environment()?;
-        let slurm = Slurm::new(session.stop);
-        let most = slurm.max_array()?;
-        let journal = Journal::create(wanted.store.root())?;
-        let watched = {
-            let _lock = journal.lock()?;
-            let mut all = journal.all()?;
-            all.iter_mut().try_for_each(|s| journal.settle(slurm, s))?;
-            all.retain(|s| !s.jobs.is_empty());
-            let claims = claimed(&journal, &all, wanted)?;
-            let free = wanted.missing.iter().copied().filter(|r| !claims.runs.contains(r));
-            // Another command may have ended since the runs were counted.
-            let free: Vec<usize> = free.filter(|r| !is_stored(wanted, *r)).collect();
-            let mut watched = claims.submissions;
-            if !watched.is_empty() {
-                let jobs: Vec<String> = all
-                    .iter()
-                    .filter(|s| watched.contains(&s.name))
-                    .flat_map(Submission::numbers)
-                    .map(|n| n.to_string())
-                    .collect();
-                let runs = claims.runs.len();
-                session.progress.note(&format!(
-                    "{} {} in jobs submitted before: {}",
-                    schedlab_base::counted(runs, "run"),
-                    schedlab_base::one_or(runs, "is", "are"),
-                    jobs.join(", ")
-                ));
-            }
-            let made = Submitting {
-                cluster: self,
-                journal: &journal,
-                slurm,
-                wanted,
-                session,
-                schedlab: &schedlab,
-                most,
-            };
-            watched.extend(made.submit(free)?);
-            watched
+        let (slurm, folder) = (Slurm::new(session.stop), Folder::create(wanted.store.root())?);
+        let mut waiting = Waiting {
+            wanted,
+            session,
+            pending: wanted.missing.iter().copied().collect(),
+            jobs: Vec::new(),
+            failed: BTreeMap::new(),
         };
-        wait::until_stored(&journal, &watched, wanted, session)
+        {
+            let _lock = folder.lock()?;
+            let free = waiting.claim(&folder, slurm)?;
+            let live = |r: &usize| is_live(&wanted.plan.cells[wanted.plan.runs[*r].cell]);
+            let (live, others): (Vec<usize>, Vec<usize>) = free.into_iter().partition(live);
+            // Runs in real time have nodes for themselves, so they are a job of their own.
+            for (runs, live) in [(others, false), (live, true)] {
+                if !runs.is_empty() {
+                    waiting.jobs.push(self.submit(
+                        &folder,
+                        slurm,
+                        &schedlab,
+                        (&runs, live),
+                        (wanted, session),
+                    )?);
+                }
+            }
+        }
+        waiting.until_stored(slurm)
     }
 }
 
@@ -112,218 +101,203 @@ impl Cluster {
         let named = self.options.schedlab.clone().or_else(own);
         let path =
             named.ok_or_else(|| Error::machine("the place of this executable is not known").help(help))?;
-        journal::check_path(&path).map_err(|e| e.help(help))?;
+        job::check_path(&path).map_err(|e| e.help(help))?;
         Ok(path)
     }
-}
-
-/// Tasks that hold all of these runs of a plan, by their indices: one of those that may be made side by side, and one
-/// of live blocks.
-pub fn uncut(plan: &Plan, runs: &[usize]) -> Vec<Task> {
-    let (live, others): (Vec<usize>, Vec<usize>) =
-        runs.iter().partition(|r| is_live(&plan.cells[plan.runs[**r].cell]));
-    let none = vec![0.0; plan.cells.len()];
-    let of = |runs: &[usize], live| cut(plan, runs, live, &none, (1.0, 1, 1));
-    of(&others, false).into_iter().chain(of(&live, true)).collect()
-}
-
-fn is_stored(wanted: &MissingRuns<'_>, run: usize) -> bool {
-    let Run { cell, seed } = wanted.plan.runs[run];
-    wanted.store.get(&wanted.hashes[cell], seed).is_some()
-}
-
-/// The wanted runs that tasks under way have.
-struct Claims {
-    runs: BTreeSet<usize>,
-    submissions: BTreeSet<String>,
-}
-
-fn claimed(journal: &Journal, all: &[Submission], wanted: &MissingRuns<'_>) -> Result<Claims> {
-    let missing: BTreeMap<(&str, u64), usize> = wanted
-        .missing
-        .iter()
-        .map(|r| {
-            let Run { cell, seed } = wanted.plan.runs[*r];
-            ((wanted.hashes[cell].as_str(), seed), *r)
-        })
-        .collect();
-    let mut claims = Claims { runs: BTreeSet::new(), submissions: BTreeSet::new() };
-    for submission in all.iter().filter(|s| s.submitted().into_iter().any(|t| s.claims(t))) {
-        let parcel = journal.parcel(submission)?;
-        for (_, task) in parcel.tasks.iter().enumerate().filter(|(n, _)| submission.claims(*n)) {
-            for (cell, seed) in task.runs() {
-                if let Some(run) = missing.get(&(parcel.cells[cell].hash.as_str(), seed)) {
-                    claims.runs.insert(*run);
-                    claims.submissions.insert(submission.name.clone());
+    fn submit(
+        &self,
+        folder: &Folder,
+        slurm: Slurm<'_>,
+        schedlab: &Path,
+        (runs, live): (&[usize], bool),
+        (wanted, session): (&MissingRuns<'_>, &Session<'_>),
+    ) -> Result<Job> {
+        let tasks = cut::cut(wanted.plan, runs, live, self.options.tasks);
+        let contents = Contents { experiment: &self.experiment, how: self.how, attach: session.attach };
+        let parcel = Parcel::of(wanted.plan, tasks, &contents)?;
+        let job = folder.begin(&parcel, schedlab)?;
+        let throttle = self.options.at_once.map_or_else(String::new, |n| format!("%{n}"));
+        let array = format!("--array=0-{}{throttle}", parcel.tasks.len() - 1);
+        let args = job.sbatch(array, self.options.sbatch(live));
+        if let Err(e) = slurm.submit(&args) {
+            // A busy controller may have taken the job after sbatch has given up.
+            match slurm.tasks(&[job.name.as_str()]) {
+                Ok(rows) if rows.is_empty() => {
+                    job.remove();
+                    return Err(e);
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    return Err(
+                        e.help("Slurm may have taken the job: the same command looks for it by its name")
+                    );
                 }
             }
         }
+        session.progress.note(&format!(
+            "job {0}: {1} in {2}; 'squeue --name={0}' shows them",
+            job.name,
+            counted(runs.len(), "run"),
+            counted(parcel.tasks.len(), "task")
+        ));
+        Ok(job)
     }
-    Ok(claims)
 }
 
-/// What is needed to submit runs.
-struct Submitting<'a> {
-    cluster: &'a Cluster,
-    journal: &'a Journal,
-    slurm: Slurm<'a>,
+/// The waiting for runs.
+struct Waiting<'a> {
     wanted: &'a MissingRuns<'a>,
     session: &'a Session<'a>,
-    schedlab: &'a Path,
-    most: usize,
+    /// Runs that the store does not have yet.
+    pending: BTreeSet<usize>,
+    /// The jobs that make them.
+    jobs: Vec<Job>,
+    /// Tasks that ended badly, by job and index. Slurm forgets a task some minutes after its end.
+    failed: BTreeMap<(String, usize), SlurmTask>,
 }
 
-impl Submitting<'_> {
-    /// Submits runs; the names of the submissions. Runs in real time have nodes for themselves, so they are jobs of
-    /// their own.
-    fn submit(&self, mut runs: Vec<usize>) -> Result<Vec<String>> {
-        let plan = self.wanted.plan;
-        if runs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let known = self.known(&mut runs)?;
-        if self.session.stop.load(Ordering::Relaxed) {
-            return Ok(Vec::new());
-        }
-        let expected = expected_s(&plan.cells, self.wanted.hashes, &known)?;
-        let guessed = runs.iter().any(|r| expected[plan.runs[*r].cell].is_none());
-        let expected: Vec<f64> = expected.into_iter().map(|s| s.unwrap_or(GUESS_S)).collect();
-        if guessed {
-            let text =
-                format!("how long runs take is not known: {GUESS_S:.0}s is assumed where nothing else is");
-            self.session.progress.note(&text);
-        }
-        let live = |r: &usize| is_live(&plan.cells[plan.runs[*r].cell]);
-        let (live, others): (Vec<usize>, Vec<usize>) = runs.into_iter().partition(live);
-        let mut names = Vec::new();
-        for (runs, live) in [(others, false), (live, true)] {
-            if !runs.is_empty() {
-                names.push(self.submit_job(&runs, live, &expected)?);
+impl Waiting<'_> {
+    /// Joins jobs under way that make some of the runs; the runs that none of them makes.
+    fn claim(&mut self, folder: &Folder, slurm: Slurm<'_>) -> Result<Vec<usize>> {
+        let earlier = folder.jobs()?;
+        let names: Vec<&str> = earlier.iter().map(|job| job.name.as_str()).collect();
+        // Asked without names, too: nothing is submitted to a Slurm that then does not answer.
+        let rows = slurm.tasks(if names.is_empty() { &["schedlab-none"] } else { &names })?;
+        // A job may have ended since the runs were counted.
+        self.look();
+        let key = |r: &usize| {
+            let Run { cell, seed } = self.wanted.plan.runs[*r];
+            (self.wanted.hashes[cell].clone(), seed)
+        };
+        let mut free: BTreeMap<(String, u64), usize> = self.pending.iter().map(|r| (key(r), *r)).collect();
+        for job in earlier {
+            let mine = |row: &&SlurmTask| row.job == job.name && !row.ended();
+            let going: Vec<usize> = rows.iter().filter(mine).map(|row| row.task).collect();
+            if going.is_empty() {
+                continue;
+            }
+            let (parcel, before) = (job.parcel()?, free.len());
+            for (cell, seed) in going.iter().filter_map(|n| parcel.tasks.get(*n)).flat_map(|task| task.runs())
+            {
+                free.remove(&(parcel.cells[cell].hash.clone(), seed));
+            }
+            if free.len() < before {
+                let runs = before - free.len();
+                self.session.progress.note(&format!(
+                    "{} {} in a job submitted before: {}",
+                    counted(runs, "run"),
+                    one_or(runs, "is", "are"),
+                    job.name
+                ));
+                self.jobs.push(job);
             }
         }
-        Ok(names)
+        let mut free: Vec<usize> = free.into_values().collect();
+        free.sort_unstable();
+        Ok(free)
     }
 
-    fn submit_job(&self, runs: &[usize], live: bool, expected: &[f64]) -> Result<String> {
-        let (plan, options) = (self.wanted.plan, &self.cluster.options);
-        let target = options.task_time.as_secs_f64();
-        let tasks = cut(plan, runs, live, expected, (target, options.cpus, self.most));
-        let contents = Contents {
-            experiment: &self.cluster.experiment,
-            how: self.cluster.how,
-            attach: self.session.attach,
-        };
-        let parcel = Parcel::of(plan, tasks, &contents)?;
-        let nr = parcel.tasks.len();
-        let name = self.journal.begin(&parcel, self.schedlab)?;
-        let mut submission = Submission {
-            schema: SCHEMA.to_owned(),
-            name: name.clone(),
-            place: self.journal.place(),
-            experiment: self.cluster.experiment.clone(),
-            tasks: nr,
-            options: options.sbatch(live),
-            at_once: options.at_once,
-            most_tries: options.tries,
-            jobs: Vec::new(),
-            given_up: BTreeMap::new(),
-            done: false,
-        };
-        let submitted = self.journal.submit(self.slurm, &mut submission, (0..nr).collect(), now_s());
-        if submitted.is_err() && submission.jobs.is_empty() {
-            // Nothing was submitted: the entry would be one of nothing.
-            let _ = std::fs::remove_dir_all(self.journal.folder_of(&name));
-        }
-        let job = submitted?;
-        let all: f64 = runs.iter().map(|r| expected[plan.runs[*r].cell]).sum();
-        let each = all / nr as f64 / if live { 1.0 } else { f64::from(options.cpus) };
-        self.session.progress.note(&format!(
-            "job {job}: {} in {} of about {}; 'schedlab jobs' shows them",
-            schedlab_base::counted(runs.len(), "run"),
-            schedlab_base::counted(nr, "task"),
-            in_words(each)
-        ));
-        Ok(name)
-    }
-
-    /// The wall time of runs, from the reports of earlier tasks, or else from one simulation that is
-    /// made here, and kept.
-    fn known(&self, runs: &mut Vec<usize>) -> Result<WallTimes> {
-        let mut known = WallTimes::new();
-        for submission in self.journal.all()? {
-            for task in submission.submitted() {
-                let report = submission
-                    .last_of(task)
-                    .and_then(|(job, _)| self.journal.report(&submission.name, task, job));
-                for (cell, (runs, seconds)) in report.into_iter().flat_map(|r| r.worked.wall_s) {
-                    let sum = known.entry(cell).or_insert((0, 0.0));
-                    *sum = (sum.0 + runs, sum.1 + seconds);
+    /// Waits until the store has all runs; false if the stop flag ended it.
+    fn until_stored(&mut self, slurm: Slurm<'_>) -> Result<bool> {
+        let names: Vec<String> = self.jobs.iter().map(|job| job.name.clone()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (began, mut ended, mut away) = (Instant::now(), None::<Instant>, false);
+        loop {
+            self.look();
+            if self.pending.is_empty() {
+                return Ok(true);
+            }
+            if self.session.stop.load(Ordering::Relaxed) {
+                self.leave();
+                return Ok(false);
+            }
+            match slurm.tasks(&names) {
+                Ok(rows) => {
+                    away = false;
+                    let going: Vec<&SlurmTask> = rows.iter().filter(|row| !row.ended()).collect();
+                    let failed = rows.iter().filter(|row| row.ended() && row.state != "COMPLETED");
+                    self.failed.extend(failed.map(|row| ((row.job.clone(), row.task), row.clone())));
+                    self.show(&going);
+                    if going.is_empty() {
+                        let since = ended.get_or_insert_with(Instant::now).elapsed();
+                        self.look();
+                        if !self.pending.is_empty() && (!self.failed.is_empty() || since > VISIBLE_WITHIN) {
+                            return Err(self.error());
+                        }
+                    }
+                }
+                Err(e) => {
+                    if !std::mem::replace(&mut away, true) {
+                        let text = format!("Slurm does not answer, waiting for it: {}", e.message());
+                        self.session.progress.note(&text);
+                    }
                 }
             }
-        }
-        let plan = self.wanted.plan;
-        let simulated = |r: &usize| plan.cells[plan.runs[*r].cell].backend == Backend::Sim;
-        let Some(first) = runs.iter().copied().find(simulated) else { return Ok(known) };
-        let cells: BTreeSet<&str> = self.wanted.hashes.iter().map(String::as_str).collect();
-        if known.keys().any(|hash| cells.contains(hash.as_str())) {
-            return Ok(known);
-        }
-        let Run { cell, seed } = plan.runs[first];
-        let (over, began) = (AtomicBool::new(false), Instant::now());
-        let made = with_limit(self.session.executor, &plan.cells[cell], seed, &over, self.session.stop)?;
-        let took = began.elapsed().as_secs_f64();
-        if let Some(made) = made {
-            made.put(self.wanted.store, &self.wanted.hashes[cell], seed, self.session.attach)?;
-            runs.retain(|r| *r != first);
-            self.session
-                .progress
-                .note(&format!("one run took {took:.2}s here; the others are estimated by it"));
-        } else {
-            self.session
-                .progress
-                .note(&format!("one run is not done after {}s here", MEASURED_FOR.as_secs()));
-        }
-        let hash = self.wanted.hashes[cell].clone();
-        // A run that was given up is assumed to be half done.
-        known.insert(hash, (1, if runs.contains(&first) { took * 2.0 } else { took }));
-        Ok(known)
-    }
-}
-
-/// Makes a run unless it takes longer than [`MEASURED_FOR`], or `stop` ends it.
-fn with_limit(
-    executor: &dyn Executor,
-    cell: &Cell,
-    seed: u64,
-    over: &AtomicBool,
-    stop: &AtomicBool,
-) -> Result<Option<schedlab_lab::Made>> {
-    let began = Instant::now();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
-                let late = began.elapsed() > MEASURED_FOR || stop.load(Ordering::Relaxed);
-                over.store(late, Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(20));
+            let until = Instant::now() + (began.elapsed() / 20).clamp(LOOK_EACH.0, LOOK_EACH.1);
+            while Instant::now() < until && !self.session.stop.load(Ordering::Relaxed) {
+                std::thread::sleep(NAP);
             }
+        }
+    }
+
+    /// Looks which runs are there. Reading a cell's folder asks the file system's server; a look at a name alone may be
+    /// answered from a cache.
+    fn look(&mut self) {
+        let (wanted, mut seeds) = (self.wanted, BTreeMap::<usize, BTreeSet<u64>>::new());
+        self.pending.retain(|r| {
+            let (Run { cell, seed }, hash) =
+                (wanted.plan.runs[*r], &wanted.hashes[wanted.plan.runs[*r].cell]);
+            let listed = seeds.entry(cell).or_insert_with(|| {
+                let entries =
+                    std::fs::read_dir(wanted.store.root().join(hash)).into_iter().flatten().flatten();
+                entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+            });
+            !listed.contains(&seed) || wanted.store.get(hash, seed).is_none()
         });
-        let made = executor.run(cell, seed, over);
-        done.store(true, Ordering::Relaxed);
-        made.map_err(|e| e.context(format!("{}, seed {seed}", cell.title())))
-    })
-}
+    }
 
-/// Seconds since 1970.
-fn now_s() -> u64 {
-    utc::since_1970_s(SystemTime::now())
-}
+    fn leave(&self) {
+        let (left, names) = (self.pending.len(), self.jobs.iter().map(|job| job.name.as_str()));
+        self.session.progress.note(&format!(
+            "{} {} left to the jobs, which continue: the same command collects what they make, 'scancel --name={}' ends \
+             them",
+            counted(left, "run"),
+            one_or(left, "is", "are"),
+            names.collect::<Vec<_>>().join(",")
+        ));
+    }
 
-/// A length of time in words.
-fn in_words(seconds: f64) -> String {
-    match seconds {
-        s if s < 100.0 => format!("{s:.0}s"),
-        s if s < 6000.0 => format!("{:.0}min", s / 60.0),
-        s => format!("{:.1}h", s / 3600.0),
+    fn show(&self, going: &[&SlurmTask]) {
+        let running = going.iter().filter(|row| row.state == "RUNNING").count();
+        let waits = going.len() - running;
+        let why = going.iter().find(|row| row.state == "PENDING").map_or("", |row| row.reason.as_str());
+        let because = if why.is_empty() || why == "None" { String::new() } else { format!(" ({why})") };
+        let words = format!(
+            "{} {}, {waits} {}{because}",
+            counted(running, "task"),
+            one_or(running, "runs", "run"),
+            one_or(waits, "waits", "wait")
+        );
+        let done = self.wanted.plan.runs.len() - self.pending.len();
+        self.session.progress.waiting(done, &words);
+    }
+
+    /// The error of jobs that have ended without their runs.
+    fn error(&self) -> Error {
+        let left = counted(self.pending.len(), "run");
+        let Some(((name, task), row)) = self.failed.first_key_value() else {
+            let logs = self.jobs.first().map_or_else(String::new, |job| job.logs().display().to_string());
+            let text = format!("the jobs have ended, and {left} of theirs did not appear in the store");
+            return Error::machine(text)
+                .help(format!("{logs} has the tasks' output; the same command submits them again"));
+        };
+        let job = self.jobs.iter().find(|job| job.name == *name);
+        let words = job.and_then(|job| job.last_words(*task)).map_or_else(String::new, |w| format!(": {w}"));
+        let text = format!("{left} missing: task {task} of job {name} ended as {}{words}", row.end());
+        let log = job.map_or_else(String::new, |job| job.log(*task).display().to_string());
+        Error::machine(text).help(format!(
+            "{}its output is {log}; the same command submits again what is missing",
+            row.remedy()
+        ))
     }
 }

@@ -112,7 +112,7 @@ impl CaseSide {
 
 /// The negative control of every case: the simulated side three times as large, judged by the same rule. It is rejected
 /// when less than half of it agrees and no metric agrees both times.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Tripled {
     /// The share of it that agrees.
     pub share: AgreementShare,
@@ -123,7 +123,7 @@ pub struct Tripled {
 }
 
 /// A case that was run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CaseResult {
     pub name: String,
     /// Its subject.
@@ -133,7 +133,7 @@ pub struct CaseResult {
     pub simulated: Option<CaseSide>,
     pub real: Option<CaseSide>,
     /// For a control: why it can't agree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// All metrics of the list.
     pub metrics: Vec<JudgedMetric>,
@@ -141,14 +141,14 @@ pub struct CaseResult {
     pub share: AgreementShare,
     /// The simulated side three times as large.
     pub tripled: Tripled,
-    /// The machine of its real side; `None` in results of schedlab 0.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The machine of its real side.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<MachineCounts>,
-    /// The case under wrong schedulers. Empty for a control, and in results of schedlab 0.2.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The case under wrong schedulers. Empty for a control.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wrong: Vec<WrongSchedulerResult>,
     /// The share without metrics that wrong schedulers pass; `None` if none was tried.
-    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub discriminating: Option<Discriminating>,
     pub outcome: Outcome,
     /// Warnings for the reader.
@@ -175,28 +175,45 @@ impl CaseResult {
         real: &[Record],
         warnings: Vec<Warning>,
     ) -> CaseResult {
-        let share = AgreementShare::of(&metrics);
-        let tripled = tripled(&metrics, case.control.is_some());
-        CaseResult {
+        let judged = CaseResult {
             name: case.name.to_owned(),
             about: case.about.to_owned(),
             workload: real.first().map_or_else(String::new, |r| r.workload.clone()),
             simulated: CaseSide::of(simulated),
             real: CaseSide::of(real),
             control: case.control.map(str::to_owned),
-            outcome: outcome(share, &tripled, case.control.is_some()),
+            outcome: Outcome::TooLittle,
             counts: real.first().and_then(|r| MachineCounts::of(&r.machine.topology)),
             wrong: Vec::new(),
             discriminating: None,
             metrics,
-            share,
-            tripled,
+            share: AgreementShare::default(),
+            tripled: Tripled::default(),
             warnings: warnings
                 .into_iter()
                 .chain(side_warnings(simulated, "simulated"))
-                .chain(side_warnings(real, "real"))
+                .chain(side_warnings(real, REAL))
                 .collect(),
-        }
+        };
+        judged.counted()
+    }
+    /// The result with its shares and its outcome, which follow from its metrics.
+    pub(super) fn counted(mut self) -> CaseResult {
+        let control = self.control.is_some();
+        self.share = AgreementShare::of(&self.metrics);
+        self.tripled = tripled(&self.metrics, control);
+        self.outcome = outcome(self.share, &self.tripled, control);
+        self.discriminating = Discriminating::of(self.rows());
+        self
+    }
+    /// The result with the real side of an earlier one, by whose values it was judged.
+    #[must_use]
+    pub fn with_real_of(mut self, earlier: &CaseResult) -> CaseResult {
+        self.workload.clone_from(&earlier.workload);
+        (self.real, self.counts) = (earlier.real.clone(), earlier.counts);
+        let real = |w: &&Warning| w.message.starts_with(REAL);
+        self.warnings.extend(earlier.warnings.iter().filter(real).cloned());
+        self
     }
     /// Adds the verdicts of wrong schedulers.
     #[must_use]
@@ -233,6 +250,9 @@ fn outcome(share: AgreementShare, tripled: &Tripled, control: bool) -> Outcome {
     }
 }
 
+/// The side in a warning's message.
+const REAL: &str = "real";
+
 /// The warnings of a side's runs, each once.
 fn side_warnings(records: &[Record], side: &str) -> Vec<Warning> {
     let mut all: Vec<Warning> = Vec::new();
@@ -253,22 +273,24 @@ pub struct NotRun {
 }
 
 /// The agreement in one class of metrics, over all cases except controls.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassAgreement {
     pub class: Cow<'static, str>,
     #[serde(flatten)]
     pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.
-    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub discriminating: Option<Discriminating>,
 }
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Validation {
     /// [`VALIDATION_SCHEMA`].
     pub schema: Cow<'static, str>,
     /// Version of the simulator's model.
     pub model: u32,
+    /// Version of the engine that drives the kernel's own code.
+    pub engine: u32,
     /// The cases that were run, in order.
     pub cases: Vec<CaseResult>,
     /// The cases that could not be run.
@@ -278,14 +300,14 @@ pub struct Validation {
     /// The share of decisions: switches, migrations and placement.
     pub decisions: AgreementShare,
     /// The share of all metrics without those that wrong schedulers pass; `None` if none was tried.
-    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub discriminating: Option<Discriminating>,
     /// The share of decisions without metrics that wrong schedulers pass; likewise.
-    #[serde(rename = "decisions_told", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "decisions_told", skip_serializing_if = "Option::is_none")]
     pub decisions_discriminating: Option<Discriminating>,
     pub classes: Vec<ClassAgreement>,
-    /// By trait of the case. Empty in results of schedlab 0.2.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// By trait of the case.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traits: Vec<TraitAgreement>,
     /// Whether at least three quarters agree, every case has its outcome, and all could be run.
     pub passed: bool,
@@ -310,6 +332,7 @@ impl Validation {
         Validation {
             schema: VALIDATION_SCHEMA.into(),
             model: schedlab_record::MODEL,
+            engine: schedlab_record::ENGINE,
             classes: CLASSES.iter().map(in_class).collect(),
             traits: traits::of(&cases),
             decisions,

@@ -1,7 +1,8 @@
 //! Outcomes of cases and validations.
 
+use super::super::real::RealSide;
 use super::super::rows::{LIST, Tolerances};
-use super::super::rule;
+use super::super::{rule, stored};
 use super::*;
 use crate::testing::record;
 
@@ -124,4 +125,37 @@ fn decisions_are_counted_apart_from_totals() {
     assert_eq!(all.decisions, AgreementShare { agree: 0, measured: 4 });
     assert_eq!(all.classes[Class::Totals as usize].share, AgreementShare { agree: 1, measured: 1 });
     assert_eq!(all.share, AgreementShare { agree: 2, measured: 6 });
+}
+
+/// A side whose distribution of slices is a peak, and whose counters are given.
+fn with_slices(values: &[(&str, u64)], slice_ns: u64) -> Record {
+    let mut record = record(values);
+    let mut slices = schedlab_record::Series::new("ns", schedlab_record::Better::Neither);
+    slices.record_n(slice_ns, 300);
+    record.found.series.insert("slice".to_owned(), slices);
+    record
+}
+
+#[test]
+fn a_kept_result_judges_another_simulation_as_its_runs_do() {
+    let real: Vec<Record> =
+        (0..3).map(|i| with_slices(&COUNTED.map(|name| (name, 50_000_000 + i)), 3_000_000)).collect();
+    let first =
+        judge(&case(false), &[with_slices(&COUNTED.map(|n| (n, 50_000_000)), 3_100_000)], &real, Vec::new());
+    let text = stored::write(&Validation::of(vec![first.clone()], Vec::new())).unwrap();
+    let kept = &stored::read(&text).unwrap().cases[0];
+    assert_eq!((kept.share, &kept.tripled, kept.outcome), (first.share, &first.tripled, first.outcome));
+    for (times, slice_ns) in [(1, 3_100_000), (2, 9_000_000)] {
+        let other = [with_slices(&COUNTED.map(|name| (name, times * 50_000_000)), slice_ns)];
+        let verdicts = |real: RealSide<'_>| -> Vec<_> {
+            let judge = |row| rule::judge_beside(row, &Tolerances::on_host(), &other, real);
+            LIST.iter().map(judge).map(|m| (m.metric, m.verdict, m.tripled)).collect()
+        };
+        let by_runs = verdicts(RealSide::Runs(&real));
+        assert_eq!(by_runs, verdicts(RealSide::Earlier(kept)));
+        assert!(by_runs.iter().filter(|(_, verdict, _)| *verdict != Agreement::NotMeasured).count() >= 7);
+    }
+    let other =
+        CaseResult::of(&case(false).judgement(), Vec::new(), &real, &[], Vec::new()).with_real_of(kept);
+    assert_eq!((other.real, other.workload), (first.real, first.workload));
 }

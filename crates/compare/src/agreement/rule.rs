@@ -6,9 +6,10 @@
 //! wide distribution says nothing, while disagreement always counts. If the real kernel has a value and the simulator
 //! has none, they disagree. The same rule judges the simulated side three times as large, and must reject it.
 
+use super::real::{RealNumber, RealSide};
 use super::rows::Tolerances;
 use super::rows::{Class, LIST, MetricRow, ValueFrom};
-use super::values::{self, RunValues};
+use super::values::{self, Pooled, RunValues};
 use crate::stats::describe::{mean, std};
 use crate::stats::special::{root, t_quantile};
 use schedlab_record::{Record, Series};
@@ -38,7 +39,7 @@ impl Agreement {
 }
 
 /// One metric of a case, judged.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JudgedMetric {
     pub metric: Cow<'static, str>,
     pub class: Cow<'static, str>,
@@ -56,17 +57,31 @@ pub struct JudgedMetric {
     pub real_spread_pct: Option<f64>,
     pub verdict: Agreement,
     /// Why it is not measured, or another remark.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The verdict on a simulated side three times as large.
     pub tripled: Agreement,
     /// Wrong schedulers that pass it ([`super::wrong`]): under them it does not disagree.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_by: Vec<Cow<'static, str>>,
+    /// Of a measured distribution: a hundred of the real kernel's values, from which it is judged again later
+    /// ([`super::stored`]).
+    #[serde(skip)]
+    pub real_values: Vec<u64>,
 }
 
-/// Judges a row of the list.
+/// Judges a row of the list by the records of both sides.
 pub fn judge(row: &MetricRow, tolerance: &Tolerances, simulated: &[Record], real: &[Record]) -> JudgedMetric {
+    judge_beside(row, tolerance, simulated, RealSide::Runs(real))
+}
+
+/// The same with a real side of either kind.
+pub fn judge_beside(
+    row: &MetricRow,
+    tolerance: &Tolerances,
+    simulated: &[Record],
+    real: RealSide<'_>,
+) -> JudgedMetric {
     let empty = JudgedMetric {
         metric: row.name.into(),
         class: row.class.row().name.into(),
@@ -80,26 +95,29 @@ pub fn judge(row: &MetricRow, tolerance: &Tolerances, simulated: &[Record], real
         why: None,
         tripled: Agreement::NotMeasured,
         passed_by: Vec::new(),
+        real_values: Vec::new(),
     };
     match row.how {
         ValueFrom::Distribution(series, within) => {
             let within = tolerance.of(within) / 100.0;
-            let pooled = |records| values::pooled(series, records);
-            shapes(empty, row, within, pooled(simulated), pooled(real))
+            shapes(empty, row, within, values::pooled(series, simulated), real.pooled(row.name, series))
         }
-        how => numbers(empty, row, values::numbers(how, simulated), values::numbers(how, real)),
+        how => numbers(empty, row, values::numbers(how, simulated), real.number(row)),
     }
 }
 
-fn numbers(judged: JudgedMetric, row: &MetricRow, simulated: RunValues, real: RunValues) -> JudgedMetric {
-    let found = JudgedMetric {
-        simulated: simulated.as_ref().ok().map(|v| mean(v)),
-        real: real.as_ref().ok().map(|v| mean(v)),
-        ..judged
+fn numbers(
+    judged: JudgedMetric,
+    row: &MetricRow,
+    simulated: RunValues,
+    real: Result<RealNumber, String>,
+) -> JudgedMetric {
+    let found = JudgedMetric { simulated: simulated.as_ref().ok().map(|v| mean(v)), ..judged };
+    let RealNumber { mean: value, spread_pct } = match real {
+        Ok(real) => real,
+        Err(why) => return JudgedMetric { why: Some(why), ..found },
     };
-    let Ok(reals) = real else { return JudgedMetric { why: real.err(), ..found } };
-    let value = mean(&reals);
-    let found = JudgedMetric { real_spread_pct: spread_pct(&reals), ..found };
+    let found = JudgedMetric { real: Some(value), real_spread_pct: spread_pct, ..found };
     let tolerance = found.tolerance_pct;
     let Some(mine) = found.simulated else {
         let measured = value >= row.enough;
@@ -164,14 +182,12 @@ fn too_little(row: &MetricRow, simulated: f64, real: f64) -> String {
 }
 
 /// Half the width of the 95 % interval of the mean, per cent of it; `None` for a single run.
-fn spread_pct(values: &[f64]) -> Option<f64> {
+pub(super) fn spread_pct(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     let half = t_quantile(0.975, n - 1.0) * std(values)? / root(n);
     let mean = mean(values);
     (mean > 0.0).then(|| 100.0 * half / mean)
 }
-
-type Pooled = Result<Series, String>;
 
 fn shapes(
     judged: JudgedMetric,
@@ -199,7 +215,8 @@ fn shapes(
     let tolerance = judged.tolerance_pct;
     let within = |pct: f64| if pct <= tolerance { Agreement::Agree } else { Agreement::Disagree };
     let (off_pct, tripled) = (off(&mine), within(off(&values::tripled(&mine))));
-    let found = JudgedMetric { off_pct: Some(off_pct), tripled, ..judged };
+    let real_values = values::hundred(&real);
+    let found = JudgedMetric { off_pct: Some(off_pct), tripled, real_values, ..judged };
     // Agreement does not count if anything would agree. A disagreement stays one.
     let takes_thrice =
         tripled == Agreement::Agree || within(off(&values::tripled(&real))) == Agreement::Agree;

@@ -52,7 +52,7 @@ const TRAITS: &[Trait] = &[
 ];
 
 /// The agreement of all cases with one value of a trait.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TraitAgreement {
     /// The trait's name.
     #[serde(rename = "trait")]
@@ -62,7 +62,7 @@ pub struct TraitAgreement {
     #[serde(flatten)]
     pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.
-    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub discriminating: Option<Discriminating>,
 }
 

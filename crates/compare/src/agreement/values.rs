@@ -102,11 +102,11 @@ fn part_of_group(record: &Record, n: usize) -> Result<f64, String> {
     if all > 0.0 { Ok(100.0 * time(&inside) / all) } else { Err("no task ran".to_owned()) }
 }
 
-/// A series of all runs, merged.
-///
-/// # Errors
-/// The reason why a run does not have it.
-pub fn pooled(name: &str, records: &[Record]) -> Result<Series, String> {
+/// A series of all runs, merged, or the reason why a run does not have it.
+pub type Pooled = Result<Series, String>;
+
+/// A series of all runs.
+pub fn pooled(name: &str, records: &[Record]) -> Pooled {
     let mut all: Option<Series> = None;
     for record in records {
         let Some(series) = record.found.series.get(name) else {
@@ -152,6 +152,20 @@ pub fn tripled(series: &Series) -> Series {
     all
 }
 
+/// A hundred values that stand for a series: the value in the middle of each per cent.
+pub fn hundred(series: &Series) -> Vec<u64> {
+    let (total, mut below) = (u128::from(series.count()), 0u128);
+    let mut all = Vec::new();
+    for (value, n) in series.values() {
+        below += u128::from(n);
+        // The middle of the next per cent lies at (2 * len + 1) / 200 of the series.
+        while all.len() < 100 && (2 * all.len() as u128 + 1) * total <= 200 * below {
+            all.push(value);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +196,15 @@ mod tests {
         let mut a = vec![1000; 90];
         a.extend([50_000; 10]);
         assert!((apart(&of(&a), &of(&[1000; 40]), 0.2, 0.0) - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_hundred_values_stand_for_a_series() {
+        assert_eq!(hundred(&of(&(1..=100).collect::<Vec<_>>())), (1..=100).collect::<Vec<_>>());
+        assert_eq!(hundred(&of(&[5])), vec![5; 100]);
+        let halves = hundred(&of(&[vec![10; 300], vec![900; 300]].concat()));
+        assert_eq!((halves.len(), halves[49], halves[50]), (100, 10, 900));
+        assert_eq!(hundred(&of(&[])), vec![0u64; 0]);
     }
 
     #[test]

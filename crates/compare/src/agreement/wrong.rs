@@ -44,7 +44,7 @@ pub fn mark(rows: &mut [JudgedMetric], tried: &[WrongRuns]) -> Vec<WrongSchedule
 }
 
 /// The share of metrics that agree, without those that wrong schedulers pass, too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Discriminating {
     /// Without metrics decided by the workload, which agree under every wrong scheduler, too.
     pub by_some: AgreementShare,

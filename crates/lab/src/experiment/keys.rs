@@ -361,8 +361,7 @@ pub const SLURM: Section = Section {
         ),
         key("cpus", "4", "CPUs of a task: so many simulations run side by side in it; default 1"),
         key("at_once", "50", "tasks that run at once at most; default any number"),
-        key("task_time", r#""5min""#, "length of a task that is aimed at; default 5min"),
-        key("tries", "3", "how often a task is begun at most if the cluster loses it; default 3"),
+        key("tasks", "200", "tasks into which a job's runs are cut at most; default 100"),
         key("schedlab", r#""/opt/schedlab""#, "the executable on the nodes; default the one that submits"),
     ],
 };

@@ -4,13 +4,11 @@
 //! value by its text with [`SlurmOptions::set`]. The command line's comes last.
 
 use super::keys;
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Result};
 use std::path::PathBuf;
 
-/// Length of a task that is aimed at.
-const TASK_TIME: Ns = Ns::secs(300);
-/// How often a task is begun at most, if the cluster loses it.
-const TRIES: u32 = 3;
+/// Tasks of a job at most: Slurm's own limit of an array is 1,000 where a cluster does not set another.
+const TASKS: u32 = 100;
 
 /// What is asked of Slurm. Words that only Slurm understands are passed on as they are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,10 +21,8 @@ pub struct SlurmOptions {
     pub cpus: u32,
     /// Tasks at once at most.
     pub at_once: Option<u32>,
-    /// Length of a task that is aimed at.
-    pub task_time: Ns,
-    /// How often a lost task is begun at most.
-    pub tries: u32,
+    /// Tasks into which runs are cut at most.
+    pub tasks: u32,
     /// The executable on the nodes; `None`: this one.
     pub schedlab: Option<PathBuf>,
 }
@@ -38,8 +34,7 @@ impl Default for SlurmOptions {
             exclusive: false,
             cpus: 1,
             at_once: None,
-            task_time: TASK_TIME,
-            tries: TRIES,
+            tasks: TASKS,
             schedlab: None,
         }
     }
@@ -65,13 +60,7 @@ impl SlurmOptions {
             }
             "cpus" => self.cpus = count(key, value, 4096)?,
             "at_once" => self.at_once = Some(count(key, value, 100_000)?),
-            "tries" => self.tries = count(key, value, 100)?,
-            "task_time" => {
-                self.task_time = Ns::parse(value, "s").map_err(|e| e.context(key))?;
-                if self.task_time < Ns::secs(1) {
-                    return Err(Error::input(format!("{key} is {value}: a task has 1s at least")));
-                }
-            }
+            "tasks" => self.tasks = count(key, value, 100_000)?,
             // A job begins in another folder. A name without a slash is looked for in the node's PATH.
             "schedlab" if value.contains('/') => {
                 let path = std::path::absolute(value).map_err(|e| Error::io(value.as_ref(), "find", &e))?;
@@ -137,7 +126,7 @@ mod tests {
         assert!(said.contains(&"--partition=b".to_owned()) && said.contains(&"--exclusive".to_owned()));
         assert_eq!(said.iter().filter(|o| o.starts_with("--partition")).count(), 1);
         assert!(options.set("partitoin", "b").unwrap_err().to_string().contains("did you mean 'partition'"));
-        for (key, value) in [("cpus", "0"), ("tries", "x"), ("task_time", "10ms"), ("account", "a\nb")] {
+        for (key, value) in [("cpus", "0"), ("tasks", "x"), ("account", "a\nb")] {
             assert!(options.set(key, value).is_err(), "{key} {value}");
         }
     }

@@ -25,7 +25,7 @@ use crate::experiment::MAX_RUNS;
 use crate::{Finished, Plan};
 use schedlab_base::{Result, Warning};
 use schedlab_compare::agreement::rows::LIST;
-use schedlab_compare::agreement::{CaseResult, Judgement, rule};
+use schedlab_compare::agreement::{CaseResult, Judgement, RealSide, rule};
 use schedlab_record::Record;
 use sides::Sides;
 
@@ -38,9 +38,7 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
         .chain(repeat_disturbed::warning(real))
         .chain(probing::missing(real))
         .collect();
-    let control = case.control.as_ref().map(|c| c.why.as_str());
-    let judgement = Judgement { name: &case.name, about: &case.about, control };
-    CaseResult::of(&judgement, rows, simulated, real, warnings)
+    CaseResult::of(&judgement(case), rows, simulated, real, warnings)
 }
 
 /// Most runs of a case in guests, as a multiple of the runs it asks for. Counts of hackbench vary much from
@@ -78,9 +76,34 @@ pub fn run_and_judge(
         sides = sides.costing(&probed)?;
     }
     let simulated = work(sides.code.as_ref().unwrap_or(&sides.simulated))?;
-    let tried = wrong::tried(case, &sides.simulated, &real.records, &mut work)?;
+    let tried = wrong::tried(case, &sides.simulated, RealSide::Runs(&real.records), &mut work)?;
     let warnings = simulated.warnings.into_iter().chain(real.warnings).collect();
     Ok(judge(case, &simulated.records, &real.records, warnings).beside(&tried))
+}
+
+/// Runs the simulated side alone and judges it by the real side of an earlier result. Nothing is known of the real
+/// kernel but that result.
+///
+/// # Errors
+/// The errors of `work`.
+pub fn judge_beside(
+    case: &Case,
+    sides: &Sides,
+    earlier: &CaseResult,
+    mut work: impl FnMut(&Plan) -> Result<Finished>,
+) -> Result<CaseResult> {
+    let real = RealSide::Earlier(earlier);
+    let simulated = work(sides.code.as_ref().unwrap_or(&sides.simulated))?;
+    let tried = wrong::tried(case, &sides.simulated, real, &mut work)?;
+    let judge = |row| rule::judge_beside(row, &case.tolerance, &simulated.records, real);
+    let rows = LIST.iter().map(judge).collect();
+    let result = CaseResult::of(&judgement(case), rows, &simulated.records, &[], simulated.warnings);
+    Ok(result.with_real_of(earlier).beside(&tried))
+}
+
+fn judgement(case: &Case) -> Judgement<'_> {
+    let control = case.control.as_ref().map(|c| c.why.as_str());
+    Judgement { name: &case.name, about: &case.about, control }
 }
 
 /// Warnings about differences between the profile and the kernel that ran, as the kernel describes itself. A
@@ -136,7 +159,8 @@ mod tests {
             let cell = Cell::simulated(&machine, Variant::plain("v6.1"), spec.clone(), load.to_owned());
             Plan { cells: vec![cell.unwrap()], runs: Vec::new(), warnings: Vec::new() }
         };
-        let sides = Sides { simulated: plan("simulated"), code: None, real: plan("real") };
+        let release = "6.1.0".to_owned();
+        let sides = Sides { simulated: plan("simulated"), code: None, real: plan("real"), release };
         let (case, mut asked) = (case(""), Vec::new());
         let sides = sides.with_runs(&case, case.runs).unwrap();
         let judged = run_and_judge(&case, sides, fixed, |plan| {

@@ -10,12 +10,14 @@ use crate::listener::Listener;
 use crate::patch_names;
 use crate::plan::{Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
+use schedlab_compare::agreement::CaseResult;
 use schedlab_guest::{Accelerator, Guest, Image, Mode};
 use schedlab_kernel::{Feature, Kernel, Level, PROFILES, Variant};
 use schedlab_kernels::find_qemu;
 use schedlab_machine::{Machine, probed::Probed};
 use schedlab_native::{settings, tracepoints};
 use schedlab_record::Observe;
+use schedlab_workload::Spec;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,8 +37,10 @@ pub struct Sides {
     pub simulated: Plan,
     /// The kernel's own code, if it is judged in place of our rules.
     pub code: Option<Plan>,
-    /// The real kernel.
+    /// The real kernel. Without a cell if an earlier result stands for it.
     pub real: Plan,
+    /// The real kernel's release.
+    pub release: String,
 }
 
 impl Sides {
@@ -49,7 +53,11 @@ impl Sides {
         let simulated_runs = order(1, simulated_runs(runs), case.seed)?;
         let code = self.code.map(|code| Plan { runs: simulated_runs.clone(), ..code });
         let simulated = Plan { runs: simulated_runs, ..self.simulated };
-        Ok(Sides { simulated, code, real: Plan { runs: order(1, runs, case.seed)?, ..self.real } })
+        let real = match self.real.cells.as_slice() {
+            [] => Vec::new(),
+            _ => order(1, runs, case.seed)?,
+        };
+        Ok(Sides { simulated, code, real: Plan { runs: real, ..self.real }, release: self.release })
     }
     /// The same, with the kernel's own code to be judged: the image of the kernel that the guest boots.
     ///
@@ -63,7 +71,7 @@ impl Sides {
         let Some(cell) = self.simulated.cells.first() else { return Ok(self) };
         let (features, tunables) = (case.features.clone(), case.tunables.clone());
         let variant = Variant { features, tunables, level, ..Variant::plain(&case.image) };
-        let variant = self.real.cells.first().map_or(variant.clone(), |real| guests::as_in(real, variant));
+        let variant = guests::as_booted(&self.release, &cell.machine.topology, variant);
         let folder = case.file.parent().unwrap_or(Path::new("."));
         let image = code::image_of(&variant, folder, listener)?;
         let code = Cell::of_code(&cell.machine, image, variant, cell.spec.clone(), cell.load.clone())?;
@@ -98,10 +106,47 @@ impl Sides {
 /// or the case can't run here.
 pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
     let (real, real_warnings) = real(case)?;
-    let (simulated, warnings) = simulated(case, &real)?;
+    let beside =
+        Beside { machine: &real.machine, spec: &real.spec, kernel: &real.kernel, observe: real.observe };
+    let (simulated, warnings) = simulated(case, &beside)?;
     let plan = |cell, warnings| Plan { cells: vec![cell], runs: Vec::new(), warnings };
-    let sides = Sides { simulated: plan(simulated, warnings), code: None, real: plan(real, real_warnings) };
+    let simulated = plan(simulated, warnings);
+    let release = real.guest.as_ref().map_or(&real.kernel, |guest| &guest.image.release).clone();
+    let sides = Sides { simulated, code: None, real: plan(real, real_warnings), release };
     sides.with_runs(case, runs.unwrap_or(case.runs))
+}
+
+/// The plan of the simulated side alone, beside the real side of an earlier result.
+///
+/// # Errors
+/// For a case on the host, whose costs were measured beside its runs and are not in a result; when the result's kernel
+/// is of another series; and as [`plan`].
+pub fn plan_beside(case: &Case, earlier: &CaseResult) -> Result<Sides> {
+    let Some(side) = earlier.real.as_ref().filter(|side| side.runs > 0) else {
+        return Err(Error::machine("the earlier result has no real side of this case"));
+    };
+    if case.real == Real::Host {
+        let text =
+            "the costs of the host were measured beside its runs, and the earlier result does not have them";
+        return Err(Error::machine(text).help("--backend vm leaves such cases out"));
+    }
+    case.is_of_series(Version::parse(&side.kernel)?)?;
+    let machine = Arc::new(machine(case, &case.machine)?);
+    let spec = case.workload(machine.topology.nr_cpus() as u64)?;
+    let beside = Beside { machine: &machine, spec: &spec, kernel: &side.kernel, observe: Observe::Counters };
+    let (simulated, warnings) = simulated(case, &beside)?;
+    let simulated = Plan { cells: vec![simulated], runs: Vec::new(), warnings };
+    let real = Plan { cells: Vec::new(), runs: Vec::new(), warnings: Vec::new() };
+    let sides = Sides { simulated, code: None, real, release: side.kernel.clone() };
+    sides.with_runs(case, side.runs as u64)
+}
+
+/// The part of the real side that its simulation needs.
+struct Beside<'a> {
+    machine: &'a Arc<Machine>,
+    spec: &'a Spec,
+    kernel: &'a str,
+    observe: Observe,
 }
 
 /// Number of simulated runs beside `real` real ones. They cost little, and with fewer the chance in their
@@ -172,7 +217,7 @@ fn guest(mode: Mode, image: Image) -> Result<Guest> {
 }
 
 /// The simulation of the real side's cell.
-fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
+fn simulated(case: &Case, real: &Beside<'_>) -> Result<(Cell, Vec<Warning>)> {
     let other = case.control.as_ref().and_then(|c| c.machine.as_deref());
     let machine = other.map_or(Ok(real.machine.clone()), |name| machine(case, name).map(Arc::new))?;
     // Watching takes time on the real side, so the simulated side gets the same cost.
@@ -189,7 +234,7 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
         Real::Vm(mode) => Arc::new(twin_machine(&machine, mode)?),
     };
     let (profile, warning) = match case.real {
-        Real::Host => nearest(&case.simulated, &real.kernel),
+        Real::Host => nearest(&case.simulated, real.kernel),
         Real::Vm(_) => (case.simulated.clone(), None),
     };
     let kernel = Kernel::profile(&profile)?;

@@ -11,6 +11,7 @@ use crate::Finished;
 use crate::cell::Cell;
 use crate::plan::{Plan, order};
 use schedlab_base::Result;
+use schedlab_compare::agreement::RealSide;
 use schedlab_compare::agreement::rows::LIST;
 use schedlab_compare::agreement::rule;
 use schedlab_compare::agreement::wrong::WrongRuns;
@@ -18,7 +19,6 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::shape::{Numbering, Shape};
 use schedlab_machine::{Machine, Topology};
-use schedlab_record::Record;
 use std::sync::Arc;
 
 /// How a wrong scheduler is made from the right one.
@@ -124,15 +124,15 @@ fn cells(simulated: &Cell) -> Result<Vec<(&'static WrongScheduler, Cell)>> {
 pub fn tried(
     case: &Case,
     simulated: &Plan,
-    real: &[Record],
+    real: RealSide<'_>,
     work: &mut impl FnMut(&Plan) -> Result<Finished>,
 ) -> Result<Vec<WrongRuns>> {
     let ([right], None) = (simulated.cells.as_slice(), &case.control) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for (row, cell) in cells(right)? {
-        let runs = order(1, real.len() as u64, case.seed)?;
+        let runs = order(1, real.runs(), case.seed)?;
         let made = work(&Plan { cells: vec![cell], runs, warnings: Vec::new() })?.records;
-        let verdict = |row| rule::judge(row, &case.tolerance, &made, real).verdict;
+        let verdict = |row| rule::judge_beside(row, &case.tolerance, &made, real).verdict;
         all.push(WrongRuns {
             name: row.name,
             about: row.about,

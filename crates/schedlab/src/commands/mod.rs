@@ -14,7 +14,6 @@ pub mod hunt;
 mod hunt_differences;
 mod hunt_findings;
 pub mod import;
-pub mod jobs;
 pub mod kernel;
 pub mod kernel_build;
 pub mod kernel_code;

@@ -12,7 +12,7 @@ use schedlab_base::Backend;
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, input};
 use schedlab_cluster::parcel::Protocol;
-use schedlab_compare::agreement::{CaseResult, NotRun, Validation};
+use schedlab_compare::agreement::{CaseResult, NotRun, Validation, stored};
 use schedlab_lab::Backends;
 use schedlab_lab::experiment::MAX_RUNS;
 use schedlab_lab::experiment::SlurmOptions;
@@ -20,7 +20,7 @@ use schedlab_lab::levels::level_of;
 use schedlab_lab::validate::case::{self, CASE_FILE, Case, Real};
 use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::validate::sides::{self, Sides};
-use schedlab_lab::validate::{Probing, RepeatDisturbed, run_and_judge};
+use schedlab_lab::validate::{Probing, RepeatDisturbed, judge_beside, run_and_judge};
 use schedlab_lab::{Engine, Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-const FORMS: &[&str] = &["table", "markdown"];
+const FORMS: &[&str] = &["table", "markdown", "stored"];
 
 #[derive(Args)]
 pub(super) struct ValidateArgs {
@@ -81,6 +81,9 @@ pub(super) struct ValidateArgs {
     /// four) where the real means are not known well enough
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     pub(super) runs: Option<u64>,
+    /// A result of --format stored, whose real side is taken: only the simulated side is run, and no guest is needed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["changes", "rules", "facts", "runs"])]
+    real: Option<PathBuf>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(super) jobs: Option<u64>,
@@ -89,7 +92,7 @@ pub(super) struct ValidateArgs {
     pub(super) out: PathBuf,
     #[command(flatten)]
     cluster: ClusterOptions,
-    /// Form of the result: table or markdown
+    /// Form of the result: table, markdown or stored (JSON with a line for each metric, for files that are kept)
     #[arg(long, value_name = "FORM", default_value = "table")]
     format: String,
     /// The result as JSON (docs/formats.md)
@@ -118,6 +121,15 @@ impl ValidateArgs {
         let known = [Backend::Sim, Backend::Code];
         let found = known.into_iter().find(|b| b.name() == self.judged);
         found.ok_or_else(|| Error::unknown("--judged", &self.judged, known.map(Backend::name)))
+    }
+    /// The result that --real names.
+    fn earlier(&self) -> Result<Option<Validation>> {
+        let Some(file) = &self.real else { return Ok(None) };
+        let read = |text: String| {
+            stored::read(&text)
+                .map_err(|e| Error::input(format!("{}: not a stored result: {e}", file.display())))
+        };
+        input::text(file).and_then(read).map(Some)
     }
     fn cases(&self) -> Result<Vec<Case>> {
         let all = match (self.draw, self.files.as_slice()) {
@@ -171,6 +183,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     match form {
         "json" => output::json(&found)?,
         "markdown" => output::result(|out| validation::markdown(&found, out))?,
+        "stored" => {
+            let text = stored::write(&found).map_err(|e| Error::internal(e.to_string()))?;
+            output::result(|out| out.write_all(text.as_bytes()))?;
+        }
         _ => output::result(|out| validation::text(&found, out))?,
     }
     if found.passed {
@@ -233,13 +249,17 @@ fn write(folder: &Path, chosen: &[Case]) -> Result<()> {
 /// Runs the cases one after the other. A case that this machine can't run does not keep the others from being run. A
 /// case with an error stops the command before any case is run.
 fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
-    let planned: Vec<_> =
-        chosen.iter().map(|case| lacking(args, case, plan(args, case))).collect::<Result<_>>()?;
+    let earlier = args.earlier()?;
+    let of = |case: &Case| earlier.as_ref().map(|all| of_case(all, case)).transpose();
+    let planned: Vec<_> = chosen
+        .iter()
+        .map(|case| lacking(args, case, of(case).and_then(|earlier| plan(args, case, earlier))))
+        .collect::<Result<_>>()?;
     let store = Store::create(&args.out)?;
     let (mut cases, mut not_run) = (Vec::new(), Vec::new());
     for (case, sides) in chosen.iter().zip(planned) {
         let done = match sides {
-            Ok(sides) => lacking(args, case, judge_case(args, case, sides, &store))?,
+            Ok((sides, earlier)) => lacking(args, case, judge_case(args, case, sides, earlier, &store))?,
             Err(not_run) => Err(not_run),
         };
         match done {
@@ -250,19 +270,34 @@ fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
     Ok(Validation::of(cases, not_run))
 }
 
-/// The plans of a case's sides.
-fn plan(args: &ValidateArgs, case: &Case) -> Result<Sides> {
-    let sides = sides::plan(case, args.runs)?;
-    match args.judged()? {
-        Backend::Code if case.control.is_some() => Err(Error::machine(
-            "a control has a fault of the simulator's, which the kernel's own code can't have",
-        )),
+/// A case in an earlier result.
+fn of_case<'a>(all: &'a Validation, case: &Case) -> Result<&'a CaseResult> {
+    let found = all.cases.iter().find(|c| c.name == case.name);
+    found.ok_or_else(|| Error::machine("the file of --real does not have this case"))
+}
+
+/// The plans of a case's sides, with the earlier result whose real side is taken.
+fn plan<'a>(
+    args: &ValidateArgs,
+    case: &Case,
+    earlier: Option<&'a CaseResult>,
+) -> Result<(Sides, Option<&'a CaseResult>)> {
+    let sides = match earlier {
+        Some(earlier) => sides::plan_beside(case, earlier)?,
+        None => sides::plan(case, args.runs)?,
+    };
+    let sides = match args.judged()? {
+        Backend::Code if case.control.is_some() => {
+            let text = "a control has a fault of the simulator's, which the kernel's own code can't have";
+            return Err(Error::machine(text));
+        }
         Backend::Code => {
             let level = args.code.level()?.unwrap_or(level_of("validate"));
-            sides.by_code(case, level, &Shown::new(args.quiet))
+            sides.by_code(case, level, &Shown::new(args.quiet))?
         }
-        _ => Ok(sides),
-    }
+        _ => sides,
+    };
+    Ok((sides, earlier))
 }
 
 /// Turns the error of a case that this machine can't run into a row of the table ([`reason`]). A drawn case that a side
@@ -287,10 +322,20 @@ pub(super) fn reason(name: &str, e: &Error) -> String {
     [e.message().lines().next(), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Runs both sides and judges them.
-fn judge_case(args: &ValidateArgs, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult> {
+/// Runs both sides, or the simulated one beside an earlier result, and judges them.
+fn judge_case(
+    args: &ValidateArgs,
+    case: &Case,
+    sides: Sides,
+    earlier: Option<&CaseResult>,
+    store: &Store,
+) -> Result<CaseResult> {
     let backends = common::backends(None)?;
-    run_and_judge(case, sides, args.runs.is_some(), |plan| work(args, case, plan, store, &backends))
+    let work = |plan: &Plan| work(args, case, plan, store, &backends);
+    match earlier {
+        Some(earlier) => judge_beside(case, &sides, earlier, work),
+        None => run_and_judge(case, sides, args.runs.is_some(), work),
+    }
 }
 
 fn work(

@@ -4,13 +4,12 @@ use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, ErrorKind, Result, temp};
+use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_cluster::parcel::worker::{Worked, Worker};
 use schedlab_cluster::parcel::{Parcel, place, results};
-use schedlab_cluster::slurm::journal::{Failure, REPORT_SCHEMA, Report};
 use schedlab_lab::Progress;
 use schedlab_record::Store;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -28,9 +27,6 @@ struct WorkArgs {
     /// Then write the runs to this file, for 'schedlab unpack'
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
-    /// Write what was done, or why not, to this file, for the command that submitted the task
-    #[arg(long, value_name = "FILE", hide = true)]
-    report: Option<PathBuf>,
     /// Simulations and deterministic guests side by side; all CPUs by default, in a job of Slurm those that it has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
@@ -46,24 +42,10 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = WorkArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(report) = &args.report {
-        // That of a try before is not this one's. Where this one can't be written, the one at the end is an error.
-        let _ = std::fs::remove_file(report);
-        let _ = write(report, Worked::default(), None);
-    }
     if let Some(file) = &args.results {
         place::check(file, results::SCHEMA, &args.file).map_err(|e| e.context("--results"))?;
     }
-    let worked = work(&args);
-    if let Some(report) = &args.report {
-        let did = worked.as_ref().map(|(_, _, did)| did.clone()).unwrap_or_default();
-        let written = write(report, did, worked.as_ref().err().map(Failure::of));
-        // The command ends with the error of the work, not with the report's.
-        if worked.is_ok() {
-            written?;
-        }
-    }
-    let (parcel, store, worked) = worked?;
+    let (parcel, store, worked) = work(&args)?;
     if worked.interrupted {
         let text = format!(
             "interrupted: {} made, kept in {}",
@@ -111,27 +93,6 @@ fn work(args: &WorkArgs) -> Result<(Parcel, Store, Worked)> {
 
 /// CPUs that Slurm gave this job on this node.
 fn of_slurm() -> Option<u64> {
-    of_env("SLURM_CPUS_ON_NODE").filter(|n| (1..=1024).contains(n))
-}
-
-/// Writes the report of a task.
-fn write(file: &Path, worked: Worked, failed: Option<Failure>) -> Result<()> {
-    let node = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    let report = Report {
-        schema: REPORT_SCHEMA.to_owned(),
-        job: of_env("SLURM_ARRAY_JOB_ID").unwrap_or(0),
-        node,
-        // Slurm sets it from the second begin on.
-        restarts: of_env("SLURM_RESTART_COUNT").unwrap_or(0),
-        worked,
-        failed,
-    };
-    let text = serde_json::to_string(&report)
-        .map_err(|e| Error::internal(format!("a report can't be written as JSON: {e}")))?;
-    temp::write_whole(file, text.as_bytes())
-}
-
-/// A number in a task's environment, set by Slurm.
-fn of_env<T: std::str::FromStr>(name: &str) -> Option<T> {
-    std::env::var(name).ok()?.parse().ok()
+    let given = std::env::var("SLURM_CPUS_ON_NODE").ok()?.parse().ok();
+    given.filter(|n| (1..=1024).contains(n))
 }
