@@ -51,8 +51,8 @@ enum img_note_kind {
 				   flags & 1: preempted; & 2: in sched_yield(); & 4: its group is throttled */
 	IMG_WAKING,		/* sched_waking of pid; other: the waker; 0 and flags & 1: an interrupt; value: enum
 				   img_wakee */
-	IMG_WAKEUP,		/* sched_wakeup of pid: it is queued on cpu; value: nr_running there; flags & 1: new; & 2:
-				   cpu's current task is to give way now */
+	IMG_WAKEUP,		/* sched_wakeup of pid: it is queued on cpu; value: nr_running there; flags & 1: new;
+				   & 2: cpu's current task is to give way now */
 	IMG_MIGRATE,		/* sched_migrate_task: pid goes to cpu, from CPU `value` */
 	IMG_FORK,		/* sched_process_fork: pid is new, its parent is other */
 	IMG_EXIT,		/* pid is gone */
@@ -67,10 +67,11 @@ enum img_note_kind {
 	IMG_FOUND,		/* what no kernel may do: flags: enum img_finding, of pid on cpu; value as it says
 				   there; other: enum img_verb that ran, or -1; `at` points to the calls that led
 				   there, as those of a message, if it is not 0 */
-	IMG_CHOSE,		/* a class chose CPU `other` for pid; `at` points to a struct img_choice; after img_explain() */
-	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 behind the preemption
-				   check of pid, or 0: behind a tick that changed it; `at` points to a struct img_judged, or
-				   is 0; after img_explain() */
+	IMG_CHOSE,		/* a class chose CPU `other` for pid; `at` points to a struct img_choice; after
+				   img_explain() */
+	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 behind the
+				   preemption check of pid, or 0: behind a tick that changed it; `at` points to a struct
+				   img_judged, or is 0; after img_explain() */
 };
 
 /* What a task was when it was about to be woken. */
@@ -304,7 +305,7 @@ struct img_choice {
 	unsigned int prev, recent;	/* the task's CPU; its recent_used_cpu */
 	unsigned int how, fair, sched_idle;	/* its class and policy */
 	unsigned int sync, from_interrupt;
-	unsigned int waker_flips, wakee_flips;	/* wakee_flips: the current task's as this wakeup leaves it; the task's */
+	unsigned int waker_flips, wakee_flips;	/* the current task's as this wakeup leaves it; the task's */
 	unsigned long long util;	/* of the task, estimated */
 	unsigned long long wakee_load, waker_load;	/* task_h_load(); 0: the current task is not fair */
 	unsigned long long avg_idle, wake_avg_idle, avg_scan_cost;	/* of the choosing CPU */

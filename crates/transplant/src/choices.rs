@@ -33,7 +33,7 @@ impl Explaining<'_> {
     pub fn ask_to_leave(&mut self, on: CpuId, why: SwitchReason) {
         self.to_leave.entry(on).or_insert(why);
     }
-    /// The CPU switches: why its current task was to leave.
+    /// The CPU switches, or its current task was picked again: why that was to leave.
     pub fn asked_to_leave(&mut self, on: CpuId) -> Option<SwitchReason> {
         self.to_leave.remove(&on)
     }
@@ -147,6 +147,12 @@ impl<'s> Engine<'s> {
         self.kernel.image().explain();
         self.pass_features();
     }
+    /// The CPU has picked a task: no request to leave is left, also where no switch was noted.
+    pub fn picked(&mut self, on: CpuId) {
+        if let Some(explaining) = &mut self.explaining {
+            explaining.asked_to_leave(on);
+        }
+    }
     /// The features of the image may have changed.
     pub fn pass_features(&mut self) {
         if let Some(explaining) = &mut self.explaining {
@@ -248,11 +254,8 @@ impl Explained {
         let without = without.map(|(why, n)| of(format!("{n} choices are not explained: {why}")));
         differences.chain(without).collect()
     }
-    /// As counters, if anybody was asked.
+    /// As counters; also zeros, by which a record shows that somebody was asked.
     pub fn counters(&self) -> Vec<(String, u64)> {
-        if self.choices == 0 {
-            return Vec::new();
-        }
         let unexplained = self.unexplained.values().sum();
         let all = [
             ("choices", self.choices),

@@ -239,6 +239,9 @@ impl<'s> Engine<'s> {
                 self.moves = MoveReason::Newidle;
                 self.kernel.image().schedule();
                 self.settle_after(cpu);
+                if !self.kernel.view().is_left() {
+                    self.picked(cpu);
+                }
             }
             Next::IdleLeave => {
                 self.enter(cpu);

@@ -74,6 +74,10 @@ impl Engine<'_> {
             Some(_) if woken => SwitchReason::WakeupPreempt,
             Some(_) => SwitchReason::Arrived,
         };
+        if !before {
+            // What was asked before has been heeded: the same task was picked again.
+            explaining.asked_to_leave(on);
+        }
         if after {
             // Before the check only the charge of the current task can have asked.
             explaining.ask_to_leave(on, if before { charged } else { cause });

@@ -530,7 +530,9 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
     found.counters.extend(engine.board.by_level.iter().flat_map(|memory| memory.sources.named()));
     found.counters.extend(engine.quota_counts());
-    found.counters.extend(engine.accounts.explained.counters());
+    if engine.explaining.is_some() {
+        found.counters.extend(engine.accounts.explained.counters());
+    }
     found.warnings.extend(engine.accounts.explained.warnings());
     if engine.board.channels.may_lose() {
         *found.counters.entry("udp.lost".to_owned()).or_default() += engine.board.counts.datagrams_lost;

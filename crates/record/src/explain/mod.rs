@@ -255,17 +255,29 @@ pub fn reasons_missing(record: &Record) -> Option<String> {
 pub fn rules_share(record: &Record) -> Option<String> {
     let count = |name: &str| record.found.counters.get(name).copied();
     let (choices, asked, shared) = (count("rules.choices")?, count("rules.asked")?, count("rules.shared")?);
-    let unexplained = count("rules.unexplained").unwrap_or(0) + (asked - shared);
+    let without = count("rules.unexplained").unwrap_or(0).saturating_add(asked.saturating_sub(shared));
     let (checks, same) = (count("rules.checks_asked")?, count("rules.checks_shared")?);
-    let pct = |part: u64, whole: u64| format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64);
-    Some(format!(
-        "reasons are our rules': {} of {choices} choices of a CPU by the kernel's own code have one; where our rules were \
-         asked they chose the same CPU in {} of {asked}, and judged {} of {checks} preemption checks as the code; what \
-         balancing was tried is not explained",
-        pct(choices - unexplained, choices),
-        pct(shared, asked),
-        pct(same, checks)
-    ))
+    let all_but = |but: u64, whole: u64| match but {
+        0 => format!("all {whole}"),
+        _ => format!("all but {but} of {whole}"),
+    };
+    let mut text = format!(
+        "reasons are our rules': {} choices of a CPU by the kernel's own code have one",
+        all_but(without, choices)
+    );
+    if asked > 0 {
+        let other = asked.saturating_sub(shared);
+        text.push_str(&format!(
+            "; where our rules were asked they chose the same CPU in {}",
+            all_but(other, asked)
+        ));
+    }
+    if checks > 0 {
+        let other = checks.saturating_sub(same);
+        text.push_str(&format!("; they judged {} preemption checks as the code", all_but(other, checks)));
+    }
+    text.push_str("; what balancing was tried is not explained");
+    Some(text)
 }
 
 /// Whether the statistic is a count and not a time.

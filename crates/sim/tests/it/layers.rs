@@ -90,6 +90,7 @@ fn drives(code: &str) -> bool {
         "SchedClass for",
         "Peer for",
         "Guest for",
+        "Rules for",
     ];
     marks.iter().any(|mark| code.contains(mark))
 }

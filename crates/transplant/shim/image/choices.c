@@ -2,9 +2,9 @@
 /*
  * The states in which CPUs were chosen for tasks, for whoever explains the choices. Stands for nothing in the kernel.
  *
- * Once it is on, it stands between the core and select_task_rq() of each class: it reads what the fair class reads, lets
- * the class choose, and notes the choice. It reads by its own code, which costs nothing, and changes nothing: what the
- * class computes as it goes and keeps for others, as a queue's h_load, is computed here aside.
+ * Once it is on, it stands between the core and select_task_rq() of each class: it reads what the fair class reads,
+ * lets the class choose, and notes the choice. It reads by its own code, which costs nothing, and changes nothing: what
+ * the class computes as it goes and keeps for others, as a queue's h_load, is computed here aside.
  *
  * Its own data and memory are apart from the kernel's, whose cache lines are counted by their addresses.
  */

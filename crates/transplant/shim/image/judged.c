@@ -46,7 +46,8 @@ static struct img_judged *slot_new(void)
 
 bool img_gives_way(struct rq *rq)
 {
-	return test_tsk_thread_flag(rq->curr, TIF_NEED_RESCHED) || test_tsk_thread_flag(rq->curr, TIF_NEED_RESCHED_LAZY);
+	return test_tsk_thread_flag(rq->curr, TIF_NEED_RESCHED) ||
+	       test_tsk_thread_flag(rq->curr, TIF_NEED_RESCHED_LAZY);
 }
 
 /* rb_next() costs. */
@@ -167,7 +168,9 @@ static struct img_judged *read_queue(struct rq *rq, struct task_struct *p, int f
 			return j;
 		}
 		read_entity(to, cfs_rq, se);
-		to->entity.policy = se == curr ? policy_of(se, rq->curr) : se == wakee ? policy_of(se, p) : SCHED_NORMAL;
+		to->entity.policy = SCHED_NORMAL;
+		if (se == curr || se == wakee)
+			to->entity.policy = policy_of(se, se == curr ? rq->curr : p);
 		if (se == wakee)
 			j->about = j->nr;
 		j->nr++;

@@ -54,7 +54,7 @@ fn equal_runs_leave_equal_notes() {
             let count = |k: u16| engine.notes.iter().filter(|n| n.kind == k).count();
             println!("= {:x} {}", hash(&engine.notes), engine.notes.len());
             println!("= {} {} {}", count(kind::SWITCH), count(kind::MIGRATE), count(kind::BALANCE));
-            let wakeups = engine.notes.iter().filter(|n| n.kind == kind::WAKEUP && n.flags == 0).count();
+            let wakeups = engine.notes.iter().filter(|n| n.kind == kind::WAKEUP && n.flags & 1 == 0).count();
             println!(
                 "= {wakeups} {}",
                 engine.notes.iter().filter(|n| n.kind == kind::SWITCH && n.value == 1).count()
