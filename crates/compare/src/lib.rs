@@ -45,7 +45,6 @@ pub mod noise;
 pub mod predicted;
 pub mod reports;
 pub mod runs;
-pub mod stats;
 pub mod strips;
 #[doc(hidden)]
 pub mod testing;
@@ -55,3 +54,5 @@ pub mod uncertainty;
 
 pub use comparison::{Comparison, Question, compare, compare_paths, compare_sources};
 pub use schedlab_record::Published;
+/// The statistics of verdicts, as comparisons use them.
+pub use schedlab_stats as stats;

@@ -2,10 +2,11 @@
 
 use crate::Imported;
 use crate::task_table::Audience;
+use schedlab_analyse::{Analyser, TaskName};
 use schedlab_base::{Ns, Origin, Result, TaskId, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{Analyser, Findings, Observe, RECORD_SCHEMA, Record, TaskName, version_of};
+use schedlab_record::{Findings, Observe, RECORD_SCHEMA, Record, version_of};
 use schedlab_trace::{Actor, Event, EventKind, Sink};
 use std::collections::BTreeMap;
 

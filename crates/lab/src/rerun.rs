@@ -9,14 +9,15 @@ use crate::code::CodeImage;
 use crate::code_events::CodeEvents;
 use crate::exec::sim::{Prepared, allowed, names, series};
 use crate::simulated_events::{Both, cast, check_same};
-use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
-use schedlab_machine::Domains;
-use schedlab_record::conserve::{
+use schedlab_analyse::conserve::{
     Chance, Chances, IdleWhileWaiting, IdleWhileWaitingTimes, Stretches, Window, World,
 };
-use schedlab_record::explain;
-use schedlab_record::explain::samples::{self, SampleTail, Samples, TailSource};
-use schedlab_record::{Analyser, ENGINE, MODEL, Observe, Record, Series, TaskName, Wait};
+use schedlab_analyse::explain;
+use schedlab_analyse::explain::samples::{self, SampleTail, Samples, TailSource};
+use schedlab_analyse::{Analyser, TaskName};
+use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
+use schedlab_machine::Domains;
+use schedlab_record::{ENGINE, MODEL, Observe, Record, Series, Wait};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Cast, Sink};
 use schedlab_workload::Spec;

@@ -1,10 +1,11 @@
 //! What the events of a simulated run need beside the simulator: two sinks for one run, the cast, and the check that a
 //! run made again is the stored one.
 
+use schedlab_analyse::TaskName;
 use schedlab_base::{Error, ErrorKind, Ns, Result, TaskId};
 use schedlab_kernel::Policy;
 use schedlab_machine::Machine;
-use schedlab_record::{Findings, TaskName, Wait};
+use schedlab_record::{Findings, Wait};
 use schedlab_trace::{Actor, Cast, Counter, Counters, Event, Sink};
 use schedlab_workload::Built;
 use schedlab_workload::group::ROOT_GROUP;

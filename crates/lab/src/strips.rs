@@ -3,13 +3,14 @@
 
 use crate::events::Events;
 use crate::rerun::Rerun;
+use schedlab_analyse::TaskName;
+use schedlab_analyse::conserve::World;
 use schedlab_base::{Error, Ns, Result};
 use schedlab_compare::comparison::{self, Comparison};
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::strips::gather::{Follows, Gather};
 use schedlab_compare::strips::{COUNTS, Strips, windows};
-use schedlab_record::conserve::World;
-use schedlab_record::{Record, RunDir, TaskName};
+use schedlab_record::{Record, RunDir};
 use std::sync::atomic::AtomicBool;
 
 impl Rerun<'_> {

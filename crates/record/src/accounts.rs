@@ -3,9 +3,9 @@
 //! A task's account covers the measured time, on every backend. A group is all tasks whose names differ only in their
 //! number ([`group_of`]).
 
-use crate::series::Series;
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::policy::group_of;
+use schedlab_stats::series::Series;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -28,11 +28,11 @@ pub struct Findings {
     /// are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskAccount>,
-    /// Stays of groups of tasks on each CPU, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups.
+    /// Stays of groups of tasks on each CPU, for the first [`MAX_GROUPS`](crate::accounts::MAX_GROUPS) groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Stays>,
-    /// Waits of groups of tasks, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups that had any. Empty if
-    /// the tasks are one group, whose waits are the run's.
+    /// Waits of groups of tasks, for the first [`MAX_GROUPS`](crate::accounts::MAX_GROUPS) groups that had any. Empty
+    /// if the tasks are one group, whose waits are the run's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<Delays>,
     /// The programs' measurements by interval, in order of time.

@@ -2,8 +2,8 @@
 //! of files.
 //!
 //! A record is mostly waits and histograms. A row of the index has the rest: counters, figures, environment, warnings,
-//! and for each series count, min, max, sum and the percentiles of [`KEPT`](crate::series::KEPT). The parts that all
-//! runs of a cell share are stored once. [`digest`] reduces a record to the content of its row.
+//! and for each series count, min, max, sum and the percentiles of [`KEPT`](schedlab_stats::series::KEPT). The parts
+//! that all runs of a cell share are stored once. [`digest`] reduces a record to the content of its row.
 //!
 //! The index is a folder, `ROOT/.index`. Its files are written once and renamed into place under the hash of their
 //! content. Writers of runs do not touch it, so job arrays on a shared folder need no lock. A reader that has read many
@@ -16,7 +16,6 @@
 //! A file is text. Its first line is schema, version of schedlab and checksum (CRC-32) of the rest. A line `c JSON` is
 //! a cell's part, numbered from 0; a line `r CELL/SEED SIZE SECONDS.NANOSECONDS NUMBER JSON` is a row.
 
-use crate::series::DigestWire;
 use crate::store::{RECORD_FILE, RunDir};
 use crate::store_listing::is_cell;
 use crate::{CodeSetup, Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record};
@@ -24,6 +23,7 @@ use schedlab_base::content_hash;
 use schedlab_base::{Error, Ns, Origin, Result, Warning, input, temp};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};
+use schedlab_stats::series::DigestWire;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

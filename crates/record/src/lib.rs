@@ -1,15 +1,13 @@
-//! The results of a run: its record, the one analyser that makes it, its metrics, and the folders that store it.
+//! The results of a run: its record, its metrics, and the folders that store it.
 //!
-//! A run is made by the simulator, by the running kernel, in a guest, or by another tool that recorded events. All of
-//! them are compared, so all must mean the same by *slice*, *wakeup delay* and *migration*. Only this crate defines
-//! these words: events of any origin go through one [`Analyser`], and its counters have one table of names,
-//! [`METRICS`].
+//! A record is plain data that every backend fills alike. Events become findings in the crate `analyse`; here the
+//! findings have their form, and one table of names, [`METRICS`].
 //!
 //! From a run to its stored record:
 //!
 //! | step | module |
 //! | --- | --- |
-//! | events become counters, series and the longest waits | [`analyse`], [`series`], [`wait`] |
+//! | events become counters, series and the longest waits | `analyse`; [`Series`], [`wait`] |
 //! | the kernel's own counters are read, subtracted, checked | [`schedstat`] |
 //! | host, kernel and settings are noted | [`environment`], [`computer`], [`scheduler`] |
 //! | all measurements are put together | [`findings`] |
@@ -17,18 +15,12 @@
 //! | it is written once, and listed and found again | [`store`], [`store_listing`], [`index`] |
 //! | a name is looked up in it | [`metric`] |
 //!
-//! Three modules answer questions about a run. [`mod@explain`] says why its longest waits were long. [`conserve`] says
-//! when a task waited although a CPU that it may use was idle, and what the kernel did about it. [`background`] reduces
-//! a recording of an idle machine to the machine's own work.
-//!
 //! Terms:
 //!
 //! - A *record* is plain data: the resolved machine, kernel and workload, the seed, and the findings. Every output can
 //!   be made from it again. Its JSON is described in docs/formats.md.
 //! - A *cell* is everything that a run depends on except its seed; the hash of its key names the folder. So processes
 //!   that share a folder need no lock, and a run that exists is never made twice.
-//! - A *stay* is the time from the switch to a task until the switch away from it. A *wait* is the time in which a task
-//!   could run and did not.
 //! - A *series* is all values of one quantity: exact count, sum, least and largest value, and a histogram.
 //! - A *digest* is a record without its waits and histograms, for tables of thousands of runs.
 //!
@@ -36,50 +28,39 @@
 //! their waits. A field that comparisons read must be in the index's rows. Histograms of read records stay packed.
 //!
 //! Rules. "Not measured" is a value with a reason, never 0. The same run gives the same bytes: maps are ordered, and no
-//! float is stored where an integer will do. A change that alters what the analyser counts raises [`WATCHING`]; one
-//! that alters simulated results raises [`MODEL`].
+//! float is stored where an integer will do. A change that alters counts of events raises [`WATCHING`]; one that alters
+//! simulated results raises [`MODEL`].
 //!
-//! This crate stands on `machine`, `kernel` and `trace`. It knows no backend and prints nothing but the texts of
-//! [`mod@explain`] and [`conserve`].
+//! This crate stands on `machine`, `kernel` and `trace`. It knows no backend and prints nothing.
 
 pub mod accounts;
-pub mod analyse;
-pub mod background;
 pub mod cell;
 pub mod computer;
-pub mod conserve;
 pub mod environment;
-pub mod explain;
 pub mod findings;
 mod function_counts;
 pub mod index;
 pub mod metric;
-mod packed_histogram;
-mod partial_record;
 pub mod schedstat;
 pub mod scheduler;
-pub mod series;
 pub mod store;
 pub mod store_listing;
-mod tally;
 pub mod wait;
-mod words;
 
 pub use accounts::{Delays, Interval, MAX_INTERVALS, Stays, TaskAccount};
-pub use analyse::{Analyser, TaskName};
 mod published;
+mod record_wire;
 pub use cell::{CellKey, CodeSetup, GuestSetup, cell_hash};
 pub use computer::Computer;
-pub use explain::{Explanation, Versus, explain, explain_text, versus, versus_text};
 pub use findings::Findings;
 pub use function_counts::{Counts, FunctionCount};
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use published::Published;
 pub use schedstat::Schedstat;
-pub use series::Series;
 pub use store::{RunDir, Store, Stored};
-pub use tally::Tally;
 pub use wait::{Occupant, Wait, WaitCause};
+
+pub use schedlab_stats::{Series, Tally};
 
 use schedlab_base::{Backend, Origin};
 use schedlab_kernel::{Kernel, Variant};
@@ -162,6 +143,7 @@ impl Figure {
 
 /// The record of one run. Maps are ordered, so that the same run gives the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "record_wire::Wire<Vec<Wait>, Vec<Interval>>")]
 pub struct Record {
     /// [`RECORD_SCHEMA`].
     pub schema: String,
@@ -173,17 +155,17 @@ pub struct Record {
     pub machine: Machine,
     /// Figures of the machine that were drawn from ranges for this run; empty if all were as stated. [`Machine::with`]
     /// gives the machine that was simulated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drawn: Vec<Drawn>,
     /// The kernel's name: profile ("v4.5") or release string.
     pub kernel: String,
     /// The simulated kernel; `None` for a live one.
     pub resolved: Option<Kernel>,
     /// The set-up of the guest; `None` for other backends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestSetup>,
     /// The kernel's code that ran on the simulated machine; `None` for other backends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeSetup>,
     /// The variant as the experiment states it.
     pub variant: Variant,
@@ -194,7 +176,7 @@ pub struct Record {
     pub load: String,
     /// How closely a live run was watched; `None` for simulated runs, other tools' output, and records without this
     /// field (see [`Record::watched`]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub observe: Option<Observe>,
     pub seed: u64,
     /// In JSON the findings' fields are next to those above.
@@ -208,7 +190,8 @@ impl Record {
     /// # Errors
     /// When the bytes are not the JSON of a record.
     pub fn from_json(bytes: &[u8]) -> serde_json::Result<Record> {
-        serde_json::from_slice(bytes)
+        // One reader for texts from everywhere: each reader of all of a record's types takes seconds to compile.
+        serde_json::from_str(str::from_utf8(bytes).map_err(serde::de::Error::custom)?)
     }
     /// The record's JSON, as the store writes it, with a newline at the end.
     ///

@@ -7,9 +7,9 @@
 //!
 //! The record in `<cell-hash>/<seed>` has that seed; a record with another seed is an error ([`load`]).
 
-use crate::partial_record;
+use crate::record_wire;
 use crate::store_listing::{is_cell, remove_unfinished};
-use crate::{Findings, RECORD_SCHEMA, Record, cell_hash};
+use crate::{RECORD_SCHEMA, Record, cell_hash};
 use schedlab_base::temp::{self, TempFolder};
 use schedlab_base::{Error, Result, Spot, input, printable};
 use std::borrow::Cow;
@@ -39,7 +39,7 @@ impl RunDir {
     }
     /// Reads the run's record without waits and intervals, which are most of a record and not needed for tables.
     pub fn outline(&self) -> Result<Record> {
-        load_as(&self.path, partial_record::outline)
+        load_as(&self.path, record_wire::outline)
     }
     /// Reads the run's record, which must be of this cell.
     ///
@@ -255,20 +255,20 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 /// When it does not exist or can't be read, is not complete JSON (with line and column), has another schema, or is in a
 /// store under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
-    load_as(path, partial_record::whole)
+    load_as(path, |text| serde_json::from_str(text))
 }
 
 /// As [`load`], with a reader for a part of the record.
-fn load_as(path: &Path, reader: fn(&str) -> Option<Record>) -> Result<Record> {
+fn load_as(path: &Path, reader: fn(&str) -> serde_json::Result<Record>) -> Result<Record> {
     let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
     if path.is_dir() && !file.is_file() {
         return Err(Error::input(format!("{} is not a run: it has no {RECORD_FILE}", path.display()))
             .help("name a run's folder, ROOT/<cell>/<seed>"));
     }
     let text = input::text_up_to(&file, MAX_RECORD_MB)?;
-    let record = match reader(&text).filter(|record| record.schema == RECORD_SCHEMA) {
-        Some(record) => on_one_line(record),
-        None => parse(&file, &text)?,
+    let record = match reader(&text) {
+        Ok(record) if record.schema == RECORD_SCHEMA => on_one_line(record),
+        read => return Err(unreadable(&file, &text, read.err())),
     };
     match seed_of_place(&file) {
         Some((name, seed)) if seed != record.seed => {
@@ -332,8 +332,8 @@ pub(crate) fn words(e: &serde_json::Error) -> String {
     words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned()
 }
 
-/// Reads a record slowly, to locate and describe its error.
-fn parse(file: &Path, text: &str) -> Result<Record> {
+/// Describes why a text is not a record of this version: its schema first, on which all other fields depend.
+fn unreadable(file: &Path, text: &str, wrong: Option<serde_json::Error>) -> Error {
     let malformed = |e: &serde_json::Error| {
         let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
         let help = if file.file_name().is_some_and(|name| name == RECORD_FILE) {
@@ -344,25 +344,21 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
         };
         Error::input(format!("not a whole record: {}", words(e))).help(help).at(spot)
     };
-    // The schema comes first: the other fields depend on it.
     #[derive(serde::Deserialize)]
     struct Head {
         schema: Option<String>,
     }
-    let head: Head = serde_json::from_str(text).map_err(|e| malformed(&e))?;
-    match head.schema.as_deref() {
-        Some(RECORD_SCHEMA) => read(text).map(on_one_line).map_err(|e| malformed(&e)),
-        Some(other) => Err(Error::input(format!("schema is '{other}', and '{RECORD_SCHEMA}' was expected"))
+    let schema = match serde_json::from_str::<Head>(text) {
+        Ok(head) => head.schema,
+        Err(e) => return malformed(&e),
+    };
+    match (schema, wrong) {
+        (Some(schema), Some(e)) if schema == RECORD_SCHEMA => malformed(&e),
+        (Some(other), _) => Error::input(format!("schema is '{other}', and '{RECORD_SCHEMA}' was expected"))
             .help("the run is another version's; make it again with this one")
-            .at(Spot::file(file))),
-        None => Err(Error::input("not a record: it has no schema").at(Spot::file(file))),
+            .at(Spot::file(file)),
+        (None, _) => Error::input("not a record: it has no schema").at(Spot::file(file)),
     }
-}
-
-/// Reads a record from JSON. If the findings are wrong, they are read again separately: errors in flattened fields have
-/// no place.
-fn read(text: &str) -> serde_json::Result<Record> {
-    serde_json::from_str(text).map_err(|e| serde_json::from_str::<Findings>(text).err().unwrap_or(e))
 }
 
 /// All runs in a run folder, a store, or any folder above, sorted by folder; seeds sort as numbers.

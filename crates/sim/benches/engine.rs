@@ -3,11 +3,12 @@
 //! `cargo bench -p schedlab-sim`. Whole simulations report events a second (throughput); their times are per run.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use schedlab_analyse::{Analyser, TaskName};
 use schedlab_base::{CpuId, Ns, Stream};
 use schedlab_board::engine::WinnerTree;
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
-use schedlab_record::{Analyser, Better, Series, TaskName};
+use schedlab_record::{Better, Series};
 use schedlab_sim::fair::{CfsRq, EntityId};
 use schedlab_sim::pelt::Pelt;
 use schedlab_sim::{Setup, simulate};

@@ -3,9 +3,9 @@
 use super::steps::Steps;
 use super::track::Track;
 use super::{BesideIdle, Strips, who};
+use schedlab_analyse::TaskName;
+use schedlab_analyse::conserve::{Stretches, World};
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_record::TaskName;
-use schedlab_record::conserve::{Stretches, World};
 use schedlab_trace::{Event, EventKind, Sink};
 
 /// How the states of CPUs, tasks and queues are known.

@@ -16,8 +16,9 @@ pub mod who;
 
 pub use coarse::Window;
 use coarse::{coarse, whole_bins};
+use schedlab_analyse::TaskName;
 use schedlab_base::Ns;
-use schedlab_record::{TaskName, Wait};
+use schedlab_record::Wait;
 use track::Track;
 
 /// Number of bins of the counts over time.

@@ -2,9 +2,9 @@
 
 use super::gather::{Follows, Gather};
 use super::*;
+use schedlab_analyse::conserve::{Stretches, World};
 use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_machine::{Domains, Machine};
-use schedlab_record::conserve::{Stretches, World};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 
 fn name(name: &str, background: bool) -> TaskName {

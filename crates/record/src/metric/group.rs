@@ -4,8 +4,8 @@
 //! A group's name may be any text and the statistic follows it, so metric names are parsed from their end. Only a
 //! record shows which groups its run has.
 
+use super::Value;
 use super::stat::Stat;
-use super::value::Value;
 use crate::Record;
 use crate::accounts::{MAX_GROUPS, Stays, groups, of_group};
 use schedlab_base::CpuId;

@@ -12,22 +12,22 @@ mod stat;
 mod table;
 #[cfg(test)]
 mod tests;
-pub(crate) mod value;
+pub mod woken;
 
 pub use perf::{COUNTERS, COUNTING};
 
 /// The beginning of the reason for a missing counter that was not asked for.
 pub const NOT_WATCHED: &str = "not watched";
+pub use schedlab_stats::{Better, Value};
 pub use stat::Stat;
 pub use table::METRICS;
-pub use value::{Better, Value};
 
 use crate::schedstat::{IdleType, Query};
-use crate::series::{KEPT, Series};
 use crate::{Observe, Record};
 use group::GroupQuery;
 pub use group::names as of_group;
 use schedlab_base::{Backend, Error, Ns, Result};
+use schedlab_stats::series::{KEPT, Series};
 
 /// Names that may fill the placeholder in a row's name, each with a sentence.
 pub type Choices = fn() -> Vec<(&'static str, &'static str)>;

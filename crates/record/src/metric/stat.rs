@@ -1,7 +1,7 @@
 //! Statistics of a series, by name: `mean`, `min`, `max`, `count`, `p50`, `p99.9`.
 
-use super::value::Value;
-use crate::series::Series;
+use super::Value;
+use schedlab_stats::series::Series;
 
 /// A statistic of one run's series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

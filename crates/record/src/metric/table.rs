@@ -1,9 +1,9 @@
 //! The table of metrics. A row's definition must hold on every backend that gives it.
 
 use super::perf::{cpus_used, per_cpu_second, ratio};
+use super::woken::{PLACES, STATES};
 use super::{Better, Choices, Formula, Metric, Rate, busy_share, newidle_entries};
 use crate::Observe;
-use crate::analyse::woken::{PLACES, STATES};
 use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_base::Backend;
 use schedlab_trace::{

@@ -133,27 +133,6 @@ fn every_name_of_the_table_finds_its_own_row() {
 }
 
 #[test]
-fn all_counters_of_the_analyser_are_in_the_table() {
-    use schedlab_base::{CpuId, Ns, TaskId};
-    use schedlab_trace::{BalanceReason, BalanceTrigger, Event, EventKind, Sink};
-    let machine = schedlab_machine::Machine::load("smp-2").unwrap();
-    let mut an = crate::Analyser::new(1, Vec::new(), Vec::new(), Ns::ZERO).on(&machine.topology);
-    let (trigger, why) = (BalanceTrigger::Idle, BalanceReason::NoBusiest);
-    let kind = EventKind::Balance { level: 0, trigger, why, moved: 0, visited: 1, took_ns: 1, src: None };
-    an.event(&Event { at: Ns(1), cpu: CpuId(0), kind });
-    an.sample(Ns(1), TaskId(0), 0, 1);
-    let seen = an.finish(Ns(10));
-    for name in seen.counters.keys() {
-        assert!(Metric::find(name).is_ok(), "{name}");
-    }
-    assert!(seen.counters.len() > 40);
-    for name in seen.series.keys() {
-        let m = Metric::find(&format!("{name}.p50")).unwrap();
-        assert_eq!((m.unit.as_str(), m.better), (seen.series[name].unit(), seen.series[name].better()));
-    }
-}
-
-#[test]
 fn counters_of_schedstat_are_metrics() {
     let mut r = record(1);
     let number = |r: &crate::Record, name: &str| evaluate(r, name).number();

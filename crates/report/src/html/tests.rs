@@ -1,13 +1,12 @@
 //! Pages of small comparisons: what they show and hide, and that they load nothing.
 
 use super::*;
+use schedlab_analyse::TaskName;
 use schedlab_base::{Backend, Ns, TaskId};
 use schedlab_compare::strips::{BesideIdle, track::Track, who};
 use schedlab_compare::{Question, compare};
 use schedlab_kernel::Variant;
-use schedlab_record::{
-    Better, Findings, MODEL, RECORD_SCHEMA, Series, TaskAccount, TaskName, Wait, environment,
-};
+use schedlab_record::{Better, Findings, MODEL, RECORD_SCHEMA, Series, TaskAccount, Wait, environment};
 use std::collections::BTreeMap;
 
 /// A run of two CPUs whose latencies are `factor` times 1 to 3 us.

@@ -4,8 +4,8 @@ use super::escape::escape;
 use super::strips::WAITS;
 use super::{HtmlReport, ShownRun};
 use crate::number::{duration, three};
-use schedlab_record::explain::{Explained, TailCause, beyond, of_kept};
-use schedlab_record::{Explanation, explain};
+use schedlab_analyse::explain::{Explained, TailCause, beyond, of_kept};
+use schedlab_analyse::{Explanation, explain};
 use std::fmt::Write;
 
 /// The section; empty without shown runs.

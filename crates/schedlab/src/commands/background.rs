@@ -3,9 +3,9 @@
 
 use crate::{common, interrupt, output};
 use clap::{Args, Command, FromArgMatches};
+use schedlab_analyse::background::{Group, ThreadKind, file, groups};
 use schedlab_base::{Error, Ns, Result, Warning, printable, temp};
 use schedlab_native::tracepoints::background::{Watched, watch};
-use schedlab_record::background::{Group, ThreadKind, file, groups};
 use schedlab_record::environment;
 use serde_json::json;
 use std::io::{self, Write};

@@ -9,13 +9,14 @@ use super::runs::Choice;
 use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_analyse::conserve::idle_while_waiting_text;
+use schedlab_analyse::explain::explain_beyond;
+use schedlab_analyse::explain::samples::samples_text;
+use schedlab_analyse::{explain_text, versus, versus_text};
 use schedlab_base::{Error, Result};
 use schedlab_import::lacks::{HOW_TO_RECORD, LACKS_WAKEUPS};
 use schedlab_lab::named::{RunChoice, beside};
-use schedlab_record::conserve::idle_while_waiting_text;
-use schedlab_record::explain::explain_beyond;
-use schedlab_record::explain::samples::samples_text;
-use schedlab_record::{Record, RunDir, Stat, explain_text, versus, versus_text};
+use schedlab_record::{Record, RunDir, Stat};
 
 pub const ENTRY: Entry = Entry { command, run };
 

@@ -2,12 +2,13 @@
 
 use crate::progress::Bar;
 use crate::{common, interrupt};
+use schedlab_analyse::Explanation;
+use schedlab_analyse::conserve::IdleWhileWaiting;
+use schedlab_analyse::explain::explain_beyond;
+use schedlab_analyse::explain::samples::SampleTail;
 use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::rerun::Rerun;
-use schedlab_record::conserve::IdleWhileWaiting;
-use schedlab_record::explain::explain_beyond;
-use schedlab_record::explain::samples::SampleTail;
-use schedlab_record::{Explanation, Record, Series, Value, evaluate};
+use schedlab_record::{Record, Series, Value, evaluate};
 
 /// An explanation beyond a statistic of the waits, with the idle CPUs of the worst ones and, of the kernel's own code,
 /// with our rules' reasons. A run that this build can't make again gets a note.

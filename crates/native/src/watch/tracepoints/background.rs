@@ -1,4 +1,4 @@
-//! The own work of an idle machine: all switches and wakeups for a while, for [`schedlab_record::background`].
+//! The own work of an idle machine: all switches and wakeups for a while, for [`schedlab_analyse::background`].
 //!
 //! The system's own threads are recognised by /proc, which is read after the recording. A thread that is gone by then
 //! is known only by its name and its creator's. The recorder wakes up at most once a second, and its own threads are
@@ -11,8 +11,8 @@ use super::translate::Translator;
 use super::{SETTLED, instance, is_news, note_name, refused, tracefs};
 use crate::sys;
 use crate::watch::counters::watch::online;
+use schedlab_analyse::background::{Activity, Thread, ThreadFacts};
 use schedlab_base::{CpuSet, Error, ErrorKind, Ns, Result};
-use schedlab_record::background::{Activity, Thread, ThreadFacts};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

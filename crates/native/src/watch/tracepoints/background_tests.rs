@@ -1,8 +1,8 @@
 use super::super::tests::{bytes, layouts};
 use super::*;
+use schedlab_analyse::background::{Shape, groups};
 use schedlab_base::CpuId;
 use schedlab_base::testing::skipped;
-use schedlab_record::background::{Shape, groups};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -6,8 +6,8 @@
 
 use super::live_thread::{self, LiveThread};
 use super::translate::{Audience, Translator};
+use schedlab_analyse::{Analyser, TaskName};
 use schedlab_base::{Ns, TaskId, Warning};
-use schedlab_record::{Analyser, TaskName};
 use schedlab_trace::kept::Writer;
 use schedlab_trace::{Actor, Cast, Event, EventKind, Sink};
 use std::collections::BTreeMap;

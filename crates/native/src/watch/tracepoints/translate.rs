@@ -6,9 +6,9 @@
 
 use super::layout::TracepointKind;
 use super::ring::TimedRecord;
+use schedlab_analyse::background::Activity;
+use schedlab_analyse::{Analyser, TaskName};
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_record::background::Activity;
-use schedlab_record::{Analyser, TaskName};
 use schedlab_trace::{Event, EventKind, MoveReason, Sink};
 use std::collections::{BTreeMap, BTreeSet};
 

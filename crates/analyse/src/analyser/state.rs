@@ -1,10 +1,10 @@
 //! The analyser's state of each task and CPU between events, and its counters.
 
-use crate::metric::Better;
-use crate::series::Series;
-use crate::tally::Tally;
-use crate::wait::FRESH_NS;
 use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_record::Better;
+use schedlab_record::Series;
+use schedlab_record::Tally;
+use schedlab_record::wait::FRESH_NS;
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -148,5 +148,5 @@ fn running_and_waiting_tasks_are_counted_if_the_source_does_not_report_them() {
         ],
     );
     let wait = an.finish(Ns(100)).waits.remove(0);
-    assert_eq!((wait.nr_running, wait.length_ns, wait.cause()), (3, 47, crate::WaitCause::Queued));
+    assert_eq!((wait.nr_running, wait.length_ns, wait.cause()), (3, 47, schedlab_record::WaitCause::Queued));
 }

@@ -161,7 +161,7 @@ fn the_power_of_the_page_is_what_these_looks_have() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
     let text = std::fs::read_to_string(page).unwrap();
     let (begin, end) = (
-        "<!-- begin: power of looks, made from crates/compare/src/stats/false_alarms.rs -->\n",
+        "<!-- begin: power of looks, made from crates/stats/src/false_alarms.rs -->\n",
         "<!-- end: power of looks -->",
     );
     let (before, rest) = text.split_once(begin).unwrap();

@@ -3,8 +3,9 @@
 
 use super::chances::{Chance, Window};
 use super::stretches::{IdleWhileWaitingTimes, Stretch, StretchEnd};
-use crate::{Record, TaskName, explain};
+use crate::{TaskName, explain};
 use schedlab_base::{CpuId, Ns};
+use schedlab_record::Record;
 use serde::Serialize;
 
 /// The stretches of a run.

@@ -13,10 +13,10 @@ pub use text::{beyond, explain_text, of_kept};
 pub use versus::{CauseOfTwo, Versus, VersusPart, VersusSide, versus, versus_text};
 
 use crate::conserve::Chance;
-use crate::metric::{Stat, Value};
-use crate::wait::{Wait, WaitCause};
-use crate::{Record, Series, evaluate};
 use schedlab_base::Backend;
+use schedlab_record::metric::{Stat, Value};
+use schedlab_record::wait::{Wait, WaitCause};
+use schedlab_record::{Record, Series, evaluate};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -288,9 +288,9 @@ fn is_count(stat: &str) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::wait::Occupant;
-    use crate::{Better, Series};
     use schedlab_base::{Backend, CpuId, Ns};
+    use schedlab_record::wait::Occupant;
+    use schedlab_record::{Better, Series};
 
     pub(crate) fn wait(length_ns: u64) -> Wait {
         Wait {
@@ -327,7 +327,17 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn record() -> Record {
-        let mut r = crate::tests::record(1);
+        let mut r: Record = serde_json::from_value(serde_json::json!({
+            "schema": schedlab_record::RECORD_SCHEMA, "model": schedlab_record::MODEL, "backend": Backend::Sim,
+            "machine": {
+                "name": "tiny", "about": "", "costs": {}, "idle_states": [], "background": [],
+                "topology": { "cpus": [], "node_distance": [] },
+            },
+            "kernel": "v4.5", "variant": schedlab_kernel::Variant::plain("v4.5"),
+            "workload": "schbench", "spec": {"threads": 24}, "load": "2x24", "seed": 1, "duration": Ns::secs(1),
+            "environment": schedlab_record::environment::simulated(),
+        }))
+        .unwrap();
         let mut delays = Series::new("ns", Better::Lower);
         (0..1980).for_each(|_| delays.record(50_000));
         r.found.waits = (0..20).map(|i| wait(10_000_000 - i * 100_000)).collect();

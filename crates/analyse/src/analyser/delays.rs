@@ -1,10 +1,10 @@
 //! Waits for a CPU, by group of tasks. Each wait is counted once: in its group's waits after a wakeup, or in the
 //! group's other waits. The waits of all tasks are the sums.
 
-use crate::accounts::{Delays, MAX_GROUPS};
-use crate::metric::value::Better;
-use crate::series::Series;
-use crate::tally::Tally;
+use schedlab_record::Better;
+use schedlab_record::Series;
+use schedlab_record::Tally;
+use schedlab_record::accounts::{Delays, MAX_GROUPS};
 
 struct GroupWaits {
     woken: Tally,

@@ -5,9 +5,9 @@
 //! sleeping. Only a run made again shows that. Times are ns.
 
 use crate::Analyser;
-use crate::wait::WaitCause;
 use crate::words::{count, with_notes, wrap};
 use schedlab_base::{Ns, TaskId};
+use schedlab_record::wait::WaitCause;
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -328,7 +328,7 @@ pub fn samples_text(tail: &SampleTail) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::TaskName;
+    use crate::TaskName;
     use schedlab_base::CpuId;
 
     #[test]

@@ -1,7 +1,7 @@
-//! Reads a record from JSON in one pass.
+//! A record's form in JSON, for the reader: the findings' fields stand next to those that describe the run.
 //!
-//! [`Record`] flattens its findings, for which the derived reader first copies everything. Here all fields are in one
-//! struct. This reader can also skip the longest lists. It does not locate errors; the derived reader does that.
+//! All fields are in one struct, so that one pass reads them and errors have their place; a derived reader of
+//! [`Record`] would first copy what it flattens. An outline skips the longest lists.
 
 use crate::{
     CodeSetup, Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays,
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// A record, with `L` in place of its waits and `I` in place of its intervals.
 #[derive(Deserialize)]
-struct Parts<L, I> {
+pub struct Wire<L, I> {
     schema: String,
     model: u32,
     backend: Origin,
@@ -56,7 +56,7 @@ struct Parts<L, I> {
     warnings: Vec<Warning>,
 }
 
-impl<L, I> Parts<L, I> {
+impl<L, I> Wire<L, I> {
     fn record(self, waits: fn(L) -> Vec<Wait>, intervals: fn(I) -> Vec<Interval>) -> Record {
         Record {
             schema: self.schema,
@@ -92,15 +92,19 @@ impl<L, I> Parts<L, I> {
     }
 }
 
-pub fn whole(text: &str) -> Option<Record> {
-    let parts: Parts<Vec<Wait>, Vec<Interval>> = serde_json::from_str(text).ok()?;
-    Some(parts.record(|waits| waits, |intervals| intervals))
+impl From<Wire<Vec<Wait>, Vec<Interval>>> for Record {
+    fn from(wire: Wire<Vec<Wait>, Vec<Interval>>) -> Record {
+        wire.record(|waits| waits, |intervals| intervals)
+    }
 }
 
-/// The record without waits and intervals; `None` if any other part is wrong.
-pub fn outline(text: &str) -> Option<Record> {
-    let parts: Parts<IgnoredAny, Option<IgnoredAny>> = serde_json::from_str(text).ok()?;
-    Some(parts.record(|_| Vec::new(), |_| Vec::new()))
+/// The record without waits and intervals.
+///
+/// # Errors
+/// When any other part is wrong.
+pub fn outline(text: &str) -> serde_json::Result<Record> {
+    let wire: Wire<IgnoredAny, Option<IgnoredAny>> = serde_json::from_str(text)?;
+    Ok(wire.record(|_| Vec::new(), |_| Vec::new()))
 }
 
 #[cfg(test)]
@@ -141,10 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_reads_the_same_as_the_derived_reader() {
+    fn an_outline_lacks_waits_and_intervals_only() {
         let text = serde_json::to_string(&full()).unwrap();
-        assert_eq!(whole(&text).unwrap(), serde_json::from_str::<Record>(&text).unwrap());
-        assert_eq!(whole(&text).unwrap(), full());
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), full());
         let mut without = full();
         without.found.waits.clear();
         without.found.intervals.clear();
@@ -153,17 +156,18 @@ mod tests {
         made.found.outline();
         assert_eq!(made, without, "an outline of a record is the one read of it");
         let old = serde_json::to_string(&record(1)).unwrap();
-        assert_eq!(whole(&old), Some(record(1)), "fields that may be missing");
+        assert_eq!(serde_json::from_str::<Record>(&old).unwrap(), record(1), "fields that may be missing");
     }
 
     #[test]
-    fn damaged_records_are_left_to_the_derived_reader() {
+    fn a_damaged_part_is_refused_with_its_place() {
         let text = serde_json::to_string(&full()).unwrap();
         for (from, to) in
             [("\"seed\":7", "\"seed\":-7"), ("\"counters\":{", "\"counters\":{}, \"counters\":{")]
         {
             let damaged = text.replacen(from, to, 1);
-            assert!(damaged != text && whole(&damaged).is_none() && outline(&damaged).is_none(), "{from}");
+            assert!(damaged != text && outline(&damaged).is_err(), "{from}");
+            assert_ne!(serde_json::from_str::<Record>(&damaged).unwrap_err().column(), 0, "{from}");
         }
     }
 }

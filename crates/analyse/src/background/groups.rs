@@ -4,8 +4,8 @@
 //! thread, its name ends in a CPU's number, and it may run on one CPU only.
 
 use super::{Arrival, Thread};
-use crate::{Better, Series};
 use schedlab_base::{CpuSet, Ns};
+use schedlab_record::{Better, Series};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

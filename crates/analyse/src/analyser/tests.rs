@@ -1,11 +1,11 @@
 //! Hand-written event sequences, one per definition, and the balance of time over random ones.
 
 use super::*;
-use crate::accounts::{Stays, TaskAccount};
-use crate::metric::Better;
-use crate::wait::Occupant;
-use crate::wait::WaitCause;
 use proptest::prelude::*;
+use schedlab_record::accounts::{Stays, TaskAccount};
+use schedlab_record::wait::Occupant;
+use schedlab_record::wait::WaitCause;
+use schedlab_record::{Better, Metric};
 use schedlab_trace::{BalanceReason, BalanceTrigger};
 
 const A: TaskId = TaskId(0);
@@ -507,4 +507,23 @@ fn a_task_may_change_its_name_and_cpus_may_appear_late() {
     let stays: Vec<_> = found.stays.iter().map(|s| (s.group.as_str(), s.cpu.0, s.count, s.time.0)).collect();
     assert_eq!(stays, [("a", 0, 1, 10), ("z", 7, 1, 30)]);
     assert_eq!((found.tasks[0].name.as_str(), found.tasks[0].cpu_time), ("z", Ns(40)));
+}
+
+#[test]
+fn all_counters_of_the_analyser_are_in_the_table() {
+    let machine = schedlab_machine::Machine::load("smp-2").unwrap();
+    let mut an = Analyser::new(1, Vec::new(), Vec::new(), Ns::ZERO).on(&machine.topology);
+    let (trigger, why) = (BalanceTrigger::Idle, BalanceReason::NoBusiest);
+    let kind = EventKind::Balance { level: 0, trigger, why, moved: 0, visited: 1, took_ns: 1, src: None };
+    an.event(&Event { at: Ns(1), cpu: CpuId(0), kind });
+    an.sample(Ns(1), TaskId(0), 0, 1);
+    let seen = an.finish(Ns(10));
+    for name in seen.counters.keys() {
+        assert!(Metric::find(name).is_ok(), "{name}");
+    }
+    assert!(seen.counters.len() > 40);
+    for name in seen.series.keys() {
+        let m = Metric::find(&format!("{name}.p50")).unwrap();
+        assert_eq!((m.unit.as_str(), m.better), (seen.series[name].unit(), seen.series[name].better()));
+    }
 }

@@ -439,7 +439,7 @@ fn fewest(c: &Change) -> usize {
 }
 
 /// Fewest runs of a cell that could show a change, as pairs or as two groups.
-pub(super) fn fewest_of(pairs: bool) -> usize {
+pub(crate) fn fewest_of(pairs: bool) -> usize {
     if pairs { FEWEST_PAIRS } else { FEWEST_GROUP }
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn middle_of(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Better;
+    use crate::value::Better;
     use proptest::prelude::*;
 
     fn text(series: &Series) -> String {

@@ -7,10 +7,10 @@
 //! While values are added, the histogram is an array of all buckets, 16 KB and more. A histogram from a record stays
 //! packed as it is stored, a few bytes for each bucket in use, and is unpacked when a value is added. A digest
 //! ([`Series::digest`]) has no histogram, only the usual percentiles, for comparisons of thousands of runs
-//! ([`crate::index`]).
+//! (a store's index).
 
-use crate::metric::value::{Better, Value};
 use crate::packed_histogram::Packed;
+use crate::value::{Better, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -54,7 +54,7 @@ struct Digest {
 }
 
 /// The percentiles of a digest, in thousandths of a percent. A change of this list needs a new
-/// [`crate::index::INDEX_SCHEMA`].
+/// schema of the store's index.
 pub const KEPT: [u32; 15] = [
     1_000, 5_000, 10_000, 25_000, 50_000, 75_000, 80_000, 90_000, 95_000, 98_000, 99_000, 99_500, 99_900,
     99_990, 99_999,
@@ -140,10 +140,19 @@ impl Series {
         if let Body::Digest(_) = &self.body {
             return self.clone();
         }
-        let at = |milli: &u32| self.rank_value(self.rank(f64::from(*milli) / 1000.0));
-        let points = if self.count() > 0 { KEPT.iter().map(at).collect() } else { Box::default() };
-        let digest = Digest { count: self.count(), points, mark: self.mark() };
+        let digest = Digest { count: self.count(), points: self.points(), mark: self.mark() };
         Series { unit: self.unit.clone(), body: Body::Digest(digest), ..*self }
+    }
+    /// The values at [`KEPT`], in one pass.
+    fn points(&self) -> Box<[u64]> {
+        let mut points = Vec::with_capacity(KEPT.len());
+        let mut seen = 0;
+        for (value, n) in self.values() {
+            seen += n;
+            let reached = |kept: &&u32| self.rank(f64::from(**kept) / 1000.0) <= seen;
+            points.extend(KEPT[points.len()..].iter().take_while(reached).map(|_| value));
+        }
+        points.into()
     }
     /// A hash of the histogram: equal ones have equal marks, different ones almost certainly different marks.
     fn mark(&self) -> u64 {
@@ -386,7 +395,8 @@ pub(crate) fn read_histogram(mut bytes: &[u8]) -> Result<Histogram<u64>, String>
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct DigestWire(String, Better, Sum, u64, u64, Digest);
+/// A digest in JSON.
+pub struct DigestWire(String, Better, Sum, u64, u64, Digest);
 
 impl From<&Series> for DigestWire {
     fn from(series: &Series) -> DigestWire {
@@ -398,7 +408,7 @@ impl From<&Series> for DigestWire {
 
 impl DigestWire {
     /// The digest; `None` if it lacks a percentile that this version keeps.
-    pub(crate) fn series(self) -> Option<Series> {
+    pub fn series(self) -> Option<Series> {
         let DigestWire(unit, better, sum, low, high, digest) = self;
         let points = if digest.count > 0 { KEPT.len() } else { 0 };
         let sum = sum.number()?;

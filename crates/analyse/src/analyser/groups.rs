@@ -4,9 +4,9 @@
 //! are allocated beforehand, so that an event only increments a number.
 
 use super::{MAX_GROUPS, TaskName};
-use crate::accounts::Stays;
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::policy::group_of;
+use schedlab_record::accounts::Stays;
 use std::collections::BTreeMap;
 
 /// Stands for "no group".

@@ -7,10 +7,11 @@
 use schedlab_base::CpuId;
 use schedlab_machine::Topology;
 use schedlab_machine::topology::Distance;
+use schedlab_record::metric::woken::{PLACES, STATES};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum WokenPlace {
+pub(super) enum WokenPlace {
     Prev,
     Waker,
     Core,
@@ -18,22 +19,6 @@ pub(crate) enum WokenPlace {
     Node,
     Far,
 }
-
-/// Names in metrics (`woken.<name>`) and their meanings, in the order of [`WokenPlace`].
-pub(crate) const PLACES: [(&str, &str); 6] = [
-    ("prev", "on the CPU it last ran on"),
-    ("waker", "on its waker's CPU, which is not the one it last ran on; what interrupts wake is never here"),
-    ("core", "else on another hardware thread of the core it last ran on"),
-    ("llc", "else within the last-level cache of the CPU it last ran on"),
-    ("node", "else within the NUMA node of the CPU it last ran on"),
-    ("far", "on another NUMA node than the CPU it last ran on, which is not its waker's CPU"),
-];
-
-/// The same for the state of the chosen CPU.
-pub(crate) const STATES: [(&str, &str); 2] = [
-    ("idle", "on a CPU that was idle, with nobody queued there"),
-    ("busy", "on a CPU where another task ran or was queued"),
-];
 
 /// The counters, and the topology by which wakeups are classified.
 pub(super) struct Woken {

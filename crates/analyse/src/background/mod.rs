@@ -13,7 +13,7 @@ mod tests;
 pub use groups::{Group, Shape, ThreadFacts, ThreadKind, groups};
 pub use rows::file;
 
-use crate::analyse::TaskName;
+use crate::TaskName;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 

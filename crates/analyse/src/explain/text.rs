@@ -2,10 +2,10 @@
 
 use super::{Explained, Explanation, TailCause, is_count};
 use crate::conserve::chance_lines;
-use crate::metric::Value;
-use crate::wait::{Wait, WaitCause};
 use crate::words::{STORY, count, longest, with_notes, wrap};
 use schedlab_base::Ns;
+use schedlab_record::metric::Value;
+use schedlab_record::wait::{Wait, WaitCause};
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
 
 pub fn explain_text(e: &Explanation) -> String {

@@ -23,18 +23,18 @@ mod observe;
 mod state;
 #[cfg(test)]
 mod tests;
-pub(crate) mod woken;
+mod woken;
 #[cfg(test)]
 mod woken_tests;
 mod worst;
 
-pub use crate::accounts::MAX_GROUPS;
-use crate::series::Series;
-use crate::tally::Tally;
 use delays::WaitsByGroup;
 use groups::{Groups, NO_GROUP};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Topology;
+use schedlab_record::Series;
+use schedlab_record::Tally;
+pub use schedlab_record::accounts::MAX_GROUPS;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
 use state::{Cpu, Passes, Pending, Phase, RunCounts, Task};
 use woken::Woken;

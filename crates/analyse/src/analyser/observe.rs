@@ -3,11 +3,11 @@
 use super::state::{RunCounts, Task};
 use super::worst::LongWait;
 use super::{Analyser, TaskName};
-use crate::Findings;
-use crate::accounts::TaskAccount;
-use crate::wait::{Occupant, Wait};
 use schedlab_base::{Ns, TaskId, Warning};
 use schedlab_kernel::policy::group_of;
+use schedlab_record::Findings;
+use schedlab_record::accounts::TaskAccount;
+use schedlab_record::wait::{Occupant, Wait};
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 use std::collections::BTreeMap;
 

@@ -7,8 +7,8 @@
 use super::text::{beyond_of, delay};
 use super::{Explanation, TAIL, explain};
 use crate::words::{with_notes, wrap};
-use crate::{Record, Value};
 use schedlab_base::Ns;
+use schedlab_record::{Record, Value};
 use serde::Serialize;
 
 /// The tails of two runs by cause.
