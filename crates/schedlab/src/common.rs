@@ -90,7 +90,7 @@ enum CountersOption {
     Caches,
 }
 
-/// As [`compared`]; after an interruption with what was made until then.
+/// As [`compared`]; after an interruption it compares the runs made until then.
 ///
 /// # Errors
 /// As [`Lab::compared_so_far`].

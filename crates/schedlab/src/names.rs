@@ -13,7 +13,6 @@ use schedlab_report::text::wrap;
 use schedlab_workload::BENCHMARKS;
 use serde::Serialize;
 
-/// One name.
 #[derive(Serialize)]
 struct Name {
     name: String,

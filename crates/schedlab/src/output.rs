@@ -98,7 +98,7 @@ pub fn json_as(schema: &'static str, value: &impl serde::Serialize) -> Result<()
     json(&Tagged { schema, value })
 }
 
-/// Writes a note to standard error, beside the result.
+/// Writes a note to standard error.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "schedlab: {}", printable::lines(text));
 }

@@ -56,7 +56,7 @@ impl Bar {
         bar.0.set_length(1000);
         bar
     }
-    /// So much is done, per mille.
+    /// Sets the share that is done, per mille.
     pub fn at(&self, done: u64, words: String) {
         self.0.set_position(done);
         self.message(&words);

@@ -22,9 +22,9 @@ fn json_stands_alone_on_standard_output() {
     assert!(unwrapped(&lab.ok(&["stat", "--runs", "2", "true"])).contains("mean of 2 runs"));
 }
 
-/// Masked counters are those of a CPU that has none; what the kernel counts by itself stays.
+/// Masked counters behave as on a CPU without counters; the kernel's own counts stay.
 #[test]
-fn a_cpu_without_counters_is_told_and_caches_are_counted_on_request() {
+fn a_cpu_without_counters_is_reported_and_caches_are_counted_on_request() {
     let lab = Lab::new();
     let json = |masked: bool, words: &[&str]| -> serde_json::Value {
         let mut command = lab.command(words);

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-/// Options of the scheduler's, which are shown where an image has them.
+/// Options of the scheduler that are shown if an image has them.
 const OPTIONS: &[&str] = &[
     "NR_CPUS",
     "HZ",
@@ -146,7 +146,7 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// What only whole kernels have.
+/// Refuses a whole kernel's image in place of a source.
 ///
 /// # Errors
 /// When there is no source to compile.
