@@ -110,7 +110,7 @@ fn a_cache_holds_lines_of_more_blocks_if_few_of_each_are_touched() {
 }
 
 #[test]
-fn what_comes_from_elsewhere_goes_through_the_largest_cache() {
+fn data_from_elsewhere_pass_through_the_largest_cache() {
     let machine = machine(&[(4, Sharing::Core), (16, Sharing::Llc)]);
     let prices = Prices::of(&machine);
     assert_eq!(prices.per_kb(FoundIn::Own(1)), 20);

@@ -43,7 +43,7 @@ impl Channels {
         }
     }
 
-    /// How long a call holds the lock of its channel, beside the copy; 0 where locks are not simulated.
+    /// How long a call holds the lock of its channel, without the copy; 0 where locks are not simulated.
     #[inline]
     pub fn lock_ns(&self, costs: &Costs, port: PortId) -> u64 {
         match self.kind(port) {
@@ -74,7 +74,7 @@ impl Channels {
         copied_ns + self.remote_ns(costs, cpu, t) + self.memory_ns(costs, t)
     }
 
-    /// Sleeping at a channel, beside the call and the switch. It is charged when the task is back.
+    /// The cost of sleeping at a channel, without the call and the switch. It is charged when the task is back.
     #[inline]
     pub fn sleeping_ns(&self, costs: &Costs, port: PortId) -> u64 {
         match self.kind(port) {

@@ -35,7 +35,7 @@ fn moved(m: &Machine, to: &str) -> Run {
 }
 
 #[test]
-fn a_moved_task_pays_once_for_what_it_touches() {
+fn a_moved_task_pays_once_for_the_data_it_touches() {
     let m = packages();
     // A hit in the core's cache takes 50 ns a KB, in the last-level cache 150.
     let beyond = |refill: u64| 150 + refill - 50;
