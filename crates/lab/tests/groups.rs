@@ -1,4 +1,4 @@
-//! Task groups and workloads beside: keys of experiments, their errors, and a run.
+//! Task groups and `[[beside]]` workloads: keys of experiments, their errors, and a run.
 
 use crate::common::experiment;
 use schedlab_lab::experiment::parse;
@@ -14,7 +14,7 @@ const HOGS: &str = "name = 'g'\nruns = 1\nmachine = 'smp-1'\n[workload]\nname = 
                     [[group]]\npath = '/b'\nweight = 300\ntasks = 'other'\n\
                     [[variant]]\nkernel = 'v6.1'\n";
 
-/// The places in [`HOGS`] of changes, and of a variant's own tables.
+/// The places of changes in [`HOGS`], and of a variant's own tables.
 const AT: &str = "[[variant]]";
 const KERNEL: &str = "kernel = 'v6.1'\n";
 
@@ -25,7 +25,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn a_group_has_shares_or_a_weight_and_a_workload_beside_runs_as_long() {
+fn a_group_has_shares_or_a_weight_and_a_neighbour_runs_as_long() {
     let e = experiment(HOGS);
     let Spec::Together { groups, beside, .. } = &e.loads[0].spec else { panic!("{:?}", e.loads[0].spec) };
     assert_eq!(groups.iter().map(|g| g.shares).collect::<Vec<_>>(), [1024, 3072]);
@@ -104,7 +104,7 @@ fn found(text: &str) -> Findings {
     made.unwrap().record.found
 }
 
-/// The texts of its warnings of that code.
+/// The texts of its warnings with that code.
 fn warned<'f>(found: &'f Findings, code: &str) -> Vec<&'f str> {
     found.warnings.iter().filter(|w| w.code == code).map(|w| w.message.as_str()).collect()
 }
