@@ -11,8 +11,7 @@
 //!
 //! 1. A stretch of user mode ends: the kernel calls [`user_done`](user::UserMode::user_done).
 //! 2. [`ask`](calls::Calls::ask) gets the program's next operation; [`perform`](calls::Calls::perform) turns it into
-//! work or a
-//!   [`Call`](calls::Call), and prices that.
+//!    work or a [`Call`](calls::Call), and prices that.
 //! 3. The kernel lets the price pass ([`call_after`](board::Kernel::call_after)) and calls
 //!    [`effect`](calls::Calls::effect). Words, channels and sets of ends are changed here. Timers, forks, attributes
 //!    and exits are the kernel's ([`kernel_call`](board::Kernel::kernel_call)).

@@ -7,12 +7,10 @@
 //! something that one of the task's wakers gives.
 //!
 //! - A task's unit is the work that one wakeup gives: the median length of the bursts that had the least time to be
-//!   given
-//!   more, since their wakers ran least between the wakeup and the burst (the quarter with the least).
+//!   given more, since their wakers ran least between the wakeup and the burst (the quarter with the least).
 //! - Units are given by wakers that ran between the wakeup and the unit's beginning, evenly over the time that they
-//!   ran.
-//!   If none did, the wakeup itself also gave that unit (a writer that finds a drained pipe has room for many
-//! messages).
+//!   ran. If none did, the wakeup itself also gave that unit (a writer that finds a drained pipe has room for many
+//!   messages).
 //!
 //! The recorded order of events is always possible: everything is given before it is used.
 //!
