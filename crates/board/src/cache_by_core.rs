@@ -112,8 +112,8 @@ impl Caches {
         true
     }
 
-    /// A task goes over `kb` KB in passes, `left_kb` in all: the cold part is fetched first. `refill_ns` is what it
-    /// still has to pay.
+    /// A task goes over `kb` KB in passes, `left_kb` in all: the cold part is fetched first. `refill_ns` is the refill
+    /// that it still has to pay.
     #[inline]
     pub fn touch(&mut self, cpu: CpuId, reuse: &mut Reuse, refill_ns: &mut u64, (kb, left_kb): (u32, u64)) {
         self.on = true;

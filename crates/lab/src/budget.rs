@@ -22,7 +22,7 @@ pub const LOOKS: u32 = 4;
 pub enum Budget {
     /// Time, from the first run on. The first look is made anyway.
     Time(Duration),
-    /// Runs beyond those of the first look.
+    /// Runs in addition to the first look's.
     Runs(u64),
     /// Per cent of the first look's runs, in addition to them.
     Part(u64),

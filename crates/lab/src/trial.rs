@@ -216,7 +216,6 @@ pub struct Tried<'a, C> {
     pub costs: &'a [Cost],
     /// Instructions by function.
     pub functions: &'a [Moved],
-    /// What the simulation predicted.
     pub predicted: &'a Predictions,
     /// How often the changed lines were reached; empty on backends that can't report it.
     pub reached: &'a [Reached],

@@ -94,7 +94,7 @@ fn by_job() -> String {
 }
 
 const COLOR: &str = "color";
-/// Display order behind every command's own options, and before help.
+/// Display order after every command's own options, and before help.
 const LAST: usize = 900;
 
 /// Whether help and errors are coloured. clap prints them before `--color` is parsed, so this looks for the words

@@ -304,7 +304,7 @@ pub fn warn(warnings: &[Warning]) {
     }
 }
 
-/// Checks the names that options give to what is stored: an option's word and its value.
+/// Checks the names that options give to stored things: an option's word and its value.
 ///
 /// # Errors
 /// When one is empty, or has characters that a terminal obeys.

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Variables that change what a run does.
+/// Variables that change a run.
 const VARIABLES: &[&str] = &["SCHEDLAB_WALK_EVERY", "SCHEDLAB_SYSTEM_ROOT"];
 
 /// The long options of the command that runs.
@@ -108,7 +108,7 @@ fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<S
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
         match replaced(word) {
-            // A command behind "--" comes last, and options stand before it.
+            // A command after "--" comes last, and options come before it.
             _ if word == "--" => {
                 all.extend(own.iter().flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()]));
                 all.push(word.clone());

@@ -103,7 +103,7 @@ fn stopped(c: &Comparison) -> Vec<String> {
 /// Checks that there is a row to judge: without one nothing can fail.
 ///
 /// # Errors
-/// Of the kind "a check failed", with what is missing.
+/// Of the kind "a check failed", with the missing things.
 pub fn some_row(option: &str, comparisons: &[&Comparison]) -> Result<()> {
     if comparisons.iter().any(|c| !c.comparisons.is_empty()) {
         return Ok(());

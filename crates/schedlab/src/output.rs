@@ -41,8 +41,8 @@ pub fn painted(
     }
 }
 
-/// A file's text on standard output. On a terminal, what a terminal would obey is escaped; a file or another program
-/// gets each byte.
+/// A file's text on standard output. For a terminal, terminal codes are escaped; a file or another program gets each
+/// byte.
 pub struct Shown<W: Write> {
     to: W,
     line: Vec<u8>,

@@ -61,7 +61,7 @@ impl Bar {
         self.0.set_position(done);
         self.message(&words);
     }
-    /// Words behind the bar. Names in them may be other people's: a terminal would obey some of their characters.
+    /// Words after the bar. They may hold names from other people, with characters that a terminal would obey.
     fn message(&self, words: &str) {
         self.0.set_message(printable::name(words).into_owned());
     }

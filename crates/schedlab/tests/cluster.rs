@@ -1,5 +1,5 @@
-//! `--engine slurm` with programs that stand in for Slurm's and run tasks at once, and runs that are carried by hand.
-//! `benches/cluster.sh` shows the same on a real cluster.
+//! `--engine slurm` with programs that stand in for Slurm's and run tasks at once; also runs that are packed and
+//! unpacked by hand. `benches/cluster.sh` shows the same on a real cluster.
 
 use crate::common;
 use crate::common::Lab;

@@ -179,7 +179,7 @@ fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_r
         return;
     }
     let lab = Lab::new();
-    // Two of 3 ms in each 10 ms, beside four hogs on two CPUs.
+    // Two of 3 ms in each 10 ms, and four hogs, on two CPUs.
     let file = r#"{"global": {"duration": 1}, "tasks": {
         "dead": {"instance": 2, "policy": "SCHED_DEADLINE", "dl-runtime": 3000, "dl-period": 10000, "loop": -1,
             "run": 2000, "timer": {"ref": "unique", "period": 10000}},

@@ -1,4 +1,4 @@
-//! Levels of the kernel's own code: what it executes is its price, and CPUs act while another one is in kernel code.
+//! Levels of the kernel's own code: its instructions are its price, and CPUs act while another one is in kernel code.
 
 use crate::code::has_source;
 use crate::common::{Lab, texts};

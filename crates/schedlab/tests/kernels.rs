@@ -223,7 +223,7 @@ fn a_patch_does_not_follow_links_out_of_the_tree() {
     assert_eq!(code, 0, "{said}");
     assert_eq!((shop.text("outside/f").as_str(), shop.text("outside/new").as_str()), ("orig\n", ""));
     assert_eq!(shop.text("tree/kernel/sched/fair.c"), before);
-    // An edit behind the link makes another kernel.
+    // An edit of a linked file makes another kernel.
     let again = shop.build(&["--patch", "out.patch"]).unwrap().1;
     assert!(again.contains("was there already"), "{again}");
     shop.0.write("outside/g", "more\n");

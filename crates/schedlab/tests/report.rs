@@ -4,7 +4,7 @@
 use crate::common;
 use crate::common::Lab;
 
-/// The page of these words.
+/// The page that a command with these words writes.
 fn page(lab: &Lab, words: &[&str]) -> String {
     lab.ok(&[&["report", "-o", "page.html"], words].concat());
     std::fs::read_to_string(lab.path().join("page.html")).unwrap()

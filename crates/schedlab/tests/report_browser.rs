@@ -51,7 +51,7 @@ fn the_page_opens_draws_zooms_and_goes_to_a_wait() {
     assert!((panned[0] - zoomed[0] - length(&zoomed) / 4.0).abs() < length(&zoomed) / 500.0, "{told}");
     // The kept part of a moved view equals the whole, except for rounding.
     assert!(told["keptDiffers"].as_f64().is_some_and(|most| most <= 2.0), "{told}");
-    // In a view narrower than the bins of the counts, their steps are those of the CPUs.
+    // In a view narrower than the bins of the counts, the steps of counts are the steps of the CPUs.
     let steps = told["countsWidth"].as_f64().unwrap();
     assert!(numbers(&told["countsWhole"]).iter().all(|mixed| *mixed < steps / 10.0), "{told}");
     let (wait, at) = (&told["wait"], numbers(&told["at"]));

@@ -1,4 +1,4 @@
-//! Commands and what they print, as text: each file of `tests/texts` holds cases, each case in a folder of its own.
+//! Commands and their output, as text: each file of `tests/texts` holds cases, each case in a folder of its own.
 //!
 //! | line | meaning |
 //! | --- | --- |
@@ -17,7 +17,7 @@
 //! | `same FILE FILE` | two files have one text |
 //! | `narrow` | no line of standard output is wider than 78 columns |
 //! | `empty`, `quiet` | standard output, or standard error, is empty |
-//! | `lines N` | standard error has so many lines |
+//! | `lines N` | standard error has N lines |
 //! | `has PATH`, `lacks PATH` | a file or folder is there, or is not |
 //!
 //! In a path of JSON `*` stands for all elements and gives a list, `@` for an object's keys, `[NAME=VALUE]` for the

@@ -34,7 +34,7 @@ pub(crate) struct Counted {
     chains: Chains,
 }
 
-/// Cost of kernel code between two samples of who calls whom, ps.
+/// Cost of kernel code between two samples of the call chain, ps.
 const SAMPLE_PS: u64 = 100_000_000;
 /// How often each chain of calls was sampled: function names with ';' between them, outermost first.
 pub type Chains = BTreeMap<String, u64>;

@@ -20,7 +20,7 @@ pub enum Interrupt {
     Device,
 }
 
-/// What a CPU does when its path's time is over.
+/// A CPU's step when its path's time is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// It looks at its current task, and continues with that task.

@@ -85,7 +85,7 @@ pub(crate) fn on_signal(signal: c_int, handler: Handler, flags: c_int) -> std::i
     if failed != 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The names of the list, each with a zero behind it.
+/// The names of the list; a zero ends each.
 fn names(list: *const c_char) -> Vec<String> {
     let mut all = Vec::new();
     let mut at = list;
@@ -96,7 +96,7 @@ fn names(list: *const c_char) -> Vec<String> {
             return all;
         }
         all.push(name.to_string_lossy().into_owned());
-        // SAFETY: the next text begins behind the zero.
+        // SAFETY: the next text begins after the zero.
         at = unsafe { at.add(name.count_bytes() + 1) };
     }
 }

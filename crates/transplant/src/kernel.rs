@@ -48,7 +48,6 @@ impl View {
     }
 }
 
-/// A new task.
 pub struct NewTask<'a> {
     pub name: &'a str,
     pub attr: TaskAttr,

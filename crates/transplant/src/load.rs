@@ -259,7 +259,7 @@ impl Image {
         if view.nr_notes == 0 {
             return &[];
         }
-        // SAFETY: the image says where so many notes are; verbs, which move them, take `&mut self`.
+        // SAFETY: the image gives their place and number; verbs, which move them, take `&mut self`.
         unsafe { std::slice::from_raw_parts(view.notes, view.nr_notes as usize) }
     }
     /// The text of a message's note; empty for other notes.
@@ -279,7 +279,7 @@ impl Image {
             return Vec::new();
         };
         let list = note.at as *const usize;
-        // SAFETY: such a note points to addresses, with a zero behind them, that are not freed.
+        // SAFETY: such a note points to addresses that end with a zero and are not freed.
         let all: Vec<usize> = (0..).map(|i| unsafe { *list.add(i) }).take_while(|at| *at != 0).collect();
         code.names(&code.kept(&all))
     }
@@ -490,7 +490,7 @@ impl Image {
     /// The text of a group's file, by its name in cgroup v1 or v2; `None`: the tree has no such file.
     pub fn group_read(&self, group: i32, file: &str) -> Option<String> {
         let name = text(file).ok()?;
-        // SAFETY: the name ends with a zero, and the call writes at most so many bytes.
+        // SAFETY: the name ends with a zero, and the call writes at most `size` bytes.
         self.written(|at, size| unsafe { (self.verbs.img_group_read)(group, name.as_ptr(), at, size) })
     }
     /// Time for which a group's quota has throttled CPUs that are still throttled, summed, ns.
@@ -548,7 +548,7 @@ impl Image {
     pub fn tunables(&self) -> Vec<(String, String)> {
         let one = |index: c_int| {
             let mut value = [0u8; 256];
-            // SAFETY: the call writes at most so many bytes, the last of them a zero.
+            // SAFETY: the call writes at most as many bytes as the buffer has, the last of them a zero.
             let name = unsafe {
                 (self.verbs.img_tunable_name)(index, value.as_mut_ptr().cast(), value.len() as c_int)
             };
@@ -564,13 +564,13 @@ impl Image {
     }
     /// `/proc/schedstat`.
     pub fn schedstat(&self) -> String {
-        // SAFETY: the call writes at most so many bytes.
+        // SAFETY: the call writes at most `size` bytes.
         self.written(|at, size| unsafe { (self.verbs.img_schedstat)(at, size) }).unwrap_or_default()
     }
     /// A line for each sched domain of a CPU.
     pub fn domains(&self, cpu: usize) -> String {
         assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
-        // SAFETY: the call writes at most so many bytes, and the CPU is there.
+        // SAFETY: the call writes at most `size` bytes, and the CPU exists.
         self.written(|at, size| unsafe { (self.verbs.img_domains)(cpu as c_int, at, size) })
             .unwrap_or_default()
     }

@@ -161,7 +161,7 @@ impl<'s> Kernel<'s> for Engine<'s> {
 }
 
 impl Engine<'_> {
-    /// When a slot acts next: a CPU, or a machine behind a link.
+    /// When a slot acts next: a CPU's, or a machine's behind a link.
     pub fn slot_event(&self, slot: CpuId) -> u64 {
         match slot.index().checked_sub(self.nr_cpus() + 1) {
             None => self.next_event(slot),

@@ -46,7 +46,7 @@ pub struct Setup<'a> {
     pub machine: &'a Machine,
     /// The image's shared object.
     pub object: &'a Path,
-    /// The image of the same tree that does not count, where the code is charged by what it executes.
+    /// The image of the same tree that does not count, if the code is charged by its instructions.
     pub plain: Option<&'a Path>,
     pub level: Level,
     /// The release of the tree, whose rules channels and policies have.
@@ -298,7 +298,7 @@ fn due<T>(list: &mut VecDeque<(u64, T)>, now: u64) -> Option<(u64, T)> {
     if list.front()?.0 <= now { list.pop_front() } else { None }
 }
 
-/// When a run ends, and who may end it before.
+/// The end of a run, and the flags that may end it before.
 pub struct Clock<'a> {
     pub end: u64,
     stop: Option<&'a AtomicBool>,

@@ -62,7 +62,7 @@ impl Code {
 
 fn followed() -> Vec<usize> {
     let mut at = [std::ptr::null_mut(); DEPTH];
-    // SAFETY: the buffer has room for so many addresses.
+    // SAFETY: the buffer has room for `DEPTH` addresses.
     let count = unsafe { backtrace(at.as_mut_ptr(), DEPTH as c_int) };
     at[..count.max(0) as usize].iter().map(|at| *at as usize).collect()
 }

@@ -110,7 +110,7 @@ impl Task {
     }
 }
 
-/// The number of a task that the kernel has for itself: stoppers first, then ksoftirqd, by CPU, behind all others.
+/// The number of a task of the kernel's own: stoppers first, then ksoftirqd, by CPU, after all others.
 pub fn kthread_id(nr_tasks: usize, nr_cpus: usize, ksoftirqd: bool, cpu: CpuId) -> TaskId {
     TaskId::from(nr_tasks + usize::from(ksoftirqd) * nr_cpus + cpu.index())
 }

@@ -151,7 +151,7 @@ impl Sets {
         let set = &self.sets[task];
         if set.kb == 0 { u64::MAX } else { set.run_ns }
     }
-    /// A computation of the task has done so much, ns of work.
+    /// A computation of the task has done `work_ns` of work.
     pub fn ran(&mut self, task: TaskId, work_ns: u64) {
         let set = &mut self.sets[task];
         set.run_ns = set.run_ns.saturating_sub(work_ns);

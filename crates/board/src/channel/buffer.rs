@@ -54,7 +54,7 @@ pub fn unix_truesize(bytes: u32) -> u64 {
 struct Part {
     /// Bytes not read yet.
     left: u32,
-    /// The offset at which its data end. Bytes that were read leave no room behind them.
+    /// The offset at which its data end. Bytes that were read leave no room after them.
     end: u32,
     /// Bytes charged for it; 0 for a page.
     charge: u64,
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(fill(ChannelKind::Pipe, 64), (1024, 65_536));
         assert_eq!(fill(ChannelKind::Pipe, 100), (640, 64_000), "forty to a page");
         assert_eq!(fill(ChannelKind::Pipe, 2049).0, 16, "no two fit into a page");
-        // 5000 bytes are a page and 904 bytes. The 904 join those of the message before, if those came last.
+        // 5000 bytes are a page and 904 bytes. The 904 join those of the previous message if these came last.
         assert_eq!(
             fill(ChannelKind::Pipe, 5000),
             (10, 54_096),

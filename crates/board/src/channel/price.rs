@@ -14,7 +14,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_machine::Costs;
 use schedlab_workload::{ChannelKind, PortId};
 
-/// The charge of the messages that fill the slabs a CPU has at hand, bytes: 32 messages. Computed from the sizes of
+/// The charge of the messages that fill the slabs a CPU holds ready, bytes: 32 messages. Computed from the sizes of
 /// slabs (16 heads in a page, 32 bodies in four), not measured.
 const SLAB: u64 = 24 * 1024;
 
@@ -83,7 +83,7 @@ impl Channels {
         }
     }
 
-    /// Extra time of a write for its message's memory: the memory is new, or is not at hand.
+    /// Extra time of a write for its message's memory: the memory is new, or not held ready.
     fn memory_ns(&self, costs: &Costs, t: Transfer) -> u64 {
         let ChannelMemory { held, most } = self.memory;
         match t.sends && t.part > 0 && self.kind(t.port) == ChannelKind::Unix {

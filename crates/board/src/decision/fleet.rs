@@ -19,7 +19,7 @@ pub struct AskedCpu {
     /// Averages of its queue.
     pub avg: AskedAverages,
     pub avg_idle_ns: u64,
-    /// Hints of its cache; those of the cache's first CPU count.
+    /// Hints of its cache; only those of the cache's first CPU count.
     pub nr_idle_scan: u32,
     pub has_idle_cores: bool,
     /// A wakeup is on its way to this CPU.

@@ -21,7 +21,7 @@ pub struct AskedEntity {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueQuestion {
-    /// Who runs next.
+    /// Which entity runs next.
     Pick,
     /// Where an entity that is on no queue starts.
     Place,

@@ -89,7 +89,7 @@ impl AskedTree {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeQuestion {
-    /// Who runs next.
+    /// Which task runs next.
     Pick,
     /// A task that is absent or delayed wakes up.
     Wake,

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 const LOOK_EACH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 /// Interval of the checks of the stop flag.
 const NAP: Duration = Duration::from_millis(100);
-/// Runs of a job that has ended may become visible so much later: other machines' views of a shared folder lag.
+/// Runs of an ended job may become visible this much later, since other machines' views of a shared folder lag.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// A cluster and its options.

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// programs of the build itself, and say little.
 const PRIOR: f64 = 60.0;
 
-/// The time that a build still takes, from its own speed and that of earlier builds.
+/// The time that a build still takes, from its own speed and the speed of earlier builds.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// Wall time of an object, from earlier builds.

@@ -36,7 +36,7 @@ pub struct Made {
     pub record: Record,
     /// Files kept with it: name and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
-    /// The file of its events, in the folder of [`RunOptions::keep_events_in`]; whoever stores the run moves it.
+    /// The file of its events, in the folder of [`RunOptions::keep_events_in`]; it is moved when the run is stored.
     pub events: Option<PathBuf>,
 }
 

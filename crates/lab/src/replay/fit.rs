@@ -168,9 +168,7 @@ fn wakeups(found: &Findings) -> i128 {
 pub struct Off {
     pub metric: String,
     pub unit: String,
-    /// In the recording.
     pub recorded: f64,
-    /// In the replay.
     pub replayed: f64,
 }
 

@@ -110,7 +110,7 @@ fn within(task: &TaskSoFar, from: Ns, to: Ns) -> impl Iterator<Item = Stretch> {
     task.stretches[first..].iter().take_while(move |s| s.from < to).copied()
 }
 
-/// When a task had done so much work.
+/// When a task had done that much work.
 fn time_of(task: &TaskSoFar, work: u64) -> Ns {
     let at = task.stretches.partition_point(|s| s.end_work() <= work);
     task.stretches.get(at).or(task.stretches.last()).map_or(Ns::ZERO, |s| s.time_of(work))

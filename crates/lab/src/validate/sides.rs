@@ -119,8 +119,8 @@ pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
 /// The plan of only the simulated side, to compare with the real side of an earlier result.
 ///
 /// # Errors
-/// For a case on the host, whose costs were measured beside its runs and are not in a result; when the result's kernel
-/// is of another series; and as [`plan`].
+/// For a case on the host, whose costs were measured with its runs and are not in a result; when the result's kernel is
+/// of another series; and as [`plan`].
 pub fn plan_beside(case: &Case, earlier: &CaseResult) -> Result<Sides> {
     let Some(side) = earlier.real.as_ref().filter(|side| side.runs > 0) else {
         return Err(Error::machine("the earlier result has no real side of this case"));

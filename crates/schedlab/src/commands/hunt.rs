@@ -245,7 +245,7 @@ fn whole_path(word: &mut String) {
     }
 }
 
-/// Refuses the name of a patch's file where there is no file.
+/// Refuses the name of a patch's file if the file does not exist.
 fn is_there(word: &str) -> Result<()> {
     let named = [".patch", ".diff", ".mbox"].iter().any(|end| word.ends_with(end));
     if named && !word.contains([':', '+']) && !Path::new(word).exists() {

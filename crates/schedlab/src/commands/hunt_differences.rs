@@ -39,7 +39,7 @@ struct DifferenceFound {
     experiment: PathBuf,
 }
 
-/// Searches, keeps what is found, and prints it.
+/// Searches, keeps the findings, and prints them.
 ///
 /// # Errors
 /// As runs and files; on an interruption.
@@ -112,7 +112,7 @@ fn as_found(one: &Difference, sides: &Sides, experiment: PathBuf) -> DifferenceF
     }
 }
 
-/// An event as a line; `None` if it does not say who runs where.
+/// An event as a line; `None` if it does not show which task runs where.
 fn line(event: &Event, names: &[String]) -> Option<String> {
     let task = |task: TaskId| names.get(task.index()).map_or("(kernel)", String::as_str);
     let some = |of: Option<TaskId>| of.map_or("idle", task);

@@ -56,7 +56,7 @@ pub fn remove(args: &Remove) -> Result<()> {
     })
 }
 
-/// Builds an image and prints what it is.
+/// Builds an image and prints its properties.
 pub fn build(recipe: &CodeRecipe, cache: &Path, json: bool, quiet: bool) -> Result<()> {
     let began = Instant::now();
     let made = code::build(recipe, cache, &Shown::new(quiet))?;
@@ -149,7 +149,7 @@ fn ago(seconds: u64) -> String {
 /// Refuses a whole kernel's image in place of a source.
 ///
 /// # Errors
-/// When there is no source to compile.
+/// When the word is not a source.
 pub fn check_source(word: &str) -> Result<()> {
     if schedlab_kernels::Image::open(Path::new(word)).is_ok() {
         return Err(Error::input(format!(

@@ -81,7 +81,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to keep what was measured while other programs ran: all later simulations of this machine would have it.
+/// Refuses to keep costs measured while other programs ran: all later simulations of this machine would use them.
 fn busy(args: &ProbeArgs, others_pct: f64) -> Result<()> {
     if others_pct <= MOST_OTHERS_PCT {
         return Ok(());
@@ -118,7 +118,7 @@ impl Busy {
         let ticks: Vec<u64> = first.split_whitespace().take(8).map(|n| n.parse().unwrap_or(0)).collect();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
         let there_was: u64 = ticks.iter().sum();
-        // utime, stime, cutime and cstime, behind a name that may hold blanks.
+        // utime, stime, cutime and cstime, after a name that may hold blanks.
         let fields = of_self.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
         let own = fields.map(|n| n.parse::<u64>().unwrap_or(0)).sum();
         Some(Busy { all: there_was - idle, own, there_was })

@@ -171,7 +171,7 @@ impl Out {
             self.failed = Some(e);
         }
     }
-    /// Writes what is left.
+    /// Writes the rest.
     ///
     /// # Errors
     /// When something could not be written, unless the reader had gone.

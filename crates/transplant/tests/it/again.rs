@@ -46,7 +46,7 @@ pub fn series_or_default() -> String {
     series().unwrap_or_else(|| "6.1".to_owned())
 }
 
-/// A patch that puts lines behind a text of one of these files; empty without a source.
+/// A patch that puts lines after a text of one of these files; empty without a source.
 pub fn patch_behind(files: &[&str], text: &str, lines: &str) -> Vec<Patch> {
     let Some(series) = series() else { return Vec::new() };
     let cache = cache::folder(None).unwrap();
@@ -115,7 +115,7 @@ fn the_oldest_series_passes_all_these_tests() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
 }
 
-/// What a process printed, and how it ended.
+/// The output of a process, and how it ended.
 pub struct Ended {
     pub code: Option<i32>,
     pub out: String,

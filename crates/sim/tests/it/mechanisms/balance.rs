@@ -42,7 +42,7 @@ fn a_cpu_about_to_go_idle_pulls_a_waiting_task() {
     }
 }
 
-/// Newidle passes of CPU 1 in a second in which it idled some 100 us at a time, beside an overloaded CPU 0.
+/// Newidle passes of CPU 1 in a second in which it idled some 100 us at a time, while CPU 0 was overloaded.
 fn short_idle_passes(kernel_text: &str) -> usize {
     let mut load = Load::lasting_ms(1_000);
     for _ in 0..2 {
@@ -96,8 +96,8 @@ fn a_heap_on_one_cpu_is_evened_out() {
                 }
                 on
             };
-            // A pass may leave one hog too many for the next one to pull. In most instants of the last second there is
-            // none too many. Two too many are rare: over eight seeds, one in two thousand CPUs of 3.4 at an instant.
+            // A pass may leave one hog too many for the next one to pull. In most instants of the last second no CPU
+            // has one too many. Two too many are rare: over eight seeds, one in two thousand CPUs of 3.4 at an instant.
             let moments: Vec<Vec<u32>> = (20..30).map(|tenth| at(tenth * 100 * MS)).collect();
             let is_even = |on: &&Vec<u32>| on.iter().all(|nr| (1..=3).contains(nr));
             let even = moments.iter().filter(is_even).count();
