@@ -60,7 +60,7 @@ fn not_asked(width: Width) -> impl Iterator<Item = (String, String)> {
     width.beyond().map(|name| (name.to_owned(), format!("{NOT_WATCHED}: add -d")))
 }
 
-/// The commands of one comparison, in words: parameters of its records by the variant's name.
+/// The command of each variant, in words, by the variant's name; records keep them as parameters.
 pub type Commands = BTreeMap<String, String>;
 
 /// One counted run.

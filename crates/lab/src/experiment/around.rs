@@ -107,7 +107,7 @@ impl<'t> Around<'t> {
         self.remotes.iter().try_for_each(|of| of.check(loads))
     }
 
-    /// A workload with its surroundings under the load of that name, on a machine with `cpus` CPUs.
+    /// `spec` with the surroundings of the load `load`, on a machine with `cpus` CPUs.
     ///
     /// # Errors
     /// When they don't go together.
