@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_those_of_the_workload() {
+    fn groups_must_be_in_the_workload() {
         check(&with("*", Policy::Batch), &schbench()).unwrap();
         let error = check(&with("wroker", Policy::Batch), &schbench()).unwrap_err().to_string();
         assert!(error.contains("'wroker'") && error.contains("variant 'v4.5'"), "{error}");

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_fault() {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         assert!(error("v4.5:SIS_FRST_IDLE").contains("'SIS_FIRST_IDLE'"));
         assert!(error("v9.9").contains("v4.5"));

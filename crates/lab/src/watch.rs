@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_metrics_need_is_watched() {
+    fn watching_is_the_least_that_the_metrics_need() {
         for (metrics, watched) in [
             (&["pipe.elapsed.mean", "cpu_time", "run_delay.total", "migrations"][..], Observe::Accounts),
             (&["hackbench.time", "no such metric"], Observe::Accounts),

@@ -50,7 +50,7 @@ fn a_load_per_machine_and_machines_per_load() {
 }
 
 #[test]
-fn live_loads_keep_to_the_live_variants_they_name() {
+fn live_loads_run_under_the_live_variants_that_they_name() {
     let of = |variants: &str| {
         let text = format!(
             "name = 'x'\nmachines = ['smp-2']\n[[workload]]\nname = 'slice'\n[[workload]]\nname = 'batch'\n\
@@ -147,7 +147,7 @@ fn absurd_sizes_are_refused_before_any_run() {
 }
 
 #[test]
-fn a_missing_rtapp_file_is_named_where_it_is_asked_for() {
+fn a_missing_rtapp_file_is_reported_at_its_place() {
     let text = SMALL.replace("name = \"schbench\"\nruntime = \"1s\"", "rtapp = \"nowhere.json\"");
     let text = error(
         &text.replace("message_threads = 1\n", "").replace("threads = 2\n", "").replace("threads = 4\n", ""),

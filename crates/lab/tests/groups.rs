@@ -90,7 +90,7 @@ fn faults_are_placed() {
 }
 
 #[test]
-fn a_benchmark_that_can_t_run_beside_is_placed_at_its_own_table() {
+fn a_benchmark_that_can_not_be_a_neighbour_is_reported_at_its_own_table() {
     let text = "name = 'g'\nruns = 1\nmachine = 'smp-2'\n[workload]\nname = 'schbench'\n\
                 [[beside]]\nname = 'embedded-db'\n[[variant]]\nkernel = 'v6.1'\n";
     let error = error(text);
@@ -110,7 +110,7 @@ fn warned<'f>(found: &'f Findings, code: &str) -> Vec<&'f str> {
 }
 
 #[test]
-fn results_of_the_same_benchmark_beside_stay_apart_and_its_end_is_reported() {
+fn results_of_the_same_benchmark_as_neighbour_stay_apart_and_its_end_is_reported() {
     let found = found(
         "name = 'p'\nruns = 1\nmachine = 'smp-4'\n[workload]\nname = 'pipe'\nloops = 5000\n\
          [[beside]]\nname = 'pipe'\nloops = 100\n[[variant]]\nkernel = 'v6.1'\n",
@@ -126,7 +126,7 @@ fn results_of_the_same_benchmark_beside_stay_apart_and_its_end_is_reported() {
 }
 
 #[test]
-fn the_end_of_each_part_beside_is_that_of_its_tasks_in_the_measured_time() {
+fn each_neighbour_ends_with_its_tasks_in_the_measured_time() {
     let found = found(
         "name = 'w'\nruns = 1\nmachine = 'smp-4'\n[workload]\nname = 'schbench-modern'\nruntime = '1s'\n\
          warmup = '500ms'\n[[beside]]\nname = 'pipe'\nloops = 10\n\

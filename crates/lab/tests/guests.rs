@@ -171,7 +171,7 @@ fn the_kernels_log_is_kept_with_its_run() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_fault() {
     let text = format!("{SMALL}\n[vm]\nmachines = [\"smt-4\"]\nkernels = [\"6.1\"]\n");
     let wrong = schedlab_lab::experiment::parse(Path::new("test.toml"), &text, 4).unwrap_err();
     assert!(wrong.to_string().contains("kernels"), "{wrong}");

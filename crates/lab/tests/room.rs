@@ -27,7 +27,7 @@ fn measured(machine: &str, workload: &str, before: u64) -> (u64, u64) {
 
 // A single test, since the size is the process's, and each run must take more than those before it.
 #[test]
-fn an_estimate_is_within_a_factor_of_what_a_run_takes() {
+fn an_estimate_is_within_a_factor_of_a_runs_memory() {
     measured("smp-2", "name = \"pipe\"\nloops = 10", 0);
     let before = most_resident();
     let runs = [

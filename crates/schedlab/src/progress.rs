@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_act_on_a_terminal_are_shown_as_they_are_written() {
+    fn terminal_codes_in_words_are_shown_escaped() {
         const BAD: &str = "a\u{1b}]0;PWN\u{7}\u{1b}[2Jx.o\nb";
         let bar = Bar::build(true);
         let shown = || {

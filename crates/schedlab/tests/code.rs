@@ -146,7 +146,7 @@ fn by_backend<'a>(result: &'a serde_json::Value, metric: &str) -> Vec<(&'a str, 
 }
 
 #[test]
-fn a_machine_behind_a_link_is_simulated_beside_the_code_and_the_part_for_code_is_what_runs() {
+fn linked_machines_are_simulated_by_rules_and_the_code_part_runs() {
     if !has_source() {
         return;
     }
@@ -225,7 +225,7 @@ fn with_sysctl(lab: &Lab, sysctl: &str) -> (i32, String, String) {
 }
 
 #[test]
-fn a_sysctl_of_a_patch_is_a_tunable_and_what_the_image_leaves_out_is_a_warning() {
+fn a_sysctl_of_a_patch_is_a_tunable_and_left_out_files_are_a_warning() {
     if !has_source() {
         return;
     }

@@ -12,7 +12,7 @@ fn stored(lab: &Lab, out: &str, more: &[&str]) {
 }
 
 #[test]
-fn a_run_without_kept_events_is_made_again_and_says_what_it_lacks() {
+fn a_run_without_kept_events_is_made_again_and_names_its_gaps() {
     if !has_source() {
         return;
     }

@@ -42,7 +42,7 @@ fn a_kernel_that_loses_wakeups_is_a_loss_in_page_mail_and_exit_code() {
 
 /// A gate by the cost of newidle passes: level free sees no cost, and the page says so.
 #[test]
-fn the_page_says_whether_the_patchs_lines_ran_and_what_the_level_can_see() {
+fn the_page_reports_whether_the_patchs_lines_ran_and_the_limits_of_the_level() {
     if !has_612() {
         return;
     }

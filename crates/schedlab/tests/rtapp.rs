@@ -55,7 +55,7 @@ fn a_file_without_an_end_needs_a_runtime() {
 }
 
 #[test]
-fn a_slice_of_a_task_or_a_phase_is_asked_for_and_old_kernels_say_they_take_no_notice() {
+fn tasks_and_phases_may_ask_for_a_slice_and_old_kernels_warn() {
     let lab = Lab::new();
     let hogs = |name: &str, task: &str| {
         let text = format!(

@@ -40,7 +40,7 @@ fn pipes_are_read_once() {
 }
 
 #[test]
-fn two_saved_files_give_the_document_s_lines() {
+fn two_saved_files_give_the_lines_of_the_document() {
     let lab = lab();
     let text = lab.ok(&["schedstat", "before", "after", "--lines"]);
     let expected = "\

@@ -5,7 +5,7 @@ use schedlab_base::testing::{skipped, stretch};
 use std::process::Command;
 
 #[test]
-fn json_stands_alone_on_standard_output() {
+fn json_is_alone_on_standard_output() {
     let lab = Lab::new();
     let output = lab.command(&["stat", "--runs", "3", "--json", "--", "echo", "hello"]).output().unwrap();
     let (out, err) = texts(&output);
@@ -75,7 +75,7 @@ fn two_commands_are_compared_run_about() {
 }
 
 #[test]
-fn the_whole_system_is_counted_or_says_what_is_needed() {
+fn the_whole_system_is_counted_or_the_error_names_the_remedy() {
     let lab = Lab::new();
     let output = lab.command(&["stat", "-a", "--for", "200ms", "--json"]).output().unwrap();
     let (out, err) = texts(&output);

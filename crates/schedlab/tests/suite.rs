@@ -4,7 +4,7 @@ use crate::common;
 use crate::common::Lab;
 
 #[test]
-fn losses_stand_first_and_every_row_is_ranked_or_counted() {
+fn losses_come_first_and_every_row_is_ranked_or_counted() {
     let lab = Lab::new();
     let words = [
         "suite",
@@ -160,7 +160,7 @@ fn a_figure_or_a_variant_that_is_missing_is_unclear() {
 }
 
 #[test]
-fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
+fn a_budgets_runs_get_a_warning_when_compared_at_one_look() {
     let lab = Lab::new();
     let budget = ["run", "small.toml", "-q", "--runs", "2", "--budget", "24", "--load", "1x6"];
     assert!(!lab.ok(&budget).contains("looked at the rows"), "it judges them by looks itself");
@@ -205,7 +205,7 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
 }
 
 #[test]
-fn a_long_table_that_can_show_nothing_is_short_and_says_first_what_it_takes() {
+fn a_long_table_that_can_show_nothing_is_short_and_names_the_needed_runs_first() {
     let lab = Lab::new();
     let kernels = ["v2.6.30", "v3.4", "v5.4", "v5.10", "v5.15", "v6.1", "v6.5", "v6.6", "v6.12", "v6.18"];
     let variants: String = kernels.iter().map(|k| format!("[[variant]]\nkernel = \"{k}\"\n")).collect();

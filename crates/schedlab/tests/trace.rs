@@ -290,7 +290,7 @@ fn babeltrace_reads_the_same_sums() {
 
 /// The same sums by Perfetto's own message definitions: the Python package `perfetto`, if SCHEDLAB_TEST_PERFETTO is 1.
 #[test]
-fn perfetto_s_own_definitions_read_the_same() {
+fn perfettos_own_definitions_read_the_same() {
     if std::env::var("SCHEDLAB_TEST_PERFETTO").as_deref() != Ok("1") {
         skipped("the Python package perfetto (SCHEDLAB_TEST_PERFETTO=1)");
         return;

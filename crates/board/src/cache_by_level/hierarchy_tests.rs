@@ -44,7 +44,7 @@ fn the_names_of_the_cpus_are_right() {
 }
 
 #[test]
-fn a_block_is_where_it_was_touched_last() {
+fn a_block_is_in_the_cache_of_its_last_user() {
     let mut caches = hierarchy(&[(4, Sharing::Core), (16, Sharing::Llc)], 8);
     let mut from = |cpu| caches.touch(cpu, 0, WHOLE).from;
     assert_eq!(from(A), FoundIn::Memory);
@@ -84,7 +84,7 @@ fn the_least_recently_used_block_leaves() {
 }
 
 #[test]
-fn a_shared_cache_evicts_what_a_neighbour_leaves_unused() {
+fn a_shared_cache_evicts_blocks_that_a_neighbour_leaves_unused() {
     let mut caches = hierarchy(&[(4, Sharing::Core), (8, Sharing::Llc)], 32);
     assert_eq!(caches.touch(A, 0, WHOLE).from, FoundIn::Memory);
     pass(&mut caches, NEIGHBOUR, 8..15);

@@ -142,7 +142,7 @@ fn results_bring_the_bytes_and_a_damaged_file_brings_nothing() {
 }
 
 #[test]
-fn a_run_that_stands_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
+fn a_run_that_is_listed_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::create(dir.path()).unwrap();
     let mut parcel = parcel(&plan(1));

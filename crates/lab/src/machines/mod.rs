@@ -390,7 +390,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nodes_that_alternate_over_packages_are_kept_as_they_are() {
+    fn nodes_that_alternate_over_packages_are_kept_unchanged() {
         // Sub-NUMA clusters: package 0 has nodes 0 and 2, package 1 nodes 1 and 3.
         let node = |node: u32, cpu: u32| {
             format!(
@@ -439,7 +439,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn distances_are_those_of_the_nodes_whatever_their_order() {
+    fn distances_belong_to_the_nodes_whatever_their_order() {
         let package = |node: u32, cpus: u32| {
             format!(
                 r#"<object type="Package"><object type="NUMANode" os_index="{node}" cpuset="0x0000000{cpus}"/><object type="Core"><object type="PU" os_index="{node}"/></object></object>"#

@@ -166,7 +166,7 @@ mod tests {
         node 2 cpus:\nnode distances:\nnode     0    1    2 \n   0:   10   32   17 \n   1:   32   10   28 \n   2:   17   28   10 \n";
 
     #[test]
-    fn rows_in_plain_text_are_those_of_json() {
+    fn rows_in_plain_text_equal_those_of_json() {
         let m = imported("a.txt", ROWS).unwrap();
         assert_eq!((counts(&m), m.topology.node_distance[0][1]), ([2, 2, 2, 2, 2], 20));
         let parsable = "# The following is the parsable format, which can be fed to other\n# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n\

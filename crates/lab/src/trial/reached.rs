@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visits_are_those_of_the_busiest_place_of_each_function() {
+    fn visits_count_the_busiest_place_of_each_function() {
         let place =
             |change, address, function: &str| CodePlace { change, address, function: function.into() };
         let places = [place(0, 1, "a"), place(0, 2, "a"), place(1, 3, "a"), place(0, 4, "b")];

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_equal_those_of_format() {
+    fn cells_equal_the_output_of_format() {
         let mut text = RowText::default();
         for ns in [0, 499, 500, 1_234_567, 999_999_999_999_999, u64::MAX] {
             text.row.clear();

@@ -63,7 +63,7 @@ fn each_class_has_its_own_counters() {
 }
 
 #[test]
-fn values_are_those_of_two_equal_tasks() {
+fn counters_have_the_values_of_two_equal_tasks() {
     const MS: i64 = 1_000_000;
     let eevdf = run("v6.12", 0, all()).counters;
     for (at, counter, value) in &eevdf {

@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn fair_tasks_get_what_the_tunables_leave_in_every_period(
+    fn fair_tasks_get_the_time_that_the_tunables_leave(
         era in prop::sample::select(vec!["v5.10", "v6.1", "v6.5", "v6.12", "v7.3"]),
         period_ms in 50u64..400,
         part_pct in 20u64..96,

@@ -79,8 +79,8 @@ fn an_option_that_an_image_can_not_have_is_an_error() {
 /// Two hogs share a CPU for a second, with HRTICK and without it. Prints first whether the tree has it on, then their
 /// switches.
 #[test]
-fn hrtick_ends_slices_between_ticks_and_is_on_where_the_release_has_it() {
-    let test = "configs::hrtick_ends_slices_between_ticks_and_is_on_where_the_release_has_it";
+fn hrtick_ends_slices_between_ticks_and_is_on_if_the_release_has_it_on() {
+    let test = "configs::hrtick_ends_slices_between_ticks_and_is_on_if_the_release_has_it_on";
     let of = |variables| {
         works_as(test, Asked { variables, ..Asked::default() }, |image| {
             let mut engine = Engine::new(image, machine(1, 2, 1));

@@ -317,8 +317,8 @@ fn governors_choose_idle_states() {
 }
 
 #[test]
-fn haltpoll_polls_where_that_pays_and_halts_in_its_only_state() {
-    let test = "drive::haltpoll_polls_where_that_pays_and_halts_in_its_only_state";
+fn haltpoll_polls_if_that_pays_and_halts_in_its_only_state() {
+    let test = "drive::haltpoll_polls_if_that_pays_and_halts_in_its_only_state";
     let Some(said) = works(test, Vec::new(), |image| idles(image, "haltpoll", 60_000)) else { return };
     let [polls, halts, deeper] = figures(&said[0])[..] else { panic!("{said:?}") };
     assert!(
@@ -343,8 +343,8 @@ fn a_missing_governor_is_an_error() {
 }
 
 #[test]
-fn the_time_stamp_of_schedstat_is_the_time_also_where_all_cpus_sleep() {
-    let test = "drive::the_time_stamp_of_schedstat_is_the_time_also_where_all_cpus_sleep";
+fn the_time_stamp_of_schedstat_is_right_even_if_all_cpus_sleep() {
+    let test = "drive::the_time_stamp_of_schedstat_is_right_even_if_all_cpus_sleep";
     let said = works(test, Vec::new(), |image| {
         let mut engine = Engine::new(image, machine(1, 2, 1));
         engine.run(1000 * MS);

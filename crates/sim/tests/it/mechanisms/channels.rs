@@ -540,7 +540,7 @@ fn while_leaving(kernel_text: &str) -> (Vec<PlaceReason>, u64) {
 }
 
 #[test]
-fn since_5_8_a_task_that_is_being_switched_out_is_queued_where_it_is() {
+fn since_5_8_a_task_that_is_being_switched_out_is_queued_on_its_cpu() {
     let (reasons, waits) = while_leaving("v4.5");
     assert!(waits > 50 && !reasons.contains(&PlaceReason::StillQueued), "{reasons:?} {waits}");
     let (reasons, waits) = while_leaving("v6.5");

@@ -155,7 +155,7 @@ fn batch_and_idle_never_preempt_but_idle_gives_way_at_once() {
 }
 
 #[test]
-fn a_sleeper_in_debt_stays_queued_and_is_woken_where_it_is() {
+fn a_sleeper_in_debt_stays_queued_and_is_woken_on_its_cpu() {
     for text in EEVDF {
         let queued = |words: &str| {
             let text = format!("{text} {words}");

@@ -342,7 +342,7 @@ fn preparatory_steps_alone_change_nothing() {
 }
 
 #[test]
-fn shared_state_above_the_cache_cuts_those_passes_short_too() {
+fn shared_state_above_the_cache_also_shortens_those_passes() {
     // 2 packages of 8 caches: the level of the package lies above the cache and below NUMA.
     let machine = machine("epyc-2x64-smt");
     let scanned = |words: &str| {

@@ -63,7 +63,7 @@ fn slack_lets_timers_of_one_cpu_fire_together() {
 }
 
 #[test]
-fn spinning_ends_by_the_clock_and_work_by_what_was_done() {
+fn spinning_ends_by_the_clock_and_work_by_the_amount_done() {
     let done_at = |op: Op| {
         let mut load = Load::lasting_ms(100);
         let tasks: Vec<TaskId> = (0..2).map(|_| load.task("t", Some("0"), once(vec![op]))).collect();

@@ -213,7 +213,7 @@ fn across_caches_the_target_enqueues_for_itself() {
 }
 
 #[test]
-fn new_tasks_get_a_core_each_before_they_share_one() {
+fn new_tasks_get_a_core_each_before_sharing_cores() {
     for kernel_text in ["v3.4", "v4.5", "v6.5"] {
         let mut load = Load::lasting_ms(5);
         let children: Vec<TaskId> = (1..=11).map(TaskId).collect();
