@@ -99,7 +99,7 @@ impl Prices {
 }
 
 impl Image {
-    /// Charges the cost of code from here on: [`Image::take_charge_ns`]. To call after the boot.
+    /// Charges the cost of code from here on: [`Image::take_charge_ns`]. Must be called after the boot.
     ///
     /// # Errors
     /// When the image reports nothing, or is not booted.
@@ -182,7 +182,7 @@ impl Image {
     }
 
     /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a line
-    /// is lost. To call after [`Image::count`].
+    /// is lost. Must be called after [`Image::count`].
     pub fn weave(&mut self, exact: bool) {
         // SAFETY: the image is booted and counts.
         unsafe { (self.verbs.img_weave)(exact.into()) };

@@ -215,7 +215,7 @@ impl Image {
     }
 
     /// Makes each allocation of the kernel end at a page that nobody may touch, and closes freed memory: an access to
-    /// either is a fault. Such a run takes much memory and time. To call before the boot.
+    /// either is a fault. Such a run takes much memory and time. Must be called before the boot.
     ///
     /// # Errors
     /// When the image is booted already.

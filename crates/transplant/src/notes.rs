@@ -1,8 +1,8 @@
 //! The actions of kernel code, as the image noted them: events for the sink, interrupts to send, and the price.
 //!
-//! At level `free` the price is by verb, from the machine's costs. A wakeup costs the enqueue and the lock of a
-//! runqueue elsewhere, a switch the cost in the machine's file, a pass of a balancer the CPUs that it looked at. The
-//! search for a CPU is not priced: its probes leave no trace. At the other levels these costs are 0
+//! At level `free` the price is by verb, from the machine's costs: a wakeup costs the enqueue and the lock of a
+//! runqueue elsewhere, a switch its cost in the machine's file, a balancer's pass so much for each CPU that it looked
+//! at. The search for a CPU is not priced: its probes leave no trace. At the other levels these costs are 0
 //! ([`schedlab_machine::Costs::beside_counted_code`]), and the image reports the cost of its code. An event has the
 //! time of its verb's start. Where CPUs are woven, the cost of the code before it is added.
 

@@ -55,7 +55,7 @@ fn start_timer(looks: u64) -> std::io::Result<()> {
     if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Watches this thread from now on, which calls the image.
+/// Watches this thread, which calls the image, from now on.
 ///
 /// # Errors
 /// When the limit is not a number, and when the system refuses.

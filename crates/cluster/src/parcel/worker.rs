@@ -29,7 +29,6 @@ pub struct Worker<'a> {
 /// The outcome of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Worked {
-    /// Runs made.
     pub made: usize,
     /// Runs that the store had.
     pub found: usize,

@@ -56,7 +56,7 @@ pub(crate) fn answer<T: DeserializeOwned>(
     serde_json::from_slice(&said).map(Some).map_err(|e| failed("gave no answer", &e))
 }
 
-/// The job of this process, which ends with the one that started it.
+/// Reads the job of this process. From then on the process ends with its parent.
 ///
 /// # Errors
 /// When the input is not a job.

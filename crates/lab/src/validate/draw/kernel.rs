@@ -71,7 +71,6 @@ pub struct Chosen {
     pub image: &'static str,
     /// Whether tasks may ask for a slice.
     pub slices: bool,
-    /// Features that are switched.
     pub features: Vec<&'static str>,
 }
 
