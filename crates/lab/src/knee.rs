@@ -5,11 +5,12 @@
 //! found. The search is deterministic: the same seeds try the same loads. Seeds are the unit of replication; each gives
 //! one knee.
 //!
-//! If latency does not rise steadily with load, there are several crossings. The search finds the one in the first
-//! interval whose ends, met by doubling, held and did not hold. A knee at the cap is marked, since the true knee may
-//! lie above. A missing metric (a small load gives too few samples for the percentile) neither holds nor breaks the
-//! limit. The search continues upwards, where there are more samples, and claims nothing for that load. A seed in which
-//! no load held and some could not be judged has no knee: the result is "cannot tell", not 0.
+//! If latency does not rise steadily with load, there are several crossings. Doubling stops at the first load that
+//! breaks the limit, and the search finds a crossing between this load and the one before it. A knee at the cap is
+//! marked, since the true knee may lie above. A missing metric (a small load gives too few samples for the percentile)
+//! neither holds nor breaks the limit. The search continues upwards, where there are more samples, and claims nothing
+//! for that load. A seed in which no load held and some could not be judged has no knee: the result is "cannot tell",
+//! not 0.
 
 mod raise;
 
