@@ -13,7 +13,7 @@ pub struct Arrivals {
     /// Due time of the arrival being served, ns.
     due: u64,
     running: bool,
-    /// It sleeps until the first arrival before anything else, by a clock that is so much ahead, ns.
+    /// The task first sleeps until the first arrival, by a clock that is this many ns ahead.
     asleep: Option<u64>,
 }
 
@@ -31,7 +31,8 @@ impl Arrivals {
             asleep: None,
         }
     }
-    /// The same for a task that is made `ahead_ns` before the run begins: it goes to sleep until the first arrival.
+    /// As [`Arrivals::new`], for a task that is made `ahead_ns` before the run begins: it first sleeps until the first
+    /// arrival.
     #[must_use]
     pub fn asleep(mut self, ahead_ns: u64) -> Arrivals {
         self.asleep = Some(ahead_ns);

@@ -1,13 +1,13 @@
-//! The board: one simulated machine without its kernel, and what it asks of a kernel.
+//! The board: one simulated machine without its kernel, and the trait of a kernel for it.
 //!
-//! Two kernels run on it: our rules (`sim`) and a kernel's own code (`transplant`). A [`Kernel`] owns a board, and gets
-//! the drivers of the board by that: user mode ([`UserMode`](crate::user::UserMode)), system calls
+//! Two kernels run on it: our rules (`sim`) and a kernel's own code (`transplant`). A [`Kernel`] owns a board, which
+//! gives it the board's drivers: user mode ([`UserMode`](crate::user::UserMode)), system calls
 //! ([`Calls`](crate::calls::Calls)), channels ([`Transfers`](crate::channel::drive::Transfers)), locks of user space
 //! ([`Spins`](crate::spin::Spins)), messages between machines ([`Links`](crate::links::Links)). So a program has the
-//! same steps at the same prices on both. Only what the scheduler decides differs.
+//! same steps at the same prices on both. Only the scheduler's decisions differ.
 //!
-//! Times are ns since the run began. A board has no clock and no queue: the kernel says what time it is, and takes what
-//! drivers begin through time.
+//! Times are ns since the run began. A board has no clock and no queue: the kernel supplies the time, and lets the
+//! price of each step pass.
 
 use crate::cache_by_core::Caches;
 use crate::cache_by_level::Sets;
@@ -36,7 +36,7 @@ pub enum Context {
     Hard = 1,
 }
 
-/// What a CPU has of its current task's call and of its stretch of user mode.
+/// A CPU's part of its current task's call and of its stretch of user mode.
 #[derive(Debug, Default)]
 pub struct Seat {
     /// The stretch of user mode was accounted up to here.
@@ -50,7 +50,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The tasks that `context` is to wake.
+    /// The list of tasks that `context` is to wake.
     #[inline]
     pub fn wakes(&mut self, context: Context) -> Wakes<'_> {
         Wakes { tasks: &mut self.to_wake[context as usize], sync: &mut self.sync_wakes }
@@ -62,13 +62,12 @@ impl Seat {
 pub struct Counts {
     /// Work repeated to warm a new cache after a move, or the task's own cache after other tasks used it, ns.
     pub refill_ns: u64,
-    /// User time beside a busy sibling, ns.
+    /// User time while a sibling was busy, ns.
     pub smt_shared_ns: u64,
     /// Datagrams lost for lack of room.
     pub datagrams_lost: u64,
 }
 
-/// One machine.
 pub struct Board<'s> {
     pub machine: &'s Machine,
     /// The rules of channels in the kernel's release.
@@ -87,7 +86,7 @@ pub struct Board<'s> {
     pub channels: Channels,
     /// Contents of the cores' private caches, by task.
     pub by_core: Caches,
-    /// Working sets in the machine's caches; `None` on a machine without `[[cache]]`, where `by_core` holds.
+    /// Working sets in the machine's caches; `None` on a machine without `[[cache]]`, where `by_core` is used.
     pub by_level: Option<Sets>,
     /// The network interface.
     pub nic: Nic,
@@ -135,8 +134,8 @@ impl<'s> Board<'s> {
     pub fn nr_cpus(&self) -> usize {
         self.seats.len()
     }
-    /// All tasks are declared: they get their blocks, if the machine's caches are known. CPUs that take turns have no
-    /// caches of their own.
+    /// Gives all declared tasks their blocks, if the machine's caches are known. CPUs that take turns have no caches of
+    /// their own.
     pub fn lay_out_memory(&mut self) {
         if self.turns.is_none() {
             // A vCPU's thread pays for its moves as a whole.
@@ -151,7 +150,7 @@ pub trait Kernel<'s>: Sized {
     fn now(&self) -> u64;
     fn board(&self) -> &Board<'s>;
     fn board_mut(&mut self) -> &mut Board<'s>;
-    /// The board, and where values of programs go.
+    /// The board, and the sink of the programs' values.
     fn board_and_sink(&mut self) -> (&mut Board<'s>, &mut dyn Sink);
     /// Ends the run with this error, unless it ends with another one already.
     fn fail(&mut self, error: Error);
@@ -174,7 +173,7 @@ pub trait Kernel<'s>: Sized {
     fn call_after(&mut self, cpu: CpuId, call: Call, cost_ns: u64);
     /// The current task's call wakes the tasks of its list one after another, and then [`ends`](crate::calls::Calls).
     fn wake_listed(&mut self, cpu: CpuId);
-    /// The handler of the network interface wakes the tasks of its list.
+    /// The network interface's handler wakes the tasks of its list.
     fn wake_heard(&mut self, cpu: CpuId);
     /// The current task sleeps until it is woken.
     fn block(&mut self, cpu: CpuId, curr: TaskId);
@@ -184,13 +183,14 @@ pub trait Kernel<'s>: Sized {
     fn begin_sleep(&mut self, cpu: CpuId, curr: TaskId, length: Ns);
     /// The time it takes the current task to start a timer, ns.
     fn timer_ns(&self, cpu: CpuId, curr: TaskId, until: u64) -> u64;
-    /// The current task, which is in the word's queue, sleeps until it is woken or, unless that is `u64::MAX`, `until`.
+    /// The current task, which is in the word's queue, sleeps until it is woken, or until `until` unless that is
+    /// `u64::MAX`.
     fn sleep_on(&mut self, cpu: CpuId, curr: TaskId, word: u32, until: u64);
     /// A task has left the queue of its word, and will be woken.
     fn leaves_word(&mut self, waiter: TaskId);
-    /// CPU time and switches of a task; `None` before it is there.
+    /// CPU time and switches of a task; `None` before it exists.
     fn usage(&mut self, cpu: CpuId, of: TaskId) -> Option<Usage>;
-    /// The effect of a call that is the kernel's own affair: timers, forks, attributes, exits, halts of vCPUs.
+    /// The effect of a call that the kernel handles: timers, forks, attributes, exits, halts of vCPUs.
     fn kernel_call(&mut self, cpu: CpuId, curr: TaskId, call: Call);
     /// The current task gives itself the next of its own properties, if any is left.
     fn sets_up(&mut self, cpu: CpuId, curr: TaskId) -> bool;
@@ -207,7 +207,7 @@ pub trait Kernel<'s>: Sized {
     fn enter_vcpu(&mut self, cpu: CpuId, curr: TaskId, vcpu: (usize, CpuId), speed: Speed) -> u64;
     /// The stretch stops here.
     fn pause_vcpu(&mut self, vcpu: (usize, CpuId));
-    /// The stretch has ended: the vCPU does what is due.
+    /// The stretch has ended: the vCPU does its due work.
     fn vcpu_acts(&mut self, cpu: CpuId, curr: TaskId, vcpu: (usize, CpuId));
     /// If the current task moves messages of a virtual machine, it takes the next one.
     fn moves_messages(&mut self, cpu: CpuId, curr: TaskId) -> bool;
@@ -215,6 +215,6 @@ pub trait Kernel<'s>: Sized {
     fn give_vhost(&mut self, cpu: CpuId, machine: usize, message: (Direction, Packet), context: Context);
     /// A message will arrive at `cpu` at `at`: the interface's interrupt comes then.
     fn interrupt_at(&mut self, cpu: CpuId, at: u64);
-    /// A machine behind a link has made so many steps, and perhaps ended.
+    /// A machine behind a link has made this many steps, and may have ended.
     fn peer_acted(&mut self, steps: u64, ended: bool);
 }

@@ -2,24 +2,23 @@
 //! on machines without `[[cache]]`; on others the simulator's caches by level do.
 //!
 //! A core's private cache (L1 and L2, one size, `private_cache_kb`) is a stack of tasks, the latest user first, each
-//! with the KB it holds: the least recently used data go first, as in hardware by approximation. A stay on a CPU puts
-//! its task on top, with the KB it used in the stay or still held from before. Data deeper than the cache's size are
-//! lost. So a task that comes back has lost nothing if the data used in between fit in beside its own; otherwise it has
-//! lost the part that did not fit. Hardware threads of a core share the stack; a sibling's stay counts when it is over.
-//! [`move_refill_ns`] prices a move to another core's cache.
+//! with the KB it holds. The least recently used data are lost first, as approximately in hardware. A stay on a CPU
+//! puts its task on top, with the KB it used in the stay or still held from before. Data deeper than the cache's size
+//! are lost. So a task that comes back has lost nothing if the data used in between fit in next to its own; otherwise
+//! it has lost the part that did not fit. Hardware threads of a core share the stack; a sibling's stay counts when it
+//! is over. [`move_refill_ns`] prices a move to another core's cache.
 //!
 //! A stay uses at most the footprint: Touch operations use the KB they went over (`touch_ns_per_kb`), other work uses a
 //! KB per `warm_ns_per_kb`. Of a set larger than the cache, the part that fits is held. Strict LRU under cyclic passes
 //! would hold none of it, but programs have parts they return to.
 //!
-//! All tasks displace, but only Touch pays: it is the operation that says which KB it needs. `Op::Run` is work of
-//! stated length, whatever the caches hold. In a run without Touch nothing is kept, not even the stacks. A KB costs a
-//! refill from the shared LLC, or from memory if the core shares no cache with another.
+//! All tasks displace, but only Touch pays: only that operation says which KB it needs. `Op::Run` is work of stated
+//! length, whatever the caches hold. A run without Touch keeps nothing, not even the stacks. A KB costs a refill from
+//! the shared LLC, or from memory if the core shares no cache with another.
 
 use schedlab_base::{CpuId, TaskId};
 use schedlab_machine::{Costs, Distance, Topology};
 
-/// One core's private cache.
 #[derive(Debug)]
 struct Core {
     /// Tasks with the KB each holds, the latest user first; their sum is at most the cache's size.
@@ -37,7 +36,7 @@ pub struct Caches {
     on: bool,
 }
 
-/// A task's part in it.
+/// A task's part in its core's private cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reuse {
     /// The KB it held when it last left its CPU.
@@ -102,8 +101,8 @@ impl Caches {
         let moved = self.core_of[from.index()] != self.core_of[cpu.index()];
         let kept = self.core(from).come_back(task);
         if moved {
-            // The price of the move covers the whole set. The task's lines in the other core's cache are out of date
-            // from now on.
+            // The price of the move covers the whole set. From now on the task's lines in the other core's cache are
+            // out of date.
             *reuse = Reuse::default();
             self.core(from).forget(task);
         } else {
@@ -113,8 +112,8 @@ impl Caches {
         true
     }
 
-    /// A task goes over `kb` KB in passes, `left_kb` in all: the cold part is fetched first. `refill_ns` is what it
-    /// still has to pay.
+    /// A task goes over `kb` KB in passes, `left_kb` in all: the cold part is fetched first. `refill_ns` is the refill
+    /// that it still has to pay.
     #[inline]
     pub fn touch(&mut self, cpu: CpuId, reuse: &mut Reuse, refill_ns: &mut u64, (kb, left_kb): (u32, u64)) {
         self.on = true;
@@ -173,7 +172,7 @@ mod tests {
     const C: TaskId = TaskId(2);
 
     #[test]
-    fn data_that_fit_in_beside_others_displace_nothing() {
+    fn data_that_fit_in_next_to_others_displace_nothing() {
         let mut core = core();
         core.leave(A, 150, 256);
         core.leave(B, 100, 256);

@@ -1,9 +1,9 @@
 //! System calls: an operation of a program becomes a call, the call takes its price, then it has its effect.
 //!
 //! A call enters the kernel (`program_ns`, `syscall_ns`), takes its row of [`price_ns`], and has its effect at the end
-//! of that time. Effects on memory that programs share are here: words, channels, sets of ends. Others are the
-//! kernel's ([`Kernel::kernel_call`]). A call that wakes tasks leaves them in the CPU's list; the kernel wakes them one
-//! after another, and [`end_call`](Calls::end_call) follows.
+//! of that time. Effects on memory that programs share are here: words, channels, sets of ends. The kernel has the
+//! others ([`Kernel::kernel_call`]). A call that wakes tasks leaves them in the CPU's list; the kernel wakes them one
+//! after another, and then calls [`end_call`](Calls::end_call).
 //!
 //! To add a call: a variant of [`Call`], its row of `price_ns`, an arm of [`perform`](Calls::perform) for the operation
 //! that makes it, and its effect: an arm of [`effect`](Calls::effect), or one in the `kernel_call` of each kernel.
@@ -26,7 +26,7 @@ const CLOCK_READ_NS: u64 = 30;
 /// A system call, or another stay of the running task in the kernel, that has its effect when its time has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// Ask how much CPU time the task has used, then compute until it is `work_ns` more.
+    /// Read the CPU time that the task has used, then compute until it has grown by `work_ns`.
     Compute { work_ns: u64 },
     /// Sleep until a time.
     Sleep { until: u64 },
@@ -73,14 +73,14 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether it may sleep in what it does next (`might_sleep`): a mutex, memory for a new task or program.
+    /// Whether its next step may sleep (`might_sleep`): a mutex, memory for a new task or program.
     #[inline]
     pub fn might_sleep(self) -> bool {
         matches!(self, Call::Lock | Call::Spawn { .. } | Call::Exec)
     }
 }
 
-/// What decides a call's price, other than the call.
+/// The facts that decide a call's price, other than the call.
 #[derive(Clone, Copy, Default)]
 pub struct Found {
     /// Someone waits for the word.
@@ -89,8 +89,8 @@ pub struct Found {
     pub stays: bool,
 }
 
-/// The time a call takes behind its entry, ns, without the timer that it may start. Calls on channels have their prices
-/// in [`crate::channel::price`].
+/// The time a call takes after its entry, ns, without the timer that it may start. Prices of calls on channels are in
+/// [`crate::channel::price`].
 fn price_ns(call: Call, costs: &Costs, found: Found) -> u64 {
     match call {
         Call::Wait { .. } => costs.futex_wait_ns,
@@ -132,12 +132,12 @@ pub trait Calls<'s>: Kernel<'s> {
         self.perform(cpu, curr, op);
     }
 
-    /// A system call of the current task begins, which takes `more_ns` over its price.
+    /// Begins a system call of the current task, which takes `more_ns` over its price.
     #[inline]
     fn begin_call(&mut self, cpu: CpuId, call: Call, more_ns: u64) {
         self.begin_call_that(cpu, call, Found::default(), more_ns);
     }
-    /// The same for a call whose price depends on what it finds.
+    /// As [`Calls::begin_call`], for a call whose price depends on the state it finds.
     #[inline]
     fn begin_call_that(&mut self, cpu: CpuId, call: Call, found: Found, more_ns: u64) {
         let costs = &self.board().machine.costs;
@@ -214,14 +214,15 @@ pub trait Calls<'s>: Kernel<'s> {
         }
         let passes_ns = u64::from(kb) * board.machine.costs.touch_ns_per_kb;
         thread.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1), kb };
-        // Its memory is warm from now on. The part that a move left behind, or other tasks displaced, is fetched first.
+        // Its memory is warm from now on. The part that a move left behind, or that other tasks displaced, is fetched
+        // first.
         thread.warm_kb = thread.warm_kb.max(kb);
         let passes_kb = u64::from(kb) * u64::from(rounds);
         board.by_core.touch(cpu, &mut thread.reuse, &mut thread.refill_ns, (kb, passes_kb));
         self.start_user(cpu);
     }
 
-    /// The current task's program does `user` from now on.
+    /// The current task's program continues with `user`.
     #[inline]
     fn continues_with(&mut self, cpu: CpuId, curr: TaskId, user: UserOp) {
         self.board_mut().threads[curr].user = user;
@@ -286,7 +287,7 @@ pub trait Calls<'s>: Kernel<'s> {
         self.wake_listed(cpu);
     }
 
-    /// The wakeups of the current task's call are over. Returns what the call takes from here on, ns.
+    /// The wakeups of the current task's call are over. Returns how long the call still takes, ns.
     #[inline]
     fn wakeups_over(&mut self, cpu: CpuId) -> u64 {
         let seat = &mut self.board_mut().seats[cpu];

@@ -55,7 +55,6 @@ impl Env for SimEnv<'_> {
 pub struct Intervals {
     /// Names of the workload's series.
     pub names: Vec<String>,
-    /// The stretches kept.
     pub kept: Vec<Interval>,
     /// Number of stretches dropped for lack of room.
     pub dropped: u64,

@@ -1,5 +1,5 @@
-//! Messages between machines through time: sending, the interface's interrupt, and what it does with each message. What
-//! is on its way is [`crate::net`]'s.
+//! Messages between machines through time: sending, the interface's interrupt, and the way of each message.
+//! [`crate::net`] holds the messages that are on their way.
 
 use crate::board::{Context, Kernel};
 use crate::engine::NEVER;
@@ -26,8 +26,8 @@ pub trait Links<'s>: Kernel<'s> {
         }
     }
 
-    /// The interrupt's messages reach their channels, or continue to virtual machines. The tasks that they wake are
-    /// noted in hardirq context.
+    /// The interrupt's messages reach their channels, or continue to virtual machines. Tasks to wake are noted in
+    /// hardirq context.
     fn receive(&mut self, cpu: CpuId) {
         while let Some(packet) = self.board_mut().nic.pop(cpu) {
             self.board_mut().nic.received += 1;
@@ -65,7 +65,7 @@ pub trait Links<'s>: Kernel<'s> {
         }
     }
 
-    /// Bytes that were kept aside enter their channel as far as there is room. Returns whether nothing was lost.
+    /// Bytes that were kept aside enter their channel as far as there is room. Returns whether all of them were kept.
     fn fill(&mut self, cpu: CpuId, end: PortId) -> bool {
         let board = self.board_mut();
         let at = end.0 as usize;

@@ -1,10 +1,10 @@
-//! CPU masks of workloads on machines that may be smaller than they say.
+//! CPU masks of workloads, on machines that may have fewer CPUs than the masks.
 
 use schedlab_base::{CpuSet, Error, Result};
 use schedlab_machine::Machine;
 use schedlab_workload::Built;
 
-/// The CPU masks of a workload shrink to a machine's CPUs (rt-app's "all" is larger).
+/// Shrinks the CPU masks of a workload to a machine's CPUs (rt-app's "all" is larger).
 ///
 /// # Errors
 /// A mask of which no CPU is left.

@@ -1,4 +1,4 @@
-//! Virtual machines: what a host's driver sees of a guest's kernel, and the state that the host has of it.
+//! Virtual machines: the host driver's view of a guest's kernel, and the host's state of it.
 //!
 //! A guest's vCPU acts only while its thread is in user mode on a CPU of the host: the thread's stretch of user mode
 //! ends at the vCPU's next event. While the thread is elsewhere the vCPU stands still. A halted vCPU exits to the host,
@@ -12,7 +12,7 @@ use schedlab_base::{CpuId, Result, TaskId};
 use schedlab_trace::Sink;
 use std::collections::VecDeque;
 
-/// The kernel of a virtual machine, as the driver of its host sees it.
+/// The kernel of a virtual machine, as its host's driver sees it.
 pub trait Guest {
     /// The host's tasks that execute its vCPUs, and its vhost thread.
     fn threads(&self) -> (Vec<TaskId>, TaskId);
@@ -30,9 +30,9 @@ pub trait Guest {
     fn enter(&mut self, vcpu: CpuId, now: u64, speed: Speed) -> u64;
     /// A vCPU stands still from `now` on.
     fn pause(&mut self, vcpu: CpuId, now: u64);
-    /// A vCPU does what is due at the first of `times`, and stands still. It may merge its own steps up to the second,
-    /// before which the host has no other event. Messages that its
-    /// programs send are added to `sent`, their values go to `sink`.
+    /// A vCPU does its due work at the first of `times`, and stands still. It may merge its own steps up to the second,
+    /// before which the host has no other event. Messages that its programs send are added to `sent`, their values go
+    /// to `sink`.
     fn act(
         &mut self,
         vcpu: CpuId,
@@ -43,7 +43,7 @@ pub trait Guest {
     ) -> Acted;
     /// A vCPU whose next event has changed since it was asked for.
     fn touched(&mut self) -> Option<CpuId>;
-    /// Whether another CPU has signalled a vCPU, which has not noticed yet.
+    /// Whether another CPU has signalled a vCPU that has not noticed yet.
     fn is_signalled(&self, vcpu: CpuId) -> bool;
     /// When the next interrupt of a vCPU is due. `now` is the present, for the guest's clock.
     fn irq_due(&mut self, vcpu: CpuId, now: u64) -> u64;
@@ -51,7 +51,7 @@ pub trait Guest {
     fn arrives(&mut self, now: u64, packet: Packet);
     /// The warm-up is over.
     fn begin_measuring(&mut self, now: u64);
-    /// Adds to the report what happened in the guest, and what the host counted of it.
+    /// Adds the guest's figures and the host's counts of it to the report.
     ///
     /// # Errors
     /// When the guest's accounts disagree.
@@ -69,7 +69,7 @@ pub struct Vcpu {
     pub thread: TaskId,
     /// The instant at which it last stood still.
     pub paused_at: u64,
-    /// Its thread sleeps, or is about to, because the vCPU has halted; no one has signalled it yet.
+    /// Its thread sleeps, or is about to sleep, because the vCPU has halted; nobody has signalled it yet.
     pub asleep: bool,
     /// The host polls in its place, on that CPU.
     pub polls_on: Option<CpuId>,
@@ -110,7 +110,7 @@ pub struct Vhost {
     pub queue: VecDeque<(Direction, Packet)>,
     /// The message that it is working on.
     pub current: Option<(Direction, Packet)>,
-    /// It sleeps, or is about to, and nobody has woken it yet.
+    /// It sleeps, or is about to sleep, and nobody has woken it yet.
     pub asleep: bool,
 }
 
@@ -119,12 +119,12 @@ impl Vhost {
     pub fn new(thread: TaskId) -> Vhost {
         Vhost { thread, queue: VecDeque::new(), current: None, asleep: false }
     }
-    /// A message for it. Returns the thread if that is to be woken.
+    /// Adds a message for it. Returns the thread if it is to be woken.
     pub fn take(&mut self, way: Direction, packet: Packet) -> Option<TaskId> {
         self.queue.push_back((way, packet));
         std::mem::take(&mut self.asleep).then_some(self.thread)
     }
-    /// Takes up the next message; with none it is about to sleep. Returns whether there is one.
+    /// Takes up the next message; without one it is about to sleep. Returns whether there is one.
     pub fn take_up(&mut self) -> bool {
         self.current = self.queue.pop_front();
         self.asleep = self.current.is_none();

@@ -1,14 +1,14 @@
 //! Links between machines: messages to an end of a channel that is elsewhere, the interrupts that bring them, and
 //! machines behind a link.
 //!
-//! A message leaves when its sender has copied it (the call costs what it costs over loopback). It arrives as an
-//! interrupt of the network interface (NAPI's poll is charged within the interrupt), is put into the channel, and wakes
-//! the readers. On the host, a message to a virtual machine continues to that machine's vhost thread.
+//! A message leaves when its sender has copied it (the call costs as much as over loopback). It arrives as an interrupt
+//! of the network interface (NAPI's poll is charged within the interrupt), is put into the channel, and wakes the
+//! readers. On the host, a message to a virtual machine continues to that machine's vhost thread.
 //!
 //! Times are ns, sizes bytes. Not modelled: bandwidth, loss, windows, acknowledgements, interrupt moderation, and the
-//! interrupts for messages that were sent. A channel that is full keeps what arrives aside until it is read.
+//! interrupts for messages that were sent. A full channel keeps arriving messages aside until it is read.
 //!
-//! Here is state: what is on its way to each CPU. Drivers take messages through time.
+//! This is state: the messages on their way to each CPU. Drivers take messages through time.
 
 use crate::report::SimReport;
 use schedlab_base::{CpuId, Error, Result};
@@ -21,7 +21,6 @@ use std::collections::VecDeque;
 pub struct Packet {
     /// The end that reads it.
     pub to: PortId,
-    /// Its size.
     pub bytes: u32,
 }
 
@@ -36,7 +35,7 @@ pub struct Nic {
     arrivals: Vec<VecDeque<(u64, Packet)>>,
     /// How many of them the interrupt under way takes.
     taking: Vec<u32>,
-    /// Bytes at each end that its channel had no room for.
+    /// Bytes for each end that found no room in its channel.
     pub aside: Vec<u64>,
     /// Messages that a guest, or a machine behind a link, has sent.
     pub sent: Vec<Packet>,
@@ -80,7 +79,7 @@ impl Nic {
     pub fn next(&self, cpu: CpuId) -> Option<u64> {
         self.arrivals.get(cpu.index()).and_then(|queue| queue.front()).map(|(at, _)| *at)
     }
-    /// An interrupt takes what has arrived by `now`; returns how many messages.
+    /// An interrupt takes the messages that have arrived by `now`; returns how many.
     #[inline]
     pub fn take(&mut self, cpu: CpuId, now: u64) -> u64 {
         let Some(queue) = self.arrivals.get(cpu.index()) else { return 0 };
@@ -97,18 +96,18 @@ impl Nic {
     }
 }
 
-/// What another machine, virtual or behind a link, did at one instant.
+/// The outcome of a step of another machine, virtual or behind a link.
 #[derive(Default)]
 pub struct Acted {
     /// Steps of its CPUs.
     pub steps: u64,
     /// The last of its tasks has left.
     pub ended: bool,
-    /// What ends the run.
+    /// The error that ends the run.
     pub fault: Option<Error>,
 }
 
-/// A machine behind a link, as the host's driver sees it. It has all its CPUs' events in one slot of the host's tree.
+/// A machine behind a link, as the host's driver sees it. All its CPUs' events share one slot of the host's tree.
 pub trait Peer {
     /// The link's delay, one way, ns.
     fn delay_ns(&self) -> u64;

@@ -10,11 +10,11 @@ pub enum Point {
     InterruptEnd,
     /// A wakeup is over (`preempt_enable` in `try_to_wake_up`).
     WakeupEnd,
-    /// The task is about to do what may make it sleep (`might_sleep`).
+    /// The task's next step may sleep (`might_sleep`).
     MightSleep,
 }
 
-/// Whether a task gives way at `point`, where `urgent` is `None` if no switch was asked for, and `Some(false)` if that
+/// Whether a task gives way at `point`. `urgent` is `None` if no switch was asked for, and `Some(false)` if the switch
 /// may wait for the next tick (TIF_NEED_RESCHED_LAZY).
 pub fn gives_way(model: Preempt, point: Point, urgent: Option<bool>) -> bool {
     match (model, point) {

@@ -1,4 +1,4 @@
-//! The results of a simulation beside its events.
+//! The results of a simulation, other than its events.
 
 use schedlab_base::Ns;
 use schedlab_record::{Counts, Findings};
@@ -18,7 +18,7 @@ pub struct TaskAccount {
     pub work_ns: u64,
 }
 
-/// The results of a simulation beside the events that went to its sink.
+/// The results of a simulation, other than the events that went to its sink.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimReport {
     /// Simulated time at the end.
@@ -32,9 +32,9 @@ pub struct SimReport {
     /// Events processed.
     pub events: u64,
     pub wakeups: u64,
-    /// The time, from the end of the warm-up, of the first change that was not made: the run was over before it.
+    /// The time, from the end of the warm-up, of the first change that was not made because the run was over.
     pub missed: Option<Ns>,
-    /// What each function of the scheduler's own code has executed; empty where that is not counted.
+    /// Executions of each function of the scheduler's own code; empty where they are not counted.
     pub functions: Counts,
     /// Samples of the scheduler's own code by chain of calls, outermost function first with ';' between them; each
     /// stands for 100 us. Empty where that is not counted.

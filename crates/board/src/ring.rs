@@ -7,7 +7,7 @@
 //! change the next timer: a timer is set to an earlier time than all others, or timers expire. A signal from CPU to CPU
 //! does neither. When timers expire between two turns of a round, the next CPU finds no time left and loses its turn.
 //!
-//! Times are ns. Timers here are the ones that the hardware knows; an expired one is gone until it is set again.
+//! Times are ns. Timers here are those of the hardware; an expired one is gone until it is set again.
 
 use crate::engine::NEVER;
 use schedlab_base::CpuId;
@@ -17,7 +17,6 @@ const WATCH_NS: u64 = 100_000_000;
 /// The furthest it looks ahead, ns.
 const FURTHEST_NS: u64 = i32::MAX as u64;
 
-/// The next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// This CPU may run until then.
@@ -27,7 +26,7 @@ pub enum Next {
         /// When it ends at the latest, ns.
         until: u64,
     },
-    /// All CPUs are halted: the clock leaps to this time, ns; [`NEVER`] if no event is to come.
+    /// All CPUs are halted: the clock leaps to this time, ns; [`NEVER`] if no event will come.
     Leap(u64),
 }
 
@@ -78,7 +77,7 @@ impl Ring {
             self.timers[cpu.index()] = at;
             return false;
         }
-        // It must be earlier than all others: a timer of the same time as another comes after it.
+        // A timer for the same time as another is queued after it, so only an earlier one is first.
         let first = at < self.deadline();
         self.timers[cpu.index()] = at;
         if first {
@@ -122,7 +121,7 @@ impl Ring {
         }
     }
 
-    /// Another CPU's action has changed `cpu`'s timer; the hardware gets to know it, and the turn under way continues.
+    /// Another CPU's action has changed `cpu`'s timer. The hardware is set, and the turn under way continues.
     pub fn reset(&mut self, cpu: CpuId, at: u64) {
         self.timers[cpu.index()] = at;
     }

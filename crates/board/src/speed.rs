@@ -1,4 +1,4 @@
-//! The speed at which a CPU works: part of a fastest CPU's (its capacity), less while a sibling is not halted.
+//! The speed of a CPU: a fraction of a fastest CPU's (its capacity), less while a sibling is not halted.
 //!
 //! Times of user work are measured on a fastest CPU alone on its core. Costs of kernel paths are the machine's own and
 //! do not depend on the CPU.
@@ -9,7 +9,7 @@ pub const SCALE: u64 = 1024;
 /// A CPU's speed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Speed {
-    /// Per cent left beside a busy sibling.
+    /// Per cent left while a sibling is busy.
     pct: u64,
     /// The CPU's capacity.
     capacity: u64,
@@ -28,7 +28,7 @@ impl Speed {
     pub fn is_shared(self) -> bool {
         self.pct < 100
     }
-    /// The part of full speed, as numerator and denominator.
+    /// The fraction of full speed, as numerator and denominator.
     #[inline]
     fn part(self) -> (u64, u64) {
         if self.capacity == SCALE { (self.pct, 100) } else { (self.pct * self.capacity, 100 * SCALE) }

@@ -1,9 +1,9 @@
-//! Locks of user space for which tasks spin (a test and set in a loop), as databases have them.
+//! Locks of user space for which tasks spin (a test and set in a loop), as in databases.
 //!
 //! The kernel knows nothing of them: a task that holds one is preempted like any other, and those that want it burn
 //! their time. A released lock goes to the task that has spun longest among those that run in user mode at that moment.
-//! If none does, the first that comes back to user mode takes it. On a CPU that stands still now and then, of a virtual
-//! machine or of a deterministic guest, a task looks again each microsecond instead.
+//! If none does, the first that comes back to user mode takes it. CPUs of a virtual machine or of a deterministic guest
+//! sometimes stand still; there a task looks again each microsecond instead.
 
 use crate::board::Kernel;
 use crate::engine::NEVER;
@@ -18,7 +18,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// The time of a test and set that succeeds, and of a release, ns of a CPU at full speed.
 const ATOMIC_NS: u64 = 20;
-/// How often a task looks where it can't be found running, ns.
+/// Interval at which a task looks where it can't be found running, ns.
 const LOOK_EVERY_NS: u64 = 1_000;
 
 /// Tasks that spin.
@@ -62,7 +62,7 @@ pub trait Spins<'s>: Kernel<'s> {
         }
     }
 
-    /// CPUs stand still now and then: a spinning task looks again by itself.
+    /// Whether a spinning task has to look again by itself, because CPUs sometimes stand still.
     fn looks_again(&self) -> bool {
         self.board().turns.is_some() || self.host_speed(CpuId(0)).is_some()
     }

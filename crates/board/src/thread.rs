@@ -1,5 +1,5 @@
-//! A task as user space knows it: its program, the activity in user mode, and the memory that it uses. All that the
-//! scheduler knows of a task belongs to the kernel.
+//! A task as user space knows it: its program, its activity in user mode, and its memory. The scheduler's knowledge of
+//! a task belongs to the kernel.
 
 use crate::cache_by_core::Reuse;
 use crate::channel::state::Transfer;
@@ -38,11 +38,11 @@ pub struct Thread {
     pub outcome: Outcome,
     /// The CPU where it ran last: its warm data are in reach of that CPU's core and cache.
     pub ran_on: CpuId,
-    /// Belongs to the machine, not to the workload.
+    /// It belongs to the machine, not to the workload.
     pub background: bool,
-    /// The run lasts as long as it and others that count.
+    /// The run lasts as long as any task that counts.
     pub counts: bool,
-    /// Goes to sleep when its program ends, and exits after the run.
+    /// It goes to sleep when its program ends, and exits after the run.
     pub waits_at_end: bool,
     /// Refill it still has to pay, ns at full speed.
     pub refill_ns: u64,

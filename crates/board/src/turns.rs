@@ -1,14 +1,14 @@
 //! A run on CPUs that take turns.
 //!
-//! Only the CPU that has the turn gets on with work of the processor: kernel code, and going over memory. All clocks
-//! run for every CPU. A current task is charged whether or not its CPU has the turn, as the guest's kernel charges it.
-//! Timers keep their times; their interrupts, like those from other CPUs, are taken in the CPU's next turn. A signal
-//! between CPUs takes no time to arrive.
+//! Only the CPU that has the turn makes progress with work of the processor: kernel code, and going over memory. All
+//! clocks run for every CPU. A current task is charged whether or not its CPU has the turn, as the guest's kernel
+//! charges it. Timers keep their times; their interrupts, like those from other CPUs, are taken in the CPU's next turn.
+//! A signal between CPUs takes no time to arrive.
 //!
-//! Computing for a stated time and waiting for the clock are loops that read a clock and give the turn away each time
-//! round (`pause`). Such a loop ends in its first round that finds the time passed. Computing for a stated time is
-//! measured in charged CPU time, which includes the turns of others. Times are ns. The rule whose turn it is:
-//! [`crate::ring`].
+//! Computing for a stated time and waiting for the clock are loops that read a clock and give the turn away in each
+//! round (`pause`). Such a loop ends in the first round that finds the time passed. Computing for a stated time is
+//! measured in charged CPU time, which includes the turns of others. Times are ns. [`crate::ring`] has the rule of who
+//! has the turn.
 
 use crate::board::Kernel;
 use crate::engine::NEVER;
@@ -20,7 +20,6 @@ use schedlab_machine::Turns;
 
 /// State of a machine whose CPUs take turns.
 pub struct Sharing {
-    /// The machine's parameters of its turns.
     pub spec: Turns,
     /// The CPU that has the turn.
     pub holder: Option<CpuId>,
@@ -49,13 +48,13 @@ pub trait TakesTurns<'s>: Kernel<'s> {
     fn irq_due(&self, cpu: CpuId) -> u64;
     /// When it acts next.
     fn next_event(&self, cpu: CpuId) -> u64;
-    /// When the user mode or the path that it is in ends.
+    /// When its stretch of user mode or its path ends.
     fn ends(&self, cpu: CpuId) -> u64;
-    /// That is so much later.
+    /// Delays that end by `by_ns`.
     fn put_off(&mut self, cpu: CpuId, by_ns: u64);
-    /// The time to which its timer hardware is set. `None` while that is about to be set.
+    /// The time to which its timer hardware is set. `None` while it is about to be set.
     fn hardware_timer(&self, cpu: CpuId) -> Option<u64>;
-    /// It acts, and nothing else does before `horizon`.
+    /// Lets the CPU act; nothing else acts before `horizon`.
     fn step_in_turn(&mut self, cpu: CpuId, at: u64, horizon: u64);
     /// A CPU whose next event has changed.
     fn pop_touched(&mut self) -> Option<CpuId>;
@@ -79,7 +78,7 @@ pub trait TakesTurns<'s>: Kernel<'s> {
         let without_ns = now - sharing.since[cpu.index()];
         match op {
             Some(UserOp::Touch { .. }) => board.seats[cpu].user_since = now,
-            // These loops wait for a clock, and clocks have gone on.
+            // These loops wait for a clock, and clocks have not stopped.
             Some(_) => return,
             None => {}
         }
@@ -109,16 +108,16 @@ pub trait TakesTurns<'s>: Kernel<'s> {
     }
 }
 
-/// What else decides on the course of a run: its end, and what comes from outside.
+/// The rest of a run's course: its end, and the events from outside.
 pub trait Course<K> {
-    /// When the run ends by the clock.
+    /// The end of the run by the clock.
     fn end(&self) -> u64;
-    /// When something comes from outside.
+    /// The time of the next event from outside.
     fn next(&self) -> u64;
-    /// It happens.
+    /// Handles that event.
     ///
     /// # Errors
-    /// What the kernel does not take.
+    /// A change that the kernel refuses.
     fn act(&mut self, kernel: &mut K) -> Result<()>;
     /// Whether the run is over after a step at `at`.
     ///

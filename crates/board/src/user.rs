@@ -3,11 +3,12 @@
 //! Progress is kept as work left, with the time of the last accounting, so that interrupts, siblings and refills may
 //! stretch it. A thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats
 //! the work of warming its warm data (KB touched so far, at most its footprint), at a price by distance. A task that
-//! others have followed on its own core repeats the part that they displaced ([`crate::cache_by_core`]). On a machine
-//! whose caches are known, both are paid gradually instead, as the task touches its set ([`crate::cache_by_level`]).
+//! returns to its core after others ran there repeats the part that they displaced ([`crate::cache_by_core`]). On a
+//! machine whose caches are known, both are paid gradually instead, as the task touches its set
+//! ([`crate::cache_by_level`]).
 //!
-//! A live program computes until its CPU clock has moved by a stated time, and that clock continues in interrupts and
-//! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).
+//! A live program computes until its CPU clock has moved by a stated time, and that clock also runs in interrupts and
+//! switches. Simulated work does the same if reading that clock has a price (`cpu_clock_ns`).
 
 use crate::board::Kernel;
 use crate::cache_by_core::move_refill_ns;
@@ -32,7 +33,7 @@ pub trait UserMode<'s>: Kernel<'s> {
         Speed::of(pct, board.speed[cpu])
     }
 
-    /// What the current task of `cpu` does in user mode; `None` if the CPU is not there.
+    /// The current task's operation in user mode on `cpu`; `None` if the machine has no such CPU.
     #[inline]
     fn user_op(&self, cpu: CpuId) -> Option<UserOp> {
         self.running(cpu).filter(|_| self.in_user(cpu)).map(|t| self.board().threads[t].user)
@@ -107,7 +108,7 @@ pub trait UserMode<'s>: Kernel<'s> {
             return self.user_until(cpu, ends);
         }
         if by_clock && let UserOp::Run { left_ns } = &mut board.threads[curr].user {
-            // The program ends by its CPU clock, which continued in the kernel.
+            // The program ends by its CPU clock, which also ran in the kernel.
             *left_ns = left_ns.saturating_sub(in_kernel);
         }
         let chunk_ns = self.next_chunk(cpu, curr);
@@ -161,7 +162,7 @@ pub trait UserMode<'s>: Kernel<'s> {
         }
         self.board_mut().active[cpu] = active;
         if self.board().turns.is_some() {
-            // CPUs that take turns never run beside each other.
+            // CPUs that take turns never run at the same time.
             return;
         }
         for i in 0..siblings {
@@ -173,7 +174,7 @@ pub trait UserMode<'s>: Kernel<'s> {
         }
     }
 
-    /// The stretch of user mode has ended: account it, then ask the program unless something of it is left.
+    /// The stretch of user mode has ended: accounts it, then asks the program unless something of it is left.
     fn user_done(&mut self, cpu: CpuId) {
         self.account_user(cpu);
         let Some(curr) = self.running(cpu) else { return };
@@ -193,8 +194,8 @@ pub trait UserMode<'s>: Kernel<'s> {
         if finished { self.ask(cpu, curr) } else { self.start_user(cpu) }
     }
 
-    /// The current task has just been switched to on `cpu`: it must fetch its warm data if it comes from elsewhere, and
-    /// the part that others displaced if it comes back.
+    /// The current task has just been switched to on `cpu`. If it comes from elsewhere it must fetch its warm data,
+    /// else the part that others displaced.
     fn pay_move(&mut self, cpu: CpuId, curr: TaskId) {
         let distance = self.distance(self.board().threads[curr].ran_on, cpu);
         let board = self.board_mut();
@@ -202,7 +203,7 @@ pub trait UserMode<'s>: Kernel<'s> {
         let thread = &mut board.threads[curr];
         let from = std::mem::replace(&mut thread.ran_on, cpu);
         if board.by_level.is_some() && !matches!(thread.user, UserOp::Vcpu { .. }) {
-            // It pays as it touches what it left behind.
+            // It pays for the data as it touches them.
             return;
         }
         if board.by_core.enter((cpu, curr), from, &mut thread.reuse)

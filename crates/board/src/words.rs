@@ -4,7 +4,7 @@ use schedlab_base::TaskId;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What programs share, and who waits for it.
+/// Memory that programs share, and the tasks that wait for it.
 #[derive(Default)]
 pub struct UserMemory {
     /// Futex words.

@@ -6,8 +6,8 @@
 //! back by hand. [`slurm`] is the engine of a cluster: it cuts the missing runs of a plan into tasks, submits them as
 //! a job array whose tasks are that command, and waits until the store has the runs.
 //!
-//! In [`slurm`] `cut` makes tasks, `journal` holds what was submitted, `ask` calls Slurm's programs and reads their
-//! output, `verdict` says what becomes of a task, and `wait` looks at the store until it has the runs.
+//! In [`slurm`] `cut` makes tasks, `job` holds a job's folder, and `ask` calls Slurm's programs and reads their output.
+//! The module itself submits, and looks at the store until it has the runs.
 //!
 //! The lab sees one trait of this: [`schedlab_lab::exec::Engine`].
 

@@ -37,7 +37,7 @@ const fn before(feature: Feature, mechanism: &str) -> Need {
     Need { feature, asked: Span::until(history::came(mechanism)), other: None }
 }
 
-/// A feature that exactly the releases with it ask for.
+/// A feature that only the releases having it ask for.
 const fn released(feature: Feature) -> Need {
     Need { feature, asked: kernels(feature), other: None }
 }

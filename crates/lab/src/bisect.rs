@@ -1,12 +1,12 @@
 //! Bisection of a metric: the commit that moved it.
 //!
 //! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not
-//! from the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one. Where
-//! the verdicts do not settle it, a commit counts as the end that its interval allows, if it excludes the other. Where
-//! this does not settle it either, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer end
-//! decides, and the result says so. Two commits that are equal are taken for different in 5 % of cases over all these
-//! looks together ([`schedlab_compare::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that
-//! merges are treated as `git bisect` does.
+//! from the good one, *new* in the opposite case. Both take verdicts over several runs, never a single one. If the
+//! verdicts do not settle it, a commit counts as the end that its interval allows if it excludes the other. If this
+//! does not settle it either, the commit and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer
+//! end decides, and the result says so. Two equal commits are taken for different in 5 % of cases over all these looks
+//! together ([`schedlab_compare::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that merges are
+//! treated as `git bisect` does.
 //!
 //! A bisection keeps no state: builds and runs are in the cache and the store. So the same command continues where an
 //! earlier one was interrupted.
@@ -61,9 +61,9 @@ impl Commit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// As the good end.
+    /// Like the good end.
     Old,
-    /// As the bad end.
+    /// Like the bad end.
     New,
 }
 
@@ -85,7 +85,7 @@ pub struct MeasuredCommit {
 
 /// Measures commits.
 pub trait Meter {
-    /// The values of the metric in that many runs of a commit, the same first values for more runs.
+    /// The values of the metric in that many runs of a commit. A call with more runs begins with the same values.
     ///
     /// # Errors
     /// When the kernel can't be built, or a run fails.
@@ -115,7 +115,7 @@ impl Repository<'_> {
     /// Runs git and returns its output.
     ///
     /// # Errors
-    /// When git is not there, or fails.
+    /// When git is missing, or fails.
     pub fn git(&self, words: &[&str]) -> Result<String> {
         self.run(Command::new("git").arg("-C").arg(self.0).args(words), words)
     }
@@ -130,14 +130,14 @@ impl Repository<'_> {
         Err(Error::input(format!("git {}: {complaint}", words.first().unwrap_or(&"")))
             .context(self.0.display().to_string()))
     }
-    /// The folder with the repository's own files.
+    /// The folder of the repository's own files.
     ///
     /// # Errors
     /// When there is no repository.
     pub fn folder(&self) -> Result<PathBuf> {
         Ok(PathBuf::from(self.git(&["rev-parse", "--absolute-git-dir"])?.trim_end_matches('\n')))
     }
-    /// Makes `tree`, a whole path, the files of a commit. Only files that changed since the last call with this
+    /// Checks out a commit's files to `tree`, a whole path. Only files that changed since the last call with this
     /// `index` are written. The repository and its own index are not written.
     ///
     /// # Errors
@@ -154,14 +154,14 @@ impl Repository<'_> {
         let format = format!("--format={FORMAT}");
         Ok(Commit::of_line(&self.git(&["log", "-1", &format, "--end-of-options", name, "--"])?))
     }
-    /// The commits that may be the first new one, the one that halves them best first.
+    /// The commits that may be the first new one, in the order in which they best halve the rest.
     fn between(&self, bad: &Commit, old: &[Commit]) -> Result<Vec<Commit>> {
         let mut words = vec!["rev-list".to_owned(), "--bisect-all".to_owned(), format!("--format={FORMAT}")];
         words.push(bad.hash.clone());
         words.extend(old.iter().map(|c| format!("^{}", c.hash)));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let text = self.git(&words)?;
-        // Before each commit in the wanted format stands one in git's own.
+        // git prints a line of its own before each commit in the wanted format.
         Ok(text.lines().filter(|l| !l.starts_with("commit ")).map(Commit::of_line).collect())
     }
 }
@@ -219,8 +219,8 @@ pub fn bisect(
     }
 }
 
-/// Whether an error is the commit's: it can't be built (an error of the input), or its kernel does not run in a guest.
-/// A full disk or a missing QEMU is the host's.
+/// Whether an error belongs to the commit: it can't be built (an error of the input), or its kernel does not run in a
+/// guest. A full disk or a missing QEMU belongs to the host.
 fn is_of_the_commit(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Input | ErrorKind::Guest)
 }
@@ -233,7 +233,7 @@ struct Ends<'a> {
     new: Vec<f64>,
     looks: Looks,
     min_effect_pct: f64,
-    /// Runs after which the ends differed; a commit gets as many at first.
+    /// Runs after which the ends differed; a commit starts with as many.
     first: u64,
 }
 
@@ -253,7 +253,7 @@ impl<'a> Ends<'a> {
             ends.extend(n, meter)?;
             match ends.judged(&ends.old, &ends.new).verdict {
                 Verdict::Changed => return Ok(Ends { first: n, ..ends }),
-                // A change that would count is excluded: more runs would not bring it.
+                // The interval excludes a change that would count: more runs would not show it.
                 Verdict::Same => break,
                 _ => {}
             }
@@ -270,12 +270,12 @@ impl<'a> Ends<'a> {
         }
         Ok(())
     }
-    /// What a commit is.
+    /// Measures a commit and judges its side.
     fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<MeasuredCommit> {
         let mut n = self.first;
         loop {
             let values = meter.values(commit, n)?;
-            // The ends were measured before, so they are not at fault for what fails now.
+            // The ends were measured before, so a failure now is not theirs.
             let failed = |e: Error| {
                 if is_of_the_commit(&e) {
                     Error::internal(format!("an end can't be measured again: {e}"))
@@ -314,7 +314,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// The end of a commit that differs from neither: its interval excludes that it is as far from this end as the
+    /// The side of a commit that differs from neither end: its interval excludes that it is as far from this end as the
     /// other end is, and does not exclude that of the other end.
     fn nearer_by_intervals(&self, from_old: &Decided, from_new: &Decided) -> Option<Side> {
         let away = |from: &Decided, end: &[f64], other: &[f64]| {
@@ -334,7 +334,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// How the second of two kernels differs from the first, as comparisons at these looks have it.
+    /// The difference of the second of two kernels from the first, as in comparisons at these looks.
     fn judged(&self, a: &[f64], b: &[f64]) -> Decided {
         let runs = |values: &[f64]| -> Vec<RunValue> {
             values.iter().enumerate().map(|(seed, v)| RunValue { seed: seed as u64, value: *v }).collect()

@@ -1,9 +1,9 @@
 //! More runs until each row is decided, or a budget is used.
 //!
 //! After the first look at all rows, loads with undecided rows get twice as many seeds, the loads nearest to a verdict
-//! first, and the table is looked at again ([`schedlab_compare::stats::looks`] keeps the chance of a false alarm).
-//! Any rule may choose the loads that get more: the correction holds for each choice. The maker of runs is
-//! asked only for seeds a to b of some of a plan's cells.
+//! first, and the table is looked at again ([`schedlab_compare::stats::looks`] keeps the chance of a false alarm). Any
+//! rule may choose the loads that get more, since the correction holds for each choice. The maker of runs is only asked
+//! for seeds a to b of some of a plan's cells.
 
 use crate::exec::Finished;
 use crate::plan::{Plan, Run};
@@ -17,19 +17,19 @@ use std::time::Duration;
 /// Looks of a sequence: the last one has eight times the runs of the first.
 pub const LOOKS: u32 = 4;
 
-/// What more runs may cost.
+/// The cost that further runs may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Budget {
     /// Time, from the first run on. The first look is made anyway.
     Time(Duration),
-    /// Runs beyond those of the first look.
+    /// Runs in addition to the first look's.
     Runs(u64),
-    /// So many per cent of the first look's runs, beyond them.
+    /// Per cent of the first look's runs, in addition to them.
     Part(u64),
 }
 
 impl Budget {
-    /// The most runs beyond `first`, those of the first look; `None` where time decides.
+    /// The most runs in addition to the `first` look's; `None` if time decides.
     pub fn further_runs(self, first: u64) -> Option<u64> {
         match self {
             Budget::Time(_) => None,
@@ -66,13 +66,12 @@ pub trait LookRuns {
     fn elapsed(&self) -> Duration;
 }
 
-/// What was made.
+/// The outcome of a sequence of looks.
 pub struct Sequence {
-    /// All runs.
     pub finished: Finished,
-    /// The plan of all of them.
+    /// The plan of all runs.
     pub plan: Plan,
-    /// The comparison; after an interruption that of the runs that were made, `None` where they can't be compared.
+    /// The comparison; after an interruption the one of the finished runs, `None` if they can't be compared.
     pub comparison: Option<Comparison>,
 }
 
@@ -103,7 +102,7 @@ pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn LookRuns) -> 
         }
         open.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         if made == 0 && matches!(budget, Budget::Time(_)) {
-            // All runs so far were found, so how long one takes is not known yet: the nearest load shows it.
+            // All runs so far were found, so the duration of one is not known yet: the nearest load shows it.
             open.truncate(1);
         }
         let mut left = Left::of(budget, first_runs, plan.runs.len() as u64, lab.elapsed());
@@ -126,9 +125,9 @@ pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn LookRuns) -> 
     }
 }
 
-/// The groups that get more seeds now, of those with undecided rows, nearest first. A row whose interval excludes 0
-/// only waits for the correction over the others: such groups come first and alone, up to their last look, since a
-/// budget that all groups share would end before any is decided.
+/// The groups with undecided rows that get more seeds now, nearest first. A row whose interval excludes 0 only waits
+/// for the correction over the other rows. Such groups come first and alone, up to their last look, since a budget that
+/// all groups share would end before any is decided.
 fn choose(open: &[(f64, usize)], mut fits: impl FnMut(usize) -> bool) -> Vec<usize> {
     let mut some = |least: f64| -> Vec<usize> {
         open.iter().filter(|(near, at)| *near >= least && fits(*at)).map(|(_, at)| *at).collect()
@@ -175,14 +174,14 @@ fn groups(plan: &Plan) -> Vec<Group> {
     all
 }
 
-/// How near an undecided row is to a verdict: 1 would be one. A change is shown where the interval excludes 0, sameness
-/// where the interval lies within the minimum effect.
+/// How near an undecided row is to a verdict; 1 would be a verdict. A row shows a change if the interval excludes 0,
+/// and sameness if the interval lies within the minimum effect.
 fn nearness(row: &ComparisonRow, min_effect_pct: f64) -> f64 {
     let Some((pct, [low, high])) = row.change_pct.zip(row.ci95_pct) else { return 0.5 };
     let to_zero = if pct > 0.0 { pct - low } else { high - pct };
     let change = pct.abs() / to_zero.max(1e-9);
     let same = min_effect_pct / low.abs().max(high.abs()).max(1e-9);
-    // A row with an interval that excludes 0 already waits for the correction over the other rows.
+    // A row whose interval excludes 0 already waits for the correction over the other rows.
     if change.is_finite() { change.max(same) } else { same }
 }
 
@@ -192,7 +191,7 @@ fn next_seeds(looks: &[Look], looked: usize, first: u64) -> Range<u64> {
     at(looked)..at(looked + 1)
 }
 
-/// All cells once per seed, forwards and backwards in turn, as [`crate::plan::order`] has them.
+/// All cells once per seed, forwards and backwards in turn, as in [`crate::plan::order`].
 fn rounds(cells: &[usize], seeds: Range<u64>, first: u64) -> impl Iterator<Item = Run> {
     let cells = cells.to_vec();
     seeds.flat_map(move |seed| {
@@ -209,7 +208,7 @@ fn seconds(time: Duration) -> String {
     if s < 10.0 { format!("{s:.1} s") } else { format!("{s:.0} s") }
 }
 
-/// What is left of a budget.
+/// The rest of a budget.
 enum Left {
     Time { used: Duration, all: Duration },
     Runs(u64),
@@ -225,7 +224,7 @@ impl Left {
             }
         }
     }
-    /// Takes so many runs if they fit.
+    /// Takes this many runs if they fit.
     fn take(&mut self, runs: u64, each: Duration) -> bool {
         match self {
             Left::Time { used, all } => {
@@ -290,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_wait_for_the_correction_only_get_their_runs_first() {
+    fn rows_that_only_wait_for_the_correction_get_their_runs_first() {
         let open = [(3.0, 7), (1.2, 4), (0.9, 1), (0.1, 2)];
         assert_eq!(choose(&open, |_| true), [7, 4]);
         assert_eq!(choose(&open[2..], |_| true), [1, 2]);

@@ -26,7 +26,7 @@ pub struct Cell {
     pub backend: Backend,
     /// The machine; without background tasks when the experiment switches them off.
     pub machine: Arc<Machine>,
-    /// The machine's figures that each run draws from their ranges. Empty: they are as stated.
+    /// Figures of the machine that each run draws from their ranges. Empty: all are as stated.
     pub uncertain: Vec<Span>,
     /// The kernel's name: profile or release.
     pub kernel: String,
@@ -128,7 +128,7 @@ impl Cell {
     }
     /// A cell of the kernel's own code on a simulated machine.
     ///
-    /// # Errors
+    /// For a command, which needs a real kernel, and for a machine that is not fit for simulation.
     /// A command, which needs a real kernel, and a machine that is not fit for simulation.
     pub fn of_code(
         machine: &Arc<Machine>,
@@ -208,7 +208,7 @@ impl Cell {
     pub fn release(&self) -> Option<Version> {
         self.resolved.map(|k| k.version).or_else(|| self.code.as_ref().map(|c| c.version))
     }
-    /// Whether it charges the kernel's code by what it executes.
+    /// Whether it charges the kernel's code by its instructions.
     fn counts(&self) -> bool {
         self.code.as_ref().is_some_and(|code| code.setup.level.counts())
     }

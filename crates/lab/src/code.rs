@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A variant's image: where it is, and what it was made of.
+/// A variant's image: its place and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodeImage {
@@ -29,7 +29,7 @@ pub struct CodeImage {
     /// The shared object of the image that does not count, if this one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<PathBuf>,
-    /// What of its patches and its fragment has no effect in it, or ends a run.
+    /// Warnings about parts of its patches and its fragment that have no effect in it, or end a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Options of the configuration that its patches bring or change.
@@ -40,7 +40,7 @@ pub struct CodeImage {
 /// A variant with the image that it runs on.
 #[derive(Clone, Debug)]
 pub struct Driven {
-    /// The variant, with the name it has beside others.
+    /// The variant, with its name among the others.
     pub variant: Variant,
     pub image: CodeImage,
     /// Its name in the experiment; `None`: the experiment has no variant of the image's series.
@@ -55,7 +55,7 @@ impl CodeImage {
     pub fn open(object: &Path) -> Result<CodeImage> {
         CodeImage::of(&code::open(object.parent().unwrap_or(Path::new(".")))?, None)
     }
-    /// The image in the cache with that shared object, which counts, and beside it the one that does not.
+    /// The image in the cache with that shared object, which counts, together with the one that does not.
     ///
     /// # Errors
     /// When a folder is not an image's.
@@ -67,7 +67,7 @@ impl CodeImage {
     /// The image that made a stored run, from the cache.
     ///
     /// # Errors
-    /// When the cache has it no more, or has it altered: another one may make another run.
+    /// When the cache no longer has it, or has changed it: another image may make another run.
     pub fn kept(setup: &CodeSetup) -> Result<CodeImage> {
         let cache = cache::folder(None)?;
         let gone = |key: &str| {
@@ -93,7 +93,7 @@ impl CodeImage {
         let image = CodeImage::of(&found, plain.as_ref())?;
         Ok(CodeImage { setup: setup.clone(), ..image })
     }
-    /// An image, and beside one that counts the one of the same tree that does not.
+    /// An image; one that counts together with the one of the same tree that does not.
     fn of(image: &code::Image, plain: Option<&code::Image>) -> Result<CodeImage> {
         let note = &image.note;
         Ok(CodeImage {
@@ -124,10 +124,11 @@ fn preempt_of(image: &code::Image) -> u8 {
 }
 
 /// The variants of an experiment, each with its image, which is built or found in the cache. Paths are relative to
-/// `folder`. Kernels that are `named` run the variants of their series in place of the variants' own kernels.
+/// `folder`. Kernels that are `named` run the variants of their series instead of the variants' own kernels.
 ///
 /// # Errors
-/// As [`images_of`], and a named kernel beside patches: the kernel of a patch is built of the variant's own source.
+/// As [`images_of`], and for a named kernel together with patches: the kernel of a patch is built from the variant's
+/// own source.
 pub fn driven(
     variants: &[Variant],
     named: &[String],
@@ -150,7 +151,7 @@ pub fn driven(
 /// Kernels that the command line names, each under the variants of its series.
 fn driven_by_named(real: &[&Variant], named: &[String], listener: &dyn Listener) -> Result<Vec<Driven>> {
     guests::without_patches(real)?;
-    // A kernel counts if a variant does: that may be of its series, which its image says.
+    // A kernel counts if any variant does. That variant may be of its series, which only its image shows.
     let level = real.iter().map(|v| v.level).find(|level| level.counts()).unwrap_or_default();
     let kernels: Vec<Variant> = named.iter().map(|word| Variant { level, ..Variant::plain(word) }).collect();
     // A word of the command line is relative to the current folder.
@@ -162,7 +163,7 @@ fn driven_by_named(real: &[&Variant], named: &[String], listener: &dyn Listener)
         Ok((word.clone(), image.version, (at, image)))
     });
     let plain = plain.collect::<Result<Vec<_>>>()?;
-    // Of a kernel without variants of its own: the level that all variants have.
+    // A kernel without variants of its own gets the level that all variants have.
     let common = real.first().map(|v| v.level).filter(|level| real.iter().all(|v| v.level == *level));
     let given = guests::on_given(&plain, real).into_iter().map(|(variant, (at, plain), of)| {
         let level = if of.is_some() { variant.level } else { common.unwrap_or_default() };
@@ -172,11 +173,11 @@ fn driven_by_named(real: &[&Variant], named: &[String], listener: &dyn Listener)
     given.collect()
 }
 
-/// The cell of the kernel's own code that is like a guest's: the variant's image on the machine that is simulated
-/// beside the guest. `variants` are the experiment's, with their images.
+/// The cell of the kernel's own code that corresponds to a guest's: the variant's image on the machine that is
+/// simulated for the guest. `variants` are the experiment's, with their images.
 ///
 /// # Errors
-/// A cell of another backend.
+/// For a cell of another backend.
 pub fn beside_guest(cell: &Cell, variants: &[(Variant, CodeImage)]) -> Result<Cell> {
     let found = variants.iter().find(|(v, _)| v.name == cell.variant.name);
     let (Some(guest), Some((variant, image))) = (&cell.guest, found) else {
@@ -191,8 +192,8 @@ pub fn beside_guest(cell: &Cell, variants: &[(Variant, CodeImage)]) -> Result<Ce
 /// to `folder`.
 ///
 /// # Errors
-/// A source that can't be had, a patch that does not apply, a failed build; the variant is named. Without gcc, images
-/// that no single compiler has built.
+/// When a source can't be had, a patch does not apply, or a build fails; the variant is named. Without gcc, when no
+/// single compiler has built the images.
 pub fn images_of(variants: &[&Variant], folder: &Path, listener: &dyn Listener) -> Result<Vec<CodeImage>> {
     let making = Making::of(variants, folder, listener)?;
     // Patched kernels come first: a patch that does not apply is reported before anything is compiled.
@@ -237,7 +238,7 @@ pub fn asked_image_of(kernel: &str, listener: &dyn Listener) -> Result<CodeImage
 
 /// Images that are compared, to be made by one compiler.
 struct Making<'a> {
-    /// Those that do not count, in the order of their variants.
+    /// Recipes of the images that do not count, in the order of their variants.
     plain: Vec<code::CodeRecipe>,
     compiler: String,
     cache: PathBuf,
@@ -252,7 +253,7 @@ impl<'a> Making<'a> {
         let compiler = compiler_of(&wanted(variants, &plain), &cache, listener)?;
         Ok(Making { plain, compiler, cache, listener })
     }
-    /// The image of the variant with that number; one that counts has the plain one beside it.
+    /// The image of the variant with that number; one that counts comes with the plain one.
     fn image(&self, at: usize, level: Level) -> Result<CodeImage> {
         let recipe = self.plain[at].clone();
         let built = |recipe: code::CodeRecipe| {
@@ -267,7 +268,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// All images of variants with their names, those that count beside their `plain` ones.
+/// All images of variants with their names; those that count follow their `plain` ones.
 fn wanted(variants: &[&Variant], plain: &[code::CodeRecipe]) -> Vec<(String, code::CodeRecipe)> {
     let of = |(variant, plain): (&&Variant, &code::CodeRecipe)| {
         let counted = || code::CodeRecipe { counts: true, ..plain.clone() };
@@ -277,7 +278,7 @@ fn wanted(variants: &[&Variant], plain: &[code::CodeRecipe]) -> Vec<(String, cod
     variants.iter().zip(plain).flat_map(of).collect()
 }
 
-/// What a variant's image is made of, if it does not count.
+/// The recipe of a variant's image that does not count.
 fn recipe(variant: &Variant, folder: &Path) -> Result<code::CodeRecipe> {
     if variant.scx.is_some() {
         return Err(Error::input("backend 'code' runs no sched_ext scheduler")
@@ -350,7 +351,7 @@ pub(crate) fn name_in_tree(ours: &str) -> &str {
 /// own name and unit.
 ///
 /// # Errors
-/// A tunable that the kernel's code has no file for.
+/// When the kernel's code has no file for a tunable.
 pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result<Vec<Setting>> {
     let feature = |word: &String| match word.strip_prefix("NO_") {
         Some(name) => Setting::Feature(name.to_owned(), false),
@@ -385,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_compiler_is_asked_for_all_variants_and_for_what_counts_beside_what_does_not() {
+    fn one_compiler_builds_all_variants_and_their_images_that_count() {
         let folder = tempfile::tempdir().unwrap();
         let patch = "--- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n@@ -1 +1 @@\n-a\n+b\n";
         std::fs::write(folder.path().join("p.patch"), patch).unwrap();

@@ -1,5 +1,5 @@
-//! A run of the kernel's own code, made again: an image has global state, so a process of its own makes the run, and
-//! its events come back in a file.
+//! A run of the kernel's own code, made again. An image has global state, so a separate process makes the run, and its
+//! events come back in a file.
 
 use crate::cell::Cell;
 use crate::exec::{RunOptions, code};
@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How the names of folders with such files begin.
+/// The prefix of folders with such files.
 const PREFIX: &str = ".schedlab-code-";
 
 /// The events of a run that was made again, and its record. The events are removed with this.
 pub struct CodeEvents {
     file: PathBuf,
-    /// With the reasons that our rules have for the code's decisions.
+    /// The record, with the reasons that our rules have for the code's decisions.
     pub(crate) record: Record,
     _folder: TempFolder,
 }
@@ -28,7 +28,7 @@ impl CodeEvents {
     /// Makes the run of a record, and checks that it is the same run. `None`: `stop` ended it.
     ///
     /// # Errors
-    /// Those of the run, and findings that are not the record's.
+    /// When the run fails, and when its findings differ from the record's.
     pub fn of(cell: &Cell, record: &Record, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
         let Some(made) = CodeEvents::made(cell, record.seed, true, stop)? else { return Ok(None) };
         check_same(&record.found, &made.record.found)?;
@@ -38,7 +38,7 @@ impl CodeEvents {
     /// Makes a run. `explains`: our rules are asked about its decisions. `None`: `stop` ended it.
     ///
     /// # Errors
-    /// Those of the run.
+    /// When the run fails.
     pub fn made(cell: &Cell, seed: u64, explains: bool, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
         let folder = TempFolder::create(&std::env::temp_dir(), PREFIX, 0o700)?;
         let keep_events_in = Some(folder.path.clone());
@@ -47,10 +47,10 @@ impl CodeEvents {
         Ok(made.events.map(|file| CodeEvents { file, record: made.record, _folder: folder }))
     }
 
-    /// Gives the events to a sink; the run's end, or `None` where `stop` ended that.
+    /// Gives the events to a sink; returns the run's end, or `None` if `stop` ended it.
     ///
     /// # Errors
-    /// Damage of the file.
+    /// When the file is damaged.
     pub fn feed<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
         let mut reader = Reader::open(&self.file)?;
         let (end, details) = (reader.cast().end, sink.wants_details());

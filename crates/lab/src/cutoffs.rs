@@ -1,4 +1,4 @@
-//! How long a variant's tasks stay cache hot on a machine: measured once for all cells that ask the same.
+//! How long a variant's tasks stay cache hot on a machine: measured once for all cells with the same question.
 //!
 //! The procedure takes seconds for caches of many MB, and its result depends on nothing but its arguments.
 
@@ -19,7 +19,7 @@ struct KnownCutoffs {
 
 static KNOWN: Mutex<Vec<KnownCutoffs>> = Mutex::new(Vec::new());
 
-/// The cutoffs that a variant asks for; `None`: it asks for none.
+/// The cutoffs that a variant asks for; `None` if it asks for none.
 ///
 /// # Errors
 /// As [`cache_by_level::cutoffs`]; the variant is named.

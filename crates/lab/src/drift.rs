@@ -1,4 +1,4 @@
-//! Differences between a simulated kernel and the real one it stands for, as the real one describes itself.
+//! Differences between a simulated kernel and the real one that it stands for, from the real one's own description.
 //!
 //! A live record's environment holds the kernel's own description (`record::scheduler`). This module compares
 //! a profile and the domains derived for a machine with it. No difference means that the readable values
@@ -22,11 +22,11 @@ pub struct Difference {
     pub text: String,
 }
 
-/// Features of real kernels without a row in the simulator's table; each has a reason why it needs none.
+/// Features of real kernels without a row in the simulator's table, each with the reason why it needs none.
 const ELSEWHERE: &[&str] = &[
-    // Capacity taken by real-time classes is not switched here; interrupts are charged to tasks.
+    // Here the capacity taken by real-time classes can't be switched; interrupts are charged to tasks.
     "NONTASK_CAPACITY",
-    // Every task's averages are brought up to date when it is attached.
+    // Here every task's averages are updated when it is attached.
     "ATTACH_AGE_LOAD",
     // Part of UTIL_EST here.
     "UTIL_EST_FASTUP",

@@ -1,7 +1,7 @@
-//! The events of a stored run: from a file beside its record, or by simulating the run again.
+//! The events of a stored run: from a file next to its record, or by simulating the run again.
 //!
-//! A run that is simulated again goes through an analyser, too. Its findings must equal the stored record's to the
-//! last nanosecond; if they are not, the events would be another run's.
+//! A run that is simulated again also passes an analyser. Its findings must equal the stored record's to the last
+//! nanosecond; otherwise the events would belong to another run.
 
 use crate::rerun::Rerun;
 use schedlab_base::{Error, Ns, Result, Spot};
@@ -16,7 +16,7 @@ pub struct Events<'a> {
     cast: Cast,
     measured_from: Ns,
     window: Window,
-    /// Whether times count from the window's begin.
+    /// Whether times count from the window's beginning.
     moved: bool,
     from: From<'a>,
 }
@@ -30,7 +30,7 @@ impl<'a> Events<'a> {
     /// The events of a run with that record.
     ///
     /// # Errors
-    /// A damaged file of events; a live run that kept none; a simulated one that this build can't make again.
+    /// When the file of events is damaged, a live run kept none, or this build can't make a simulated one again.
     pub fn of(run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
         if record.backend.is_simulated() && !has_kept(run) {
             Events::simulated(record)
@@ -41,7 +41,7 @@ impl<'a> Events<'a> {
     /// The events that a run has kept.
     ///
     /// # Errors
-    /// A damaged file of events; a run that kept none.
+    /// When the file of events is damaged, or the run kept none.
     pub fn kept(run: &RunDir, record: &Record) -> Result<Events<'a>> {
         let file = events_file(run);
         if !file.is_file() {
@@ -54,7 +54,7 @@ impl<'a> Events<'a> {
         let (cast, measured_from) = (reader.cast().clone(), reader.close().measured_from);
         Ok(Events::whole(cast, measured_from, From::File(Box::new(reader))))
     }
-    /// The events of a simulated run, by simulating it again, whether it has kept any or not.
+    /// The events of a simulated run, by simulating it again, even if it has kept some.
     pub fn simulated(record: &'a Record) -> Result<Events<'a>> {
         let again = Rerun::of(record)?;
         Ok(Events::whole(again.cast(), again.warmup(), From::Rerun(Box::new(again))))
@@ -69,7 +69,7 @@ impl<'a> Events<'a> {
     pub fn within(self, window: Window) -> Result<Events<'a>> {
         self.part(window, false)
     }
-    /// A part of them, with times from the window's begin.
+    /// A part of them, with times from the window's beginning.
     ///
     /// # Errors
     /// As [`Events::within`].
@@ -107,10 +107,10 @@ impl<'a> Events<'a> {
     pub fn are_simulated(&self) -> bool {
         matches!(self.from, From::Rerun(_))
     }
-    /// Feeds all events to a sink; false: `stop` ended that.
+    /// Feeds all events to a sink; false: `stop` ended it.
     ///
     /// # Errors
-    /// Damage in a file, what the simulator finds wrong, and another run than the stored one.
+    /// When a file is damaged, the simulator finds a fault, or the run is not the stored one.
     pub fn feed<S: Sink>(&mut self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
         if !self.window.is_all() {
             let within = Within::new(self.window, sink);

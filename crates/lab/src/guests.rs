@@ -35,7 +35,7 @@ pub struct Guests {
     pub built: BTreeMap<String, Image>,
 }
 
-/// How guests are asked for. What is not said is as usual.
+/// The requested setup of guests. Missing parts are the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct GuestSetup {
     pub mode: Option<Mode>,
@@ -47,12 +47,12 @@ pub struct GuestSetup {
 }
 
 impl GuestSetup {
-    /// Deterministic guests, the rest as usual.
+    /// Deterministic guests, the rest by default.
     pub fn deterministic() -> GuestSetup {
         GuestSetup { mode: Some(Mode::Deterministic), ..GuestSetup::default() }
     }
-    /// Guests on this machine, only of these images if any are named. The default mode is `usual`; without that it is
-    /// deterministic where QEMU can do it.
+    /// Guests on this machine, only of these images if any are named. The default mode is `usual`; if that is `None`,
+    /// it is deterministic where QEMU can do it.
     ///
     /// # Errors
     /// When QEMU is missing or lacks the mode, or an image is missing.
@@ -76,7 +76,7 @@ impl GuestSetup {
 /// An image with its name in tables: the word that named it, or for a path the image's version.
 ///
 /// # Errors
-/// When the image is not there.
+/// When the image does not exist.
 pub fn named_image(word: &str) -> Result<(String, Image)> {
     if Path::new(word).is_dir() {
         let help = format!(
@@ -105,9 +105,8 @@ pub fn is_real(kernel: &str) -> bool {
     means_image(kernel) && (is_path(kernel) || Kernel::profile(kernel).is_err())
 }
 
-/// Whether our rules can't simulate a variant: no profile is of its kernel, or it has patches or tunables that the
-/// simulator does not know. The simulator knows a patch by its features: all that the variant switches are in the
-/// table.
+/// Whether our rules can't simulate a variant: its kernel has no profile, or it has patches or tunables that the
+/// simulator does not know. The simulator knows a patch if the table has all features that the variant switches.
 pub fn is_real_variant(variant: &Variant) -> bool {
     let known = !variant.features.is_empty() && patch_names::knows(variant);
     let own = means_image(&variant.kernel) && !patch_names::knows_tunables(variant);
@@ -133,7 +132,7 @@ fn image_of(kernel: &str, folder: &Path) -> Result<Image> {
 /// A variant in a guest.
 #[derive(Clone, Debug)]
 pub struct Hosted {
-    /// The variant, with the name it has beside others.
+    /// The variant, with its name among the others.
     pub variant: Variant,
     /// The image it boots.
     pub image: Image,
@@ -142,8 +141,8 @@ pub struct Hosted {
 }
 
 impl Guests {
-    /// The guest of a variant: its image, and the boot options that give its cutoffs by distance to a kernel with the
-    /// migration-cost patch. Other kernels leave unknown options to init, which has no use for them.
+    /// The guest of a variant: its image, and boot options that pass its cutoffs by distance to a kernel with the
+    /// migration-cost patch. Other kernels leave unknown options to init, which ignores them.
     pub fn guest_of(&self, hosted: &Hosted) -> Guest {
         let mut guest = self.guest(hosted.image.clone());
         guest.boot_options.extend(cutoff_options(&hosted.variant));
@@ -160,9 +159,9 @@ impl Guests {
             boot_options: self.boot_options.clone(),
         }
     }
-    /// The variants of an experiment in guests, each with its image; paths are relative to `folder`. A
-    /// missing image is an error if the variant is meant for a real kernel, as all are under `strict`. Else
-    /// the variant is left out with a warning.
+    /// The variants of an experiment in guests, each with its image; paths are relative to `folder`. A missing image is
+    /// an error if the variant is meant for a real kernel, as all are under `strict`. Otherwise the variant is left out
+    /// with a warning.
     ///
     /// # Errors
     /// When no image is found, or a required one is missing.
@@ -214,10 +213,10 @@ impl Guests {
     }
 }
 
-/// Refuses patches beside kernels that the command line names.
+/// Refuses patches together with kernels that the command line names.
 ///
 /// # Errors
-/// When a variant has some.
+/// When a variant has patches.
 pub(crate) fn without_patches(variants: &[&Variant]) -> Result<()> {
     let Some(v) = variants.iter().find(|v| !v.patch.is_empty()) else { return Ok(()) };
     let text = format!("variant '{}' has patches, but --kernel names another kernel than its own", v.name);
@@ -225,7 +224,7 @@ pub(crate) fn without_patches(variants: &[&Variant]) -> Result<()> {
 }
 
 /// Every given image under the variants of its series, with their names in the experiment. An image without such
-/// variants runs as it is. Images have the words that named them and their versions.
+/// variants runs unchanged. Images come with the words that named them and their versions.
 pub(crate) fn on_given<I: Clone>(
     images: &[(String, Version, I)],
     variants: &[&Variant],
@@ -260,20 +259,20 @@ pub fn series(image: &Image) -> String {
     Version::new(image.version.major, image.version.minor).to_string()
 }
 
-/// The variant's simulation beside its guest: under the profile of the image's series, with the experiment's
-/// name.
+/// The simulation of a variant to compare with its guest: under the profile of the image's series, with the
+/// experiment's name.
 ///
 /// # Errors
-/// When a part of it is not simulated.
+/// When a part of it can't be simulated.
 pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     let name = hosted.of.clone().unwrap_or_else(|| hosted.variant.name.clone());
     simulated_as(&hosted.variant, name, series(&hosted.image))
 }
 
-/// The variant's simulation beside a real kernel of this series, under that name.
+/// The simulation of a variant to compare with a real kernel of this series, under that name.
 ///
 /// # Errors
-/// When a part of it is not simulated.
+/// When a part of it can't be simulated.
 pub fn simulated_as(variant: &Variant, name: String, series: String) -> Result<Variant> {
     if !variant.patch.is_empty() && is_real_variant(&Variant { kernel: String::new(), ..variant.clone() }) {
         return Err(Error::input("the simulator does not know its patch"));
@@ -291,8 +290,8 @@ pub fn simulated_as(variant: &Variant, name: String, series: String) -> Result<V
     Ok(twin)
 }
 
-/// The machine that is simulated beside guests with this machine's topology. For deterministic guests its
-/// CPUs take turns and its costs are the guests', whatever the machine's file says.
+/// The machine to simulate for guests with this machine's topology. For deterministic guests its CPUs take turns and
+/// its costs are the guests', whatever the machine's file says.
 ///
 /// # Errors
 /// Only through faults of schedlab's own files.
@@ -304,7 +303,7 @@ pub fn twin_machine(machine: &Machine, mode: Mode) -> Result<Machine> {
     Ok(Machine { name, about, topology, os_cpu, ..Machine::load("icount-2")? })
 }
 
-/// The simulation beside a guest's cell: the profile of its image's series on a machine like the guest's.
+/// The simulation of a guest's cell: the profile of its image's series on a machine like the guest's.
 ///
 /// # Errors
 /// When the cell has no guest, and as [`simulated`].
@@ -315,8 +314,8 @@ pub fn twin(cell: &Cell) -> Result<Cell> {
     Cell::simulated(&machine, simulated(&hosted)?, cell.spec.clone(), cell.load.clone())
 }
 
-/// A variant for the kernel's own code beside a guest's cell: balancing by last-level caches is off where the guest
-/// boots with it off, unless the variant says what it is.
+/// A variant for the kernel's own code to compare with a guest's cell: balancing by last-level caches is off if the
+/// guest boots with it off, unless the variant sets it.
 pub fn as_in(cell: &Cell, variant: Variant) -> Variant {
     match &cell.guest {
         Some(guest) => as_booted(&guest.image.release, &cell.machine.topology, variant),
@@ -324,7 +323,7 @@ pub fn as_in(cell: &Cell, variant: Variant) -> Variant {
     }
 }
 
-/// The same beside a guest of that release on these CPUs.
+/// As [`as_in`], for a guest of that release on these CPUs.
 pub fn as_booted(release: &str, topology: &Topology, mut variant: Variant) -> Variant {
     if boots_without_llc_balancing(release, topology) {
         variant.tunables.entry(LLC_TUNABLE.to_owned()).or_insert(0);
@@ -479,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_beside_a_guest_balances_by_caches_only_where_the_guest_does() {
+    fn the_code_for_a_guest_balances_by_caches_only_if_the_guest_does() {
         let machine = |name: &str| Arc::new(Machine::load(name).unwrap());
         let of = |name: &str, release: &str, given: Option<u64>| {
             let mut variant = Variant::plain("7.3");

@@ -1,4 +1,4 @@
-//! This computer, as plans and defaults need it: how many CPUs there are, and which kernel runs.
+//! This computer, for plans and defaults: its number of CPUs, and its running kernel.
 
 use schedlab_base::{Version, parallel};
 

@@ -1,11 +1,11 @@
-//! What scheduling costs: the instructions of the scheduler's functions, by operation.
+//! The cost of scheduling: the instructions of the scheduler's functions, by operation.
 //!
 //! A deterministic guest counts the instructions of each function of `kernel/sched` ([`schedlab_guest::counter`]), and
-//! so does an image of the kernel's code at another level than free. Each
-//! function belongs to one operation by its name, whether that operation called it or another one; those that several
-//! share (`update_curr`, `update_rq_clock`) and those of the tick are counted only in the sum. The instructions of an
-//! operation per call of its main function are its cost. Names are those of 6.1 to 7.x: 6.10 renamed most of balancing,
-//! and the search for a CPU at fork and exec with it (`sched_balance_find_dst_*`), which is a wakeup's.
+//! so does an image of the kernel's code at other levels than free. Each function belongs to one operation by its name,
+//! whichever operation called it. Functions that several operations share (`update_curr`, `update_rq_clock`) and those
+//! of the tick are counted only in the sum. The cost of an operation is its instructions per call of its main function.
+//! Names are those of 6.1 to 7.x. 6.10 renamed most of balancing, including the search for a CPU at fork and exec
+//! (`sched_balance_find_dst_*`), which belongs to wakeups.
 
 use schedlab_record::{Counts, FunctionCount};
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ pub struct Operation {
     pub name: &'static str,
     /// The functions whose calls are counted.
     pub calls: &'static [&'static str],
-    /// How names of its functions begin.
+    /// Prefixes of its functions' names.
     pub begins: &'static [&'static str],
     /// Whole names of further functions.
     pub names: &'static [&'static str],
 }
 
-/// Every operation. A function belongs to the one that knows most of its name.
+/// Every operation. A function belongs to the one that matches the longest part of its name.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Operation] = &[
     Operation {
@@ -57,7 +57,7 @@ pub const OPERATIONS: &[Operation] = &[
             "__schedule", "pick_", "__pick_", "put_prev_", "set_next_", "dequeue_", "deactivate_task",
             "finish_task_switch", "prepare_task_switch", "__update_idle_core", "prev_balance", "put_prev",
         ],
-        // scheduler_tick and scheduler_ipi are none of these.
+        // scheduler_tick and scheduler_ipi do not belong here.
         names: &["schedule", "schedule_idle", "schedule_preempt_disabled", "schedule_tail", "schedule_user"],
     },
 ];
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_belongs_to_the_operation_that_needs_it() {
+    fn a_function_belongs_to_the_operation_that_matches_most_of_its_name() {
         for (function, of) in [
             ("schedule", Some("switch")),
             ("schedule_idle", Some("switch")),

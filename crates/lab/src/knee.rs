@@ -1,16 +1,16 @@
 //! The knee: the largest load of a workload that keeps a metric under a limit, per variant, with its interval.
 //!
-//! For each seed the benchmark's load parameter is doubled from its start until the limit is broken (or the
-//! cap is reached). Then the interval between the last load that held and the first that did not is halved
-//! until the knee is found. The search is deterministic: the same seeds give the same loads to try. Seeds are
-//! the unit of replication; each gives one knee.
+//! For each seed the benchmark's load parameter is doubled from its start until the limit is broken or the cap is
+//! reached. Then the interval between the last load that held and the first that did not is halved until the knee is
+//! found. The search is deterministic: the same seeds try the same loads. Seeds are the unit of replication; each gives
+//! one knee.
 //!
-//! If latency does not rise steadily with load, there are several crossings. The search finds one between a
-//! load that held and one that did not, at the first such pair that doubling met. A knee at the cap is
-//! marked, since the true knee may lie above. A missing metric (a small load gives too few samples for the
-//! percentile) neither holds nor breaks the limit. The search continues upwards, where there are more samples,
-//! and claims nothing for that load. A seed in which no load held and some could not be judged has no knee:
-//! that is "cannot tell", not 0.
+//! If latency does not rise steadily with load, there are several crossings. Doubling stops at the first load that
+//! breaks the limit, and the search finds a crossing between this load and the one before it. A knee at the cap is
+//! marked, since the true knee may lie above. A missing metric (a small load gives too few samples for the percentile)
+//! neither holds nor breaks the limit. The search continues upwards, where there are more samples, and claims nothing
+//! for that load. A seed in which no load held and some could not be judged has no knee: the result is "cannot tell",
+//! not 0.
 
 mod raise;
 
@@ -81,7 +81,7 @@ pub type Tried<'a> = &'a (dyn Fn(&str, u64, u64, &Evaluated) + Sync);
 /// Searches the knees of all variants.
 ///
 /// # Errors
-/// When bounds are outside the parameter's range, and the executor's errors.
+/// When bounds are outside the parameter's range, and as the executor.
 pub fn search(
     search: &Search,
     executor: &dyn Executor,
@@ -153,9 +153,9 @@ fn in_range(search: &Search) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a metric that the backend never gives: the search would raise the load for nothing.
+/// Refuses a metric that the backend never gives: the search would raise the load in vain.
 fn measured(metric: &str, cell: &Cell) -> Result<()> {
-    // A name without a row in the table is a command's figure, which only live runs have.
+    // A name without a row in the table is a command's figure, which only live runs give.
     let Ok(found) = Metric::find(metric) else { return Ok(()) };
     let backend = cell.backend;
     if found.row.backends.contains(&backend) {
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_crossings_the_first_that_doubling_meets_is_found() {
+    fn the_first_of_several_crossings_that_doubling_meets_is_found() {
         assert_eq!(found(1, 64, |l| l <= 10 || (20..=30).contains(&l)).0, 10);
     }
 

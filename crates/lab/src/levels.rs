@@ -1,5 +1,5 @@
-//! The level at which each command runs the kernel's own code where nothing names one: the one table of help, docs and
-//! what commands do.
+//! The default level at which each command runs the kernel's own code: one table for help, docs and the commands
+//! themselves.
 
 use schedlab_kernel::Level;
 use schedlab_machine::Machine;
@@ -9,7 +9,7 @@ use schedlab_machine::Machine;
 pub struct LevelOf {
     pub command: &'static str,
     pub level: Level,
-    /// What the command asks, which the level answers.
+    /// The question of the command, which the level answers.
     pub asks: &'static str,
 }
 
@@ -34,8 +34,7 @@ pub fn level_of(command: &str) -> Level {
     LEVELS.iter().find(|one| one.command == command).map(|one| one.level).unwrap_or_default()
 }
 
-/// A command's level on machines and this host: CPUs that take turns are not woven, and code is charged on x86-64
-/// alone.
+/// A command's level on machines and this host: CPUs that take turns are not woven, and code is charged only on x86-64.
 pub fn level_on(command: &str, machines: &[&Machine]) -> Level {
     let level = level_of(command);
     if !cfg!(target_arch = "x86_64") {
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_whose_variants_name_levels_have_the_level_of_a_variant_that_names_none() {
+    fn commands_whose_variants_name_levels_have_the_default_level_of_a_variant() {
         for command in ["run", "bench", "study", "suite", "hunt"] {
             assert_eq!(level_of(command), Level::default(), "{command} takes its variants' levels");
         }

@@ -3,8 +3,8 @@
 //! A question about a scheduler is answered by runs: the same workload on the same machine under two kernels, several
 //! times, with everything else held. The lab reads such a question, plans its runs, has each made by a backend, and
 //! keeps the records. What records say is the business of `schedlab-compare`; this crate calls it where a decision
-//! about further runs needs a comparison (budget, bisection, knee, hunt). The lab does not print and has no
-//! options: what it does is heard by a [`Listener`], and results are plain data.
+//! further runs needs a comparison (budget, bisection, knee, hunt). The lab does not print and has no options: a
+//! [`Listener`] hears about its work, and results are plain data.
 //!
 //! # Terms
 //!
@@ -46,7 +46,7 @@
 //! 3. [`exec`]: makes them.
 //! 4. Searches and judgements that call an executor more than once: [`budget`] (more runs until rows are decided),
 //!    [`knee`] (the largest load that holds a limit), [`bisect`] (the commit that moved a metric), [`hunt`] (the
-//!    workload that loses most), [`validate`] (simulation beside the real kernel), [`replay`] (a recording under
+//!    workload that loses most), [`validate`] (simulation against real kernel), [`replay`] (a recording under
 //!    another scheduler), [`noise_floor`] (A/A runs).
 //! 5. [`request`] leads an experiment through layers 1 to 4. [`suite`] and [`trial`] make experiments of a variant or a
 //!    patch, and [`studies`] are experiments that ship. [`bisect::CommitRuns`] asks for runs, commit by commit.

@@ -1,11 +1,11 @@
-//! Who hears of the work on a request: the command line, which shows bars and notes. The lab itself does not print.
+//! The audience of the work on a request: the command line shows bars and notes. The lab itself does not print.
 
 use crate::builds::Estimate;
 use crate::exec::{Progress, Silent};
 use schedlab_base::Result;
 use std::sync::atomic::AtomicBool;
 
-/// Hears of the work. What it returns is dropped when that part of the work has ended.
+/// Hears about the work. A returned value is dropped when that part of the work has ended.
 pub trait Listener {
     /// Whether notes are wanted: some cost time.
     fn wants_notes(&self) -> bool;
@@ -19,7 +19,7 @@ pub trait Listener {
     fn runs(&self) -> Box<dyn Progress + '_>;
     /// A kernel is built, with an estimate of the time left.
     fn build(&self, estimate: Estimate) -> Box<dyn schedlab_kernels::Listener + '_>;
-    /// The flag that ends the work early. It is asked for when work begins that can be ended so.
+    /// The flag that ends the work early. It is requested when work begins that can be ended early.
     ///
     /// # Errors
     /// When signals can't be caught here.

@@ -1,8 +1,8 @@
 //! An estimate, made before the first run, of whether the runs fit this machine's memory.
 //!
-//! The estimate adds the sizes of all CPUs, pairs of CPUs, tasks and channels in the simulator. It stands for
-//! the largest resident size; tests/room.rs checks it within a factor of 2. Every pair counts because each
-//! CPU remembers what it last read of every other. Sizes are in bytes.
+//! The estimate adds the sizes of all CPUs, pairs of CPUs, tasks and channels in the simulator. It stands for the
+//! largest resident size; tests/room.rs checks it within a factor of 2. Every pair counts because each CPU remembers
+//! what it last read of every other. Sizes are in bytes.
 
 use crate::plan::{Plan, Run};
 use schedlab_base::{Error, Result};
@@ -38,7 +38,7 @@ impl Size {
     pub fn of(cpus: usize, built: &Built) -> Size {
         Size { cpus: cpus as u64, tasks: built.tasks.len() as u64, channels: built.channels.len() as u64 }
     }
-    /// Bytes that its simulation takes at most.
+    /// Most bytes of its simulation.
     pub fn simulated(self) -> u64 {
         let parts = [
             (self.cpus, PER_CPU),
@@ -70,7 +70,7 @@ pub fn for_one(size: Size) -> Result<()> {
     within(&[size], 1, available())
 }
 
-/// Checks that the simulations of a plan that are still to be made fit, `jobs` side by side.
+/// Checks that the missing simulations of a plan fit, `jobs` side by side.
 ///
 /// # Errors
 /// When they take more memory than this machine has left, or a workload can't be built.
@@ -171,7 +171,7 @@ mod tests {
     const SMALL: Size = Size { cpus: 4, tasks: 10, channels: 0 };
 
     #[test]
-    fn what_fits_is_let_through() {
+    fn simulations_that_fit_are_accepted() {
         within(&[LARGE, SMALL], 2, Some(2 * LARGE.simulated())).unwrap();
         within(&[LARGE], 8, None).unwrap();
         within(&[], 8, Some(0)).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_is_told_with_estimate_memory_and_remedy() {
+    fn simulations_that_do_not_fit_are_refused_with_estimate_memory_and_remedy() {
         let one = LARGE.simulated();
         let said = |runs: &[Size], jobs, available| {
             let e = within(runs, jobs, Some(available)).unwrap_err();

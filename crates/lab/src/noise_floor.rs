@@ -20,7 +20,7 @@ const NAMES: [&str; 2] = ["A", "B"];
 /// A second, ns.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The usual workloads, with parameters (in ns or numbers) that make them last a second or two.
+/// The default workloads, with parameters (in ns or numbers) that make them last a second or two.
 pub const SHORT: &[(&str, &[(&str, u64)])] = &[
     ("schbench", &[("runtime", 2 * SECOND_NS)]),
     ("pipe", &[("loops", 100_000)]),
@@ -30,7 +30,7 @@ pub const SHORT: &[(&str, &[(&str, u64)])] = &[
     ("oltp", &[("runtime", 2 * SECOND_NS)]),
 ];
 
-/// Metrics of every workload beside its own first ones. A metric that a run does not give has no floor.
+/// Metrics of every workload in addition to its own first ones. A metric that a run does not give has no floor.
 const COMMON: &[&str] = &[
     "cpu_time",
     "migrations",
@@ -43,7 +43,7 @@ const COMMON: &[&str] = &[
 /// The plan of A/A runs of workloads by name, each `runs` times under both names.
 ///
 /// # Errors
-/// An unknown workload, too many runs, or a machine that can't be read.
+/// For an unknown workload or too many runs, and when a machine can't be read.
 pub fn plan(workloads: &[String], runs: u64) -> Result<Plan> {
     let machine = Arc::new(Machine::load("host")?);
     let mut cells = Vec::new();
@@ -83,7 +83,7 @@ pub fn stored(warn: &dyn Fn(&str)) -> Result<Floors> {
 /// The floors of A/A runs; `at` is the time at which they were made.
 ///
 /// # Errors
-/// No runs at all.
+/// Without any runs.
 pub fn floors(records: &[Record], at: &str) -> Result<Vec<Floor>> {
     let mut workloads: Vec<&str> = Vec::new();
     for r in records {
@@ -120,7 +120,7 @@ pub fn floors(records: &[Record], at: &str) -> Result<Vec<Floor>> {
     Ok(all)
 }
 
-/// Those of the wanted metrics that these records give.
+/// The wanted metrics that these records have.
 fn wanted(records: &[Record]) -> Vec<String> {
     let own = metrics::benchmark(&records[0]).map_or(&[][..], |b| b.headline);
     let mut all: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! A cell as plain data, from which another process makes its runs: elsewhere, or as a child of this one.
+//! A cell as plain data, from which another process makes its runs: elsewhere, or as a child of this process.
 
 use crate::cell::Cell;
 use crate::code::CodeImage;
@@ -73,7 +73,7 @@ impl PackedCell {
     /// The cell, as this machine would run it.
     ///
     /// # Errors
-    /// When this machine, its kernel, its QEMU or an image is another one than the parcel was made for.
+    /// When this machine, its kernel, its QEMU or an image differs from the parcel's.
     pub fn cell(&self) -> Result<Cell> {
         let no_backend = || Error::input("a parcel's cell names no backend");
         let backend = self.backend.made_by().ok_or_else(no_backend)?;

@@ -1,5 +1,5 @@
-//! Features and tunables of a kernel's own: names that the tables do not have. What a kernel has of them is known when
-//! it is built, or runs.
+//! Features and tunables of a kernel's own, which the tables do not have. They are known when the kernel is built, or
+//! runs.
 
 use crate::guests;
 use schedlab_base::{Error, Result};
@@ -22,25 +22,25 @@ pub fn knows_tunables(variant: &Variant) -> bool {
     variant.tunables.keys().chain(later).all(|name| is_known(name))
 }
 
-/// Whether a kernel's tunable is in a folder of debugfs: no name of the table is.
+/// Whether a kernel's tunable is in a folder of debugfs; no tunable of the table is.
 pub fn is_in_folder(name: &str) -> bool {
     name.contains('/')
 }
 
-/// Whether a variant's kernel may have any name that the tables do not have: it has patches, is a tree, or runs.
+/// Whether a variant's kernel may have names outside the tables: it has patches, is a tree, or is the running one.
 fn is_open(variant: &Variant) -> bool {
     !variant.patch.is_empty() || variant.kernel.contains('/') || variant.kernel == RUNNING
 }
 
-/// Whether a variant has names that only its kernel knows. The kernel of a series may have tunables in folders; another
-/// name that the tables lack is taken for a mistake.
+/// Whether a variant has names that only its kernel knows. The kernel of a series may have tunables in folders; any
+/// other name outside the tables is taken for a mistake.
 pub fn has_own(variant: &Variant) -> bool {
     let folders = !knows_tunables(variant) && check_tunables(variant).is_ok();
     (is_open(variant) && !knows(variant)) || folders
 }
 
-/// A tunable's value as a user writes it. A name that the table does not have is a file of the kernel's own, below
-/// `/proc/sys/kernel` or `sched` in debugfs, in its own unit, if such ones are `open`.
+/// A tunable's value as a user writes it. If `open`, a name outside the table is a file of the kernel's own, below
+/// `/proc/sys/kernel` or `sched` in debugfs, in its own unit.
 ///
 /// # Errors
 /// As [`tunable::read`].
@@ -56,7 +56,7 @@ pub fn read_tunable(name: &str, text: &str, open: bool) -> Result<u64> {
 /// Refuses tunables that neither the table nor the variant's kernel can have.
 ///
 /// # Errors
-/// The first of them.
+/// For the first of them.
 pub fn check_tunables(variant: &Variant) -> Result<()> {
     let later = variant.at.iter().flat_map(|c| c.tunables.keys());
     let mut names = variant.tunables.keys().chain(later);
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_the_table_lacks_is_read_where_a_kernel_may_have_it() {
+    fn a_name_that_the_table_lacks_is_read_if_a_kernel_may_have_it() {
         assert_eq!(read_tunable("sched_burst_penalty_scale", "1_280", true).unwrap(), 1280);
         assert_eq!(read_tunable("llc_balancing/enabled", "0", true).unwrap(), 0);
         let refused = |name, text, open| read_tunable(name, text, open).unwrap_err().to_string();

@@ -1,9 +1,8 @@
 //! The plan of an experiment: its cells, and the order of its runs.
 //!
-//! Run i of every variant has seed `seed + i`, so that variants are paired. All cells get run i before any
-//! gets run i + 1, and every second round goes backwards (A B B A). Drift on a live machine then affects all
-//! variants alike, and an interrupted experiment leaves whole pairs. The simulator's results do not depend on
-//! the order.
+//! Run i of every variant has seed `seed + i`, so that variants are paired. All cells get run i before any gets run i +
+//! 1, and every second round goes backwards (A B B A). Drift on a live machine then affects all variants alike, and an
+//! interrupted experiment leaves whole pairs. The simulator's results do not depend on the order.
 
 use crate::cell::Cell;
 use crate::code::Driven;
@@ -141,7 +140,7 @@ fn whole(
 /// All cells once per round, forwards and backwards in turn.
 ///
 /// # Errors
-/// No runs at all, or more than [`MAX_RUNS`].
+/// When there are no runs, or more than [`MAX_RUNS`].
 pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
     let all = (cells as u64).checked_mul(runs).filter(|n| (1..=MAX_RUNS).contains(n));
     if all.is_none() {
@@ -164,7 +163,7 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
     Ok((0..runs).flat_map(round).collect())
 }
 
-/// The experiment's machines, with background tasks or without, as the experiment says.
+/// The experiment's machines, with or without background tasks according to the experiment.
 fn machines(experiment: &Experiment) -> Vec<Arc<Machine>> {
     let one = |m: &Machine| {
         let mut m = m.clone();
@@ -212,12 +211,12 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
     Ok((cells, warnings))
 }
 
-/// Whether our rules simulate a load; a warning says why not. A command has no program to simulate.
+/// Whether our rules simulate a load; a warning gives the reason if not. A command has no program to simulate.
 fn is_simulated_by_rules(load: &Load, warning: &str, warnings: &mut Vec<Warning>) -> bool {
     if matches!(load.spec, Spec::Command(_)) {
         return false;
     }
-    // What can't be built is refused where it is to run.
+    // A workload that can't be built is refused by the plan of its backend.
     let has_deadlines =
         load.spec.build(0).is_ok_and(|built| built.attrs().any(|attr| attr.policy == Policy::Deadline));
     if has_deadlines {
@@ -228,8 +227,8 @@ fn is_simulated_by_rules(load: &Load, warning: &str, warnings: &mut Vec<Warning>
     !has_deadlines
 }
 
-/// The simulations beside real kernels, each once; `found` has the variant's name and its simulation. What has none is
-/// in a warning of that code, and so is what is simulated once for several.
+/// The simulations for real kernels, each once; `found` has the variant's name and its simulation. A warning of that
+/// code names kernels without a simulation, and those that share one.
 fn twins<'a, T>(
     found: impl Iterator<Item = (&'a T, &'a str, Result<Variant>)>,
     warning: &str,
@@ -259,7 +258,7 @@ fn twins<'a, T>(
     twins
 }
 
-/// Whether two simulated variants have one name, or differ in nothing but their names.
+/// Whether two simulated variants have the same name, or differ only in their names.
 fn is_same(a: &Variant, b: &Variant) -> bool {
     a.name == b.name || *a == Variant { name: a.name.clone(), ..b.clone() }
 }
@@ -307,8 +306,8 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
-/// Variants of another backend, which this backend can't run: "v6.5 (simulated)". Variants that a plan warns
-/// about are not among them.
+/// Variants of another backend, which this backend can't run: "v6.5 (simulated)". Variants that have a warning in a
+/// plan are not among them.
 pub fn left_out(experiment: &Experiment, backend: Backend) -> Vec<String> {
     let running = |v: &Variant| v.kernel == RUNNING;
     let is_run = experiment.variants.iter().any(running);
@@ -322,10 +321,10 @@ pub fn left_out(experiment: &Experiment, backend: Backend) -> Vec<String> {
     experiment.variants.iter().filter_map(of).collect()
 }
 
-/// Refuses an experiment of which a backend can run fewer than two variants: nothing would be compared.
+/// Refuses an experiment if a backend can run fewer than two of its variants: nothing would be compared.
 ///
 /// # Errors
-/// When it is so; the message names the others.
+/// In that case; the message names the other variants.
 pub fn check_compares(experiment: &Experiment, backend: Backend) -> Result<()> {
     let runs = |v: &Variant| match backend {
         Backend::Sim => is_simulated(v),
@@ -353,7 +352,7 @@ fn is_simulated(variant: &Variant) -> bool {
     variant.kernel != RUNNING && !guests::is_real_variant(variant)
 }
 
-/// The names of the variants for which `so` holds.
+/// The names of the variants for which `so` is true.
 fn named(experiment: &Experiment, so: impl Fn(&Variant) -> bool) -> String {
     let names: Vec<&str> = experiment.variants.iter().filter(|v| so(v)).map(|v| v.name.as_str()).collect();
     names.join(", ")

@@ -7,7 +7,7 @@ use schedlab_compare::stats::share::wilson95;
 pub use schedlab_native::profile::symbols::also_called;
 pub use schedlab_native::profile::{Ask, Clock, Profile, Sampled, Share, command, system};
 
-/// The shares of a profile; if `names` is not empty, of these functions only.
+/// The shares of a profile; only of the functions `names` unless that is empty.
 pub fn shares(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, names: &[String]) -> Shares {
     let p = &sampled.profile;
     let row = |name: &str, here: Option<&str>, share: Share| ShareRow {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_found_by_the_name_of_either_time_and_may_be_zero() {
+    fn functions_are_found_by_old_and_new_names_and_may_be_zero() {
         let names = ["newidle_balance", "x", "no_such"].map(str::to_owned);
         let s = shares(&sampled(), "x", false, 999, &names);
         assert_eq!(

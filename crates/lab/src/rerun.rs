@@ -1,8 +1,8 @@
 //! A stored run on a simulated machine, made again from its record alone, with a sink that asks for details.
 //!
-//! The same build makes the same run: what the record says of its waits is met again at the same instants, to the
-//! nanosecond. A record of another version of the model is refused, since this one would make another run. A run of the
-//! kernel's own code is made again in a process of its own, whose events then come from a file ([`CodeEvents`]).
+//! The same build makes the same run: the waits of the record occur again at the same instants, to the nanosecond. A
+//! record of another version of the model is refused, since this version would make another run. A separate process
+//! makes a run of the kernel's own code again, and its events come from a file ([`CodeEvents`]).
 
 use crate::cell::Cell;
 use crate::code::CodeImage;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// The series of waits for a CPU, which the analyser and not a program records.
+/// The series of waits for a CPU, which the analyser records and not a program.
 const RUN_DELAY: &str = "run_delay";
 
 /// A stored run that can be made again.
@@ -69,8 +69,8 @@ impl<'a> Rerun<'a> {
     /// The run of a record.
     ///
     /// # Errors
-    /// A run of another backend, or of another version of the simulator's model; a record whose workload can't be
-    /// built; code whose image is no longer there.
+    /// For a run of another backend or of another version of the simulator's model, when a record's workload can't be
+    /// built, and when the code's image no longer exists.
     pub fn of(record: &'a Record) -> Result<Rerun<'a>> {
         let cell = cell_of(record)?;
         let release = cell.release().ok_or_else(|| Error::internal("a simulated run without a release"))?;
@@ -92,26 +92,26 @@ impl<'a> Rerun<'a> {
             made: OnceCell::new(),
         })
     }
-    /// The same, saying how far the run is, simulated ns.
+    /// Reports the run's progress to `clock`, simulated ns.
     #[must_use]
     pub fn clocked(mut self, clock: &'static AtomicU64) -> Rerun<'a> {
         self.clock = Some(clock);
         self
     }
-    /// How long its warm-up is.
+    /// The length of its warm-up.
     pub fn warmup(&self) -> Ns {
         self.warmup
     }
-    /// How long the run is, its warm-up included.
+    /// The length of the run, its warm-up included.
     pub fn length(&self) -> Ns {
         self.warmup.plus(self.record.found.duration)
     }
 
-    /// The record with the reasons for decisions. A run of the kernel's own code is made again for them, unless it has
-    /// been; `None`: `stop` ended it.
+    /// The record with the reasons for decisions. For these a run of the kernel's own code is made again unless that
+    /// has been done; `None`: `stop` ended it.
     ///
     /// # Errors
-    /// Those of the run, and findings that are not the record's.
+    /// When the run fails, and when its findings differ from the record's.
     pub fn explained(&self, stop: &AtomicBool) -> Result<Option<&Record>> {
         if self.cell.backend != Backend::Code {
             return Ok(Some(self.record));
@@ -127,11 +127,11 @@ impl<'a> Rerun<'a> {
         self.cast.clone()
     }
 
-    /// What there was for the first `worst` of the record's waits, in their order; `None` of those that the run made
-    /// again does not have. `None` of all: `stop` ended it.
+    /// The idle CPUs and chances for the first `worst` of the record's waits, in their order; an element is `None` if
+    /// the run made again lacks the wait. `None`: `stop` ended it.
     ///
     /// # Errors
-    /// What the simulator finds wrong.
+    /// When the simulator finds a fault.
     pub fn chances(&self, worst: usize, stop: &AtomicBool) -> Result<Option<Vec<Option<Chance>>>> {
         let waits = self.record.found.waits.iter().take(worst);
         let window = |w: &Wait| {
@@ -148,7 +148,7 @@ impl<'a> Rerun<'a> {
     /// its name for people. `None`: `stop` ended it.
     ///
     /// # Errors
-    /// A series that the workload does not record, and what the simulator finds wrong.
+    /// When the workload does not record the series, and when the simulator finds a fault.
     pub fn samples(
         &self,
         (series, metric): (&str, &str),
@@ -181,8 +181,8 @@ impl<'a> Rerun<'a> {
         Ok(Some(sink.finish(explain::run_of(self.record), metric, analyser, end, worst)))
     }
 
-    /// The stretches of the run, of which the `longest` are listed with the attempts to end them; `None`: `stop` ended
-    /// it.
+    /// The stretches of the run in which CPUs were idle while tasks waited; the `longest` are listed with the attempts
+    /// to end them. `None`: `stop` ended it.
     pub fn idle_while_waiting(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaiting>> {
         let Some(found) = self.stretches(longest, stop)? else { return Ok(None) };
         let windows: Vec<Window> = found.longest.iter().map(|s| s.window()).collect();
@@ -193,7 +193,7 @@ impl<'a> Rerun<'a> {
         Ok(Some(IdleWhileWaiting::of(record, &found, &self.names, chances)))
     }
 
-    /// The stretches alone.
+    /// The stretches without the attempts.
     pub fn stretches(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaitingTimes>> {
         let mut sink = self.watching(longest);
         let end = self.simulate(&mut sink, stop)?;
@@ -206,12 +206,12 @@ impl<'a> Rerun<'a> {
         if self.has_reasons() { sink } else { sink.without_reasons() }
     }
 
-    /// Whether the run says why the kernel balanced as it did.
+    /// Whether the run has reasons for the kernel's balancing.
     fn has_reasons(&self) -> bool {
         self.cell.backend == Backend::Sim
     }
 
-    /// What there was for these waits; `None`: `stop` ended the run.
+    /// The chances for these waits; `None`: `stop` ended the run.
     fn watch(
         &self,
         windows: &[Window],
@@ -248,10 +248,10 @@ impl<'a> Rerun<'a> {
         World::new(self.cell.machine.topology.nr_cpus(), self.allowed.clone(), self.masks.clone())
     }
 
-    /// Makes the run and feeds it to a sink; returns its end, or `None` where `stop` ended it.
+    /// Makes the run and feeds it to a sink; returns its end, or `None` if `stop` ended it.
     ///
     /// # Errors
-    /// What the simulator finds wrong; of the kernel's own code also a difference between the findings of both runs.
+    /// When the simulator finds a fault; for the kernel's own code also when the findings of both runs differ.
     pub fn simulate<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
         if self.cell.backend == Backend::Code {
             return self.feed(sink, stop);
@@ -260,11 +260,11 @@ impl<'a> Rerun<'a> {
         Ok((!report.stopped).then_some(report.end))
     }
 
-    /// The same, checked to be the run of the record; false: `stop` ended it.
+    /// As [`Rerun::simulate`], and checks that it is the record's run; false: `stop` ended it.
     ///
     /// # Errors
-    /// What the simulator finds wrong, and a difference between the findings of both runs. The sink has had all events
-    /// by then.
+    /// When the simulator finds a fault, and when the findings of both runs differ. The sink has got all events by
+    /// then.
     pub fn checked<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
         if self.cell.backend == Backend::Code {
             return Ok(self.feed(sink, stop)?.is_some());
@@ -290,7 +290,7 @@ impl<'a> Rerun<'a> {
         Ok(self.made.set(made).is_ok())
     }
 
-    /// Gives the events of a run of the kernel's own code; its end, or `None` where `stop` ended that.
+    /// Gives the events of a run of the kernel's own code; returns its end, or `None` if `stop` ended it.
     fn feed<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
         if !self.is_ready(stop)? {
             return Ok(None);
@@ -352,7 +352,7 @@ fn cell_of(record: &Record) -> Result<Cell> {
     })
 }
 
-/// Passes events on, and ends the run also when the user wants it.
+/// Passes events on, and also ends the run when the user wants it.
 struct Until<'a, S> {
     sink: &'a mut S,
     done: &'a AtomicBool,

@@ -1,12 +1,12 @@
-//! The program of a sched_ext scheduler: where it is, and what it is.
+//! The program of a sched_ext scheduler: its place and its hash.
 
 use schedlab_base::content_hash;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::{Scx, Variant};
 use std::path::Path;
 
-/// The variant with its scheduler's program as a whole path and with its hash, so that runs of another program are of
-/// another cell. A word with a slash is relative to `folder`, any other is looked for on PATH.
+/// The variant with its scheduler's program as a whole path and with its hash, so that runs of another program belong
+/// to another cell. A word with a slash is relative to `folder`, any other is found by PATH.
 ///
 /// # Errors
 /// When the program is not there.

@@ -1,4 +1,4 @@
-//! What the events of a simulated run need beside the simulator: two sinks for one run, the cast, and the check that a
+//! Parts for the events of a simulated run outside the simulator: two sinks for one run, the cast, and the check that a
 //! run made again is the stored one.
 
 use schedlab_analyse::TaskName;
@@ -40,13 +40,13 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     }
 }
 
-/// Whether a counter or series says why decisions were made: a run of the kernel's own code knows it only if it was
-/// made to be explained.
+/// Whether a counter or series gives reasons for decisions: a run of the kernel's own code has it only if it was made
+/// to be explained.
 fn is_of_reasons(name: &str) -> bool {
     ["placement.", "rules.", "slice."].iter().any(|begin| name.starts_with(begin))
 }
 
-/// A wait without what is known of it only if the run was made to be explained.
+/// A wait without the facts that only a run made to be explained has.
 fn unexplained(wait: &Wait) -> Wait {
     Wait { placement: None, probes: 0, ended_why: String::new(), ..wait.clone() }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 pub use schedlab_native::counters::Width;
 pub use schedlab_native::counters::watch::{Output, WatchOptions, Watched};
 
-/// The order in which commands are run: A B B A, so that drift affects all alike, or A B A B.
+/// The order of the commands' runs: A B B A, so that drift affects all alike, or A B A B.
 ///
 /// # Errors
 /// No runs, or too many.
@@ -30,10 +30,10 @@ pub fn order(commands: usize, runs: u64, repeat: bool) -> Result<Vec<plan::Run>>
     Ok(order)
 }
 
-/// Runs a command and counts, and estimates what counting took (`perf.counting`).
+/// Runs a command and counts, and estimates the cost of counting (`perf.counting`).
 ///
 /// # Errors
-/// As the watch's.
+/// As the watch.
 pub fn command(argv: &[String], how: WatchOptions, stop: &AtomicBool) -> Result<Watched> {
     // Counters of whole CPUs stay on them at a switch.
     let per_switch_ns = if how.system { None } else { counting::per_switch_ns(how.width) };
@@ -49,7 +49,7 @@ pub fn command(argv: &[String], how: WatchOptions, stop: &AtomicBool) -> Result<
 /// Counts the whole system for a time, or until `stop` becomes true.
 ///
 /// # Errors
-/// As the watch's.
+/// As the watch.
 pub fn system(length: Option<Ns>, width: Width, stop: &AtomicBool) -> Result<Watched> {
     let mut watched = watch::system(length, width, stop)?;
     watched.counts.uncounted.extend(not_asked(width));
@@ -60,7 +60,7 @@ fn not_asked(width: Width) -> impl Iterator<Item = (String, String)> {
     width.beyond().map(|name| (name.to_owned(), format!("{NOT_WATCHED}: add -d")))
 }
 
-/// The commands of one comparison, in words: parameters of its records by the variant's name.
+/// The command of each variant, in words, by the variant's name; records keep them as parameters.
 pub type Commands = BTreeMap<String, String>;
 
 /// One counted run.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_turns_round_unless_it_is_to_repeat() {
+    fn the_order_alternates_unless_it_has_to_repeat() {
         let cells = |repeat| order(2, 3, repeat).unwrap().iter().map(|r| r.cell).collect::<Vec<_>>();
         assert_eq!(cells(false), [0, 1, 1, 0, 0, 1]);
         assert_eq!(cells(true), [0, 1, 0, 1, 0, 1]);

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Its files that commands read without being asked to.
+/// Its files that commands read unasked.
 const READ: &[&str] = &[noise::FILE, probed::FILE];
 
 /// Warns, once, that a file in the folder can't be read.

@@ -1,5 +1,5 @@
-//! Strips of stored runs: which runs are shown, and their strips. A simulated run is made again, a kernel's run has
-//! kept its events.
+//! Strips of stored runs: the choice of runs, and their strips. A simulated run is made again, a kernel's run has kept
+//! its events.
 
 use crate::events::Events;
 use crate::rerun::Rerun;
@@ -17,7 +17,7 @@ impl Rerun<'_> {
     /// The run's strips in at most `room` bytes; `None`: `stop` ended the run.
     ///
     /// # Errors
-    /// What the simulator finds wrong.
+    /// When the simulator finds a fault.
     pub fn strips(&self, room: usize, stop: &AtomicBool) -> Result<Option<Strips>> {
         let width = self.length().0.div_ceil(COUNTS).max(1);
         let follows = Follows::Stretches(Box::new(self.watching(0).in_bins(width)));
@@ -30,10 +30,10 @@ impl Rerun<'_> {
 /// The strips of a run that has kept its events, in at most `room` bytes.
 ///
 /// # Errors
-/// A run without kept events, and damage in their file.
+/// When the run has kept no events, and when their file is damaged.
 pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Result<Strips> {
     let events = Events::kept(run, record)?;
-    // A damaged time would make as many bins.
+    // A damaged time would make too many bins.
     let end = events.cast().end;
     let mut events = events.within(schedlab_trace::Window { from: Ns::ZERO, until: end.max(Ns(1)) })?;
     let (cast, measured_from) = (events.cast(), events.measured_from());
@@ -47,8 +47,8 @@ pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Re
     Ok(sink.finish(measured_from, end).fitted(room, &windows(&record.found.waits)))
 }
 
-/// The cells with the runs that are shown: the wanted variants of the first load that has them, or the baseline and the
-/// variant with the most changes of the load that changed most. Simulated runs go before others.
+/// The cells whose runs are shown: the wanted variants of the first load that has them, or the baseline and the variant
+/// with the most changes of the load that changed most. Simulated runs come before others.
 ///
 /// # Errors
 /// When no load has all of the wanted variants.
@@ -72,7 +72,7 @@ pub fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
         };
         return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
     }
-    // The load that changed most, among equals the first.
+    // The load that changed most; of equals the first.
     let simulated = |cells: &[comparison::Cell]| cells.iter().any(|cell| cell.backend.is_simulated());
     let some_simulated = groups.iter().any(|(_, cells)| simulated(cells));
     let can = groups.iter().filter(|(_, cells)| simulated(cells) || !some_simulated);
@@ -86,7 +86,7 @@ struct Pair {
     base: usize,
     /// The variant with the most changes; `None`: there is only one.
     other: Option<usize>,
-    /// Rows of it that a verdict calls changed.
+    /// Its rows whose verdict is a change.
     changes: usize,
 }
 

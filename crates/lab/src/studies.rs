@@ -7,7 +7,7 @@ use std::path::Path;
 
 macro_rules! study_files {
     ($($name:literal)*) => {
-        /// Name and text of every study, in the order they are listed.
+        /// Name and text of every study, in the order of the list.
         pub const STUDIES: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../../studies/", $name, ".toml"))),)*];
     };
@@ -15,7 +15,7 @@ macro_rules! study_files {
 
 study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "idle-cfs-rq-readings" "migration-cost" "cache-aware" }
 
-/// The name that stands for the published figures of all reports, beside the studies.
+/// The name that stands for the published figures of all reports, in addition to the studies.
 pub const REPORTS: &str = "reports";
 
 /// The study of that name.

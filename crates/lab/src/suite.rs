@@ -1,4 +1,4 @@
-//! The suite: what does a change break? A fixed set of loads, compiled in, with the variants and machines put in.
+//! The suite shows the effects of a change: a fixed set of loads, compiled in, combined with the variants and machines.
 //!
 //! The loads are `suite/suite.toml`. Their sizes follow the machine's CPUs, and all of them together take about a
 //! minute of two CPUs for two variants on the default machine. The result is an ordinary experiment: its text is
@@ -11,17 +11,16 @@ use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
 
 const LOADS: &str = include_str!("../../../suite/suite.toml");
-/// The machine of a suite that names none: eight CPUs with one cache.
+/// The default machine of a suite: eight CPUs with one cache.
 pub const DEFAULT_MACHINE: &str = "smp-8";
-/// What a line of [`LOADS`] has in front of its text for a quick suite.
+/// The mark before a line's alternative text for a quick suite, in [`LOADS`].
 const QUICK: &str = " # quick: ";
 
-/// What a suite is made of.
+/// The parts of a suite.
 #[derive(Clone, Debug)]
 pub struct SuiteRequest<'a> {
     /// The variant that the others are compared with.
     pub baseline: &'a Variant,
-    /// The others.
     pub variants: &'a [Variant],
     /// Machines by name or file, from the current folder; empty: [`DEFAULT_MACHINE`].
     pub machines: &'a [String],
@@ -53,9 +52,8 @@ pub fn experiment(wanted: &SuiteRequest<'_>) -> Result<Experiment> {
 }
 
 /// Refuses a variant that is the baseline under another name.
-///
 /// # Errors
-/// When it is.
+/// In that case.
 pub fn differs(variant: &Variant, baseline: &Variant) -> Result<()> {
     if *variant != (Variant { name: variant.name.clone(), ..baseline.clone() }) {
         return Ok(());
@@ -65,7 +63,7 @@ pub fn differs(variant: &Variant, baseline: &Variant) -> Result<()> {
         .help("name a change, as in v6.5:SIS_FIRST_IDLE, or another --baseline KERNEL[:CHANGE,...]"))
 }
 
-/// The baseline and the variants that are compared with it, from their words.
+/// The baseline and the variants to compare with it, from their words.
 ///
 /// # Errors
 /// When a word is not a variant, or a variant is its own baseline.
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn its_text_is_the_whole_experiment() {
+    fn the_text_of_a_suite_is_the_whole_experiment() {
         let (base, others) = (Variant::plain("v4.5"), [Variant { kernel: "v4.5".into(), ..first_idle() }]);
         let suite = experiment(&wanted(&base, &others, &[])).unwrap();
         let again = parse(Path::new("suite.toml"), &suite.text, 2).unwrap();
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_one_has_the_same_loads_but_less_of_each() {
+    fn a_quick_suite_has_the_same_loads_but_less_of_each() {
         let (base, others) = (Variant::plain("v6.5"), [first_idle()]);
         let usual = experiment(&wanted(&base, &others, &[])).unwrap();
         let quick = experiment(&SuiteRequest { quick: true, ..wanted(&base, &others, &[]) }).unwrap();

@@ -1,6 +1,6 @@
 //! A trial: a patch against its base, on a fixed set of loads in deterministic guests.
 //!
-//! A patch that adds scheduler features is tried in one image with its features off and on, so that code and data lie
+//! A patch that adds scheduler features is tried in one image with its features off and on, so that code and data are
 //! at the same places. Any other patch needs two images of one configuration and compiler. The loads are
 //! `suite/try.toml`.
 
@@ -32,21 +32,21 @@ use std::path::Path;
 
 const LOADS: &str = include_str!("../../../suite/try.toml");
 /// The machines: flat, and two nodes with two threads a core. In guests the latter's CPUs take turns, which woven code
-/// can't.
+/// can't do.
 const MACHINES: &[&str] = &["smp-8", "icount-8-smt"];
 const MACHINES_OF_CODE: &[&str] = &["smp-8", "x5570-2x4-smt"];
-/// What a line of [`LOADS`] has in front of its text for large machines.
+/// The mark before a line's alternative text for large machines, in [`LOADS`].
 const LARGE: &str = " # large: ";
-/// Machines of more CPUs are large: their loads, which follow the CPUs, are half as long, and there are no further
-/// looks unless they are asked for, so that a trial by woven code takes less than ten minutes of two CPUs.
+/// Machines with more CPUs are large: their loads, which follow the CPUs, are half as long, and there are no further
+/// looks unless requested, so that a trial by woven code takes less than ten minutes of two CPUs.
 const LARGE_FROM: usize = 64;
 /// Runs of each load and variant.
 pub const RUNS: u64 = 6;
-/// What is used for more runs unless the user says otherwise: half as many as at the first look. A number of runs, and
-/// not a time, so that a page does not depend on how fast the host is.
+/// The default budget for more runs: half as many as at the first look. It is a number and not a time, so that a page
+/// does not depend on the speed of the host.
 pub const BUDGET: Budget = Budget::Part(50);
 
-/// The backend of that name, which must run kernels that are built.
+/// The backend of that name, which must run built kernels.
 ///
 /// # Errors
 /// For another word.
@@ -70,7 +70,7 @@ pub fn is_large(machines: &[String]) -> Result<bool> {
     Ok(sizes.collect::<Result<Vec<_>>>()?.into_iter().any(|cpus| cpus > LARGE_FROM))
 }
 
-/// What is used for more runs on these machines, unless the user says otherwise.
+/// The default budget for more runs on these machines.
 ///
 /// # Errors
 /// For an unknown machine.
@@ -78,13 +78,13 @@ pub fn budget(machines: &[String]) -> Result<Option<Budget>> {
     Ok((!is_large(machines)?).then_some(BUDGET))
 }
 
-/// What is tried.
+/// The subject of a trial.
 #[derive(Clone, Debug)]
 pub struct Trial {
     pub patches: Vec<Patch>,
-    /// Features that they add and that the trial switches.
+    /// Features that the patches add and that the trial switches.
     pub features: Vec<Added>,
-    /// Counters that they add.
+    /// Counters that the patches add.
     pub counters: Vec<String>,
     pub base: Variant,
     /// The kernel with the patches, their features on.
@@ -92,7 +92,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// What its page says of it.
+    /// Its description for the page.
     pub fn subject(&self) -> Subject {
         Subject {
             patches: self.patches.iter().map(|p| (p.name.clone(), p.subject.clone())).collect(),
@@ -154,7 +154,7 @@ impl Trial {
         };
         template.experiment(host_cpus)
     }
-    /// The options of the configuration that the patches bring or change, as the patched kernel of a plan has them.
+    /// The options of the configuration that the patches bring or change, with the values of a plan's patched kernel.
     pub fn options(&self, plan: &Plan) -> Vec<Setting> {
         let patched = plan.cells.iter().filter(|c| c.variant.name == self.patched.name);
         let of = |c: &Cell| match (&c.guest, &c.code) {
@@ -164,8 +164,7 @@ impl Trial {
         };
         patched.map(of).find(|options| !options.is_empty()).unwrap_or_default()
     }
-    /// The instructions by function of all runs in guests that a store has of a plan: of the base, of the patched
-    /// kernel.
+    /// The instructions by function of all stored runs of a plan in guests: of the base, and of the patched kernel.
     ///
     /// # Errors
     /// When a cell has no name.
@@ -209,7 +208,7 @@ pub struct Tried<'a, C> {
     pub features: &'a [Added],
     /// Counters that they add.
     pub counters: &'a [String],
-    /// Options of the configuration that they bring or change, as the patched kernel has them.
+    /// Options of the configuration that they bring or change, with the patched kernel's values.
     pub options: &'a [Setting],
     /// The patched kernel against the base.
     pub comparison: &'a C,
@@ -217,9 +216,8 @@ pub struct Tried<'a, C> {
     pub costs: &'a [Cost],
     /// Instructions by function.
     pub functions: &'a [Moved],
-    /// What the simulation predicted.
     pub predicted: &'a Predictions,
-    /// How often the lines that they change were reached; empty on backends that can't tell.
+    /// How often the changed lines were reached; empty on backends that can't report it.
     pub reached: &'a [Reached],
 }
 
@@ -257,7 +255,7 @@ pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
     all
 }
 
-/// The functions by the size of their difference in instructions, largest first; equal ones are left out.
+/// The functions by the size of their difference in instructions, largest first, without equal ones.
 pub fn moved(base: &Counts, patched: &Counts) -> Vec<Moved> {
     let names: std::collections::BTreeSet<&String> = base.keys().chain(patched.keys()).collect();
     let of = |counts: &Counts, name: &str| counts.get(name).copied().unwrap_or_default();
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn its_experiment_has_both_variants_on_both_machines() {
+    fn the_experiment_of_a_trial_has_both_variants_on_both_machines() {
         let usual: Vec<String> = machines(Backend::Vm).iter().map(|name| (*name).to_owned()).collect();
         let experiment = trial(WITH_FEATURE, &[]).unwrap().experiment(&usual, 2).unwrap();
         assert_eq!((experiment.variants.len(), experiment.machines.len()), (2, 2));
@@ -334,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_per_call_and_functions_stand_by_their_difference() {
+    fn costs_are_per_call_and_functions_are_sorted_by_difference() {
         let cost = Cost {
             machine: "m".into(),
             operation: "wakeup".into(),

@@ -9,7 +9,7 @@ use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_workload::{Spec, later};
 
-/// Checks that tasks can have the attributes a variant gives them, and that it asks no running kernel for cutoffs by
+/// Checks that tasks can have a variant's attributes, and that it does not ask the running kernel for cutoffs by
 /// distance.
 ///
 /// # Errors
@@ -66,7 +66,7 @@ pub fn in_time(change: &Change, spec: &Spec) -> Result<()> {
     Err(Error::input(text).help("times are counted from the end of the warm-up"))
 }
 
-/// Checks that a variant's task groups go with a workload.
+/// Checks that a variant's task groups fit a workload.
 ///
 /// # Errors
 /// When the workload is a command, or a group names a task that it does not have.
@@ -77,7 +77,7 @@ pub fn with_groups(variant: &Variant, spec: &Spec) -> Result<()> {
 /// Checks that a workload has the group and the tasks that a change names.
 ///
 /// # Errors
-/// The first that it does not have; and a command has neither.
+/// For the first one that it lacks; a command has neither.
 pub fn change(change: &Change, variant: &Variant, spec: &Spec) -> Result<()> {
     if change.group.is_none() && change.task.is_none() {
         return Ok(());
@@ -92,7 +92,7 @@ pub fn change(change: &Change, variant: &Variant, spec: &Spec) -> Result<()> {
     later::note(&mut spec.clone().with_groups(&variant.groups)?.build(0)?, std::slice::from_ref(change))
 }
 
-/// Checks that a machine with these CPUs has one of those that a change leaves a group or a task.
+/// Checks that a machine with these CPUs has at least one that a change leaves to a group or a task.
 ///
 /// # Errors
 /// When it has none of them.
@@ -108,7 +108,7 @@ pub fn cpus(change: &Change, machine: &Machine) -> Result<()> {
     Err(Error::input(text).help("choose a larger machine, or change the CPUs"))
 }
 
-/// Checks that a workload can be watched as it was asked for.
+/// Checks that a workload can be watched as requested.
 ///
 /// # Errors
 /// When events of a command are asked for: the recorder does not know its processes.
@@ -120,7 +120,7 @@ pub fn watched(observe: Observe, spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-/// Checks all of it for one workload.
+/// Makes all of these checks for one workload.
 ///
 /// # Errors
 /// As the others.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_those_of_the_workload() {
+    fn groups_must_be_in_the_workload() {
         check(&with("*", Policy::Batch), &schbench()).unwrap();
         let error = check(&with("wroker", Policy::Batch), &schbench()).unwrap_err().to_string();
         assert!(error.contains("'wroker'") && error.contains("variant 'v4.5'"), "{error}");

@@ -1,4 +1,4 @@
-//! Reads kernels and variants from words, as a command line has them: `v6.5+SIS_FIRST_IDLE`, `mine=v4.5:hz=1000`.
+//! Reads kernels and variants from words of a command line: `v6.5+SIS_FIRST_IDLE`, `mine=v4.5:hz=1000`.
 
 use crate::experiment::{MIGRATION, set_attribute, set_migration};
 use crate::{guests, here, patch_names, variant_checks};
@@ -9,13 +9,17 @@ use schedlab_kernel::{Change, DEFAULT_PROFILE, Level, Variant, nearest};
 use schedlab_machine::sysfs::HOST;
 use std::collections::BTreeMap;
 
-/// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`. A change is a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
-/// (`hz=1000`), one of these from a time in the run on (`NO_LAST_BUDDY@10s`), or an attribute of tasks (`policy=batch`,
-/// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`), or how long tasks stay cache hot by distance
-/// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`), or what its kernel is built
-/// with (`patch=first-idle`, a name or a file; `config=FRAGMENT`), how its code is charged (`level=counted`).
-/// Without a name, the whole text is the variant's
-/// name.
+/// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`. A change is one of these:
+///
+/// - a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`) or a tunable (`hz=1000`), maybe from a time in the run on
+///   (`NO_LAST_BUDDY@10s`);
+/// - an attribute of tasks (`policy=batch`, `nice=5`, `slice=3ms`), maybe of one group of them (`hog.policy=batch`);
+/// - how long tasks stay cache hot by distance (`migration_cost=0/2500/10000` in us, `migration_cost=auto`,
+///   `migration_factor=120`);
+/// - a part of its kernel's build (`patch=first-idle`, a name or a file; `config=FRAGMENT`);
+/// - how its code is charged (`level=counted`).
+///
+/// Without a name, the whole text is the variant's name.
 ///
 /// # Errors
 /// When the text has another form, or the kernel's tables lack a name in it.
@@ -34,8 +38,8 @@ pub fn parse(text: &str) -> Result<Variant> {
     checked(variant.renamed()?)
 }
 
-/// As [`parse`], and in the short form with plus signs: `v6.5+SIS_FIRST_IDLE+hz=1000`. A kernel may also be an image: a
-/// series such as `6.1`, or the path of a bzImage, behind which changes stand after a colon only.
+/// As [`parse`], also in the short form with plus signs: `v6.5+SIS_FIRST_IDLE+hz=1000`. A kernel may also be an image:
+/// a series such as `6.1`, or the path of a bzImage, after which changes follow a colon only.
 pub fn in_short(text: &str) -> Result<Variant> {
     let colons = match text.split_once('+') {
         Some((kernel, changes)) if !text.contains(['/', ':']) => {
@@ -48,7 +52,7 @@ pub fn in_short(text: &str) -> Result<Variant> {
     if !guests::is_real(kernel) {
         return parse(&colons);
     }
-    // No table of profiles knows a real kernel.
+    // No table of profiles has a real kernel.
     let (named, changes) = (&front[..front.len() - kernel.len()], &colons[front.len()..]);
     let variant = parse(&format!("{named}{RUNNING}{changes}"))?;
     let name = if front.contains('=') { variant.name } else { colons.clone() };
@@ -109,7 +113,7 @@ fn later(variant: &mut Variant, time: Ns) -> &mut Change {
     &mut variant.at[at]
 }
 
-/// Words of [`set_attribute`], in the order in which they stand in a variant's name.
+/// Words of [`set_attribute`], in their order in a variant's name.
 pub const ATTRIBUTES: [&str; 3] = ["policy", "nice", "slice"];
 
 fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Result<()> {
@@ -117,7 +121,7 @@ fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Resu
         .map_err(|e| e.context(format!("{key}={value}")))
 }
 
-/// Reads several variants, each with a name of its own.
+/// Reads several variants with different names.
 ///
 /// # Errors
 /// As [`parse`], and when two have the same name.
@@ -135,7 +139,7 @@ pub fn parse_all(texts: &[String]) -> Result<Vec<Variant>> {
     Ok(all)
 }
 
-/// The options of a command that change a kernel or the tasks under it.
+/// The options of a command that change a kernel or its tasks.
 #[derive(Clone, Copy, Default)]
 pub struct Changes<'a> {
     /// Features, with their times.
@@ -160,7 +164,7 @@ pub fn with_changes(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
 
 fn tunable(all: &mut BTreeMap<String, u64>, text: &str) -> Result<()> {
     let (name, value) = text.split_once('=').ok_or_else(|| no_tunable(text))?;
-    // Whether the kernel may have a name of its own is known when all words are read.
+    // Whether the kernel may have a name of its own is known only when all words are read.
     let value = patch_names::read_tunable(name, value, true).map_err(|e| match e.remedy() {
         Some(_) => e,
         None => e.help("write it as hz=1000"),
@@ -175,7 +179,7 @@ fn no_tunable(text: &str) -> Error {
 
 fn checked(variant: Variant) -> Result<Variant> {
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
-    // Features and tunables of a patch may be its own: its kernel is asked when it is built, or runs.
+    // A patch may bring features and tunables: its kernel is asked when it is built, or runs.
     let own = patch_names::has_own(&variant);
     if !own {
         variant.at.iter().try_for_each(Change::check).map_err(named)?;
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn of_this_host_the_nearest_profile_is_simulated_and_of_others_a_stated_one() {
+    fn this_host_is_simulated_with_the_nearest_profile_and_others_with_a_stated_one() {
         let running = Some(Version::new(6, 18));
         assert_eq!(default_profile("host", running), Version::new(6, 18));
         assert_eq!(default_profile("host", Some(Version::new(6, 17))), Version::new(6, 12));
@@ -303,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_fault() {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         assert!(error("v4.5:SIS_FRST_IDLE").contains("'SIS_FIRST_IDLE'"));
         assert!(error("v9.9").contains("v4.5"));

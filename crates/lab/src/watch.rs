@@ -5,8 +5,8 @@
 
 use schedlab_record::{Metric, Observe};
 
-/// The least watching that gives these metrics, as far as possible without events. A name without a row is a
-/// program's or a command's own figure and needs no watching.
+/// The least watching that gives these metrics, as far as possible without events. A name without a row is a program's
+/// or a command's own figure and needs no watching.
 pub fn needed<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Observe {
     let of = |name: &str| Metric::find(name).ok().map(|found| found.row.watched);
     let watched = metrics.into_iter().filter_map(of).filter(|watched| *watched < Observe::Events);
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_metrics_need_is_watched() {
+    fn watching_is_the_least_that_the_metrics_need() {
         for (metrics, watched) in [
             (&["pipe.elapsed.mean", "cpu_time", "run_delay.total", "migrations"][..], Observe::Accounts),
             (&["hackbench.time", "no such metric"], Observe::Accounts),

@@ -1,5 +1,5 @@
-//! Stored runs, simulated again from their records: the waits are met at the same instants, and what there was for them
-//! agrees with the stretches of the whole run.
+//! Stored runs, simulated again from their records: the waits occur at the same instants, and their chances agree with
+//! the stretches of the whole run.
 
 use crate::common::experiment;
 use schedlab_base::Ns;
@@ -8,7 +8,7 @@ use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
-/// Runs in which tasks wait beside idle CPUs: bursts after a warm-up, at drawn costs; a kernel that changes in the
+/// Runs in which tasks wait while CPUs are idle: bursts after a warm-up, at drawn costs; a kernel that changes in the
 /// middle; pinned tasks; a guest whose CPUs take turns.
 const RUNS: [&str; 5] = [
     r#"
@@ -85,7 +85,7 @@ kernel = "v6.1"
 "#,
 ];
 
-/// The run of seed 3; that of the first is made at drawn costs.
+/// The run of seed 3; the first experiment has drawn costs.
 fn made(text: &str) -> Record {
     let p =
         plan(&experiment(text), Backend::Sim, Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -98,7 +98,7 @@ fn made(text: &str) -> Record {
 }
 
 #[test]
-fn the_waits_are_met_again_and_what_there_was_for_each_is_what_the_stretches_say() {
+fn the_waits_occur_again_and_their_chances_agree_with_the_stretches() {
     let go = AtomicBool::new(false);
     let mut waited = 0;
     for text in RUNS {
@@ -130,7 +130,7 @@ fn the_waits_are_met_again_and_what_there_was_for_each_is_what_the_stretches_say
 }
 
 #[test]
-fn stretches_are_split_by_cause_without_rest_and_the_longest_are_told_with_what_was_done() {
+fn stretches_are_split_by_cause_without_rest_and_the_longest_have_their_attempts() {
     let record = made(RUNS[0]);
     let again = Rerun::of(&record).unwrap();
     let found = again.idle_while_waiting(5, &AtomicBool::new(false)).unwrap().unwrap();
@@ -145,9 +145,9 @@ fn stretches_are_split_by_cause_without_rest_and_the_longest_are_told_with_what_
 }
 
 #[test]
-fn a_run_that_would_be_another_one_is_refused_and_a_stopped_one_is_none() {
+fn a_run_that_would_differ_is_refused_and_a_stopped_one_is_none() {
     let mut record = made(RUNS[3]);
-    // Long enough for the simulator to look up.
+    // Long enough for the simulator to check the flag.
     let long = made(RUNS[0]);
     let stopped = Rerun::of(&long).unwrap().idle_while_waiting(5, &AtomicBool::new(true)).unwrap();
     assert!(stopped.is_none());

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const SMP4: &str = "smp4";
 /// Two packages of two cores of two threads, on one node.
 const PACKAGES: &str = "2x2x2";
-/// The same on a node each.
+/// The same with a node for each.
 const NODES: &str = "2x2x2-nodes";
 /// Two nodes of eight cores.
 const SIXTEEN: &str = "2x8-nodes";
@@ -23,7 +23,7 @@ fn account(release: &str, guest: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(|l| l.split_once(" = ")).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
-/// The guest's machine; no idle driver, no idle states.
+/// The guest's machine; without an idle driver it has no idle states.
 fn machine(guest: &str) -> Machine {
     let two = |cores, threads_per_core, nodes| Shape {
         packages: 2,
@@ -51,7 +51,7 @@ fn told(profile: &str, machine: &Machine, account: &BTreeMap<String, String>) ->
 }
 
 #[test]
-fn profiles_are_the_kernels_they_stand_for() {
+fn profiles_equal_the_kernels_that_they_stand_for() {
     for (profile, release) in [("v6.1", "6.1.192"), ("v7.3", "7.3.4")] {
         for guest in GUESTS {
             let account = account(release, guest);
@@ -62,7 +62,7 @@ fn profiles_are_the_kernels_they_stand_for() {
 }
 
 #[test]
-fn another_profile_is_told_apart_in_words() {
+fn differences_of_another_profile_are_described() {
     let text = told("v6.5", &machine(PACKAGES), &account("6.1.192", PACKAGES));
     assert_eq!(
         text,
@@ -88,7 +88,7 @@ fn another_profile_is_told_apart_in_words() {
 }
 
 #[test]
-fn settings_and_machines_that_are_not_the_kernels_show() {
+fn differing_settings_and_machines_are_reported() {
     let real = account("6.1.192", SMP4);
     let mut kernel = Kernel::profile("v6.1").unwrap();
     kernel.features.switch(Feature::SisUtil, false);
@@ -114,7 +114,7 @@ fn settings_and_machines_that_are_not_the_kernels_show() {
 }
 
 #[test]
-fn nothing_read_is_nothing_said() {
+fn without_a_description_nothing_is_reported() {
     let nothing = BTreeMap::new();
     assert!(!compared(&nothing) && told("v4.5", &machine(SMP4), &nothing).is_empty());
     let mut unknown = account("7.3.4", SMP4);

@@ -50,7 +50,7 @@ fn a_load_per_machine_and_machines_per_load() {
 }
 
 #[test]
-fn live_loads_keep_to_the_live_variants_they_name() {
+fn live_loads_run_under_the_live_variants_that_they_name() {
     let of = |variants: &str| {
         let text = format!(
             "name = 'x'\nmachines = ['smp-2']\n[[workload]]\nname = 'slice'\n[[workload]]\nname = 'batch'\n\
@@ -147,7 +147,7 @@ fn absurd_sizes_are_refused_before_any_run() {
 }
 
 #[test]
-fn a_missing_rtapp_file_is_named_where_it_is_asked_for() {
+fn a_missing_rtapp_file_is_reported_at_its_place() {
     let text = SMALL.replace("name = \"schbench\"\nruntime = \"1s\"", "rtapp = \"nowhere.json\"");
     let text = error(
         &text.replace("message_threads = 1\n", "").replace("threads = 2\n", "").replace("threads = 4\n", ""),
@@ -156,7 +156,7 @@ fn a_missing_rtapp_file_is_named_where_it_is_asked_for() {
 }
 
 #[test]
-fn an_rtapp_text_may_stand_in_the_experiment_itself() {
+fn an_rtapp_text_may_be_in_the_experiment_itself() {
     let with = |workload: &str| {
         let text = format!(
             "name = \"x\"\nmachines = [\"smp-2\"]\n[workload]\n{workload}\n[[variant]]\nkernel = \"v4.5\"\n"
@@ -245,7 +245,7 @@ fn an_unknown_key_is_answered_with_the_keys_of_that_table_once_each() {
         text,
         "e.toml:4:1: unknown pipe parameter 'bananas'\n  help: known: loops, size, pairs, client_work, server_work, mode, runtime, name, rtapp, rtapp_text, schedule, command"
     );
-    // Also among several workloads of which others have such a key.
+    // Also with several workloads of which others have such a key.
     let two = "name = \"x\"\n[[workload]]\nname = \"hackbench\"\n[[workload]]\nname = \"pipe\"\nfds = 3\n";
     let text = error(&format!("{two}[[variant]]\nkernel = \"v6.5\"\n"));
     assert!(text.starts_with("e.toml:6:1: unknown pipe parameter 'fds'"), "{text}");
@@ -277,7 +277,7 @@ fn an_unknown_key_is_answered_with_the_keys_of_that_table_once_each() {
 }
 
 #[test]
-fn a_load_without_a_name_is_called_after_what_it_says() {
+fn a_load_without_a_name_is_named_after_its_values() {
     let names = |loads: &str| -> Vec<String> {
         let text = with_top("machine = \"smp-4\"").replace("[[variant]]", &format!("{loads}\n[[variant]]"));
         experiment(&text).loads.into_iter().map(|l| l.name).collect()

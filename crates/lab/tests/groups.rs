@@ -1,4 +1,4 @@
-//! Task groups and workloads beside: keys of experiments, their errors, and a run.
+//! Task groups and `[[beside]]` workloads: keys of experiments, their errors, and a run.
 
 use crate::common::experiment;
 use schedlab_lab::experiment::parse;
@@ -14,7 +14,7 @@ const HOGS: &str = "name = 'g'\nruns = 1\nmachine = 'smp-1'\n[workload]\nname = 
                     [[group]]\npath = '/b'\nweight = 300\ntasks = 'other'\n\
                     [[variant]]\nkernel = 'v6.1'\n";
 
-/// The places in [`HOGS`] of changes, and of a variant's own tables.
+/// The places of changes in [`HOGS`], and of a variant's own tables.
 const AT: &str = "[[variant]]";
 const KERNEL: &str = "kernel = 'v6.1'\n";
 
@@ -25,7 +25,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn a_group_has_shares_or_a_weight_and_a_workload_beside_runs_as_long() {
+fn a_group_has_shares_or_a_weight_and_a_neighbour_runs_as_long() {
     let e = experiment(HOGS);
     let Spec::Together { groups, beside, .. } = &e.loads[0].spec else { panic!("{:?}", e.loads[0].spec) };
     assert_eq!(groups.iter().map(|g| g.shares).collect::<Vec<_>>(), [1024, 3072]);
@@ -90,7 +90,7 @@ fn faults_are_placed() {
 }
 
 #[test]
-fn a_benchmark_that_can_t_run_beside_is_placed_at_its_own_table() {
+fn a_benchmark_that_can_not_be_a_neighbour_is_reported_at_its_own_table() {
     let text = "name = 'g'\nruns = 1\nmachine = 'smp-2'\n[workload]\nname = 'schbench'\n\
                 [[beside]]\nname = 'embedded-db'\n[[variant]]\nkernel = 'v6.1'\n";
     let error = error(text);
@@ -104,13 +104,13 @@ fn found(text: &str) -> Findings {
     made.unwrap().record.found
 }
 
-/// The texts of its warnings of that code.
+/// The texts of its warnings with that code.
 fn warned<'f>(found: &'f Findings, code: &str) -> Vec<&'f str> {
     found.warnings.iter().filter(|w| w.code == code).map(|w| w.message.as_str()).collect()
 }
 
 #[test]
-fn results_of_the_same_benchmark_beside_stay_apart_and_its_end_is_reported() {
+fn results_of_the_same_benchmark_as_neighbour_stay_apart_and_its_end_is_reported() {
     let found = found(
         "name = 'p'\nruns = 1\nmachine = 'smp-4'\n[workload]\nname = 'pipe'\nloops = 5000\n\
          [[beside]]\nname = 'pipe'\nloops = 100\n[[variant]]\nkernel = 'v6.1'\n",
@@ -126,7 +126,7 @@ fn results_of_the_same_benchmark_beside_stay_apart_and_its_end_is_reported() {
 }
 
 #[test]
-fn the_end_of_each_part_beside_is_that_of_its_tasks_in_the_measured_time() {
+fn each_neighbour_ends_with_its_tasks_in_the_measured_time() {
     let found = found(
         "name = 'w'\nruns = 1\nmachine = 'smp-4'\n[workload]\nname = 'schbench-modern'\nruntime = '1s'\n\
          warmup = '500ms'\n[[beside]]\nname = 'pipe'\nloops = 10\n\

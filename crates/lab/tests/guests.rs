@@ -1,4 +1,4 @@
-//! Plans of kernels in guests: variants and images, their simulated twins, files kept beside a run.
+//! Plans of kernels in guests: variants and images, their simulated twins, files kept with a run.
 
 use crate::common::{Mock, SMALL, experiment};
 use schedlab_base::Version;
@@ -107,7 +107,7 @@ fn an_image_without_a_variant_runs_as_it_is_and_without_a_profile_alone() {
 }
 
 #[test]
-fn the_mode_and_the_image_are_part_of_what_a_cell_is() {
+fn the_mode_and_the_image_are_part_of_a_cell() {
     let hash = |mode, images: &[(&str, &str)]| {
         planned(with_vm(VARIANTS), &guests(mode, images)).cells[0].hash().unwrap()
     };
@@ -118,10 +118,10 @@ fn the_mode_and_the_image_are_part_of_what_a_cell_is() {
 }
 
 #[test]
-fn a_guests_cell_has_a_simulation_beside_it() {
+fn a_guests_cell_has_a_simulation() {
     let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
     let twin = schedlab_lab::guests::twin(&p.cells[1]).unwrap();
-    // As in the plan of an experiment, except for the name, which is the experiment's own.
+    // As in the plan of an experiment, except that the name is the experiment's own.
     assert_eq!(
         (twin.backend, &twin.machine, &twin.kernel),
         (Backend::Sim, &p.cells[4].machine, &p.cells[4].kernel)
@@ -134,14 +134,14 @@ fn a_guests_cell_has_a_simulation_beside_it() {
 }
 
 #[test]
-fn without_a_part_of_its_own_the_experiment_is_run() {
+fn without_a_vm_part_the_experiment_itself_is_run() {
     let text = SMALL.replace("kernel = \"v4.5\"", "kernel = \"6.1\"");
     let p = planned(experiment(&text), &guests(Mode::RealTime, &BOTH[..1]));
     assert_eq!(p.cells.iter().filter(|c| c.backend == Backend::Vm).count(), 4);
 }
 
 #[test]
-fn the_kernels_log_is_kept_beside_its_run() {
+fn the_kernels_log_is_kept_with_its_run() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::create(dir.path()).unwrap();
     let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
@@ -171,7 +171,7 @@ fn the_kernels_log_is_kept_beside_its_run() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_fault() {
     let text = format!("{SMALL}\n[vm]\nmachines = [\"smt-4\"]\nkernels = [\"6.1\"]\n");
     let wrong = schedlab_lab::experiment::parse(Path::new("test.toml"), &text, 4).unwrap_err();
     assert!(wrong.to_string().contains("kernels"), "{wrong}");

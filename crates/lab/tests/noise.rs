@@ -1,4 +1,4 @@
-//! Noise floors in comparisons: the verdicts they change, and the note about it.
+//! Noise floors in comparisons: the verdicts that they change, and the note about it.
 
 use crate::common::record;
 use schedlab_compare::noise::{self, Floor, Floors};
@@ -51,7 +51,7 @@ fn floors(host: String, floor_pct: f64) -> Floors {
 }
 
 #[test]
-fn a_floor_raises_what_counts_as_a_change_and_is_told() {
+fn a_floor_raises_the_smallest_change_and_is_reported() {
     let records = live();
     let host = noise::host_of(&records[0]);
     let tight = compared(&records, Floors::default(), 0.01);
@@ -95,7 +95,7 @@ fn the_floor_is_the_far_end_of_the_interval() {
 }
 
 #[test]
-fn runs_of_another_version_are_told_by_their_kind() {
+fn runs_of_another_version_are_reported_by_their_kind() {
     let told = |records: &[Record]| {
         let compared = compared(records, Floors::default(), 2.0);
         let of = compared.warnings.into_iter().filter(|w| w.warning.code == "compare.model");

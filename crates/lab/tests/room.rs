@@ -1,4 +1,4 @@
-//! The estimate of a simulation's memory against the memory it took.
+//! The estimate of a simulation's memory compared with its real memory.
 
 use crate::common::experiment;
 use schedlab_lab::memory_estimate::Size;
@@ -12,7 +12,7 @@ fn most_resident() -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
 }
 
-/// Simulates once: the estimate, and how far the run drove the process's size above `before`.
+/// Simulates once; returns the estimate, and how far the run raised the process's size above `before`.
 fn measured(machine: &str, workload: &str, before: u64) -> (u64, u64) {
     let text = format!(
         "name = \"room\"\nruns = 1\nmachines = [\"{machine}\"]\n[workload]\n{workload}\n[[variant]]\nkernel = \"v4.5\"\n"
@@ -25,9 +25,9 @@ fn measured(machine: &str, workload: &str, before: u64) -> (u64, u64) {
     (estimate, most_resident() - before)
 }
 
-// One test alone: the size is the process's, and each run must take more than those before it.
+// A single test, since the size is the process's, and each run must take more than those before it.
 #[test]
-fn an_estimate_is_within_a_factor_of_what_a_run_takes() {
+fn an_estimate_is_within_a_factor_of_a_runs_memory() {
     measured("smp-2", "name = \"pipe\"\nloops = 10", 0);
     let before = most_resident();
     let runs = [

@@ -128,7 +128,7 @@ fn an_error_names_the_run() {
 }
 
 #[test]
-fn background_is_part_of_what_a_cell_is() {
+fn background_is_part_of_a_cell() {
     let hash = |text: &str| {
         plan(&experiment(text), Backend::Sim, Options::default()).unwrap().cells[0].hash().unwrap()
     };
@@ -155,7 +155,7 @@ fn the_live_kernel_is_never_changed_unawares() {
 }
 
 #[test]
-fn a_comparison_says_what_the_runs_show() {
+fn a_comparison_shows_the_results_of_the_runs() {
     let q = experiment(SMALL).question();
     let c = compare(&records(10), &q, &[]).unwrap();
     assert_eq!((c.schema.as_str(), c.cells.len(), c.comparisons.len()), ("schedlab/comparison/1", 4, 6));
@@ -174,7 +174,7 @@ fn a_comparison_says_what_the_runs_show() {
 }
 
 #[test]
-fn the_baseline_is_held_against_its_published_figures_load_by_load() {
+fn the_baseline_is_compared_with_its_published_figures_load_by_load() {
     let published = |variant: &str, metric: &str, value: f64| Published {
         variant: variant.into(),
         metric: metric.into(),
@@ -209,7 +209,7 @@ fn three_runs_are_unclear() {
 }
 
 #[test]
-fn too_few_runs_are_told_in_one_line_with_how_many_it_takes() {
+fn too_few_runs_are_reported_in_one_line_with_the_needed_number() {
     let told = |runs| {
         let c = compare(&records(runs), &experiment(SMALL).question(), &[]).unwrap();
         let few = c.warnings.into_iter().filter(|w| w.warning.code == "runs.few");
@@ -222,7 +222,7 @@ fn too_few_runs_are_told_in_one_line_with_how_many_it_takes() {
     let question = experiment(SMALL).question();
     let needed = |runs, question: &Question| compare(&records(runs), question, &[]).unwrap().runs_needed;
     assert_eq!([1, 2, 6].map(|runs| needed(runs, &question)), [Some(6), Some(6), None], "one run pairs, too");
-    // Runs between two looks are not looked at.
+    // Runs between two looks do not count.
     let looked = question.clone().at_looks(Looks::doubling(2, 4));
     assert_eq!([2, 6, 8].map(|runs| needed(runs, &looked)), [Some(8), Some(8), None]);
     // Cells without a common seed are two groups.
@@ -254,7 +254,7 @@ fn the_json_is_the_documented_one_and_reads_back() {
 }
 
 #[test]
-fn runs_of_two_kernels_with_one_variant_name_are_told_apart() {
+fn runs_of_two_kernels_with_one_variant_name_are_distinguished() {
     let mut all = records(6);
     all.retain(|r| r.variant.name == "slow" && r.load == "1x2");
     let mut other = all.clone();
@@ -270,7 +270,7 @@ fn runs_of_two_kernels_with_one_variant_name_are_told_apart() {
 }
 
 #[test]
-fn loads_of_one_name_are_told_apart_when_the_workloads_differ() {
+fn loads_of_one_name_are_distinguished_when_the_workloads_differ() {
     let mut all = records(10);
     all.iter_mut().for_each(|r| r.load = "same".to_owned());
     let c = compare(&all, &Question { baseline: Some("v4.5".into()), ..Question::default() }, &[]).unwrap();
@@ -369,7 +369,7 @@ fn in_looks(text: &str, budget: Budget) -> (Sequence, Vec<usize>) {
 #[test]
 fn loads_get_more_seeds_until_their_rows_are_decided() {
     let (done, asked) = in_looks(SMALL, Budget::Runs(1_000));
-    // Ten times less is plain to see, but six pairs are too few for an exact test among eight rows.
+    // A tenfold decrease is obvious, but six pairs are too few for an exact test among eight rows.
     assert_eq!(asked, [24, 24]);
     let c = done.comparison.unwrap();
     let latencies: Vec<_> = c.comparisons.iter().filter(|r| r.metric != "migrations").collect();
@@ -390,12 +390,12 @@ fn loads_get_more_seeds_until_their_rows_are_decided() {
 }
 
 #[test]
-fn a_budget_is_kept_and_what_it_did_not_buy_is_reported() {
+fn a_budget_is_kept_and_rows_that_it_left_undecided_are_reported() {
     for (budget, asked) in [
         (Budget::Runs(0), vec![24]),
         (Budget::Runs(12), vec![24, 12]),
         (Budget::Part(50), vec![24, 12]),
-        // A run takes a second: of 40 there are 16 left, for one load.
+        // A run takes a second: 16 of 40 seconds are left, for one load.
         (Budget::Time(std::time::Duration::from_secs(40)), vec![24, 12]),
     ] {
         let (done, made) = in_looks(SMALL, budget);
@@ -411,7 +411,7 @@ fn a_budget_is_kept_and_what_it_did_not_buy_is_reported() {
 }
 
 #[test]
-fn rows_that_noise_hides_are_looked_at_to_the_last_and_no_further() {
+fn rows_that_noise_hides_get_all_looks_and_no_more() {
     let noise = SMALL.replace("\"fast\"", "\"another\"");
     let (done, asked) = in_looks(&noise, Budget::Runs(1_000));
     let c = done.comparison.unwrap();

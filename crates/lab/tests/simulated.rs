@@ -1,4 +1,4 @@
-//! The whole way with the real simulator: an experiment, its runs, the same bytes whatever the number of threads.
+//! The whole path with the real simulator: an experiment, its runs, the same bytes whatever the number of threads.
 
 use crate::common::experiment;
 use schedlab_base::Stream;
@@ -64,7 +64,7 @@ fn the_same_bytes_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn a_stopped_run_is_no_run() {
+fn a_stopped_run_gives_no_record() {
     use schedlab_lab::Executor;
     let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
     let stopped = Backends::default().run(&p.cells[0], 1, &AtomicBool::new(true)).unwrap();
@@ -109,7 +109,7 @@ fn a_guest_may_have_the_o1_scheduler() {
         let nested =
             format!("[[nested]]\nname = 'vm'\nvcpus = 2\nkernel = '{kernel}'\ntasks = ['*']\n[[variant]]");
         let guest = run(&HOGS.replace("v2.6.18", "v3.4").replace("[[variant]]", &nested));
-        // The host's two vCPU threads run all the time, and the guest's hogs share them.
+        // The host's two vCPU threads run all the time, and the guest's hogs share their time.
         let used: u64 = guest.found.counters["work"];
         assert!(used > 1_500_000_000, "{kernel}: {used} ns of work in a second on two CPUs");
     }
@@ -130,7 +130,7 @@ fn intervals_that_begin_with_the_run_are_measured_in_a_simulated_guest_too() {
 }
 
 #[test]
-fn what_has_no_result_and_what_does_nothing_is_told() {
+fn reports_programs_without_result_and_changes_without_effect() {
     let hackbench = |runtime: &str, change: &str| {
         codes(&format!(
             "name = \"h\"\nmachines = [\"smp-2\"]\n[workload]\nname = \"hackbench\"\nruntime = \"{runtime}\"\n\
@@ -153,7 +153,7 @@ fn every_simulated_wakeup_has_its_place() {
         assert_eq!(n("woken.idle") + n("woken.busy"), n("woken"));
         // A task without a last CPU has not run since the start.
         assert!(n("woken") > 100 && n("wakeups") - n("woken") <= 4, "{} of {}", n("woken"), n("wakeups"));
-        // Four tasks on four cores of two threads in one cache: none is far, and hardly one finds its CPU taken.
+        // Four tasks on four cores of two threads in one cache: none is far, and hardly any finds its CPU taken.
         assert_eq!((n("woken.node"), n("woken.far")), (0, 0));
         assert!(n("woken.busy") * 10 < n("woken"), "{} of {}", n("woken.busy"), n("woken"));
     }
@@ -228,7 +228,7 @@ fn pool() -> Vec<(String, bool, Vec<f64>)> {
             &e.loads.iter().find(|l| l.name == cell.load && l.spec.name() == cell.workload).unwrap().own;
         for (name, stat) in &cell.metrics {
             let CellStat::Measured(m) = stat else { continue };
-            // The same seeds in all rows, so that rows of a load are correlated as they are.
+            // The same seeds in all rows, so that rows of a load are correlated as in reality.
             if m.values.len() == POOL as usize {
                 rows.push((format!("{} {name}", cell.workload), own.contains(name), m.values.clone()));
             }
@@ -237,8 +237,8 @@ fn pool() -> Vec<(String, bool, Vec<f64>)> {
     rows
 }
 
-/// A trial: 96 different seeds of the pool, half of them under each label; values of the variant in rows that `planted`
-/// names are multiplied.
+/// A trial: 96 different seeds of the pool, half of them under each label; the variant's values in `planted` rows are
+/// multiplied.
 fn judged(rows: &[(String, bool, Vec<f64>)], trial: u64, planted: &str, scale: f64) -> Vec<(bool, bool)> {
     let stream = Stream::new(trial).purpose("permuted");
     let mut order: Vec<usize> = (0..POOL as usize).collect();

@@ -1,4 +1,5 @@
-//! Costs drawn from their ranges: the same draws for every variant, the costs that matter found, and no mixing of runs.
+//! Costs drawn from their ranges: equal draws for every variant, the costs that matter are found, and runs are not
+//! mixed.
 
 use crate::common::{Mock, SMALL, experiment};
 use schedlab_compare::comparison::DrawnEffect;
@@ -113,7 +114,7 @@ fn the_one_cost_that_matters_is_found_and_no_other() {
 }
 
 #[test]
-fn a_handful_of_draws_claims_nothing() {
+fn a_few_draws_claim_nothing() {
     let (mut base, mut fast) = made_up();
     base.truncate(5);
     fast.retain(|r| base.iter().any(|b| b.seed == r.seed));
@@ -130,13 +131,13 @@ fn a_handful_of_draws_claims_nothing() {
 }
 
 #[test]
-fn simulated_draws_repeat_and_the_exit_of_the_deep_idle_state_is_what_a_sleeper_feels() {
+fn simulated_draws_repeat_and_a_sleeper_depends_on_the_deep_idle_exit() {
     let (e, p) = uncertain(SLEEPS, Some(14));
     let sim = Backends::new(RunOptions { check: true, ..RunOptions::default() });
     let records = work(&p, &sim, 2);
     let again = sim.run(&p.cells[0], records[0].seed, &AtomicBool::new(false)).unwrap().unwrap().record;
     assert_eq!(again, records[0]);
-    // The drawn machine, taken as stated, gives the same run: a record holds all that is needed to repeat it.
+    // The drawn machine, taken as stated, gives the same run: a record holds everything to repeat it.
     let mut cell = p.cells[0].clone();
     cell.machine = std::sync::Arc::new(cell.machine.with(&again.drawn).unwrap());
     cell.uncertain.clear();

@@ -109,7 +109,7 @@ fn any_number_of_a_variant_may_be_swept() {
 }
 
 #[test]
-fn a_swept_variant_is_meant_by_its_name() {
+fn the_name_of_a_swept_variant_means_all_of_it() {
     let text = with("tunables = { hz = { sweep = [100, 1000] } }");
     let first = |t: &str| experiment(t).baseline;
     assert_eq!(first(&text.replace("runs = 10", "runs = 1\nbaseline = \"fast\"")), "fast,hz=100");
@@ -183,8 +183,8 @@ fn ran(lines: &str) -> Vec<Record> {
 
 #[test]
 fn the_simulator_gives_tasks_their_attributes_and_makes_the_changes() {
-    // Four workers a CPU. The messenger's wakeups preempt them, but not if it is SCHED_BATCH, nor with the
-    // feature off from half-time on.
+    // Four workers a CPU. The messenger's wakeups preempt them, unless it is SCHED_BATCH or, from half-time on, the
+    // feature is off.
     let preempted = |r: &Record| r.found.counters["switches.involuntary"];
     let records = ran("tasks = { message = { policy = \"batch\" } }");
     let (plain, batch) = (preempted(&records[2]), preempted(&records[3]));

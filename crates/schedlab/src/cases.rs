@@ -52,7 +52,7 @@ pub fn all() -> Result<Vec<Case>> {
     CASES.iter().map(|(name, text)| case::parse(Path::new(&format!("cases/{name}.toml")), text)).collect()
 }
 
-/// The cases of these names among `all`, each with the name that `name_of` gives; all of them when none is named.
+/// The cases with these names; all cases if `names` is empty. `name_of` gives a case's name.
 ///
 /// # Errors
 /// When no case has a name; the error offers the nearest.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn those_drawn_afterwards_read_and_have_the_usual_tolerances() {
+    fn drawn_cases_read_and_have_the_usual_tolerances() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/drawn");
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path()).collect();
         assert!(files.len() >= 30);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn those_with_groups_read_and_have_the_usual_tolerances() {
+    fn cases_of_groups_read_and_have_the_usual_tolerances() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/groups");
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path()).collect();
         assert!(files.len() >= 11);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_starts_read_and_have_the_usual_tolerances() {
+    fn cases_of_starts_read_and_have_the_usual_tolerances() {
         let files = files_in("starts");
         assert!(files.len() >= 6);
         for file in files {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_caches_say_whether_the_kernel_balances_by_them() {
+    fn cases_of_caches_say_whether_the_kernel_balances_by_them() {
         let files = files_in("caches");
         assert!(files.len() >= 7);
         for file in files {
@@ -239,14 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn none_is_kinder_to_itself_than_the_others() {
+    fn every_case_has_the_usual_tolerance() {
         for case in all().unwrap() {
             assert_eq!(case.tolerance, usual(case.real), "{}", case.name);
         }
     }
 
     #[test]
-    fn there_are_at_least_sixteen_beside_controls_on_both_backends() {
+    fn at_least_sixteen_cases_besides_controls_cover_both_backends() {
         let all = all().unwrap();
         let on = |host: bool, control: bool| {
             let of = |c: &&Case| (c.real == Real::Host) == host && c.control.is_some() == control;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_case_is_told_with_the_nearest() {
+    fn a_misspelt_case_is_an_error_that_offers_the_nearest() {
         let e = named(all().unwrap(), &["host-slize".to_owned()], |c| &c.name).unwrap_err();
         assert!(e.to_string().contains("'host-slice'"), "{e}");
     }

@@ -18,7 +18,7 @@ pub struct Entry {
     pub run: fn(&ArgMatches) -> Result<()>,
 }
 
-/// The commands by the job that they are for; help prints them so.
+/// The commands, grouped by job as help prints them.
 const JOBS: &[(&str, &[Entry])] = &[
     (
         "Make runs",
@@ -77,7 +77,7 @@ fn commands() -> impl Iterator<Item = &'static Entry> {
     JOBS.iter().flat_map(|(_, entries)| entries.iter())
 }
 
-/// The commands with what they do, under their jobs.
+/// The commands with their summaries, under their jobs.
 fn by_job() -> String {
     let mut text = String::new();
     for (job, entries) in JOBS {
@@ -94,7 +94,7 @@ fn by_job() -> String {
 }
 
 const COLOR: &str = "color";
-/// Display order behind every command's own options, and before help.
+/// Display order after every command's own options, and before help.
 const LAST: usize = 900;
 
 /// Whether help and errors are coloured. clap prints them before `--color` is parsed, so this looks for the words
@@ -113,7 +113,7 @@ fn of_messages() -> ColorChoice {
     }
 }
 
-/// The whole command line, without the agent, which is dispatched before.
+/// The whole command line except for the agent, which is dispatched earlier.
 pub fn command() -> Command {
     Command::new("schedlab")
         .version(VERSION.as_str())

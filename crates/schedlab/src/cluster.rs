@@ -7,8 +7,8 @@ use schedlab_cluster::parcel::Protocol;
 use schedlab_lab::experiment::SlurmOptions;
 
 const ENGINES: [&str; 2] = ["here", "slurm"];
-/// The heading of these options in help. Each option names it: a heading of the whole struct would hold for all options
-/// behind it, too.
+/// The heading of these options in help. Each option names it, because a heading of the struct would also hold for the
+/// options after it.
 const HEADING: &str = "Cluster";
 
 /// Where missing runs are made, and what is asked of a cluster.
@@ -42,7 +42,7 @@ impl ClusterOptions {
         }
         self.options(&SlurmOptions::default()).map(|_| ())
     }
-    /// What is asked of the cluster: what the experiment says, and the command line after it.
+    /// The options of the cluster: the experiment's, then those of the command line, which win.
     fn options(&self, of_experiment: &SlurmOptions) -> Result<SlurmOptions> {
         let mut options = of_experiment.clone();
         for word in &self.slurm {

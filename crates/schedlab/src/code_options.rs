@@ -20,7 +20,7 @@ pub struct CodeOptions {
     level: Option<String>,
 }
 
-/// A command whose help of `--level` names the level that it has by itself.
+/// The command, whose help of `--level` names its default level.
 pub fn with_level(command: Command) -> Command {
     let name = command.get_name().to_owned();
     let Some(own) = LEVELS.iter().find(|one| one.command == name) else { return command };

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_coloured_with_their_marks_and_nothing_else_is() {
+    fn only_changes_are_coloured_with_their_marks() {
         let text = "latency.p99  4.68ms (1.2%)   50.0us  -99% *   1.00ms'x23.8 !\n\
                     work            12 (0.1%)       12 0.0% =      13 +8.3% #\n\
                     over runs. * better, ! worse, # changed: at least 2%; = same within 2%; ~ cannot tell.\n";

@@ -90,7 +90,7 @@ enum CountersOption {
     Caches,
 }
 
-/// As [`compared`]; after an interruption with what was made until then.
+/// As [`compared`]; after an interruption it compares the runs made until then.
 ///
 /// # Errors
 /// As [`Lab::compared_so_far`].
@@ -304,7 +304,7 @@ pub fn warn(warnings: &[Warning]) {
     }
 }
 
-/// Checks the names that options give to what is stored: an option's word and its value.
+/// Checks the names that options give to stored things: an option's word and its value.
 ///
 /// # Errors
 /// When one is empty, or has characters that a terminal obeys.

@@ -22,7 +22,7 @@ use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, RunDir, Store};
 use std::path::{Path, PathBuf};
 
-/// What `--load` of an experiment takes. A `--load` that takes something else is another option.
+/// The value of an experiment's `--load`. An option `--load` with another value is another option.
 pub const LOAD_VALUE: &str = "NAME[@MACHINE]";
 
 #[derive(Args)]
@@ -184,7 +184,7 @@ impl ExperimentOptions {
             ..RunRequest::default()
         })
     }
-    /// How runs are made elsewhere.
+    /// The protocol of runs that are made elsewhere.
     fn protocol(&self) -> Protocol {
         Protocol { events: self.watch.keep_events, validation: false }
     }
@@ -306,7 +306,7 @@ pub fn parcel(experiment: Experiment, options: &ExperimentOptions) -> Result<Opt
     let lab = Lab::here(&backends, &shown);
     let (plan, experiment) = lab.planned(&options.request()?, experiment)?;
     let hashes = plan.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
-    // A store that is not there has no run, and is not made for a parcel.
+    // A missing store has no runs, and a parcel does not create it.
     let store = Store::open(&options.out).ok();
     let is_there = |r: &Run| store.as_ref().is_some_and(|s| s.get(&hashes[r.cell], r.seed).is_some());
     let missing: Vec<usize> = (0..plan.runs.len()).filter(|at| !is_there(&plan.runs[*at])).collect();

@@ -1,4 +1,5 @@
-//! Messages about faults of schedlab itself: the place, the run, the command that makes it again, and what to report.
+//! Messages about faults of schedlab itself: the place, the run, the command that repeats it, and the request to report
+//! it.
 //!
 //! A simulated run is a function of its cell and seed, so one run is enough to see a fault again. The command is the
 //! given one with that seed, one run, and the run's load and variant where the command chooses among several.
@@ -11,7 +12,7 @@ use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Variables that change what a run does.
+/// Variables that change a run.
 const VARIABLES: &[&str] = &["SCHEDLAB_WALK_EVERY", "SCHEDLAB_SYSTEM_ROOT"];
 
 /// The long options of the command that runs.
@@ -23,8 +24,8 @@ pub fn remember(command: &clap::Command) {
     let _ = OPTIONS.set(options_of(command));
 }
 
-/// The long options of a command by which a run can be named. `bench` has a `--load`, too, which is another option: the
-/// value of `{load}` in a command line.
+/// The long options of a command that can name a run. The `--load` of `bench` can't: it is the value of `{load}` in a
+/// command line.
 fn options_of(command: &clap::Command) -> Vec<String> {
     let names_a_load = |a: &&clap::Arg| {
         a.get_long() != Some("load") || a.get_value_names().is_some_and(|names| names == [LOAD_VALUE])
@@ -51,7 +52,7 @@ pub fn report_panics() {
     }));
 }
 
-/// What is to be known beside an error that is a fault.
+/// Prints the run and the command of an error that is a fault.
 pub fn more_about(e: &Error) {
     if e.kind() == ErrorKind::Internal {
         more(under_way::failed());
@@ -88,7 +89,7 @@ fn about(run: Option<&UnderWay>, words: &[String], options: &[String]) -> String
 fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<String> {
     let takes = |name: &str| options.iter().any(|own| own == name);
     let mut all = vec!["schedlab".to_owned()];
-    // Seeds of a hunt make workloads: its run is found by the hunt alone.
+    // Seeds of a hunt draw workloads, so only the same hunt finds its run.
     let Some(run) = run.filter(|_| takes("seed") && takes("runs")) else {
         all.extend(words.iter().skip(1).cloned());
         return all;
@@ -107,7 +108,7 @@ fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<S
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
         match replaced(word) {
-            // A command behind "--" comes last, and options stand before it.
+            // A command after "--" comes last, and options come before it.
             _ if word == "--" => {
                 all.extend(own.iter().flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()]));
                 all.push(word.clone());
@@ -123,7 +124,7 @@ fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<S
     all
 }
 
-/// A word as a shell reads it.
+/// A word, quoted for a shell if necessary.
 fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_makes_that_run_and_no_other() {
+    fn the_command_repeats_that_run_alone() {
         let options = ["seed", "runs", "load", "variant", "out"];
         assert_eq!(
             repeated(
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_takes_the_command_that_makes_the_run_again() {
+    fn the_command_line_accepts_the_command_that_repeats_the_run() {
         for words in [
             &["schedlab", "bench", "pipe"][..],
             &["schedlab", "bench", "--command", "sleep {load}", "--load", "1"],

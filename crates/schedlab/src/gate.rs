@@ -57,7 +57,7 @@ impl GateOptions {
         let all = rows.len() + stopped.len();
         let mut failed: Vec<String> = stopped;
         failed.extend(rows.iter().filter(named).map(|r| words(r)));
-        // A gap is a row only where it is judged.
+        // Gaps are rows only where they are judged.
         let gaps: Vec<Gap<'_>> = if self.fail_on.contains(&Verdict::Unclear) {
             comparisons.iter().flat_map(|c| gaps(c)).collect()
         } else {
@@ -79,8 +79,8 @@ impl GateOptions {
     }
 }
 
-/// Fails if a load stood still under a variant and not under its baseline, whatever was asked for: no other figure of
-/// such a kernel means anything.
+/// Fails if a load stood still under a variant and not under its baseline, whatever verdicts were named: no other
+/// figure of such a kernel means anything.
 ///
 /// # Errors
 /// Of the kind "a check failed", with the loads.
@@ -103,7 +103,7 @@ fn stopped(c: &Comparison) -> Vec<String> {
 /// Checks that there is a row to judge: without one nothing can fail.
 ///
 /// # Errors
-/// Of the kind "a check failed", with what is missing.
+/// Of the kind "a check failed", with the missing things.
 pub fn some_row(option: &str, comparisons: &[&Comparison]) -> Result<()> {
     if comparisons.iter().any(|c| !c.comparisons.is_empty()) {
         return Ok(());

@@ -12,13 +12,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two notes about a build where no bar is shown.
+/// Interval of the notes about a build where no bar is shown.
 const NOTE_EVERY: Duration = Duration::from_secs(30);
 
 /// Shows the work, unless it is to be quiet.
 #[derive(Clone, Copy, Default)]
 pub struct Shown<'a> {
-    /// Whether bars and notes that need not be seen are left out.
+    /// Whether bars and optional notes are left out.
     pub quiet: bool,
     /// The executor whose table is printed when runs have been made.
     pub timed: Option<&'a Timed<'a>>,
@@ -87,7 +87,7 @@ struct RunsEstimate {
 
 /// Runs that take less time than this in all need no note.
 const SHORT: Duration = Duration::from_secs(5);
-/// Fewer runs say little of the others: loads differ, and each is made once before any is made twice.
+/// Fewer runs say little about the others: loads differ, and each is made once before any is made twice.
 const FEWEST: usize = 4;
 
 impl RunsEstimate {

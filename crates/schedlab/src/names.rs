@@ -13,7 +13,6 @@ use schedlab_report::text::wrap;
 use schedlab_workload::BENCHMARKS;
 use serde::Serialize;
 
-/// One name.
 #[derive(Serialize)]
 struct Name {
     name: String,
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_list_has_names_that_say_what_they_are() {
+    fn every_list_has_names_with_descriptions() {
         for what in LISTS {
             let names = (what.list)();
             let once = |n: &Name| names.iter().filter(|other| other.name == n.name).count() == 1;

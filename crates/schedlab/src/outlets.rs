@@ -93,7 +93,7 @@ pub fn print_of_run(record: &Record, metric: &str) -> Result<()> {
     output::result(|out| writeln!(out, "{value}"))
 }
 
-/// The one whole name that a name in a table means; `None` if it means none.
+/// The only whole name that matches a short name of a table; `None` without a match.
 fn only(name: &str, mut whole: Vec<String>) -> Result<Option<String>> {
     match whole.len() {
         0 | 1 => Ok(whole.pop()),

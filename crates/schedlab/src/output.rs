@@ -41,8 +41,8 @@ pub fn painted(
     }
 }
 
-/// A file's text on standard output. On a terminal, what a terminal would obey is escaped; a file or another program
-/// gets each byte.
+/// A file's text on standard output. For a terminal, terminal codes are escaped; a file or another program gets each
+/// byte.
 pub struct Shown<W: Write> {
     to: W,
     line: Vec<u8>,
@@ -98,7 +98,7 @@ pub fn json_as(schema: &'static str, value: &impl serde::Serialize) -> Result<()
     json(&Tagged { schema, value })
 }
 
-/// Writes a note to standard error, beside the result.
+/// Writes a note to standard error.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "schedlab: {}", printable::lines(text));
 }

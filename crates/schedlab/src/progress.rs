@@ -56,12 +56,12 @@ impl Bar {
         bar.0.set_length(1000);
         bar
     }
-    /// So much is done, per mille.
+    /// Sets the share that is done, per mille.
     pub fn at(&self, done: u64, words: String) {
         self.0.set_position(done);
         self.message(&words);
     }
-    /// Words behind the bar. Names in them may be other people's: a terminal would obey some of their characters.
+    /// Words after the bar. They may hold names from other people, with characters that a terminal would obey.
     fn message(&self, words: &str) {
         self.0.set_message(printable::name(words).into_owned());
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_act_on_a_terminal_are_shown_as_they_are_written() {
+    fn terminal_codes_in_words_are_shown_escaped() {
         const BAD: &str = "a\u{1b}]0;PWN\u{7}\u{1b}[2Jx.o\nb";
         let bar = Bar::build(true);
         let shown = || {

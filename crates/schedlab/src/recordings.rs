@@ -43,7 +43,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Adds to the help what the names are by default.
+    /// Adds the default names to the help.
     pub fn with_defaults(command: Command, variant: &str, workload: &str) -> Command {
         [("variant", variant), ("workload", workload)].into_iter().fold(
             command,

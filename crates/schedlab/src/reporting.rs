@@ -28,36 +28,30 @@ use std::path::Path;
 /// Bytes of the strips of one run. Two of them, as text in a page, take 7.4 MB.
 const ROOM: usize = 2_750_000;
 
-/// What a report is about.
 pub struct Subject {
     pub title: String,
-    /// What was asked, in a sentence or more; may be empty.
+    /// The question in a sentence or more; may be empty.
     pub about: String,
-    /// The runs.
     pub runs: Vec<Named>,
-    /// The question to them.
     pub question: Question,
 }
 
-/// How it is to be made.
 pub struct PageRequest {
     /// The command line, which the page shows.
     pub command: String,
     /// The variants whose CPUs are shown over time, at most two; empty: chosen. `None`: none is shown.
     pub strips: Option<Vec<String>>,
-    /// No progress.
     pub quiet: bool,
 }
 
-/// What was written.
 pub struct Written {
     /// About the file, for a note.
     pub words: String,
-    /// What came of the comparison, in a sentence.
+    /// The outcome of the comparison, in a sentence.
     pub outcome: String,
 }
 
-/// The words of the command line, as they can be given again.
+/// The command line, quoted so that a shell takes it again.
 pub fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
     one_line(&std::iter::once("schedlab".to_owned()).chain(words).collect::<Vec<_>>())
@@ -96,7 +90,7 @@ pub fn write(subject: Subject, asked: &PageRequest, file: &Path) -> Result<Writt
     }
     let named = |b: &str| records.iter().any(|r| r.variant.name == b || r.kernel == b);
     if !subject.about.is_empty() {
-        // Of an experiment not all variants need be stored.
+        // The store may lack some of the experiment's variants.
         question.keep_baseline(named);
     }
     let comparison = compare(&records, &question, made_by_looks(&subject.runs).as_slice())?;
@@ -173,8 +167,8 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// The runs that are shown over time: their cell, their whole record, and their strips. `notes` says what is not
-    /// shown.
+    /// The runs that are shown over time: their cell, their whole record, and their strips. `notes` gets a note about
+    /// each that can't be shown.
     fn strips(
         &self,
         wanted: &[String],
@@ -211,7 +205,7 @@ impl Stored<'_> {
         Ok(shown)
     }
 
-    /// One run's strips, or why it can't be made again where it has kept no events either.
+    /// One run's strips; the reason if it has kept no events and can't be made again.
     fn strips_of(&self, record: &Record, quiet: bool) -> Result<std::result::Result<Strips, String>> {
         let why = match Rerun::of(record) {
             Ok(again) => return made_again(again, quiet).map(Ok),

@@ -1,4 +1,4 @@
-//! The public reports that ship with schedlab: their experiments, compiled in, and what was published about each.
+//! The public reports that ship with schedlab: their experiments, compiled in, and the claims of each.
 
 use crate::experiments::{self, ExperimentOptions};
 use crate::output;
@@ -9,11 +9,11 @@ use std::path::Path;
 
 pub use schedlab_lab::studies::REPORTS as NAME;
 
-/// What that study asks.
+/// The question of the study `reports`.
 pub const ABOUT: &str =
     "public bug reports and papers on the scheduler: which of them the simulator reproduces.";
 
-/// What was published about each.
+/// The published claims of each report.
 const CLAIMS: &str = include_str!("../../../studies/reports/reports.toml");
 
 macro_rules! report_files {

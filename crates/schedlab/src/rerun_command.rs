@@ -1,8 +1,8 @@
 //! The command line that makes a stored run again, from its record alone.
 //!
-//! A run of an experiment is made again by its experiment, which lies beside it or is a study that ships; any other run
-//! by `bench`. A run that `bench` can't describe (attributes of one group of tasks, settings, a machine from a file)
-//! has no command line.
+//! A run of an experiment is made again by its experiment, which is stored next to it or is a study that ships. Any
+//! other run is made again by `bench`. A run that `bench` can't describe (attributes of one group of tasks, settings, a
+//! machine from a file) has no command line.
 
 use schedlab_base::{Backend, GuestMode};
 use schedlab_compare::comparison::looks_warning::without_looks;
@@ -23,7 +23,7 @@ use std::path::Path;
 /// The command lines for the runs of these seeds (ascending) of a cell, one for each stretch of seeds; `None` when
 /// there is none.
 ///
-/// The line of runs in real time has no seed: with it the stored runs would be found, and a new measurement is wanted.
+/// The line of runs in real time has no seed: a seed would find the stored runs, but a new measurement is wanted.
 pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
     let mut words = vec!["schedlab".to_owned()];
     match std::fs::read_to_string(run.path.join(EXPERIMENT_FILE)) {
@@ -54,7 +54,7 @@ fn pair(option: &str, value: impl ToString) -> [String; 2] {
     [format!("--{option}"), value.to_string()]
 }
 
-/// The words that run the experiment's copy, unless it names files that lie only beside the original.
+/// The words that run the experiment's copy, unless it names files that exist only next to the original.
 fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String>> {
     let mut words = match STUDIES.iter().find(|(_, study)| *study == without_looks(text)) {
         Some((name, _)) => vec!["study".to_owned(), (*name).to_owned()],

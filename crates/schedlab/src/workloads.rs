@@ -89,7 +89,7 @@ impl RunPlace {
         self.code.check(backend)?;
         Ok(backend)
     }
-    /// Whether the machine says by itself that the workload is simulated: it is another one than this host.
+    /// Whether the machine implies that the workload is simulated: it is not this host.
     fn is_implied(&self) -> bool {
         self.backend.is_none() && self.machine.as_deref().is_some_and(|name| name != HOST)
     }
@@ -100,7 +100,7 @@ impl RunPlace {
     pub fn variants(&self, quiet: bool) -> Result<Vec<Variant>> {
         let backend = self.backend()?;
         if self.is_implied() && !quiet {
-            // An unknown machine is an error alone, without a note that takes it for one.
+            // An unknown machine must be an error before a note takes it for a machine.
             common::machine(self.simulated(), self.background.as_deref())?;
             output::note(&format!(
                 "simulated, since this host is not {}; --backend vm boots it",
@@ -153,7 +153,7 @@ impl RunPlace {
         let machine = Machine::load(self.machine.as_deref().unwrap_or(DEFAULT_MACHINE))?;
         Cell::in_guest(&Arc::new(machine), guest, variant, spec, load)
     }
-    /// What makes the runs; `store` is where they are stored, and their events, if that is asked for.
+    /// The executor of the runs; `store` is where they are stored, and their events, if that is asked for.
     pub fn backends(&self, store: &Path) -> Result<Backends> {
         common::backends(self.watch.keep_events.then(|| store.to_owned()))
     }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const FILE: &str = "name = 'b'\nabout = 'a test'\ncpus = 2\n\n[[background]]\nname = 'busy'\nper_cpu = true\n\
                     every = '10ms'\nrun = '50us'\nsource = 'a test'\n";
 
-/// Wakeups on an idle machine within a second, one task sleeps all the time; and the background's CPU time.
+/// Wakeups and CPU time of the background on an idle machine within a second, where one task sleeps all the time.
 fn wakeups(lab: &Lab, more: &[&str]) -> (f64, f64) {
     let words = [
         "bench",
@@ -122,7 +122,7 @@ fn instances() -> Vec<String> {
 }
 
 #[test]
-fn what_runs_here_becomes_a_file_and_ctrl_c_leaves_nothing() {
+fn this_machines_background_becomes_a_file_and_ctrl_c_leaves_nothing() {
     let lab = Lab::new();
     let words = ["machine", "background", "--seconds", "1", "-o", "here.toml"];
     let output = lab.command(&words).output().unwrap();

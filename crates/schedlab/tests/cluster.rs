@@ -1,5 +1,5 @@
-//! `--engine slurm` with programs that stand in for Slurm's and run tasks at once, and runs that are carried by hand.
-//! `benches/cluster.sh` shows the same on a real cluster.
+//! `--engine slurm` with programs that stand in for Slurm's and run tasks at once; also runs that are packed and
+//! unpacked by hand. `benches/cluster.sh` shows the same on a real cluster.
 
 use crate::common;
 use crate::common::Lab;
@@ -23,8 +23,8 @@ for i in $(seq "${range%-*}" "${range#*-}"); do
     echo "$name|$i|$state|$((status * 256))|n1|None|" >>"$FAKE/rows"
 done
 "#;
-/// Runs an array at once. With a file `hold` it is queued until that is gone and squeue is asked; with a file `late` it
-/// is run and sbatch does not say so.
+/// Runs an array at once. With a file `hold` it stays queued until the file is gone and squeue is asked. With a file
+/// `late` it is run, but sbatch does not report it.
 const SBATCH: &str = r#"#!/bin/sh
 echo "$@" >>"$FAKE/args"
 echo "wait=$SBATCH_WAIT" >>"$FAKE/env"
@@ -52,7 +52,7 @@ if [ -e "$FAKE/late" ]; then
 fi
 echo "Submitted batch job 1"
 "#;
-/// With a file `away` it reaches no controller, and with a file `slow` it takes long once a job is queued.
+/// With a file `away` it reaches no controller. With a file `slow` it takes long once a job is queued.
 const SQUEUE: &str = r#"#!/bin/sh
 if [ -e "$FAKE/away" ]; then
     echo "slurm_load_jobs error: Unable to contact slurm controller (connect failure)" >&2
@@ -90,7 +90,6 @@ impl Cluster {
     fn path(&self) -> String {
         format!("{}:{}", self.lab.path().join("bin").display(), std::env::var("PATH").unwrap())
     }
-    /// Runs it with variables of the environment.
     fn run_with(&self, vars: &[(&str, &str)], words: &[&str], code: i32) -> (String, String) {
         let mut command = self.lab.command(words);
         command.env("PATH", self.path()).env("FAKE", self.lab.path()).envs(vars.iter().copied());
@@ -113,7 +112,6 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    /// How often sbatch was called.
     fn submissions(&self) -> usize {
         self.told("args").lines().count()
     }
@@ -134,7 +132,7 @@ impl Cluster {
     }
 }
 
-/// What was printed, but for the line that names the store's folder.
+/// The printed text without the line that names the store's folder.
 fn comparison(printed: &str) -> Vec<&str> {
     printed.lines().filter(|line| !line.starts_with("runs: kept in ")).collect()
 }
@@ -163,7 +161,7 @@ fn a_cluster_gives_the_bytes_of_local_runs_and_the_same_comparison() {
     assert!(!args.contains("--time=10"), "the command line's value counts: {args}");
     let (_, err) = cluster.run(&words, 0);
     assert!(err.contains("0 runs made, 12 found"), "{err}");
-    // A run that is taken away is made anew, though a job has made it.
+    // A run that is taken away is made anew, although a job had made it.
     let one = cluster.stored("there").into_iter().map(|(n, _)| n).find(|n| n.contains("/2/")).unwrap();
     let folder = cluster.lab.path().join("there").join(one).parent().unwrap().to_owned();
     fs::remove_dir_all(&folder).unwrap();
@@ -203,7 +201,7 @@ fn a_node_without_the_executable_and_errors_of_the_worker_are_reported() {
 }
 
 #[test]
-fn what_can_not_be_submitted_is_refused_with_a_remedy() {
+fn wrong_submissions_are_refused_with_a_remedy() {
     let cluster = Cluster::new();
     let (_, err) = cluster.run(&[&WORDS[..], &["--slurm", "partition=nope"]].concat(), 2);
     assert_eq!(err.matches("nvalid partition").count(), 2, "Slurm's two lines, once: {err}");
@@ -268,7 +266,7 @@ fn a_parcel_writes_nothing_but_runs() {
 }
 
 #[test]
-fn no_file_of_another_kind_is_overwritten() {
+fn files_of_other_kinds_are_not_overwritten() {
     let lab = Lab::new();
     let read = |name: &str| fs::read(lab.path().join(name)).unwrap();
     let refused = |words: &[&str], file: &str| {
@@ -298,7 +296,7 @@ fn no_file_of_another_kind_is_overwritten() {
 }
 
 #[test]
-fn unpack_refuses_what_it_can_not_read_twice_or_at_all() {
+fn unpack_refuses_files_that_it_can_not_read_twice() {
     let lab = Lab::new();
     let (_, err) = lab.run(&["unpack", "/dev/zero"], 2);
     assert!(err.contains("/dev/zero: it is a device"), "{err}");
@@ -333,7 +331,7 @@ fn unpack_refuses_what_it_can_not_read_twice_or_at_all() {
 }
 
 #[test]
-fn a_job_that_slurm_took_without_saying_so_is_found_by_its_name() {
+fn a_job_that_sbatch_did_not_report_is_found_by_its_name() {
     let cluster = Cluster::new();
     cluster.has("late");
     let (_, err) = cluster.run(&WORDS, 0);
@@ -395,7 +393,7 @@ fn a_job_around_the_command_and_links_do_not_confuse_it() {
     let elsewhere = [&WORDS[..], &["--out", "elsewhere"]].concat();
     let (_, err) = cluster.run_with(&[("SBATCH_CLUSTERS", "far")], &elsewhere, 2);
     assert!(err.contains("SBATCH_CLUSTERS is 'far'") && err.contains("unset"), "{err}");
-    // A relative path is one of the folder where the command runs; the jobs' folder may be a link to elsewhere.
+    // A relative path starts at the folder where the command runs; the jobs' folder may be a link to elsewhere.
     symlink(assert_cmd::cargo::cargo_bin("schedlab"), cluster.lab.path().join("mine")).unwrap();
     ["linked", "there"].iter().for_each(|d| fs::create_dir(cluster.lab.path().join(d)).unwrap());
     symlink("../there", cluster.lab.path().join("linked/slurm")).unwrap();

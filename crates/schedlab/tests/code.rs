@@ -146,7 +146,7 @@ fn by_backend<'a>(result: &'a serde_json::Value, metric: &str) -> Vec<(&'a str, 
 }
 
 #[test]
-fn a_machine_behind_a_link_is_simulated_beside_the_code_and_the_part_for_code_is_what_runs() {
+fn linked_machines_are_simulated_by_rules_and_the_code_part_runs() {
     if !has_source() {
         return;
     }
@@ -179,7 +179,7 @@ fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_r
         return;
     }
     let lab = Lab::new();
-    // Two of 3 ms in each 10 ms, beside four hogs on two CPUs.
+    // Two of 3 ms in each 10 ms, and four hogs, on two CPUs.
     let file = r#"{"global": {"duration": 1}, "tasks": {
         "dead": {"instance": 2, "policy": "SCHED_DEADLINE", "dl-runtime": 3000, "dl-period": 10000, "loop": -1,
             "run": 2000, "timer": {"ref": "unique", "period": 10000}},
@@ -225,7 +225,7 @@ fn with_sysctl(lab: &Lab, sysctl: &str) -> (i32, String, String) {
 }
 
 #[test]
-fn a_sysctl_of_a_patch_is_a_tunable_and_what_the_image_leaves_out_is_a_warning() {
+fn a_sysctl_of_a_patch_is_a_tunable_and_left_out_files_are_a_warning() {
     if !has_source() {
         return;
     }

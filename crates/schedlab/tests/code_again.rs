@@ -1,4 +1,4 @@
-//! What is made of stored runs of backend 'code': each is made again by a process of its own, and is the same run.
+//! Uses of stored runs of backend 'code': each run is made again by a separate process, and is the same run.
 
 use crate::code::has_source;
 use crate::common::{Lab, fake_tree, texts};
@@ -12,7 +12,7 @@ fn stored(lab: &Lab, out: &str, more: &[&str]) {
 }
 
 #[test]
-fn a_run_without_kept_events_is_made_again_and_says_what_it_lacks() {
+fn a_run_without_kept_events_is_made_again_and_names_its_gaps() {
     if !has_source() {
         return;
     }
@@ -42,7 +42,7 @@ fn a_run_without_kept_events_is_made_again_and_says_what_it_lacks() {
 }
 
 #[test]
-fn waits_are_explained_without_claims_about_what_nobody_knows() {
+fn waits_are_explained_without_claims_about_unknown_things() {
     if !has_source() {
         return;
     }
@@ -111,7 +111,7 @@ fn one_record(store: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn a_record_that_says_other_than_the_run_is_refused() {
+fn a_record_that_contradicts_its_run_is_refused() {
     if !has_source() {
         return;
     }
@@ -216,7 +216,7 @@ fn an_image_is_built_listed_and_removed_by_name() {
     for file in ["image.so", "config", "functions", "image.json"] {
         std::fs::copy(from.join(file), to.join(file)).unwrap();
     }
-    // What made a stored run makes it again as long as it is whole.
+    // The image that made a stored run makes it again as long as it is whole.
     let replayed = |code: i32| {
         let mut command = lab.command(&["replay", "runs", "-q"]);
         let output = command.env("SCHEDLAB_CACHE_DIR", lab.path().join("cache")).output().unwrap();

@@ -1,4 +1,4 @@
-//! Searches by the kernel's own code: where a patch loses, and where our rules part from a kernel.
+//! Searches by the kernel's own code: where a patch loses, and where our rules deviate from a kernel.
 
 use crate::code::has_source;
 use crate::common::Lab;
@@ -36,7 +36,7 @@ patch = [\"slow.patch\"]
 tunables = { wakeup_granularity_ns = { sweep = [1000000, 2000000] } }
 ";
 
-/// Hunts what makes wakeups preempt nobody: losses are found, confirmed by code, and can be run again.
+/// Hunts losses of a kernel whose wakeups preempt nobody: they are found, confirmed by code, and can be run again.
 fn hunted(lab: &Lab, words: &[&str]) -> serde_json::Value {
     let more = ["--machine", "smp-2", "--evals", "6", "--seed", "5", "--json", "-q"];
     let found = lab.json(&[&["hunt"], words, &more].concat());
@@ -108,8 +108,8 @@ fn the_first_difference_between_a_kernel_and_our_rules_is_shrunk_and_can_be_run_
     assert!(said.contains("cannot be used with"), "{said}");
 }
 
-/// A guard of the figure in docs/fidelity.md, by its first draws. Among them are forks whose CPU hangs on the sums that
-/// dead children leave behind.
+/// Guards the figure in docs/fidelity.md by its first draws. Some of them fork, and the CPU of a fork depends on the
+/// sums that dead children leave behind.
 #[test]
 fn drawn_workloads_stay_the_same_by_code_and_rules() {
     if !has_source() {

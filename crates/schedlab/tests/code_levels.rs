@@ -1,4 +1,4 @@
-//! Levels of the kernel's own code: what it executes is its price, and CPUs act while another one is in kernel code.
+//! Levels of the kernel's own code: its instructions are its price, and CPUs act while another one is in kernel code.
 
 use crate::code::has_source;
 use crate::common::{Lab, texts};
@@ -44,7 +44,7 @@ fn every_level_runs_and_gives_the_same_bytes_every_time() {
     for (level, run) in LEVELS.iter().zip(&all) {
         assert_eq!(*run, bench(level, &words), "{level}");
         assert_eq!(run["level"], **level, "also the default is said");
-        // 2 groups of 20 senders, each with 20 messages to 20 receivers: all of them are sent under every level.
+        // 2 groups of 20 senders, each with 20 messages to 20 receivers: every level sends all of them.
         assert!(figure(run, "switches.voluntary") > 500.0, "{level}: {run:.300}");
     }
     let cpu_time: Vec<f64> = all.iter().map(|run| figure(run, "cpu_time")).collect();
@@ -78,7 +78,7 @@ fn instructions_of_the_schedulers_functions_are_counted_and_charged() {
     // A guest that counts executes 2,600 in the functions that both have (docs/code.md).
     let per_wakeup = figure(&run, "instructions.scheduler") / figure(&run, "wakeups");
     assert!((2000.0..4000.0).contains(&per_wakeup), "{per_wakeup}");
-    // The scheduler's code is a part of what a sleeper waits for, and takes no time where it is free.
+    // A sleeper also waits for the scheduler's code, which takes no time where it is free.
     let free_again =
         bench("free", &["nanosleep", "--tasks", "1", "--runtime", "200ms", "--machine", "smp-4"]);
     let counted =

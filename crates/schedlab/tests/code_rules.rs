@@ -1,10 +1,10 @@
-//! `validate --rules` end to end: our rules beside the kernel's own code of 6.1, one decision at a time.
+//! `validate --rules` end to end: our rules compared with the kernel's own code of 6.1, one decision at a time.
 
 use crate::code::{has_source, has_source_of};
 use crate::common::{Lab, texts};
 
 #[test]
-fn our_rules_decide_as_the_kernels_own_code() {
+fn our_rules_decide_like_the_kernels_own_code() {
     if !has_source() {
         return;
     }

@@ -6,7 +6,7 @@ use crate::common::{Lab, texts};
 const LOSE: &str = include_str!("cases/first-hour/lose5-612.patch");
 const HALF: &str = include_str!("cases/first-hour/newidle-half-612.patch");
 
-/// Whether the source is at hand of which these patches were made.
+/// Whether the cache has the source that these patches were made for.
 fn has_612() -> bool {
     has_source_of("6.12")
 }
@@ -42,14 +42,14 @@ fn a_kernel_that_loses_wakeups_is_a_loss_in_page_mail_and_exit_code() {
 
 /// A gate by the cost of newidle passes: level free sees no cost, and the page says so.
 #[test]
-fn the_page_says_whether_the_patchs_lines_ran_and_what_the_level_can_see() {
+fn the_page_reports_whether_the_patchs_lines_ran_and_the_limits_of_the_level() {
     if !has_612() {
         return;
     }
     let lab = Lab::new();
     lab.write("half.patch", HALF);
     let words = ["try", "half.patch", "--backend", "code", "--machine", "smp-8", "--load", "hackbench"];
-    // The series that it fits is found, and said.
+    // The series that the patch fits is found and reported.
     let (out, err) = lab.run(&[&words[..], &["--level", "free", "--runs", "2"]].concat(), 0);
     assert!(err.contains("the patch fits linux-source-6.12"), "{err}");
     let text = one_line(&out);
@@ -57,13 +57,13 @@ fn the_page_says_whether_the_patchs_lines_ran_and_what_the_level_can_see() {
     assert!(text.contains("kernel/sched/fair.c:12918 (sched_balance_newidle):"), "{out}");
     assert!(text.contains("in hackbench ") && text.contains("--level woven charges it"), "{out}");
     assert!(!text.contains("the switch did nothing"), "a patch has no switch: {out}");
-    // Images that are there need no compiler.
+    // Images in the cache need no compiler.
     let mut again = lab.command(&[&words[..], &["--level", "free", "--runs", "2"]].concat());
     let output = again.env("PATH", lab.path()).output().unwrap();
     let (page, said) = texts(&output);
     assert!(output.status.success() && said.contains("gcc is not here: taking what gcc"), "{said}");
     assert!(page.contains("Nothing moved") || page.contains("For a mail:"), "{page}");
-    // Two runs can show nothing, which page and mail say first.
+    // Two runs can show nothing; page and mail say so first.
     let mail = text.split_once("For a mail:").unwrap().1;
     assert!(mail.trim_start().starts_with("These runs can show no change"), "{mail}");
 }

@@ -1,11 +1,11 @@
-//! Kernels that do what none may, on backend 'code': each is noticed, with the place or the task. The patches are ours,
-//! of 6.1, and so are their faults.
+//! Kernels that do what no kernel may do, on backend 'code': each fault is noticed, with the place or the task. We
+//! wrote the patches of 6.1 and their faults.
 
 use crate::code::has_source;
 use crate::common::{Lab, texts};
 
 const HACKBENCH: &str = "name = \"hackbench\"\ngroups = 4\nruntime = \"20s\"";
-/// More real-time tasks than CPUs, beside fair ones that compute.
+/// More real-time tasks than CPUs, and fair tasks that compute.
 const FIFO: &str = "rtapp_text = '{ \"global\": { \"duration\": 1 }, \"tasks\": { \"fifo\": { \"instance\": 6, \
      \"policy\": \"SCHED_FIFO\", \"priority\": 5, \"loop\": -1, \"run\": 900, \"sleep\": 2100 }, \
      \"hog\": { \"instance\": 4, \"loop\": -1, \"run\": 50000, \"sleep\": 100 } } }'";
@@ -23,7 +23,7 @@ fn run_patched(lab: &Lab, patch: &str, load: &str) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), out, said)
 }
 
-/// What is said of a patch whose run ends.
+/// Checks the message about a patch whose run ends.
 fn ends(patch: &str, words: &[&str]) {
     if !has_source() {
         return;
@@ -33,7 +33,7 @@ fn ends(patch: &str, words: &[&str]) {
     words.iter().for_each(|words| assert!(said.contains(words), "{words}: {said}"));
 }
 
-/// What the run of a patch warns of.
+/// Checks the warnings of a patch's run.
 fn warns(patch: &str, words: &[&str]) {
     warns_under(HACKBENCH, patch, words);
 }
@@ -56,7 +56,7 @@ fn a_task_that_is_not_enqueued_is_lost_with_its_name_time_and_last_event() {
 }
 
 #[test]
-fn a_cpu_that_goes_idle_beside_queued_tasks_is_a_warning() {
+fn a_cpu_that_goes_idle_with_queued_tasks_is_a_warning() {
     let words = ["goes idle with", "on its queue (rq->nr_running)", "times; this is the first"];
     warns(include_str!("cases/files/hostile-picknull.patch"), &words);
 }
@@ -82,7 +82,7 @@ fn a_running_task_that_is_not_on_a_cpu_is_a_warning() {
 }
 
 #[test]
-fn an_unlock_too_many_is_named_where_the_lock_is_taken_next() {
+fn an_extra_unlock_is_reported_where_the_lock_is_taken_next() {
     let words = ["released more often than it was taken (from scheduler_tick at kernel/sched/core.c:"];
     ends(include_str!("cases/files/hostile-unlock2.patch"), &words);
 }
@@ -97,7 +97,7 @@ fn a_call_of_nothing_names_its_caller() {
 }
 
 #[test]
-fn an_exit_of_the_process_is_the_kernels_codes() {
+fn an_exit_of_the_process_is_blamed_on_the_kernels_code() {
     ends(include_str!("cases/files/hostile-exit0.patch"), &["ended the process (exit status 0)"]);
 }
 

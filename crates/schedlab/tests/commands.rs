@@ -1,4 +1,4 @@
-//! Each command from end to end: what it prints, in every form, and what it leaves behind.
+//! Each command from end to end: its output in every form, and the files it leaves behind.
 
 use crate::common;
 use crate::common::{Lab, files};
@@ -54,7 +54,7 @@ fn an_experiment_gives_a_table_and_run_folders() {
     let experiments =
         stored.iter().filter(|(n, b)| n.ends_with("experiment.toml") && b == common::SMALL.as_bytes());
     assert_eq!((stored.len(), experiments.count()), (24, 12));
-    // Again: nothing is made, and the table is the same to the byte.
+    // Made again: no run is made, and the table is the same to the byte.
     let (again, err) = lab.run(&["run", "small.toml"], 0);
     assert_eq!(again, text);
     assert!(err.contains("0 runs made, 12 found"), "{err}");
@@ -90,9 +90,9 @@ fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
     let json = lab.json(&[&words[..], &["--json"]].concat());
     assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("schedlab/run/1"), Some(2)));
     let samples = json["metrics"]["schbench.latency.count"]["value"].as_f64().unwrap();
-    // Some 880 on an idle machine; other work may take most of them.
+    // Some 880 on an idle machine; other work may take most of the CPU time.
     assert!(samples > 50.0, "{samples} samples in a second");
-    // The second run is of the same cell, and is stored beside the first.
+    // The second run is of the same cell, and is stored next to the first.
     let compared = lab.json(&["compare", "runs", "--json"]);
     assert_eq!(compared["cells"][0]["runs"], 2);
 }
@@ -138,7 +138,7 @@ fn slices(text: &str) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn the_slice_test_prints_as_the_document_does() {
+fn the_slice_test_prints_like_the_document() {
     let lab = Lab::new();
     let sim =
         ["bench", "slice", "--backend", "sim", "--machine", "smp-2", "--kernel", "v4.5", "--runtime", "5s"];
@@ -182,7 +182,7 @@ fn the_slice_test_runs_live() {
 }
 
 #[test]
-fn kernels_are_listed_and_what_is_none_is_named() {
+fn kernels_are_listed_and_files_that_are_none_are_reported() {
     let lab = Lab::new();
     lab.write("vmlinux", "\u{7f}ELF and more");
     let (_, err) = lab.run(&["kernel", "list", "vmlinux"], 2);

@@ -27,7 +27,7 @@ kernel = "running"
 "#;
 
 #[test]
-fn a_command_gives_its_figures_and_what_it_used() {
+fn a_command_gives_its_figures_and_its_usage() {
     let lab = Lab::new();
     let words = ["bench", "--command", "/bin/echo 'Time: {load} x'", "--load", "1.23"];
     let words = [&words[..], &["--metric-regex", "time[s]=Time: ([0-9.]+)", "--json"]].concat();
@@ -75,7 +75,7 @@ fn an_experiment_sweeps_a_commands_load() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_and_nothing_is_stored() {
+fn failures_are_reported_and_nothing_is_stored() {
     let lab = Lab::new();
     let fails = |code: i32, words: &[&str]| lab.run(&[&["bench", "--command"][..], words].concat(), code).1;
     let began = Instant::now();
@@ -95,7 +95,7 @@ fn what_goes_wrong_is_told_and_nothing_is_stored() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_is_killed_and_told() {
+fn processes_that_a_command_leaves_behind_are_killed_and_reported() {
     let lab = Lab::new();
     // Both halves outlive it: one in its process group, one in a session of its own.
     let line = "/bin/sh -c 'sleep 4077 & setsid sleep 4077 & exit 0'";
@@ -143,7 +143,7 @@ fn tools_are_listed_and_their_saved_outputs_compared() {
 }
 
 #[test]
-fn what_schedlab_printed_is_read_back() {
+fn output_of_schedlab_is_read_back() {
     let lab = Lab::new();
     let first = lab.json(&["run", "small.toml", "--json", "--quiet"]);
     lab.write("all.json", &first.to_string());
@@ -273,7 +273,7 @@ fn any_text_is_compared_by_an_expression() {
 }
 
 #[test]
-fn a_run_s_many_metrics_are_told_and_all_of_them_on_demand() {
+fn a_few_of_many_metrics_are_printed_and_all_on_demand() {
     let lab = Lab::new();
     let bench = "bench --backend sim --machine smp-2 --json pipe --loops 200";
     lab.write("run.json", &lab.ok(&bench.split(' ').collect::<Vec<_>>()));

@@ -50,7 +50,7 @@ fn the_baseline_is_the_experiments_then_the_first_one_given_then_the_oldest_kern
         page.contains("Changes are against v6.12, the experiment&#39;s baseline")
             || page.contains("Changes are against v6.12, the experiment's baseline")
     );
-    // Without the experiment beside the runs.
+    // Without the experiment next to the runs.
     for (name, _) in common::files(&lab.path().join("runs")) {
         if name.ends_with("experiment.toml") {
             std::fs::remove_file(lab.path().join("runs").join(name)).unwrap();
@@ -107,7 +107,7 @@ fn every_command_takes_a_run_by_the_same_names() {
     for command in ["latency", "timehist", "schedstat", "explain", "compare", "runs show"] {
         let of = |name: &str| lab.ok(&command.split(' ').chain([name]).collect::<Vec<_>>());
         let by_digits = of(&run);
-        // Tables name the place of what was named.
+        // Tables name the place of the named runs.
         let plain =
             |text: String| text.lines().filter(|l| !l.contains("runs")).collect::<Vec<_>>().join("\n");
         assert_eq!(plain(of(words)), plain(by_digits.clone()), "{command}");
@@ -156,7 +156,7 @@ fn filters_choose_among_all_sources_and_leave_some_of_each() {
     // A folder above several stores is searched as one source.
     assert_eq!(loads(&["both", "--load", "1x2"]), both);
     assert_eq!(loads(&["both", "--load", "1x6"]), ["1x6 v4.5"]);
-    // A run in a folder of another name is in no store.
+    // A run in a folder with another name is in no store.
     std::fs::create_dir_all(lab.path().join("loose")).unwrap();
     let run = common::files(&lab.path().join("both"))
         .into_iter()

@@ -4,7 +4,7 @@ use crate::common::{Lab, texts};
 use schedlab_base::testing::skipped;
 
 #[test]
-fn only_options_of_guests_and_clusters_stand_under_their_headings() {
+fn only_options_of_guests_and_clusters_are_under_their_headings() {
     let lab = Lab::new();
     let guests = ["--guest-mode", "--accelerator", "--memory", "--boot"];
     let cluster = ["--engine", "--slurm"];
@@ -47,9 +47,9 @@ fn two_commands_keep_their_output_to_themselves() {
 }
 
 #[test]
-fn verdicts_have_colours_when_they_are_asked_for() {
+fn verdicts_have_colours_on_request() {
     let lab = Lab::new();
-    // A change that no run can miss: the shorter period leaves the waker no credit to preempt with.
+    // A change that no run can miss: with the shorter period the waker lacks the credit to preempt.
     let slices = "name = \"slices\"\nruns = 10\nmachines = [\"smp-2\"]\nmetrics = [\"slice.mean\"]\n[workload]\n\
         name = \"slice\"\nruntime = \"300ms\"\n[[variant]]\nkernel = \"v4.5\"\n[[variant]]\nname = \"short\"\n\
         kernel = \"v4.5\"\ntunables = { sched_latency_ns = 1000000, min_granularity_ns = 100000 }\n";

@@ -1,9 +1,9 @@
-//! What a newcomer meets first does what it says: README.md, docs/first-hour.md, examples/*.toml.
+//! The first pages of a newcomer do as they say: README.md, docs/first-hour.md, examples/*.toml.
 //!
 //! In a page, a block of kind `console` holds commands behind `$ ` and their output, in which a line `...` stands for
-//! any lines. A block of kind `toml` whose first line is `# FILE` is written to that file; `# FILE, at its end` is
-//! added to it. Blocks of other kinds are for the reader's eye and are not run; their commands, and those of all other
-//! pages, must have the subcommands and options that help lists.
+//! any lines. A block of kind `toml` whose first line is `# FILE` is written to that file; `# FILE, at its end` appends
+//! to it. Blocks of other kinds are only for reading and are not run. Their commands, and those of all other pages,
+//! must have subcommands and options that help lists.
 
 use crate::common::Lab;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The words of a command of a page: `'...'` and `"..."` hold one together.
+/// The words of a page's command: `'...'` and `"..."` keep words together.
 pub fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in command.chars() {
@@ -48,7 +48,7 @@ pub fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Whether the output is what a page shows: the same lines, where `...` stands for any.
+/// Whether the output matches a page: the same lines, where `...` stands for any.
 fn shows(shown: &[&str], output: &[&str]) -> bool {
     match shown.split_first() {
         None => output.is_empty(),
@@ -59,7 +59,7 @@ fn shows(shown: &[&str], output: &[&str]) -> bool {
     }
 }
 
-/// Runs a block's commands in the lab and holds their output against the block. Says how many it ran.
+/// Runs a block's commands in the lab and compares their output with the block. Returns how many it ran.
 fn run_block(lab: &Lab, name: &str, text: &str) -> usize {
     let mut runs = 0;
     for part in format!("\n{text}").split("\n$ ").skip(1) {
@@ -99,7 +99,7 @@ fn work_through(lab: &Lab, name: &str) -> usize {
 }
 
 #[test]
-fn lines_left_out_of_a_page_stand_for_any_and_no_other_line_does() {
+fn only_lines_left_out_of_a_page_stand_for_any() {
     assert!(shows(&["a", "...", "c"], &["a", "b", "b", "c"]) && shows(&["a", "...", "c"], &["a", "c"]));
     assert!(!shows(&["a", "c"], &["a", "b", "c"]) && !shows(&["a", "..."], &["b", "a"]));
     assert!(!shows(&["a"], &["a", "b"]) && !shows(&["a", "b"], &["a"]));
@@ -114,7 +114,7 @@ fn the_first_hour_goes_as_the_page_says() {
 }
 
 #[test]
-fn the_tables_of_readme_are_what_is_printed() {
+fn the_tables_of_readme_equal_the_output() {
     let lab = Lab(tempfile::tempdir().unwrap());
     assert!(work_through(&lab, "README.md") >= 2);
 }
@@ -125,7 +125,7 @@ fn command_of(text: &str, file: &str) -> Vec<String> {
     words(line.unwrap_or_else(|| panic!("{file}: no line '#   schedlab run {file}'")))
 }
 
-/// Whether a comparison has a row whose verdict is a change: an example shows something.
+/// Whether a row of a comparison has a verdict of change: then the example shows something.
 fn changes(comparison: &serde_json::Value) -> bool {
     let rows = comparison["comparisons"].as_array().unwrap();
     rows.iter().any(|r| ["better", "worse", "changed"].contains(&r["verdict"].as_str().unwrap()))
@@ -170,7 +170,7 @@ fn every_example_runs_as_its_comment_says() {
                 assert!(changes(&json), "{file} shows no change:\n{json:#}");
                 simulated += 1;
             }
-            // Planned with all its runs; made only where a live run may disturb nobody.
+            // Without a quiet machine a live example is only planned.
             Some("host") if std::env::var_os("SCHEDLAB_TEST_LIVE").is_none() => {
                 lab.ok(&["pack", file, "--backend", "host", "-o", "live.parcel"]);
                 skipped.push(format!("a quiet machine (SCHEDLAB_TEST_LIVE=1): {file}"));
@@ -191,8 +191,8 @@ fn every_example_runs_as_its_comment_says() {
     }
 }
 
-/// The command lines of a page: indented lines and code within lines that begin with `schedlab`, without what a shell
-/// or another program takes of them.
+/// The command lines of a page that begin with `schedlab`, from indented lines and code within lines; without the parts
+/// for a shell or another program.
 fn commands_of(page: &str) -> Vec<String> {
     let mut commands = Vec::new();
     for line in page.lines() {
@@ -211,7 +211,7 @@ fn without_shell(command: &str) -> String {
     command[..end].to_owned()
 }
 
-/// Help of schedlab's commands, asked for once each; `None` for words that are not a command.
+/// Help of schedlab's commands, fetched once each; `None` for words that are not a command.
 struct Helps {
     lab: Lab,
     known: BTreeMap<Vec<String>, Option<String>>,
@@ -247,7 +247,7 @@ fn lists(help: &str, option: &str) -> bool {
         .any(|(at, _)| ends(&help[at + option.len()..]) && help[..at].ends_with([' ', '[', '\n', '\'']))
 }
 
-/// What of a page's command line schedlab does not have.
+/// The part of a page's command line that schedlab does not have.
 fn unknown_in(helps: &mut Helps, command: &str) -> Option<String> {
     let words = words(command).split_off(1);
     let first = words.first().filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
@@ -262,7 +262,7 @@ fn unknown_in(helps: &mut Helps, command: &str) -> Option<String> {
 }
 
 #[test]
-fn commands_of_all_pages_are_those_that_help_lists() {
+fn help_lists_the_commands_of_all_pages() {
     let mut helps = Helps { lab: Lab(tempfile::tempdir().unwrap()), known: BTreeMap::new() };
     let folders = ["", "docs", "docs/studies", "examples", "patches"];
     let pages = folders.iter().flat_map(|f| std::fs::read_dir(root().join(f)).unwrap());

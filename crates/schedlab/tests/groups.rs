@@ -1,5 +1,5 @@
-//! Control groups through the binary: weights on the live kernel and in the simulator, kill -9, and no permission. The
-//! tests that make groups are left out where there is no cpu controller that can be written.
+//! Control groups through the binary: weights on the live kernel and in the simulator, kill -9, and missing permission.
+//! Tests that make groups are skipped where no cpu controller can be written.
 
 use crate::common;
 use crate::common::Lab;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// One process at a time makes groups of a machine.
+/// Only one process at a time makes groups of a machine.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -38,7 +38,7 @@ fn run(lab: &Lab, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Runs it once no other schedlab changes settings of this machine; `None` where no group can be made.
+/// Runs it once no other schedlab changes settings of this machine; `None` if no group can be made.
 fn run_live(lab: &Lab, words: &[&str]) -> Option<(Option<i32>, String, String)> {
     let since = Instant::now();
     loop {
@@ -57,7 +57,6 @@ fn run_live(lab: &Lab, words: &[&str]) -> Option<(Option<i32>, String, String)> 
     }
 }
 
-/// The CPU time of the tasks of a name in the only record.
 fn cpu_time(lab: &Lab, name: &str) -> f64 {
     let files = common::files(&lab.path().join("runs"));
     let records: Vec<_> = files.iter().filter(|(file, _)| file.ends_with("record.json")).collect();
@@ -72,7 +71,7 @@ fn entries(lab: &Lab) -> Vec<PathBuf> {
     listed.map(|e| e.path()).collect()
 }
 
-/// The groups that the journal has.
+/// The groups in the journal.
 fn groups(lab: &Lab) -> Vec<PathBuf> {
     let path = |file: PathBuf| -> Option<PathBuf> {
         let entry: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
@@ -124,7 +123,7 @@ fn groups_and_tasks_change_in_mid_run_in_the_simulator_and_on_this_machine() {
     }
 }
 
-/// Starts a live run in groups and gives it once they are there and its tasks are in them; `None` where none can be.
+/// Starts a live run in groups, and returns once its tasks are in them; `None` if no group can be made.
 fn begun(lab: &Lab) -> Option<(Child, Vec<PathBuf>)> {
     lab.write("short.toml", &thirds("running", "50ms"));
     run_live(lab, &["run", "short.toml", "--backend", "host", "--quiet"])?;

@@ -18,7 +18,7 @@ fn simulated(lab: &Lab, machine: &str, more: &[&str]) -> (Vec<String>, String, s
 }
 
 #[test]
-fn guessed_costs_say_so_until_the_machine_is_probed() {
+fn guessed_costs_are_a_warning_until_the_machine_is_probed() {
     let lab = Lab::new();
     let (codes, _, run) = simulated(&lab, "host", &[]);
     assert_eq!(codes, ["costs.guessed"]);
@@ -48,7 +48,7 @@ fn kernels_that_gather_processes_in_caches_say_that_the_rules_lack_it() {
 }
 
 #[test]
-fn the_kernel_taken_for_the_running_one_is_told() {
+fn the_profile_of_the_running_kernel_is_named() {
     let lab = Lab::new();
     let (_, err, run) = simulated(&lab, "host", &[]);
     let kernel = run["kernel"].as_str().unwrap().to_owned();

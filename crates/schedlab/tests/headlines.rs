@@ -13,12 +13,12 @@ struct Headline<'a> {
     load: &'a str,
     variants: &'a [&'a str],
     runs: &'a str,
-    /// Edits of the study's file, that it takes seconds: from, to.
+    /// Edits of the study's file that shorten it to seconds: from, to.
     edits: &'a [(&'a str, &'a str)],
     rows: &'a [Row],
 }
 
-/// A figure of a variant, as a multiple of another variant's if `of` names one, and its bounds.
+/// A figure of a variant and its bounds; a multiple of another variant's figure if `of` names one.
 struct Row {
     metric: &'static str,
     variant: &'static str,
@@ -71,7 +71,7 @@ fn holds(headline: &Headline, backend: &str) {
 }
 
 #[test]
-fn idle_sibling_takes_the_tail_and_leaves_the_middle() {
+fn idle_sibling_shortens_the_tail_and_not_the_middle() {
     let rows = &[
         is("schbench.latency.p50", "v4.5", 25_000.0, 60_000.0),
         is("schbench.latency.p99", "v4.5", 2_300_000.0, 9_400_000.0),

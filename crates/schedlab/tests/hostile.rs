@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A colour, a new line, C1, DEL and an override of the reading direction.
 const BAD: &str = "pi\u{1b}[31m\npe\u{9b}32m\u{7f}\u{202e}";
-/// The same, as it is shown in the middle of a line.
+/// The same text as it is shown in the middle of a line.
 const SHOWN: &str = "pi\\u001b[31m\\u000ape\\u009b32m\\u007f\\u202e";
 
 fn acts(c: char) -> bool {
@@ -21,7 +21,7 @@ fn harmless(what: &str, text: &str) {
     assert!(!text.contains(acts), "{what}: {}", text.escape_debug());
 }
 
-/// Stores the runs of a small experiment whose records then carry bad names wherever a record has one.
+/// Stores the runs of a small experiment, then puts bad names wherever their records have a name.
 fn spoiled() -> Lab {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q"]);
@@ -51,7 +51,7 @@ fn spoiled() -> Lab {
     lab
 }
 
-/// Every text that is a task's name.
+/// Spoils every text that is a task's name.
 fn spoil(value: &mut Value) {
     match value {
         Value::String(text) if text.contains('/') => *text = BAD.into(),
@@ -62,7 +62,7 @@ fn spoil(value: &mut Value) {
 }
 
 #[test]
-fn no_form_of_a_result_passes_on_what_acts() {
+fn no_form_of_a_result_passes_on_terminal_codes() {
     let lab = spoiled();
     for form in ["table", "detail", "lkml", "markdown", "csv"] {
         let (out, err) = lab.run(&["compare", "runs", "--format", form], 0);
@@ -81,7 +81,7 @@ fn no_form_of_a_result_passes_on_what_acts() {
 }
 
 #[test]
-fn explanations_and_errors_pass_on_nothing_either() {
+fn explanations_and_errors_pass_on_no_terminal_codes() {
     let lab = spoiled();
     let run =
         files(&lab.path().join("runs")).into_iter().find(|(n, _)| n.ends_with("record.json")).unwrap().0;
@@ -127,7 +127,7 @@ fn schedlab_writes_no_such_names_itself() {
 }
 
 #[test]
-fn what_has_no_end_is_refused_before_it_is_read() {
+fn endless_input_is_refused_before_it_is_read() {
     let lab = Lab::new();
     let zero = "/dev/zero";
     std::os::unix::fs::symlink(zero, lab.path().join("zero.json")).unwrap();
@@ -237,7 +237,7 @@ fn runs_of_two_computers_or_two_builds_are_not_pooled() {
     let json = lab.json(&["compare", "host-rebuilt-kernel", "--json"]);
     let counts: Vec<u64> = cells(&json).into_iter().map(|(_, runs)| runs).collect();
     assert_eq!(counts, [2, 2], "{json}");
-    // They are marked as such that this version would not find again, and are kept.
+    // They are marked as runs that this version would not find again, and are kept.
     let listed = lab.json(&["runs", "--out", "host-rebuilt-kernel", "--json"]);
     assert!(listed["cells"][0]["outdated"].as_str().unwrap().contains("computer"), "{listed}");
     let removal = lab.json(&["runs", "gc", "--out", "host-rebuilt-kernel", "--json"]);
@@ -258,7 +258,7 @@ fn a_live_run_is_not_found_for_another_build_of_the_kernel() {
     };
     run("1 run made, 0 found");
     run("0 runs made, 1 found");
-    // The run of another computer, put where this one's lies.
+    // The run of another computer, put in the place of this one's.
     let live = lab.path().join("live");
     let (name, bytes) = files(&live).into_iter().find(|(name, _)| name.ends_with("record.json")).unwrap();
     let mut record: Value = serde_json::from_slice(&bytes).unwrap();
@@ -278,7 +278,7 @@ fn a_record_in_another_cells_folder_does_not_count_as_found() {
     let (_, err) = lab.run(&["run", "small.toml", "-q"], 2);
     let cell = all[0].0.split('/').next().unwrap();
     assert!(err.contains(&format!("the folder is cell {cell}'s")), "{err}");
-    // The remedy is one.
+    // The remedy works.
     let remedy = err.split("'schedlab ").nth(1).unwrap().split('\'').next().unwrap().to_owned();
     lab.ok(&remedy.split(' ').collect::<Vec<_>>());
     lab.ok(&["run", "small.toml", "-q"]);
@@ -326,7 +326,7 @@ fn figures_of_another_unit_or_direction_are_not_compared() {
 }
 
 #[test]
-fn a_recorded_command_is_no_run_of_the_benchmark_of_its_name() {
+fn a_recorded_command_is_not_a_run_of_the_benchmark_of_its_name() {
     let lab = Lab::new();
     lab.ok(&[
         "bench",
@@ -358,8 +358,8 @@ fn a_recorded_command_is_no_run_of_the_benchmark_of_its_name() {
     lab.ok(&["runs", "--out", "recorded"]);
 }
 
-/// Machines whose CPUs stand still in the middle of a step: CPUs that take turns, and virtual machines with more CPUs
-/// than the host has. All invariants are walked after every step.
+/// Machines whose CPUs can stop in the middle of a step: CPUs that take turns, and virtual machines with more CPUs than
+/// the host. All invariants are walked after every step.
 #[test]
 fn invariants_hold_at_every_step_where_cpus_stand_still() {
     let lab = Lab::new();
@@ -380,7 +380,7 @@ fn invariants_hold_at_every_step_where_cpus_stand_still() {
 
 /// The files of the cases that broke something, by folder.
 #[test]
-fn every_file_of_the_cases_is_in_a_test() {
+fn every_file_of_the_cases_is_used_by_a_test() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let sources: String = files(&tests)
         .into_iter()

@@ -4,7 +4,7 @@
 use crate::common::Lab;
 use schedlab_trace::{BalanceReason, KickReason, SkipReason};
 
-/// A run in which tasks wait beside idle CPUs; its folder.
+/// A run in which tasks wait while CPUs are idle; its folder.
 fn run(lab: &Lab) -> String {
     let line = "bench schbench --backend sim --machine fb-2x12-smt --kernel v4.5 -m 2 -t 24 -r 0.8";
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -13,7 +13,7 @@ fn run(lab: &Lab) -> String {
 }
 
 #[test]
-fn a_long_wait_tells_which_cpus_were_idle_and_why_they_did_not_pull() {
+fn a_long_wait_shows_which_cpus_were_idle_and_why_they_did_not_pull() {
     let (lab, known) = (Lab::new(), known());
     let folder = run(&lab);
     let json = lab.json(&["explain", &folder, "--worst", "5", "--json"]);
@@ -46,7 +46,7 @@ fn known() -> Vec<(bool, &'static str)> {
 }
 
 #[test]
-fn time_that_was_not_work_conserving_is_told_by_cause() {
+fn time_that_was_not_work_conserving_is_listed_by_cause() {
     let lab = Lab::new();
     let folder = run(&lab);
     let json = lab.json(&["explain", &folder, "--idle-while-waiting", "--worst", "3", "--json"]);

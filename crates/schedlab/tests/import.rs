@@ -1,4 +1,4 @@
-//! Recordings in, through the binary: `import`, `timehist`, `latency`. The expected numbers were worked out by hand
+//! Recordings read through the binary: `import`, `timehist`, `latency`. The expected numbers were worked out by hand
 //! from the recordings in `crates/import/tests/data`.
 
 use crate::common::Lab;
@@ -7,7 +7,7 @@ const FTRACE: &str = include_str!("../../import/tests/data/ftrace.txt");
 const PERF: &str = include_str!("../../import/tests/data/perf-script.txt");
 const REPORT: &str = include_str!("../../import/tests/data/report.txt");
 
-/// The stored record of what was imported.
+/// The output and the stored record of an import.
 fn imported(lab: &Lab, words: &[&str]) -> (serde_json::Value, serde_json::Value) {
     let told = lab.json(&[&["import", "--json"], words].concat());
     let folder = lab.path().join(told["folder"].as_str().unwrap());
@@ -96,7 +96,7 @@ fn chosen_tasks_are_the_workload_and_the_rest_is_the_machine_s() {
 }
 
 #[test]
-fn timehist_and_latency_tell_what_perf_sched_s_users_know() {
+fn timehist_and_latency_print_the_figures_of_perf_sched() {
     let lab = Lab::new();
     lab.write("a.txt", FTRACE);
     let rows = lab.ok(&["timehist", "a.txt"]);
@@ -136,7 +136,7 @@ fn timehist_and_latency_tell_what_perf_sched_s_users_know() {
 }
 
 #[test]
-fn perf_script_and_trace_cmd_report_tell_the_same_story() {
+fn perf_script_and_trace_cmd_report_give_the_same_run() {
     let lab = Lab::new();
     lab.write("perf.txt", PERF);
     let (told, record) = imported(&lab, &["perf.txt"]);
@@ -157,7 +157,7 @@ fn perf_script_and_trace_cmd_report_tell_the_same_story() {
 }
 
 #[test]
-fn a_file_whose_name_is_no_utf8_is_read() {
+fn a_file_whose_name_is_not_utf8_is_read() {
     use std::os::unix::ffi::OsStrExt;
     let lab = Lab::new();
     let name = std::ffi::OsStr::from_bytes(b"night\xff\xfe.txt");
@@ -168,7 +168,7 @@ fn a_file_whose_name_is_no_utf8_is_read() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_a_remedy() {
+fn a_file_that_is_not_a_recording_is_refused_with_a_remedy() {
     let lab = Lab::new();
     for (name, content, said) in [
         ("empty", &b""[..], "empty"),
@@ -207,7 +207,7 @@ fn a_simulated_run_comes_back_from_its_trace_with_its_figures() {
     lab.ok(&["trace", &folder, "--format", "ctf", "-o", "sim.ctf"]);
     let (_, packets) = imported(&lab, &["sim.pftrace"]);
     let (_, lines) = imported(&lab, &["sim.txt"]);
-    // A Perfetto file has no `sched_wakeup`, so it does not tell which moves were a wakeup's.
+    // A Perfetto file has no `sched_wakeup`, so it does not show which moves were a wakeup's.
     for name in [
         "cpu_time",
         "idle_time",
@@ -219,7 +219,7 @@ fn a_simulated_run_comes_back_from_its_trace_with_its_figures() {
         assert!(lines["counters"][name].as_u64() > Some(0), "{name}");
         assert_eq!(packets["counters"][name], lines["counters"][name], "{name}: both forms tell the same");
     }
-    // CTF is read as a folder, or by its description; it does not tell interrupts, and all else.
+    // CTF is read as a folder, or by its description; it lacks only interrupts.
     let (told, ctf) = imported(&lab, &["sim.ctf"]);
     let (again, _) = imported(&lab, &["sim.ctf/metadata", "--variant", "sim"]);
     assert_eq!((&told["folder"], &again["was_there"]), (&again["folder"], &true.into()));
@@ -227,13 +227,13 @@ fn a_simulated_run_comes_back_from_its_trace_with_its_figures() {
         assert_eq!(ctf[part], lines[part], "{part}: CTF and text tell the same");
     }
     assert_eq!(packets["counters"]["switches.involuntary"], simulated["counters"]["switches.involuntary"]);
-    // The trace begins before the measured time, with the tasks' starts: a few short stays more.
+    // The trace begins with the tasks' starts, before the measured time: a few short stays more.
     let of = |record: &serde_json::Value, at: &str| record.pointer(at).unwrap().as_f64().unwrap();
     for at in ["/series/slice/sum", "/series/slice/max", "/counters/run_delay.total"] {
         let (before, after) = (of(&simulated, at), of(&packets, at));
         assert!((before - after).abs() <= 0.01 * before, "{at}: {before} simulated, {after} from the trace");
     }
-    // A stay whose end was not recorded does not count: one on each of the four CPUs at the most.
+    // A stay without a recorded end does not count: at most one on each of the four CPUs.
     let lost = of(&simulated, "/counters/cpu_time") - of(&packets, "/counters/cpu_time");
     let longest = of(&packets, "/series/slice/max");
     assert!(lost > 0.0 && lost <= 4.0 * longest, "{lost} of CPU time is missing, stays last up to {longest}");
@@ -254,7 +254,7 @@ fn row(name: &str, ms: &str, switches: &str) -> (String, String, String) {
 }
 
 #[test]
-fn what_a_recording_lacks_is_said_and_not_measured() {
+fn figures_that_a_recording_lacks_are_reported_as_not_measured() {
     let lab = Lab::new();
     let switches: String =
         WAKEUP_ONLY.lines().filter(|l| !l.contains("sched_wakeup")).map(|l| format!("{l}\n")).collect();
@@ -292,7 +292,7 @@ fn what_a_recording_lacks_is_said_and_not_measured() {
 }
 
 #[test]
-fn raw_fields_and_packed_files_tell_the_same() {
+fn raw_fields_and_packed_files_give_the_same_run() {
     let lab = Lab::new();
     lab.write("raw", RAW);
     let want = [
@@ -320,7 +320,7 @@ fn raw_fields_and_packed_files_tell_the_same() {
             "{name}: the same run"
         );
     }
-    // Cut: what there is, and a warning.
+    // Truncated: the part that exists, and a warning.
     write("cut.gz", &gzip[..gzip.len() / 2]);
     let (out, err) = lab.run(&["latency", "cut.gz"], 0);
     assert!(err.contains("it is not whole") && runtimes(&out).len() == 3, "{out}{err}");
@@ -330,7 +330,7 @@ fn raw_fields_and_packed_files_tell_the_same() {
     write("damaged.gz", &damaged);
     let (_, err) = lab.run(&["latency", "damaged.gz"], 2);
     assert!(err.contains("damaged"), "{err}");
-    // A form that is read in no order is unpacked to a file without a name.
+    // A form that is not read in order is unpacked to a file without a name.
     let dat = include_bytes!("../../import/tests/data/trace-6.dat");
     let packed = miniz_oxide::deflate::compress_to_vec_zlib(dat, 6);
     write("dat.z", &packed);
@@ -369,7 +369,7 @@ fn a_recording_in_place_of_a_run_is_sent_to_import() {
 }
 
 #[test]
-fn an_import_without_wakeups_is_not_explained_and_says_what_to_record() {
+fn explaining_an_import_without_wakeups_names_the_events_to_record() {
     let lab = Lab::new();
     let switches: Vec<&str> = FTRACE.lines().filter(|l| !l.contains("sched_wak")).collect();
     lab.write("switches.txt", &(switches.join("\n") + "\n"));
@@ -386,7 +386,7 @@ fn an_import_without_wakeups_is_not_explained_and_says_what_to_record() {
 }
 
 #[test]
-fn names_that_act_are_refused_from_options_and_harmless_from_files() {
+fn names_with_terminal_codes_are_refused_in_options_and_harmless_in_files() {
     let lab = Lab::new();
     lab.write("a.txt", FTRACE);
     for option in ["--variant", "--workload", "--kernel"] {
@@ -421,7 +421,7 @@ fn text_of_other_tools_is_named_with_the_remedy() {
 }
 
 #[test]
-fn a_run_that_is_there_already_is_told_and_parts_are_runs_of_their_own() {
+fn a_run_that_exists_already_is_reported_and_parts_are_separate_runs() {
     let lab = Lab::new();
     lab.write("a.txt", FTRACE);
     let run = |words: &[&str]| {

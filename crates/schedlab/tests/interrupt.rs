@@ -1,4 +1,4 @@
-//! Ctrl-C: the work ends in under a second, what is finished is kept, and the message says so.
+//! Ctrl-C: the work ends in under a second, the finished part is kept, and the message says so.
 
 use crate::common;
 use crate::common::{Lab, SMALL, at_work};
@@ -12,7 +12,7 @@ fn start(lab: &Lab, words: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// Whether one of five tries ends as soon as it does unless other programs keep the CPUs busy.
+/// Checks that an attempt ends within 1.5 s; several attempts and a factor allow for busy CPUs.
 fn ends_soon(mut attempt: impl FnMut() -> Duration) {
     in_time(|factor| {
         let took = attempt();
@@ -49,7 +49,7 @@ fn finished_runs_are_kept_and_the_rest_can_be_made_later() {
 
 fn interrupted_runs() -> Duration {
     let lab = Lab::new();
-    // Hundreds of runs of some hundredths of a second: there is always one under way.
+    // Hundreds of runs of some hundredths of a second: one is always under way.
     lab.write("long.toml", &SMALL.replace("runs = 3", "runs = 2000").replace("200ms", "2s"));
     let child = start(&lab, &["run", "long.toml", "--jobs", "2"]);
     let (since, patience) = (Instant::now(), Duration::from_secs(60 * stretch()));
@@ -59,7 +59,7 @@ fn interrupted_runs() -> Duration {
     interrupt(&child);
     let (code, out, err, took) = end(child);
     let kept = runs(&lab);
-    // What was made until then is compared, and the page says how much that is.
+    // The runs made until then are compared, and the page says how many they are.
     let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(code, Some(1), "{err}");
     assert!(said.contains(&format!("warning: interrupted: {kept} of 8000 runs finished")), "{out}");

@@ -8,7 +8,7 @@ use schedlab_lab::trial;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// The patches of the four mechanisms that stand alone, and the series of D001.
+/// The patches of the four separate mechanisms, and the series of D001.
 const PATCHES: &[&[&str]] = &[
     &["first-idle"],
     &["idle-cfs-rq"],
@@ -84,8 +84,7 @@ fn each_patch_boots_with_8_and_32_cpus_and_does_nothing_while_its_feature_is_off
         let kernel = build(patches);
         let off = bench(&kernel, "smp-8");
         bench(&kernel, "smp-32");
-        // A switched-off feature is a few instructions on the way, so times shift a little. What happens stays the
-        // same.
+        // A switched-off feature still takes a few instructions, so times shift a little. Counts stay the same.
         for name in ["woken", "switches.voluntary"] {
             let (a, b) = (figure(&base, name), figure(&off, name));
             assert!((a - b).abs() <= 0.02 * a, "{patches:?}: {name} {a} and {b}");
@@ -116,7 +115,7 @@ fn a_workload_runs_under_the_smallest_scheduler() {
 }
 
 #[test]
-fn a_patch_that_is_not_there_or_is_none_is_told_before_anything_is_built() {
+fn a_missing_or_wrong_patch_is_reported_before_any_build() {
     let lab = Lab::new();
     std::fs::write(lab.path().join("x.patch"), "hello\n").unwrap();
     let (code, _, said) = run(&lab, &["try", "x.patch", "-q"]);
@@ -180,7 +179,7 @@ fn case(name: &str) -> String {
     format!("{}/tests/cases/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A lab with the tree of the cases, which "builds" within a second, and with a folder beside it.
+/// A lab with the tree of the cases, which "builds" within a second, and with a folder next to it.
 struct Workshop(Lab);
 
 impl Workshop {
@@ -207,7 +206,7 @@ impl Workshop {
 }
 
 #[test]
-fn a_patch_does_not_reach_what_lies_behind_links_of_the_tree() {
+fn a_patch_does_not_follow_links_out_of_the_tree() {
     let shop = Workshop::new();
     let tree = shop.0.path().join("tree");
     symlink(shop.0.path().join("outside"), tree.join("out")).unwrap();
@@ -224,7 +223,7 @@ fn a_patch_does_not_reach_what_lies_behind_links_of_the_tree() {
     assert_eq!(code, 0, "{said}");
     assert_eq!((shop.text("outside/f").as_str(), shop.text("outside/new").as_str()), ("orig\n", ""));
     assert_eq!(shop.text("tree/kernel/sched/fair.c"), before);
-    // An edit behind the link makes another kernel.
+    // An edit of a linked file makes another kernel.
     let again = shop.build(&["--patch", "out.patch"]).unwrap().1;
     assert!(again.contains("was there already"), "{again}");
     shop.0.write("outside/g", "more\n");
@@ -243,7 +242,7 @@ fn lines_of_make_do_not_act_on_the_terminal() {
 }
 
 #[test]
-fn a_patch_that_does_not_fit_is_told_without_waiting_for_another_build() {
+fn a_patch_that_does_not_fit_is_reported_without_waiting_for_another_build() {
     let shop = Workshop::new();
     let Some((code, _, said)) = shop.build(&[]) else { return };
     assert_eq!(code, 0, "{said}");
@@ -264,7 +263,7 @@ fn a_patch_that_does_not_fit_is_told_without_waiting_for_another_build() {
     assert!(code == 2 && said.contains("holds a quoted diff"), "{said}");
 }
 
-/// A patch without a feature of its own is tried in two images, and may get more runs than the first six.
+/// A patch without its own feature is tried in two images, and may get more runs than the first six.
 #[test]
 fn the_first_hours_trial_has_two_images_and_a_budget() {
     let text = std::fs::read(case("first-hour/three.patch")).unwrap();
@@ -278,7 +277,7 @@ fn the_first_hours_trial_has_two_images_and_a_budget() {
 
 /// With the source of 6.1.192: the place where a patch almost fits, and an option that is on by default.
 #[test]
-fn the_first_hours_patches_are_told_and_built_as_they_should_be() {
+fn the_first_hours_patches_are_built_or_refused_as_they_should() {
     if !is_asked("SCHEDLAB_TEST_BUILD") {
         return;
     }
@@ -338,7 +337,7 @@ fn records(store: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_load_s_records_are_the_same_bytes_alone_and_beside_others() {
+fn a_loads_records_are_the_same_bytes_alone_and_among_others() {
     let Ok(kernel) = std::env::var("SCHEDLAB_TEST_KERNEL") else {
         return skipped("a kernel to boot (SCHEDLAB_TEST_KERNEL)");
     };
@@ -352,7 +351,7 @@ fn a_load_s_records_are_the_same_bytes_alone_and_beside_others() {
         lab.ok(&[&words[..], more].concat());
     };
     made(&["--out", "beside"]);
-    // In other processes, without the loads that stood before it, and without the seed before.
+    // In separate processes, without the loads before it, and without the earlier seed.
     for load in ["messages", "clients", "storm"] {
         made(&["--out", "alone", "--load", load, "--runs", "1", "--seed", "2"]);
     }

@@ -1,5 +1,5 @@
-//! `schedlab migration-cost` and `machine probe --write` from end to end. Where there is one CPU only, live tests
-//! say so and end.
+//! `schedlab migration-cost` and `machine probe --write` from end to end. On a machine with one CPU, live tests say so
+//! and end.
 
 use crate::common;
 use crate::common::Lab;
@@ -102,7 +102,7 @@ fn a_given_cutoff_is_proposed_set_and_put_back() {
 }
 
 #[test]
-fn a_kernel_without_the_setting_is_told_with_a_remedy() {
+fn a_kernel_without_the_setting_is_an_error_with_a_remedy() {
     if !two_cpus() {
         return;
     }
@@ -129,7 +129,7 @@ fn wrong_options_are_refused_before_anything_is_measured() {
         (vec!["--kernel", "best"], "best"),
     ] {
         let (code, _, err) = run(&lab, &[&["migration-cost"][..], &words].concat());
-        // One CPU is found out before the size is looked at.
+        // The single CPU is noticed before the size is checked.
         assert!(code == 2 || (!two_cpus() && code == 3), "{words:?}: {code} {err}");
         assert!(code == 3 || err.contains(said), "{words:?}: {err}");
     }
@@ -176,7 +176,7 @@ fn a_written_machine_file_is_the_probed_host() {
         return;
     }
     let lab = lab();
-    // Tests run beside one another: other programs are busy.
+    // Tests run in parallel: other programs are busy.
     let (code, out, err) = run(&lab, &["machine", "probe", "--write", "mine.toml", "--even-if-busy"]);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("touch_ns_per_kb"), "{out}");

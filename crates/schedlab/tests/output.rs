@@ -20,7 +20,7 @@ fn a_full_disk_is_reported_once() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_reader_that_leaves_is_not_an_error() {
     let lab = Lab::new();
     for words in [&["machine", "spr-2x56", "--json"][..], &["--help"], &["run", "small.toml", "-q"]] {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -54,7 +54,7 @@ fn a_short_quota_starves_those_throttled_first_until_4_18() {
         let most = times.iter().copied().fold(0.0, f64::max);
         times.iter().copied().fold(f64::INFINITY, f64::min) / most
     };
-    // In four seconds each queue has had about ten turns; how many differs by one or two.
+    // In four seconds each queue has had about ten turns; the number varies by one or two.
     assert!(least("v4.14") < 0.1, "{}", least("v4.14"));
     for kernel in ["v4.19", "v5.10"] {
         assert!(least(kernel) > 0.5, "{kernel}: {}", least(kernel));
@@ -65,7 +65,8 @@ fn a_short_quota_starves_those_throttled_first_until_4_18() {
 fn before_5_6_a_pair_may_be_pulled_apart_over_two_nodes() {
     let records = records("numa-pair");
     let most = records["v5.10"].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>()).fold(0.0, f64::max);
-    // A pair apart waits for messages: it works less. A tenth leaves out pairs that begin on two nodes and soon meet.
+    // The tasks of a separated pair wait for messages and do less work. A tenth leaves out pairs that begin on two
+    // nodes and soon meet.
     let apart = |kernel: &str| {
         let works = records[kernel].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>());
         works.filter(|ms| *ms < 0.9 * most).count()
@@ -75,7 +76,7 @@ fn before_5_6_a_pair_may_be_pulled_apart_over_two_nodes() {
 }
 
 #[test]
-fn clusters_beside_faster_cpus_are_not_evened_out_before_7_3() {
+fn clusters_next_to_faster_cpus_are_not_evened_out_before_7_3() {
     let lab = Lab::new();
     let file = format!("{}/tests/cases/reports/q02-asym-clusters.toml", env!("CARGO_MANIFEST_DIR"));
     lab.ok(&["run", &file, "--out", "runs", "--quiet"]);

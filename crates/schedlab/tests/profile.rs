@@ -75,7 +75,7 @@ fn the_text_fits_and_the_exit_code_is_the_commands() {
         flat.starts_with("said ") && flat.contains(" samples in ") && flat.contains(", 0 lost;"),
         "{out}"
     );
-    // The name of a function stands last, in its full length.
+    // A function's name is the last column and is not shortened.
     let fits = |l: &str| {
         let before = l.rsplit_once("  ").map_or(l, |(before, _)| before);
         l.chars().count() <= 78 || l.contains('%') && before.chars().count() <= 50
@@ -103,7 +103,7 @@ fn without_the_cpus_counters_a_timer_takes_the_samples() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn nonsense_is_refused() {
     let lab = Lab::new();
     for (words, part) in [
         (&["profile", "--freq", "0", "true"][..], "--freq"),

@@ -1,5 +1,5 @@
-//! What people have, read through the binary: right, or refused with the remedy. The files of `cases/files` were
-//! written for this; what the tools themselves printed is in crates `compare`, `import` and `lab`.
+//! Files of other tools, read through the binary: read right, or refused with the remedy. The files of `cases/files`
+//! were written for this; real output of the tools is in crates `compare`, `import` and `lab`.
 
 use crate::common::Lab;
 
@@ -57,7 +57,7 @@ fn lines_of_a_host_and_its_guest_are_refused() {
 }
 
 #[test]
-fn a_text_of_no_known_tool_names_the_option_that_reads_any() {
+fn an_unknown_text_gets_the_option_that_reads_any() {
     let lab = Lab::new();
     lab.write("a.txt", "throughput 12.5 ops/s\n");
     for words in [&["compare", "A=a.txt", "B=a.txt"][..], &["latency", "a.txt"]] {

@@ -1,4 +1,4 @@
-//! Every reason of the balancers and of `wake_affine` is one that some run has, or the test of its rule is named.
+//! Every reason of the balancers and of `wake_affine` occurs in some run, or the test of its rule is named.
 
 use crate::common::Lab;
 use schedlab_trace::{ActiveReason, AffineReason, BalanceReason, KickReason, SkipReason};
@@ -198,11 +198,11 @@ fn every_reason_occurs_or_its_test_is_named() {
             assert!(counters[*reason] > 0, "{reason} does not occur in {line}");
             seen.insert(reason);
         }
-        // Two reasons of the O(1) scheduler are left out of the records in which they do not occur.
+        // Records leave out two reasons of the O(1) scheduler if they do not occur.
         let rare = ["affine.cache_cold", "affine.cache_hot"];
         let counted = |name: &&String| counters.contains_key(*name) || rare.contains(&name.as_str());
         assert!(table.iter().all(|name| counted(&name)), "all are counted, if as 0");
-        // Each pass ends in one way.
+        // Each pass ends for one reason.
         let ends = BalanceReason::ALL.iter().map(|r| counters[&format!("balance.{}", r.name())]);
         let passes = ["newidle", "idle", "busy", "nohz"].map(|t| counters[&format!("balance.{t}.passes")]);
         assert_eq!(ends.sum::<u64>(), passes.iter().sum::<u64>(), "{line}");

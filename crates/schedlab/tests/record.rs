@@ -5,7 +5,7 @@ use crate::common::Lab;
 use schedlab_base::testing::skipped;
 use serde_json::Value;
 
-/// What a recording printed, and its record; `None` where events can't be recorded.
+/// The output of a recording, and its record; `None` where events can't be recorded.
 fn recorded(lab: &Lab, words: &[&str], code: i32) -> Option<(Value, Value)> {
     let done = lab.command(&[&["record", "--json"], words].concat()).output().unwrap();
     let (out, e) = common::texts(&done);
@@ -61,7 +61,7 @@ fn a_while_is_recorded_without_schedlab_itself_and_leaves_only_the_run() {
 }
 
 #[test]
-fn what_is_not_asked_for_rightly_is_refused() {
+fn wrong_options_of_record_are_refused() {
     let lab = Lab::new();
     for (words, said) in [
         (&["record", "--variant", "x"][..], "--duration"),

@@ -2,7 +2,7 @@
 
 use crate::common::Lab;
 
-/// The same story in each form, put together by hand (`SCHEDLAB_SAMPLES=DIR cargo test -p schedlab-import samples`).
+/// The same events in each form, put together by hand (`SCHEDLAB_SAMPLES=DIR cargo test -p schedlab-import samples`).
 const FORMS: [(&str, &[u8]); 5] = [
     ("trace-6.dat", include_bytes!("../../import/tests/data/trace-6.dat")),
     ("trace-7.dat", include_bytes!("../../import/tests/data/trace-7.dat")),
@@ -34,7 +34,6 @@ fn on(lab: &Lab, command: &[&str], name: &str, bytes: &[u8]) -> Result<String, S
     }
 }
 
-/// Replaces bytes wherever they stand.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut all = bytes.to_vec();
@@ -57,7 +56,7 @@ fn whole_recordings_are_read() {
 }
 
 #[test]
-fn truncated_recordings_are_refused_or_told_to_be_cut() {
+fn truncated_recordings_are_refused_or_get_a_warning() {
     let lab = Lab::new();
     for (name, bytes) in all() {
         for part in [1, 2, 5, 8, 11, 13, 15] {
@@ -92,7 +91,7 @@ fn files_of_another_kind_are_refused_whatever_form_is_asked_for() {
 }
 
 #[test]
-fn names_that_are_no_utf_8_are_told_with_replaced_characters() {
+fn names_that_are_not_utf_8_are_shown_with_replaced_characters() {
     let lab = Lab::new();
     for (name, bytes) in FORMS.into_iter().filter(|(name, _)| !name.contains("zstd")) {
         let told = on(&lab, &["latency"], name, &replaced(bytes, b"b c", b"b\xff\xfe")).unwrap();
@@ -110,7 +109,7 @@ const SWITCH: &str = "a-1 [000] 1.0: sched_switch: prev_comm=a prev_pid=1 prev_p
 #[test]
 fn time_that_goes_backwards_is_counted() {
     let lab = Lab::new();
-    // The second record's time becomes one of an hour before; other records follow on its CPU.
+    // The second record's time becomes an hour earlier; more records of its CPU follow.
     let times = |ns: u64| ns.to_ne_bytes();
     let (_, perf) = FORMS[3];
     let told = on(&lab, &["latency"], "perf.data", &replaced(perf, &times(1_330_000), &times(1))).unwrap();

@@ -1,4 +1,4 @@
-//! Replays, through the binary: a simulated run is replayed under its own kernel, and what is written can be run.
+//! Replays, through the binary: a simulated run is replayed under its own kernel, and the written files can be run.
 
 use crate::common::Lab;
 
@@ -93,7 +93,7 @@ fn gap() -> String {
 }
 
 #[test]
-fn a_gap_is_told_and_no_more_is_computed_than_was_recorded() {
+fn a_gap_is_reported_and_no_more_is_computed_than_was_recorded() {
     let lab = Lab::new();
     lab.write("gap.txt", &gap());
     let run = lab.json(&["import", "gap.txt", "--json"])["folder"].as_str().unwrap().to_owned();
@@ -116,7 +116,7 @@ fn a_recording_whose_machine_is_known_is_replayed_on_it() {
 }
 
 #[test]
-fn sleeps_are_replayed_whatever_told_of_the_wakeups() {
+fn sleeps_are_replayed_whichever_event_showed_the_wakeups() {
     let lab = Lab::new();
     let wakeup = include_str!("cases/files/ftrace-wakeup-only.txt");
     lab.write("both", include_str!("cases/files/ftrace-waking-and-wakeup.txt"));

@@ -1,9 +1,10 @@
-//! `schedlab report` through the binary: the numbers of `compare`, nothing loaded, the same bytes, what can't be shown.
+//! `schedlab report` through the binary: it has the numbers of `compare`, loads nothing, repeats to the byte, and says
+//! what is missing.
 
 use crate::common;
 use crate::common::Lab;
 
-/// The page of these words.
+/// The page that a command with these words writes.
 fn page(lab: &Lab, words: &[&str]) -> String {
     lab.ok(&[&["report", "-o", "page.html"], words].concat());
     std::fs::read_to_string(lab.path().join("page.html")).unwrap()
@@ -63,7 +64,7 @@ fn runs_are_named_by_store_folder_or_digits_and_filtered() {
 }
 
 #[test]
-fn a_run_that_cannot_be_made_again_is_said_to_be_missing() {
+fn a_run_that_cannot_be_made_again_is_reported_as_missing() {
     let lab = stored();
     let mut changed = 0;
     for (name, bytes) in common::files(&lab.path().join("runs")) {
@@ -90,7 +91,7 @@ fn a_recording_is_shown_over_time_from_its_kept_events() {
     let html = page(&lab, &["runs"]);
     assert_eq!(html.matches("class=\"strip\"").count(), 1);
     assert!(html.contains("These are the events that were kept"));
-    // What a kernel does not tell is missing, and not zero.
+    // Facts that a kernel does not report are missing, and not zero.
     assert!(html.contains("\"idle\":null"));
     assert!(
         !html.contains("share of time in which one waited")
@@ -121,7 +122,7 @@ fn studies_have_pages_and_an_index() {
     assert_eq!(html.matches("class=\"strip\"").count(), 2);
 }
 
-/// Two loads that sort by their numbers, of which only the second can tell the variants apart.
+/// Two loads that sort by their numbers. Only the second shows a difference between the variants.
 const TWO_LOADS: &str = r#"
 name = "two"
 machine = "smp-4"

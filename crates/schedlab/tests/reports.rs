@@ -1,5 +1,5 @@
-//! Public reports as experiments, through the binary: builds beside something, limits of one variant, groups and tasks
-//! that change in mid-run, a database that spins for a lock. And what is refused, with its place.
+//! Public reports as experiments, through the binary: a build next to a desktop, limits of one variant, groups and
+//! tasks that change in mid-run, a database that spins for a lock. Wrong ones are refused, with their place.
 
 use crate::common;
 use crate::common::Lab;
@@ -36,7 +36,7 @@ fn load_left_behind_divides_equal_groups_from_5_1_to_5_12() {
 }
 
 #[test]
-fn a_build_beside_a_desktop_is_held_back_by_a_group_of_one_variant() {
+fn a_build_next_to_a_desktop_is_held_back_by_a_group_of_one_variant() {
     let lab = Lab::new();
     let text = include_str!("cases/reports/build-beside.toml");
     let all = records(&lab, "build.toml", text);
@@ -44,7 +44,7 @@ fn a_build_beside_a_desktop_is_held_back_by_a_group_of_one_variant() {
     assert!(built("free") > 900, "{} ms of 960", built("free"));
     let limited = built("limited");
     assert!((450..=540).contains(&limited), "half a CPU: {limited} ms");
-    // Two rt-app texts beside each other differ by name, and so do their waits.
+    // Two rt-app texts run together differ by name, and so do their waits.
     let groups = |r: &Value| {
         let delays = r["delays"].as_array().unwrap();
         delays.iter().map(|d| d["group"].as_str().unwrap().to_owned()).collect::<Vec<String>>()

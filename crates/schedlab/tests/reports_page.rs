@@ -1,4 +1,4 @@
-//! The public reports: the runs of all of them, held to docs/reports.md and to the verdicts that must stay.
+//! The public reports: all their runs, compared with docs/reports.md and with the verdicts that must stay.
 
 use crate::common::Lab;
 use std::path::Path;
@@ -28,7 +28,7 @@ const GUARDS: &[&str] = &[
 ];
 
 #[test]
-fn the_page_of_reports_is_what_the_runs_say_and_no_guard_is_lost() {
+fn the_page_of_reports_matches_the_runs_and_no_guard_is_lost() {
     let lab = Lab::new();
     let table = lab.ok(&["study", "reports", "--format", "markdown", "--quiet", "--out", "runs"]);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reports.md");

@@ -1,5 +1,4 @@
-//! rt-app files through the binary: files that run, files that are refused, CPUs that the machine does not have, saved
-//! logs.
+//! rt-app files through the binary: files that run, files that are refused, CPUs that the machine lacks, saved logs.
 
 use crate::common::Lab;
 use std::collections::BTreeMap;
@@ -20,7 +19,7 @@ fn page() -> BTreeMap<String, (bool, bool)> {
 }
 
 #[test]
-fn every_syntax_of_rt_apps_examples_becomes_what_the_page_says() {
+fn every_syntax_of_rt_apps_examples_runs_as_the_page_says() {
     let (lab, rows) = (Lab::new(), page());
     assert!(rows.len() > 20, "{rows:?}");
     for (name, (sim, live)) in rows {
@@ -56,7 +55,7 @@ fn a_file_without_an_end_needs_a_runtime() {
 }
 
 #[test]
-fn a_slice_of_a_task_or_a_phase_is_asked_for_and_old_kernels_say_they_take_no_notice() {
+fn tasks_and_phases_may_ask_for_a_slice_and_old_kernels_warn() {
     let lab = Lab::new();
     let hogs = |name: &str, task: &str| {
         let text = format!(
@@ -105,7 +104,7 @@ fn cpus_that_are_not_there_are_left_out_live_and_all_are_none_named() {
     assert!(told.contains("away.json:2:9: task 't-0': may run on CPUs 4095 only"), "{told}");
 }
 
-/// A log of rt-app's: repetitions whose run takes so many us.
+/// A log of rt-app: repetitions whose run takes `run` us.
 fn log(thread: u32, run: u32) -> String {
     let head = "# Policy : SCHED_OTHER priority : 0\n#idx     perf      run   period           start             end          rel_st      slack c_duration   c_period     wu_lat\n";
     let row =
@@ -148,7 +147,7 @@ fn waits(lab: &Lab, words: &[&str]) -> (u64, f64) {
 }
 
 #[test]
-fn a_light_task_beside_a_hog_runs_from_the_start_on() {
+fn a_light_task_next_to_a_hog_runs_from_the_start() {
     // A guest of 6.1 with two CPUs runs the SCHED_IDLE task 313 times in 5 s, 306 of them in time; the longest wait is
     // 103 ms. With eight CPUs a slice of the hog is 24 ms, longer than the 16 ms between two wakeups.
     let (lab, idle) =

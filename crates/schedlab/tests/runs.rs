@@ -1,4 +1,4 @@
-//! Stored runs through the binary: found, shown, made again, removed; and why the waits of one are longer than
+//! Stored runs through the binary: found, shown, made again, removed. Also why one run's waits are longer than
 //! another's.
 
 use crate::common;
@@ -38,7 +38,7 @@ fn a_stored_run_is_made_again_by_the_line_that_show_prints() {
 }
 
 #[test]
-fn what_is_removed_is_said_first_and_nothing_else_goes() {
+fn runs_to_remove_are_listed_first_and_nothing_else_is_removed() {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q"]);
     std::fs::create_dir_all(lab.path().join("runs/notes")).unwrap();
@@ -48,7 +48,7 @@ fn what_is_removed_is_said_first_and_nothing_else_goes() {
     let said = lab.ok(&["runs", "rm", "--load", "1x6"]);
     assert!(said.contains("6 runs, ") && said.contains("nothing is removed yet: --yes does it"), "{said}");
     assert!(files(&lab.path().join("runs")) == before);
-    // A run with somebody's file beside its record stays, the others go.
+    // A run with a foreign file next to its record stays, the others are removed.
     let folder = lab.json(&["runs", "--load", "1x6", "--json"])["cells"][0]["folder"].clone();
     lab.write(&format!("{}/2/thesis.txt", folder.as_str().unwrap()), "years of work");
     let (out, err) = lab.run(&["runs", "rm", "--load", "1x6", "--yes"], 3);
@@ -87,7 +87,7 @@ fn gc_removes_runs_of_other_versions_and_old_remains() {
     let json = lab.json(&["runs", "gc", "--yes", "--json"]);
     assert_eq!((&json["schema"], &json["removed"]), (&"schedlab/removal/1".into(), &true.into()));
     assert!(!file.exists() && !remains.exists());
-    // The other runs of that cell are this version's, and stay.
+    // The other runs of that cell are of this version, and stay.
     let left = lab.json(&["runs", "--json"]);
     let seeds: Vec<usize> =
         left["cells"].as_array().unwrap().iter().map(|c| c["seeds"].as_array().unwrap().len()).collect();
@@ -124,7 +124,7 @@ fn gc_keeps_newer_runs_and_live_measurements() {
 }
 
 #[test]
-fn no_cell_goes_that_was_not_named() {
+fn only_named_cells_are_removed() {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "v4.5"]);
     let folder = lab.json(&["runs", "--json"])["cells"][0]["folder"].as_str().unwrap().to_owned();
@@ -158,7 +158,7 @@ fn causes_of_two_runs_add_up_to_all_of_their_time() {
 }
 
 #[test]
-fn an_edited_experiment_is_explained_by_its_present_cells_and_the_list_tells_old_ones_apart() {
+fn an_edited_experiment_is_explained_by_its_present_cells_and_the_list_marks_old_ones() {
     let lab = Lab::new();
     let short = common::SMALL.replace("200ms", "100ms");
     for text in [short.as_str(), common::SMALL] {
@@ -187,7 +187,7 @@ fn an_edited_experiment_is_explained_by_its_present_cells_and_the_list_tells_old
 }
 
 #[test]
-fn explain_says_what_is_wrong_with_a_cell_and_works_inside_one() {
+fn explain_reports_a_bad_cell_and_works_inside_a_cell() {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q", "--load", "1x6"]);
     let cells = lab.json(&["runs", "--variant", "v4.5", "--json"]);
@@ -221,7 +221,7 @@ fn lines_that_make_runs_again_fit_gaps_files_and_live_runs() {
     assert!(!live.contains("--counters"), "{live}");
     rewritten(&lab, |text| text.replacen("\"backend\":", "\"observe\":\"counters\",\"backend\":", 1));
     assert!(line(&lab).unwrap().contains(" --counters "), "{:?}", line(&lab));
-    // The copy can't be loaded where it lies: it names a file beside the original.
+    // The copy can't be loaded from its place: it names a file next to the original.
     for seed in [1, 3] {
         let text = common::SMALL.replace("name = \"schbench\"", "rtapp = \"j.json\"");
         lab.write(&format!("{folder}/{seed}/experiment.toml"), &text);

@@ -8,7 +8,7 @@ use std::path::Path;
 const EARLIER: &str = include_str!("../../record/tests/data/schedstat.v15-sg-scan");
 const V17: &str = include_str!("../../record/tests/data/schedstat.v17");
 
-/// Five seconds later: CPU 2 has counted what D001's CPU 8 did; no other counter moves.
+/// Five seconds later: CPU 2 has counted the events of D001's CPU 8; no other counter moves.
 fn later() -> String {
     let cpu = "cpu2 1 0 178783 89390 89392 88166 227910772 2145671 89393";
     assert!(EARLIER.contains(cpu));
@@ -32,7 +32,7 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn what_can_be_read_only_once_is_read_once() {
+fn pipes_are_read_once() {
     let lab = lab();
     let wanted = lab.ok(&["schedstat", "before", "--lines"]);
     let output = lab.command(&["schedstat", "/dev/stdin", "--lines"]).write_stdin(EARLIER).output().unwrap();
@@ -40,7 +40,7 @@ fn what_can_be_read_only_once_is_read_once() {
 }
 
 #[test]
-fn two_saved_files_give_the_document_s_lines() {
+fn two_saved_files_give_the_lines_of_the_document() {
     let lab = lab();
     let text = lab.ok(&["schedstat", "before", "after", "--lines"]);
     let expected = "\
@@ -85,7 +85,7 @@ fn the_table_has_the_derived_figures() {
 }
 
 #[test]
-fn json_tells_all_of_it() {
+fn json_holds_all_counters() {
     let lab = lab();
     let json = lab.json(&["schedstat", "before", "after", "--json", "--cpu", "1-2", "--per-cpu"]);
     assert_eq!((&json["schema"], &json["jiffies"]), (&json!("schedlab/schedstat/1"), &json!(1250)));
@@ -100,7 +100,7 @@ fn json_tells_all_of_it() {
 }
 
 #[test]
-fn counters_that_contradict_each_other_are_told() {
+fn counters_that_contradict_each_other_are_reported() {
     let lab = lab();
     lab.write("odd", &EARLIER.replacen("89392 88166", "89392 88160", 1));
     let (out, err) = lab.run(&["schedstat", "odd"], 0);
@@ -153,7 +153,7 @@ fn a_stored_run_is_shown_by_its_own_counters() {
 }
 
 #[test]
-fn wrong_input_is_told_with_its_place() {
+fn wrong_input_is_reported_with_its_place() {
     let lab = lab();
     lab.write("words", "not counters\n");
     for (words, said) in [

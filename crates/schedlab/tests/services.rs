@@ -16,7 +16,7 @@ fn value(metrics: &serde_json::Value, name: &str) -> f64 {
 const SIM: &[&str] = &["--backend", "sim", "--machine", "smp-4", "--kernel", "v6.5", "-r", "400ms"];
 
 #[test]
-fn simulated_services_do_what_is_asked_of_them() {
+fn simulated_services_answer_their_calls() {
     let lab = Lab::new();
     // 200 sessions of 10 calls a second.
     for workers in ["0", "2"] {

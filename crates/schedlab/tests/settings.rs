@@ -1,5 +1,5 @@
-//! Settings and attributes through the binary: they are changed, take effect, and are put back, after kill -9 by the
-//! next start. A tree of files stands for /proc and /sys, so no test needs root.
+//! Settings and attributes through the binary: they are changed, take effect, and are put back; after kill -9 the next
+//! start puts them back. A tree of files stands for /proc and /sys, so no test needs root.
 
 use crate::common;
 use crate::common::Lab;
@@ -36,7 +36,7 @@ fn run(lab: &Lab, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Starts it with the signals of a terminal: under nohup(1) it would inherit ignored hangups, and go on ignoring them.
+/// Starts it with the signals of a terminal: under nohup(1) it would inherit and keep ignored hangups.
 fn start(lab: &Lab, words: &[&str]) -> Child {
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT,TERM");
@@ -108,7 +108,7 @@ fn restore_puts_back_and_says_so() {
 }
 
 #[test]
-fn what_somebody_else_has_changed_since_stays() {
+fn changes_that_others_made_since_stay() {
     let lab = lab();
     killed_in_the_middle(&lab);
     lab.write(AUTOGROUP, "7\n");
@@ -147,9 +147,9 @@ fn only_one_changes_settings_at_a_time() {
     assert!(child.wait().unwrap().success() && value(&lab) == "1");
 }
 
-/// An entry whose file has become a pipe: neither looking nor restoring waits for it.
+/// An entry whose file has become a pipe: neither reading nor restoring waits for it.
 #[test]
-fn an_entry_whose_file_is_a_pipe_is_told_and_not_waited_for() {
+fn an_entry_whose_file_is_a_pipe_is_reported_and_not_waited_for() {
     let lab = lab();
     let text = include_str!("cases/hostile/journal-entry.json");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -170,7 +170,7 @@ fn an_entry_whose_file_is_a_pipe_is_told_and_not_waited_for() {
     }
     assert!(began.elapsed() < Duration::from_secs(30 * stretch()));
     assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 1), "the entry stays");
-    // Another file than the setting's name says.
+    // A file that is not the setting's.
     entry["setting"] = "autogroup".into();
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "9\n").unwrap();
@@ -179,7 +179,7 @@ fn an_entry_whose_file_is_a_pipe_is_told_and_not_waited_for() {
     assert!(format!("{out}{err}").contains("not that of setting 'autogroup'"), "{out}{err}");
     assert_eq!(std::fs::read_to_string(&pipe).unwrap(), "9\n");
     assert!(err.contains("1 setting could not be put back") && err.contains("by hand"), "{err}");
-    // As many as may write it might have made it.
+    // Any user who may write the file could have made it.
     use std::os::unix::fs::PermissionsExt;
     let file = lab.path().join("state/journal/1.json");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
@@ -288,7 +288,7 @@ fn a_live_process_is_changed_for_a_time() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_anything_is_changed() {
+fn errors_are_reported_before_any_change() {
     let lab = lab();
     for (words, code, says) in [
         (&["exec"][..], 2, "no command"),

@@ -5,7 +5,7 @@ use schedlab_base::testing::{skipped, stretch};
 use std::process::Command;
 
 #[test]
-fn json_stands_alone_on_standard_output() {
+fn json_is_alone_on_standard_output() {
     let lab = Lab::new();
     let output = lab.command(&["stat", "--runs", "3", "--json", "--", "echo", "hello"]).output().unwrap();
     let (out, err) = texts(&output);
@@ -22,9 +22,9 @@ fn json_stands_alone_on_standard_output() {
     assert!(unwrapped(&lab.ok(&["stat", "--runs", "2", "true"])).contains("mean of 2 runs"));
 }
 
-/// Masked counters are those of a CPU that has none; what the kernel counts by itself stays.
+/// Masked counters behave as on a CPU without counters; the kernel's own counts stay.
 #[test]
-fn a_cpu_without_counters_is_told_and_caches_are_counted_on_request() {
+fn a_cpu_without_counters_is_reported_and_caches_are_counted_on_request() {
     let lab = Lab::new();
     let json = |masked: bool, words: &[&str]| -> serde_json::Value {
         let mut command = lab.command(words);
@@ -75,7 +75,7 @@ fn two_commands_are_compared_run_about() {
 }
 
 #[test]
-fn the_whole_system_is_counted_or_says_what_is_needed() {
+fn the_whole_system_is_counted_or_the_error_names_the_remedy() {
     let lab = Lab::new();
     let output = lab.command(&["stat", "-a", "--for", "200ms", "--json"]).output().unwrap();
     let (out, err) = texts(&output);

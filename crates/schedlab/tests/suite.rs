@@ -1,10 +1,10 @@
-//! `schedlab suite`: one command from a change to what it loses, and what it says to bad input.
+//! `schedlab suite`: one command from a change to its losses, and its errors for bad input.
 
 use crate::common;
 use crate::common::Lab;
 
 #[test]
-fn losses_stand_first_and_every_row_is_ranked_or_counted() {
+fn losses_come_first_and_every_row_is_ranked_or_counted() {
     let lab = Lab::new();
     let words = [
         "suite",
@@ -86,7 +86,7 @@ fn bad_input_is_one_error_with_thing_and_remedy() {
 #[test]
 fn a_verdict_that_is_named_fails_the_command_with_its_rows() {
     let lab = Lab::new();
-    // Ten outputs of each, as hackbench prints them: twice as long, and not a bit longer.
+    // Ten outputs of each, as hackbench prints them: exactly twice as long.
     for i in 0..10 {
         lab.write(&format!("a{i}"), &format!("Time: 1.{i}00\n"));
         lab.write(&format!("b{i}"), &format!("Time: 2.{}00\n", (i + 3) % 10));
@@ -114,7 +114,7 @@ fn a_verdict_that_is_named_fails_the_command_with_its_rows() {
     }
     let (_, err) = lab.run(&["compare", &base, &slow, "--fail-on", "lost"], 2);
     assert!(err.contains("verdict") && err.contains("worse"), "{err}");
-    // The commands that run experiments take it, too. One variant alone gives nothing to judge, which is no success.
+    // Commands that run experiments accept it, too. A single variant gives no verdict, which is not a success.
     let (_, err) = lab.run(&["run", "small.toml", "--variant", "v4.5", "--fail-on", "worse"], 1);
     assert!(err.contains("there is not one row to judge"), "{err}");
     lab.run(&["run", "small.toml", "--fail-on", "unclear,same,worse,better,changed", "-q"], 1);
@@ -128,7 +128,7 @@ fn a_figure_or_a_variant_that_is_missing_is_unclear() {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q", "--runs", "6"]);
     lab.ok(&["runs", "rm", "--load", "1x6", "--variant", "v4.5", "--yes"]);
-    // Rows that the data can tell do not hide the load without its baseline.
+    // Rows that can be decided do not hide the load without its baseline.
     let words =
         ["compare", "runs", "--metric", "work", "--min-effect", "50", "--junit", "out.xml", "--fail-on"];
     let judge = |verdicts: &str, code: i32| lab.run(&[&words[..], &[verdicts]].concat(), code).1;
@@ -141,18 +141,18 @@ fn a_figure_or_a_variant_that_is_missing_is_unclear() {
     );
     let xml = std::fs::read_to_string(lab.path().join("out.xml")).unwrap();
     assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("<failure type=\"unclear\""), "{xml}");
-    // The load that is not judged does not count in the total.
+    // The load that is not judged is left out of the total.
     let err = judge("same", 1);
     assert!(err.contains("--fail-on same: 1 of 1 row\n"), "{err}");
-    // A percentile without samples enough is not measured, in no run, and is not compared.
+    // No run has enough samples for this percentile, so it is not measured and not compared.
     let far = "schbench.latency.p99.99";
     let words = ["compare", "runs", "--load", "1x2", "--min-effect", "50", "--metric", far];
     lab.run(&[&words[..], &["--metric", "work", "--fail-on", "unclear"]].concat(), 0);
-    // Alone it leaves nothing to judge, and the message names it.
+    // As the only metric it leaves nothing to judge, and the message names it.
     let (_, err) = lab.run(&[&words[..], &["--fail-on", "worse"]].concat(), 1);
     let missing = "\n    schbench 1x2 on smp-4, first-idle: schbench.latency.p99.99: not measured: ";
     assert!(err.contains(missing) && !err.contains("needs two variants"), "{err}");
-    // So does one variant alone, also where a file for CI would have no test.
+    // A single variant leaves nothing either, also where a file for CI would have no test.
     let words = ["compare", "runs", "--load", "1x6", "--metric", "work", "--junit", "one.xml"];
     let (out, err) = lab.run(&words, 1);
     assert!(err.contains("--junit: there is not one row to judge") && err.contains("two variants"), "{err}");
@@ -160,7 +160,7 @@ fn a_figure_or_a_variant_that_is_missing_is_unclear() {
 }
 
 #[test]
-fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
+fn a_budgets_runs_get_a_warning_when_compared_at_one_look() {
     let lab = Lab::new();
     let budget = ["run", "small.toml", "-q", "--runs", "2", "--budget", "24", "--load", "1x6"];
     assert!(!lab.ok(&budget).contains("looked at the rows"), "it judges them by looks itself");
@@ -172,10 +172,10 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     );
     let again = lab.ok(&["runs", "show", "--variant", "v4.5"]);
     assert!(again.contains("schedlab run ") && again.contains("--runs "), "{again}");
-    // `run` without a budget finds these runs and judges them at one look, too.
+    // `run` without a budget finds these runs and also judges them at one look.
     let more = ["run", "small.toml", "-q", "--runs", "18", "--load", "1x6", "--json"];
     assert!(lab.json(&more)["warnings"].to_string().contains("compare.looks"));
-    // The copy beside a run is an experiment, whose runs a budget did not make.
+    // The copy next to a run is an experiment without a budget's runs.
     let stored = common::files(&lab.path().join("runs"));
     let texts = stored.iter().filter(|(name, _)| name.ends_with("experiment.toml"));
     let copy = texts.map(|(_, text)| String::from_utf8_lossy(text)).find(|text| text.contains("--budget"));
@@ -183,7 +183,7 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     lab.ok(&["run", "copy.toml", "-q", "--runs", "2", "--load", "1x2", "--out", "afresh"]);
     let afresh = lab.json(&["compare", "afresh", "--json"])["warnings"].to_string();
     assert!(!afresh.contains("compare.looks"), "{afresh}");
-    // Those of the first look are made whatever they show: they are runs as any others.
+    // Runs of the first look are made whatever they show: they are ordinary runs.
     let first = Lab::new();
     first.ok(&["run", "small.toml", "-q", "--runs", "2", "--budget", "0", "--load", "1x2"]);
     assert!(!told(&first).contains("compare.looks"));
@@ -195,7 +195,7 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     let between = ["run", "small.toml", "-q", "--runs", "1", "--seed", "3", "--budget", "2", "--load", "1x6"];
     mixed.ok(&between);
     assert!(told(&mixed).contains("compare.looks"));
-    // Filters choose among stored runs: a saved output beside them would pass each.
+    // Filters choose among stored runs: a saved output among them would pass each.
     mixed.write("saved.txt", "Time: 1.000\n");
     let (_, err) = mixed.run(&["compare", "runs", "saved.txt", "--load", "1x6"], 2);
     assert!(err.contains("choose among stored runs, and saved.txt is a saved output"), "{err}");
@@ -205,7 +205,7 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
 }
 
 #[test]
-fn a_long_table_that_can_show_nothing_is_short_and_says_first_what_it_takes() {
+fn a_long_table_that_can_show_nothing_is_short_and_names_the_needed_runs_first() {
     let lab = Lab::new();
     let kernels = ["v2.6.30", "v3.4", "v5.4", "v5.10", "v5.15", "v6.1", "v6.5", "v6.6", "v6.12", "v6.18"];
     let variants: String = kernels.iter().map(|k| format!("[[variant]]\nkernel = \"{k}\"\n")).collect();
@@ -227,7 +227,7 @@ fn a_long_table_that_can_show_nothing_is_short_and_says_first_what_it_takes() {
     assert!(lab.ok(&[&compare[..], &["--all"]].concat()).contains("latency.p50"));
     let short = lab.ok(&compare);
     assert!(short.contains("--all-rows shows every row") && !short.contains("latency.p50"), "{short}");
-    // A single run can tell nothing, either, and six can.
+    // A single run can't show anything either; six can.
     let one = lab.ok(&["run", "many.toml", "-q", "--runs", "1", "--out", "one"]);
     assert!(one.starts_with("No row can show a change with 1 run of a cell"), "{one}");
     let six = lab.ok(&["run", "many.toml", "-q", "--runs", "6", "--load", "1x2"]);

@@ -1,4 +1,4 @@
-//! Commands and what they print, as text: each file of `tests/texts` holds cases, each case in a folder of its own.
+//! Commands and their output, as text: each file of `tests/texts` holds cases, each case in a folder of its own.
 //!
 //! | line | meaning |
 //! | --- | --- |
@@ -17,7 +17,7 @@
 //! | `same FILE FILE` | two files have one text |
 //! | `narrow` | no line of standard output is wider than 78 columns |
 //! | `empty`, `quiet` | standard output, or standard error, is empty |
-//! | `lines N` | standard error has so many lines |
+//! | `lines N` | standard error has N lines |
 //! | `has PATH`, `lacks PATH` | a file or folder is there, or is not |
 //!
 //! In a path of JSON `*` stands for all elements and gives a list, `@` for an object's keys, `[NAME=VALUE]` for the
@@ -33,7 +33,6 @@ use std::path::{Path, PathBuf};
 /// Most lines of an error, empty ones left out.
 const ERROR_LINES: usize = 6;
 
-/// What a command has printed.
 struct Printed {
     line: String,
     out: String,
@@ -65,7 +64,7 @@ fn at(value: &Value, path: &str) -> Value {
     }
 }
 
-/// Whether a value is as a line says.
+/// Whether a value fulfils a line.
 fn is_as(value: &Value, wanted: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().unwrap();
     match wanted.split_at(1) {
@@ -151,7 +150,7 @@ impl Case<'_> {
             self.check(files(self.lab.path()) == before, "no file is changed");
         }
     }
-    /// A word or text with what is at a path of a kept file in its place.
+    /// A word or text with the values of kept files filled in.
     fn filled(&self, word: &str) -> String {
         let word = unescaped(word);
         let parts = word.split_once('{').and_then(|(head, rest)| {
@@ -169,7 +168,7 @@ impl Case<'_> {
             self.faults.push(format!("{}\n$ {line}\n{what}\n{out}\n{err}", self.name));
         }
     }
-    /// Checks a line that says what the last command printed.
+    /// Checks a line about the output of the last command.
     fn expect(&mut self, line: &str) {
         let mut within = false;
         let end = line.find(|c| {
@@ -216,7 +215,7 @@ fn unescaped(text: &str) -> String {
     text.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t")
 }
 
-/// Works through a case and gives its faults.
+/// Works through a case and returns its faults.
 fn worked(text: &str) -> Vec<String> {
     let (name, body) = text.split_once('\n').unwrap_or((text, ""));
     let printed = Printed { line: String::new(), out: String::new(), err: String::new() };

@@ -107,7 +107,7 @@ fn a_simulated_run_is_traced_to_the_nanosecond_with_and_without_kept_events() {
     lab.run(&["trace", &kept, "-o", "kept.pftrace"], 0);
     let bytes = |file: &str| std::fs::read(lab.path().join(file)).unwrap();
     assert!(bytes("kept.pftrace") == bytes("again.pftrace"), "the same trace from both");
-    // What is beside a run goes with it, and nothing is left in the store's folder.
+    // Files next to a run are removed with it, and nothing is left in the store's folder.
     lab.run(&["runs", "rm", "--out", "kept", "--yes", "--load", "threads=6"], 0);
     assert_eq!(std::fs::read_dir(lab.path().join("kept")).unwrap().count(), 0);
 }
@@ -130,7 +130,7 @@ fn another_run_than_the_stored_one_is_not_traced() {
 }
 
 #[test]
-fn two_runs_stand_above_each_other() {
+fn two_runs_are_shown_above_each_other() {
     let lab = Lab::new();
     lab.run(&["run", "small.toml", "--load", "1x6", "--runs", "1"], 0);
     let words = [
@@ -201,7 +201,7 @@ fn a_text_goes_to_standard_output_in_order_of_time() {
 }
 
 #[test]
-fn damage_and_wrong_words_are_told() {
+fn damage_and_wrong_words_are_reported() {
     let lab = Lab::new();
     let folder = bench(&lab, "--kernel v6.5 --keep-events");
     let file = lab.path().join(&folder).join("events.slt");
@@ -214,7 +214,7 @@ fn damage_and_wrong_words_are_told() {
 }
 
 #[test]
-fn counters_are_told_on_request_and_change_nothing() {
+fn counters_are_written_on_request_and_change_nothing() {
     let lab = Lab::new();
     let folder = bench(&lab, "--kernel v6.12");
     lab.run(&["trace", &folder, "-o", "plain.pftrace"], 0);
@@ -290,7 +290,7 @@ fn babeltrace_reads_the_same_sums() {
 
 /// The same sums by Perfetto's own message definitions: the Python package `perfetto`, if SCHEDLAB_TEST_PERFETTO is 1.
 #[test]
-fn perfetto_s_own_definitions_read_the_same() {
+fn perfettos_own_definitions_read_the_same() {
     if std::env::var("SCHEDLAB_TEST_PERFETTO").as_deref() != Ok("1") {
         skipped("the Python package perfetto (SCHEDLAB_TEST_PERFETTO=1)");
         return;

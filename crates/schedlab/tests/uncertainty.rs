@@ -8,7 +8,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn an_experiment_tells_what_its_costs_do() {
+fn an_experiment_shows_the_effect_of_its_costs() {
     let lab = Lab::new();
     let words = ["run", "small.toml", "--uncertainty", "--runs", "12"];
     let (table, notes) = lab.run(&words, 0);
@@ -36,7 +36,7 @@ fn an_experiment_tells_what_its_costs_do() {
 }
 
 #[test]
-fn figures_that_no_cost_moves_are_others_only_beside_some_that_are_moved() {
+fn metrics_that_no_cost_moves_are_counted_as_others_only_if_some_are_moved() {
     let lab = Lab::new();
     // Three draws correlate with nothing beyond chance, and one variant has no verdict.
     let words =

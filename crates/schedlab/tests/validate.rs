@@ -40,9 +40,9 @@ fn lab(text: &str) -> Lab {
 }
 
 #[test]
-fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
+fn a_case_is_run_on_both_sides_and_every_metric_is_reported() {
     let lab = lab(CASE);
-    // Two short runs on a machine that does other work, too: this test does not check whether they agree, nor whether
+    // Two short runs, on a machine that may do other work: this test does not check whether they agree, nor whether
     // more runs are made.
     let text = |code: &[i32]| {
         let args = ["validate", "tiny.toml", "--runs", "2", "--json", "-q", "--out", "kept"];
@@ -81,7 +81,7 @@ fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
 }
 
 #[test]
-fn a_wrong_case_is_told_with_its_place_before_anything_is_run() {
+fn a_wrong_case_is_reported_with_its_place_before_any_run() {
     let lab = lab(&CASE.replace("delays = 35\n", ""));
     let (_, err) = lab.run(&["validate", "tiny.toml"], 2);
     assert!(err.contains("tiny.toml") && err.contains("no delays") && err.contains("delays = 35"), "{err}");
@@ -92,7 +92,7 @@ fn a_wrong_case_is_told_with_its_place_before_anything_is_run() {
 }
 
 #[test]
-fn the_list_tells_the_cases() {
+fn the_list_shows_the_cases() {
     let lab = Lab::new();
     let list = lab.ok(&["validate", "--list"]);
     assert!(list.lines().all(|l| l.chars().count() <= 78) && list.contains("host-hackbench"), "{list}");
@@ -125,7 +125,7 @@ fn drawn_cases_can_be_kept_as_files() {
         let name = case["name"].as_str().unwrap();
         let text = std::fs::read_to_string(lab.path().join(format!("mine/{name}.toml"))).unwrap();
         assert_eq!(case["text"], text.as_str());
-        // A file reads as what was drawn.
+        // A file reads back as the drawn case.
         let told = lab.json(&["validate", &format!("mine/{name}.toml"), "--list", "--json"]);
         assert_eq!(told["cases"][0]["about"], case["about"]);
     }
@@ -164,7 +164,7 @@ moves = ["migrations", "newidle lb_failed"]
 "#;
 
 #[test]
-fn the_list_of_changes_tells_what_each_must_move() {
+fn the_list_of_changes_shows_which_metrics_each_must_move() {
     let lab = lab(CASE);
     let list = lab.ok(&["validate", "--changes", "--list"]);
     assert!(list.lines().all(|l| l.chars().count() <= 78), "{list}");
@@ -190,7 +190,7 @@ fn the_list_of_changes_tells_what_each_must_move() {
 }
 
 #[test]
-fn a_wrong_change_is_told_with_its_place_before_anything_is_run() {
+fn a_wrong_change_is_reported_with_its_place_before_any_run() {
     let lab = lab(CASE);
     lab.write("mine.toml", &CHANGE.replace("\"migrations\"", "\"migration\""));
     let (_, err) = lab.run(&["validate", "--changes", "mine.toml"], 2);
@@ -207,8 +207,8 @@ fn a_wrong_change_is_told_with_its_place_before_anything_is_run() {
     assert!(!lab.path().join("runs").exists());
 }
 
-/// The machine and the loads of a shipped case make sense to the simulator, whose half would else be missed only after
-/// hours of guests.
+/// The simulator accepts the machine and the loads of every shipped case. An error would else show only after hours of
+/// guests.
 #[test]
 fn the_simulated_half_of_every_change_can_be_run() {
     let lab = Lab::new();

@@ -46,7 +46,8 @@ fn runs_that_were_watched_differently_are_other_cells_and_their_comparison_warns
     assert!(!alike["warnings"].to_string().contains("watched.differently"), "{alike}");
 }
 
-/// The metrics of an experiment decide; a metric that it did not ask for is missing, and the reason names the option.
+/// The metrics of an experiment decide. A metric that the experiment did not ask for is missing, and the reason names
+/// the option.
 #[test]
 fn an_experiment_is_watched_as_its_metrics_need() {
     let lab = Lab::new();

@@ -17,7 +17,7 @@ pub(crate) struct Outside<'a> {
     changes: &'a [(Ns, Kernel)],
     /// Changes of groups and tasks, in order.
     later: VecDeque<(u64, Later)>,
-    /// Until when the first of these waits, because its task's locks are held.
+    /// The first change waits until this time because its task's locks are held.
     held_until: u64,
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the engine and the image agree on. src/abi.rs has the same layouts; the loader compares their sizes.
+ * The interface of the engine and the image. src/abi.rs has the same layouts; the loader compares their sizes.
  *
  * The engine enters a CPU, sets the clock, calls one verb, and reads the notes that the verb left. The image never
  * calls the engine, so no state of the engine is borrowed while kernel code runs. Times are ns of the kernel's clock,
- * which the engine keeps. A pid names a task; 0 is the idle task of whichever CPU.
+ * which the engine keeps. A pid names a task; 0 is the idle task of any CPU.
  */
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
@@ -16,32 +16,32 @@
 struct img_idle_state {
 	const char *name;
 	unsigned int exit_ns, residency_ns;	/* time to leave it; the shortest stay that pays */
-	unsigned int polls;	/* 1: the CPU looks at the idle task's flag, so that no interrupt has to be sent */
+	unsigned int polls;	/* 1: the CPU polls the idle task's flag, so that no interrupt has to be sent */
 };
 
-/* The machine. All arrays are by CPU, but `distance`, which is by node and node, and `idle_states`. */
+/* The machine. All arrays are by CPU, except `distance`, which is by node and node, and `idle_states`. */
 struct img_machine {
 	unsigned int nr_cpus, nr_nodes;
 	const unsigned int *node, *package, *core, *cluster, *llc;	/* ids; siblings share package and core */
 	const unsigned int *capacity;		/* 1024: a fastest CPU */
 	const unsigned char *distance;		/* 10: the same node */
-	unsigned int reclaim_distance;		/* farther nodes get no balancing at fork, exec and wakeup; 0: 30 */
+	unsigned int reclaim_distance;		/* farther nodes are not balanced at fork, exec and wakeup; 0: 30 */
 	unsigned long long llc_bytes;
 	unsigned long long seed;		/* of the kernel's own random draws; with bit 62 it draws 0 */
-	unsigned int hz;			/* what the image was built with is an error if it differs; 0: any */
+	unsigned int hz;			/* an error if the image was built with another one; 0: any */
 	unsigned int nr_idle_states;		/* 0: no cpuidle driver, the CPU halts at once */
 	const struct img_idle_state *idle_states;	/* the shallowest first */
 	const char *idle_governor;		/* "menu", "teo", "haltpoll"; NULL: the tree's choice */
 };
 
-/* A note of what kernel code did, in the order in which it was done. Unused fields are 0. */
+/* A note of one action of kernel code, in the order of the actions. Unused fields are 0. */
 struct img_note {
 	unsigned short kind;
 	unsigned short flags;
-	unsigned int cpu;		/* the CPU that it concerns, not always the one that was entered */
+	unsigned int cpu;		/* the CPU that it concerns, which need not be the entered one */
 	int pid, other;			/* tasks */
 	unsigned long long at, value;
-	unsigned long long after_ns;	/* what the code of the verb had cost until then */
+	unsigned long long after_ns;	/* the cost of the verb's code until then */
 };
 enum img_note_kind {
 	IMG_TIMER = 1,		/* cpu's clock event device is to fire at `at`; IMG_NEVER: it is off */
@@ -60,39 +60,39 @@ enum img_note_kind {
 				   level; at: passes; pid: tasks gained; other: CPUs of the domain */
 	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls,
 				   until `at` unless its flag is set before */
-	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu, which polls, is to look at its flag */
+	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu polls and has to look at its flag */
 	IMG_PRINTK,		/* a message: value points to text, which is never freed; flags: 1 WARN or KERN_ERR, and
 				   `at` points to the calls that led there, with a NULL behind them; 0: not kept */
 	IMG_TICK,		/* a tick was handled on cpu */
-	IMG_FOUND,		/* what no kernel may do: flags: enum img_finding, of pid on cpu; value as it says
-				   there; other: enum img_verb that ran, or -1; `at` points to the calls that led
-				   there, as those of a message, if it is not 0 */
+	IMG_FOUND,		/* a fault that no kernel may have: flags: enum img_finding, of pid on cpu; value
+				   as it says there; other: enum img_verb that ran, or -1; `at` points to the
+				   calls that led there, as those of a message, if it is not 0 */
 	IMG_CHOSE,		/* a class chose CPU `other` for pid; `at` points to a struct img_choice; after
 				   img_explain() */
-	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 behind the
-				   preemption check of pid, or 0: behind a tick that changed it; `at` points to a struct
-				   img_judged, or is 0; after img_explain() */
+	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 after
+				   the preemption check of pid, or 0: after a tick that changed it; `at` points to
+				   a struct img_judged, or is 0; after img_explain() */
 };
 
-/* What a task was when it was about to be woken. */
+/* A task's state when it was about to be woken. */
 enum img_wakee {
 	IMG_W_QUEUED = 1,	/* it is on its queue */
 	IMG_W_ON_CPU = 2,	/* it is not off its CPU yet */
 	IMG_W_PINNED = 4,	/* it may run on one CPU only, so that no class is asked */
 };
 
-/* What image/audit.c looks for. */
+/* The findings of image/audit.c. */
 enum img_finding {
 	IMG_LOST_TASK = 1,	/* it is runnable, and no queue has it; of an audit, value: its progress so far */
-	IMG_DROPPED_WAKEUP,	/* it sleeps as before it was woken; value: what try_to_wake_up() returned */
-	IMG_DROPPED_TIMER,	/* it sleeps, and its timer has fired, which was due at value */
+	IMG_DROPPED_WAKEUP,	/* it sleeps as before it was woken; value: the result of try_to_wake_up() */
+	IMG_DROPPED_TIMER,	/* it sleeps, and its timer, which was due at value, has fired */
 	IMG_IDLE_BESIDE_TASKS,	/* cpu halts with value tasks on its queue */
 	IMG_SLEEPER_QUEUED,	/* it sleeps, and its class has it on a queue; value: its progress so far */
 	IMG_WRONG_COUNT,	/* cpu's queue counts the upper half of value, and has the lower half */
-	IMG_PREEMPT_COUNT,	/* a verb has left value more than there was */
+	IMG_PREEMPT_COUNT,	/* a verb has left it higher by value */
 	IMG_IRQS_OFF,		/* a verb has left interrupts off */
-	IMG_PASSED_OVER,	/* it waits behind task value, which it is to preempt, and nothing says so to cpu */
-	IMG_NOT_PUSHABLE,	/* a real-time task that waits, and no other CPU can find it */
+	IMG_PASSED_OVER,	/* it waits behind task value, which it has to preempt; cpu was not told to switch */
+	IMG_NOT_PUSHABLE,	/* a waiting real-time task that no other CPU can find */
 	IMG_NOT_ON_CPU,		/* it runs on cpu, and its on_cpu is 0 */
 	IMG_FOUND_KINDS
 };
@@ -115,7 +115,7 @@ enum img_view_flags {
 	IMG_V_LEFT = 128,	/* the CPU has left the verb in the middle: call img_continue() at its time */
 };
 
-/* A new task. */
+/* Attributes of a task. */
 struct img_attr {
 	unsigned int policy;		/* SCHED_* of uapi */
 	int nice;
@@ -132,28 +132,28 @@ struct img_new_task {
 	unsigned int mm;		/* tasks of the same number share an address space; 0: a kernel thread */
 	int tgid;			/* 0: a thread group of its own */
 	unsigned int inherits;		/* 1: attr, allowed and group are current's, as fork() has it */
-	int session_of;			/* a task whose session it is born into; 0: its maker's */
+	int session_of;			/* a task whose session it is born into; 0: its parent's */
 };
 
-/* What the engine writes before a verb. */
+/* The engine writes these before a verb. */
 extern unsigned long long img_now;	/* the time, ns */
-extern int img_guard;	/* before the boot, 1: each allocation ends at a page that nobody may touch, and nobody may
-			   touch it once it is freed */
+extern int img_guard;	/* before the boot, 1: each allocation ends at a page that nobody may touch, and nobody
+			   may touch it once it is freed */
 
-/* What the code of the image has cost since the engine took it, in ps; 0 without CONFIG_SIM_COUNTED. */
+/* Cost of the image's code since the engine took it, ps; 0 without CONFIG_SIM_COUNTED. */
 extern unsigned long long img_charged_ps;
 
-/* What code costs. Instructions are by byte of `text`: those of the basic block that begins there. */
+/* Prices of code. Instructions are by byte of `text`: those of the basic block that begins there. */
 struct img_costs {
 	const unsigned short *instructions;
-	unsigned long long *times;		/* how often each of them was executed; by byte, too */
+	unsigned long long *times;		/* executions of each of them; by byte, too */
 	const void *text;
 	unsigned int instruction_ps;
 	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */
-	unsigned int lookahead;			/* instructions that are executed while lines come */
-	unsigned long long sample_ps;		/* cost between two samples of who calls whom */
+	unsigned int lookahead;			/* instructions that are executed while lines are fetched */
+	unsigned long long sample_ps;		/* cost between two samples of calls */
 };
-/* A sample: the calls that lead to the code that runs, innermost first, as addresses; 0 behind the last one. */
+/* A sample: the calls that lead to the running code, innermost first, as addresses; 0 after the last one. */
 #define IMG_CALLS 24
 struct img_sample {
 	const void *calls[IMG_CALLS];
@@ -172,12 +172,12 @@ enum img_verb {
 	IMG_DO_WAKE, IMG_DO_TASK_START,
 };
 extern unsigned long long img_horizon_ps;
-void img_weave(int exact);	/* behind img_count(); 1: it may leave at each basic block, not only at a lost line */
+void img_weave(int exact);	/* after img_count(); 1: it may leave at each basic block, not only at a lost line */
 int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave);	/* the verb's result */
 void img_continue(void);
-void img_finish(void);			/* all CPUs that have left a verb finish it; before what comes from outside */
+void img_finish(void);			/* all CPUs that have left a verb finish it; before an event from outside */
 
-/* Set-up, once. 0 or a negative errno: EINVAL a machine that has no room, ENODEV an idle governor that is not there. */
+/* Set-up, once. 0 or a negative errno: EINVAL for a machine without room, ENODEV for a missing idle governor. */
 int img_abi(void);			/* IMG_ABI of the image */
 int img_boot(const struct img_machine *machine);
 int img_count(const struct img_costs *costs);	/* costs are charged from here on; ENOSYS: this image can't */
@@ -197,8 +197,8 @@ void img_idle_leave(void);	/* after an interrupt, or where it polls and its flag
 
 /* The current task. */
 void img_schedule(void);		/* preemption; or schedule() of a task that is about to sleep */
-void img_prepare_sleep(int uninterruptible);	/* it is about to sleep, unless it is woken before img_schedule() */
-void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* that wakes it */
+void img_prepare_sleep(int uninterruptible);	/* it will sleep, unless it is woken before img_schedule() */
+void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* a timer that wakes it */
 int img_single_task(void);		/* 1: current is the only runnable task of its CPU */
 int img_timed_out(int pid);		/* 1: its last timer has fired; else the timer is cancelled */
 void img_yield(void);
@@ -208,7 +208,7 @@ void img_user_work(void);
 void img_kthread(void);			/* the stopper or ksoftirqd does its work and sleeps */
 void img_resume(void);			/* a call that was left in the middle continues */
 
-/* Notes what is wrong now (IMG_FOUND). Where CPUs have left verbs, only what is found twice unchanged is wrong. */
+/* Notes present faults (IMG_FOUND). If CPUs have left verbs, only unchanged findings of two audits are faults. */
 void img_audit(void);
 
 /* Tasks; the entered CPU is the caller's. */
@@ -218,18 +218,18 @@ void img_task_slept(int pid);		/* a queued fair task of ordinary policy sleeps, 
 int img_wake(int pid, int sync);	/* 1: it was asleep */
 int img_set_attr(int pid, const struct img_attr *attr);
 int img_set_affinity(int pid, const unsigned long *allowed);	/* the caller may sleep in the middle: IMG_V_PARKED */
-int img_confine(int pid, const unsigned long *allowed);	/* the same by nobody who runs, so that nobody sleeps */
+int img_confine(int pid, const unsigned long *allowed);	/* the same from outside: no caller sleeps */
 struct img_usage {
 	unsigned long long runtime_ns, wait_ns, utime_ns, stime_ns, nr_migrations, nvcsw, nivcsw, vruntime;
 	int cpu, state;
 };
 void img_usage(int pid, struct img_usage *usage);
-int img_kthread_pid(int cpu, int ksoftirqd);	/* of a CPU's stopper, or of its ksoftirqd */
+int img_kthread_pid(int cpu, int ksoftirqd);	/* pid of a CPU's stopper, or of its ksoftirqd */
 
 /* Task groups. */
 int img_group_new(int parent);		/* its number, or a negative errno */
 int img_group_write(int group, const char *file, const char *value);	/* a file of cgroup v2 or v1, by name */
-int img_group_read(int group, const char *file, char *text, int size);	/* length, or what it would need */
+int img_group_read(int group, const char *file, char *text, int size);	/* length, or the length that it needs */
 int img_group_move(int pid, int group);
 unsigned long long img_group_throttled(int group);	/* ns of throttling that has not ended, of all CPUs */
 int img_session_new(int pid);		/* setsid() of its thread group: an autogroup of its own, if these are on */
@@ -239,7 +239,7 @@ int img_feature(const char *name, int on);
 const char *img_feature_name(int index, int *on);	/* NULL after the last one */
 int img_tunable(const char *name, const char *value);
 const char *img_tunable_name(int index, char *value, int size);
-int img_schedstat(char *text, int size);	/* /proc/schedstat; length, or what it would need */
+int img_schedstat(char *text, int size);	/* /proc/schedstat; length, or the length that it needs */
 int img_domains(int cpu, char *text, int size);	/* a line for each sched domain: name span flags groups imbalance_pct */
 
 /*
@@ -264,33 +264,33 @@ struct img_entity {
 enum img_function {
 	IMG_ASK_PICK,		/* who runs next */
 	IMG_ASK_PLACE,		/* where `about`, which is absent, starts */
-	IMG_ASK_PREEMPT,	/* whether `about`, which has just been queued, preempts the current one */
+	IMG_ASK_PREEMPT,	/* whether `about`, which has just been queued, preempts the current entity */
 };
 struct img_question {
 	unsigned int function;
 	unsigned int nr;
 	const struct img_entity *entities;	/* in the order in which they were queued */
-	long long min_vruntime;		/* of the queue; its reference point, where it has no such floor */
-	unsigned long long ran_ns;	/* for which the current one has run since it was charged */
+	long long min_vruntime;		/* of the queue; its reference point if the class has no such floor */
+	unsigned long long ran_ns;	/* time for which the current entity has run since it was charged */
 	unsigned int about;
 	unsigned int is_new, sync;	/* it is new; its waker is about to sleep */
 };
 struct img_answer {
-	int entity;			/* that is picked; -1: none */
+	int entity;			/* the picked one; -1: none */
 	int next;			/* the buddy then; -1: none */
-	unsigned int resched;		/* 1: the current one is to give way */
+	unsigned int resched;		/* 1: the current entity has to give way */
 	long long vruntime, deadline;	/* of `about` */
 };
 /* ENOSYS: this tree can't be asked. */
 int img_ask(const struct img_question *question, struct img_answer *answer);
 
 /*
- * Notes each choice of a CPU from here on (IMG_CHOSE), with the state in which it was made. The state is there until
- * img_clear(). Only of a fair task's wakeup has it more than `allowed` and the numbers before `wakee_load`.
+ * Notes each choice of a CPU from here on (IMG_CHOSE), with the state in which it was made. The state lasts until
+ * img_clear(). Only the state of a fair task's wakeup has more than `allowed` and the numbers before `wakee_load`.
  */
 struct img_choice_cpu {
 	unsigned long long load;	/* of its queue, averaged */
-	unsigned int capacity;		/* that is left to fair tasks */
+	unsigned int capacity;		/* left to fair tasks */
 	unsigned int nr_running;
 	unsigned int nr_delayed, nr_sched_idle;	/* of them: asleep and still queued; SCHED_IDLE */
 	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache */
@@ -299,24 +299,24 @@ struct img_choice_cpu {
 enum img_choice_how { IMG_C_WAKEUP, IMG_C_FORK, IMG_C_EXEC };
 struct img_choice {
 	struct img_choice_cpu *cpus;
-	struct img_choice_cpu *after;	/* when the choice was made; NULL: nobody acted meanwhile */
+	struct img_choice_cpu *after;	/* when the choice was made; NULL: no other CPU acted meanwhile */
 	unsigned long *allowed;		/* bits by CPU */
-	unsigned int cpu;		/* that chooses */
+	unsigned int cpu;		/* the choosing CPU */
 	unsigned int prev, recent;	/* the task's CPU; its recent_used_cpu */
 	unsigned int how, fair, sched_idle;	/* its class and policy */
 	unsigned int sync, from_interrupt;
-	unsigned int waker_flips, wakee_flips;	/* the current task's as this wakeup leaves it; the task's */
+	unsigned int waker_flips, wakee_flips;	/* the current task's after this wakeup; the task's */
 	unsigned long long util;	/* of the task, estimated */
 	unsigned long long wakee_load, waker_load;	/* task_h_load(); 0: the current task is not fair */
 	unsigned long long avg_idle, wake_avg_idle, avg_scan_cost;	/* of the choosing CPU */
 };
 
-/* The queue on which the current task and one that was queued meet, as wakeup preemption judged of it. */
+/* The queue on which the current task and a queued one meet, as wakeup preemption judged it. */
 #define IMG_JUDGED_MOST 64
-enum img_not_judged { IMG_J_ABSENT = 1, IMG_J_MANY };	/* one of the two is not there; it has more entities */
+enum img_not_judged { IMG_J_ABSENT = 1, IMG_J_MANY };	/* one of the two is missing; it has more entities */
 struct img_judged_entity {
 	struct img_entity entity;	/* only of the two with its policy; without nice */
-	unsigned long long weight;	/* 1024 times as fine */
+	unsigned long long weight;	/* in units of 1/1024 */
 };
 struct img_judged {
 	struct img_judged_entity *entities;
@@ -325,7 +325,7 @@ struct img_judged {
 	unsigned int nr, about, is_new, sync;
 	unsigned int why_not;		/* enum img_not_judged; 0: the queue was read */
 };
-void img_explain(void);		/* and why current tasks give way (IMG_JUDGED) */
+void img_explain(void);		/* also why current tasks give way (IMG_JUDGED) */
 
 /*
  * One question to the fair class about a machine in a given state, where nothing else may run. The state is gone
@@ -339,10 +339,10 @@ struct img_fleet_cpu {
 	unsigned long long avg_idle;
 	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache; its first CPU's count */
 	unsigned int wakeup_pending;
-	unsigned int idle_exit_us;	/* of the idle state it is in; UINT_MAX: it is in none */
+	unsigned int idle_exit_us;	/* of its present idle state; UINT_MAX: it is in none */
 	unsigned long long idle_stamp;
-	unsigned long long misfit;	/* the load of its running task, if that does not fit it */
-	unsigned int rt_util, nr_rt;	/* what real-time tasks use, and how many are queued */
+	unsigned long long misfit;	/* the load of its running task if that is a misfit */
+	unsigned int rt_util, nr_rt;	/* utilisation by real-time tasks, and how many are queued */
 };
 enum img_fleet_task_flags {
 	IMG_F_RUNS = 1,		/* it is its CPU's current task */
@@ -366,7 +366,7 @@ struct img_fleet_level {		/* a domain of `cpu`, the lowest first */
 };
 enum img_fleet_function {
 	IMG_ASK_SELECT,		/* where `about`, which is absent, goes when `cpu` wakes it */
-	IMG_ASK_BUSIEST,	/* which group `cpu` pulls from in a domain, how much of what */
+	IMG_ASK_BUSIEST,	/* which group `cpu` pulls from in a domain, and how much */
 	IMG_ASK_DETACH,		/* which tasks leave `src` for `cpu` */
 	IMG_ASK_NEWIDLE,	/* which domains `cpu`, whose current task has left, searches, and which tasks come */
 	IMG_ASK_SHARES,		/* the weight of a group's entity on `cpu` */
@@ -389,7 +389,7 @@ struct img_fleet {
 };
 #define IMG_FLEET_TASKS 160
 struct img_fleet_answer {
-	int cpu;			/* that is chosen */
+	int cpu;			/* the chosen CPU */
 	int group;			/* its first CPU; -1: none */
 	unsigned int migration;
 	unsigned int levels;		/* bits of the domains that were searched */
@@ -402,8 +402,8 @@ struct img_fleet_answer {
 int img_ask_fleet(const struct img_fleet *fleet, struct img_fleet_answer *answer);
 
 /*
- * One question to the fair class about CPU 0, whose tasks are in groups. The groups are a tree that is always the same:
- * 0 and 1 below the root, 2 and 3 below 0, 4 below 2. A group without queued tasks is on no queue unless it is delayed.
+ * One question to the fair class about CPU 0, whose tasks are in groups. The groups are always the same tree: 0 and 1
+ * below the root, 2 and 3 below 0, 4 below 2. A group without queued tasks is on no queue unless it is delayed.
  */
 enum img_tree_flags {
 	IMG_T_CURRENT = 1,	/* it runs; of a group: one of its tasks does */
@@ -415,12 +415,12 @@ enum img_tree_flags {
 };
 struct img_tree_entity {
 	long long vruntime, deadline, protected_until;
-	long long keeps;		/* the lag of one that sleeps */
+	long long keeps;		/* the lag of a sleeping one */
 	unsigned long long slice_ns;
-	unsigned long long weight;	/* 1024 times as fine: a group's, or a task's on the one queue of all (7.3) */
+	unsigned long long weight;	/* units of 1/1024: a group's, or a task's on the single queue of all (7.3) */
 	unsigned int flags, policy;
 	int nice;
-	int group;			/* that a task is in; -1: the root */
+	int group;			/* the task's group; -1: the root */
 	/* Of a group: its shares; the load of its queue here, and elsewhere; runnable tasks times 1024. */
 	unsigned int idle;
 	unsigned long long shares, load, load_elsewhere, runnable;
@@ -439,19 +439,19 @@ struct img_tree {
 	unsigned int nr_tasks;
 	const struct img_tree_entity *tasks;	/* in the order in which they were queued */
 	const struct img_tree_entity *groups;
-	long long min_vruntime;		/* of all queues; where they have no such floor, of those that are empty */
-	unsigned long long ran_ns;	/* for which the current one has run since it was charged */
+	long long min_vruntime;		/* of all queues; of empty ones if the class has no such floor */
+	unsigned long long ran_ns;	/* time for which the current task has run since it was charged */
 	unsigned int about;
 	unsigned int is_new, sync;
 };
-struct img_after {			/* what an entity has then */
+struct img_after {			/* an entity's state after the question */
 	long long vruntime, deadline;
-	long long keeps;		/* its lag; while it runs, its protection: how long, or whether */
+	long long keeps;		/* its lag; while it runs, its protection: the length, or whether it has one */
 	unsigned long long weight, line_weight;
 	unsigned char on_rq, delayed, relative, next;
 };
 struct img_tree_answer {
-	int entity;			/* that is picked; -1: none */
+	int entity;			/* the picked one; -1: none */
 	unsigned int resched;
 	unsigned int nr_running;
 	struct img_after tasks[IMG_TREE_TASKS], groups[IMG_TREE_GROUPS];
@@ -461,7 +461,7 @@ int img_ask_tree(const struct img_tree *tree, struct img_tree_answer *answer);
 
 /* For the loader. */
 struct img_stubs {
-	const void *start, *end;	/* pages that are to be inaccessible, one a name */
+	const void *start, *end;	/* pages to be made inaccessible, one for each name */
 	const char *names;		/* each ends with a zero, the list with another */
 };
 void img_stubs(struct img_stubs *stubs);
@@ -471,8 +471,8 @@ int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, 
 								   fleet_answer, tree_entity, tree, tree_answer,
 								   choice_cpu, choice, judged_entity, judged; how many
 								   there are */
-/* With img_guard what memory that is, in words, and which call allocated or freed it; NULL: it is nobody's. */
+/* With img_guard: the owner of that memory, in words, and the call that allocated or freed it; NULL: nobody owns it. */
 const char *img_memory_at(const void *at, void **by);
-const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */
+const char *img_last_words(void);	/* why abort() was called; NULL: the image did not call it */
 
 #endif

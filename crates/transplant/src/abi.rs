@@ -1,4 +1,4 @@
-//! What the engine and the image agree on: the layouts of `shim/abi.h`, field by field.
+//! The interface of engine and image: the layouts of `shim/abi.h`, field by field.
 
 use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
@@ -46,13 +46,13 @@ pub struct RawIdleState {
 pub struct Note {
     pub kind: u16,
     pub flags: u16,
-    /// The CPU that it concerns, not always the one that was entered.
+    /// The CPU that it concerns, which need not be the entered one.
     pub cpu: u32,
     pub pid: i32,
     pub other: i32,
     pub at: u64,
     pub value: u64,
-    /// What the code of the verb had cost until then.
+    /// The cost of the verb's code until then.
     pub after_ns: u64,
 }
 
@@ -503,7 +503,7 @@ pub struct RawChoice {
 #[derive(Clone, Copy, Debug)]
 pub struct RawJudgedEntity {
     pub entity: RawEntity,
-    /// 1024 times as fine.
+    /// In units of 1/1024.
     pub weight: u64,
 }
 

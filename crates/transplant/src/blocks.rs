@@ -1,12 +1,11 @@
 //! The instructions of each basic block, from an image's own code.
 //!
 //! The compiler calls [`BLOCK`] where a basic block begins, and one of [`ACCESS`] before each access to memory. A block
-//! is what lies between two such calls of [`BLOCK`] on the way through the code, past jumps that are always taken; what
-//! lies before the first one of a function is of its first block. Its instructions are counted without those calls,
-//! their arguments, and padding.
+//! is the code between two calls of [`BLOCK`], past jumps that are always taken. Code before a function's first call
+//! belongs to its first block. A block's instructions are counted without those calls, their arguments, and padding.
 //!
 //! The calls cost the compiler registers, so the rest is longer than the same function without them: values are saved
-//! and loaded again. A function's blocks are scaled by its length in the plain image of the same tree.
+//! and loaded again. Therefore a function's blocks are scaled by its length in the plain image of the same tree.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -17,7 +16,7 @@ use std::path::Path;
 
 const BLOCK: &str = "__sanitizer_cov_trace_pc";
 const ACCESS: &str = "__tsan_";
-/// So many instructions of a walk are a loop of jumps.
+/// A walk of this many instructions is a loop of jumps.
 const LONGEST: usize = 4096;
 
 /// Instructions by byte of an image's code.
@@ -25,7 +24,7 @@ const LONGEST: usize = 4096;
 pub(crate) struct Blocks {
     /// The first byte's address in the object.
     pub from: u64,
-    /// Instructions of the block behind a call that returns to that byte; 0: none does.
+    /// Instructions of the block after a call that returns to this byte; 0: no call does.
     pub instructions: Vec<u16>,
     /// The functions of `kernel/sched`.
     pub functions: Vec<Place>,
@@ -43,10 +42,10 @@ pub(crate) struct Place {
 /// An image's functions, decoded.
 struct Code {
     functions: Vec<Function>,
-    /// Where the compiler's calls go.
+    /// The target of the compiler's calls.
     block: Option<u64>,
     accesses: Vec<u64>,
-    /// Addresses of branches that static keys switch: an instruction that does nothing is one of the kernel's there.
+    /// Addresses of branches that static keys switch: a no-op there is an instruction of the kernel's.
     labels: HashSet<u64>,
 }
 
@@ -93,7 +92,7 @@ impl Code {
     fn is_access(&self, i: &Instruction) -> bool {
         is_direct_call(i) && self.accesses.contains(&i.near_branch_target())
     }
-    /// The instructions of a function's text that are the kernel's, by name; functions of one name count together.
+    /// The number of the kernel's instructions in each function, by name; functions of one name count together.
     fn lengths(&self) -> HashMap<&str, u64> {
         let mut all = HashMap::new();
         for function in &self.functions {
@@ -128,7 +127,7 @@ impl Code {
     }
 }
 
-/// The addresses of a file's jump labels, by its table: a place from each entry's own, 4 bytes of the entry's 16.
+/// The addresses of a file's jump labels, from its table: each entry has 16 bytes, the first 4 relative to the entry.
 fn labels(file: &object::File<'_>) -> HashSet<u64> {
     let Some(table) = file.section_by_name("__jump_table") else { return HashSet::new() };
     let entries = table.data().unwrap_or_default().chunks_exact(16).enumerate();
@@ -143,7 +142,7 @@ fn is_direct_call(i: &Instruction) -> bool {
     i.flow_control() == FlowControl::Call && i.op0_kind() == OpKind::NearBranch64
 }
 
-/// Whether it does nothing but set the register of a first argument.
+/// Whether it only sets the register of a first argument.
 fn sets_argument(i: &Instruction) -> bool {
     matches!(i.mnemonic(), Mnemonic::Lea | Mnemonic::Mov)
         && i.op0_kind() == OpKind::Register
@@ -154,7 +153,7 @@ impl Blocks {
     /// The blocks of an image that reports them; `plain` is the image of the same tree that does not.
     ///
     /// # Errors
-    /// Files that can't be read, and an image without such calls.
+    /// When files can't be read, and when the image has no such calls.
     pub(crate) fn of(object: &Path, plain: &Path) -> Result<Blocks> {
         let (counted, plain) = (Code::read(object)?, Code::read(plain)?);
         let ends = |f: &Function| Some((f.code.first()?.ip(), f.code.last()?.next_ip()));
@@ -190,7 +189,7 @@ impl Blocks {
     }
 }
 
-/// Names of the functions of `kernel/sched`, by the table beside an image.
+/// Names of the functions of `kernel/sched`, from the table next to an image.
 fn functions_of_scheduler(object: &Path) -> Result<HashSet<String>> {
     let path = object.with_file_name(FUNCTIONS_FILE);
     let table = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))?;
@@ -233,11 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_counted_without_what_the_compiler_added() {
+    fn a_block_is_counted_without_the_compilers_calls() {
         let (code, blocks) = sample();
         let own = &code.functions[0].code;
         let places = own.iter().enumerate().map(|(at, i)| (i.ip(), at)).collect();
-        // mov, test, je, jmp; then pop, ret. Neither the calls, nor lea, nor nop; the int3 is jumped over.
+        // mov, test, je, jmp; then pop, ret. The calls, lea and nop are not counted; the int3 is jumped over.
         let found: Vec<u64> = blocks.iter().map(|at| code.block(own, &places, at + 1)).collect();
         assert_eq!(found, [4, 2]);
         // A static key's branch that does nothing counts.

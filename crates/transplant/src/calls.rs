@@ -15,7 +15,7 @@ use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::Outcome;
 
 impl Engine<'_> {
-    /// The effect of a call that is the kernel's own.
+    /// The effect of a call that the board leaves to the kernel.
     pub fn call(&mut self, cpu: CpuId, curr: TaskId, call: Call) {
         match call {
             Call::Sleep { until } => self.sleep(cpu, curr, until, None),
@@ -76,7 +76,7 @@ impl Engine<'_> {
     pub fn back_from_timer(&mut self, cpu: CpuId, curr: TaskId, word: Option<u32>) {
         let timed_out = self.kernel.image().timed_out(self.tasks[curr].pid);
         let spent_ns = self.take_notes(cpu);
-        // Whoever was taken off the word's queue was woken, even if the time has run out since.
+        // A task that was taken off the word's queue was woken, even if the time has run out since.
         if let Some(word) = word
             && let Some(place) = self.board.user.waiters[word as usize].iter().position(|t| *t == curr)
         {
@@ -157,7 +157,7 @@ impl Engine<'_> {
         self.settle_after(cpu);
     }
 
-    /// The current task makes a new one, which has what its parent has until it has set itself up.
+    /// The current task makes a new one, which has its parent's properties until it has set itself up.
     fn spawn(&mut self, cpu: CpuId, parent: TaskId, task: TaskId) {
         if self.tasks[task].life != Life::Unborn {
             return self.returns(cpu);
@@ -182,7 +182,7 @@ impl Engine<'_> {
     /// A task of the workload is made in the image, as a child of the entered CPU's current task.
     pub fn make_task(&mut self, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
         let (t, thread) = (&self.tasks[task], &self.board.threads[task]);
-        // The machine's own tasks have had their attributes since the boot. Others set themselves up.
+        // The machine's own tasks have had their attributes since the boot. Other tasks set themselves up.
         let first = if thread.background { t.attr } else { Attr::default() };
         let new = NewTask {
             name: &thread.name,
@@ -190,7 +190,7 @@ impl Engine<'_> {
             allowed: if parent.is_some() { None } else { t.allowed.as_ref() },
             slack_ns: thread.slack_ns,
             mm: t.mm,
-            // A child begins in its maker's group. Others join theirs when they set themselves up.
+            // A child begins in its parent's group. Others join theirs when they set themselves up.
             group: parent.map_or(0, |p| self.groups[self.tasks[p].group]),
             tgid: self.leaders.get(&t.process()).copied().unwrap_or(0),
             inherits: parent.is_some(),
@@ -219,7 +219,7 @@ impl Engine<'_> {
 }
 
 impl Engine<'_> {
-    /// A task that is there already of the session in which a new one is born; 0: there is none, or no session.
+    /// An existing task of the session in which a new one is born; 0: there is none, or no session.
     fn session_of(&self, task: TaskId, parent: Option<TaskId>) -> i32 {
         let own = &self.tasks[task].session;
         if parent.is_some() || own.is_none() {

@@ -1,4 +1,4 @@
-//! What the kernel's code costs, charged while it runs: instructions, and cache lines of other CPUs
+//! The cost of the kernel's code, charged while it runs: instructions, and cache lines of other CPUs
 //! (`shim/image/cost.c`).
 
 use crate::abi::{RawCosts, RawSample};
@@ -10,13 +10,13 @@ use schedlab_record::{Counts, FunctionCount};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-/// What the code of an image costs that counts.
+/// Prices of an image that counts its code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prices {
     pub instruction_ps: u32,
     /// A cache line that another CPU of the same last-level cache has.
     pub line_near_ps: u32,
-    /// One that a CPU elsewhere has.
+    /// A cache line that a CPU elsewhere has.
     pub line_far_ps: u32,
     /// Instructions that are executed while lines come.
     pub lookahead: u32,
@@ -34,25 +34,25 @@ pub(crate) struct Counted {
     chains: Chains,
 }
 
-/// Cost of kernel code between two samples of who calls whom, ps.
+/// Cost of kernel code between two samples of the call chain, ps.
 const SAMPLE_PS: u64 = 100_000_000;
 /// How often each chain of calls was sampled: function names with ';' between them, outermost first.
 pub type Chains = BTreeMap<String, u64>;
 
-/// The time in one of these functions, or in what they call, by samples. A part or a copy of a function
-/// (`name.part.0`) is of it.
+/// The time in these functions and their callees, by samples. A part or copy of a function (`name.part.0`) belongs to
+/// it.
 pub(crate) fn sampled_ns(chains: &Chains, names: &[&str]) -> u64 {
     let is_named = |call: &str| names.contains(&call.split('.').next().unwrap_or(call));
     let within = chains.iter().filter(|(chain, _)| chain.split(';').any(is_named));
     within.map(|(_, times)| times * SAMPLE_PS / 1000).sum()
 }
 
-/// Waiting for cache lines when the kernel's functions have returned.
+/// The wait for cache lines after the kernel's functions have returned.
 const VERB_END: &str = "[end of a verb]";
-/// What CPUs do beside the image's code while they are not halted: user mode, and what the machine's file prices.
+/// Other time of CPUs that are not halted: user mode, and the prices of the machine's file.
 const BESIDE: &str = "[beside the image]";
 
-/// Completes samples of the image's code to all of the time in which CPUs were not halted.
+/// Completes the samples of the image's code to the whole time in which CPUs were not halted.
 pub(crate) fn complete(chains: &mut Chains, unhalted_ns: u64) {
     let sampled: u64 = chains.values().sum();
     let beside = (unhalted_ns * 1000 / SAMPLE_PS).saturating_sub(sampled);
@@ -80,13 +80,13 @@ impl Counted {
     }
 }
 
-/// Functions by which the image counts and leaves its stacks, which no kernel has.
+/// Functions by which the image counts and leaves its stacks; no kernel has them.
 fn is_of_costs(name: &str) -> bool {
     ["img_", "__tsan_", "__sanitizer_"].iter().any(|begins| name.starts_with(begins))
 }
 
 impl Prices {
-    /// Those of a machine.
+    /// The prices of a machine.
     pub fn of(costs: &Costs) -> Prices {
         let ps = |ns: u64| (ns * 1000).min(u32::MAX.into()) as u32;
         Prices {
@@ -99,7 +99,7 @@ impl Prices {
 }
 
 impl Image {
-    /// Charges what the code costs from here on: [`Image::take_charge_ns`]. After the boot.
+    /// Charges the cost of code from here on: [`Image::take_charge_ns`]. Must be called after the boot.
     ///
     /// # Errors
     /// When the image reports nothing, or is not booted.
@@ -129,7 +129,7 @@ impl Image {
             .map(drop)
             .map_err(|_| Error::internal("the image was built without counts"))
     }
-    /// What each function of `kernel/sched` has executed since it was asked last; empty where nothing is counted.
+    /// Executions of each function of `kernel/sched` since the last call; empty where they are not counted.
     pub fn take_counts(&mut self) -> Counts {
         let Some(Counted { instructions, times, functions, .. }) = &self.counted else {
             return Counts::new();
@@ -148,11 +148,11 @@ impl Image {
         all.retain(|_, count| count.instructions > 0);
         all
     }
-    /// Takes the samples of who called whom out of the image, which would keep them all.
+    /// Takes the samples of calls out of the image, which would otherwise keep them all.
     pub fn gather_chains(&mut self) {
         let Some(counted) = &mut self.counted else { return };
         let mut count = 0;
-        // SAFETY: the call writes the number, and gives so many samples, which verbs alone change.
+        // SAFETY: the call writes the number and returns that many samples, which only verbs change.
         let samples = unsafe {
             let first = (self.verbs.img_samples)(&raw mut count);
             if count == 0 { &[] } else { std::slice::from_raw_parts(first, count as usize) }
@@ -164,12 +164,12 @@ impl Image {
         // SAFETY: the image is loaded.
         unsafe { (self.verbs.img_forget_samples)() };
     }
-    /// Who called whom, since it was asked last: a sample each 100 us of what the code has cost.
+    /// The samples of calls since the last call: one for each 100 us of the code's cost.
     pub fn take_chains(&mut self) -> Chains {
         self.gather_chains();
         self.counted.as_mut().map(|counted| std::mem::take(&mut counted.chains)).unwrap_or_default()
     }
-    /// What the code has cost since it was taken last; less than a ns is left for the next time.
+    /// The cost of the code since the last call; a rest of less than a ns is kept for the next one.
     #[inline]
     pub fn take_charge_ns(&mut self) -> u64 {
         // SAFETY: `img_charged_ps` is an aligned u64 of the image, which lives as long as the process; one thread
@@ -181,8 +181,8 @@ impl Image {
         }
     }
 
-    /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a
-    /// line is lost. After [`Image::count`].
+    /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a line
+    /// is lost. Must be called after [`Image::count`].
     pub fn weave(&mut self, exact: bool) {
         // SAFETY: the image is booted and counts.
         unsafe { (self.verbs.img_weave)(exact.into()) };
@@ -198,7 +198,7 @@ impl Image {
         // SAFETY: a CPU is entered.
         unsafe { (self.verbs.img_finish)() };
     }
-    /// Verbs may leave once they have cost so much.
+    /// Verbs may leave once they have cost this much.
     #[inline]
     pub fn set_horizon_ns(&mut self, ns: u64) {
         // SAFETY: as in `take_charge_ns`.
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_function_has_what_it_calls_and_its_copies() {
+    fn the_time_of_a_function_includes_its_callees_and_copies() {
         let chains =
             [("schedule;newidle_balance;load_balance;update_sd_lb_stats.constprop.0", 3), ("schedule", 5)];
         let chains: Chains = chains.map(|(chain, times)| (chain.to_owned(), times)).into();

@@ -1,8 +1,8 @@
-//! Why CPUs were chosen for tasks, where somebody asks: the image notes each choice with the state in which it was made
-//! (`shim/image/choices.c`), and our rules say what they would have chosen of it. Where they choose the same, their
-//! reason is the reason. Else, and where they can't be asked, the reason says that.
+//! Reasons for the choices of CPUs, if a run asks for them: the image notes each choice with the state in which it was
+//! made (`shim/image/choices.c`), and our rules choose from the same state. If they choose the same CPU, their reason
+//! is the reason. If they differ, or can't be asked, the reason says so.
 //!
-//! No note and no answer takes time, so that the run is the same as without them.
+//! Notes and answers take no time, so the run is the same as without them.
 
 use crate::abi::{Note, RawChoice, RawChoiceCpu, choice_how, kind, wakee};
 use crate::engine::Engine;
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 /// Differences that are kept in words.
 const MOST_WORDS: usize = 5;
 
-/// Who is asked, and what is known of tasks on their way to a queue.
+/// The rules that are asked, and tasks on their way to a queue.
 pub struct Explaining<'s> {
     pub rules: Box<dyn Rules + 's>,
     state: AskedChoice,
     pending: BTreeMap<TaskId, Pending>,
-    /// Why a CPU's current task is to leave, by CPU.
+    /// By CPU: the reason why its current task is to leave.
     to_leave: BTreeMap<CpuId, SwitchReason>,
 }
 
@@ -29,11 +29,11 @@ impl Explaining<'_> {
     pub fn is_on_its_way(&self, task: TaskId) -> bool {
         self.pending.contains_key(&task)
     }
-    /// A CPU's current task is to leave. The first to ask is the reason.
+    /// A CPU's current task is to leave. The first request gives the reason.
     pub fn ask_to_leave(&mut self, on: CpuId, why: SwitchReason) {
         self.to_leave.entry(on).or_insert(why);
     }
-    /// The CPU switches, or its current task was picked again: why that was to leave.
+    /// The CPU switches, or its current task was picked again: the reason for which it was to leave.
     pub fn asked_to_leave(&mut self, on: CpuId) -> Option<SwitchReason> {
         self.to_leave.remove(&on)
     }
@@ -42,22 +42,22 @@ impl Explaining<'_> {
 /// A task that is being woken or made.
 #[derive(Clone, Copy)]
 enum Pending {
-    /// `by` this CPU, and what it was then ([`wakee`]).
+    /// `by` is the waking CPU, `was` the task's state then ([`wakee`]).
     Waking { by: CpuId, was: u64 },
     /// A class has chosen its CPU.
     Chosen,
 }
 
-/// How many choices our rules share.
+/// The number of choices that our rules share.
 #[derive(Clone, Default)]
 pub struct Explained {
     /// Choices of CPUs for tasks that were woken or made.
     pub choices: u64,
-    /// Those that our rules were asked about, and those of them that they share.
+    /// Of these choices, those that our rules were asked about; of them, those that they share.
     pub asked: u64,
     pub shared: u64,
-    /// Checks whether a task that was queued preempts the current one, those that our rules were asked about, and those
-    /// of them that they share.
+    /// Checks whether a queued task preempts the current one; of them, those that our rules were asked about; of these,
+    /// those that they share.
     pub checks: u64,
     pub checks_asked: u64,
     pub checks_shared: u64,
@@ -74,7 +74,7 @@ impl Image {
         unsafe { (self.verbs.img_explain)() };
     }
 
-    /// The state in which a noted choice was made, as far as it was read: the whole of it for a fair task's wakeup.
+    /// The state in which a noted choice was made, as far as it was read: all of it for a fair task's wakeup.
     fn choice(&self, note: &Note, into: &mut AskedChoice) -> Option<&RawChoice> {
         if note.kind != kind::CHOSE || note.at == 0 {
             return None;
@@ -116,8 +116,8 @@ fn read(c: &RawChoiceCpu) -> AskedChoiceCpu {
 }
 
 impl Image {
-    /// Who runs where when the choice was made, if others acted meanwhile; hints and loads are those of its begin,
-    /// since the choice changes them itself. `false`: nobody acted.
+    /// Sets who ran where when the choice was made, if others acted meanwhile. Hints and loads stay those of its
+    /// beginning, since the choice itself changes them. `false`: nobody acted.
     fn pass_on(&self, note: &Note, state: &mut AskedChoice) -> bool {
         // SAFETY: as in `choice`, which has read the note.
         let raw = unsafe { &*(note.at as *const RawChoice) };
@@ -134,7 +134,7 @@ impl Image {
     }
 }
 
-/// Its `recent_used_cpu`; of a task that has none yet, its CPU, which no rule looks at twice.
+/// Its `recent_used_cpu`. A task that has none yet gets its CPU, which no rule checks twice.
 fn recent(raw: &RawChoice) -> CpuId {
     i32::try_from(raw.recent).map_or(CpuId(raw.prev), |_| CpuId(raw.recent))
 }
@@ -147,7 +147,7 @@ impl<'s> Engine<'s> {
         self.kernel.image().explain();
         self.pass_features();
     }
-    /// The CPU has picked a task: no request to leave is left, also where no switch was noted.
+    /// The CPU has picked a task: drops any request to leave, even if no switch was noted.
     pub fn picked(&mut self, on: CpuId) {
         if let Some(explaining) = &mut self.explaining {
             explaining.asked_to_leave(on);
@@ -167,7 +167,7 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// A task is about to be queued. Where no class was asked for its CPU, there was nothing to choose.
+    /// A task is about to be queued. If no class was asked for its CPU, there was no choice.
     pub fn explain_queued(&mut self, at: u64, task: TaskId, on: CpuId, is_new: bool) {
         let Some(explaining) = &mut self.explaining else { return };
         let (by, was) = match explaining.pending.remove(&task) {
@@ -246,7 +246,7 @@ impl Explained {
         }
     }
 
-    /// In words, if anybody was asked.
+    /// Warnings, if the rules were asked.
     pub fn warnings(&self) -> Vec<Warning> {
         let of = |text| Warning::new("rules.differ", text);
         let differences = self.words.iter().map(|text| of(format!("our rules differ: {text}")));
@@ -254,7 +254,7 @@ impl Explained {
         let without = without.map(|(why, n)| of(format!("{n} choices are not explained: {why}")));
         differences.chain(without).collect()
     }
-    /// As counters; also zeros, by which a record shows that somebody was asked.
+    /// Counters. Zeros are included, so that a record shows that the rules were asked.
     pub fn counters(&self) -> Vec<(String, u64)> {
         let unexplained = self.unexplained.values().sum();
         let all = [
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_ours_if_the_choice_is_and_others_are_counted() {
+    fn a_reason_is_ours_if_we_choose_the_same_and_differences_are_counted() {
         let ours = |cpu| Choice { cpu: CpuId(cpu), reason: PlaceReason::IdleCore, affine: None, probes: 3 };
         let mut counts = Explained { choices: 3, ..Explained::default() };
         let between = || "choice".to_owned();

@@ -1,7 +1,7 @@
 //! A simulated CPU between two calls of kernel code: halted, in user mode, or on a kernel path that takes time.
 //!
-//! Kernel code takes no time while it runs. A path's price passes before it (a system call, an interrupt's entry, the
-//! way to `schedule()`), what follows from it (a switch, a wakeup) after it. Times are ns since the run began.
+//! Kernel code takes no time while it runs. Its price passes before it (a system call, an interrupt's entry, the way to
+//! `schedule()`), the price of its effects (a switch, a wakeup) after it. Times are ns since the run began.
 
 use schedlab_base::TaskId;
 use schedlab_board::calls::Call;
@@ -20,10 +20,10 @@ pub enum Interrupt {
     Device,
 }
 
-/// What a CPU does when its path's time is over.
+/// A CPU's step when its path's time is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// It looks at its current task, and continues with that.
+    /// It looks at its current task, and continues with that task.
     Settle,
     Schedule,
     Interrupt(Interrupt),
@@ -36,7 +36,7 @@ pub enum Next {
     Wake,
     /// It halts, now that the way there has taken its time.
     Halted(Halt),
-    /// The verb that was left in the middle continues, and this follows it.
+    /// The verb that was left in the middle continues, and then follows this.
     Proceed(After),
 }
 
@@ -45,7 +45,7 @@ pub enum Next {
 pub enum After {
     /// The CPU looks at its current task.
     Settle,
-    /// The idle loop has chosen a state, or is to switch.
+    /// The idle loop has chosen a state, or has to switch.
     Halt,
     /// The way to `schedule()`.
     Schedule,
@@ -56,16 +56,16 @@ pub enum After {
 /// How a CPU is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Halt {
-    /// The driver's state: 0 is the loop that polls, the machine's follow.
+    /// The driver's state: 0 is the loop that polls, then come the machine's states.
     pub state: u8,
-    /// Until when it polls at most; `None`: it halts.
+    /// The latest end of polling; `None`: it halts.
     pub polls_until: Option<u64>,
 }
 
-/// What occupies a CPU.
+/// The present occupation of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// It waits for an interrupt, in an idle state of the machine's since `at`; `None`: it polls, or has no states.
+    /// It waits for an interrupt, in one of the machine's idle states since `at`; `None`: it polls, or has no states.
     Halted {
         state: Option<u8>,
         at: u64,
@@ -83,7 +83,7 @@ pub enum Activity {
 pub enum Current {
     Idle,
     Task(TaskId),
-    /// One of the kernel's own, which the image runs.
+    /// One of the kernel's own tasks, which the image runs.
     Kthread(TaskId),
 }
 
@@ -107,7 +107,7 @@ pub struct Cpu {
     pub since: u64,
     /// Time with a task, up to `since`.
     pub busy_ns: u64,
-    /// When each interrupt is due; [`NEVER`]: not.
+    /// When each interrupt is due; [`NEVER`] if it is not.
     pub timer_at: u64,
     pub resched_at: u64,
     pub call_at: u64,
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interrupt_waits_for_the_end_of_a_path_that_has_them_off() {
+    fn an_interrupt_waits_for_the_end_of_a_path_with_interrupts_off() {
         let mut cpu = Cpu::halted();
         assert_eq!(cpu.next_event(5), NEVER);
         cpu.timer_at = 10;

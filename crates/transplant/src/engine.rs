@@ -24,11 +24,11 @@ use schedlab_machine::{Distance, Machine};
 use schedlab_trace::{MoveReason, Sink};
 use std::collections::BTreeMap;
 
-/// How long it rests before the run, ns, at least: idle CPUs stop their ticks, and what the boot has left is done. The
-/// last of that is the fair server's timer in 6.12, after 950 ms, which has idle CPUs balance.
+/// The shortest rest before the run, ns: idle CPUs stop their ticks, and work left by the boot is done. The last such
+/// work is the fair server's timer in 6.12, after 950 ms, which has idle CPUs balance.
 const REST_NS: u64 = 2_000_000_000;
 
-/// What is counted and recorded, and since when.
+/// Counts and records, and since when.
 #[derive(Default)]
 pub struct Accounts {
     pub wakeups: u64,
@@ -40,7 +40,7 @@ pub struct Accounts {
     pub explained: Explained,
 }
 
-/// An image, the board that it runs on, and what the engine knows of both.
+/// An image, the board that it runs on, and the engine's state of both.
 pub struct Engine<'s> {
     pub now: u64,
     /// The kernel's clock at time 0.
@@ -49,7 +49,6 @@ pub struct Engine<'s> {
     pub watched: bool,
     pub board: Board<'s>,
     pub kernel: Kernel,
-    /// Its preemption model.
     pub preempt: Preempt,
     pub cpus: Arena<CpuId, Cpu>,
     pub tasks: Arena<TaskId, Task>,
@@ -61,25 +60,24 @@ pub struct Engine<'s> {
     pub groups: Arena<GroupId, i32>,
     pub quotas: Quotas,
     pub distance: Vec<Distance>,
-    /// The virtual machines.
     pub nested: Vec<Nested<'s>>,
     pub accounts: Accounts,
     /// Workload tasks that have not left yet.
     pub alive: usize,
-    /// CPUs whose next event changed, beside the one that stepped.
+    /// CPUs whose next event changed, except for the one that stepped.
     pub touched: Vec<CpuId>,
-    /// Why the verb under way moves tasks, beside those that it wakes or makes.
+    /// Why the verb under way moves tasks other than those that it wakes or makes.
     pub moves: MoveReason,
     pub steps: u64,
     /// How the kernel's code is charged.
     pub level: Level,
-    /// When another CPU acts next, where CPUs are woven; else [`NEVER`].
+    /// When another CPU acts next, if CPUs are woven; else [`NEVER`].
     pub horizon: u64,
-    /// What the kernel's code did that no kernel may.
+    /// Faults that no kernel's code may have.
     pub findings: Findings,
-    /// Who says why the code chose as it did, where somebody asks.
+    /// The explanation of the code's choices, if the run asks for it.
     pub explaining: Option<Explaining<'s>>,
-    /// What ends the run.
+    /// The error that ends the run.
     pub fault: Option<Error>,
     pub sink: &'s mut dyn Sink,
 }
@@ -90,8 +88,8 @@ pub fn first_due_ns(nr_cpus: usize) -> u64 {
     (nr_cpus as u64 + 10) * 1_000_000
 }
 
-/// How long a machine rests, ns. A pass at [`first_due_ns`] that finds nothing to move doubles the intervals; they have
-/// passed half-way, and once more at the end.
+/// How long a machine rests, ns. A pass at [`first_due_ns`] that finds nothing to move doubles the intervals; these
+/// have passed once half-way, and once more at the end.
 pub fn rest_ns(nr_cpus: usize) -> u64 {
     REST_NS.max(4 * first_due_ns(nr_cpus))
 }
@@ -102,7 +100,7 @@ pub fn booted_at_ns(nr_cpus: usize) -> u64 {
 }
 
 impl<'s> Engine<'s> {
-    /// A machine whose kernel has booted: all CPUs are idle, no task is there.
+    /// A machine whose kernel has booted: all CPUs are idle, and there are no tasks.
     pub fn new(
         machine: &'s Machine,
         kernel: Kernel,
@@ -176,7 +174,7 @@ impl<'s> Engine<'s> {
             Activity::User => self.user_done(cpu),
             Activity::Path { next, .. } => self.act(cpu, next),
             Activity::Halted { state, at } => {
-                // Polling is over, and no work has come: the idle loop takes another state.
+                // Polling is over without work: the idle loop takes another state.
                 let exit_ns = self.wakes_up(cpu, state, at);
                 self.begin(cpu, Next::Halt, exit_ns);
             }
@@ -202,7 +200,7 @@ impl<'s> Engine<'s> {
     #[inline]
     pub fn enter(&mut self, cpu: CpuId) {
         self.kernel.enter(cpu, self.epoch + self.now);
-        // What a look at the kernel has cost is nobody's.
+        // The cost of a look at the kernel belongs to nobody.
         self.kernel.image().take_charge_ns();
         if self.horizon != NEVER {
             self.kernel.image().set_horizon_ns(self.horizon.saturating_sub(self.now));
@@ -229,7 +227,7 @@ impl<'s> Engine<'s> {
         self.begin(cpu, Next::Interrupt(which), cost_ns);
     }
 
-    /// What follows at the end of a path.
+    /// Acts at the end of a path.
     fn act(&mut self, cpu: CpuId, next: Next) {
         match next {
             Next::Settle => self.settle(cpu),
@@ -297,13 +295,13 @@ impl<'s> Engine<'s> {
         self.settle_after(cpu);
     }
 
-    /// Takes up what kernel code has left, and looks at the current task once the price of it has passed.
+    /// Takes up the results of kernel code, and looks at the current task once their price has passed.
     pub fn settle_after(&mut self, cpu: CpuId) {
         self.follow(cpu, After::Settle);
     }
 
-    /// Takes up what kernel code has left. What follows the verb comes when its price has passed; a verb that was left
-    /// in the middle continues then.
+    /// Takes up the results of kernel code. `after` follows when their price has passed; a verb that was left in the
+    /// middle continues then.
     pub fn follow(&mut self, cpu: CpuId, after: After) {
         let spent_ns = self.take_notes(cpu);
         if self.kernel.view().is_left() {
@@ -335,7 +333,7 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// The CPU continues with what is current on it.
+    /// The CPU continues with its current task.
     fn settle(&mut self, cpu: CpuId) {
         if self.cpus[cpu].irq_due() <= self.now {
             // It came while interrupts were off.
@@ -371,7 +369,7 @@ impl<'s> Engine<'s> {
         self.return_to_user(cpu);
     }
 
-    /// The idle loop: the CPU halts, unless it is to switch.
+    /// The idle loop: the CPU halts, unless it has to switch.
     fn halt(&mut self, cpu: CpuId) {
         self.enter(cpu);
         self.moves = MoveReason::NohzIdle;
@@ -380,7 +378,7 @@ impl<'s> Engine<'s> {
         self.follow(cpu, After::Halt);
     }
 
-    /// CPUs that are in the middle of a verb finish it: what comes from outside acts on CPU 0, whatever that was doing.
+    /// CPUs in the middle of a verb finish it. Events from outside act on CPU 0, which may be in a verb.
     pub fn finish_verbs(&mut self) {
         if self.kernel.weaves() {
             self.enter(CpuId(0));

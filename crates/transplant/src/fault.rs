@@ -1,4 +1,5 @@
-//! The end of a run in the image: a stub that was touched, BUG, a fault. The process reports what and where, and exits.
+//! The end of a run in the image: a stub that was touched, BUG, a fault. The process reports the reason and the place,
+//! and exits.
 //!
 //! The report is `image: REASON`, then the calls, innermost first ([`crate::symbols`]).
 
@@ -14,12 +15,12 @@ pub const EXIT_CODE: c_int = 4;
 /// Calls that a report shows.
 const DEPTH: usize = 32;
 const PAGE: usize = 4096;
-/// How words begin that name their own place.
+/// The beginning of words that name their own place.
 const PLACED: &str = "BUG in ";
 /// Signals by which a run ends.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
-/// What the image says of itself.
+/// The image's own words about a fault.
 #[derive(Clone, Copy)]
 pub(crate) struct Words {
     /// `img_last_words`.
@@ -28,7 +29,7 @@ pub(crate) struct Words {
     pub memory: unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> *const c_char,
 }
 
-/// What a report needs to know of the image.
+/// The parts of the image that a report needs.
 struct Known {
     code: Code,
     /// The pages of stubs.
@@ -84,7 +85,7 @@ pub(crate) fn on_signal(signal: c_int, handler: Handler, flags: c_int) -> std::i
     if failed != 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The names of the list, each with a zero behind it.
+/// The names of the list; a zero ends each.
 fn names(list: *const c_char) -> Vec<String> {
     let mut all = Vec::new();
     let mut at = list;
@@ -95,12 +96,12 @@ fn names(list: *const c_char) -> Vec<String> {
             return all;
         }
         all.push(name.to_string_lossy().into_owned());
-        // SAFETY: the next text begins behind the zero.
+        // SAFETY: the next text begins after the zero.
         at = unsafe { at.add(name.count_bytes() + 1) };
     }
 }
 
-/// The process ends here, so nothing that a handler must not call does harm: the image holds no lock of the library's.
+/// The process ends here, so calls that a handler must not make are harmless: the image holds no lock of the library's.
 extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(known) = KNOWN.get() else { std::process::abort() };
     // SAFETY: with SA_SIGINFO the kernel gives a siginfo_t that has an address for these signals.
@@ -128,7 +129,7 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     if is_call {
         leave_callee(context);
     }
-    // abort() raises its signal some calls within the library, and a caller is where the context was put.
+    // abort() raises its signal some calls deep in the library, and the context was set to a caller.
     let at = if signal == libc::SIGABRT { None } else { interrupted(context) };
     let at = at.filter(|_| known.stub(address).is_none() && !is_call);
     end(&reason, &known.code.names(&known.code.calls(at)))
@@ -136,7 +137,7 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
 
 /// Reports and ends the process.
 pub(crate) fn end(reason: &str, calls: &[String]) -> ! {
-    // What a header, a lock or a shim has is in many functions; the one around it says more.
+    // Headers, locks and shims are part of many functions; the function around them says more.
     let is_common = |call: &str| {
         let places = [".h:", " at kernel/locking/", " at arch/sim/"];
         call.starts_with("raw_spin_") || places.iter().any(|of| call.contains(of))
@@ -145,7 +146,7 @@ pub(crate) fn end(reason: &str, calls: &[String]) -> ! {
     let from = caller.filter(|_| !reason.starts_with(PLACED));
     eprintln!("image: {reason}{}", from.map_or(String::new(), |call| format!(" (from {call})")));
     calls.iter().take(DEPTH).for_each(|call| eprintln!("    {call}"));
-    // SAFETY: ends the process without running what might touch the image again.
+    // SAFETY: ends the process without running code that might touch the image again.
     unsafe { libc::_exit(EXIT_CODE) }
 }
 
@@ -175,12 +176,12 @@ pub(crate) fn interrupted(context: *mut c_void) -> Option<usize> {
     }
 }
 
-/// Whether the fault is a call's: the address is that of the instruction itself.
+/// Whether the fault is a call's: then the address is the instruction's own.
 fn is_call_to(address: usize, context: *mut c_void) -> bool {
     interrupted(context) == Some(address)
 }
 
-/// Where a stack's lowest use is.
+/// The lowest used address of a stack.
 fn stack_pointer(context: *mut c_void) -> usize {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a handler with SA_SIGINFO a ucontext_t.
@@ -196,14 +197,14 @@ fn stack_pointer(context: *mut c_void) -> usize {
     }
 }
 
-/// Whether the fault is at the end of the stack: next to where the stack is used.
+/// Whether the fault is at the end of the stack: next to the used part.
 fn is_beyond_stack(address: usize, context: *mut c_void) -> bool {
     let used = stack_pointer(context);
     used != 0 && address.abs_diff(used) <= 2 * PAGE
 }
 
-/// A call of something that is not a function faults at its first instruction, for which there is no unwind table. The
-/// context becomes that of the caller behind the call, so that the calls can be followed.
+/// A call of an address that is not a function faults at its first instruction, for which there is no unwind table.
+/// Sets the context to the caller after the call, so that the calls can be followed.
 fn leave_callee(context: *mut c_void) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a ucontext_t, which is written back to no register: the process ends. The stack's top
@@ -233,7 +234,7 @@ impl Known {
         // SAFETY: as above.
         (!said.is_null()).then(|| unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned())
     }
-    /// Whose memory an address is in, and the call that allocated or freed it.
+    /// The owner of the memory at an address, and the call that allocated or freed it.
     fn memory_at(&self, address: usize) -> Option<String> {
         let mut by = std::ptr::null_mut();
         // SAFETY: the image's function takes any address, and gives a text that ends with a zero, or nothing.

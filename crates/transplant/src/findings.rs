@@ -1,11 +1,11 @@
-//! What the kernel's code did that no kernel may and that nothing in it notices: a runnable task that no queue has, a
-//! wakeup without effect, a CPU that goes idle beside queued tasks, a tracepoint that is silent.
+//! Faults of the kernel's code that no kernel may have and that nothing in it notices: a runnable task on no queue, a
+//! wakeup without effect, a CPU that goes idle with queued tasks, a silent tracepoint.
 //!
-//! The image notes most of it (`shim/image/audit.c`): what one task shows at its own event, and what a look at all
-//! tasks and queues finds each [`EVERY_NS`] and at the end. Where CPUs are woven such a look may come in the middle of
-//! a verb, so that only what two looks find unchanged counts. The events themselves must fit: who runs was woken, and
-//! is where it was last said to be. A task that is lost ends the run, as does a CPU that runs another task than
-//! `sched_switch` has said; the rest are warnings of the run, one of each kind with its first case.
+//! The image notes most of them (`shim/image/audit.c`): some at a task's own event, others in a look at all tasks and
+//! queues each [`EVERY_NS`] and at the end. Where CPUs are woven, such a look may come in the middle of a verb. Then
+//! only findings that two looks have unchanged count. The events themselves must fit: a task that runs was woken, and
+//! is on the CPU of its last event. Two findings end the run: a lost task, and a CPU that runs another task than
+//! `sched_switch` reported. The rest are warnings of the run, one of each kind with its first case.
 //!
 //! Invariant: a look changes nothing that a run computes.
 
@@ -17,35 +17,34 @@ use crate::task::LastEvent;
 use schedlab_base::{CpuId, Error, Ns, TaskId, Warning};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Between two looks at all tasks and queues.
+/// Interval of the looks at all tasks and queues.
 pub const EVERY_NS: u64 = 1_000_000_000;
 
-/// Findings of the engine's own, numbered behind `enum img_finding`.
+/// Findings of the engine itself, numbered after `enum img_finding`.
 const NO_WAKEUP: u16 = 101;
 const NO_WAKING: u16 = 102;
 const NO_MIGRATION: u16 = 103;
 const SECOND_WAKING: u16 = 104;
 
-/// The first case of a kind in words, and how many there were.
+/// The first case of a kind in words, and the number of cases.
 struct Cases {
     first: String,
     count: u64,
 }
 
-/// A finding of a look, by which it is known again: kind, CPU, task, value.
+/// The identity of a look's finding: kind, CPU, task, value.
 type Suspect = (u16, u32, i32, u64);
 
-/// What was found so far.
 #[derive(Default)]
 pub struct Findings {
     /// When the next look is due.
     pub due: u64,
     cases: BTreeMap<u16, Cases>,
-    /// Those of the look under way; `None`: there is none.
+    /// Findings of the look under way; `None` without one.
     look: Option<Vec<Suspect>>,
-    /// Those of the last look that may have been on their way.
+    /// Findings of the last look whose tasks may have been on their way.
     suspects: BTreeSet<Suspect>,
-    /// Those of looks that have been counted.
+    /// Findings of looks that have been counted.
     known: BTreeSet<Suspect>,
 }
 
@@ -71,7 +70,7 @@ impl Findings {
 }
 
 impl Engine<'_> {
-    /// What a task is called.
+    /// A task's name in messages.
     fn name_of(&self, pid: i32) -> String {
         self.task_of(pid)
             .map_or_else(|| self.kernel.own_name(pid), |task| self.board.threads[task].name.clone())
@@ -105,7 +104,7 @@ impl Engine<'_> {
         self.findings.add(note.flags, || words);
     }
 
-    /// A runnable task that no queue has ends the run.
+    /// A runnable task on no queue ends the run.
     fn lose(&mut self, pid: i32, at: u64, calls: &str) {
         let (name, when, last) = (self.name_of(pid), self.time_words(at), self.last_words(pid));
         let text = format!(
@@ -200,7 +199,7 @@ impl Engine<'_> {
         self.findings.add(kind, || words);
     }
 
-    /// The CPU's current task is the one of the last `sched_switch`.
+    /// Checks that the CPU's current task is the one of the last `sched_switch`.
     pub fn check_current(&mut self, cpu: CpuId) {
         let runs = self.kernel.image().current();
         let fits = match self.cpus[cpu].current {
@@ -248,7 +247,7 @@ impl Engine<'_> {
             self.silent(NO_WAKING, task, event);
         }
     }
-    /// `sched_switch`: `sleeps`: who leaves does so to sleep.
+    /// `sched_switch`. `sleeps`: the task that leaves goes to sleep.
     pub fn follow_switch(
         &mut self,
         event: LastEvent,
@@ -270,7 +269,7 @@ impl Engine<'_> {
             self.silent(NO_MIGRATION, task, event);
         }
     }
-    /// A tracepoint that should have been there was not, or was there twice.
+    /// An expected tracepoint was missing, or came twice.
     fn silent(&mut self, kind: u16, task: TaskId, event: LastEvent) {
         if self.findings.cases.contains_key(&kind) {
             return self.findings.add(kind, String::new);
@@ -298,7 +297,7 @@ impl Engine<'_> {
     }
 }
 
-/// Verbs by their numbers (`enum img_verb`), as what they stand for.
+/// Verbs by their numbers (`enum img_verb`), in words.
 const VERBS: [&str; 15] = [
     "the timer's interrupt",
     "a reschedule interrupt",
@@ -326,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_one_warning_with_its_first_case_and_how_many_there_were() {
+    fn a_kind_is_one_warning_with_its_first_case_and_their_number() {
         let mut findings = Findings::default();
         for n in 0..3 {
             findings.add(finding::IDLE_BESIDE_TASKS, || format!("case {n}"));

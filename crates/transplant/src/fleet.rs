@@ -54,7 +54,7 @@ impl Kernel {
     }
 }
 
-/// What an image has answered, of a CPU with so many domains.
+/// The answer of an image about a CPU with `levels` domains.
 fn answer(said: &RawFleetAnswer, levels: usize, question: FleetQuestion) -> Result<FleetAnswer> {
     let moved = || said.moved[..said.nr_moved as usize].iter().map(|t| usize::from(*t)).collect();
     let known = |cpu: i32| u32::try_from(cpu).map(CpuId);
@@ -90,7 +90,7 @@ fn function(question: FleetQuestion) -> u32 {
     }
 }
 
-/// A pass's kind, as `struct img_fleet` has it.
+/// A pass's kind, as in `struct img_fleet`.
 fn idle_type(trigger: BalanceTrigger) -> u32 {
     match trigger {
         BalanceTrigger::Idle | BalanceTrigger::Nohz => 0,

@@ -1,6 +1,6 @@
-//! Why a current task gave way, where somebody asks (`choices`). The image notes which call of the code asked for that
-//! (`shim/image/judged.c`): the check behind an enqueue, or a tick. Of a check it notes the queue as well, of which our
-//! rules say whether they would have judged the same.
+//! Reasons why a current task gave way, if a run asks for them (`choices`). The image notes which call of the code
+//! asked for it (`shim/image/judged.c`): the check after an enqueue, or a tick. For a check it also notes the queue, so
+//! that our rules can judge the same.
 
 use crate::abi::{Note, RawJudged, RawJudgedEntity, entity, kind};
 use crate::engine::Engine;
@@ -10,11 +10,11 @@ use schedlab_base::{CpuId, Ns};
 use schedlab_board::decision::{AskedEntity, AskedQueue, Bearing};
 use schedlab_trace::SwitchReason;
 
-/// A queue that was judged, and what its entities are there.
+/// A queue that was judged, and the weights and states of its entities.
 type Queue = (AskedQueue, Vec<Bearing>);
 
 impl Image {
-    /// The queue of a noted check; `None` where it was not read.
+    /// The queue of a noted check; `None` if it was not read.
     fn judged(&self, note: &Note) -> Option<Queue> {
         if note.kind != kind::JUDGED || note.at == 0 {
             return None;
@@ -24,7 +24,7 @@ impl Image {
         if raw.why_not != 0 {
             return None;
         }
-        // SAFETY: the queue has so many entities.
+        // SAFETY: the queue has `nr` entities.
         let all = unsafe { std::slice::from_raw_parts(raw.entities, raw.nr as usize) };
         let flagged = |flag| all.iter().position(|e| e.entity.flags & flag != 0);
         let one = |e: &RawJudgedEntity| AskedEntity {
@@ -66,7 +66,7 @@ impl Engine<'_> {
         let (before, after) = (note.flags & 1 != 0, note.flags & 2 != 0);
         let Some(explaining) = &mut self.explaining else { return };
         let woken = arrived.is_some_and(|task| explaining.is_on_its_way(task));
-        // A tick of CFS asks for two reasons, which nothing tells apart.
+        // A tick of CFS asks for two reasons, which can't be distinguished.
         let charged =
             if self.board.history.eevdf { SwitchReason::TickSlice } else { SwitchReason::Preempted };
         let cause = match arrived {
@@ -75,7 +75,7 @@ impl Engine<'_> {
             Some(_) => SwitchReason::Arrived,
         };
         if !before {
-            // What was asked before has been heeded: the same task was picked again.
+            // The earlier request was heeded: the same task was picked again.
             explaining.asked_to_leave(on);
         }
         if after {
@@ -99,7 +99,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Why a preempted task has left, as far as notes say it: `flags` are those of the switch.
+    /// Why a preempted task has left, as far as notes show it. `flags` are those of the switch.
     pub fn why_left(&mut self, on: CpuId, flags: u16) -> SwitchReason {
         let Some(explaining) = &mut self.explaining else { return SwitchReason::Preempted };
         match explaining.asked_to_leave(on) {
@@ -109,7 +109,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A task was queued. `gives_way`: the current one is to leave now; this one asked for it unless another did.
+    /// A task was queued. `gives_way`: the current task is to leave now. The queued one asked for it unless another did
+    /// before.
     pub fn arrived(&mut self, on: CpuId, is_new: bool, gives_way: bool) {
         if let Some(explaining) = self.explaining.as_mut().filter(|_| gives_way) {
             explaining

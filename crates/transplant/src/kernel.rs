@@ -1,4 +1,4 @@
-//! The image's kernel, as the engine sees it: machines, masks and errors in schedlab's terms over the verbs of `load`.
+//! The image's kernel, as the engine sees it: the verbs of `load` in schedlab's terms for machines, masks and errors.
 
 use crate::abi::{Attr, Note, Usage, view};
 use crate::load::{IdleState, Image, Machine as Topology, NewTask as RawTask};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// CPUs for which an image has room (CONFIG_NR_CPUS).
 pub const MAX_CPUS: usize = 1024;
 
-/// What the entered CPU is to do, after a verb.
+/// The duties of the entered CPU after a verb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View(u32);
 
@@ -28,7 +28,7 @@ impl View {
     pub fn needs_resched(self) -> bool {
         self.0 & view::RESCHED != 0
     }
-    /// On the way to user mode the lazy flag counts, too.
+    /// On the way to user mode the lazy flag also counts.
     #[inline]
     pub fn gives_way(self) -> bool {
         self.0 & (view::RESCHED | view::LAZY) != 0
@@ -48,7 +48,6 @@ impl View {
     }
 }
 
-/// A new task.
 pub struct NewTask<'a> {
     pub name: &'a str,
     pub attr: TaskAttr,
@@ -60,7 +59,7 @@ pub struct NewTask<'a> {
     pub group: i32,
     /// The leader of its thread group; 0: itself.
     pub tgid: i32,
-    /// It has the attributes and CPUs of the entered CPU's current task.
+    /// It inherits the attributes and CPUs of the entered CPU's current task.
     pub inherits: bool,
     /// A task whose session it is born into; 0: the current task's.
     pub session_of: i32,
@@ -68,13 +67,13 @@ pub struct NewTask<'a> {
 
 /// How a run helps to find a fault of the kernel's code.
 pub struct Debug<'a> {
-    /// Whether memory that is not allocated, or not any more, is out of reach.
+    /// Whether memory that is not allocated, or no longer, is inaccessible.
     pub guard: bool,
     /// Called when the image is loaded, before it boots.
     pub loaded: &'a mut dyn FnMut(),
 }
 
-/// So many of its warnings are kept.
+/// At most this many of its warnings are kept.
 const MOST_MESSAGES: usize = 20;
 
 /// A booted kernel.
@@ -82,13 +81,13 @@ pub struct Kernel {
     image: Image,
     /// The kernel's own tasks by CPU: stopper and ksoftirqd.
     kthreads: Vec<[i32; 2]>,
-    /// Its warnings, each once, with the note of the first.
+    /// Its warnings, each once, with the note of the first case.
     messages: Vec<(String, Note)>,
-    /// Those beyond [`MOST_MESSAGES`].
+    /// Warnings beyond [`MOST_MESSAGES`].
     further_messages: usize,
 }
 
-/// The error of what the kernel's own code refuses, by its errno.
+/// The error when the kernel's own code refuses something, by its errno.
 pub fn refused(what: &str, errno: i32) -> Error {
     let why = std::io::Error::from_raw_os_error(errno);
     let remedy = match errno {
@@ -115,13 +114,13 @@ pub(crate) fn policy_number(policy: Policy) -> u32 {
     }
 }
 
-/// The policy of such a number; one that is not known is an ordinary one.
+/// The policy of a number; an unknown one counts as ordinary.
 pub(crate) fn policy_of(number: u32) -> Policy {
     let all = [Policy::Fifo, Policy::Rr, Policy::Batch, Policy::Idle, Policy::Deadline];
     all.into_iter().find(|policy| policy_number(*policy) == number).unwrap_or(Policy::Other)
 }
 
-/// A task's attributes in the kernel's words.
+/// A task's attributes in the kernel's form.
 pub fn attr_of(attr: TaskAttr) -> Attr {
     Attr {
         policy: policy_number(attr.policy),
@@ -143,8 +142,8 @@ fn mask(cpus: &CpuSet) -> Vec<std::ffi::c_ulong> {
     words
 }
 
-/// Whether a machine has an idle driver. With one idle state, as in a guest that halts, there is nothing to choose; the
-/// idle loop then decides by itself whether the tick stops.
+/// Whether a machine has an idle driver. With a single idle state, as in a guest that halts, there is no choice; then
+/// the idle loop itself decides whether the tick stops.
 pub(crate) fn has_idle_driver(machine: &Machine) -> bool {
     match machine.idle_governor {
         IdleGovernor::Halt => false,
@@ -152,8 +151,8 @@ pub(crate) fn has_idle_driver(machine: &Machine) -> bool {
     }
 }
 
-/// The machine's idle states, behind the loop of poll_state.c: governors expect it as the first one. None without a
-/// driver.
+/// The machine's idle states, after the loop of poll_state.c, which governors expect as the first state. Empty without
+/// a driver.
 fn idle_states(machine: &Machine) -> Vec<IdleState> {
     if !has_idle_driver(machine) {
         return Vec::new();
@@ -201,10 +200,10 @@ fn topology(machine: &Machine, seed: u64) -> Topology {
 }
 
 impl Kernel {
-    /// Loads an image and boots it for a machine, at that time of its clock.
+    /// Loads an image and boots it for a machine, at `now` of its clock.
     ///
     /// # Errors
-    /// A machine that is too large, and what the kernel refuses.
+    /// For a machine that is too large, and when the kernel refuses it.
     pub fn boot(
         object: &Path,
         machine: &Machine,
@@ -228,7 +227,7 @@ impl Kernel {
         Ok(Kernel { image, kthreads, messages: Vec::new(), further_messages: 0 })
     }
 
-    /// The kernel's clock from now on, ns; verbs are this CPU's.
+    /// Sets the kernel's clock, ns, and the CPU of the following verbs.
     #[inline]
     pub fn enter(&mut self, cpu: CpuId, now: u64) {
         self.image.set_now(now);
@@ -238,7 +237,6 @@ impl Kernel {
     pub fn view(&self) -> View {
         View(self.image.flags())
     }
-    /// The verbs.
     #[inline]
     pub fn image(&mut self) -> &mut Image {
         &mut self.image
@@ -264,13 +262,13 @@ impl Kernel {
     pub fn kthreads(&self, cpu: CpuId) -> [i32; 2] {
         self.kthreads[cpu.index()]
     }
-    /// What a pid of the kernel's own is: whether ksoftirqd, and of which CPU.
+    /// For a pid of the kernel's own: whether it is ksoftirqd, and of which CPU.
     pub fn kthread_of(&self, pid: i32) -> Option<(bool, CpuId)> {
         let at = |which: usize| self.kthreads.iter().position(|pids| pids[which] == pid).map(CpuId::from);
         at(0).map(|cpu| (false, cpu)).or_else(|| at(1).map(|cpu| (true, cpu)))
     }
 
-    /// Makes a task; its pid, or the error's number.
+    /// Makes a task; returns its pid, or the error's number.
     pub fn task_new(&mut self, new: &NewTask<'_>) -> std::result::Result<i32, i32> {
         let name = new.name.replace('\0', "");
         let allowed = new.allowed.map(mask);
@@ -300,7 +298,7 @@ impl Kernel {
     pub fn group_file(&self, group: i32, file: &str) -> Option<String> {
         self.image.group_read(group, file)
     }
-    /// How long CPUs have been throttled by a group's quota that are throttled now, summed, ns.
+    /// Time for which a group's quota has throttled CPUs that are still throttled, summed, ns.
     pub fn group_throttled(&self, group: i32) -> u64 {
         self.image.group_throttled(group)
     }
@@ -351,7 +349,7 @@ impl Kernel {
             self.further_messages += 1;
         }
     }
-    /// What a pid of the kernel's own is called; "swapper" is the idle task.
+    /// The name of a pid of the kernel's own; "swapper" is the idle task.
     pub fn own_name(&self, pid: i32) -> String {
         match self.kthread_of(pid) {
             Some((ksoftirqd, cpu)) => {
@@ -377,11 +375,11 @@ impl Kernel {
     }
 }
 
-/// The kernel's functions that led to a message, without those of the shims around them: " (calls: f < g)".
+/// The kernel's functions that led to a message, without the shims around them: " (calls: f < g)".
 pub(crate) fn called_by(calls: &[String]) -> String {
     let kernels = calls.iter().skip_while(|call| is_shim(call)).take_while(|call| !is_shim(call));
     let names = kernels.map(|call| call.split(" at ").next().unwrap_or(call));
-    // What calls a tracepoint's probe.
+    // The callers of a tracepoint's probe.
     let names: Vec<&str> =
         names.skip_while(|name| name.starts_with("__traceiter_") || name.starts_with("trace_")).collect();
     if names.is_empty() { String::new() } else { format!(" (calls: {})", names.join(" < ")) }
@@ -408,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_of_a_message_are_the_kernels() {
+    fn a_message_names_only_the_kernels_calls() {
         let calls = [
             "img_say at arch/sim/image/notes.c:66",
             "f at kernel/sched/core.c:1",

@@ -2,13 +2,13 @@
 //!
 //! # Problem
 //!
-//! A model of a scheduler is as good as its author's reading, and it does not know the patch that was posted this
-//! morning. A guest runs the real code, but only on topologies that QEMU builds, as fast as the host emulates them.
-//! This crate takes the code itself. `kernel/sched` of a tree, with patches, decides where a task wakes up, who runs
-//! and for how long, and what a balance pass moves. Everything around it is simulated: CPUs, time, programs, system
-//! calls. So one executable runs a patch on 224 CPUs without QEMU, and the same seed gives the same bytes.
+//! A model of a scheduler is as good as its author's reading of the code, and it does not know this morning's patch. A
+//! guest runs the real code, but only on topologies that QEMU builds, and as fast as the host emulates them. This crate
+//! takes the code itself. `kernel/sched` of a tree, with patches, decides where a task wakes up, who runs and for how
+//! long, and which tasks a balance pass moves. Everything around it is simulated: CPUs, time, programs, system calls.
+//! So one executable runs a patch on 224 CPUs without QEMU, and the same seed gives the same bytes.
 //!
-//! [`simulate`] is the way in. It takes a [`Setup`] and sends the same events to a sink as the crate `sim` does.
+//! [`simulate`] is the entry. It takes a [`Setup`] and sends the same events to a sink as the crate `sim` does.
 //!
 //! # Picture
 //!
@@ -23,11 +23,11 @@
 //! ```
 //!
 //! `kernels/src/code/` builds the image: it lays `shim/` over the tree, finds by compiling which forms the tree has
-//! (`shim/image/probes.c`; a version is never compared), and links a shared object. The image never calls the engine,
+//! (`shim/image/probes.c`; versions are never compared), and links a shared object. The image never calls the engine,
 //! so nothing of the engine is borrowed while kernel code runs. `shim/abi.h` and `abi.rs` are the two sides of the
 //! interface; the loader compares version and sizes.
 //!
-//! # Whose is what
+//! # Who owns what
 //!
 //! - *The tree's*: `kernel/sched` whole (classes, groups, quotas, domains, balancing, load averages), hrtimers, ticks,
 //!   timer wheel, softirqs, stoppers, IPI queues, the idle loop with cpuidle's governors, `/proc/schedstat`, features
@@ -43,7 +43,7 @@
 //! - *Verb*: a function of the image that the engine calls, such as "wake this task" (`img_wake`) or "the timer fires".
 //!   It runs kernel code of the entered CPU to the end, at one instant of the kernel's clock.
 //! - *View*: flags of the entered CPU after a verb: the idle task is current, a switch is due, the verb was left.
-//! - *Note*: one thing that kernel code did during a verb: a switch, a wakeup, a timer that was set, an interrupt that
+//! - *Note*: one action of kernel code during a verb: a switch, a wakeup, a timer that was set, an interrupt that
 //!   was sent. Probes on the tree's own tracepoints write most notes. Switches, wakeups and moves of a run come from
 //!   notes alone.
 //! - *Price*: the simulated time of a verb. At level `free` it comes from the machine's costs, by note. At the other
@@ -52,8 +52,8 @@
 //!   meanwhile. Each CPU has a stack for that (`shim/image/weave.c`). The engine lets the price pass and continues the
 //!   verb at the CPU's next turn.
 //! - *Horizon*: when another CPU acts next. A woven verb is left only once its own time has passed the horizon.
-//! - *Visit*: one execution of a chosen place of the code, counted by a breakpoint (`visits.rs`); `try` counts a
-//!   patch's lines so.
+//! - *Visit*: one execution of a chosen place of the code, counted by a breakpoint (`visits.rs`); `try` counts visits
+//!   to a patch's lines.
 //!
 //! # One wakeup, file by file
 //!

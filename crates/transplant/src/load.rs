@@ -31,12 +31,12 @@ pub struct Machine {
     /// 1024: a fastest CPU.
     pub capacity: Vec<u32>,
     pub distance: Vec<u8>,
-    /// Nodes farther apart get no balancing at fork, exec and wakeup; 0: the tree's own limit.
+    /// Nodes farther apart are not balanced at fork, exec and wakeup; 0: the tree's own limit.
     pub reclaim_distance: u32,
     pub llc_bytes: u64,
-    /// Of the kernel's own random draws.
+    /// Seed of the kernel's own random draws.
     pub seed: u64,
-    /// What the image was built with is an error if it differs; 0: any.
+    /// An error if the image was built with another HZ; 0: any.
     pub hz: u32,
     /// The shallowest first; none: no cpuidle driver, a CPU halts at once.
     pub idle_states: Vec<IdleState>,
@@ -52,7 +52,7 @@ pub struct IdleState {
     pub exit_ns: u32,
     /// The shortest stay that pays.
     pub residency_ns: u32,
-    /// The CPU looks at the idle task's flag, so that no interrupt has to be sent.
+    /// The CPU polls the idle task's flag, so that no interrupt has to be sent.
     pub polls: bool,
 }
 
@@ -69,13 +69,13 @@ pub struct NewTask<'a> {
     pub mm: u32,
     /// 0: a thread group of its own.
     pub tgid: i32,
-    /// Attributes and CPUs are those of the current task.
+    /// It has the attributes and CPUs of the current task.
     pub inherits: bool,
     /// A task whose session it is born into; 0: the current task's.
     pub session_of: i32,
 }
 
-/// A booted image, or one that is to be booted.
+/// A booted image, or one before its boot.
 pub struct Image {
     pub(crate) verbs: Verbs,
     now: *mut u64,
@@ -84,7 +84,7 @@ pub struct Image {
     /// Whether verbs may leave in the middle.
     pub(crate) leaves: bool,
     pub(crate) counted: Option<Counted>,
-    /// Where the object's first byte lies.
+    /// Address of the object's first byte.
     pub(crate) base: usize,
     guard: *mut c_int,
     view: *const RawView,
@@ -214,8 +214,8 @@ impl Image {
         Ok(())
     }
 
-    /// Makes each allocation of the kernel's end at a page that nobody may touch, and closes what is freed: what
-    /// reaches there is a fault. Such a run takes much memory and time. Before the boot.
+    /// Makes each allocation of the kernel end at a page that nobody may touch, and closes freed memory: an access to
+    /// either is a fault. Such a run takes much memory and time. Must be called before the boot.
     ///
     /// # Errors
     /// When the image is booted already.
@@ -234,7 +234,7 @@ impl Image {
         // SAFETY: `img_now` is an aligned u64 of the image, which lives as long as the process, and one thread uses it.
         unsafe { *self.now = now }
     }
-    /// Enters a CPU: every verb is of this one.
+    /// Enters a CPU: all following verbs are on it.
     pub fn enter(&mut self, cpu: usize) {
         assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
         // SAFETY: the image is booted and has the CPU.
@@ -259,7 +259,7 @@ impl Image {
         if view.nr_notes == 0 {
             return &[];
         }
-        // SAFETY: the image says where so many notes are; verbs, which move them, take `&mut self`.
+        // SAFETY: the image gives their place and number; verbs, which move them, take `&mut self`.
         unsafe { std::slice::from_raw_parts(view.notes, view.nr_notes as usize) }
     }
     /// The text of a message's note; empty for other notes.
@@ -279,11 +279,11 @@ impl Image {
             return Vec::new();
         };
         let list = note.at as *const usize;
-        // SAFETY: such a note points to addresses, with a zero behind them, that are not freed.
+        // SAFETY: such a note points to addresses that end with a zero and are not freed.
         let all: Vec<usize> = (0..).map(|i| unsafe { *list.add(i) }).take_while(|at| *at != 0).collect();
         code.names(&code.kept(&all))
     }
-    /// Notes what is wrong with tasks and queues now ([`crate::abi::kind::FOUND`]).
+    /// Notes the faults of tasks and queues at this instant ([`crate::abi::kind::FOUND`]).
     pub fn audit(&mut self) {
         // SAFETY: a CPU is entered; the image only looks.
         unsafe { (self.verbs.img_audit)() };
@@ -299,8 +299,8 @@ impl Image {
     }
 }
 
-/// Verbs of plain numbers: the image checks them, and ends the process where one names nothing. Where CPUs are woven,
-/// they may leave in the middle.
+/// Verbs of plain numbers: the image checks them, and ends the process if one names nothing. Where CPUs are woven, they
+/// may leave in the middle.
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident = $verb:ident($($argument:ident: $type:ty),*);)*) => {
         impl Image {
@@ -323,7 +323,7 @@ plain! {
     idle_leave = IdleLeave();
     /// Preemption.
     schedule = Schedule();
-    /// A timer is to wake the current task.
+    /// A timer will wake the current task.
     start_timer = StartTimer(until: u64, slack_ns: u64);
     yield_now = Yield();
     exit = Exit();
@@ -383,7 +383,7 @@ impl Image {
         // SAFETY: the CPU is there.
         unsafe { (self.verbs.img_kthread_pid)(cpu as c_int, c_int::from(ksoftirqd)) }
     }
-    /// Wakes a task; whether it was asleep.
+    /// Wakes a task; returns whether it was asleep.
     pub fn wake(&mut self, pid: i32, sync: bool) -> bool {
         self.act(Verb::Wake, &[pid as u64, u64::from(sync)]) != 0
     }
@@ -445,7 +445,7 @@ impl Image {
     /// Asks the fair class about a runqueue in a given state. CPU 0 is entered and idle, and nothing else runs.
     ///
     /// # Errors
-    /// ENOSYS: this tree can't be asked; EINVAL: a state that has no room.
+    /// ENOSYS: this tree can't be asked; EINVAL: the state has no room.
     pub(crate) fn ask(&mut self, question: &RawQuestion) -> std::result::Result<RawAnswer, Errno> {
         let mut answer = RawAnswer::default();
         // SAFETY: the question's entities live through the call, and their number was taken from them.
@@ -490,10 +490,10 @@ impl Image {
     /// The text of a group's file, by its name in cgroup v1 or v2; `None`: the tree has no such file.
     pub fn group_read(&self, group: i32, file: &str) -> Option<String> {
         let name = text(file).ok()?;
-        // SAFETY: the name ends with a zero, and the call writes at most so many bytes.
+        // SAFETY: the name ends with a zero, and the call writes at most `size` bytes.
         self.written(|at, size| unsafe { (self.verbs.img_group_read)(group, name.as_ptr(), at, size) })
     }
-    /// How long CPUs have been throttled by a group's quota that are throttled now, summed, ns.
+    /// Time for which a group's quota has throttled CPUs that are still throttled, summed, ns.
     pub fn group_throttled(&self, group: i32) -> u64 {
         // SAFETY: the call takes a number, and ends the process if it names no group.
         unsafe { (self.verbs.img_group_throttled)(group) }
@@ -504,12 +504,12 @@ impl Image {
         // SAFETY: as in `group_new`.
         checked(unsafe { (self.verbs.img_group_move)(pid, group) }).map(drop)
     }
-    /// A fair task that is queued and has not run yet sleeps, and wakes up on its CPU.
+    /// A fair task that is queued and has not run yet goes to sleep, and wakes up on its CPU.
     pub fn task_slept(&mut self, pid: i32) {
         // SAFETY: as for every verb.
         unsafe { (self.verbs.img_task_slept)(pid) }
     }
-    /// Gives a task's thread group a session: an autogroup of its own, if these are on.
+    /// Gives a task's thread group a session: an autogroup of its own, if autogroups are on.
     ///
     /// # Errors
     /// The kernel's; ENOSYS: the image has no autogroups.
@@ -548,7 +548,7 @@ impl Image {
     pub fn tunables(&self) -> Vec<(String, String)> {
         let one = |index: c_int| {
             let mut value = [0u8; 256];
-            // SAFETY: the call writes at most so many bytes, the last of them a zero.
+            // SAFETY: the call writes at most as many bytes as the buffer has, the last of them a zero.
             let name = unsafe {
                 (self.verbs.img_tunable_name)(index, value.as_mut_ptr().cast(), value.len() as c_int)
             };
@@ -564,13 +564,13 @@ impl Image {
     }
     /// `/proc/schedstat`.
     pub fn schedstat(&self) -> String {
-        // SAFETY: the call writes at most so many bytes.
+        // SAFETY: the call writes at most `size` bytes.
         self.written(|at, size| unsafe { (self.verbs.img_schedstat)(at, size) }).unwrap_or_default()
     }
     /// A line for each sched domain of a CPU.
     pub fn domains(&self, cpu: usize) -> String {
         assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
-        // SAFETY: the call writes at most so many bytes, and the CPU is there.
+        // SAFETY: the call writes at most `size` bytes, and the CPU exists.
         self.written(|at, size| unsafe { (self.verbs.img_domains)(cpu as c_int, at, size) })
             .unwrap_or_default()
     }

@@ -1,5 +1,5 @@
 //! Virtual machines on the kernel's own code: the host's side. Guests' kernels are [`Guest`]s, which the caller of a
-//! run gives; the host's threads are tasks of the image. The order of steps is that of `sim/src/nested/drive.rs`.
+//! run supplies; the host's threads are tasks of the image. The order of steps is that of `sim/src/nested/drive.rs`.
 //!
 //! A sleeping vCPU whose timer is set anew by another vCPU is woken, and sleeps again until then: the image's timers
 //! belong to the task that starts them. Times are ns since the run began.
@@ -29,7 +29,7 @@ pub struct Nested<'s> {
 }
 
 impl Nested<'_> {
-    /// A message for vhost's thread; returns the thread if that is to be woken.
+    /// Adds a message for vhost's thread; returns the thread if it is to be woken.
     pub fn take(&mut self, way: Direction, packet: Packet) -> Option<TaskId> {
         self.vhost.take(way, packet)
     }
@@ -41,7 +41,7 @@ impl Nested<'_> {
 }
 
 impl<'s> Engine<'s> {
-    /// Adds a guest, all of whose threads are declared: they execute vCPUs.
+    /// Adds a guest. All of its threads are declared: they execute vCPUs.
     pub fn add_guest(&mut self, guest: Box<dyn Guest + 's>) {
         let machine = self.nested.len() as u16;
         let (threads, vhost) = guest.threads();
@@ -59,7 +59,7 @@ impl<'s> Engine<'s> {
         });
     }
 
-    /// The vCPU's thread begins a stretch of user mode; returns when the stretch ends. A thread that has come from
+    /// The vCPU's thread begins a stretch of user mode; returns when the stretch ends. A thread that comes from
     /// elsewhere fetches its data first.
     pub fn enters_vcpu(&mut self, thread: TaskId, (machine, vcpu): (usize, CpuId), speed: Speed) -> u64 {
         let (now, refill_ns) = (self.now, self.board.threads[thread].refill_ns);
@@ -80,7 +80,7 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// The stretch of a vCPU's thread has ended: the vCPU does what is due.
+    /// The stretch of a vCPU's thread has ended: the vCPU does its due work.
     pub fn act_of_vcpu(&mut self, cpu: CpuId, curr: TaskId, (machine, vcpu): (usize, CpuId)) {
         if self.board.threads[curr].refill_ns > 0 {
             return self.start_user(cpu);
@@ -100,7 +100,7 @@ impl<'s> Engine<'s> {
         self.board.nic.sent = sent;
         let own = &mut self.nested[machine];
         if acted.ended {
-            // Its threads count as gone.
+            // The guest's threads count as gone.
             self.alive -= own.vcpus.len();
         }
         let exit_ns = self.board.machine.costs.vm_exit_ns;
@@ -114,8 +114,8 @@ impl<'s> Engine<'s> {
         self.returns(cpu);
     }
 
-    /// Other vCPUs whose next event a step of `sender`, or the host, has changed: those that execute stop earlier,
-    /// those that sleep are to be woken by `cpu`.
+    /// A step of `sender`, or of the host, has changed the next event of other vCPUs: those that execute stop earlier,
+    /// and `cpu` has to wake those that sleep.
     fn signal(&mut self, cpu: CpuId, machine: usize, sender: Option<CpuId>) {
         while let Some(to) = self.nested[machine].guest.touched() {
             if Some(to) == sender {
@@ -168,7 +168,7 @@ impl<'s> Engine<'s> {
         self.begin_open(cpu, Next::Schedule, spent_ns + self.board.machine.costs.schedule_sleep_ns);
     }
 
-    /// A vCPU's thread is back on a CPU, from a sleep perhaps.
+    /// A vCPU's thread is back on a CPU, maybe from a sleep.
     pub fn vcpu_returns(&mut self, cpu: CpuId, curr: TaskId) {
         if std::mem::take(&mut self.tasks[curr].timed) {
             self.kernel.image().timed_out(self.tasks[curr].pid);

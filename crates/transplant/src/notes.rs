@@ -1,10 +1,10 @@
-//! What kernel code did, as the image noted it: events for the sink, interrupts that it asked for, and the price.
+//! The actions of kernel code, as the image noted them: events for the sink, interrupts to send, and the price.
 //!
-//! At level `free` the price is by verb, from the machine's costs. A wakeup costs the enqueue and the lock of a
-//! runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs that it looked at. The
-//! search for a CPU is not priced: its probes leave no trace. At the other levels these costs are 0
-//! ([`schedlab_machine::Costs::beside_counted_code`]), and the image says what its code has cost.
-//! An event has the time of its verb's start. Where CPUs are woven, what the code had cost before it is added.
+//! At level `free` the price is by verb, from the machine's costs: a wakeup costs the enqueue and the lock of a
+//! runqueue elsewhere, a switch its cost in the machine's file, a balancer's pass so much for each CPU that it looked
+//! at. The search for a CPU is not priced: its probes leave no trace. At the other levels these costs are 0
+//! ([`schedlab_machine::Costs::beside_counted_code`]), and the image reports the cost of its code. An event has the
+//! time of its verb's start. Where CPUs are woven, the cost of the code before it is added.
 
 use crate::abi::{Note, kind};
 use crate::cpu::{Current, Halt, Interrupt};
@@ -16,7 +16,7 @@ use schedlab_board::engine::NEVER;
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
 
-/// TASK_DEAD of all modelled releases, as `prev_state` shows it beside the flags below it.
+/// TASK_DEAD of all modelled releases, as `prev_state` shows it next to the flags below it.
 const EXITED_STATES: u64 = 0x30;
 
 impl Engine<'_> {
@@ -31,7 +31,7 @@ impl Engine<'_> {
         spent_ns + self.kernel.image().take_charge_ns()
     }
 
-    /// Gives an event of this instant to the sink. Returns what recording it takes, ns.
+    /// Gives an event of this instant to the sink. Returns the cost of recording it, ns.
     pub fn emit(&mut self, cpu: CpuId, kind: EventKind) -> u64 {
         self.emit_at(self.now, cpu, kind)
     }
@@ -43,7 +43,8 @@ impl Engine<'_> {
     }
 
     /// The time of an event in the verb under way. A woven verb lets others act before an event whose time has passed
-    /// the horizon, so no event of theirs is earlier. Elsewhere others have not acted yet, and it has the verb's time.
+    /// the horizon, so no event of theirs is earlier. Otherwise others have not acted yet, and the event has the verb's
+    /// time.
     fn time_of(&self, note: Note) -> u64 {
         let in_order = self.now.saturating_add(note.after_ns).min(self.horizon.max(self.now));
         if self.kernel.weaves() { in_order } else { self.now }
@@ -160,7 +161,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Why the verb under way on `by` moves a task to `on` that it neither wakes nor makes.
+    /// Why the verb under way on `by` moves a task to `on`, if it neither wakes nor makes it.
     fn why_moved(&self, by: CpuId, on: CpuId, task: &Task) -> MoveReason {
         match self.moves {
             MoveReason::Active if task.asked != MoveReason::Moved => task.asked,

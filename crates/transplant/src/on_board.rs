@@ -80,8 +80,8 @@ impl<'s> Kernel<'s> for Engine<'s> {
         self.kernel.image().irq_device(&pids);
         self.settle_after(cpu);
     }
-    /// It is marked now, and leaves its CPU when the way to `schedule()` is over. A wakeup in between keeps it running,
-    /// as in the kernel.
+    /// The task is marked now, and leaves its CPU when the way to `schedule()` is over. A wakeup in between keeps it
+    /// running, as in the kernel.
     fn block(&mut self, cpu: CpuId, _: TaskId) {
         self.blocks(cpu);
     }
@@ -161,7 +161,7 @@ impl<'s> Kernel<'s> for Engine<'s> {
 }
 
 impl Engine<'_> {
-    /// When a slot acts next: a CPU, or a machine behind a link.
+    /// When a slot acts next: a CPU's, or a machine's behind a link.
     pub fn slot_event(&self, slot: CpuId) -> u64 {
         match slot.index().checked_sub(self.nr_cpus() + 1) {
             None => self.next_event(slot),
@@ -169,7 +169,7 @@ impl Engine<'_> {
         }
     }
 
-    /// How long a CPU halts up to `until`; one that polls executes.
+    /// How long a CPU was halted up to `until`. A CPU that polls counts as executing.
     fn halted_since(&self, cpu: CpuId, since: u64, until: u64) -> u64 {
         let polls = self.cpus[cpu].ends != NEVER;
         if polls { 0 } else { until.saturating_sub(since.max(self.board.counted_from)) }
@@ -184,7 +184,7 @@ impl Engine<'_> {
         self.accounts.halted_ns + still.sum::<u64>()
     }
 
-    /// The CPU leaves its halt, which began at `since`. Returns what that takes, ns.
+    /// The CPU leaves its halt, which began at `since`. Returns the cost of that, ns.
     pub fn wakes_up(&mut self, cpu: CpuId, state: Option<u8>, since: u64) -> u64 {
         self.accounts.halted_ns += self.halted_since(cpu, since, self.now);
         let state = state.map(|s| self.sunk_to(s, since));
@@ -197,7 +197,7 @@ impl Engine<'_> {
         exit_ns
     }
 
-    /// The CPU halts, or polls; then its siblings are as slow as beside work.
+    /// The CPU halts, or polls; a CPU that polls slows its siblings like work.
     pub fn halts_in(&mut self, cpu: CpuId, halt: Halt) {
         self.emit(cpu, EventKind::IdleEnter { state: halt.state });
         let deepest = self.board.machine.idle_states.len().checked_sub(1).map(|s| s as u8);
@@ -209,14 +209,14 @@ impl Engine<'_> {
         let polls = halt.polls_until.is_some();
         let c = &mut self.cpus[cpu];
         c.activity = Activity::Halted { state: state.filter(|_| !polls), at: self.now };
-        // CPUs that take turns poll without an end: the one that has the turn would not give it away.
+        // CPUs that take turns poll without end, since the one that has the turn would not give it away.
         c.ends = halt.polls_until.filter(|_| self.board.turns.is_none()).map_or(NEVER, |at| at.max(self.now));
         self.set_active(cpu, polls);
     }
 
-    /// The state that a halted CPU is in by now. A guest's CPU halts in one way, and its hypervisor takes it deeper
-    /// with time: each state after the polling one is such a depth, reached after its residency. A CPU that is not a
-    /// guest's has chosen its state itself.
+    /// The present state of a halted CPU. A guest's CPU halts in one way, and its hypervisor takes it deeper with time:
+    /// each state after the polling one is such a depth, reached after its residency. A CPU that is not a guest's has
+    /// chosen its state itself.
     fn sunk_to(&self, state: u8, since: u64) -> u8 {
         if self.board.machine.idle_governor == IdleGovernor::Menu {
             return state;

@@ -6,8 +6,8 @@ use schedlab_base::{CpuId, Error, Result};
 use schedlab_board::decision::{AskedQueue, NOW, QueueAnswer, QueueQuestion};
 
 impl Kernel {
-    /// The answer of the kernel's own code. Entities that ask for no slice have the one of `base_slice_ns`. The machine
-    /// of its boot is at rest: no task was ever woken.
+    /// The answer of the kernel's own code. Entities that ask for no slice have `base_slice_ns`. The booted machine is
+    /// at rest: no task was ever woken.
     ///
     /// # Errors
     /// When the tree is too old to be asked.
@@ -43,13 +43,13 @@ impl Kernel {
             }
         })
     }
-    /// All features of the tree, with what they are now.
+    /// All features of the tree, with their present values.
     pub fn features(&mut self) -> Vec<(String, bool)> {
         self.image().features()
     }
 }
 
-/// The error of an image that does not take a state.
+/// The error of an image that refuses a state.
 pub(crate) fn refuses(errno: i32) -> Error {
     Error::internal(format!("the image refuses a state (error {errno})"))
 }

@@ -1,8 +1,7 @@
-//! Properties of tasks and groups: how they are given at the start, by a new task to itself, and from outside within
-//! the run.
+//! Properties of tasks and groups: set at the start, by a new task itself, and from outside within the run.
 //!
 //! A live run is the model: a new task has its parent's properties, joins its group, takes its CPUs and sets its
-//! attributes, in this order and before its program begins. A task that is there from the start has done so by then.
+//! attributes, in this order and before its program begins. A task that exists from the start has done so already.
 
 use crate::engine::Engine;
 use crate::kernel::refused;
@@ -18,7 +17,7 @@ impl Engine<'_> {
     /// Makes the workload's groups, parents first.
     ///
     /// # Errors
-    /// What the kernel does not take.
+    /// When the kernel refuses a group.
     pub fn make_groups(&mut self, groups: &[GroupDecl]) -> Result<()> {
         self.quotas.paths = groups.iter().map(|decl| decl.path.clone()).collect();
         for decl in groups {
@@ -56,7 +55,7 @@ impl Engine<'_> {
         self.quotas.limit(group);
         let number = self.groups[group];
         let quota_us = limit.quota.map_or(-1, |q| (q.0 / 1000) as i64);
-        // A burst is at most the quota of the moment, so it is taken back first.
+        // A burst is at most the present quota, so it is removed first.
         let _ = self.kernel.image().group_write(number, "cpu.cfs_burst_us", "0");
         self.kernel.image().group_write(number, "cpu.cfs_period_us", &(limit.period.0 / 1000).to_string())?;
         self.kernel.image().group_write(number, "cpu.cfs_quota_us", &quota_us.to_string())?;
@@ -91,7 +90,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Reports the CPUs that a task may use from now on, to a sink that wants to know. No tracepoint says so.
+    /// Reports the CPUs that a task may use from now on, to a sink that asks for it. No tracepoint reports them.
     pub fn emit_allowed(&mut self, cpu: CpuId, task: TaskId, mask: u32) {
         if self.sink.wants_details() {
             self.emit(cpu, EventKind::Allowed { task, mask });
@@ -103,7 +102,7 @@ impl Engine<'_> {
         self.emit_allowed(cpu, task, mask);
         let allowed = &self.board.masks[mask as usize].clone();
         if self.tasks[task].life != Life::Alive {
-            // A task that is not there yet is made with them.
+            // A task that does not exist yet is made with them.
             self.tasks[task].allowed = Some(allowed.clone());
             return;
         }
@@ -139,7 +138,7 @@ impl Engine<'_> {
         self.settle_after(cpu);
     }
 
-    /// A task that is there from the start appears on a CPU that a fork by CPU 0 would choose, and has set itself up.
+    /// A task that exists from the start appears on a CPU that a fork by CPU 0 would choose, and has set itself up.
     pub fn start_task(&mut self, task: TaskId) {
         let first = CpuId(0);
         self.enter(first);
@@ -159,14 +158,14 @@ impl Engine<'_> {
             self.set_attr(first, task, attr);
         }
         if (group != ROOT_GROUP || attr != Attr::default()) && attr.policy.is_fair() && self.fault.is_none() {
-            // It sleeps until the start. The wakeup gives it a place by its own attributes.
+            // It sleeps until the start, so that the wakeup places it by its own attributes.
             self.kernel.image().task_slept(pid);
         }
         self.tasks[task].life = Life::Alive;
         self.take_outside_notes(first);
     }
 
-    /// Whether another task of its session is there.
+    /// Whether another task of its session exists.
     fn has_company(&self, task: TaskId) -> bool {
         let session = &self.tasks[task].session;
         let others = self.tasks.ids().filter(|other| *other != task);
@@ -182,7 +181,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A change from outside is made, as a writer on CPU 0 would make it.
+    /// Makes a change from outside, as a writer on CPU 0 would make it.
     pub fn change(&mut self, later: Later) {
         let first = CpuId(0);
         let failed = match later {
@@ -220,7 +219,7 @@ impl Engine<'_> {
         self.set_shares(group, shares).err()
     }
 
-    /// Notes of something that was done from outside. A CPU that is to switch is signalled.
+    /// Takes the notes of an action from outside. A CPU that has to switch is signalled.
     fn take_outside_notes(&mut self, cpu: CpuId) {
         self.take_notes(cpu);
         if self.kernel.view().gives_way() {

@@ -1,10 +1,10 @@
-//! Counts of groups' quotas, as the tree's own file has them (`cpu.stat` of cgroup v1, in ns).
+//! Counts of groups' quotas, from the tree's own file (`cpu.stat` of cgroup v1, in ns).
 
 use crate::engine::Engine;
 use schedlab_base::GroupId;
 use std::collections::BTreeMap;
 
-/// Lines of the file, which have the names of our metrics.
+/// Lines of the file, named like our metrics.
 const COUNTS: [&str; 5] = ["nr_periods", "nr_throttled", THROTTLED, "nr_bursts", "burst_time"];
 const THROTTLED: &str = "throttled_time";
 
@@ -13,7 +13,7 @@ const THROTTLED: &str = "throttled_time";
 pub struct Quotas {
     /// Paths of all groups, by id.
     pub paths: Vec<String>,
-    /// Each with its counts when measuring began.
+    /// The groups, each with its counts when measuring began.
     limited: BTreeMap<GroupId, BTreeMap<String, u64>>,
 }
 
@@ -33,7 +33,7 @@ impl Engine<'_> {
             self.quotas.limited.insert(group, now);
         }
     }
-    /// Counts since then, by metric name. A tree that lacks one has no such line.
+    /// Counts since then, by metric name. A tree without a count has no such line.
     pub fn quota_counts(&self) -> Vec<(String, u64)> {
         let mut all = Vec::new();
         for (group, before) in &self.quotas.limited {
@@ -48,7 +48,7 @@ impl Engine<'_> {
     fn quota_of(&self, group: GroupId) -> BTreeMap<String, u64> {
         let number = self.groups[group];
         let mut all = counts(&self.kernel.group_file(number, "stat").unwrap_or_default());
-        // The file has what is over.
+        // The file counts a throttling only once it is over.
         if let Some(ns) = all.get_mut(THROTTLED) {
             *ns += self.kernel.group_throttled(number);
         }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_are_no_metric_of_ours_are_left_out() {
+    fn lines_without_a_metric_are_left_out() {
         let found = counts("nr_periods 5\nnr_throttled 2\nthrottled_time 17\nwait_sum 9\nnr_bursts 0\n");
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["nr_bursts", "nr_periods", "nr_throttled", "throttled_time"]);

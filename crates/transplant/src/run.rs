@@ -1,4 +1,4 @@
-//! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
+//! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are closed.
 
 use crate::blocks::Blocks;
 use crate::charge::{self, Prices};
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 const TIMER_SLACK_NS: u64 = 50_000;
 /// Steps between two looks at the flags from outside.
 const LOOK_EVERY: u64 = 4096;
-/// So many steps at one instant are an endless loop, in a program or in the engine.
+/// This many steps at one instant are an endless loop, in a program or in the engine.
 const STEPS_AT_ONCE: u64 = 1_000_000;
 
 /// The full input of a run.
@@ -46,10 +46,10 @@ pub struct Setup<'a> {
     pub machine: &'a Machine,
     /// The image's shared object.
     pub object: &'a Path,
-    /// The image of the same tree that does not count, where the code is charged by what it executes.
+    /// The image of the same tree that does not count, if the code is charged by its instructions.
     pub plain: Option<&'a Path>,
     pub level: Level,
-    /// The release that the tree is of: channels and policies have its rules.
+    /// The release of the tree, whose rules channels and policies have.
     pub history: History,
     /// The preemption model that the image was built with.
     pub preempt: Preempt,
@@ -66,7 +66,7 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,
-    /// Who says why the code chose as it did, if somebody asks.
+    /// The rules that explain the code's choices, if the run asks for it.
     pub rules: Option<Box<dyn Rules + 'a>>,
     /// How the run helps to find a fault.
     pub debug: Debug<'a>,
@@ -79,7 +79,7 @@ pub struct Setup<'a> {
 /// Runs a workload on the image's kernel, to the workload's end. A process makes one run.
 ///
 /// # Errors
-/// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
+/// When this machine or this kernel can't run the workload, and when the kernel's code does what no kernel may.
 pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     let Setup {
         machine,
@@ -167,9 +167,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
 
 /// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
 /// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Once its domains are
-/// due, each balances them with nothing to move, as it has on a machine that was up for long: intervals are long,
-/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Each balances once more half-way: what the boot
-/// has left in the averages of its queues, by which new tasks are judged, has decayed by then. Nobody watches, and time
+/// due, each CPU balances them with nothing to move, as on a machine that was up for long: then intervals are long,
+/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Each balances once more half-way. By then the
+/// boot's remains in the averages of its queues, by which new tasks are judged, have decayed. Nobody watches, and time
 /// begins anew afterwards.
 fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
     for cpu in engine.cpus.ids() {
@@ -220,7 +220,7 @@ fn load(engine: &mut Engine<'_>, workload: Built, in_sessions: bool) -> Result<V
         }
         // Threads share an address space; a process has its own.
         let mm = if workload.processes { id.0 + 2 } else { 1 };
-        // A benchmark, or a file, is a session, as a shell starts it; tasks in a group stay there.
+        // A benchmark, or a file, is a session, as if a shell started it; tasks in a group stay there.
         let session =
             (in_sessions && decl.group == ROOT_GROUP && !decl.background && here(&decl)).then(|| {
                 decl.part.checked_add(1).map_or_else(|| group_of(&decl.name).to_owned(), |n| n.to_string())
@@ -258,7 +258,7 @@ fn load_background(engine: &mut Engine<'_>, seed: u64) {
     }
 }
 
-/// What comes from outside at stated times.
+/// Events from outside at stated times.
 pub struct Outside {
     measure_from: u64,
     changes: VecDeque<(u64, Vec<Setting>)>,
@@ -266,12 +266,12 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// When the next of it is due.
+    /// When the next one is due.
     pub fn next(&self) -> u64 {
         let change = self.changes.front().map_or(NEVER, |c| c.0);
         self.measure_from.min(change).min(self.later.front().map_or(NEVER, |l| l.0))
     }
-    /// Handles what is due.
+    /// Handles the events that are due.
     pub fn act(&mut self, engine: &mut Engine<'_>, ended: &mut Ended) -> Result<()> {
         engine.finish_verbs();
         if self.measure_from <= engine.now {
@@ -298,7 +298,7 @@ fn due<T>(list: &mut VecDeque<(u64, T)>, now: u64) -> Option<(u64, T)> {
     if list.front()?.0 <= now { list.pop_front() } else { None }
 }
 
-/// When a run ends, and who may end it before.
+/// The end of a run, and the flags that may end it before.
 pub struct Clock<'a> {
     pub end: u64,
     stop: Option<&'a AtomicBool>,
@@ -411,7 +411,7 @@ fn settle_accounts(engine: &mut Engine<'_>) {
         }
         let now = engine.now;
         let c = &mut engine.cpus[cpu];
-        // The last event of a woven verb may be later than this instant: what lies beyond is taken back.
+        // The last event of a woven verb may be later than this instant: the excess is taken back.
         let stayed_ns = now.wrapping_sub(std::mem::replace(&mut c.since, now));
         if c.current != Current::Idle {
             c.busy_ns = c.busy_ns.wrapping_add(stayed_ns);
@@ -445,7 +445,7 @@ fn begin_measuring(engine: &mut Engine<'_>) -> Result<Schedstat> {
     engine.board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
     engine.begin_measuring_guests();
     let counted = counters(engine);
-    // What this look has executed is not the run's.
+    // The code executed by this look does not belong to the run.
     engine.kernel.image().take_counts();
     visits::forget();
     engine.kernel.image().take_chains();
@@ -454,7 +454,7 @@ fn begin_measuring(engine: &mut Engine<'_>) -> Result<Schedstat> {
 
 fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result<SimReport> {
     if ended.before.is_none() {
-        // All tasks left, or the run was stopped, during the warm-up.
+        // All tasks have left, or the run was stopped, during the warm-up.
         ended.before = Some(begin_measuring(&mut engine)?);
     }
     engine.finish_verbs();
@@ -498,7 +498,7 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result
         let stats_ns = sampled(&["update_sd_lb_stats"]);
         report.found.counters.insert("balance.stats_time".to_owned(), stats_ns);
     }
-    // Tasks of other machines have their accounts there, by the same ids.
+    // Tasks of other machines have their accounts there, with the same ids.
     engine.close_guests(ended.at, &mut report)?;
     for mut peer in std::mem::take(&mut engine.board.peers) {
         peer.close(ended.at, &mut report)?;

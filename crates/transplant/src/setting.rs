@@ -14,7 +14,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Whether it has the kernel group tasks by session, so that a workload's tasks are in sessions.
+    /// Whether the kernel groups tasks by session with it, so that a workload's tasks need sessions.
     pub(crate) fn asks_for_sessions(&self) -> bool {
         matches!(self, Setting::Tunable(name, value) if name == "sched_autogroup_enabled" && value == "1")
     }

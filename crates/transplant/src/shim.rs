@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn shims_are_short_and_say_what_they_stand_for() {
+    fn shims_are_short_and_name_the_files_that_they_stand_for() {
         for (path, text) in OVERLAY.0.iter().filter(|(path, _)| path.ends_with(".c")) {
             assert!(text.lines().count() < 300, "{path}");
             assert!(text.starts_with("// SPDX-License-Identifier: GPL-2.0-only\n/*"), "{path}");

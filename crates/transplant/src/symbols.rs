@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Calls that are followed.
 const DEPTH: usize = 48;
-/// Calls in this file are how the image reports, not what.
+/// Calls in this file do the reporting and are not part of the cause.
 const REPORTS: &str = "arch/sim/image/reports.c:";
 
 unsafe extern "C" {
@@ -17,7 +17,7 @@ unsafe extern "C" {
 /// Where the image is.
 pub(crate) struct Code {
     pub object: PathBuf,
-    /// Where it lies in memory.
+    /// Its address in memory.
     base: usize,
 }
 
@@ -29,20 +29,20 @@ impl Code {
         Some(Code { object: object.to_owned(), base: base_of(inside)? })
     }
 
-    /// Where the object's first byte lies.
+    /// The address of the object's first byte.
     pub(crate) fn base(&self) -> usize {
         self.base
     }
 
-    /// The calls within the image that lead here, innermost first, as addresses in the object. `interrupted` is where a
-    /// signal came in: there is the instruction itself, elsewhere the one behind a call.
+    /// The calls within the image that lead here, innermost first, as addresses in the object. `interrupted` is the
+    /// place of a signal: it is the instruction itself, all others are the instruction after a call.
     pub(crate) fn calls(&self, interrupted: Option<usize>) -> Vec<usize> {
         let all = followed();
-        // What is above belongs to the signal's handler.
+        // The calls above belong to the signal's handler.
         let from = interrupted.and_then(|pc| all.iter().position(|at| *at == pc)).unwrap_or(0);
         all[from..].iter().filter_map(|at| self.inside(*at, interrupted)).collect()
     }
-    /// The same of addresses that were kept.
+    /// As [`Code::calls`], for addresses that were kept.
     pub(crate) fn kept(&self, calls: &[usize]) -> Vec<usize> {
         calls.iter().filter_map(|at| self.inside(*at, None)).collect()
     }
@@ -51,8 +51,8 @@ impl Code {
         is_here.then(|| at - self.base - usize::from(interrupted != Some(at)))
     }
 
-    /// "function at file:line" of each address, those inlined there before it, without those that only report;
-    /// addresses alone without addr2line(1).
+    /// "function at file:line" of each address, after the functions inlined there, without those that only report;
+    /// plain addresses without addr2line(1).
     pub(crate) fn names(&self, addresses: &[usize]) -> Vec<String> {
         let named = lines(&self.object, addresses);
         let named = named.unwrap_or_else(|| addresses.iter().map(|a| format!("+{a:#x}")).collect());
@@ -62,7 +62,7 @@ impl Code {
 
 fn followed() -> Vec<usize> {
     let mut at = [std::ptr::null_mut(); DEPTH];
-    // SAFETY: the buffer has room for so many addresses.
+    // SAFETY: the buffer has room for `DEPTH` addresses.
     let count = unsafe { backtrace(at.as_mut_ptr(), DEPTH as c_int) };
     at[..count.max(0) as usize].iter().map(|at| *at as usize).collect()
 }
@@ -85,11 +85,11 @@ fn lines(object: &Path, addresses: &[usize]) -> Option<Vec<String>> {
     let said = command.output().ok().filter(|said| said.status.success())?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     let all: Vec<&str> = text.lines().collect();
-    // One of several blocks of a line is named behind it: "kernel/sched/core.c:12 (discriminator 3)".
+    // One of several blocks of a line has a suffix: "kernel/sched/core.c:12 (discriminator 3)".
     let place = |text: &str| text.split(" (").next().unwrap_or_default().trim_start_matches("./").to_owned();
     let call = |pair: &[&str]| format!("{} at {}", pair[0], place(pair.get(1).unwrap_or(&"?")));
     let mut calls: Vec<String> = all.chunks(2).map(call).collect();
-    // Functions that macros make of one line.
+    // Macros make several functions on one line.
     calls.dedup();
     Some(calls)
 }

@@ -1,5 +1,5 @@
-//! A task of the workload or of the machine's background, as the engine knows it. Its program is the board's
-//! ([`schedlab_board::thread`]); all that the scheduler knows of it is the image's.
+//! A task of the workload or of the machine's background, as the engine knows it. Its program belongs to the board
+//! ([`schedlab_board::thread`]); the scheduler's knowledge of it belongs to the image.
 
 use crate::cpu::Next;
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
@@ -16,7 +16,7 @@ pub enum Life {
     Dead,
 }
 
-/// How a task is asleep in a call of its own: its way back differs.
+/// How a task is asleep in a call of its own, since its way back differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
     /// With a timer. `word`: it waits for one.
@@ -25,7 +25,8 @@ pub enum Slept {
     Waits,
 }
 
-/// A system call that a task has left in the middle: what follows, after how much time, and whom it has yet to wake.
+/// A system call that a task has left in the middle: the next step, after how much time, and the tasks it still has to
+/// wake.
 pub struct Parked {
     pub next: Next,
     pub left_ns: u64,
@@ -43,7 +44,6 @@ pub struct Declared {
     pub group: Option<GroupId>,
 }
 
-/// An event of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct LastEvent {
     pub at: u64,
@@ -52,7 +52,6 @@ pub struct LastEvent {
     pub name: &'static str,
 }
 
-/// A task.
 pub struct Task {
     pub life: Life,
     /// The image's name for it; 0 before it is made.
@@ -62,7 +61,7 @@ pub struct Task {
     pub group: GroupId,
     /// Its session, if the kernel is asked to group tasks by session (autogroup).
     pub session: Option<String>,
-    /// It sleeps, or is back from that.
+    /// It sleeps, or is back from a sleep.
     pub slept: Option<Slept>,
     /// A call that it has left in the middle.
     pub parked: Option<Box<Parked>>,
@@ -78,9 +77,8 @@ pub struct Task {
     pub waking: bool,
     /// It has left its CPU to sleep, and no event has said that it was woken.
     pub asleep: bool,
-    /// The CPU that events have it on; `None`: it is not there yet.
+    /// Its CPU according to events; `None` before it exists.
     pub placed: Option<CpuId>,
-    /// The last event of it.
     pub last: Option<LastEvent>,
 }
 
@@ -106,13 +104,13 @@ impl Task {
             last: None,
         }
     }
-    /// What its thread group is known by: its address space and, since a process has one, its session.
+    /// The key of its thread group: its address space and, since a process has one, its session.
     pub fn process(&self) -> (u32, Option<String>) {
         (self.mm, self.session.clone())
     }
 }
 
-/// The number of a task that the kernel has for itself: stoppers first, then ksoftirqd, by CPU, behind all others.
+/// The number of a task of the kernel's own: stoppers first, then ksoftirqd, by CPU, after all others.
 pub fn kthread_id(nr_tasks: usize, nr_cpus: usize, ksoftirqd: bool, cpu: CpuId) -> TaskId {
     TaskId::from(nr_tasks + usize::from(ksoftirqd) * nr_cpus + cpu.index())
 }

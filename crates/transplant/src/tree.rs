@@ -9,8 +9,8 @@ use schedlab_board::decision::{
 };
 
 impl Kernel {
-    /// The answer of the kernel's own code. Entities that ask for no slice have the one of `base_slice_ns`. The machine
-    /// of its boot is at rest: no task was ever woken.
+    /// The answer of the kernel's own code. Entities that ask for no slice have `base_slice_ns`. The booted machine is
+    /// at rest: no task was ever woken.
     ///
     /// # Errors
     /// When the image can't be asked.

@@ -106,7 +106,7 @@ impl Handle {
 }
 
 fn last_error() -> String {
-    // SAFETY: dlerror gives a text of its own or nothing; this thread asks right after the failed call.
+    // SAFETY: dlerror returns its own text or nothing; this thread asks right after the failed call.
     let said = unsafe { libc::dlerror() };
     if said.is_null() {
         return "no reason was given".to_owned();

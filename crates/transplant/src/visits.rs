@@ -1,8 +1,9 @@
-//! How often a run comes to chosen places of the image's code, on any image: an instruction there is a breakpoint.
+//! Counts how often a run reaches chosen places of the image's code, on any image: an instruction there is a
+//! breakpoint.
 //!
 //! A breakpoint is the byte of `int3` in place of an instruction's first byte. Its trap counts the visit, puts the byte
-//! back, and has the processor execute that one instruction; the trap behind it sets the breakpoint again. Nothing of
-//! the simulated run changes: time there is not this host's. A place that was visited [`MOST`] times is left alone.
+//! back, and has the processor execute that one instruction; the next trap sets the breakpoint again. The simulated run
+//! does not change, since its time is not this host's. A place that was visited [`MOST`] times is left alone.
 //!
 //! A process has one image and one thread that runs it, so there is one list of places.
 
@@ -24,7 +25,7 @@ pub fn watch(places: &[u64]) -> Result<()> {
     breakpoints::set(places.iter().map(|at| base + *at as usize).collect())
 }
 
-/// Visits so far do not count.
+/// Forgets the visits so far.
 pub(crate) fn forget() {
     breakpoints::forget();
 }
@@ -45,7 +46,7 @@ mod breakpoints {
 
     /// `int3`.
     const BREAKPOINT: u8 = 0xcc;
-    /// The flag that has the processor trap behind each instruction.
+    /// The flag that has the processor trap after each instruction.
     const SINGLE_STEP: i64 = 0x100;
     const PAGE: usize = 4096;
     /// No place.
@@ -66,7 +67,7 @@ mod breakpoints {
     }
 
     static PLACES: OnceLock<Places> = OnceLock::new();
-    /// The place whose instruction is executed by itself.
+    /// The place whose instruction is single-stepped.
     static STEPPED: AtomicUsize = AtomicUsize::new(NONE);
 
     pub(super) fn set(asked: Vec<usize>) -> Result<()> {
@@ -133,7 +134,7 @@ mod breakpoints {
             return;
         }
         let at = registers[ip] as usize - 1;
-        // Another breakpoint in the process is nobody's: it ends as it would without us.
+        // Any other breakpoint in the process does not belong to us, so the process ends as it would without us.
         let Ok(found) = places.all.binary_search_by_key(&at, |place| place.at) else { std::process::abort() };
         let place = &places.all[found];
         place.count.fetch_add(1, Relaxed);

@@ -1,7 +1,7 @@
-//! An endless loop in the kernel's code is noticed: a timer of the CPU time looks whether the engine got on.
+//! Notices an endless loop in the kernel's code: a timer of CPU time checks whether the engine makes progress.
 //!
-//! Kernel code that a verb runs is over in microseconds, a boot in seconds. A verb that takes longer than
-//! [`LIMIT_VARIABLE`] allows ends the run with the function that loops. The timer changes nothing that a run computes.
+//! A verb's kernel code ends in microseconds, a boot in seconds. A verb that takes longer than [`LIMIT_VARIABLE`]
+//! allows ends the run with the function that loops. The timer changes nothing that a run computes.
 
 use crate::fault;
 use crate::symbols::Code;
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// CPU time that one call of kernel code may take, s.
 pub const LIMIT_VARIABLE: &str = "SCHEDLAB_CODE_TIMEOUT";
 const DEFAULT_LIMIT_S: u64 = 20;
-/// Looks within a second.
+/// Checks per second.
 const LOOKS: u64 = 4;
-/// Instructions that are followed one by one where a loop is suspected: the loop is in the function that is not left.
+/// Instructions to single-step when a loop is suspected: the function that is not left has the loop.
 const FOLLOWED: u64 = 100_000;
 /// The processor's flag that makes each instruction a trap.
 #[cfg(target_arch = "x86_64")]
@@ -23,7 +23,7 @@ const TRAP: i64 = 0x100;
 /// Verbs so far.
 static VERBS: AtomicU64 = AtomicU64::new(0);
 static SEEN: AtomicU64 = AtomicU64::new(0);
-/// Looks since the last one that found a new verb.
+/// Checks since the last one that found a new verb.
 static STILL: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicU64 = AtomicU64::new(DEFAULT_LIMIT_S);
 /// Instructions that were followed, and the outermost place of the stack among them.
@@ -37,7 +37,7 @@ pub(crate) fn gets_on() {
     VERBS.store(VERBS.load(Relaxed) + 1, Relaxed);
 }
 
-/// A timer of this thread's CPU time gives so many signals a second.
+/// A timer of this thread's CPU time gives this many signals a second.
 fn start_timer(looks: u64) -> std::io::Result<()> {
     let every = libc::timespec { tv_sec: 0, tv_nsec: (1_000_000_000 / looks) as libc::c_long };
     let spec = libc::itimerspec { it_interval: every, it_value: every };
@@ -55,10 +55,10 @@ fn start_timer(looks: u64) -> std::io::Result<()> {
     if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Watches this thread from now on; it is the one that calls the image.
+/// Watches this thread, which calls the image, from now on.
 ///
 /// # Errors
-/// A limit that is not a number, and what the system refuses.
+/// When the limit is not a number, and when the system refuses.
 pub(crate) fn begin() -> Result<()> {
     if let Some(text) = std::env::var(LIMIT_VARIABLE).ok().filter(|text| !text.is_empty()) {
         let wrong = || Error::input(format!("{LIMIT_VARIABLE}={text}: it takes 1 to 1000000 seconds"));
@@ -98,7 +98,7 @@ fn follow(_: &Code, context: *mut c_void) {
     // SAFETY: the kernel gives a handler with SA_SIGINFO a ucontext_t.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] |= TRAP };
 }
-/// On other processors the loop is near where the timer came in.
+/// On other processors the loop is near the place where the timer came in.
 #[cfg(not(target_arch = "x86_64"))]
 fn follow(code: &Code, context: *mut c_void) {
     end(code, context);
@@ -112,7 +112,7 @@ extern "C" fn step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: as above.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     if VERBS.load(Relaxed) != SEEN.load(Relaxed) {
-        // The call has come back after all.
+        // The call has returned after all.
         registers[libc::REG_EFL as usize] &= !TRAP;
         STEPS.store(0, Relaxed);
         return STILL.store(0, Relaxed);
@@ -129,7 +129,7 @@ extern "C" fn step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
 
 fn end(code: &Code, context: *mut c_void) -> ! {
     let at = code.calls(fault::interrupted(context));
-    // What is inlined where the loop was met is a part of the function that loops.
+    // Functions inlined at the place of the loop are part of the function that loops.
     let inlined = code.names(&at[..at.len().min(1)]).len().saturating_sub(1);
     let calls = code.names(&at).split_off(inlined);
     let seconds = LIMIT.load(Relaxed);

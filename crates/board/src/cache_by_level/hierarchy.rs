@@ -3,8 +3,8 @@
 //! Invariants: a block that a cache holds is in every larger cache of that CPU's path, too; a cache never holds more
 //! lines than its capacity; a block that no cache holds is in memory.
 //!
-//! The prices of what no own cache holds (`refill_near_ns_per_kb`, `refill_far_ns_per_kb`, `memory_ns_per_kb`) come on
-//! top of a hit in the largest cache of the path, through which the data go.
+//! The prices of data outside the own caches (`refill_near_ns_per_kb`, `refill_far_ns_per_kb`, `memory_ns_per_kb`) are
+//! added to a hit in the largest cache of the path, through which the data pass.
 
 use schedlab_base::{CpuId, Error, Result};
 use schedlab_machine::{CacheLevel, Distance, Machine, Topology};
@@ -32,7 +32,7 @@ pub enum FoundIn {
 pub struct Touched {
     /// Where the block was.
     pub from: FoundIn,
-    /// The lines that were there.
+    /// The lines that were found there.
     pub found: u32,
     /// The other lines, which came from memory.
     pub fetched: u32,
@@ -114,10 +114,9 @@ struct Lru {
     lines: u32,
 }
 
-/// The caches of one level.
 #[derive(Debug)]
 struct Level {
-    /// Lines that one holds.
+    /// Lines that one cache holds.
     capacity: u32,
     /// The cache of each CPU.
     cache_of: Vec<u32>,
@@ -163,7 +162,7 @@ impl Level {
         }
         self.links[block as usize] = Link { cache, newer: NONE, older };
     }
-    /// The block that has to leave `cpu`'s cache, which holds too much.
+    /// The block that has to leave `cpu`'s cache because it is too full.
     fn victim(&self, cpu: CpuId) -> Option<u32> {
         let lru = &self.caches[self.cache_of[cpu.index()] as usize];
         (lru.lines > self.capacity).then_some(lru.oldest)
@@ -218,8 +217,8 @@ impl Hierarchy {
         &self.prices
     }
 
-    /// `cpu` touches `lines` lines of a block, always the same ones for a number of lines. Afterwards its caches hold
-    /// them, and no others do.
+    /// `cpu` touches `lines` lines of a block; equal numbers mean the same lines. Afterwards its caches hold them, and
+    /// no others do.
     pub fn touch(&mut self, cpu: CpuId, block: u32, lines: u32) -> Touched {
         let at = block as usize;
         let held = self.held[at];
@@ -245,7 +244,7 @@ impl Hierarchy {
     fn find(&self, cpu: CpuId, at: usize) -> FoundIn {
         let of_path = |level: &Level| level.links[at].cache == level.cache_of[cpu.index()];
         if let Some(level) = self.levels.iter().position(of_path) {
-            // Another core's own cache has the latest data of what a shared one holds.
+            // Another core's own cache has newer data than the shared cache.
             let elsewhere = self.levels[..level].iter().any(|smaller| smaller.links[at].cache != NONE);
             return if elsewhere { FoundIn::Near } else { FoundIn::Own(level) };
         }

@@ -44,7 +44,7 @@ fn the_names_of_the_cpus_are_right() {
 }
 
 #[test]
-fn a_block_is_where_it_was_touched_last() {
+fn a_block_is_in_the_cache_of_its_last_user() {
     let mut caches = hierarchy(&[(4, Sharing::Core), (16, Sharing::Llc)], 8);
     let mut from = |cpu| caches.touch(cpu, 0, WHOLE).from;
     assert_eq!(from(A), FoundIn::Memory);
@@ -84,7 +84,7 @@ fn the_least_recently_used_block_leaves() {
 }
 
 #[test]
-fn a_shared_cache_evicts_what_a_neighbour_leaves_unused() {
+fn a_shared_cache_evicts_blocks_that_a_neighbour_leaves_unused() {
     let mut caches = hierarchy(&[(4, Sharing::Core), (8, Sharing::Llc)], 32);
     assert_eq!(caches.touch(A, 0, WHOLE).from, FoundIn::Memory);
     pass(&mut caches, NEIGHBOUR, 8..15);
@@ -110,7 +110,7 @@ fn a_cache_holds_lines_of_more_blocks_if_few_of_each_are_touched() {
 }
 
 #[test]
-fn what_comes_from_elsewhere_goes_through_the_largest_cache() {
+fn data_from_elsewhere_pass_through_the_largest_cache() {
     let machine = machine(&[(4, Sharing::Core), (16, Sharing::Llc)]);
     let prices = Prices::of(&machine);
     assert_eq!(prices.per_kb(FoundIn::Own(1)), 20);

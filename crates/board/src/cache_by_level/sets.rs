@@ -1,12 +1,12 @@
 //! The working sets of a run's tasks, as blocks in the machine's caches.
 //!
-//! Each task has blocks of its own, for its footprint. An operation goes over them in chunks: the blocks of a chunk are
-//! touched as it begins, and its time passes after that. So a moved task pays for what it touches, as it touches it.
-//! A task that is stopped in a chunk has touched at most 15 blocks too early.
+//! Each task has its own blocks, for its footprint. An operation goes over them in chunks: the blocks of a chunk are
+//! touched as it begins, and its time passes after that. So a moved task pays for data as it touches them. A task that
+//! is stopped in a chunk has touched at most 15 blocks too early.
 //!
 //! `Op::Touch` goes over the first KB of the footprint, from the start, as often as it says. A KB takes the time that
-//! the hierarchy says. `Op::Run` is work of stated length. It touches a KB per `warm_ns_per_kb`, round and round over
-//! the footprint, and pays what a KB costs beyond a hit in the core's own caches.
+//! the hierarchy gives. `Op::Run` is work of stated length. It touches a KB per `warm_ns_per_kb`, round and round over
+//! the footprint, and pays the excess over a hit in the core's own caches.
 
 use super::hierarchy::{FoundIn, Hierarchy, Prices};
 use schedlab_base::{Arena, CpuId, TaskId};
@@ -57,16 +57,15 @@ impl Sources {
 /// The time of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Chunk {
-    /// With all of it in the core's own caches, ns.
+    /// The time with all data in the core's own caches, ns.
     pub work_ns: u64,
-    /// On top of that, ns.
+    /// The excess over `work_ns`, ns.
     pub refill_ns: u64,
 }
 
 /// A task's working set.
 #[derive(Clone, Copy, Debug, Default)]
 struct WorkingSet {
-    /// Its first block.
     first: u32,
     /// Its footprint, KB.
     kb: u32,
@@ -152,7 +151,7 @@ impl Sets {
         let set = &self.sets[task];
         if set.kb == 0 { u64::MAX } else { set.run_ns }
     }
-    /// A computation of the task has done so much, ns of work.
+    /// A computation of the task has done `work_ns` of work.
     pub fn ran(&mut self, task: TaskId, work_ns: u64) {
         let set = &mut self.sets[task];
         set.run_ns = set.run_ns.saturating_sub(work_ns);

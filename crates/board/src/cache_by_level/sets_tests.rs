@@ -38,7 +38,7 @@ fn pass(sets: &mut Sets, cpu: CpuId, task: TaskId, kb: u32) -> (u64, u64) {
 }
 
 #[test]
-fn a_moved_task_pays_once_for_what_it_touches() {
+fn a_moved_task_pays_once_for_the_data_it_touches() {
     let mut sets = sets(&[60]);
     pass(&mut sets, A, T, 60);
     assert_eq!(pass(&mut sets, A, T, 60), (60 * 50, 0), "warm");

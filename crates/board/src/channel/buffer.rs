@@ -12,7 +12,7 @@
 //!   queue and the growth of both buffers. A task that waits for answers never fills them; a one-way stream blocks
 //!   earlier than in the kernel.
 //! - UDP over loopback: datagrams are charged by `truesize` against SO_RCVBUF of 212,992; a datagram that arrives while
-//!   more than that is queued is lost. The sender never waits, for loopback takes the datagram off its account at once.
+//!   more than that is queued is lost. The sender never waits, since loopback uncharges the datagram at once.
 
 use schedlab_kernel::History;
 use schedlab_workload::ChannelKind;
@@ -36,8 +36,8 @@ const SKB_PAGED_BYTES: u32 = 32_768;
 const UDP_HEADERS: u32 = 59;
 
 /// The memory charged for a buffer with `head` bytes in its head and `paged` bytes in pages (`skb->truesize`):
-/// allocations are rounded up to powers of two. True of kernels 4.5 to 6.2; 6.3 rounds small heads differently, which
-/// is not modelled.
+/// allocations are rounded up to powers of two. This holds for kernels 4.5 to 6.2; 6.3 rounds small heads differently,
+/// which is not modelled.
 fn truesize(head: u32, paged: u32) -> u64 {
     let head = (u64::from(head).next_multiple_of(64) + SKB_SHARED_BYTES).next_power_of_two();
     SKB_BYTES + head + u64::from(paged.next_multiple_of(PAGE))
@@ -54,7 +54,7 @@ pub fn unix_truesize(bytes: u32) -> u64 {
 struct Part {
     /// Bytes not read yet.
     left: u32,
-    /// The offset at which its data end. Bytes that were read leave no room behind them.
+    /// The offset at which its data end. Bytes that were read leave no room after them.
     end: u32,
     /// Bytes charged for it; 0 for a page.
     charge: u64,
@@ -70,11 +70,11 @@ pub struct Buffer {
     unread: u64,
     /// Sum of the charges, bytes.
     charged: u64,
-    /// Bytes ever taken in, and ever given out. A datagram that was cut short counts in full.
+    /// Bytes taken in and given out so far. A datagram that was cut short counts in full.
     pub written: u64,
     /// See `written`.
     pub read: u64,
-    /// A TCP writer found no room and sleeps, or is about to (SOCK_NOSPACE).
+    /// A TCP writer found no room and sleeps, or is about to sleep (SOCK_NOSPACE).
     no_space: bool,
 }
 
@@ -114,7 +114,7 @@ impl Buffer {
     pub fn writer_waits(&mut self) {
         self.no_space = self.kind == ChannelKind::Tcp;
     }
-    /// Whoever sleeps at the writer's end was woken because room came.
+    /// The sleepers at the writer's end were woken because room came.
     #[inline]
     pub fn writer_woken(&mut self) {
         self.no_space = false;
@@ -316,8 +316,8 @@ pub fn one_queue(kind: ChannelKind, history: &History) -> bool {
     kind == ChannelKind::Pipe && !history.pipe_two_queues
 }
 
-/// Whether a wakeup wakes only the oldest sleeper, which wakes the next one if there is still something for it.
-/// Otherwise a wakeup wakes all sleepers, the newest first.
+/// Whether a wakeup wakes only the oldest sleeper, which wakes the next one if something is left. Otherwise a wakeup
+/// wakes all sleepers, the newest first.
 pub fn exclusive(kind: ChannelKind, history: &History) -> bool {
     match kind {
         ChannelKind::Pipe => history.pipe_exclusive,
@@ -347,12 +347,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_holds_sixteen_pages_and_wastes_what_a_message_does_not_fit_into() {
+    fn a_pipe_holds_sixteen_pages_and_wastes_the_rest_of_a_page() {
         assert_eq!(fill(ChannelKind::Pipe, 4096).0, 16);
         assert_eq!(fill(ChannelKind::Pipe, 64), (1024, 65_536));
         assert_eq!(fill(ChannelKind::Pipe, 100), (640, 64_000), "forty to a page");
         assert_eq!(fill(ChannelKind::Pipe, 2049).0, 16, "no two fit into a page");
-        // 5000 bytes are a page and 904 bytes. The 904 join those of the message before, if those came last.
+        // 5000 bytes are a page and 904 bytes. The 904 join those of the previous message if these came last.
         assert_eq!(
             fill(ChannelKind::Pipe, 5000),
             (10, 54_096),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn small_unix_messages_are_charged_by_what_they_occupy() {
+    fn small_unix_messages_are_charged_by_the_memory_they_occupy() {
         // 100 bytes: two lines of head and 320 of shared info make 512, and 256 for the buffer itself.
         assert_eq!(unix_truesize(100), 768);
         assert_eq!(unix_truesize(1), 768);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_counts_bytes_and_udp_loses_what_comes_too_much() {
+    fn tcp_counts_bytes_and_udp_loses_datagrams_without_room() {
         assert_eq!(fill(ChannelKind::Tcp, 1000), (131, 131_072), "and 72 bytes of the next");
         let (messages, _) = fill(ChannelKind::Udp, 100);
         assert_eq!(messages, 278);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_are_woken_when_the_kind_says_there_is_room_enough() {
+    fn writers_are_woken_when_their_kind_has_room_enough() {
         let mut unix = Buffer::new(ChannelKind::Unix);
         for _ in 0..278 {
             unix.write(100, true);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_wake_by_their_era() {
+    fn pipes_wake_by_their_release() {
         let mut pipe = Buffer::new(ChannelKind::Pipe);
         pipe.write(16 * PAGE, true);
         assert!(pipe.pages_full() && pipe.wakes_reader(false, OLD) && !pipe.wakes_reader(false, NEW));
@@ -443,8 +443,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any series of writes and reads. The bytes out are the bytes in; a read gives as much as `ready` said and a
-        /// write takes as much as `room` said; something always fits into an empty channel.
+        /// For any series of writes and reads: the bytes out are the bytes in; a read gives as much as `ready` said,
+        /// and a write takes as much as `room` said; an empty channel always has room for something.
         #[test]
         fn bytes_are_conserved(
             kind in prop_oneof![Just(ChannelKind::Pipe), Just(ChannelKind::Unix), Just(ChannelKind::Tcp)],

@@ -1,16 +1,16 @@
-//! Reads and writes of channels through time: calls, copies, the lock, sleeping, and waking the other side; and waiting
-//! for several ends.
+//! Reads and writes of channels through time: calls, copies, the lock, sleeping, and waking the other side; also
+//! waiting for several ends.
 //!
 //! A call takes the syscall entry and the kind's own price, then the copy of the bytes that are there or that fit. At
 //! the end of the copy the bytes change hands, and the calling task wakes the sleepers at the other end. Only then does
 //! the call continue, sleep or return. A writer stays in one call until all its bytes are in. A reader's call returns
-//! with the bytes that were there; the missing ones need a further call. All these wakeups let the scheduler know that
-//! the waker is about to sleep (WF_SYNC), except those of TCP writers.
+//! with the bytes that were there; the missing ones need a further call. All these wakeups are WF_SYNC (the waker is
+//! about to sleep), except those of TCP writers.
 //!
-//! If the machine states how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`,
-//! without), others wait for it ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take turns,
-//! a spinner's turn ends. On such CPUs a lock is often kept for a whole round of turns, since a good part of a call is
-//! spent in it. TCP's and UDP's locks are never waited for.
+//! A machine may state how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`,
+//! without). Then others wait for it ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take
+//! turns, a spinner's turn ends. On such CPUs a lock is often kept for a whole round of turns, since a call spends much
+//! of its time in it. Nobody waits for the locks of TCP and UDP.
 
 use super::lock::POLL_NS;
 use super::state::Transfer;
@@ -49,8 +49,7 @@ pub trait Transfers<'s>: Kernel<'s> {
         t.back = false;
         t.part = board.channels.fits(t);
         let lock_ns = board.channels.lock_ns(costs, t.port);
-        // The lock time is a part of the call's time. A call that continues after sleeping may have less time left than
-        // that.
+        // The lock time is a part of the call's time. A call that continues after sleeping may have less time left.
         t.held_ns = lock_ns.min(entry_ns);
         board.threads[curr].user = UserOp::Transfer(t);
         let before_ns = entry_ns - t.held_ns;
@@ -120,7 +119,7 @@ pub trait Transfers<'s>: Kernel<'s> {
         done
     }
 
-    /// An unfinished operation continues: by a further call, a further copy, or by sleeping until there is something.
+    /// An unfinished operation continues: by a further call, a further copy, or by sleeping until bytes or room come.
     fn transfer_on(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
         if t.returned {
             return self.call_for(cpu, curr, t);
@@ -136,7 +135,7 @@ pub trait Transfers<'s>: Kernel<'s> {
         self.block(cpu, curr);
     }
 
-    /// The current task waits for an end of the set. It makes no call if the last one found another end, too.
+    /// The current task waits for an end of the set. It makes no call if the last call found a further end.
     fn begin_poll(&mut self, cpu: CpuId, set: SetId) {
         if self.board().channels.sets[set.index()].found.is_empty() {
             return self.begin_call(cpu, Call::Poll { set }, 0);
@@ -144,7 +143,7 @@ pub trait Transfers<'s>: Kernel<'s> {
         self.call_after(cpu, Call::Poll { set }, self.board().machine.costs.program_ns);
     }
 
-    /// The call looks for ends, or the program gets the next of those that it had found.
+    /// The call looks for ends, or the program gets the next of those already found.
     fn poll(&mut self, cpu: CpuId, curr: TaskId, set: SetId) {
         let board = self.board_mut();
         let Some(end) = board.channels.next_found(set, curr) else {

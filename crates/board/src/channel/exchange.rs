@@ -1,7 +1,7 @@
-//! The exchange of bytes between a transfer and its channel, and whom it wakes.
+//! The exchange of bytes between a transfer and its channel, and the tasks that it wakes.
 //!
 //! A driver takes a call through time: entry, lock, copy. At the end of the copy it calls [`Channels::put`] or
-//! [`Channels::get`]; what must be woken then is on the driver's list, in the order of the wakeups.
+//! [`Channels::get`], which list the tasks to wake, in the order of the wakeups.
 
 use super::buffer;
 use super::state::{Channels, Transfer};
@@ -33,7 +33,7 @@ impl Channels {
     /// A task is to write `bytes` to `port`, or to read as many from it.
     ///
     /// # Errors
-    /// What is wrong with that, as words behind the task's name.
+    /// The fault, in words that follow the task's name.
     #[inline]
     pub fn begin(&self, port: PortId, sends: bool, bytes: u32) -> Result<Transfer, String> {
         match self.kind(port) {
@@ -57,7 +57,7 @@ impl Channels {
         }
     }
 
-    /// How many of a transfer's bytes are there, or fit, now.
+    /// How many of a transfer's bytes are there to read, or fit, now.
     #[inline]
     pub fn fits(&self, t: Transfer) -> u32 {
         let buffer = &self.buffers[t.buffer()];
@@ -81,7 +81,7 @@ impl Channels {
         self.sleepers[queue].push_back(task);
     }
 
-    /// The copied bytes enter the channel, as far as there still is room.
+    /// The copied bytes enter the channel as far as there still is room.
     #[inline]
     pub fn put(&mut self, cpu: CpuId, t: &mut Transfer, history: &History, mut wakes: Wakes<'_>) -> Put {
         let (kind, to) = (self.kind(t.port), t.port.peer());
@@ -111,8 +111,7 @@ impl Channels {
         Put { done, lost: written.lost }
     }
 
-    /// The copied bytes leave the channel, as far as no other task took them. Returns whether all wanted bytes have
-    /// come.
+    /// The copied bytes leave the channel unless another task took them. Returns whether all wanted bytes have come.
     #[inline]
     pub fn get(&mut self, cpu: CpuId, t: &mut Transfer, history: &History, mut wakes: Wakes<'_>) -> bool {
         let (kind, from) = (self.kind(t.port), t.port);

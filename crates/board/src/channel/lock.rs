@@ -2,12 +2,12 @@
 //!
 //! A pipe has a mutex (`fs/pipe.c`), held while bytes are copied. A UNIX socket has a spinlock (`net/unix/af_unix.c`),
 //! held while a message is linked into the queue or out of it. Waiters for either spin, as a mutex's waiters do while
-//! its owner runs (`mutex_spin_on_owner`, `osq_lock`), and get the lock in the order in which they came. A task that
-//! comes to a free mutex goes ahead of its waiters.
+//! its owner runs (`mutex_spin_on_owner`, `osq_lock`), and get the lock in their order of arrival. A task that comes to
+//! a free mutex goes ahead of its waiters.
 //!
 //! Not modelled: a waiter sleeps if the owner does not run (here no owner is preempted) or another task needs its CPU;
 //! a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which matters where
-//! several read one socket. Nothing here takes time; the driver adds that.
+//! several tasks read one socket. Nothing here takes time; the driver adds that.
 
 use schedlab_base::TaskId;
 use schedlab_workload::ChannelKind;

@@ -1,6 +1,6 @@
 //! Pipes and sockets. [`buffer`]: contents and their limits. [`lock`]: the lock and its waiters. [`state`]: the
-//! channels of a run and an operation under way. [`exchange`]: bytes in and out, and whom that wakes. [`poll`]: a task
-//! that waits on several ends. [`price`]: what calls cost.
+//! channels of a run and an operation under way. [`exchange`]: bytes in and out, and the tasks that they wake.
+//! [`poll`]: a task that waits on several ends. [`price`]: the cost of calls.
 
 pub mod buffer;
 pub mod drive;

@@ -1,20 +1,20 @@
 //! A task that waits on several ends together: `epoll_wait` on sockets, level-triggered (`fs/eventpoll.c`).
 //!
-//! Each set keeps a list of ends to which something came, in the order of its coming. A call takes the first of them,
-//! up to [`BATCH`], and drops those that were read empty meanwhile; the others go back to the end of the list. The
-//! program gets them one by one and makes the next call when all are dealt with, as event loops do. A write to an end
-//! of a set wakes the task that sleeps on it; such a wakeup is not WF_SYNC. That the newest kernels pass it on here
-//! is not modelled.
+//! Each set keeps a list of ends that received something, in the order of arrival. A call takes the first of them, up
+//! to [`BATCH`], and drops those that were read empty meanwhile; the others go back to the end of the list. The program
+//! gets them one by one and makes the next call when all are dealt with, as event loops do. A write to an end of a set
+//! wakes the task that sleeps on it; such a wakeup is not WF_SYNC. The newest kernels pass WF_SYNC on here, which is
+//! not modelled.
 //!
-//! Costs: the call is a system call without a price of its own, and a sleep costs what one at a socket does. What a
-//! writer pays for the callback is not charged.
+//! Costs: the call is a system call without a price of its own, and a sleep costs as much as one at a socket. The
+//! writer's callback is not charged.
 
 use super::state::{BATCH, Channels, PollSet};
 use schedlab_base::TaskId;
 use schedlab_workload::{PortId, SetId};
 
 impl Channels {
-    /// Something came for `end`: gives the task that sleeps on its set.
+    /// Something came for `end`; returns the task that sleeps on its set.
     #[inline]
     pub fn came(&mut self, end: PortId) -> Option<TaskId> {
         let set = &mut self.sets[self.set_of.get(end.index()).copied().flatten()?.index()];
@@ -23,14 +23,14 @@ impl Channels {
         }
         set.sleeper.take()
     }
-    /// A task that sleeps on a set, and an end of it with something to read; there must be none. For tests.
+    /// A task that sleeps on a set, and an end of it with something to read. There must be none; for tests.
     #[inline]
     pub fn slept_on(&self) -> Option<(TaskId, PortId)> {
         let has_news = |end: &&PortId| !self.buffers[end.index()].is_empty();
         self.sets.iter().find_map(|set| Some((set.sleeper?, *set.came.iter().find(has_news)?)))
     }
-    /// The next end with something to read, of those that the set has found or finds now. `None`: the task sleeps from
-    /// now on.
+    /// The next end with something to read, among those that the set has found or finds now. `None`: the task sleeps
+    /// from now on.
     #[inline]
     pub fn next_found(&mut self, set: SetId, task: TaskId) -> Option<PortId> {
         if self.sets[set.index()].found.is_empty() {

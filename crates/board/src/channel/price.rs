@@ -14,7 +14,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_machine::Costs;
 use schedlab_workload::{ChannelKind, PortId};
 
-/// The charge of the messages that fill the slabs a CPU has at hand, bytes: 32 messages. Computed from the sizes of
+/// The charge of the messages that fill the slabs a CPU holds ready, bytes: 32 messages. Computed from the sizes of
 /// slabs (16 heads in a page, 32 bodies in four), not measured.
 const SLAB: u64 = 24 * 1024;
 
@@ -43,7 +43,7 @@ impl Channels {
         }
     }
 
-    /// How long a call holds the lock of its channel, beside the copy; 0 where locks are not simulated.
+    /// How long a call holds the lock of its channel, without the copy; 0 where locks are not simulated.
     #[inline]
     pub fn lock_ns(&self, costs: &Costs, port: PortId) -> u64 {
         match self.kind(port) {
@@ -74,7 +74,7 @@ impl Channels {
         copied_ns + self.remote_ns(costs, cpu, t) + self.memory_ns(costs, t)
     }
 
-    /// Sleeping at a channel, beside the call and the switch. It is charged when the task is back.
+    /// The cost of sleeping at a channel, without the call and the switch. It is charged when the task is back.
     #[inline]
     pub fn sleeping_ns(&self, costs: &Costs, port: PortId) -> u64 {
         match self.kind(port) {
@@ -83,7 +83,7 @@ impl Channels {
         }
     }
 
-    /// Extra time of a write for its message's memory: the memory is new, or is not at hand.
+    /// Extra time of a write for its message's memory: the memory is new, or not held ready.
     fn memory_ns(&self, costs: &Costs, t: Transfer) -> u64 {
         let ChannelMemory { held, most } = self.memory;
         match t.sends && t.part > 0 && self.kind(t.port) == ChannelKind::Unix {

@@ -1,4 +1,4 @@
-//! State: the channels of a workload, and an operation on one of them that is under way.
+//! State: the channels of a workload, and an operation that is under way on one of them.
 
 use super::buffer::{Buffer, Written};
 use super::lock::Lock;
@@ -49,9 +49,9 @@ pub const BATCH: usize = 64;
 /// A set of ends.
 #[derive(Clone, Debug)]
 pub struct PollSet {
-    /// Ends to which something came, each once; some may have been read empty since.
+    /// Ends that received something, each once; some may have been read empty since.
     pub came: VecDeque<PortId>,
-    /// Ends that the last call found and the program did not get yet.
+    /// Ends that the last call found and the program has not got yet.
     pub found: VecDeque<PortId>,
     /// The task that sleeps on it.
     pub sleeper: Option<TaskId>,
@@ -68,15 +68,14 @@ impl PollSet {
 #[derive(Default)]
 pub struct Channels {
     pub kinds: Vec<ChannelKind>,
-    /// By the end that reads them. A pipe's second one is never used.
+    /// By the end that reads them. A pipe's second buffer is never used.
     pub buffers: Vec<Buffer>,
     /// The last users of each buffer.
     pub users: Vec<Users>,
     /// The lock of each buffer.
     pub locks: Vec<Lock>,
-    /// The memory of the UNIX sockets' messages.
     pub memory: ChannelMemory,
-    /// The sleepers at each end, oldest first. If readers and writers share a queue it is the first end's.
+    /// The sleepers at each end, oldest first. If readers and writers share a queue, it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
     /// The sets of ends that tasks wait on together.
     pub sets: Vec<PollSet>,
@@ -112,8 +111,8 @@ impl Channels {
             kinds,
         }
     }
-    /// A message of `bytes` bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, and
-    /// whether it lost them.
+    /// A message of `bytes` bytes arrives at an end, by an interrupt on `cpu`. Returns how many bytes the channel took,
+    /// and whether it lost the message.
     #[inline]
     pub fn take_in(&mut self, end: PortId, bytes: u32, cpu: CpuId) -> Written {
         let at = end.0 as usize;
@@ -146,7 +145,7 @@ pub struct Transfer {
     pub left: u32,
     /// Bytes that the copy in progress carries.
     pub part: u32,
-    /// How long it will hold the buffer's lock, beside the copy under it, ns.
+    /// How long it will hold the buffer's lock, without the copy under it, ns.
     pub held_ns: u64,
     /// Nothing of this call has been copied yet.
     pub opens: bool,

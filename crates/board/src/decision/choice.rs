@@ -1,4 +1,4 @@
-//! A wakeup's choice of a CPU: what a kernel's own code read as it chose, and who is asked why.
+//! A wakeup's choice of a CPU: the state that a kernel's own code read for it, and the rules that explain it.
 
 use super::AskedQueue;
 use schedlab_base::{CpuId, CpuSet};
@@ -21,10 +21,10 @@ pub struct AskedChoiceCpu {
     pub is_idle: bool,
 }
 
-/// What is read, at one instant, of a fair task that wakes up.
+/// The state that a fair task's wakeup reads, at one instant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AskedChoice {
-    /// All of the machine's.
+    /// All CPUs of the machine.
     pub cpus: Vec<AskedChoiceCpu>,
     /// Where the task may run; `None`: everywhere.
     pub allowed: Option<CpuSet>,
@@ -37,8 +37,8 @@ pub struct AskedChoice {
     pub sched_idle: bool,
     /// Its waker is about to sleep.
     pub sync: bool,
-    /// How often the choosing CPU's current task has woken another task than the last time, this wakeup included, and
-    /// how often the woken task has.
+    /// How often the choosing CPU's current task has woken another task than the last time, this wakeup included; and
+    /// the same of the woken task.
     pub waker_flips: u32,
     pub wakee_flips: u32,
     /// Loads as the root sees them.
@@ -46,7 +46,7 @@ pub struct AskedChoice {
     pub wakee_load: u64,
     /// Estimated utilisation of the task.
     pub util: u64,
-    /// Of the CPU that wakes: average idle time, the same as SIS_PROP ages it, and the average cost of a scan, ns.
+    /// Of the waking CPU: average idle time, the same as aged by SIS_PROP, and the average cost of a scan, ns.
     pub avg_idle_ns: u64,
     pub wake_avg_idle_ns: u64,
     pub avg_scan_cost_ns: u64,
@@ -63,10 +63,10 @@ pub struct Choice {
     pub probes: u16,
 }
 
-/// What an entity of a queue is there, a group's as well as a task's.
+/// Weight and state of a queue's entity, which may be a group's or a task's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bearing {
-    /// 1024 times as fine.
+    /// In units of 1/1024.
     pub weight: u64,
     /// It sleeps, and is still queued.
     pub delayed: bool,
@@ -74,13 +74,13 @@ pub struct Bearing {
 
 /// Rules that are asked about the decisions of a kernel's own code.
 pub trait Rules {
-    /// The kernel's features are these from now on.
+    /// The kernel's features from now on.
     fn switch(&mut self, features: &[(String, bool)]);
-    /// The CPU that they would have chosen.
+    /// The CPU that the rules would have chosen.
     ///
     /// # Errors
-    /// The reason why they can't be asked.
+    /// The reason why the rules can't be asked.
     fn choose(&mut self, state: &AskedChoice) -> Result<Choice, &'static str>;
-    /// Whether the current entity gives way to the one that has just been queued. There is a bearing for each entity.
+    /// Whether the current entity gives way to the one that has just been queued. Each entity has a bearing.
     fn gives_way(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> bool;
 }

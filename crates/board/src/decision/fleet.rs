@@ -1,4 +1,4 @@
-//! A whole machine: its CPUs, their tasks and averages, and what wakeups and the balancer are asked about them.
+//! A whole machine: its CPUs, their tasks and averages, and the questions about wakeups and the balancer.
 
 use schedlab_base::CpuId;
 use schedlab_kernel::Policy;
@@ -16,20 +16,20 @@ pub struct AskedAverages {
 /// A CPU of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AskedCpu {
-    /// Of its queue.
+    /// Averages of its queue.
     pub avg: AskedAverages,
     pub avg_idle_ns: u64,
-    /// Hints of its cache; those of the cache's first CPU count.
+    /// Hints of its cache; only those of the cache's first CPU count.
     pub nr_idle_scan: u32,
     pub has_idle_cores: bool,
-    /// A wakeup is on its way to it.
+    /// A wakeup is on its way to this CPU.
     pub wakeup_pending: bool,
-    /// Exit latency of the idle state that it is in, and the time at which it went idle (0: not recorded).
+    /// Exit latency of its present idle state, and the time at which it went idle (0: not recorded).
     pub idle_exit_us: Option<u32>,
     pub idle_since_ns: u64,
-    /// The load of its running task, if that does not fit it.
+    /// The load of its running task if that task is a misfit.
     pub misfit: u64,
-    /// What real-time tasks use of it, of 1024, and how many wait or run there.
+    /// Utilisation by real-time tasks, of 1024, and how many wait or run there.
     pub rt_util: u32,
     pub nr_rt: u32,
 }
@@ -73,7 +73,7 @@ pub struct AskedTask {
 pub struct AskedLevel {
     pub newidle_cost_ns: u64,
     pub failed: u32,
-    /// The group that has the CPU is marked as one that affinity hinders.
+    /// The group that holds the CPU is marked as hindered by affinity.
     pub imbalanced: bool,
 }
 
@@ -88,7 +88,6 @@ pub struct AskedGroup {
     pub contribution: u64,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FleetQuestion {
     /// Where `about` goes when it is woken by the CPU.
@@ -97,38 +96,38 @@ pub enum FleetQuestion {
     Busiest,
     /// Which tasks leave `src` for the CPU.
     Detach,
-    /// Which domains the CPU searches before it goes idle, and what comes.
+    /// Which domains the CPU searches before it goes idle, and which tasks come.
     Newidle,
     /// The weight of a group's entity.
     Shares,
-    /// Where `about`, which the CPU has made, goes.
+    /// Where a new task `about`, made by the CPU, goes.
     Fork,
-    /// Where `about`, which runs on the CPU, goes as it begins a program.
+    /// Where `about`, which runs on the CPU, goes at exec.
     Exec,
 }
 
 impl FleetQuestion {
-    /// It is about one task: where that goes.
+    /// Whether it asks where one task goes.
     pub fn places(self) -> bool {
         matches!(self, FleetQuestion::Select | FleetQuestion::Fork | FleetQuestion::Exec)
     }
 }
 
-/// A machine's state, and what is asked about it.
+/// A machine's state, and the question about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskedFleet {
-    /// All of the machine's.
+    /// All CPUs of the machine.
     pub cpus: Vec<AskedCpu>,
     /// In the order in which they were queued.
     pub tasks: Vec<AskedTask>,
     /// Domains of `cpu`, the lowest first.
     pub levels: Vec<AskedLevel>,
     pub group: AskedGroup,
-    /// That wakes, or that tasks are to come to.
+    /// The CPU that wakes, or that pulls tasks.
     pub cpu: CpuId,
     pub src: CpuId,
     pub level: usize,
-    /// The task that is to be placed.
+    /// The task to place.
     pub about: usize,
     pub trigger: BalanceTrigger,
     pub sync: bool,
@@ -137,11 +136,10 @@ pub struct AskedFleet {
     pub imbalance: u64,
 }
 
-/// The answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FleetAnswer {
     At(CpuId),
-    /// The group by its first CPU, and what is to move.
+    /// The group by its first CPU, and how much is to move.
     Group(Option<(CpuId, MigrationType, u64)>),
     /// Tasks, in the order in which they left.
     Moved(Vec<usize>),

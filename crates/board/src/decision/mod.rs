@@ -1,9 +1,9 @@
-//! Single decisions: states that are asked about, questions and answers. Our rules (`sim`) and a kernel's own code
-//! (`transplant`) take the same ones, so that their answers can be compared.
+//! Single decisions: given states, questions and answers. Our rules (`sim`) and a kernel's own code (`transplant`) get
+//! the same ones, so that their answers can be compared.
 //!
 //! A state is of one runqueue ([`queue`]), of a CPU whose tasks are in groups ([`tree`]), of a whole machine
-//! ([`fleet`]), or of a wakeup in a run of a kernel's own code ([`choice`]). What begins with `Asked` is a state or a
-//! part of one.
+//! ([`fleet`]), or of a wakeup in a run of a kernel's own code ([`choice`]). Names that begin with `Asked` are states
+//! or parts of states.
 
 mod choice;
 mod fleet;

@@ -1,4 +1,4 @@
-//! One runqueue: its entities, and what a fair class is asked about them.
+//! One runqueue: its entities, and the questions to a fair class about it.
 
 use schedlab_kernel::Policy;
 
@@ -8,7 +8,7 @@ pub struct AskedEntity {
     pub vruntime: i64,
     /// A distance while `relative`.
     pub deadline: i64,
-    /// The lag it has kept while it was on no queue.
+    /// The lag that it kept while it was on no queue.
     pub lag: i64,
     /// The vruntime at which its protection ends, while it runs.
     pub protected_until: i64,
@@ -19,10 +19,9 @@ pub struct AskedEntity {
     pub relative: bool,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueQuestion {
-    /// Who runs next.
+    /// Which entity runs next.
     Pick,
     /// Where an entity that is on no queue starts.
     Place,
@@ -30,29 +29,28 @@ pub enum QueueQuestion {
     Preempt,
 }
 
-/// A queue's state, and what is asked about it. Entities are named by their place in the list.
+/// A queue's state, and the question about it. Entities are named by their place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedQueue {
     /// In the order in which they were queued.
     pub entities: Vec<AskedEntity>,
     pub current: Option<usize>,
-    /// On no queue.
+    /// The entity that is on no queue.
     pub absent: Option<usize>,
     pub next: Option<usize>,
     pub last: Option<usize>,
     pub skip: Option<usize>,
     /// The queue's floor; under EEVDF its virtual time while it is empty.
     pub min_vruntime: i64,
-    /// The current entity has run so long since it was charged, ns.
+    /// Time for which the current entity has run since it was charged, ns.
     pub ran_ns: u64,
-    /// The entity that is placed, or may preempt.
+    /// The entity to place, or the one that may preempt.
     pub about: usize,
     pub is_new: bool,
     /// Its waker is about to sleep.
     pub sync: bool,
 }
 
-/// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueAnswer {
     Picked(Option<usize>),

@@ -1,13 +1,13 @@
-//! One CPU whose tasks are in groups, some of them delayed, and what a fair class does with it.
+//! One CPU whose tasks are in groups, some of them delayed, and the questions to a fair class about it.
 
 use super::AskedEntity;
 
-/// The groups of a state, each with its parent: always the same, of which a state uses some.
+/// The groups of a state, each with its parent. They are always the same; a state uses some of them.
 pub const TREE_GROUPS: [Option<usize>; 5] = [None, None, Some(0), Some(0), Some(2)];
 /// Tasks of a state at most.
 pub const TREE_TASKS: usize = 10;
 
-/// How an entity is there.
+/// Whether and how an entity is queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// On no queue.
@@ -17,14 +17,12 @@ pub enum Presence {
     Delayed,
 }
 
-/// A task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedLeaf {
     pub entity: AskedEntity,
-    /// The group that it is in.
     pub group: Option<usize>,
     pub presence: Presence,
-    /// Its weight among all tasks of the CPU, 1024 times as fine, where groups divide it (7.3).
+    /// Its weight among all tasks of the CPU, in units of 1/1024, where groups divide it (7.3).
     pub line_weight: u64,
 }
 
@@ -32,12 +30,12 @@ pub struct AskedLeaf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedBranch {
     pub entity: AskedEntity,
-    /// The weight that it was last given, 1024 times as fine.
+    /// The weight that it was last given, in units of 1/1024.
     pub weight: u64,
     pub delayed: bool,
     pub idle: bool,
     pub shares: u64,
-    /// Load averages of its queue here and of those elsewhere.
+    /// Load averages of its queue here and of its queues elsewhere.
     pub load: u64,
     pub load_elsewhere: u64,
     /// Its runnable tasks, averaged, times 1024.
@@ -51,7 +49,7 @@ pub enum Buddy {
     Group(usize),
 }
 
-/// A CPU's tasks and groups, and what is asked about them. Both are named by their places.
+/// A CPU's tasks and groups, and the question about them. Tasks and groups are named by their places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedTree {
     /// In the order in which they were queued.
@@ -62,7 +60,7 @@ pub struct AskedTree {
     pub next: Option<Buddy>,
     /// The floor of all queues; under EEVDF the virtual time of those that are empty.
     pub min_vruntime: i64,
-    /// The current task has run so long since it was charged, ns.
+    /// Time for which the current task has run since it was charged, ns.
     pub ran_ns: u64,
     /// The task that wakes up, falls asleep or may preempt.
     pub about: usize,
@@ -80,7 +78,7 @@ impl AskedTree {
     pub fn is_queued(&self, group: usize) -> bool {
         let within = |g: Option<usize>| AskedTree::above(g).any(|above| above == group);
         let tasks = self.tasks.iter().any(|t| t.presence != Presence::Absent && within(t.group));
-        // A delayed group keeps those above it where they are.
+        // A delayed group keeps the groups above it queued.
         tasks || (0..self.groups.len()).any(|g| self.groups[g].delayed && within(Some(g)))
     }
     /// Whether one of a group's tasks runs.
@@ -89,10 +87,9 @@ impl AskedTree {
     }
 }
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeQuestion {
-    /// Who runs next.
+    /// Which task runs next.
     Pick,
     /// A task that is absent or delayed wakes up.
     Wake,
@@ -104,7 +101,7 @@ pub enum TreeQuestion {
     Tick,
 }
 
-/// What an entity has after that.
+/// An entity's state after the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct After {
     pub on_rq: bool,
@@ -115,27 +112,27 @@ pub struct After {
     pub relative: bool,
     pub vruntime: i64,
     pub deadline: i64,
-    /// Its lag; while it runs, its protection: how long, or before 6.17 whether.
+    /// Its lag; while it runs, its protection: the length, or before 6.17 whether it has one.
     pub keeps: i64,
     pub weight: u64,
     pub line_weight: u64,
 }
 
 impl After {
-    /// What counts of it. `competes`: it is on a timeline when it is queued; `runs`: it was current; `deadlines`: its
-    /// class has some; `debts`: a delayed one has kept its lag (7.1+).
+    /// The part that counts when answers are compared. `competes`: it is on a timeline when it is queued; `runs`: it
+    /// was current; `deadlines`: its class has deadlines; `debts`: a delayed entity has kept its lag (7.1+).
     #[must_use]
     pub fn that_counts(mut self, competes: bool, runs: bool, deadlines: bool, debts: bool) -> After {
         if !competes {
             self.line_weight = 0;
             (self.vruntime, self.deadline, self.keeps, self.next, self.relative) = (0, 0, 0, false, false);
         }
-        // A distance that an enqueue has left in place counts for nothing until the entity leaves.
+        // A distance that an enqueue has left in place does not count until the entity leaves.
         self.relative &= !self.on_rq;
         if !deadlines {
             (self.deadline, self.keeps) = (0, 0);
         } else if !self.on_rq {
-            // What it left with is its lag and, of a moved one, the distance to its deadline.
+            // An entity that left keeps its lag and, if it was moved, the distance to its deadline.
             (self.vruntime, self.deadline) = (0, if self.relative { self.deadline } else { 0 });
         } else if if self.delayed { !debts } else { !runs } {
             self.keeps = 0;
@@ -144,7 +141,6 @@ impl After {
     }
 }
 
-/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeAnswer {
     pub picked: Option<usize>,

@@ -1,12 +1,12 @@
 //! Winner tree over slots, each with one armed time in ns.
 //!
-//! A key is `time << 13 | rank`, rank being the slot's place in a seeded permutation: ties between CPUs are broken by
-//! an explicit, seed-dependent and otherwise arbitrary order. Times fit 51 bits of ns (26 days of simulated time).
-//! There is room for 4096 CPUs, the most a machine has, and for the slot of events from outside them.
+//! A key is `time << 13 | rank`. The rank is the slot's place in a seeded permutation, so ties between CPUs are broken
+//! in an explicit, arbitrary order that depends on the seed. Times fit 51 bits of ns (26 days of simulated time). There
+//! is room for 4096 CPUs, the most a machine has, and for the slot of events from outside them.
 //!
-//! A node holds the least key of its four children, and lies at a quarter of their place. A turn walks from one leaf
-//! to the root twice; from level to level it waits for one comparison. No branch predictor foresees which key is the
-//! least, so comparisons select and do not branch.
+//! A node holds the least key of its four children, and its place is a quarter of theirs. A turn walks twice from a
+//! leaf to the root, and each level waits for one comparison. No branch predictor foresees which key is the least, so
+//! comparisons select and do not branch.
 
 use super::NEVER;
 use schedlab_base::Stream;
@@ -20,7 +20,7 @@ const PLACES: usize = 2 << 14;
 /// The earliest of many armed times.
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
-    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. Of constant length, so
+    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. The length is constant, so
     /// that a place needs no check of bounds.
     keys: Box<[u64; PLACES]>,
     leaves: usize,
@@ -69,7 +69,7 @@ impl WinnerTree {
         &mut self.keys[place % PLACES]
     }
 
-    /// The least key of a place's three siblings.
+    /// The least key among a place and its three siblings.
     #[inline]
     fn of_siblings(&mut self, place: usize) -> u64 {
         lesser(lesser(*self.at(place ^ 1), *self.at(place ^ 2)), *self.at(place ^ 3))

@@ -7,8 +7,8 @@
 //!
 //! A task's runs are in blocks. The runs of a block are made in order. In a live task (`together`) a block is an
 //! interleaved round trip of the variants (A B B A). Its runs are stored when all of them are made, so that all come
-//! from one node. A worker that is killed while it stores them leaves a part of the block.
-//! The next task makes the rest, maybe on another node.
+//! from one node. A worker that is killed while it stores them leaves a part of the block. The next task makes the
+//! rest, maybe on another node.
 
 pub mod place;
 pub mod results;
@@ -28,19 +28,19 @@ pub const SCHEMA: &str = "schedlab/parcel/1";
 /// The longest parcel that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB.
 const MAX_MB: u64 = 1024;
 
-/// Cells, and the runs of them that are to be made.
+/// Cells, and their runs that are to be made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parcel {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The schedlab that wrote it, and the versions of its model and of how it watches real kernels.
+    /// The schedlab that wrote it: its version, its model's, and that of how it watches real kernels.
     pub version: Maker,
     /// The experiment's name, for people.
     pub experiment: String,
     /// How runs are made.
     pub how: Protocol,
-    /// Files kept beside every record.
+    /// Files kept next to every record.
     pub attach: Vec<Attached>,
     pub cells: Vec<PackedCell>,
     pub tasks: Vec<Task>,
@@ -50,11 +50,11 @@ pub struct Parcel {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Maker {
-    /// Of schedlab.
+    /// Version of schedlab.
     pub schedlab: String,
-    /// Of the simulator's model.
+    /// Version of the simulator's model.
     pub model: u32,
-    /// Of how runs of real kernels are made and watched.
+    /// Version of how runs of real kernels are made and watched.
     pub watching: u32,
 }
 
@@ -79,18 +79,17 @@ impl Maker {
     }
 }
 
-/// How runs are made, beside what their cells say.
+/// How runs are made, in addition to their cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protocol {
     /// Whether their events are kept.
     pub events: bool,
-    /// Whether they are runs of a validation, which probes costs beside live ones and repeats those that were
-    /// disturbed.
+    /// Whether they are runs of a validation, which probes costs next to live runs and repeats disturbed runs.
     pub validation: bool,
 }
 
-/// A file kept beside every record.
+/// A file kept next to every record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attached {
@@ -109,18 +108,17 @@ pub struct Task {
 }
 
 impl Task {
-    /// All its runs.
     pub fn runs(&self) -> impl Iterator<Item = (usize, u64)> {
         self.blocks.iter().flatten().copied()
     }
 }
 
-/// What a parcel holds beside the plan's cells.
+/// The contents of a parcel other than the plan's cells.
 pub struct Contents<'a> {
     pub experiment: &'a str,
     /// How runs are made.
     pub how: Protocol,
-    /// Files kept beside every record.
+    /// Files kept next to every record.
     pub attach: &'a [(&'a str, &'a [u8])],
 }
 
@@ -155,7 +153,7 @@ impl Parcel {
             tasks,
         })
     }
-    /// Its text.
+    /// The parcel's text.
     ///
     /// # Errors
     /// When it can't be written as JSON (a fault of schedlab).

@@ -1,6 +1,6 @@
 //! Where parcels and results may be written: a new file, or over an earlier file of the same kind.
 //!
-//! A user easily names an experiment, a machine file or a parcel as the output; it must not be overwritten.
+//! A user easily names an experiment, a machine file or a parcel as the output by mistake; it must not be overwritten.
 
 use schedlab_base::{Error, Result, temp};
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// pipe is written into.
 ///
 /// # Errors
-/// The input's own place, a place that has another file, and as [`temp::check_place`].
+/// When it is the input's own place, when it holds another file, and as [`temp::check_place`].
 pub fn check(place: &Path, schema: &str, input: &Path) -> Result<()> {
     temp::check_place(place)?;
     let shown = place.display();
@@ -25,7 +25,7 @@ pub fn check(place: &Path, schema: &str, input: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file begins like one of the schema, of any number.
+/// Whether a file begins like one of the schema, with any number.
 fn begins(file: &Path, schema: &str) -> Result<bool> {
     let kind = schema.rsplit_once('/').map_or(schema, |(kind, _)| kind);
     let wanted = format!("{{\"schema\":\"{kind}/");

@@ -1,9 +1,9 @@
 //! Results in transit: a parcel's runs, made on a machine without the store, as one file.
 //!
-//! The file is lines of JSON. The first says which versions made the runs and how many there are. Each further line is
-//! a run: cell, seed, and its files as base64 with a checksum each. [`unpack`] looks at everything before it stores
-//! anything: a file that was cut off or changed stores no run. The folder of a run is taken from its record, never from
-//! the file's words, and a store's run is never replaced.
+//! The file is lines of JSON. The first has the versions that made the runs and the number of runs. Each further line
+//! is a run: cell, seed, and its files as base64 with a checksum each. [`unpack`] checks everything before it stores
+//! anything: a truncated or changed file stores no run. The folder of a run is taken from its record, never from the
+//! file's words, and a stored run is never replaced.
 
 use super::{Maker, Parcel};
 use base64::Engine as _;
@@ -25,14 +25,14 @@ use std::path::Path;
 
 /// The schema of files of results.
 pub const SCHEMA: &str = "schedlab/results/1";
-/// The longest first line, bytes. It has three versions and a number; a disk image ends here, not in memory.
+/// The longest first line, bytes. It has three versions and a number; this limit keeps a disk image out of memory.
 const MAX_HEAD: u64 = 64 << 10;
 
-/// The files that a run may have beside its record.
+/// The files that a run may have next to its record.
 const BESIDE: &[&str] =
     &[EXPERIMENT_FILE, CASE_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, CHAINS_FILE, EVENTS_FILE];
 
-/// Whether a run has a file of that name beside its record.
+/// Whether a run may have a file of that name next to its record.
 pub(super) fn is_beside(name: &str) -> bool {
     BESIDE.contains(&name)
 }
@@ -65,7 +65,7 @@ struct Content {
     base64: String,
 }
 
-/// Writes the runs of a parcel that a store has; how many.
+/// Writes a parcel's runs that a store has; returns how many.
 ///
 /// # Errors
 /// When a run can't be read, or the file can't be written.
@@ -124,15 +124,15 @@ pub struct Unpacked {
     pub stored: usize,
     /// Runs that the store had already, which stay as they are.
     pub kept: usize,
-    /// Those of them with another record in the file.
+    /// Kept runs whose record in the file differs.
     pub other: usize,
 }
 
 /// Puts the runs of a file of results into a store, after checking all of them.
 ///
 /// # Errors
-/// A file that is cut off or is not a file of results, results of another version, a checksum, cell or seed that
-/// differs from the record, and a store that can't take a run.
+/// When the file is truncated or not a file of results, for results of another version, for a checksum, cell or seed
+/// that differs from the record, and when the store can't take a run.
 pub fn unpack(file: &Path, store: &Store) -> Result<Unpacked> {
     let mut source = opened(file)?;
     each(file, &source, &mut |_, _| Ok(()))?;
@@ -154,7 +154,7 @@ pub fn unpack(file: &Path, store: &Store) -> Result<Unpacked> {
     Ok(done)
 }
 
-/// A run with parts that fit together.
+/// A run whose parts fit together.
 struct Checked {
     record: Record,
     /// The record's bytes.
@@ -182,12 +182,12 @@ fn opened(file: &Path) -> Result<File> {
 struct Lines<'a> {
     file: &'a Path,
     source: BufReader<&'a File>,
-    /// The next line's, from 0.
+    /// Number of the next line, from 0.
     nr: usize,
 }
 
 impl Lines<'_> {
-    /// The next line and its number, of so many bytes at most; none at the end. A longer one is an error by `long`.
+    /// The next line and its number; `None` at the end. A line of more than `most` bytes is the error `long`.
     fn next(&mut self, most: u64, long: impl FnOnce() -> Error) -> Result<Option<(usize, Vec<u8>)>> {
         let mut line = Vec::new();
         let read = self.source.by_ref().take(most + 1).read_until(b'\n', &mut line);
@@ -256,7 +256,7 @@ fn each(
     Ok(())
 }
 
-/// The run of a line, if its files are what the line says and what its record says.
+/// The run of a line, if its files match the line and its record.
 fn checked(line: &ResultsLine) -> std::result::Result<Checked, String> {
     let name = format!("run {}/{}", line.cell, line.seed);
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
@@ -279,7 +279,7 @@ fn checked(line: &ResultsLine) -> std::result::Result<Checked, String> {
     if record.seed != line.seed || cell_hash(&record) != line.cell {
         return Err(format!("{name}: the record is that of run {}/{}", cell_hash(&record), record.seed));
     }
-    // The store writes the record by itself, and what it writes must be what came.
+    // The store writes the record itself, so its text must equal the one that came.
     let own = record.to_json().map_err(|e| format!("{name}: {e}"))?;
     if own != json {
         return Err(format!("{name}: the record is not written as this version writes it"));

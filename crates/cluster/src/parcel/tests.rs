@@ -1,4 +1,4 @@
-//! Parcels and results: what is written is read as it was, and what is not whole stores nothing.
+//! Parcels and results: they are read back as they were written, and damaged ones store nothing.
 
 use super::results::{Unpacked, unpack, write};
 use super::worker::Worker;
@@ -142,7 +142,7 @@ fn results_bring_the_bytes_and_a_damaged_file_brings_nothing() {
 }
 
 #[test]
-fn a_run_that_stands_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
+fn a_run_that_is_listed_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::create(dir.path()).unwrap();
     let mut parcel = parcel(&plan(1));
@@ -155,7 +155,7 @@ fn a_run_that_stands_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
         let worked = worker.work(&parcel, None).unwrap();
         assert_eq!((worked.made, worked.found), (1, 2));
     }
-    // The second block's cell would be refused if it was planned.
+    // The second block's cell would be refused if it were planned.
     parcel.cells[1].load = "another".to_owned();
     let stopped = AtomicBool::new(true);
     for together in [false, true] {

@@ -15,24 +15,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Runs that are planned at once; their records are in memory until all of them are made.
 const AT_ONCE: usize = 500;
 
-/// What is needed to make runs.
+/// The means of making runs.
 pub struct Worker<'a> {
-    /// Makes them.
     pub options: RunOptions,
-    /// Takes them.
     pub store: &'a Store,
     /// Number of simulations side by side.
     pub jobs: usize,
-    /// Gets the progress.
     pub progress: &'a dyn Progress,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
 }
 
-/// What a worker did.
+/// The outcome of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Worked {
-    /// Runs made.
     pub made: usize,
     /// Runs that the store had.
     pub found: usize,
@@ -79,7 +75,7 @@ impl Worker<'_> {
         Ok(worked)
     }
 
-    /// Runs that may be made beside each other, stored one by one.
+    /// Runs that may be made side by side, stored one by one.
     fn part(&self, executor: &dyn Executor, parcel: &Parcel, plan: &Plan, worked: &mut Worked) -> Result<()> {
         let attach = attached(parcel);
         let session = Session {

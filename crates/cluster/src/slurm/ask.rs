@@ -1,8 +1,8 @@
 //! Slurm's programs sbatch and squeue.
 //!
 //! squeue lists the tasks of a job until some minutes after their end. A program may be slow because the controller is
-//! busy or down: one that has not ended after [`LIMIT`], or [`LIMIT_STOPPED`] once the stop flag is set, is left to
-//! itself and counts as a Slurm that does not answer.
+//! busy or down. One that has not ended after [`LIMIT`], or after [`LIMIT_STOPPED`] once the stop flag is set, is left
+//! running and counts as no answer from Slurm.
 
 use schedlab_base::{Error, Result};
 use std::os::unix::process::CommandExt;
@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const LIMIT_STOPPED: Duration = Duration::from_secs(3);
-/// How often the stop flag is looked at.
+/// Interval of the checks of the stop flag.
 const NAP: Duration = Duration::from_millis(50);
 /// Fields of squeue, in the order of [`parse_squeue`].
 const FIELDS: &str = "Name:64|,ArrayTaskID:|,State:|,exit_code:|,NodeList:64|,Reason:64|";
-/// States in which a task has ended. Any other one may still continue, by itself or after Slurm has queued it again.
+/// States in which a task has ended. A task in any other state may continue, by itself or after Slurm has queued it
+/// again.
 const ENDED: &str =
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT";
 
@@ -37,7 +38,7 @@ pub struct SlurmTask {
 }
 
 impl SlurmTask {
-    /// Whether it has ended. One that a node could not begin is held, and Slurm would never start it again.
+    /// Whether it has ended. A task that a node could not begin is held, and Slurm would never start it again.
     pub fn ended(&self) -> bool {
         let held = self.state == "PENDING" && self.reason.contains("launch failed");
         held || ENDED.split(' ').any(|state| state == self.state)
@@ -52,7 +53,7 @@ impl SlurmTask {
         let on = if self.node.is_empty() { String::new() } else { format!(" on {}", self.node) };
         format!("{}{why}{on}", self.state)
     }
-    /// What helps against such an end, as the beginning of a sentence.
+    /// The remedy for such an end, as the beginning of a sentence.
     pub fn remedy(&self) -> &'static str {
         match (self.state.as_str(), self.code) {
             ("TIMEOUT" | "DEADLINE", _) => {
@@ -83,7 +84,7 @@ fn parse_squeue(text: &str) -> Vec<SlurmTask> {
 /// Checks that both programs ask the same cluster.
 ///
 /// # Errors
-/// When sbatch would submit to another one than squeue asks.
+/// When sbatch would submit to another cluster than squeue asks.
 pub fn check_environment() -> Result<()> {
     let Some(named) = std::env::var_os("SBATCH_CLUSTERS") else { return Ok(()) };
     let text = format!(
@@ -110,7 +111,7 @@ impl Slurm<'_> {
         let mut command = Command::new(program);
         // sbatch would wait for the job's end, with the lock held.
         command.env_remove("SBATCH_WAIT").args(args);
-        // Ctrl-C is for the command that waits, not for a submission under way.
+        // Ctrl-C should stop the waiting command, but not a submission under way.
         let started = command
             .process_group(0)
             .stdin(Stdio::null())
@@ -178,7 +179,7 @@ impl Slurm<'_> {
     }
 }
 
-/// A program's words, in a line.
+/// A program's error output, in one line.
 fn complaint(said: &Output) -> String {
     let text = String::from_utf8_lossy(&said.stderr);
     let lines: Vec<&str> = text.lines().map(|l| l.trim_start_matches("sbatch: error: ").trim()).collect();

@@ -1,15 +1,14 @@
 //! Cuts runs into the tasks of a job array.
 //!
-//! Every n-th run is of one task, so that tasks take about as long as each other. Runs of live cells stay in blocks:
-//! two rounds of one load on one machine, in which the variants come forwards and backwards (A B B A). A block is never
-//! cut.
+//! Each task gets every n-th run, so that tasks take about equally long. Runs of live cells stay in blocks: two rounds
+//! of one load on one machine, in which the variants come forwards and backwards (A B B A). A block is never cut.
 
 use super::is_live;
 use crate::parcel::Task;
 use schedlab_lab::plan::Plan;
 use std::collections::BTreeMap;
 
-/// Tasks, `most` at the most, for runs of a plan by their indices. `live` runs stay in their blocks.
+/// At most `most` tasks for runs of a plan, given by their indices. `live` runs stay in their blocks.
 pub fn cut(plan: &Plan, runs: &[usize], live: bool, most: u32) -> Vec<Task> {
     let blocks: Vec<Vec<usize>> =
         if live { rounds(plan, runs) } else { runs.iter().map(|r| vec![*r]).collect() };
@@ -25,8 +24,8 @@ pub fn cut(plan: &Plan, runs: &[usize], live: bool, most: u32) -> Vec<Task> {
     (0..nr).map(of).map(task).collect()
 }
 
-/// Tasks that hold all of these runs of a plan, by their indices: one of those that may be made side by side, and one
-/// of live blocks.
+/// Uncut tasks with all of these runs of a plan, given by their indices: one of runs that may be made side by side, and
+/// one of live blocks.
 pub fn uncut(plan: &Plan, runs: &[usize]) -> Vec<Task> {
     let live = |r: &usize| is_live(&plan.cells[plan.runs[*r].cell]);
     let (live, others): (Vec<usize>, Vec<usize>) = runs.iter().partition(|r| live(r));

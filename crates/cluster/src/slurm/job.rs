@@ -1,7 +1,7 @@
 //! The jobs of a store: a folder `OUT/slurm/NAME` for each, with its parcel, its script and the output of its tasks.
 //!
-//! Slurm knows a job by the same name. The name has the hash of the parcel and of the store's place: a store that is
-//! copied has no part in the jobs of the first.
+//! Slurm knows a job by the same name. The name has the hash of the parcel and of the store's place: a copied store
+//! does not share the jobs of the original.
 
 use crate::parcel::Parcel;
 use schedlab_base::temp::write_whole;
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Exit code of a job's script where the node does not have the folder.
+/// Exit code of a job's script on a node without the folder.
 pub const NO_FOLDER: u8 = 66;
 const PLAN: &str = "plan.json";
 const SCRIPT: &str = "job.sh";
@@ -54,7 +54,7 @@ impl Folder {
         file.lock().map_err(failed)?;
         Ok(Lock(file))
     }
-    /// Its jobs, by name. Those that a copied store has of another place are left out.
+    /// Its jobs, by name. A copied store may hold jobs of another place, which are left out.
     ///
     /// # Errors
     /// When the folder can't be read.
@@ -102,7 +102,7 @@ impl Job {
     pub fn log(&self, task: usize) -> PathBuf {
         self.logs().join(format!("{task}.log"))
     }
-    /// The error that a task has printed last, or its last line.
+    /// The last error that a task printed, or its last line.
     pub fn last_words(&self, task: usize) -> Option<String> {
         const ERROR: &str = "schedlab: error: ";
         let bytes = fs::read(self.log(task)).ok()?;
@@ -110,19 +110,19 @@ impl Job {
         let lines = || text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
         lines().find_map(|line| line.strip_prefix(ERROR)).or_else(|| lines().next()).map(str::to_owned)
     }
-    /// Its parcel, of whatever version.
+    /// Its parcel, of any version.
     ///
     /// # Errors
     /// When it can't be read.
     pub fn parcel(&self) -> Result<Parcel> {
         Parcel::read_any(&self.folder.join(PLAN))
     }
-    /// Takes away the folder of a job that was not submitted.
+    /// Removes the folder of a job that was not submitted.
     pub fn remove(&self) {
-        // What stays is a job of which Slurm knows nothing.
+        // A folder that stays is a job that Slurm does not know.
         let _ = fs::remove_dir_all(&self.folder);
     }
-    /// The words of sbatch. A per cent sign begins a field of its patterns.
+    /// The arguments of sbatch. A per cent sign begins a field in its patterns.
     pub fn sbatch(&self, array: String, options: Vec<String>) -> Vec<String> {
         let logs = self.logs().display().to_string().replace('%', "%%");
         let own = [
@@ -150,7 +150,7 @@ impl Job {
     }
 }
 
-/// Checks that Slurm takes a path as it is, in its options and in a job's script. A backslash turns off the fields of
+/// Checks that Slurm takes a path literally, in its options and in a job's script. A backslash turns off the fields of
 /// `--output`.
 ///
 /// # Errors
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_has_a_folder_of_its_own_and_a_copied_store_has_none_of_it() {
+    fn a_job_has_its_own_folder_and_a_copied_store_ignores_it() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(&dir.path().join("it's here")).unwrap();
         let parcel: Parcel = serde_json::from_value(serde_json::json!({

@@ -1,11 +1,11 @@
 //! The engine of a cluster: the missing runs of a plan as a job array of Slurm.
 //!
-//! Slurm queues, starts, requeues and accounts. This room cuts runs into tasks ([`cut`]), submits them as a job with a
-//! name of its own, and waits until the store has the runs or Slurm ([`ask`]) no longer lists the job. Only the store
-//! decides that a run is done: a run is a folder that is renamed into its place, so tasks that are started twice and
-//! commands at the same time need no protocol beside it. Nothing is kept of a job but its folder in the store, with the
-//! parcel, the script and the tasks' output ([`job`]); whether it is under way is known from its name. A run that a job
-//! under way has is not submitted again.
+//! Slurm queues, starts, requeues and accounts. This module cuts runs into tasks ([`cut`]), submits them as a job with
+//! a name of its own, and waits until the store has the runs or Slurm ([`ask`]) no longer lists the job. Only the store
+//! decides that a run is done: a run is a folder that is renamed into its place. So tasks that are started twice and
+//! commands at the same time need no further protocol. Of a job only its folder in the store is kept, with the parcel,
+//! the script and the tasks' output ([`job`]); its name shows whether it is under way. A run of a job that is under way
+//! is not submitted again.
 
 mod ask;
 mod cut;
@@ -27,24 +27,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Between two looks: a twentieth of the time so far, within these bounds.
+/// Interval between two looks: a twentieth of the time so far, within these bounds.
 const LOOK_EACH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
-/// How often the stop flag is looked at.
+/// Interval of the checks of the stop flag.
 const NAP: Duration = Duration::from_millis(100);
-/// Runs of a job that has ended may become visible so much later: other machines' views of a shared folder lag.
+/// Runs of an ended job may become visible this much later, since other machines' views of a shared folder lag.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(90);
 
-/// A cluster, and what is asked of it.
+/// A cluster and its options.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// What is asked of Slurm.
     pub options: SlurmOptions,
     pub experiment: String,
     /// How runs are made.
     pub how: Protocol,
 }
 
-/// Whether a cell's runs are of real time, so that others on the node disturb them.
+/// Whether a cell's runs are in real time, so that other work on the node disturbs them.
 fn is_live(cell: &Cell) -> bool {
     match cell.backend {
         Backend::Sim | Backend::Code => false,
@@ -76,7 +75,7 @@ impl Engine for Cluster {
             let free = waiting.claim(&folder, slurm)?;
             let live = |r: &usize| is_live(&wanted.plan.cells[wanted.plan.runs[*r].cell]);
             let (live, others): (Vec<usize>, Vec<usize>) = free.into_iter().partition(live);
-            // Runs in real time have nodes for themselves, so they are a job of their own.
+            // Runs in real time need whole nodes, so they are a separate job.
             for (runs, live) in [(others, false), (live, true)] {
                 if !runs.is_empty() {
                     waiting.jobs.push(self.submit(
@@ -120,7 +119,7 @@ impl Cluster {
         let array = format!("--array=0-{}{throttle}", parcel.tasks.len() - 1);
         let args = job.sbatch(array, self.options.sbatch(live));
         if let Err(e) = slurm.submit(&args) {
-            // A busy controller may have taken the job after sbatch has given up.
+            // A busy controller may take the job after sbatch has given up.
             match slurm.tasks(&[job.name.as_str()]) {
                 Ok(rows) if rows.is_empty() => {
                     job.remove();
@@ -157,11 +156,11 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Joins jobs under way that make some of the runs; the runs that none of them makes.
+    /// Joins jobs under way that make some of the runs; returns the runs that none of them makes.
     fn claim(&mut self, folder: &Folder, slurm: Slurm<'_>) -> Result<Vec<usize>> {
         let earlier = folder.jobs()?;
         let names: Vec<&str> = earlier.iter().map(|job| job.name.as_str()).collect();
-        // Asked without names, too: nothing is submitted to a Slurm that then does not answer.
+        // Asked even without names, so that nothing is submitted to a Slurm that does not answer.
         let rows = slurm.tasks(if names.is_empty() { &["schedlab-none"] } else { &names })?;
         // A job may have ended since the runs were counted.
         self.look();
@@ -240,8 +239,8 @@ impl Waiting<'_> {
         }
     }
 
-    /// Looks which runs are there. Reading a cell's folder asks the file system's server; a look at a name alone may be
-    /// answered from a cache.
+    /// Looks which runs the store has. Reading a cell's folder asks the file system's server; a look at a name alone
+    /// may be answered from a cache.
     fn look(&mut self) {
         let (wanted, mut seeds) = (self.wanted, BTreeMap::<usize, BTreeSet<u64>>::new());
         self.pending.retain(|r| {

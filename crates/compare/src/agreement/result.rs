@@ -86,7 +86,6 @@ pub struct CaseSide {
     /// How the kernel's own code was charged; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// The machine's name.
     pub machine: String,
     /// The kernel's name: profile or release.
     pub kernel: String,

@@ -64,7 +64,7 @@ pub struct JudgedMetric {
     /// Wrong schedulers that pass it ([`super::wrong`]): under them it does not disagree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_by: Vec<Cow<'static, str>>,
-    /// Of a measured distribution: a hundred of the real kernel's values, from which it is judged again later
+    /// A hundred of the real kernel's values, for measured distributions: a later judgement uses them
     /// ([`super::stored`]).
     #[serde(skip)]
     pub real_values: Vec<u64>,

@@ -19,7 +19,7 @@ use schedlab_transplant::shim;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// What is measured of each commit.
+/// The question asked of each commit.
 #[derive(Clone, Debug)]
 pub struct CommitQuestion {
     /// The machine, simulated or of the guests.
@@ -28,7 +28,7 @@ pub struct CommitQuestion {
     pub metric: String,
     /// The fragment of configuration, with its name.
     pub fragment: Option<(String, String)>,
-    /// A commit's runs but for their number.
+    /// The request of a commit's runs, without their number.
     pub request: RunRequest,
     /// How they are made.
     pub options: RunOptions,
@@ -39,12 +39,12 @@ pub struct CommitRuns<'a> {
     repository: Repository<'a>,
     question: CommitQuestion,
     listener: &'a dyn Listener,
-    /// Takes each commit that was measured, and the number of those left.
+    /// Gets each measured commit, and the number of those left.
     report: &'a dyn Fn(&MeasuredCommit, usize),
     /// The files of the commit that is being measured.
     checkout: PathBuf,
     cache: PathBuf,
-    /// The compiler's version: kernels of another one are built anew.
+    /// The compiler's version: kernels built by another one are built anew.
     compiler: String,
     /// Held as long as the checkout is used.
     _lock: File,
@@ -79,8 +79,8 @@ impl<'a> CommitRuns<'a> {
         let compiler = schedlab_kernels::compiler()?;
         Ok(CommitRuns { repository, question, listener, report, checkout, cache, compiler, _lock: lock })
     }
-    /// The kernel of a commit, from the cache or built now; `counts`: the image of its code that counts what it
-    /// executes. A note in the cache maps the commit to its build.
+    /// The kernel of a commit, from the cache or built now. `counts`: the image of its code that counts its
+    /// instructions. A note in the cache maps the commit to its build.
     fn image(&self, commit: &Commit, counts: bool) -> Result<PathBuf> {
         let by_code = self.by_code();
         let config = if by_code { shim::OVERLAY.hash() } else { schedlab_kernels::GUEST_CONFIG.to_owned() };
@@ -117,7 +117,7 @@ impl CommitRuns<'_> {
     fn by_code(&self) -> bool {
         self.question.request.backend == Backend::Code
     }
-    /// The variant of an experiment of one commit with its image, for the kernel's own code; nothing for guests.
+    /// The variant of an experiment of one commit with its image, for the kernel's own code; empty for guests.
     fn driven(&self, commit: &Commit, experiment: &Experiment, object: &Path) -> Result<Vec<Driven>> {
         if !self.by_code() {
             return Ok(Vec::new());

@@ -75,7 +75,7 @@ fn the_commit_that_moved_the_metric_is_found_in_few_steps() {
 }
 
 #[test]
-fn commits_that_do_not_build_are_passed_over_and_named() {
+fn commits_that_do_not_build_are_skipped_and_named() {
     let (found, _) = found(8, 4, &[3, 4]);
     let first: Vec<String> = found.unwrap().first.into_iter().map(|c| c.subject).collect();
     assert_eq!(first.last().map(String::as_str), Some("5"));
@@ -83,7 +83,7 @@ fn commits_that_do_not_build_are_passed_over_and_named() {
 }
 
 #[test]
-fn a_kernel_that_does_not_come_up_is_passed_over_and_a_fault_of_the_host_ends_it() {
+fn a_kernel_that_does_not_boot_is_skipped_and_a_fault_of_the_host_ends_the_bisection() {
     let first = |found: Bisected| found.first.into_iter().map(|c| c.subject).collect::<Vec<_>>();
     let dead = found_with(8, 4, &[3, 4], ErrorKind::Guest).0.unwrap();
     assert_eq!(first(dead).last().map(String::as_str), Some("5"));
@@ -92,7 +92,7 @@ fn a_kernel_that_does_not_come_up_is_passed_over_and_a_fault_of_the_host_ends_it
 }
 
 #[test]
-fn ends_that_do_not_differ_are_refused_once_a_difference_that_counts_is_excluded() {
+fn equal_ends_are_refused_once_a_difference_that_counts_is_excluded() {
     let folder = tempfile::tempdir().unwrap();
     let commits = repository(folder.path(), 4);
     let measured = |noise: f64, min_effect_pct: f64| {
@@ -109,7 +109,7 @@ fn ends_that_do_not_differ_are_refused_once_a_difference_that_counts_is_excluded
     assert!(measured(20.0, 60.0) < 2 * 4, "what counts is larger");
 }
 
-/// Values as they are given, by commit.
+/// Given values, by commit.
 struct Given(Vec<Vec<f64>>);
 
 impl Meter for Given {
@@ -122,12 +122,12 @@ impl Meter for Given {
 }
 
 #[test]
-fn a_commit_that_differs_from_neither_end_is_as_the_one_from_which_it_cannot_be_far() {
+fn a_commit_that_differs_from_neither_end_counts_as_the_end_it_must_be_near() {
     let folder = tempfile::tempdir().unwrap();
     let commits = repository(folder.path(), 3);
     let good = vec![100.0, 101.0, 99.0, 100.5, 99.5, 100.2];
     let bad = good.iter().map(|v| v * 1.05).collect();
-    // One run is among those of the bad end, so that no exact test finds the commit apart from it.
+    // One run is like those of the bad end, so that no exact test distinguishes the commit from it.
     let middle = vec![100.0, 101.0, 99.0, 104.2, 99.5, 100.2];
     let mut meter = Given(vec![good, middle, bad]);
     let found = bisect(Repository(folder.path()), &commits[0], &commits[2], SIX, &mut meter).unwrap();
@@ -147,7 +147,7 @@ fn the_good_end_must_be_older() {
 }
 
 #[test]
-fn a_check_out_writes_what_differs_and_nothing_of_the_repository() {
+fn a_check_out_writes_only_files_that_differ() {
     let (folder, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let commits = repository(folder.path(), 3);
     let (tree, index) = (own.path().join("tree"), own.path().join("index"));

@@ -1,4 +1,4 @@
-//! Builds kernels, and says before how long that takes.
+//! Builds kernels, and estimates the time of builds beforehand.
 
 use super::{KernelOrder, check_features};
 use crate::here;
@@ -13,25 +13,25 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// So many objects at the speed of earlier builds count as made before the first: the first ones are short programs of
-/// the build itself, and say little.
+/// The speed of earlier builds counts like this many objects made before the first: the first objects are short
+/// programs of the build itself, and say little.
 const PRIOR: f64 = 60.0;
 
-/// The time that a build still takes, from its own speed and that of earlier builds.
+/// The time that a build still takes, from its own speed and the speed of earlier builds.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// An object's time by the clock, as earlier builds have it.
+    /// Wall time of an object, from earlier builds.
     object_s: f64,
     began: Option<Instant>,
 }
 
 impl Estimate {
-    /// The estimate by the builds that a cache knows.
+    /// The estimate from the builds that a cache knows.
     pub fn of(cache: &Path) -> Estimate {
         let object_s = Speed::read(cache).object_ms as f64 / 1000.0 / here::cpus() as f64;
         Estimate { object_s, began: None }
     }
-    /// How far a build is, in words; its first step begins the time.
+    /// The progress of a build, in words; its first step begins the time.
     pub fn words(&mut self, step: &Step) -> String {
         let began = *self.began.get_or_insert_with(Instant::now);
         if step.of == 0 {
@@ -57,8 +57,8 @@ fn about(seconds: f64) -> String {
     }
 }
 
-/// Says how long a trial takes: kernels that are to be built for it, and its runs, made `jobs` side by side. `runs` are
-/// those of the first look and the most beyond them, `None` where a budget of time decides.
+/// Estimates the time of a trial: the kernels to build for it, and its runs, made `jobs` side by side. `runs` has those
+/// of the first look and the most further ones, `None` if a budget of time decides.
 ///
 /// # Errors
 /// As [`schedlab_kernels::build`] for sources and tools.
@@ -103,7 +103,7 @@ fn forecast_text(
 /// error.
 ///
 /// # Errors
-/// The missing tools, and the missing QEMU.
+/// When tools or QEMU are missing.
 pub fn ready(builds: bool) -> Result<()> {
     let tools = if builds { schedlab_kernels::check_tools() } else { Ok(()) };
     match (tools, schedlab_guest::find_qemu()) {
@@ -167,7 +167,7 @@ pub fn build_all(
     Ok(images)
 }
 
-/// A word about each pair of kernels, by variant and hash, that were built of different sources and are one image.
+/// A note about each pair of kernels, by variant and hash, that were built from different sources and are one image.
 fn same_images(hashes: &[(&str, &str)]) -> Vec<String> {
     let mut all = Vec::new();
     for (i, (name, hash)) in hashes.iter().enumerate() {
@@ -202,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn two_kernels_that_are_one_image_are_told() {
+    fn two_kernels_that_are_one_image_are_reported() {
         assert!(same_images(&[("base", "a"), ("patched", "b")]).is_empty());
         let told = same_images(&[("patched", "a"), ("base", "a")]);
         assert!(told.len() == 1 && told[0].contains("'patched' and 'base' are the same image"), "{told:?}");
     }
 
     #[test]
-    fn a_trial_is_foretold_by_what_is_not_there() {
+    fn a_trial_is_estimated_by_the_missing_kernels_and_runs() {
         let speed = Speed { object_ms: 400, run_ms: 3500 };
         let of = |source, objects| Forecast { source, objects };
         let first = forecast_text(&[of(true, 1700), of(true, 1700)], speed, (128, Some(64)), 2);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_machine_lacks_is_told_at_once() {
+    fn all_missing_things_of_a_machine_are_reported_at_once() {
         let one = |what: &str, help: &str| Error::machine(what).help(help);
         let error = both(&one("missing bison", "install bison"), &one("no QEMU", "fetch it"));
         assert_eq!(error.kind().exit_code(), 3);

@@ -18,14 +18,14 @@ use std::path::Path;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelOrder {
     pub variants: Vec<String>,
-    /// What it is made of.
+    /// Its source, patches and configuration.
     pub recipe: Recipe,
 }
 
 /// The kernels to build for the `kept` variants of an experiment that has `all`; paths are relative to `folder`.
 ///
 /// # Errors
-/// A patch, a fragment or a source that can't be read; the variant is named.
+/// When a patch, a fragment or a source can't be read; the variant is named.
 pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<KernelOrder>> {
     let from_source: Vec<&Variant> = all.iter().filter(|v| is_built(v, folder)).collect();
     let mut found: Vec<KernelOrder> = Vec::new();
@@ -62,10 +62,10 @@ fn common<'v>(built: &[&&'v Variant]) -> Option<&'v String> {
     built.iter().all(|v| v.config.as_ref() == Some(first)).then_some(first)
 }
 
-/// What a variant's kernel is made of, with this fragment of configuration.
+/// The source, patches and configuration of a variant's kernel, with this fragment.
 ///
 /// # Errors
-/// A patch, a fragment or a source that can't be read.
+/// When a patch, a fragment or a source can't be read.
 pub fn recipe(variant: &Variant, config: Option<&String>, folder: &Path) -> Result<Recipe> {
     let tree = folder.join(&variant.kernel);
     let word = if variant.kernel.contains('/') {
@@ -116,7 +116,7 @@ fn series_of(tree: &Path) -> Option<String> {
     Some(format!("{}.{}", part("VERSION")?, part("PATCHLEVEL")?))
 }
 
-/// The series of a source that may not be there yet, "6.1", where its tree or its word says it.
+/// The series of a source that may still be missing, "6.1", if its tree or its word shows it.
 pub fn known_series(word: &str) -> Option<String> {
     match Source::parse(word).ok()? {
         Source::Tree(tree) => series_of(&tree),
@@ -131,7 +131,7 @@ pub fn known_series(word: &str) -> Option<String> {
 /// Checks that the features a variant switches are in the table, or are its patches'.
 ///
 /// # Errors
-/// A feature that neither has.
+/// When neither has a feature.
 pub fn check_features(variant: &Variant, built: &Built) -> Result<()> {
     let bare = |text: &str| text.strip_prefix("NO_").unwrap_or(text).to_owned();
     let own = |text: &String| built.note.features.iter().any(|f| f.name == bare(text));

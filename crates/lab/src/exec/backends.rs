@@ -14,7 +14,7 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// An executor that makes runs so.
+    /// An executor that makes runs with these options.
     pub fn new(options: RunOptions) -> Backends {
         Backends { options, guests: vm::Guests::default() }
     }

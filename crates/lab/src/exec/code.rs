@@ -1,4 +1,4 @@
-//! Runs on the kernel's own code, each in a process of its own ([`image_process`]).
+//! Runs on the kernel's own code, each in a separate process ([`image_process`]).
 
 use super::options::RunOptions;
 use super::{Made, image_process, sim};
@@ -21,10 +21,10 @@ use std::sync::atomic::AtomicBool;
 /// The first argument of a process that makes one run.
 pub const COMMAND: &str = "__code";
 
-/// The file of a run with the visits of the addresses that were watched: a number a line, in their order.
+/// The file with a run's visits to the watched addresses: a number a line, in their order.
 pub(crate) const VISITS: &str = "visits";
 
-/// What the process is asked for.
+/// The job of the process.
 #[derive(Serialize, Deserialize)]
 struct Job {
     cell: PackedCell,
@@ -36,17 +36,17 @@ struct Job {
     debug: Debugging,
 }
 
-/// What it made, or why it made nothing.
+/// Its result, or the reason why there is none.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Made { record: Box<Record>, events: Option<PathBuf>, files: Vec<(String, String)> },
     Failed { code: u8, message: String, remedy: Option<String> },
 }
 
-/// A run in a process of its own; `None` if `stop` ended it early.
+/// A run in a separate process; `None` if `stop` ended it early.
 ///
 /// # Errors
-/// Those of the run, and what the kernel's code does that no kernel may.
+/// When the run fails, and when the kernel's code does what no kernel may.
 pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
     let RunOptions { keep_events_in, keep_details, explains, watched, .. } = options.clone();
     let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
@@ -76,22 +76,22 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
     }
 }
 
-/// The variable by which a run helps to find a fault of the kernel's code: words of [`Debugging`].
+/// The variable that makes a run help to find a fault of the kernel's code: words of [`Debugging`].
 pub const DEBUG_VARIABLE: &str = "SCHEDLAB_CODE_DEBUG";
 
-/// How a run helps.
+/// Ways in which a run helps to find a fault.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Debugging {
     /// Its process waits for gdb before the image boots.
     gdb: bool,
-    /// Memory that is not allocated, or not any more, is out of reach.
+    /// Memory that is not allocated, or no longer, is inaccessible.
     guard: bool,
-    /// Our rules are asked about its decisions.
+    /// Our rules are asked about the code's decisions.
     rules: bool,
 }
 
 impl Debugging {
-    /// What the user asks for.
+    /// The words of [`DEBUG_VARIABLE`].
     fn asked() -> Result<Debugging> {
         let words = std::env::var(DEBUG_VARIABLE).unwrap_or_default();
         let mut all = Debugging::default();
@@ -118,7 +118,7 @@ fn gdb_words(cell: &Cell, process: u32) -> String {
     )
 }
 
-/// The kinds of errors by their exit codes, as answers have them.
+/// The kinds of errors by their exit codes, for answers.
 const KINDS: [(u8, ErrorKind); 4] =
     [(1, ErrorKind::CheckFailed), (2, ErrorKind::Input), (3, ErrorKind::Machine), (4, ErrorKind::Internal)];
 
@@ -126,10 +126,10 @@ fn kind_of(code: u8) -> ErrorKind {
     KINDS.iter().find(|(of, _)| *of == code).map_or(ErrorKind::Internal, |(_, kind)| *kind)
 }
 
-/// Makes the run that is asked for on standard input, in this process, and writes the answer to standard output.
+/// Makes the run of the job on standard input, in this process, and writes the answer to standard output.
 ///
 /// # Errors
-/// Those of the run.
+/// When the run fails.
 pub fn child() -> Result<()> {
     let job: Job = image_process::asked()?;
     let Job { keep_events_in, keep_details, explains, watched, debug, .. } = job;
@@ -150,7 +150,7 @@ pub fn child() -> Result<()> {
     image_process::reply(&answer)
 }
 
-/// A file of a run; what is kept of a run's process is text.
+/// A file of a run, as text; all files of a run's process are text.
 fn as_text((name, bytes): (&str, Vec<u8>)) -> (String, String) {
     (name.to_owned(), String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -184,7 +184,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
             rules: match explains {
                 true => {
                     let mut kernel = Kernel::of(code.version);
-                    // The rules' own tunables; those that only the code has decide nothing that rules are asked.
+                    // The rules' own tunables. Tunables that only the code has decide nothing that the rules are asked.
                     for (name, value) in &cell.variant.tunables {
                         let _ = kernel.tunables.set(name, *value);
                     }

@@ -1,5 +1,5 @@
 //! Processes that hold an image of the kernel's own code. An image has global state, so each run, and each set of
-//! questions to one, has a process of its own: this executable, which starts itself again with a command, gets the job
+//! questions to an image, has a separate process. It is this executable, started again with a command; it gets the job
 //! on its input and gives the answer on its output, both as JSON.
 
 use schedlab_base::{Error, Result};
@@ -15,13 +15,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a process is looked at.
+/// Interval of the checks of a process.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The answer of a process to a job; `None` if `stop` ended it. `begun` gets the process's number before the job does.
 ///
 /// # Errors
-/// A process that can't be had, and what the kernel's code does that no kernel may.
+/// When the process can't be had, and when the kernel's code does what no kernel may.
 pub(crate) fn answer<T: DeserializeOwned>(
     command: &str,
     job: &impl Serialize,
@@ -35,7 +35,7 @@ pub(crate) fn answer<T: DeserializeOwned>(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A terminal's Ctrl-C is for this process, which ends the other one.
+        // A terminal's Ctrl-C is only for this process, which ends the other one.
         .process_group(0)
         .spawn()
         .map_err(|e| failed("can't be started", &e))?;
@@ -43,7 +43,7 @@ pub(crate) fn answer<T: DeserializeOwned>(
     let text = serde_json::to_vec(job).map_err(|e| Error::internal(e.to_string()))?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
     if let Some(mut stdin) = child.stdin.take() {
-        // A process that ended before it read has a reason, which it says.
+        // A process that ended before it read reports its reason.
         let _ = stdin.write_all(&text);
     }
     let Some(status) = wait(&mut child, stop).map_err(|e| failed("can't be waited for", &e))? else {
@@ -56,10 +56,10 @@ pub(crate) fn answer<T: DeserializeOwned>(
     serde_json::from_slice(&said).map(Some).map_err(|e| failed("gave no answer", &e))
 }
 
-/// The job of this process, which ends with the one that started it.
+/// Reads the job of this process. From then on the process ends with its parent.
 ///
 /// # Errors
-/// Input that is not a job.
+/// When the input is not a job.
 pub(crate) fn asked<T: DeserializeOwned>() -> Result<T> {
     schedlab_native::die_with_parent();
     let mut text = Vec::new();
@@ -70,13 +70,13 @@ pub(crate) fn asked<T: DeserializeOwned>() -> Result<T> {
 /// Gives this process's answer.
 ///
 /// # Errors
-/// Output that nobody takes.
+/// When nobody takes the output.
 pub(crate) fn reply(answer: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(answer).map_err(|e| Error::internal(e.to_string()))?;
     std::io::stdout().write_all(&text).map_err(|e| Error::io(Path::new("-"), "write", &e))
 }
 
-/// Reads a stream to its end beside the process that writes it.
+/// Reads a stream to its end while the process writes it.
 fn reader<R: Read + Send + 'static>(stream: Option<R>) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -104,8 +104,8 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<Option<ExitStat
     }
 }
 
-/// The error of a process that ended without an answer: what the kernel's code has done is the user's patch, or a shim
-/// that is missing.
+/// The error of a process that ended without an answer: the fault of the kernel's code is the user's patch's, or a
+/// missing shim's.
 fn ended(status: ExitStatus, words: &str) -> Error {
     if let (Some(text), Some(fault::EXIT_CODE)) = (words.strip_prefix("image: "), status.code()) {
         return Error::input(format!("the kernel's code failed: {text}"));
@@ -121,7 +121,7 @@ fn ended(status: ExitStatus, words: &str) -> Error {
         Some((signal, name)) => {
             Error::internal(format!("a run's process died of signal {signal} ({name}){said}"))
         }
-        // Nothing of ours ends it without a word.
+        // Nothing of ours ends it silently.
         None if words.is_empty() => {
             let code = status.code().unwrap_or(-1);
             Error::input(format!("the kernel's code ended the process (exit status {code})"))
@@ -142,7 +142,7 @@ mod tests {
     use schedlab_base::ErrorKind;
 
     #[test]
-    fn a_signal_that_ended_a_run_is_named_with_the_last_words() {
+    fn a_signal_that_ended_a_run_is_named_with_the_last_message() {
         let of = |raw, words| ended(ExitStatus::from_raw(raw), words);
         let (killed, crashed) = (of(9, "").to_string(), of(11, "stack overflow").to_string());
         assert!(killed.contains("signal 9 (SIGKILL)") && killed.contains("memory"), "{killed}");

@@ -6,23 +6,22 @@ use schedlab_trace::kept::Writer;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// How the names of such files begin.
+/// The prefix of such files' names.
 const PREFIX: &str = ".events.";
 
 /// A file that is being written.
 pub(super) struct Kept {
-    /// Takes the events.
     pub(super) writer: Writer<File>,
     left: Left,
 }
 
-/// A new name for a file in a folder, from which the files of killed runs are removed.
+/// A new name for a file in a folder; first removes the files of killed runs from it.
 pub(super) fn name(folder: &Path) -> PathBuf {
     temp::clear_left(folder, PREFIX);
     temp::new_name(folder, PREFIX)
 }
 
-/// Writes a whole file into a folder; its place.
+/// Writes a whole file into a folder; returns its place.
 pub(super) fn whole(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     let path = name(folder);
     let left = Left::at(path.clone());
@@ -38,7 +37,7 @@ impl Left {
     pub(super) fn at(path: PathBuf) -> Left {
         Left(Some(path))
     }
-    /// The file stays.
+    /// Keeps the file.
     pub(super) fn stays(mut self) -> Option<PathBuf> {
         self.0.take()
     }
@@ -61,7 +60,7 @@ impl Kept {
         let writer = if details { writer.detailed() } else { writer };
         Ok(Kept { writer, left: Left::at(path) })
     }
-    /// Ends the file; its place.
+    /// Ends the file; returns its place.
     ///
     /// # Errors
     /// When it could not be written.

@@ -1,9 +1,8 @@
 //! Executors make a record of a cell and a seed; a session makes all runs of a plan.
 //!
-//! A run that is in the store already is not made again: cell and seed decide a simulated run. Runs are
-//! stored as they end, so that an interruption loses only those under way. Records come back in the plan's
-//! order, whatever the number of threads. Runs that would disturb each other are made one at a time, after
-//! the others.
+//! A run that is in the store already is not made again, since cell and seed decide a simulated run. Runs are stored as
+//! they end, so that an interruption loses only those under way. Records come back in the plan's order, whatever the
+//! number of threads. Runs that would disturb each other are made one at a time, after the others.
 
 mod backends;
 pub mod code;
@@ -35,20 +34,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
     pub record: Record,
-    /// Files kept beside it: name and content.
+    /// Files kept with it: name and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
-    /// The file of its events, in the folder of [`RunOptions::keep_events_in`]; whoever stores the run moves it.
+    /// The file of its events, in the folder of [`RunOptions::keep_events_in`]; it is moved when the run is stored.
     pub events: Option<PathBuf>,
 }
 
 impl Made {
-    /// Stores the run, with further files (name, content) beside its record.
+    /// Stores the run, with further files (name, content) next to its record.
     pub fn put(&self, store: &Store, hash: &str, seed: u64, attach: &[(&str, &[u8])]) -> Result<Stored> {
         let own = self.files.iter().map(|(name, content)| (*name, content.as_slice()));
         let files: Vec<(&str, &[u8])> = attach.iter().copied().chain(own).collect();
         let events = self.events.as_deref().map(|path| (EVENTS_FILE, path));
         let stored = store.put_with(hash, seed, &self.record, &files, events);
-        // A store that already has the run does not move it.
+        // A store that already has the run does not move the file.
         let _ = self.events.as_deref().map(std::fs::remove_file);
         stored
     }
@@ -60,14 +59,13 @@ impl From<Record> for Made {
     }
 }
 
-/// Makes runs.
 pub trait Executor: Sync {
     /// Makes one run; `None` if `stop` ended it early.
     ///
     /// # Errors
-    /// When the backend can't run the workload, or not on this machine.
+    /// When the backend or this machine can't run the workload.
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>>;
-    /// Whether runs of the cell may be made beside others. On a live machine they would disturb each other.
+    /// Whether runs of the cell may be made side by side. On a live machine they would disturb each other.
     fn parallel(&self, cell: &Cell) -> bool;
 }
 
@@ -107,11 +105,11 @@ pub fn guessed(cell: &Cell) -> Option<Warning> {
 
 /// Called for runs as they end, from any thread. Libraries do not print.
 pub trait Progress: Sync {
-    /// `runs` runs are to be made.
+    /// `runs` runs will be made.
     fn start(&self, runs: usize);
     /// A run ended.
     fn done(&self, cell: &Cell, seed: u64, how: Done<'_>);
-    /// So many runs are done while others make them; `words` say how these are.
+    /// `_done` runs are done while others make them; `_words` describe their state.
     fn waiting(&self, _done: usize, _words: &str) {}
     /// Shows a message at once.
     fn note(&self, _text: &str) {}
@@ -125,17 +123,15 @@ impl Progress for Silent {
     fn done(&self, _: &Cell, _: u64, _: Done<'_>) {}
 }
 
-/// The settings with which a plan is worked off.
+/// The settings for the runs of a plan.
 pub struct Session<'a> {
-    /// Makes the runs.
     pub executor: &'a dyn Executor,
     /// The store of runs; `None`: they are not kept.
     pub store: Option<&'a Store>,
-    /// Files kept beside every record: name and content.
+    /// Files kept next to every record: name and content.
     pub attach: &'a [(&'a str, &'a [u8])],
     /// Number of runs made side by side, if the executor allows it.
     pub jobs: usize,
-    /// Gets the progress.
     pub progress: &'a dyn Progress,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
@@ -148,7 +144,8 @@ pub struct Session<'a> {
 
 /// Makes the missing runs of a plan elsewhere than in this process.
 pub trait Engine: Sync {
-    /// Has the runs made and put into the store; whether all are, or the stop flag ended the waiting.
+    /// Has the runs made and put into the store. Returns whether all are there; false if the stop flag ended the
+    /// waiting.
     ///
     /// # Errors
     /// When the engine can't be reached, refuses, or a run fails.
@@ -158,7 +155,6 @@ pub trait Engine: Sync {
 /// The runs of a plan that a store lacks, as an engine gets them.
 pub struct MissingRuns<'a> {
     pub plan: &'a Plan,
-    /// The names of its cells.
     pub hashes: &'a [String],
     /// Indices into the plan's runs.
     pub missing: Vec<usize>,
@@ -170,7 +166,7 @@ pub struct MissingRuns<'a> {
 pub struct Finished {
     /// Records in the plan's order; fewer than planned after an interruption.
     pub records: Vec<Record>,
-    /// Number of them that were found in the store.
+    /// Number of records that were found in the store.
     pub found: usize,
     /// Whether runs are missing because of `stop`.
     pub interrupted: bool,
@@ -185,7 +181,7 @@ impl Session<'_> {
     /// Works off a plan.
     ///
     /// # Errors
-    /// The first error in the plan's order; runs stored before stay.
+    /// The first error in the plan's order; earlier stored runs stay.
     pub fn work(&self, plan: &Plan) -> Result<Finished> {
         self.progress.start(plan.runs.len());
         let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;

@@ -3,22 +3,22 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// How runs are made, beside what their cells say.
+/// How runs are made, in addition to their cells.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Whether the simulator's expensive invariants are checked.
     pub check: bool,
     /// Steps between two walks over a simulation's invariants; `None`: they are not walked. Records stay the same.
     pub walk_every: Option<u64>,
-    /// The folder in which files of the runs' events are written ([`super::Made::events`]): the store's, so that they
-    /// can be moved. `None`: events are not kept. Simulations that are walked keep none.
+    /// The folder for files of the runs' events ([`super::Made::events`]): the store's, so that they can be moved.
+    /// `None`: events are not kept. Simulations whose invariants are walked keep none.
     pub keep_events_in: Option<PathBuf>,
-    /// Whether these files have details, too ([`schedlab_trace::Sink::wants_details`]).
+    /// Whether these files also have details ([`schedlab_trace::Sink::wants_details`]).
     pub keep_details: bool,
     /// Whether our rules are asked about the decisions of a kernel's own code.
     pub explains: bool,
     /// Gets a simulation's progress, simulated ns; useful if one run is made at a time.
     pub clock: Option<&'static AtomicU64>,
-    /// Addresses of the object of a kernel's own code to which visits are counted ([`super::code::VISITS`]).
+    /// Addresses in the object of a kernel's own code whose visits are counted ([`super::code::VISITS`]).
     pub watched: Vec<u64>,
 }

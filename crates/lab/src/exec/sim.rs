@@ -24,13 +24,13 @@ use schedlab_workload::{Built, Guest, gathered};
 use schedlab_workload::{Later, later};
 use std::sync::atomic::AtomicBool;
 
-/// The warning about a change after the run's end, as a live run gives it.
+/// The warning about a change after the run's end, in the words of a live run.
 fn missed(at: Ns) -> Warning {
     Warning::new("settings.missed", format!("the run was over before its change at {at} was made"))
 }
 
-/// Warns of a run that measures a kernel whose slow state does not follow the load yet: half of the measured time or
-/// more passes before busy CPUs compute it a second time. They compute it first at the first tick.
+/// Warns of a run that is too short for the kernel's slow state to follow the load: half of the measured time or more
+/// passes before busy CPUs compute that state a second time. They compute it first at the first tick.
 fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Option<Warning> {
     let late = |every: Ns| every > warmup.plus(Ns(duration.0 / 2));
     let slow = booted::slow(machine, kernel).into_iter().find(|s| late(s.every))?;
@@ -45,8 +45,8 @@ fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Op
 
 /// A simulated run; `None` if `stop` ended it early.
 ///
-/// # Errors A workload that can't be built or does not fit into memory, and, where invariants are walked, one that does
-/// not hold.
+/// # Errors
+/// When the workload can't be built or does not fit into memory, and when a walked invariant does not hold.
 pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
     let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
     made(cell, seed, options, MODEL, |Prepared { machine, changes, workload }, sink| {
@@ -68,7 +68,7 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
     })
 }
 
-/// A run on a simulated machine, whoever simulates it. `model` is the version of what does.
+/// A run on a simulated machine, whichever simulator makes it. `model` is that simulator's version.
 ///
 /// # Errors
 /// As [`run`].
@@ -166,7 +166,7 @@ pub(super) fn made(
 
 /// A run that is ready to be made.
 pub(crate) struct Prepared<'m> {
-    /// The machine, its figures as drawn.
+    /// The machine, with the drawn figures.
     pub(crate) machine: &'m Machine,
     /// The kernel's changes in the middle of the run, counted from its beginning.
     pub(crate) changes: Vec<(Ns, Kernel)>,
@@ -175,10 +175,10 @@ pub(crate) struct Prepared<'m> {
 }
 
 impl<'m> Prepared<'m> {
-    /// The run of that seed on the cell's machine, whose figures are those drawn for it.
+    /// The run of that seed on the cell's machine, with the figures drawn for it.
     ///
     /// # Errors
-    /// A workload that can't be built, or that is too large for this machine's memory.
+    /// When the workload can't be built, or is too large for this machine's memory.
     pub(crate) fn of(cell: &Cell, seed: u64, machine: &'m Machine) -> Result<Prepared<'m>> {
         let mut workload = cell.grouped()?.build(seed)?;
         later::note(&mut workload, &cell.variant.at)?;
@@ -187,14 +187,14 @@ impl<'m> Prepared<'m> {
         }
         memory_estimate::for_one(memory_estimate::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
         if let (Some(version), true) = (cell.release(), cell.machine.turns.is_some()) {
-            // A machine that stands for a guest: a guest's run begins when all tasks are there.
+            // The machine stands for a guest, and a guest's run begins when all tasks exist.
             workload = gathered(workload, guest(&cell.machine, version, seed));
         }
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);
         }
         let warmup = workload.warmup;
-        // The kernel's own code takes the variant's words; our rules a kernel that is resolved.
+        // The kernel's own code takes the variant's words; our rules take a resolved kernel.
         let changes = if cell.resolved.is_some() { cell.variant.changes()? } else { Vec::new() };
         let changes = changes.into_iter().map(|(at, kernel)| (warmup.plus(at), kernel)).collect();
         Ok(Prepared { machine, changes, workload })
@@ -238,7 +238,7 @@ fn guest(machine: &Machine, version: Version, seed: u64) -> Guest {
     Guest { on, cpus, version, lines, luck }
 }
 
-/// The names of the workload's tasks, of the machine's own behind them, and of the kernel's own, by task id.
+/// The names of the workload's tasks, then of the machine's own, then of the kernel's own, by task id.
 pub(crate) fn names(cell: &Cell, machine: &Machine, built: &Built) -> Vec<TaskName> {
     let of_workload = |t: &TaskDecl| TaskName { name: t.name.clone(), background: t.background };
     let mut tasks: Vec<TaskName> = built.tasks.iter().map(of_workload).collect();
@@ -258,7 +258,7 @@ pub(crate) fn names(cell: &Cell, machine: &Machine, built: &Built) -> Vec<TaskNa
     tasks
 }
 
-/// The CPUs that those tasks may use as they begin; `None`: all.
+/// The CPUs that those tasks may use at first; `None`: all.
 pub(crate) fn allowed(cell: &Cell, machine: &Machine, built: &Built) -> Vec<Option<CpuSet>> {
     let mut tasks: Vec<Option<CpuSet>> = built.tasks.iter().map(|t| t.affinity.clone()).collect();
     let nr_cpus = machine.topology.nr_cpus();

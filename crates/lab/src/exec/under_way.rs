@@ -20,10 +20,10 @@ pub struct UnderWay {
 thread_local! {
     static NOW: RefCell<Option<UnderWay>> = const { RefCell::new(None) };
 }
-/// The first run that ended in a fault which came back as an error.
+/// The first run that ended in an error by a fault of schedlab.
 static FAILED: Mutex<Option<UnderWay>> = Mutex::new(None);
 
-/// Makes a run of the cell by `make`, which [`current`] names meanwhile.
+/// Makes a run of the cell by `make`; [`now`] names it meanwhile.
 pub fn making<T>(cell: &Cell, seed: u64, make: impl FnOnce() -> Result<T>) -> Result<T> {
     let run = UnderWay {
         title: cell.title(),
@@ -34,7 +34,7 @@ pub fn making<T>(cell: &Cell, seed: u64, make: impl FnOnce() -> Result<T>) -> Re
         seed,
     };
     let before = NOW.replace(Some(run.clone()));
-    // After a panic the run stays: the thread makes no other.
+    // After a panic the run stays noted: the thread makes no other.
     let made = make();
     NOW.replace(before);
     if made.as_ref().is_err_and(|e| e.kind() == ErrorKind::Internal) {
@@ -49,7 +49,7 @@ pub fn now() -> Option<UnderWay> {
     NOW.try_with(|now| now.try_borrow().ok().and_then(|now| now.clone())).ok().flatten()
 }
 
-/// The first run that ended in an error that is a fault of schedlab.
+/// The first run that ended in an error by a fault of schedlab.
 pub fn failed() -> Option<UnderWay> {
     FAILED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

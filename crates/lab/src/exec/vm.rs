@@ -1,6 +1,6 @@
-//! Runs on kernels in guests. Deterministic guests have a time of their own and run side by side, as far as
-//! memory allows; real-time guests run one at a time. A deterministic guest is booted for its first run, and all
-//! later runs of this process continue from its rest.
+//! Runs on kernels in guests. Deterministic guests have their own time and run side by side, as far as memory allows;
+//! real-time guests run one at a time. A deterministic guest is booted for its first run, and all later runs of this
+//! process continue from its state at rest.
 
 use super::options::RunOptions;
 use super::{Made, keep, live};
@@ -15,13 +15,13 @@ use schedlab_native::live::Request;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The log of a guest's kernel, beside the record.
+/// The log of a guest's kernel, stored with the record.
 pub const KERNEL_LOG: &str = schedlab_record::store_listing::KERNEL_LOG_FILE;
 
-/// Instructions by function, beside the record.
+/// Instructions by function, stored with the record.
 pub const INSTRUCTIONS: &str = schedlab_record::store_listing::INSTRUCTIONS_FILE;
 
-/// The run of a cell as its guest is asked for it.
+/// A cell's run, as the request to its guest.
 fn request(cell: &Cell, seed: u64) -> Request {
     // Within the guest its kernel is the running one.
     let variant = Variant { kernel: RUNNING.to_owned(), ..cell.variant.clone() };
@@ -75,7 +75,7 @@ fn total_mb() -> Option<u64> {
     Some(kb / 1024)
 }
 
-/// Whether the cell's runs may be made beside others: deterministic guests have a time of their own.
+/// Whether the cell's runs may be made side by side: deterministic guests have their own time.
 pub(super) fn parallel(cell: &Cell) -> bool {
     cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
 }

@@ -1,5 +1,5 @@
-//! The surroundings of an experiment's workloads: benchmarks beside them, task groups, virtual machines, machines
-//! behind a link. Each may be for some loads only.
+//! The surroundings of an experiment's workloads: neighbouring benchmarks, task groups, virtual machines, machines
+//! behind a link. Each may be limited to some loads.
 
 use super::keys;
 use super::loads::{self, Workload};
@@ -22,7 +22,7 @@ pub struct Around<'t> {
     remotes: Vec<For<'t, RemoteSpec>>,
 }
 
-/// What runs beside a workload.
+/// A neighbour of a workload.
 enum Neighbour {
     /// A benchmark with its parameters.
     Bench(Workload),
@@ -30,9 +30,9 @@ enum Neighbour {
     RtApp(String, String),
 }
 
-/// Something that is for some loads only.
+/// A value that may be limited to some loads.
 struct For<'t, T> {
-    /// The loads, by name or as "WORKLOAD NAME"; all if there are none. The table names its places.
+    /// The loads, by name or as "WORKLOAD NAME"; all if empty. The table knows their places.
     loads: Vec<String>,
     table: Table<'t>,
     value: T,
@@ -69,7 +69,6 @@ fn chosen<'a, T: Clone>(all: &'a [For<'_, T>], (workload, load): (&'a str, &'a s
 }
 
 impl<'t> Around<'t> {
-    /// Reads them.
     ///
     /// # Errors
     /// For unknown keys, benchmarks and paths, and shares or limits out of range.
@@ -108,7 +107,7 @@ impl<'t> Around<'t> {
         self.remotes.iter().try_for_each(|of| of.check(loads))
     }
 
-    /// A workload with what is around it under the load of that name, on a machine with `cpus` CPUs.
+    /// `spec` with the surroundings of the load `load`, on a machine with `cpus` CPUs.
     ///
     /// # Errors
     /// When they don't go together.
@@ -126,7 +125,7 @@ impl<'t> Around<'t> {
         let (nested, remotes) = (chosen(&self.nested, load), chosen(&self.remotes, load));
         let groups = chosen(&self.groups, load);
         all(groups, nested.clone(), remotes.clone()).map_err(|e| {
-            // The first table that does not go with those before it has the fault.
+            // The first table that does not fit those before it has the fault.
             let alone = |n: &usize| with(&beside[..*n], (vec![], vec![], vec![])).is_err();
             if let Some(n) = (1..=beside.len()).find(alone) {
                 return place(&self.beside, load, (n - 1, "mode"), e);
@@ -186,7 +185,7 @@ impl Neighbour {
         let (Some((_, Spec::Bench { name, mut params })), true) = (made.pop(), made.is_empty()) else {
             return Err(table.error_at("name", "what runs beside a workload is not swept"));
         };
-        // Tasks of one run are all processes, or all threads: as the workload's, unless the table says otherwise.
+        // Tasks of one run are all processes or all threads, like the workload's, unless the table sets it.
         let unsaid = table.get(MODE).is_none();
         if let Some(mode) = params.0.get_mut(MODE).filter(|_| unsaid && !matches!(base, Spec::Command(_))) {
             *mode = if base.build(0)?.processes { PROCESSES } else { THREADS };
@@ -195,7 +194,7 @@ impl Neighbour {
     }
 }
 
-/// Gives an error the place of a key in a table: in the `n`th that is for this load.
+/// Gives an error the place of a key in the `n`th table for this load.
 fn place<T>(
     all: &[For<'_, T>],
     (workload, load): (&str, &str),

@@ -1,7 +1,7 @@
-//! Where an experiment's text names the feature, tunable, patch or fragment that a run was refused for.
+//! Finds the place in an experiment's text of the feature, tunable, patch or fragment for which a run was refused.
 //!
-//! Names of a kernel's own code are known when its image runs, and a patch is read when its image is built: such an
-//! error knows no file. The experiment's is read once more for the place.
+//! Names of a kernel's own code are known when its image runs, and a patch is read when its image is built, so such an
+//! error knows no file. The experiment's file is read once more to find the place.
 
 use super::Experiment;
 use super::lists::strings;
@@ -24,7 +24,7 @@ pub(crate) fn placed(experiment: &Experiment, error: Error) -> Error {
 fn in_text(source: Source<'_>, error: Error) -> Error {
     let Ok(document) = source.parse() else { return error };
     let top = Table::open(source, "the experiment", document.span(), document.get_ref());
-    // A variant of the part that was run goes before one of the same name elsewhere.
+    // A variant of the part that was run comes before one of the same name elsewhere.
     let parts = ["code", "vm"].into_iter().filter_map(|key| top.open_table(key).ok()?);
     let mut places: Vec<Table<'_>> = parts.collect();
     places.push(top);
@@ -59,7 +59,7 @@ fn with_changes<'t>(variant: Table<'t>) -> Vec<Table<'t>> {
     std::iter::once(variant).chain(changes).collect()
 }
 
-/// Whether a message is of a variant: of one that a sweep has made, too.
+/// Whether a message is about a variant, including one made by a sweep.
 fn is_of(variant: &Table<'_>, message: &str) -> bool {
     let kernel = variant.label("kernel").ok().flatten().unwrap_or_default();
     let name = variant.label("name").ok().flatten().unwrap_or(guests::short_name(kernel));
@@ -67,7 +67,7 @@ fn is_of(variant: &Table<'_>, message: &str) -> bool {
         || message.contains(&format!("variant '{name}'"))
 }
 
-/// Whether a message is of a file that can't be read, or a patch that is not there.
+/// Whether a message is about a file that can't be read, or a missing patch.
 fn names_file(message: &str, word: &str) -> bool {
     let is_read = message.contains("can't read ") && message.contains(&format!("{word}: "));
     is_read || message.contains(&format!("unknown patch '{word}'"))

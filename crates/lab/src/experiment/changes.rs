@@ -14,10 +14,10 @@ use schedlab_workload::{GroupDecl, group, together};
 const OF_GROUP: &[&str] = &["shares", "weight", "quota", "period", "burst", "idle", "cpus"];
 /// Keys that a change of a group may have.
 const OF_CHANGE: &[&str] = &["shares", "weight", "quota", "period", "burst", "cpus"];
-/// The word for no quota, as the kernel has it.
+/// The kernel's word for no quota.
 const MAX: &str = "max";
 
-/// The groups of a variant, as they stand before a dial is turned, and the dials of all of them.
+/// The groups of a variant before any dial is turned, and the dials of all of them.
 pub fn groups<'t>(table: &Table<'t>) -> Result<(Vec<GroupSpec>, Vec<Table<'t>>, Vec<Dial<'t>>)> {
     let own: Vec<&str> = keys::GROUP.names().into_iter().filter(|key| *key != "loads").collect();
     let tables = table.open_tables("group")?;
@@ -55,8 +55,7 @@ pub fn check(variant: &Variant, tables: &[Table<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// The dials of what one `[[at]]`, change number `i`, changes of a group or of tasks. The group or the task is set in
-/// `change`.
+/// The dials of one `[[at]]`, change number `i`, for a group or for tasks. The group or the task is set in `change`.
 pub fn of_at<'t>(table: &Table<'t>, name: &str, i: usize, change: &mut Change) -> Result<Vec<Dial<'t>>> {
     let task = table.string("task")?;
     let group = if table.get("group").is_some() { Some(path(table, "group")?) } else { None };
@@ -105,7 +104,7 @@ pub fn of_at<'t>(table: &Table<'t>, name: &str, i: usize, change: &mut Change) -
         .collect()
 }
 
-/// Checks the limit that a change brings.
+/// Checks the limit of a change.
 pub fn check_change(change: &Change, table: &Table<'_>) -> Result<()> {
     let Some(limit) = change.group.as_ref().and_then(|g| g.limit) else { return Ok(()) };
     group::check_limit(limit.quota, limit.period, limit.burst).map_err(|(key, e)| table.place(key, e))

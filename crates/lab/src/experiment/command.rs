@@ -14,7 +14,7 @@ const METRIC_KEYS: &[&str] = &["name", "regex", "json_pointer", "unit", "better"
 /// Reads the table; `label` is the workload's name, if it has one.
 ///
 /// # Errors
-/// Any fault in it, with its place.
+/// For any fault in it, with its place.
 pub fn read(table: &Table<'_>, label: Option<&str>) -> Result<Template> {
     let arguments = words(table, "args")?;
     let mut template = match (words(table, "run")?, table.string("tool")?) {
@@ -60,7 +60,7 @@ pub fn read(table: &Table<'_>, label: Option<&str>) -> Result<Template> {
     Ok(template)
 }
 
-/// The words of a list, or of one line that is split as a shell does.
+/// The words of a list, or of one line, split as a shell does.
 fn words(table: &Table<'_>, key: &str) -> Result<Option<Vec<String>>> {
     let Some(value) = table.get(key) else { return Ok(None) };
     if let Some(line) = value.get_ref().as_str() {

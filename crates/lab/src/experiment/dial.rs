@@ -1,4 +1,4 @@
-//! A dial of a variant: a key, its values, and what a value sets.
+//! A dial of a variant: a key, its values, and the effect of a value.
 
 use super::sweep::Item;
 use schedlab_base::Result;

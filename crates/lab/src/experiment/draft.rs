@@ -30,7 +30,7 @@ pub struct Draft {
     pub cpus: usize,
 }
 
-/// Guests of more CPUs share one CPU's time for hours, and no rule of ours was held against them.
+/// Larger guests share one CPU's time for hours, and our rules were not compared with them.
 const MOST_CPUS_OF_GUESTS: usize = 16;
 
 /// The workload of a draft.
@@ -45,7 +45,7 @@ pub enum Subject {
 /// Whether a word can be a variant's kernel.
 ///
 /// # Errors
-/// When it is neither a profile nor an image; the profiles are named.
+/// When it is neither a profile nor an image; the error names the profiles.
 pub fn check_kernel(word: &str) -> Result<()> {
     if word == RUNNING || guests::is_real(word) {
         return Ok(());
@@ -82,7 +82,7 @@ impl Draft {
     /// The command that fetches the kernels it boots; `None` if it boots none, or names no series.
     pub fn fetch(&self) -> Option<String> {
         if self.backend() == Backend::Code {
-            // Sources are fetched where an image is built of them.
+            // Sources are fetched where an image is built from them.
             return None;
         }
         let series = |k: &&String| k.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -133,7 +133,7 @@ impl Draft {
             Subject::Bench(bench) => bench.headline,
             Subject::RtApp(_) => schedlab_compare::metrics::HEADLINE,
         };
-        // The farthest tail of few samples is missing.
+        // A few samples do not give the farthest tail.
         let own = own.iter().copied().filter(|m| !m.ends_with("p99.9"));
         own.chain(["switches.involuntary", "migrations"]).collect()
     }
@@ -195,7 +195,7 @@ impl Draft {
             text.line(&format!("kernel = {}", quoted(kernel)), "schedlab new --list kernels");
         }
         let kernel = &self.kernels[0];
-        // With several kernels there is something to compare already.
+        // Several kernels already give a comparison.
         let off = if self.kernels.len() > 1 { "# " } else { "" };
         let live = kernel == RUNNING;
         text.gap();
@@ -224,7 +224,7 @@ impl Lines {
     fn comment(&mut self, text: &str) {
         self.0 += &format!("# {text}\n");
     }
-    /// A line with a comment behind it, or above it if both are long.
+    /// A line followed by a comment; the comment is above it if both are long.
     fn line(&mut self, code: &str, comment: &str) {
         let one = format!("{code:<COLUMN$}# {comment}\n");
         if comment.is_empty() {
@@ -249,7 +249,7 @@ fn assigned(param: &Param, value: &str) -> String {
     format!("{} = {}", param.name, if plain { value.to_owned() } else { quoted(value) })
 }
 
-/// The default of a parameter; if it is computed, the lowest value it may have.
+/// The default of a parameter; the lowest possible value if the default is computed.
 fn usual(param: &Param) -> String {
     let value = param.default.unwrap_or(param.range.0);
     match param.kind {
@@ -258,7 +258,7 @@ fn usual(param: &Param) -> String {
     }
 }
 
-/// The meaning of a parameter, with its words; if the draft has another value, with its default, too.
+/// The meaning of a parameter, with its words; also its default if the draft has another value.
 fn meaning(param: &Param, changed: bool) -> String {
     let words = match param.kind {
         ParamKind::Choice(words) => {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_draft_of_every_benchmark_can_be_read_and_says_all_its_parameters() {
+    fn the_draft_of_every_benchmark_can_be_read_and_has_all_its_parameters() {
         for bench in BENCHMARKS {
             for (profile, machine) in PROFILES.iter().flat_map(|p| ["smp-1", "smt-8"].map(|m| (p, m))) {
                 let kernel = profile.version.to_string();
@@ -331,10 +331,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_commented_out_can_be_read_too() {
+    fn commented_lines_of_a_draft_can_be_read_too() {
         for bench in BENCHMARKS {
             let text = draft(bench, &["v6.12"]).text();
-            // Comments with a key or a table header behind the mark.
+            // Comments that hold a key or a table header.
             let switched_on = |l: &str| {
                 let rest = l.strip_prefix("# ").unwrap_or(l);
                 let is_code =
@@ -347,7 +347,7 @@ mod tests {
                 "{text}"
             );
             let all = all.join("\n");
-            // One parameter of the slice test may not be combined with others; its keys are still right.
+            // One parameter of the slice test may not be combined with others; its keys are still correct.
             match parse(Path::new("mine.toml"), &all, 4) {
                 Ok(_) => {}
                 Err(e) => assert!(!e.message().contains("unknown"), "{e}\n{all}"),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_say_where_it_is_run() {
+    fn the_kernels_decide_the_backend() {
         let of = |kernels: &[&str]| draft(BENCHMARKS[0], kernels).command();
         assert_eq!(of(&["v6.5"]), "schedlab run mine.toml");
         assert_eq!(of(&["6.1", "7.3"]), "schedlab run mine.toml --backend vm");

@@ -1,5 +1,5 @@
-//! The keys of an experiment file, one row each. The reader, the messages about keys,
-//! `schedlab new --list keys` and the table in docs/formats.md are made from them.
+//! The keys of an experiment file, one row each. The reader, the messages about keys, `schedlab new --list keys` and
+//! the table in docs/formats.md are made from them.
 //!
 //! Parameters of workloads have no rows here: they are keys of `[workload]` and `[[load]]`, and each
 //! benchmark has its own table of them.
@@ -86,7 +86,7 @@ pub const WORKLOAD: Section = Section {
     ],
 };
 
-/// The keys of a workload beside.
+/// The keys of a `[[beside]]`.
 pub const BESIDE: Section = Section {
     header: "[[beside]]",
     about: "a benchmark or an rt-app text that runs beside the workload, as long as that; with its parameters",
@@ -339,7 +339,7 @@ pub const CODE: Section = Section {
     ],
 };
 
-/// The keys of a cluster's jobs, which `--slurm` of the command line has, too.
+/// The keys of a cluster's jobs; `--slurm` of the command line has the same.
 pub const SLURM: Section = Section {
     header: "[slurm]",
     about: "what --engine slurm asks of the cluster",
@@ -405,10 +405,11 @@ impl Section {
     pub fn names(&self) -> Vec<&'static str> {
         self.keys.iter().map(|k| k.name).collect()
     }
-    /// Checks that a table has only keys of this section and `more`, the parameters of a workload, which
-    /// messages call `what`.
+    /// Checks that a table has only keys of this section and `more`, the parameters of a workload, which messages call
+    /// `what`.
     ///
     /// # Errors
+    /// When it has another key; the error names the table that has this key, or the nearest key.
     /// When it has another key; the table that has this key is named, or the nearest key.
     pub fn check(&self, table: &Table<'_>, what: &str, more: &[&str]) -> Result<()> {
         let own = self.names();

@@ -19,14 +19,14 @@ const UNNAMED: &str = "default";
 /// The only parameter of a command: the value of `{load}`.
 const LOAD: &str = "load";
 
-/// One parameter with its values (several: a sweep), as text.
+/// One parameter with its values as text; several values are a sweep.
 #[derive(Clone, Debug)]
 pub struct Setting {
     name: &'static str,
     values: Vec<String>,
 }
 
-/// The name of a workload whose rt-app text stands in the experiment or the case.
+/// The name of a workload whose rt-app text is in the experiment or the case itself.
 const INLINE: &str = "rt-app";
 
 pub enum Workload {
@@ -68,7 +68,7 @@ impl Workload {
                 Ok(Workload::RtApp(Spec::RtApp { file: file.to_owned(), text, runtime }))
             }
             _ => {
-                // A misspelt one of the three is the likely reason why none is there.
+                // A misspelt key is the likely reason why none of the three is there.
                 let own = keys::WORKLOAD.names();
                 let slip =
                     table.keys().find(|k| !own.contains(k) && nearest(k, own.iter().copied()).is_some());
@@ -92,7 +92,7 @@ impl Workload {
             Workload::Command(template) => &template.spec.name,
         }
     }
-    /// Keys that its loads may have beside [`keys::LOAD`].
+    /// Keys that its loads may have in addition to [`keys::LOAD`].
     pub fn param_names(&self) -> Vec<&'static str> {
         match self {
             Workload::Bench(bench, _) => bench.params.iter().map(|p| p.name).collect(),
@@ -124,7 +124,7 @@ impl Workload {
             all.retain(|old| old.name != s.name);
             all.push(s);
         }
-        // A load without a name is named after its own parameters and the swept ones.
+        // An unnamed load gets its name from its own parameters and the swept ones.
         let is_own = |name: &str| own.iter().any(|s| s.name == name);
         let lists: Vec<Vec<String>> = all.iter().map(|s| s.values.clone()).collect();
         let swept: Vec<usize> = (0..all.len()).filter(|i| all[*i].values.len() > 1).collect();
@@ -192,17 +192,17 @@ fn inline(table: &Table<'_>, text: &str, name: &str) -> Result<Workload> {
     Ok(Workload::RtApp(spec))
 }
 
-/// The text of an rt-app file beside the experiment, checked.
+/// The text of an rt-app file in the experiment's folder, checked.
 fn rtapp_text(table: &Table<'_>, folder: &Path, file: &str, runtime: Option<Ns>) -> Result<String> {
     let path = folder.join(file);
     let text = input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
-    // Checked under the full path, for errors. Kept under the name in the experiment: it is in the cell's hash, which
-    // must not depend on the experiment's folder.
+    // Checked under the full path, for errors. Stored under the name in the experiment, since it is part of the cell's
+    // hash, which must not depend on the experiment's folder.
     Spec::RtApp { file: path.display().to_string(), text: text.clone(), runtime }.build(0)?;
     Ok(text)
 }
 
-/// Any runtime: what runs beside a workload has the workload's.
+/// Any runtime: a neighbour of a workload has the workload's.
 const RUNS: Ns = Ns::secs(1);
 
 /// The rt-app text of a `[[beside]]`, with its name.
@@ -219,7 +219,7 @@ pub fn rtapp_beside(table: &Table<'_>, folder: &Path) -> Result<Option<(String, 
     Ok(Some((file.to_owned(), rtapp_text(table, folder, file, Some(RUNS))?)))
 }
 
-/// The runtime of an rt-app workload, whose table has no key beside it and `own`.
+/// The runtime of an rt-app workload, whose table has no other keys than this and `own`.
 fn rtapp_runtime(table: &Table<'_>, own: &[&str]) -> Result<Option<Ns>> {
     if let Some(key) = table.keys().find(|k| *k != RUNTIME.name && !own.contains(k)) {
         let error = table.error_at(key, format!("an rt-app workload has no parameter '{key}'"));

@@ -131,7 +131,7 @@ impl<'f> Machines<'f> {
                     machine.name = format!("{},{}={text}", machine.name, dial.name);
                 }
             }
-            // Rows may come in proportion to the CPUs, so these must be known.
+            // Rows may be in proportion to the CPUs, so these must be known.
             if let Some(named) = &background {
                 named.apply(&mut machine, self.folder).map_err(|e| table.place(BACKGROUND, e))?;
             }

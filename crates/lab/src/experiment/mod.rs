@@ -1,7 +1,7 @@
 //! Experiments: TOML files that name machines, workloads, loads, variants and metrics.
 //!
-//! Everything is checked while it is read, before any run: keys, names, parameters, sizes, files referred to. An
-//! [`Experiment`] that exists can be planned on any backend without further surprises from its file.
+//! Everything is checked while it is read, before any run: keys, names, parameters, sizes, files. A valid
+//! [`Experiment`] can be planned on any backend without further errors of its file.
 
 mod around;
 pub(crate) mod blame;
@@ -115,7 +115,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// What a comparison of its runs asks: its metrics and baseline, and what single loads narrow or add.
+    /// The question to its runs: metrics and baseline, and changes of these by single loads.
     pub fn question(&self) -> Question {
         let simulated = self.loads.iter().map(|l| (self.machines[l.machine].name.as_str(), l));
         let live = self.host_loads.iter().map(|l| (Backend::Host.name(), l));
@@ -137,15 +137,15 @@ impl Experiment {
             ..Question::default()
         }
     }
-    /// The experiment as it is run in guests: its `[vm]` part, or else itself.
+    /// The experiment for guests: its `[vm]` part, or else itself.
     pub fn in_guests(self) -> Experiment {
         match self.vm {
             Some(vm) => *vm,
             None => self,
         }
     }
-    /// The experiment on the kernel's own code: its `[code]` part, or else the machines and loads that are simulated,
-    /// under the variants that are booted in guests, if it has such.
+    /// The experiment for the kernel's own code: its `[code]` part, or else the simulated machines and loads, under the
+    /// variants for guests if there are such.
     #[must_use]
     pub fn on_code(mut self) -> Experiment {
         if let Some(code) = self.code.take() {

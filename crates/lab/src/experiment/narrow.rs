@@ -12,7 +12,7 @@ use schedlab_compare::runs::{means, means_load, means_load_anywhere};
 /// The most names that a message lists.
 const LISTED: usize = 10;
 
-/// The part that is asked for; an empty list asks for all.
+/// The requested part; an empty list requests all.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Loads, each as NAME, WORKLOAD or "WORKLOAD NAME", with or without @MACHINE.
@@ -25,8 +25,8 @@ pub struct Part {
 }
 
 impl Experiment {
-    /// Keeps only the part that is asked for. The first variant left is the baseline if the experiment's
-    /// baseline is not among them. Loads that can give none of the metrics are removed, too.
+    /// Keeps only the requested part. If the experiment's baseline is not in it, the first variant becomes the
+    /// baseline. Loads that can give none of the metrics are also removed.
     ///
     /// # Errors
     /// When the experiment does not have a name, none of its loads can give a metric, or no load is left.
@@ -94,7 +94,7 @@ fn is_load(wanted: &str, load: &Load, machine: &str) -> bool {
     means_load(wanted, load.spec.name(), &load.name, machine)
 }
 
-/// The loads asked for by load and machine, each with its machine's name.
+/// The requested loads by load and machine, each with its machine's name.
 fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
     let machines = || all.iter().map(|(_, machine)| machine.as_str());
     if let Some(strange) = part.machines.iter().find(|w| !machines().any(|m| means(w, m))) {
@@ -128,7 +128,7 @@ fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
     Ok(left)
 }
 
-/// The error for a word of `--load` without a meaning.
+/// The error for a word of `--load` that matches nothing.
 fn no_load(wanted: &str, all: &[(Load, String)]) -> Error {
     // Loads first: the names that a message lists are few.
     let names = all.iter().map(|(l, _)| l.name.as_str()).chain(all.iter().map(|(l, _)| l.spec.name()));
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_means_all_its_sweep_but_no_longer_name() {
+    fn a_name_means_its_whole_sweep_but_no_longer_name() {
         assert!(means("hz", "hz") && means("hz", "hz,hz=250") && means("hz,hz=250", "hz,hz=250"));
         assert!(!means("hz", "hzz") && !means("hz,hz=25", "hz,hz=250") && !means("hz,hz=250", "hz"));
         let is = |wanted: &str, name: &str, machine: &str| means_load(wanted, "w", name, machine);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_stay_short_and_name_each_once() {
+    fn messages_are_short_and_name_each_thing_once() {
         let many: Vec<String> =
             (0..30).flat_map(|i| [format!("load-{i},t=1"), format!("load-{i},t=2")]).collect();
         let text = unknown("load", "bananas", many.iter().map(String::as_str)).to_string();

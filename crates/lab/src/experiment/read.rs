@@ -30,7 +30,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     read(Source { file, text }, None, host_cpus)
 }
 
-/// What a caller gives of an experiment, whose loads stand in a text.
+/// The parts of an experiment that a caller supplies for a text of loads.
 pub(super) struct Given<'a> {
     pub name: &'a str,
     pub about: &'a str,
@@ -43,7 +43,7 @@ pub(super) struct Given<'a> {
     pub text: &'a str,
 }
 
-/// Reads a text; what is given does not stand in it.
+/// Reads a text; `given` parts are not in the text.
 pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64) -> Result<Experiment> {
     let Source { file, text } = source;
     let document = source.parse()?;
@@ -98,7 +98,7 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
             .unwrap_or_default()
             .to_owned(),
         file: file.to_owned(),
-        // A copy beside a run may be read again. Its looks are the earlier command's, so they don't apply.
+        // A run's copy may be read again. Its looks belong to the earlier command, so they don't apply.
         text: given.map_or_else(|| without_looks(text), |g| g.text).to_owned(),
         name,
         runs,
@@ -126,7 +126,7 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
         code.baseline.clone_from(&vm.baseline);
     }
     if let Some(code) = &mut code {
-        // Its variants bear the names of those that they stand for, and are compared with the same figures.
+        // Its variants have the names of those that they stand for, and are compared with the same figures.
         let has = |name: &str| code.variants.iter().any(|v| v.name == name);
         code.published = whole.published.iter().filter(|p| has(&p.variant)).cloned().collect();
     }
@@ -137,7 +137,7 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
     Ok(Experiment { vm, code, ..whole })
 }
 
-/// The variants of `[vm]` for `[code]`, which may have changes of its own for them.
+/// The variants of `[vm]` for `[code]`, which may have its own changes for them.
 fn of_guests(top: &Table<'_>, vm: &Experiment) -> Result<Vec<Variant>> {
     let parts = (top.open_table("vm")?, top.open_table("code")?);
     let (Some(guests), Some(own)) = parts else { return Ok(vm.variants.clone()) };
@@ -153,7 +153,7 @@ fn states(top: &Table<'_>, part: &str, key: &str) -> Result<bool> {
     Ok(top.open_table(part)?.is_some_and(|own| own.get(key).is_some()))
 }
 
-/// `[vm]` or `[code]`: the experiment with real kernels. Keys that it does not have are the experiment's.
+/// `[vm]` or `[code]`: the experiment with real kernels. Missing keys are taken from the experiment.
 fn part(
     own: &Table<'_>,
     top: &Table<'_>,
@@ -192,7 +192,7 @@ fn part(
     })
 }
 
-/// `[slurm]`. A number and true or false may stand there without quotes.
+/// `[slurm]`. Numbers and booleans may be without quotes.
 fn slurm(top: &Table<'_>) -> Result<SlurmOptions> {
     let mut options = SlurmOptions::default();
     let Some(table) = top.table("slurm", &keys::SLURM.names())? else { return Ok(options) };

@@ -1,4 +1,4 @@
-//! Requests to Slurm: the keys of `[slurm]`, which are options of the command line, too.
+//! Requests to Slurm: the keys of `[slurm]`, which are also options of the command line.
 //!
 //! [`keys::SLURM`] is the table of names. The experiment's table and `--slurm KEY=VALUE` of the command line set a
 //! value by its text with [`SlurmOptions::set`]. The command line's comes last.
@@ -7,10 +7,10 @@ use super::keys;
 use schedlab_base::{Error, Result};
 use std::path::PathBuf;
 
-/// Tasks of a job at most: Slurm's own limit of an array is 1,000 where a cluster does not set another.
+/// Most tasks of a job: Slurm's own limit of an array is 1,000 unless a cluster sets another.
 const TASKS: u32 = 100;
 
-/// What is asked of Slurm. Words that only Slurm understands are passed on as they are.
+/// The options of a cluster. Words that only Slurm understands are passed on unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlurmOptions {
     /// Options of sbatch: name and value, in the table's order.
@@ -19,9 +19,9 @@ pub struct SlurmOptions {
     pub exclusive: bool,
     /// CPUs of a task, and so its runs side by side.
     pub cpus: u32,
-    /// Tasks at once at most.
+    /// Most tasks at once.
     pub at_once: Option<u32>,
-    /// Tasks into which runs are cut at most.
+    /// Most tasks into which runs are cut.
     pub tasks: u32,
     /// The executable on the nodes; `None`: this one.
     pub schedlab: Option<PathBuf>,
@@ -61,7 +61,7 @@ impl SlurmOptions {
             "cpus" => self.cpus = count(key, value, 4096)?,
             "at_once" => self.at_once = Some(count(key, value, 100_000)?),
             "tasks" => self.tasks = count(key, value, 100_000)?,
-            // A job begins in another folder. A name without a slash is looked for in the node's PATH.
+            // A job begins in another folder. A name without a slash is found by the node's PATH.
             "schedlab" if value.contains('/') => {
                 let path = std::path::absolute(value).map_err(|e| Error::io(value.as_ref(), "find", &e))?;
                 self.schedlab = Some(path);
@@ -74,7 +74,7 @@ impl SlurmOptions {
         }
         Ok(())
     }
-    /// Whether runs of real time, which others on a node would disturb, may be submitted so.
+    /// Checks that runs in real time, which other work on a node would disturb, may be submitted with these options.
     ///
     /// # Errors
     /// Without a constraint, or with one that two kinds of nodes meet.

@@ -1,4 +1,4 @@
-//! Values that may be several: `{ sweep = [1, 2, 4] }` and `{ range = [1, 8], step = 1 }`, of numbers and of times.
+//! Values that may be several: `{ sweep = [1, 2, 4] }` and `{ range = [1, 8], step = 1 }`, for numbers and times.
 
 use super::expand::range;
 use schedlab_base::{Error, Ns, Result};
@@ -40,7 +40,7 @@ pub fn values<'t>(table: &Table<'t>, name: &str, value: &'t Value<'t>) -> Result
     }
 }
 
-/// The same without the places.
+/// As [`values`], without the places.
 pub fn texts<'t>(table: &Table<'t>, name: &str, value: &'t Value<'t>) -> Result<Vec<String>> {
     Ok(values(table, name, value)?.into_iter().map(|(text, _)| text).collect())
 }
@@ -57,7 +57,7 @@ fn between(first: &str, last: &str, step: Option<&str>) -> Option<Result<Vec<Str
     Some(range(first, last, step).map(|all| all.iter().map(|t| exact(*t)).collect()))
 }
 
-/// A time in the largest unit that it is a whole number of.
+/// A time in the largest unit that gives a whole number.
 fn exact(ns: i64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let (size, unit) = units.into_iter().find(|(size, _)| ns % size == 0).unwrap_or((1, "ns"));

@@ -1,4 +1,4 @@
-//! Experiments made of a text of loads that ships, and of variants and machines as values.
+//! Experiments made from a shipped text of loads and from variants and machines as values.
 
 use super::read::{Given, read};
 use super::{Experiment, write};
@@ -7,12 +7,12 @@ use schedlab_kernel::Variant;
 use schedlab_machine::reader::Source;
 use std::path::Path;
 
-/// What is put together with a text of loads.
+/// The parts that are combined with a text of loads.
 #[derive(Clone, Debug)]
 pub struct Template<'a> {
     /// Workloads, loads and metrics.
     pub loads: &'a str,
-    /// Runs of each cell; `None`: as the text says.
+    /// Runs of each cell; `None`: as in the text.
     pub runs: Option<u64>,
     pub name: &'a str,
     pub about: &'a str,
@@ -22,8 +22,7 @@ pub struct Template<'a> {
     pub variants: &'a [&'a Variant],
 }
 
-/// A text of loads in which lines have another text behind a `mark`: the lines as they are, or with that text in their
-/// place.
+/// A text of loads whose lines may have an alternative text after a `mark`: the lines themselves, or the alternatives.
 pub fn in_turn(text: &str, mark: &str, other: bool) -> String {
     let line = |line: &str| match line.split_once(mark) {
         Some((_, other_text)) if other => format!("{other_text}\n"),
@@ -37,7 +36,7 @@ impl Template<'_> {
     /// The experiment. `host_cpus` is the value of `{cpus}` in its loads on the live kernel.
     ///
     /// # Errors
-    /// For an unknown machine, two variants of one name, and a variant that its kernel or a load does not go with.
+    /// For an unknown machine, two variants of one name, and a variant that does not fit its kernel or a load.
     pub fn experiment(&self, host_cpus: u64) -> Result<Experiment> {
         let Template { loads, runs, name, about, machines, variants } = *self;
         let baseline = variants.first().map_or("", |v| v.name.as_str());

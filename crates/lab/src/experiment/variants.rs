@@ -1,9 +1,8 @@
 //! Variants of an experiment: kernels with their changes, each number of which may be a sweep.
 //!
-//! A `[[variant]]` is read into *dials*. A dial has a key, its values, and a function that applies a value to
-//! a variant. Every combination of values is a variant of its own, named after the swept values
-//! ("cfs,hz=250"); without sweeps there is one. Loads and the baseline may use the name of such a family for
-//! all of its variants.
+//! A `[[variant]]` is read into *dials*. A dial has a key, its values, and a function that applies a value to a
+//! variant. Every combination of values is a separate variant, named after the swept values ("cfs,hz=250"); without
+//! sweeps there is one. Loads and the baseline may use the name of such a family for all of its variants.
 
 use super::dial::Dial;
 use super::expand::combinations;
@@ -30,11 +29,11 @@ pub struct Family<'t> {
     pub name: String,
     /// Its variants: more than one if a value is swept.
     pub variants: Vec<Variant>,
-    /// Where it stands; `None`: it was given as a value.
+    /// Its table in the file; `None`: it was given as a value.
     table: Option<Table<'t>>,
     /// The tables of its changes: the experiment's, then its own.
     at: Vec<Table<'t>>,
-    /// Number of them that are the experiment's.
+    /// Number of the experiment's changes.
     shared: usize,
     /// The tables of its groups.
     groups: Vec<Table<'t>>,
@@ -113,7 +112,7 @@ pub fn check_loads(
 }
 
 impl<'t> Family<'t> {
-    /// Variants that were given as values, each a family of its own, checked as those of a file are.
+    /// Variants given as values, each a separate family, checked like those of a file.
     pub fn given(variants: &[&Variant]) -> Result<Vec<Family<'t>>> {
         let mut all: Vec<Family<'t>> = Vec::new();
         for variant in variants {
@@ -146,7 +145,7 @@ impl<'t> Family<'t> {
         Ok(all)
     }
 
-    /// The error with the place of a key, or the variant's name where it has no place.
+    /// The error with the place of a key, or with the variant's name if it has no place.
     fn place(&self, key: &str, error: Error) -> Error {
         match &self.table {
             Some(table) => table.place(key, error),
@@ -167,7 +166,7 @@ impl<'t> Family<'t> {
                 }
         };
         match self.at.iter().rev().find(is_it) {
-            // The task is there; the group that it moves to has the fault.
+            // The task exists; the group that it moves to has the fault.
             Some(table) if key == "task" && error.message().contains("group '") => {
                 table.place("group", error)
             }
@@ -176,7 +175,7 @@ impl<'t> Family<'t> {
         }
     }
 
-    /// The error, placed at the first of the variant's groups that does not go with its loads.
+    /// The error, placed at the first of the variant's groups that does not fit its loads.
     fn place_group<'s>(
         &self,
         variant: &Variant,
@@ -215,7 +214,7 @@ impl<'t> Family<'t> {
     }
 }
 
-/// Which names may be a kernel's own: a patch may bring some, which its build or its run checks.
+/// Whether names may be a kernel's own: a patch may bring such names, which its build or its run checks.
 #[derive(Clone, Copy)]
 struct Open {
     features: bool,
@@ -306,7 +305,7 @@ impl Family<'_> {
         }
     }
 
-    /// The variant, if its kernel has what it changes.
+    /// The variant, if its kernel has the changed features and tunables.
     fn checked(&self, variant: Variant) -> Result<Variant> {
         if self.real || guests::is_real_variant(&variant) {
             variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.place("tasks", e))?;

@@ -1,4 +1,4 @@
-//! Variants as text of an experiment: what [`super::parse`] reads from it is the same variant again.
+//! Writes variants as text of an experiment: [`super::parse`] reads the same variants from it.
 
 use schedlab_base::{CpuSet, Ns};
 use schedlab_kernel::policy::EVERY_TASK;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_the_same_variant() {
+    fn a_written_variant_is_read_back_as_the_same() {
         let mut v = Variant::plain("v6.12");
         assert_eq!(read_again(&v), v);
         v.name = "a \"b\"\\c".to_owned();

@@ -1,6 +1,6 @@
-//! What stands around the tasks of a specimen: a tree of task groups, sessions, changes in mid-run, and a storm of
-//! forks. All of it is said in an experiment's own words: groups and changes are a variant's, forks are a benchmark
-//! beside the rt-app tasks.
+//! The surroundings of a specimen's tasks: a tree of task groups, sessions, changes in mid-run, and a storm of forks.
+//! All of them are expressed in an experiment's own words: groups and changes belong to a variant, forks are a
+//! benchmark next to the rt-app tasks.
 
 use super::specimen::{Cpus, Dice, name};
 use schedlab_base::Ns;
@@ -11,19 +11,19 @@ use schedlab_kernel::group::DEFAULT_SHARES;
 pub const MAX_GROUPS: usize = 4;
 /// Most changes in mid-run.
 const MAX_CHANGES: usize = 4;
-/// Shares that are drawn: the least, the usual ones, and as much as a weight of 10,000.
+/// Shares for draws: the least, the usual ones, and the most (a weight of 10,000).
 const SHARES: &[u64] = &[2, 10, 102, 512, 1024, 1024, 2048, 3072, 8192, 102_400];
 /// Periods of quotas, us.
 const PERIODS_US: &[u32] = &[5_000, 10_000, 20_000, 50_000, 100_000];
 /// The times of changes, ms. Runs on large machines end before the last ones.
 const CHANGES_MS: &[u32] = &[2, 5, 10, 20, 30, 40, 60, 80, 120, 200];
 
-/// What stands around the tasks.
+/// The surroundings of the tasks.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Around {
-    /// Attributes of task groups by their numbers; a group that is not here is a plain one below the root.
+    /// Attributes of task groups by their numbers; a missing group is a plain one below the root.
     pub groups: Vec<Group>,
-    /// Whether tasks that are in no group are in that of their session.
+    /// Whether tasks without a group are in the group of their session.
     pub autogroup: bool,
     /// Changes in mid-run.
     pub changes: Vec<ChangeAt>,
@@ -36,7 +36,7 @@ pub struct Group {
     /// The group above it, of a lower number; `None`: the root group.
     pub within: Option<u8>,
     pub shares: u64,
-    /// Whether it is an idle group, whose shares play no part.
+    /// Whether it is an idle group, whose shares have no effect.
     pub idle: bool,
     pub quota: Option<Quota>,
 }
@@ -52,12 +52,12 @@ pub struct Quota {
 /// A change in mid-run.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ChangeAt {
-    /// When, us.
+    /// Its time, us.
     pub at: u32,
     pub what: What,
 }
 
-/// What changes.
+/// The change itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum What {
     Shares(u8, u64),
@@ -78,7 +78,7 @@ pub struct Forks {
     pub exec: bool,
 }
 
-/// What the kernels at hand have.
+/// Abilities of the compared kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Words {
     pub quotas: bool,
@@ -87,7 +87,7 @@ pub struct Words {
 }
 
 impl Group {
-    /// A group as it is made.
+    /// A new group.
     pub const PLAIN: Group = Group { within: None, shares: DEFAULT_SHARES, idle: false, quota: None };
 
     fn draw(dice: Dice, number: usize, words: Words) -> Group {
@@ -111,7 +111,7 @@ impl Group {
 impl Quota {
     fn draw(dice: Dice, cpus: u32, words: Words) -> Quota {
         let period = dice.pick("period", PERIODS_US);
-        // Of so many per cent of a CPU up to three quarters of all CPUs.
+        // Per cent of a CPU, up to three quarters of all CPUs.
         let part = dice.pick("part", &[30, 70, 25 * cpus, 50 * cpus, 75 * cpus]);
         let quota = (u64::from(period) * u64::from(part) / 100).clamp(1_000, 50_000_000) as u32;
         let burst = if words.bursts && dice.chance("burst", 35) { dice.pick("saved", &[4, 2, 1]) } else { 0 };
@@ -152,7 +152,7 @@ impl Around {
             group.quota = (i == 0 || dice.chance("limited", 50)).then(|| Quota::draw(dice, cpus, words));
         }
     }
-    /// Draws changes, for so many kinds of tasks.
+    /// Draws changes, for this many kinds of tasks.
     pub fn draw_changes(&mut self, dice: Dice, kinds: usize, cpus: u32, words: Words) {
         let many = dice.pick("changes", &[1, 2, 2, 3, MAX_CHANGES]);
         self.changes = (0..many as u64)
@@ -170,7 +170,7 @@ impl Around {
                     }
                     _ => What::Cpus(dice.below("kind", kinds), dice.pick("cpus", Cpus::SOME)),
                 };
-                // Round times meet those of timers and ticks.
+                // Round times meet the times of timers and ticks.
                 let at = 1_000 * dice.pick("time", CHANGES_MS) + dice.below("within", 997) as u32;
                 ChangeAt { at, what }
             })
@@ -185,7 +185,7 @@ impl Around {
             exec: dice.chance("exec", 50),
         });
     }
-    /// The same for so many kinds of tasks: what names others goes.
+    /// Restores the invariants for this many kinds of tasks: removes references to others.
     pub fn mend(&mut self, kinds: usize) {
         self.groups.truncate(MAX_GROUPS);
         for (i, group) in self.groups.iter_mut().enumerate() {
@@ -201,7 +201,7 @@ impl Around {
         let idle = |group: u8| self.groups.get(usize::from(group)).is_some_and(|group| group.idle);
         self.changes.retain(|change| !matches!(change.what, What::Shares(group, _) if idle(group)));
     }
-    /// The same after a kind has gone.
+    /// Adapts to the removal of a kind.
     pub fn without(&mut self, gone: usize) {
         self.changes.retain_mut(|change| match &mut change.what {
             What::Move(kind, _) | What::Cpus(kind, _) => {
@@ -212,7 +212,7 @@ impl Around {
             _ => true,
         });
     }
-    /// How much of it there is, for an order.
+    /// A size, to order by.
     pub fn size(&self) -> u32 {
         let of = |group: &Group| {
             let set = [group.within.is_some(), group.shares != DEFAULT_SHARES, group.idle];
@@ -227,7 +227,7 @@ impl Around {
             + self.changes.len() as u32
             + forks
     }
-    /// Simpler ones.
+    /// Simpler surroundings.
     pub fn simpler(&self) -> Vec<Around> {
         let mut all = Vec::new();
         let mut add = |edit: &dyn Fn(&mut Around)| {

@@ -1,4 +1,4 @@
-//! Changes of specimens: mutation of one and crossing of two, by keyed draws.
+//! Changes of specimens by keyed draws: mutation of one, and crossing of two.
 
 use super::space::Space;
 use super::specimen::{Dice, Rest, Specimen, TaskKind};
@@ -24,7 +24,7 @@ fn change(specimen: &mut Specimen, dice: Dice, space: &Space) {
     }
 }
 
-/// One attribute of a kind; most come from a freshly drawn one.
+/// Changes one attribute of a kind; most come from a freshly drawn one.
 fn of_kind(kind: &mut TaskKind, fresh: TaskKind, what: usize, dice: Dice) {
     let scaled = |us: u32| (u64::from(us) * dice.pick("scale", &[50, 70, 140, 200]) / 100).max(10) as u32;
     match what {
@@ -50,7 +50,7 @@ fn of_kind(kind: &mut TaskKind, fresh: TaskKind, what: usize, dice: Dice) {
     }
 }
 
-/// Kinds of both, on the machine of the first.
+/// Kinds of both specimens, on the machine of the first.
 pub fn crossed(one: &Specimen, other: &Specimen, dice: Dice, space: &Space) -> Specimen {
     let mut kinds: Vec<TaskKind> = Vec::new();
     for (n, kind) in one.kinds.iter().chain(&other.kinds).enumerate() {

@@ -1,14 +1,14 @@
-//! A limit of time for a piece of work that looks at a stop flag: the flag it gets is set when the caller's is, and
-//! when the time is over.
+//! A time limit for work that checks a stop flag: the work's flag is set when the caller's is set, and when the time is
+//! over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the caller's flag and the time are looked at.
+/// Interval of the checks of the caller's flag and the time.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Does the work with a flag that is set once `stop` is, or `limit` is over.
+/// Does the work with a flag that is set once `stop` is set or `limit` is over.
 pub(super) fn within<T>(limit: Duration, stop: &AtomicBool, work: impl FnOnce(&AtomicBool) -> T) -> T {
     let (over, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let began = Instant::now();
@@ -22,7 +22,7 @@ pub(super) fn within<T>(limit: Duration, stop: &AtomicBool, work: impl FnOnce(&A
             }
         };
         let watcher = scope.spawn(watch);
-        // Set also if the work panics: the scope waits for the watcher.
+        // Also set if the work panics, since the scope waits for the watcher.
         let set = SetAtEnd(&done, watcher.thread());
         let found = work(&over);
         drop(set);
@@ -44,7 +44,7 @@ impl Drop for SetAtEnd<'_> {
 mod tests {
     use super::*;
 
-    /// Waits for the flag; whether it came before the test's patience ended.
+    /// Waits for the flag; returns whether it came before the test's limit.
     fn waits(flag: &AtomicBool) -> bool {
         let began = Instant::now();
         while !flag.load(Ordering::Relaxed) && began.elapsed() < Duration::from_secs(30) {

@@ -1,5 +1,5 @@
-//! The search for workloads under which a kernel's own code and our rules differ: drawn, sorted by what both did at the
-//! first instant that differs, and of each sort the smallest shrunk.
+//! The search for workloads under which a kernel's own code and our rules differ. They are drawn, sorted by the events
+//! of both sides at the first instant that differs, and the smallest of each kind is shrunk.
 
 use super::deadline::within;
 use super::judge::judged;
@@ -10,13 +10,13 @@ use schedlab_base::{Result, Stream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most steps of shrinking one sort of differences.
+/// Most steps of shrinking one kind of differences.
 const SHRINK_EVALS: u64 = 400;
-/// Steps of shrinking for each workload of a search by their number, all sorts together: else eight workloads that
+/// Steps of shrinking for each workload of a search by their number, all kinds together. Otherwise eight workloads that
 /// differ in two ways would take a hundred times as long to shrink as to find.
 const SHRINK_EACH: u64 = 5;
-/// A workload gets one part in so many of a budget of time. A run of the code takes seconds on a slow host, and five
-/// are made where both sides part.
+/// A workload gets one of this many parts of a time budget. A run of the code takes seconds on a slow host, and five
+/// are made if both sides differ.
 const SHARES: u32 = 8;
 /// The time of a search by a number of workloads: a year.
 const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
@@ -24,42 +24,42 @@ const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
 /// Workloads that differ in one way.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What the code did at the first instant that differs, and what our rules did.
+    /// The events at the first instant that differs: the code's, and our rules'.
     pub kinds: [String; 2],
-    /// Which of the workloads drawn, by their numbers.
+    /// The drawn workloads, by their numbers.
     pub draws: Vec<u64>,
     /// The smallest of them, shrunk.
     pub specimen: Specimen,
-    /// Tasks of the workload that was drawn.
+    /// Tasks of the workload before shrinking.
     pub tasks_before: u32,
     pub parted: Parted,
     /// Whether it was shrunk to the end.
     pub whole: bool,
 }
 
-/// What a search for differences has found.
+/// The result of a search for differences.
 #[derive(Clone, Default, Debug)]
 pub struct Differences {
     /// Workloads judged.
     pub drawn: u64,
     /// Workloads that took longer than their share of the time, and were not judged.
     pub late: u64,
-    /// Workloads under which both sides did the same to the end.
+    /// Workloads under which both sides were equal to the end.
     pub same: u64,
-    /// Workloads under which they did the same until the order of CPUs at one instant decided.
+    /// Workloads under which both sides were equal until the order of CPUs at one instant decided.
     pub ordered: u64,
-    /// By what differs first, the most frequent first.
+    /// Differences by the first differing events, the most frequent first.
     pub found: Vec<Difference>,
     /// Whether `stop` ended the search.
     pub interrupted: bool,
 }
 
-/// What became of a workload that was drawn.
+/// The outcome of a drawn workload.
 enum Tried {
     Judged(Outcome),
-    /// Its share of the time was over before.
+    /// Its share of the time was over.
     Late,
-    /// The search ended before.
+    /// The search was over.
     Cut,
 }
 
@@ -71,7 +71,7 @@ struct Clock<'a> {
 }
 
 impl Clock<'_> {
-    /// What is left until so many per cent of the budget are used.
+    /// The time until this many per cent of the budget are used.
     fn left(&self, pct: u32) -> Duration {
         match self.budget {
             Budget::Evals(_) => UNLIMITED,
@@ -81,7 +81,7 @@ impl Clock<'_> {
     /// The time of one workload.
     fn share(&self) -> Duration {
         match self.budget {
-            // The same seed finds the same on every machine.
+            // The same seed finds the same differences on every machine.
             Budget::Evals(_) => UNLIMITED,
             Budget::Time(time) => time / SHARES,
         }
@@ -94,7 +94,7 @@ impl Clock<'_> {
             Budget::Time(_) => 0,
         }
     }
-    /// The most steps of shrinking one of so many sorts.
+    /// The most steps of shrinking one of this many kinds.
     fn steps(&self, sorts: u32) -> u64 {
         match self.budget {
             Budget::Evals(n) => (SHRINK_EACH * n / u64::from(sorts.max(1))).min(SHRINK_EVALS),
@@ -115,18 +115,18 @@ impl Clock<'_> {
     }
 }
 
-/// Which workloads are searched.
+/// The workloads to search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     pub seed: u64,
-    /// The number of the first one.
+    /// The number of the first workload.
     pub first: u64,
     pub budget: Budget,
-    /// Whether the smallest of each sort is shrunk.
+    /// Whether the smallest of each kind is shrunk.
     pub shrinks: bool,
 }
 
-/// Searches for differences. `progress` gets what was found so far.
+/// Searches for differences. `progress` gets those found so far.
 pub fn differences(
     sides: &Sides,
     wanted: Search,
@@ -139,7 +139,7 @@ pub fn differences(
     let (mut all, mut next) = (Differences::default(), wanted.first);
     loop {
         let most = clock.most(next - wanted.first);
-        // Round times of several tasks meet at one instant, whose order would decide.
+        // Round times of several tasks would meet at one instant, where the order of CPUs would decide.
         let draw = |n: u64| {
             let drawn = Specimen::draw(Dice(draws.number(n)), &sides.space);
             survive::neighbour(&drawn, n, &sides.space)
@@ -153,11 +153,11 @@ pub fn differences(
         some.into_iter().zip(tried).for_each(|(drawn, tried)| all.add(drawn, tried));
         progress(&all);
     }
-    // Stable: of equals, the one that was found first.
+    // The sort is stable: of equals, the first one found comes first.
     all.found.sort_by_key(|one| std::cmp::Reverse(one.draws.len()));
     let sorts = all.found.len() as u32;
     for (one, sorts_left) in all.found.iter_mut().zip((1..=sorts).rev()).filter(|_| wanted.shrinks) {
-        // What one sort does not use is there for those behind it.
+        // Time that one kind does not use is left for the next ones.
         let ends = Instant::now() + clock.left(100) / sorts_left;
         shrink(one, sides, jobs, (ends, clock.steps(sorts)), &clock)?;
     }
@@ -215,7 +215,7 @@ fn shrink(
             evals += some.len() as u64;
             for (specimen, outcome) in some.iter().zip(judged(jobs, some, run)?) {
                 match outcome {
-                    // A neighbour that takes longer than its share is not simpler.
+                    // A neighbour that exceeds its share of the time is not simpler.
                     None if Instant::now() < ends && !clock.stop.load(Ordering::Relaxed) => {}
                     None => return Ok(()),
                     Some(Outcome::Parted(parted)) if parted.parting.kinds() == one.kinds => {
@@ -244,7 +244,7 @@ impl Difference {
     /// The file of its machine: name and text.
     ///
     /// # Errors
-    /// A machine that can't be written.
+    /// When the machine can't be written.
     pub fn machine(&self, sides: &Sides) -> Result<(String, String)> {
         let (name, machine) = &sides.space.machines[self.specimen.machine];
         let text = machine

@@ -1,4 +1,4 @@
-//! Seeded faults: schedulers that are wrong on purpose, to show that a hunt finds what it should.
+//! Seeded faults: schedulers that are wrong on purpose, to show that a hunt finds them.
 
 use super::specimen::{Policy, Specimen, name};
 use schedlab_base::{Error, Result};
@@ -9,7 +9,7 @@ use schedlab_kernel::{AttrChange, Policy as KernelPolicy, Variant};
 pub struct Fault {
     /// Its name in `--wrong`.
     pub name: &'static str,
-    /// What is wrong.
+    /// Its effect.
     pub about: &'static str,
     apply: fn(&Specimen, &mut Variant),
 }

@@ -1,4 +1,4 @@
-//! What is hunted, and by which runs a specimen is judged.
+//! The hunted change, and the runs by which a specimen is judged.
 
 use super::faults::Fault;
 use super::space::Space;
@@ -12,10 +12,10 @@ use schedlab_workload::Spec;
 /// Pairs of runs by which a specimen is judged.
 pub(super) const SEEDS: u64 = 3;
 /// Pairs of runs by which the best of a class are judged again, with other seeds. The best of thousands by three pairs
-/// owes a part of its place to luck.
+/// is partly lucky.
 const FINAL_SEEDS: u64 = 9;
 
-/// What is hunted.
+/// The hunted change and how it is judged.
 #[derive(Clone, Debug)]
 pub struct Judge {
     /// The kernel that the variant is compared with.
@@ -24,13 +24,12 @@ pub struct Judge {
     pub variant: Variant,
     /// A seeded fault.
     pub fault: Option<&'static Fault>,
-    /// The machines.
     pub space: Space,
     /// Simulated length of each run.
     pub runtime: Ns,
     /// Seeds of the runs.
     pub seeds: Vec<u64>,
-    /// The images of baseline and variant, where the kernel's own code runs the specimens; `None`: our rules do.
+    /// The images of baseline and variant, if the kernel's own code runs the specimens; `None`: our rules do.
     pub images: Option<[CodeImage; 2]>,
 }
 
@@ -49,8 +48,8 @@ impl Judge {
         let space = Space::of(machines, [&baseline, &variant])?;
         Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect(), images: None })
     }
-    /// A judge by the kernel's own code, with the images of baseline and variant. These are built last: a wrong word is
-    /// reported at once.
+    /// A judge by the kernel's own code, with the images of baseline and variant. These are built last, so that a wrong
+    /// word is reported at once.
     ///
     /// # Errors
     /// For an unknown machine, and an image that can't be had.

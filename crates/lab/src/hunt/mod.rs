@@ -6,8 +6,8 @@
 //! that still shows the loss ([`shrink`]), and written as an rt-app file with an experiment ([`write`]), which then
 //! confirms it by other seeds.
 //!
-//! A hunt by a number of evaluations is a pure function of its seed, whatever the number of threads. A budget of time
-//! cuts the same sequence of batches elsewhere.
+//! A hunt by a number of evaluations is a pure function of its seed, whatever the number of threads. A time budget ends
+//! the same sequence of batches at another place.
 
 pub mod around;
 mod change;
@@ -43,7 +43,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The first seed of the runs that confirm a loss: no specimen was judged by one of these.
+/// The first seed of the runs that confirm a loss; no specimen was judged with one of these seeds.
 const CONFIRM_SEED: u64 = 1_001;
 /// The part of a budget of time, per cent, that the search takes; the rest is for shrinking.
 const SEARCH_PCT: u32 = 75;
@@ -51,9 +51,9 @@ const SEARCH_PCT: u32 = 75;
 /// How long to search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Budget {
-    /// So many specimens.
+    /// This many specimens.
     Evals(u64),
-    /// So much time, shrinking included.
+    /// This much time, shrinking included.
     Time(Duration),
 }
 
@@ -79,7 +79,7 @@ pub struct Hunt {
     pub evals: u64,
     /// Specimens judged while shrinking.
     pub shrink_evals: u64,
-    /// Losses that a slight change of their workload made go away.
+    /// Losses that disappeared with a slight change of their workload.
     pub fragile: u64,
     /// One workload of each class that shows a loss, in the order of [`Class::ALL`].
     pub found: Vec<LosingWorkload>,
@@ -118,7 +118,7 @@ pub fn hunt(
         Hunt { evals: search.evals, shrink_evals: 0, fragile: 0, found: Vec::new(), interrupted: false };
     let judge = &judge.of_finals();
     for (class, classes_left) in Class::ALL.into_iter().zip((1..=Class::ALL.len() as u32).rev()) {
-        // What a class does not use is there for those behind it.
+        // Time that a class does not use is left for the next ones.
         let share = match budget {
             Budget::Evals(_) => None,
             Budget::Time(time) => Some(time.saturating_sub(began.elapsed()) / classes_left),
@@ -151,8 +151,8 @@ pub fn hunt(
     Ok(hunt)
 }
 
-/// The specimen with the largest loss of a class among the best, judged anew, that survives a slight change; also how
-/// many larger losses did not. If `stop` cuts that short, the search's own best with the loss that the search saw.
+/// The specimen with the largest loss of a class among the best, judged anew, that survives a slight change; also the
+/// number of larger losses that did not. If `stop` ends this early, returns the search's best with the search's loss.
 fn final_of(
     class: Class,
     best: &[search::Judged],
@@ -189,11 +189,11 @@ impl LosingWorkload {
     pub fn rtapp(&self, judge: &Judge) -> String {
         write::rtapp(&self.specimen, &judge.space)
     }
-    /// The text of its experiment, which stands beside the rt-app file.
+    /// The text of its experiment, for a file next to the rt-app file.
     pub fn experiment_text(&self, judge: &Judge) -> String {
         self.written(judge, |about| write::experiment(&self.specimen, &judge.space, about))
     }
-    /// Its experiment, with the folder in which its files are.
+    /// Its experiment, for files in that folder.
     ///
     /// # Errors
     /// When its machine can't be loaded.

@@ -1,10 +1,9 @@
-//! What a specimen shows: losses of the variant in the metrics of three classes, over paired seeds.
+//! The losses of a specimen: losses of the variant in the metrics of three classes, over paired seeds.
 //!
 //! A loss is the median over seeds of the logarithm of the ratio between variant and baseline, positive when the
-//! variant is worse. The *spread* is how far the baseline's own runs lie apart, which differ in nothing but their
-//! seed (A/A). Only the part of a loss beyond the spread counts. It is stated in units of its class, so that the
-//! classes can be compared: a unit is 5 % less throughput, twice the latency, or a third less CPU time for one kind
-//! of tasks.
+//! variant is worse. The *spread* is the distance between the baseline's own runs, which differ only in their seed
+//! (A/A). Only the part of a loss beyond the spread counts. It is stated in units of its class, so that the classes can
+//! be compared: a unit is 5 % less throughput, twice the latency, or a third less CPU time for one kind of tasks.
 
 use super::judge::Judge;
 use super::specimen::{Specimen, name};
@@ -18,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 /// A class of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
-    /// Work done, of all tasks.
+    /// Work done by all tasks.
     Throughput,
     /// Delays of wakeups, and lengths of runs.
     Latency,
@@ -47,7 +46,7 @@ impl Class {
 
 /// Latencies below this count as this, ns.
 const LEAST_LATENCY_NS: f64 = 100_000.0;
-/// Anything below this counts as this: a ratio needs it.
+/// Smaller values count as this, since a ratio needs it.
 const LEAST: f64 = 1.0;
 /// CPU time of a kind below this counts as this, ns.
 const LEAST_SHARE_NS: f64 = 5_000_000.0;
@@ -65,8 +64,8 @@ pub struct Loss {
     pub ratio: f64,
     /// Ratio between the baseline's largest and smallest run.
     pub spread: f64,
-    /// The part of the loss beyond the spread, in units of the class; negative if it is within. Here values below the
-    /// class's floor count as the floor, since twice a tiny latency is not a loss.
+    /// The part of the loss beyond the spread, in units of the class; negative if the loss is within. Values below the
+    /// class's floor count as the floor here, since twice a tiny latency is not a loss.
     pub units: f64,
 }
 
@@ -153,8 +152,8 @@ fn loss(class: Class, metric: String, pairs: &[[Record; 2]]) -> Option<Loss> {
     Some(Loss { class, metric, ratio: libm::exp(ratio), spread: libm::exp(spread), units })
 }
 
-/// The median of the logarithms of the pairs' ratios, and how far the baseline's logarithms lie apart; values below
-/// `least` count as it.
+/// The median of the logarithms of the pairs' ratios, and the distance between the baseline's logarithms; values below
+/// `least` count as `least`.
 fn shift_and_spread(values: &[(f64, f64)], sign: f64, least: f64) -> Option<(f64, f64)> {
     let log = |value: f64| libm::log(value.max(least));
     let mut shifts: Vec<f64> = values.iter().map(|(b, v)| sign * (log(*v) - log(*b))).collect();
@@ -170,7 +169,7 @@ mod tests {
     use schedlab_compare::testing::record;
 
     #[test]
-    fn a_loss_is_stated_as_the_runs_have_it_and_weighed_above_its_floor() {
+    fn a_loss_has_the_ratio_of_the_runs_and_units_above_its_floor() {
         let pairs = [[record(&[("migrations", 10_000)]), record(&[("migrations", 28_000_000)])]];
         let one = loss(Class::Latency, "migrations".to_owned(), &pairs).unwrap();
         assert_eq!(one.words(), "2800 times the migrations");

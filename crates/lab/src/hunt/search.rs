@@ -1,9 +1,9 @@
 //! The search: random specimens first, then changes of the best ones.
 //!
 //! Specimens are made and judged in batches of [`BATCH`]. Candidate `i` of a seed is drawn by `i` and from the best of
-//! the batches before, never from others of its batch, so that the number of threads decides nothing. The best of each
+//! earlier batches, never from others of its batch, so that the number of threads has no influence. The best of each
 //! class of losses are parents, so that a large loss of one class does not crowd out the others. A candidate that was
-//! there before is drawn anew.
+//! drawn before is drawn anew.
 
 use super::change;
 use super::judge::{Judge, judged};
@@ -19,7 +19,7 @@ pub const BATCH: u64 = 16;
 const RANDOM: u64 = 4 * BATCH;
 /// Parents that are kept of each class.
 const PARENTS: usize = 8;
-/// Draws of a candidate before it is left out as one that was there.
+/// Draws of a candidate before it is left out because all were drawn before.
 const TRIES: u64 = 8;
 
 /// A specimen with its score.
@@ -37,7 +37,7 @@ pub struct Search<'a> {
     /// The best of each class in the order of [`Class::ALL`], largest loss first.
     best: [Vec<Judged>; 3],
     seen: BTreeSet<Specimen>,
-    /// Candidates drawn so far, those left out included: a budget counts these, so that it is used up even where little
+    /// Candidates drawn so far, including those left out: a budget counts these, so that it is used up even if little
     /// is new.
     pub drawn: u64,
     /// Specimens judged so far.
@@ -72,7 +72,7 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    /// Candidate number `i`; `None` if all its draws were there before.
+    /// Candidate number `i`; `None` if all its draws existed before.
     fn candidate(&self, i: u64) -> Option<Specimen> {
         let dice = Dice(self.seed.purpose("candidate").number(i));
         (0..TRIES).map(|turn| self.draw(i, dice.number(turn))).find(|s| !self.seen.contains(s))
@@ -91,7 +91,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// One of the best of a class, the better the likelier.
+    /// One of the best of a class; the better ones are more likely.
     fn parent(&self, dice: Dice) -> Option<&Specimen> {
         let best = &self.best[dice.below("class", self.best.len())];
         let at = dice.below("rank", best.len()).min(dice.below("rank again", best.len()));

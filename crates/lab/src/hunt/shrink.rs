@@ -1,9 +1,9 @@
 //! Shrinking: the smallest specimen that still shows the loss.
 //!
 //! Each step tries simpler neighbours in a fixed order and takes the first that keeps [`KEPT`] of the first loss,
-//! beyond the spread of the baseline's runs. Big steps (a kind less, half the tasks, a smaller machine) come before
-//! small ones (a plain attribute, a round time). It ends when no neighbour does. A neighbour is simpler by an order
-//! on specimens ([`size`]), so that no step is undone by a later one.
+//! beyond the spread of the baseline's runs. Big steps (one kind less, half the tasks, a smaller machine) come before
+//! small ones (a plain attribute, a round time). It ends when no neighbour keeps the loss. An order on specimens
+//! ([`size`]) defines what is simpler, so that no later step undoes an earlier one.
 
 use super::around::Around;
 use super::judge::{Judge, judged};
@@ -43,7 +43,8 @@ pub fn shrunk(
     let mut best = Shrunk { specimen: first.clone(), loss: loss.clone(), evals: 0, whole: false };
     'step: loop {
         let all = simpler(&best.specimen, &judge.space);
-        // Neighbours are tried a few at a time, so that CPUs have work; the first in the order is taken.
+        // A few neighbours are tried at a time, so that all CPUs have work; the first one in the order that succeeds is
+        // taken.
         for some in all.chunks(AT_ONCE) {
             if over() {
                 break 'step;
@@ -66,12 +67,12 @@ pub fn shrunk(
     Ok(best)
 }
 
-/// Whether a loss is still the one that was found: the same class, and of latencies the same metric.
+/// Whether a loss is still the one that was found: the same class, and for latencies the same metric.
 pub fn is_same(a: &Loss, b: &Loss) -> bool {
     a.class == b.class && (a.class != Class::Latency || a.metric == b.metric)
 }
 
-/// The simplest comes first: machine, kinds, tasks, attributes, and how many digits times have.
+/// A sort key, the simplest first: machine, kinds, tasks, attributes, and the digits of times.
 fn size(s: &Specimen) -> (usize, u32, usize, u32, u32) {
     let attributes = |k: &super::specimen::TaskKind| {
         [
@@ -110,7 +111,7 @@ fn size(s: &Specimen) -> (usize, u32, usize, u32, u32) {
     )
 }
 
-/// The nearest of 1, 2, 5, 10, 20, ... at or below.
+/// The nearest of 1, 2, 5, 10, 20, ... that is not larger.
 fn round(us: u32) -> u32 {
     let mut unit = 1;
     while us >= 10 * unit {

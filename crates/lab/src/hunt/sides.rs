@@ -1,10 +1,10 @@
 //! Two sides of one kernel: its own code at level `free`, and our rules, on machines where no step takes time. Both run
-//! the same programs, so their events are the same until a rule of ours, or the engine, is not the kernel's.
+//! the same programs, so their events are equal unless a rule of ours, or the engine, deviates from the kernel.
 //!
-//! CPUs that act at one instant act in an order that no kernel states. A difference that comes of it is none: the code,
-//! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on
-//! both sides, and so are other draws of the kernel ([`NO_DICE`]): each has dice of its own. Threads of a core do not
-//! slow each other down.
+//! CPUs that act at one instant act in an order that no kernel specifies. A difference caused by that order does not
+//! count. It is recognised by more runs of the code with other orders: one of them agrees with our rules for longer
+//! than the first run did. NI_RANDOM is off on both sides, and so are other draws of the kernel ([`NO_DICE`]), since
+//! each side has its own dice. Threads of a core do not slow each other down.
 
 use super::space::Space;
 use super::specimen::Specimen;
@@ -25,9 +25,9 @@ use std::sync::atomic::AtomicBool;
 
 /// The seed of both runs, which also orders CPUs that act at one instant.
 pub const SEED: u64 = NO_DICE | 1;
-/// Seeds of further runs of the code, with other orders.
+/// Seeds of more runs of the code, with other orders.
 const ORDERS: std::ops::Range<u64> = (NO_DICE | 2)..(NO_DICE | 6);
-/// Most CPUs of a machine whose runs have the whole length.
+/// Most CPUs of a machine whose runs have the full length.
 const USUAL_CPUS: u32 = 16;
 /// Events that are shown before the instant of a difference.
 const SHOWN: usize = 6;
@@ -37,7 +37,7 @@ const SHOWN: usize = 6;
 pub struct Sides {
     /// The kernel whose code runs.
     pub code: Variant,
-    /// The same by our rules.
+    /// The same kernel by our rules.
     pub rules: Variant,
     image: CodeImage,
     /// Machines without costs.
@@ -46,18 +46,18 @@ pub struct Sides {
     pub runtime: Ns,
 }
 
-/// What both sides made of a workload.
+/// The outcome of a workload on both sides.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// The same to the end.
+    /// Equal to the end.
     Same,
-    /// The same until CPUs acted at one instant, whose order decides.
+    /// Equal until CPUs acted at one instant, whose order decides.
     Ordered,
-    /// Not the same from an instant on.
+    /// Different from an instant on.
     Parted(Box<Parted>),
 }
 
-/// Where both sides part, with the events around it: the code's and ours.
+/// The place where both sides differ first, with the events around it: the code's and ours.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parted {
     pub parting: Parting,
@@ -67,10 +67,10 @@ pub struct Parted {
 }
 
 impl Sides {
-    /// The sides of a kernel, with its image. That is built last: a wrong word is reported at once.
+    /// The sides of a kernel, with its image. The image is built last, so that a wrong word is reported at once.
     ///
     /// # Errors
-    /// A variant that our rules do not know, an unknown machine, and an image that can't be had.
+    /// For a variant that our rules do not know and an unknown machine, and when the image can't be had.
     pub fn of(
         mut code: Variant,
         image: &dyn Fn(&Variant) -> Result<CodeImage>,
@@ -96,7 +96,7 @@ impl Sides {
                 );
             }
             let mut free = machine.without_costs()?;
-            // Else each place at which a side accounts work rounds it, by a nanosecond: the places are not the same.
+            // Otherwise each side would round work to a nanosecond wherever it accounts it, at different places.
             free.set_cost("smt_speed_pct", 100)?;
             *machine = Arc::new(free);
         }
@@ -112,15 +112,15 @@ impl Sides {
         Ok(Sides { code, rules, image, space, runtime })
     }
 
-    /// The length of a run on a machine of so many CPUs: a third on large ones, where a run takes long.
+    /// The length of a run on a machine with `cpus` CPUs: a third on large ones, where a run takes long.
     pub fn runtime_on(&self, cpus: u32) -> Ns {
         if cpus > USUAL_CPUS { Ns(self.runtime.0 / 3) } else { self.runtime }
     }
 
-    /// What both sides make of a specimen; `None`: `stop` ended a run.
+    /// The outcome of a specimen on both sides; `None`: `stop` ended a run.
     ///
     /// # Errors
-    /// Those of the runs.
+    /// When a run fails.
     pub fn run(&self, specimen: &Specimen, stop: &AtomicBool) -> Result<Option<Outcome>> {
         let text = super::write::rtapp(specimen, &self.space);
         let (machine, cpus) = (&self.space.machines[specimen.machine].1, self.space.cpus(specimen.machine));

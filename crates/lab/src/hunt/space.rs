@@ -1,4 +1,4 @@
-//! The space that is searched: machines from small to large, and whether tasks may be in groups.
+//! The space of the search: machines from small to large, and whether tasks may be in groups.
 
 use super::around::Words;
 use schedlab_base::{Result, Version, each_once};
@@ -6,18 +6,18 @@ use schedlab_kernel::{History, Variant};
 use schedlab_machine::Machine;
 use std::sync::Arc;
 
-/// The usual machines, small ones first, and of equals the simple ones.
+/// The usual machines, small ones first; of equal size the simple ones first.
 pub const MACHINES: &[&str] =
     &["smp-2", "smp-4", "smt-4", "smp-8", "smt-8", "nodes-2x4", "epyc-2x4", "smp-16", "x5570-2x4-smt"];
 
 #[derive(Clone, Debug)]
 pub struct Space {
-    /// Names by which experiments know the machines, with the machines; without background tasks. Fewer CPUs come
+    /// Names of the machines in experiments, with the machines; without background tasks. Machines with fewer CPUs come
     /// first, because shrinking goes towards the front.
     pub machines: Vec<(String, Arc<Machine>)>,
     /// Whether both kernels have task groups.
     pub groups: bool,
-    /// What may stand around tasks; `None`: nothing, as in a hunt for losses.
+    /// The possible surroundings of tasks; `None`: none, as in a hunt for losses.
     pub wide: Option<Words>,
 }
 
@@ -30,7 +30,7 @@ impl Space {
         let [baseline, variant] = kernels.map(|kernel| kernel.resolve().map(|kernel| kernel.version));
         Space::under(machines, [baseline?, variant?])
     }
-    /// The same under kernels of these releases.
+    /// As [`Space::of`], under kernels of these releases.
     ///
     /// # Errors
     /// An unknown machine.
@@ -58,7 +58,7 @@ impl Space {
     pub(super) fn groups(releases: [Version; 2]) -> bool {
         releases.iter().all(|release| History::of(*release).task_groups)
     }
-    /// What may stand around tasks of a kernel of that release.
+    /// The possible surroundings of tasks of a kernel of that release.
     pub(super) fn words(release: Version) -> Option<Words> {
         let history = History::of(release);
         let (quotas, bursts, idle_groups) =

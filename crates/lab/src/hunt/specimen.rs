@@ -2,10 +2,9 @@
 //!
 //! A specimen is a list of kinds of tasks. A kind is some tasks of one program: wait for a wakeup, compute (partly
 //! under the one common lock), wake another kind, meet at a barrier, rest. It maps to an rt-app file
-//! ([`super::write`]), and only what the ordinary reader makes of that file is ever simulated. Times are us.
-//! [`Specimen::mended`] holds the invariants: at least one kind that nobody wakes; a kind is woken only by an
-//! earlier one; a barrier has two tasks or more; at most [`MAX_KINDS`] kinds, and at most [`TASKS_PER_CPU`] tasks
-//! for each CPU.
+//! ([`super::write`]), and only the ordinary reader's workload of that file is ever simulated. Times are us.
+//! [`Specimen::mended`] holds the invariants: at least one kind that nobody wakes; a kind is woken only by an earlier
+//! one; a barrier has two tasks or more; at most [`MAX_KINDS`] kinds, and at most [`TASKS_PER_CPU`] tasks for each CPU.
 
 use super::around::Around;
 use super::space::Space;
@@ -42,18 +41,18 @@ impl Dice {
     pub fn pick<T: Copy>(self, what: &str, of: &[T]) -> T {
         of[self.below(what, of.len())]
     }
-    /// Whether something of that probability, per cent, is so.
+    /// True with that probability, per cent.
     pub fn chance(self, what: &str, pct: usize) -> bool {
         self.below(what, 100) < pct
     }
 }
 
-/// What a task does between two runs.
+/// A task's rest between two runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rest {
     /// Nothing: it computes all the time.
     None,
-    /// It sleeps so long.
+    /// It sleeps this long.
     Sleep(u32),
     /// It waits for its next activation; a late one begins a new period.
     Timer(u32),
@@ -109,10 +108,10 @@ pub enum Cpus {
 }
 
 impl Cpus {
-    /// All that are not all CPUs.
+    /// All masks except all CPUs.
     pub const SOME: &[Cpus] = &[Cpus::First, Cpus::Low, Cpus::High, Cpus::Last, Cpus::Even, Cpus::Middle];
 
-    /// The CPUs, of a machine of so many.
+    /// The set of CPUs on a machine with `cpus` CPUs.
     pub fn set(self, cpus: u32) -> CpuSet {
         let of = |from: u32, to: u32| (from..to.max(from + 1)).map(CpuId).collect();
         match self {
@@ -138,10 +137,10 @@ impl Cpus {
     }
 }
 
-/// Attributes that tasks change to in turns.
+/// Attributes that tasks switch to and from.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Then {
-    /// Runs with the first attributes, and as many with these.
+    /// Runs with the first attributes, then the same number with these.
     pub runs: u32,
     pub policy: Policy,
     pub nice: i8,
@@ -155,11 +154,11 @@ pub struct TaskKind {
     pub count: u32,
     /// Computing before each rest.
     pub run_us: u32,
-    /// Computing before that, under the lock that all kinds have in common; 0: none.
+    /// Computing before that, under the lock that all kinds share; 0: none.
     pub locked_us: u32,
-    /// The rest; unused if it is woken.
+    /// The rest; unused if another kind wakes it.
     pub rest: Rest,
-    /// The kind whose tasks wake all of it after their runs.
+    /// The kind whose tasks wake all tasks of this one after their runs.
     pub woken_by: Option<usize>,
     /// Whether its tasks wait for each other after each run.
     pub meets: bool,
@@ -171,7 +170,7 @@ pub struct TaskKind {
     pub group: Option<u8>,
     /// Attributes that its tasks change to.
     pub then: Option<Then>,
-    /// The kind whose tasks each fork as many as this one has, one after each of their first runs.
+    /// The kind whose tasks each fork as many tasks as this kind has, one after each of their first runs.
     pub forked_by: Option<usize>,
 }
 
@@ -189,7 +188,7 @@ pub fn name(kind: usize) -> String {
     char::from(b'a' + kind as u8).to_string()
 }
 
-/// A time between `low` and `high`, evenly by its logarithm, in steps of 1, 2 and 5.
+/// A time between `low` and `high`, uniform in its logarithm, in steps of 1, 2 and 5.
 fn time_us(dice: Dice, what: &str, low: u32, high: u32) -> u32 {
     let decades = [1u32, 10, 100, 1_000, 10_000, 100_000];
     let steps: Vec<u32> = decades.iter().flat_map(|d| [1, 2, 5].map(|s| s * d)).collect();
@@ -245,7 +244,7 @@ impl Specimen {
         }
         drawn.mended(space)
     }
-    /// The same with the invariants restored.
+    /// The specimen with the invariants restored.
     #[must_use]
     pub fn mended(mut self, space: &Space) -> Specimen {
         let most = TASKS_PER_CPU * space.cpus(self.machine);
@@ -269,13 +268,13 @@ impl Specimen {
         self.around.mend(self.kinds.len());
         self
     }
-    /// A kind is forked by an earlier one that is there from the start. It does not meet, and what forks it keeps its
+    /// An earlier kind that exists from the start forks this one. This one does not meet, and its parent keeps its
     /// attributes: forks are in a phase that comes once.
     fn mend_forks(&mut self) {
         for i in 0..self.kinds.len() {
             let by = self.kinds[i].forked_by.filter(|by| *by < i && self.kinds[*by].forked_by.is_none());
             self.kinds[i].forked_by = by;
-            // A meeting point is named once, and such a kind has its events twice.
+            // A meeting point may appear only once, and such a kind has its events twice.
             self.kinds[i].meets &= by.is_none() && self.kinds[i].then.is_none();
             if let Some(by) = by {
                 (self.kinds[by].then, self.kinds[by].meets) = (None, false);
@@ -286,11 +285,11 @@ impl Specimen {
     fn tasks_of(&self, kind: &TaskKind) -> u32 {
         kind.count * kind.forked_by.map_or(1, |by| self.kinds[by].count)
     }
-    /// Its tasks, all kinds together.
+    /// The tasks of all kinds together.
     pub fn tasks(&self) -> u32 {
         self.kinds.iter().map(|kind| self.tasks_of(kind)).sum()
     }
-    /// The same without a kind; kinds that it woke sleep instead.
+    /// The specimen without a kind; kinds that it woke sleep instead.
     #[must_use]
     pub fn without(&self, gone: usize) -> Specimen {
         let mut left = self.clone();

@@ -1,10 +1,9 @@
-//! What a specimen is about: some of six subjects, so that a workload that differs has few things that can be the
-//! cause.
+//! The subjects of a specimen: some of six, so that a workload that differs has few possible causes.
 
 use super::around::Words;
 use super::specimen::{Cpus, Dice, NICE, Policy, Rest, Specimen, TaskKind, Then};
 
-/// A part of the scheduler that a specimen is to use.
+/// A part of the scheduler that a specimen uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Subject {
     /// Groups in groups, weights, idle groups, sessions.
@@ -30,7 +29,7 @@ const PRIORITIES: &[u8] = &[1, 10, 10, 50, 99];
 pub fn widen(specimen: &mut Specimen, dice: Dice, cpus: u32, words: Words) {
     let many = dice.pick("subjects", MANY);
     let drawn: Vec<Subject> = (0..many).map(|i| dice.number(i).pick("subject", &SUBJECTS)).collect();
-    // Quotas and changes look at the groups that are there.
+    // Quotas and changes look at the existing groups.
     for subject in SUBJECTS.into_iter().filter(|subject| drawn.contains(subject)) {
         let dice = dice.of(&format!("{subject:?}"));
         match subject {
@@ -79,7 +78,7 @@ fn into_groups(specimen: &mut Specimen, dice: Dice) {
 fn real_time(kind: &mut TaskKind, dice: Dice) {
     let priority = dice.pick("priority", PRIORITIES);
     kind.policy = if dice.chance("fifo", 60) { Policy::Fifo(priority) } else { Policy::Rr(priority) };
-    // One that never rests leaves nothing to the others.
+    // A task that never rests leaves no time to the others.
     if kind.rest == Rest::None && dice.chance("rests", 75) {
         kind.rest = Rest::Sleep(kind.run_us);
     }

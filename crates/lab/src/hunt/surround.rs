@@ -1,4 +1,4 @@
-//! What stands around a specimen's tasks, as a variant and a workload have it.
+//! The surroundings of a specimen's tasks, as parts of a variant and a workload.
 
 use super::around::{Forks, Quota, What, path};
 use super::specimen::{Specimen, name};
@@ -8,7 +8,7 @@ use schedlab_kernel::{Change, GroupChange, GroupSpec, Limit, TaskChange, Variant
 use schedlab_workload::together::Beside;
 use schedlab_workload::{Params, Spec};
 
-/// Each parent starts tasks for so long, us.
+/// Time for which each parent starts tasks, us.
 const FORKED_US: u64 = 250_000;
 /// Most tasks that a parent starts.
 const MOST_FORKS: u64 = 300;
@@ -46,8 +46,8 @@ impl Specimen {
         }));
         variant
     }
-    /// The parameters of the benchmark that forks beside the tasks. It is the workload, and the tasks are beside it:
-    /// else they would be threads, which can't do exec(2).
+    /// The parameters of the benchmark that forks. It is the workload, and the specimen's tasks are its neighbours:
+    /// otherwise they would be threads, which can't do exec(2).
     pub fn forking(&self) -> Option<Vec<(&'static str, u64)>> {
         let Forks { parents, work, exec } = self.around.forks.clone()?;
         let each = (FORKED_US / u64::from(work)).clamp(20, MOST_FORKS);
@@ -61,7 +61,7 @@ impl Specimen {
     /// The workload: its tasks, from an rt-app text, and the forks.
     ///
     /// # Errors
-    /// What the readers say.
+    /// As the readers.
     pub fn spec(&self, text: String, runtime: Ns) -> Result<Spec> {
         let file = "hunt.json".to_owned();
         let Some(forking) = self.forking() else {

@@ -1,8 +1,8 @@
 //! Whether a loss survives a slight change of its workload.
 //!
-//! A run of 300 ms may hang on one migration: with all times 1 % longer it would be another one, and no loss. Such a
-//! loss says nothing of the change. So each is looked for in *neighbours*, the same workload with each time longer or
-//! shorter by some per cent, and kept if most of them show it beyond the spread of their own baseline.
+//! A run of 300 ms may depend on one migration: with all times 1 % longer it may be a different run without the loss.
+//! Such a loss says nothing about the change. So each loss is checked in *neighbours*: the same workload with each time
+//! longer or shorter by some per cent. It is kept if most of them show it beyond the spread of their own baseline.
 
 use super::judge::{Judge, SEEDS, judged};
 use super::score::{Loss, score};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Neighbours of a workload.
 const NEIGHBOURS: u64 = 4;
-/// So many of them must show the loss.
+/// This many of them must show the loss.
 const MOST: usize = 3;
 /// Times differ by at most this, per cent.
 const BY_PCT: u32 = 5;
@@ -26,7 +26,7 @@ pub fn neighbour(of: &Specimen, n: u64, space: &Space) -> Specimen {
     for (at, kind) in neighbour.kinds.iter_mut().enumerate() {
         let dice = dice.number(at as u64);
         let varied = |what: &str, us: u32| {
-            // Never the same time: a change of nothing shows nothing.
+            // Never the same time: an unchanged workload would show nothing.
             let pct = 1 + dice.below(what, BY_PCT as usize) as u32;
             let by = (u64::from(us) * u64::from(pct)).div_ceil(100) as u32;
             if dice.chance(&format!("{what} less"), 50) {
@@ -48,7 +48,7 @@ pub fn neighbour(of: &Specimen, n: u64, space: &Space) -> Specimen {
     neighbour.mended(space)
 }
 
-/// Whether most neighbours of a specimen show its loss; `None`: `stop` ended that.
+/// Whether most neighbours of a specimen show its loss; `None`: `stop` ended this.
 pub fn survives(
     specimen: &Specimen,
     loss: &Loss,
@@ -61,7 +61,7 @@ pub fn survives(
     let all: Vec<Specimen> = (0..NEIGHBOURS).map(|n| neighbour(specimen, n, &judge.space)).collect();
     let scores = judged(jobs, &all, |neighbour| score(neighbour, &few, stop))?;
     let Some(scores) = scores.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
-    // Short runs may end before they see that they should stop: what is left of a stopped hunt is what the search saw.
+    // Short runs may end before they notice the stop; a stopped hunt keeps the loss that the search saw.
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }

@@ -36,7 +36,7 @@ fn the_same_seed_hunts_the_same_whatever_the_threads() {
 }
 
 #[test]
-fn a_stopped_hunt_says_so() {
+fn a_stopped_hunt_is_marked_as_interrupted() {
     let judge = judge(first_idle(), None, &["smp-2"]);
     let stop = AtomicBool::new(true);
     let pool = 1;
@@ -95,7 +95,7 @@ fn every_class_has_a_share_of_a_budget_of_time() {
 fn a_seeded_fault_is_found_and_shrunk_to_a_task_of_that_nice_value() {
     let wrong = Some(Fault::find("nice-preemption").unwrap());
     let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2", "smp-4"]);
-    // Not every seed will do: a smallest workload that a slight change undoes is given up for the first one.
+    // Some seeds do not work: if a slight change undoes the smallest workload, the first one is kept.
     let faulty = |k: &TaskKind| k.nice == -5 && k.policy == Policy::Other;
     let is_small = |s: &Specimen| s.kinds.iter().any(faulty) && s.kinds.len() <= 2 && s.tasks() <= 8;
     let latency = (1..=12).find_map(|seed| {
@@ -127,13 +127,13 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
         group: None,
         ..waker()
     };
-    // Under the fault it waits for the hogs' slices to end, and has a part of its CPU time.
+    // Under the fault it waits for the hogs' slices to end, and gets less of its CPU time.
     let woken = TaskKind { count: 4, run_us: 100, nice: -5, rest: Rest::Sleep(600), ..hog.clone() };
     let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken], around: Default::default() };
     let shown = score::score(&specimen, &judge, &stop).unwrap().unwrap();
     let loss = shown.of(Class::Share).filter(|l| l.units > 0.0).expect("the fault's own loss");
     assert_eq!(survive::survives(&specimen, loss, &judge, pool, &stop).unwrap(), Some(true));
-    // The same loss claimed of a workload that the fault does not touch: no neighbour shows it.
+    // The same loss attributed to a workload that the fault does not affect: no neighbour shows it.
     let other = Specimen { machine: 0, kinds: vec![hog], around: Default::default() };
     assert_eq!(survive::survives(&other, loss, &judge, pool, &stop).unwrap(), Some(false));
     let near = survive::neighbour(&specimen, 3, &judge.space);
@@ -198,7 +198,7 @@ fn waker() -> TaskKind {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    /// Whatever is drawn or changed keeps its invariants, and the ordinary reader takes it.
+    /// Drawn and changed specimens keep the invariants, and the ordinary reader accepts them.
     #[test]
     fn every_specimen_is_a_workload(seed in any::<u64>()) {
         let judge = judge(first_idle(), None, &[]);
@@ -221,7 +221,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    /// Whatever stands around tasks, the ordinary readers take it, and each simpler neighbour.
+    /// The ordinary readers accept all surroundings of tasks, and each simpler neighbour.
     #[test]
     fn every_wide_specimen_is_an_experiment(seed in any::<u64>()) {
         let mut judge = judge(Variant::plain("v6.12"), None, &[]);

@@ -1,4 +1,4 @@
-//! A specimen in words: a line for each kind of tasks, and for what stands around them.
+//! A specimen in words: a line for each kind of tasks, and for each part of the surroundings.
 
 use super::specimen::{Cpus, Rest, Specimen, TaskKind, Then, name};
 

@@ -12,7 +12,7 @@ use schedlab_workload::Spec;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The rt-app file of a specimen. Task `a`'s wakeups of others are called `a`, too.
+/// The rt-app file of a specimen. The wakeups that task `a` sends are also called `a`.
 pub fn rtapp(specimen: &Specimen, space: &Space) -> String {
     let cpus = space.cpus(specimen.machine);
     let tasks: Vec<String> = (0..specimen.kinds.len())
@@ -28,8 +28,8 @@ fn property(key: &str, value: impl std::fmt::Display) -> String {
     format!("\"{key}\" : {value}")
 }
 
-/// The properties and events of a kind. One with two sets of attributes has a phase for each; one that forks has a
-/// phase for each kind that it forks, which comes once.
+/// The properties and events of a kind. A kind with two sets of attributes has a phase for each. A kind that forks has
+/// a phase for each kind that it forks, which comes once.
 fn task(i: usize, specimen: &Specimen, cpus: u32) -> Vec<String> {
     let kind = &specimen.kinds[i];
     let wakes = specimen.kinds.iter().any(|k| k.woken_by == Some(i));
@@ -70,7 +70,7 @@ fn task(i: usize, specimen: &Specimen, cpus: u32) -> Vec<String> {
     all
 }
 
-/// The properties of policy, nice value or priority, and CPUs; `whole`: also those that are the usual ones.
+/// The properties of policy, nice value or priority, and CPUs; `whole`: including the default ones.
 fn attributes(policy: Policy, nice: i8, on: Cpus, cpus: u32, whole: bool) -> Vec<String> {
     let (word, priority) = match policy {
         Policy::Other => ("SCHED_OTHER", nice.into()),
@@ -93,7 +93,7 @@ fn attributes(policy: Policy, nice: i8, on: Cpus, cpus: u32, whole: bool) -> Vec
     all
 }
 
-/// What a kind's tasks do in one run.
+/// The events of one run of a kind's tasks.
 fn events(i: usize, kind: &TaskKind, wakes: bool) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |key: &str, value: String| all.push(property(key, value));
@@ -120,11 +120,11 @@ fn events(i: usize, kind: &TaskKind, wakes: bool) -> Vec<String> {
     all
 }
 
-/// What an experiment about a specimen holds beside it.
+/// The parts of a specimen's experiment other than the specimen.
 pub struct About<'a> {
-    /// Its name, also of the rt-app file beside it.
+    /// Its name, which its rt-app file shares.
     pub name: &'a str,
-    /// For people.
+    /// Its subject, for people.
     pub about: &'a str,
     /// The metric that shows the loss.
     pub metric: &'a str,
@@ -136,7 +136,7 @@ pub struct About<'a> {
     pub variants: [&'a Variant; 2],
 }
 
-/// Metrics shown beside the one that shows the loss.
+/// Metrics shown in addition to the one that shows the loss.
 const BESIDE: &[&str] =
     &["work", "wakeup_delay.p50", "wakeup_delay.p99", "migrations", "switches.involuntary"];
 
@@ -203,12 +203,12 @@ fn forking(key: &str, value: u64) -> String {
     }
 }
 
-/// The file of a specimen's machine without costs, which stands beside its experiment.
+/// The file of a specimen's machine without costs, for the experiment's folder.
 pub fn machine_file(specimen: &Specimen, space: &Space) -> String {
     format!("{}-without-costs.toml", space.machines[specimen.machine].1.name)
 }
 
-/// The experiment as a value: what is read from its text in `folder`, beside its rt-app file.
+/// The experiment as a value: read from its text in `folder`, where its rt-app file is.
 ///
 /// # Errors
 /// When its machine can't be loaded.

@@ -7,7 +7,7 @@ use schedlab_workload::{Benchmark, Spec, rtapp, spec};
 
 /// Most copies of an rt-app file's tasks that are tried; its reader has a limit of its own.
 const MOST_COPIES: u64 = 10_000;
-/// The largest load of a tool that is tried unless another cap is given: far beyond what any machine holds.
+/// The largest load of a tool that is tried unless another cap is given: more than any machine can hold.
 const MOST_LOAD: u64 = 10_000;
 
 /// A workload whose load can be raised.
@@ -153,7 +153,7 @@ impl Raised {
     }
 }
 
-/// How late a thread ran after its timer: the series by which an rt-app file is judged.
+/// How late a thread ran after its timer: the series that judges an rt-app file.
 const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! hwloc's XML, versions 1 and 2, as `lstopo box.xml` writes it: nested objects of machine, packages, caches, cores and
 //! threads ("PU").
 //!
-//! Only tags and their attributes count. A node's CPUs are those of its `cpuset`: version 2 has nodes beside the units
-//! that they serve, not around them. Nodes that hold only memory have the CPUs near them as their `cpuset`, too. Kinds
-//! of CPUs (`cpukind`, 2.4) have the kernel's capacity as `LinuxCapacity`, where the kernel shows one.
+//! Only tags and their attributes count. A node's CPUs are those of its `cpuset`: version 2 has nodes next to the units
+//! that they serve, not around them. The `cpuset` of a node with only memory has the CPUs near it. Kinds of CPUs
+//! (`cpukind`, 2.4) have the kernel's capacity as `LinuxCapacity` if the kernel shows one.
 
 use super::{CpuUnits, Read};
 use schedlab_base::{Error, Result};
@@ -28,7 +28,7 @@ impl Tag<'_> {
     }
 }
 
-/// The tags of a text; comments and declarations are passed over.
+/// The tags of a text; comments and declarations are skipped.
 fn tags(text: &str) -> Result<Vec<Tag<'_>>> {
     let mut all = Vec::new();
     let mut rest = text;
@@ -142,7 +142,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
     Ok(Read { places, distances, capacities, lacks, model, source: "hwloc's XML" })
 }
 
-/// The capacities of the CPUs by their kinds; and what is said if there are several kinds without one.
+/// The capacities of the CPUs by their kinds; and a note if there are several kinds without capacities.
 fn kinds(tags: &[Tag<'_>]) -> Result<(BTreeMap<u64, u64>, String)> {
     let mut all = BTreeMap::new();
     let (mut kinds, mut names) = (0, Vec::new());
@@ -181,7 +181,7 @@ fn kinds(tags: &[Tag<'_>]) -> Result<(BTreeMap<u64, u64>, String)> {
     Ok((all, lacks))
 }
 
-/// The node of each CPU. Of several that name a CPU, all but one hold only memory: the kernel numbers these last, and
+/// The node of each CPU. If several nodes name a CPU, all but one hold only memory: the kernel numbers these last, and
 /// one that serves several packages names the CPUs of all.
 fn node_of(mut nodes: Vec<(u64, Vec<u64>)>) -> BTreeMap<u64, u64> {
     nodes.sort_by_key(|(node, cpus)| (cpus.len(), *node));
@@ -194,7 +194,7 @@ fn node_of(mut nodes: Vec<(u64, Vec<u64>)>) -> BTreeMap<u64, u64> {
     all
 }
 
-/// A thread's place: the objects around it, each named by where its tag stands.
+/// A thread's place: the objects around it, each named by the position of its tag.
 fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<CpuUnits> {
     let cpu = pu.number("os_index").ok_or_else(|| Error::input("a PU of the XML has no os_index"))?;
     let around = |is: &dyn Fn(&Tag<'_>) -> bool| {
@@ -207,15 +207,15 @@ fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<CpuUnits> {
     let package = of(&["Package", "Socket"]).or_else(|| of(&["Machine"])).unwrap_or(0);
     let core = of(&["Core"]).unwrap_or(own);
     let shared = |at: &&usize| cache_level(&tags[**at]).is_some_and(|level| level >= 2);
-    // The outermost cache is the last level; an L2 inside of it may be shared by cores.
+    // The outermost cache is the last level; an L2 inside it may be shared by cores.
     let llc = open.iter().find(shared).map_or(package, |at| *at as u64);
     let l2 = around(&|tag| cache_level(tag) == Some(2));
     let cluster = l2.filter(|l2| *l2 != llc).unwrap_or(core);
     Ok(CpuUnits { cpu, package, node: 0, llc, cluster, core })
 }
 
-/// Distances of the nodes with CPUs in the order of their numbers, if they are the firmware's: 10 on the diagonal.
-/// Otherwise empty.
+/// Distances of the nodes with CPUs in the order of their numbers, if they are the firmware's: those have 10 on the
+/// diagonal. Otherwise empty.
 fn distances(tags: &[Tag<'_>], with_cpus: &BTreeSet<u64>) -> Vec<Vec<u32>> {
     let first =
         tags.iter().position(|t| t.name == "distances2" && t.opens && t.get("type") == Some("NUMANode"));

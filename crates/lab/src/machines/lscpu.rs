@@ -1,4 +1,4 @@
-//! What `lscpu -J` and `lscpu -e -J` print. The first counts units, the second has a row for each CPU. Plain text of
+//! The output of `lscpu -J` and `lscpu -e -J`. The first counts units, the second has a row for each CPU. Plain text of
 //! either becomes the same values ([`super::plain`]).
 
 use super::{CpuUnits, Read};
@@ -64,7 +64,7 @@ fn caches(row: &Value) -> (Option<u64>, Option<u64>) {
     (l2, all.iter().rev().find(|(name, id)| !name.starts_with("l1") && id.is_some()).and_then(|(_, id)| *id))
 }
 
-/// The value of a field, which may stand below another.
+/// The value of a field, which may be nested in another.
 fn field<'a>(fields: &'a [Value], name: &str) -> Option<&'a str> {
     fields.iter().find_map(|f| {
         let own = f["field"].as_str().is_some_and(|text| text.trim_end_matches(':') == name);
@@ -73,7 +73,7 @@ fn field<'a>(fields: &'a [Value], name: &str) -> Option<&'a str> {
     })
 }
 
-/// The number of each node and its CPUs, as "NUMA node0 CPU(s)" has them; "" for a node that holds only memory.
+/// The number of each node and its CPUs, from "NUMA node0 CPU(s)"; "" for a node that holds only memory.
 fn nodes(fields: &[Value]) -> Vec<(u32, &str)> {
     let mut all = Vec::new();
     for f in fields {
@@ -89,7 +89,7 @@ fn nodes(fields: &[Value]) -> Vec<(u32, &str)> {
 /// The first machine whose nodes have the listed CPUs.
 fn with_nodes(made: Vec<Topology>, listed: &[(u32, &str)]) -> Result<Topology> {
     let sets = listed.iter().map(|(_, cpus)| CpuSet::parse(cpus)).collect::<Result<Vec<_>>>()?;
-    // The place of the first node that has other CPUs.
+    // The first node that has other CPUs.
     let other = |t: &Topology| {
         let mut own = vec![Vec::new(); sets.len()];
         for (at, cpu) in t.cpus.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Machines from what people have of a computer: the output of `lscpu`, plain or as JSON, with distances from
-//! `numactl -H` behind it; hwloc's XML (`lstopo box.xml`); a copy of /sys/devices/system; and machines of a size.
+//! Machines from descriptions of a computer: the output of `lscpu`, plain or as JSON, maybe followed by distances from
+//! `numactl -H`; hwloc's XML (`lstopo box.xml`); a copy of /sys/devices/system; and machines of a given size.
 //!
-//! Such a text gives the topology. Costs, idle states and background are a generic machine's; a copy of sysfs
+//! Such a text gives the topology. Costs, idle states and background are those of a generic machine; a copy of sysfs
 //! also has the idle states.
 
 mod hwloc;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Distance of nodes where none is known, as the kernel assumes.
+/// Distance of nodes if none is known, as the kernel assumes.
 const REMOTE: u32 = 20;
 /// The generic machine, for its costs.
 const NO_MAKE: &str = "smp-1";
@@ -40,13 +40,13 @@ struct Read {
     places: Vec<CpuUnits>,
     /// Distances of the nodes, in the order of their numbers; empty: not known.
     distances: Vec<Vec<u32>>,
-    /// Capacities of CPUs by number; empty: all are as fast, or it is not known.
+    /// Capacities of CPUs by number; empty: all are equally fast, or unknown.
     capacities: BTreeMap<u64, u64>,
-    /// What is known of it and has no place in a machine's file; "" if nothing.
+    /// Known facts without a place in a machine's file; "" if there are none.
     lacks: String,
     /// The model of its CPUs; "" if it is not known.
     model: String,
-    /// What the text is.
+    /// The kind of the text.
     source: &'static str,
 }
 
@@ -65,7 +65,7 @@ pub fn import(path: &Path) -> Result<Machine> {
         input::text(path)?
     };
     let at = |e: Error| e.at(Spot::file(path));
-    // hwloc's export to memory ends with a zero, which programs write to files.
+    // hwloc's export to memory ends with a zero, and programs write that to files.
     let text = text.trim_end_matches('\0');
     let read = match text.trim_start().chars().next() {
         Some('<') => hwloc::read(text),
@@ -76,7 +76,7 @@ pub fn import(path: &Path) -> Result<Machine> {
     of_read(&name, &read).map_err(at)
 }
 
-/// The machine of so many packages with so many cores each: "2x16", or "16" for one package.
+/// The machine with the given packages and cores in each: "2x16", or "16" for one package.
 ///
 /// # Errors
 /// When the text is not such a size, or the size is impossible.
@@ -120,7 +120,7 @@ fn of_sysfs(path: &Path) -> Result<Machine> {
         return Err(Error::input(format!("{} is not a copy of /sys/devices/system", path.display()))
             .help("it has no file cpu/online: cp -r /sys/devices/system FOLDER, where the machine is"));
     };
-    // The reader wants the whole path below a root.
+    // The reader needs the whole path below a root.
     let root = TempFolder::create(&std::env::temp_dir(), ".schedlab-sysfs.", 0o700)?;
     let devices = root.path.join("devices");
     let whole = system.canonicalize().map_err(|e| Error::io(system, "read", &e))?;
@@ -129,7 +129,7 @@ fn of_sysfs(path: &Path) -> Result<Machine> {
     named(sysfs::read(&root.path)?, path)
 }
 
-/// A machine that was read of a copy, with the copy's name in place of this host's.
+/// A machine read from a copy, with the copy's name instead of this host's.
 fn named(mut machine: Machine, path: &Path) -> Result<Machine> {
     machine.about = format!("{}, from a copy of sysfs", counted(machine.topology.nr_cpus(), "CPU"));
     for note in &mut machine.provenance {
@@ -210,7 +210,7 @@ fn dense(places: &[CpuUnits], nodes: &[u64]) -> Vec<Cpu> {
     // A cache that spans nodes is cut at the node, as the kernel does.
     let llc = ids(places, |p| (p.llc, p.node));
     let (cluster, core) = (ids(places, |p| (p.cluster, p.node)), ids(places, |p| (p.core, p.package)));
-    // Guests of QEMU may have an L2 for each thread of a core: these are not clusters of cores.
+    // Guests of QEMU may have an L2 for each thread of a core: such threads are not clusters of cores.
     let mut first = BTreeMap::new();
     let is_split = core.iter().zip(&cluster).any(|(core, own)| *first.entry(*core).or_insert(*own) != *own);
     let cluster = if is_split { core.clone() } else { cluster };
@@ -259,7 +259,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_summary_of_lscpu_tells_a_regular_machine() {
+    fn the_summary_of_lscpu_gives_a_regular_machine() {
         let field = |name: &str, data: &str| format!(r#"{{"field": "{name}:", "data": "{data}"}}"#);
         let of = |node0: &str, node1: &str| {
             let fields = [
@@ -297,7 +297,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rows_of_lscpu_tell_each_cpu() {
+    fn rows_of_lscpu_give_each_cpu() {
         let row = |cpu: u32, node: u32, core: u32, l3: u32| {
             format!(
                 r#"{{"cpu": {cpu}, "node": {node}, "socket": {node}, "core": {core}, "l1d:l1i:l2:l3": "{core}:{core}:{core}:{l3}", "online": true}}"#
@@ -317,7 +317,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn hwlocs_xml_tells_nodes_by_their_cpus() {
+    fn hwlocs_xml_gives_nodes_by_their_cpus() {
         let package = |at: u32| {
             let core = |c: u32| {
                 format!(
@@ -366,7 +366,7 @@ pub(crate) mod tests {
         let text = m.text("gb", "").unwrap();
         assert!(text.contains("718"), "{text}");
         assert!(of(&kind("f", &capacity(1024))).unwrap().topology.capacity.is_empty());
-        // Of an Intel hybrid the kernel shows no capacity.
+        // The kernel shows no capacity of an Intel hybrid.
         let type_of = |name: &str| format!(r#"<info name="CoreType" value="{name}"/>"#);
         let m = of(&(kind("3", &type_of("IntelAtom")) + &kind("c", &type_of("IntelCore")))).unwrap();
         assert!(m.topology.capacity.is_empty());
@@ -390,7 +390,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nodes_that_alternate_over_packages_are_kept_as_they_are() {
+    fn nodes_that_alternate_over_packages_are_kept_unchanged() {
         // Sub-NUMA clusters: package 0 has nodes 0 and 2, package 1 nodes 1 and 3.
         let node = |node: u32, cpu: u32| {
             format!(
@@ -419,7 +419,7 @@ pub(crate) mod tests {
         let node = |at: u32, cpus: &str| {
             format!(r#"<object type="NUMANode" os_index="{at}" cpuset="0x0000000{cpus}"/>"#)
         };
-        // Node 4 serves the whole machine and stands first; 2 and 3 lie beside the nodes of the packages.
+        // Node 4 serves the whole machine and comes first; 2 and 3 are next to the nodes of the packages.
         let text = format!(
             r#"<topology version="2.0"><object type="Machine">{}<object type="Package">{}{}{}{}</object><object type="Package">{}{}{}{}</object></object><distances2 type="NUMANode" nbobjs="5"><indexes>0 1 2 3 4</indexes><u64values>10 21 13 23 31 21 10</u64values><u64values>23 13 31 13 23 10 33 33 23 13 33 10 33 31 31 33 33 10</u64values></distances2></topology>"#,
             node(4, "f"),
@@ -439,7 +439,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn distances_are_those_of_the_nodes_whatever_their_order() {
+    fn distances_belong_to_the_nodes_whatever_their_order() {
         let package = |node: u32, cpus: u32| {
             format!(
                 r#"<object type="Package"><object type="NUMANode" os_index="{node}" cpuset="0x0000000{cpus}"/><object type="Core"><object type="PU" os_index="{node}"/></object></object>"#
@@ -473,7 +473,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_machine_is_refused() {
+    fn a_file_that_is_not_a_machine_is_refused() {
         for text in ["", "hello", "{}", "{\"cpus\": []}", "[1]", "{\"lscpu\": 3}"] {
             assert!(imported("x", text).is_err(), "{text}");
         }

@@ -1,7 +1,7 @@
-//! Plain text: what `lscpu`, `lscpu -e`, `lscpu -p` and `numactl -H` print, one behind the other or alone.
+//! Plain text: the output of `lscpu`, `lscpu -e`, `lscpu -p` and `numactl -H`, one after the other or alone.
 //!
-//! `numactl -H` has nodes and distances and no cores or caches. So it does for nothing by itself, and gives the
-//! distances to the output of lscpu before or behind it.
+//! `numactl -H` has nodes and distances, but no cores or caches. So it is not enough alone, and gives the distances to
+//! the output of lscpu before or after it.
 
 use super::{Read, lscpu};
 use schedlab_base::{Error, Result};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Reads the text.
 ///
 /// # Errors
-/// When it is of none of these, or its parts contradict each other.
+/// When it is none of these, or its parts contradict each other.
 pub(super) fn read(text: &str) -> Result<Read> {
     let nodes = Nodes::of(text)?;
     let rows = rows(text)?;
@@ -33,14 +33,14 @@ pub(super) fn read(text: &str) -> Result<Read> {
     Ok(read)
 }
 
-/// "Socket(s):     2" and its like, as `lscpu -J` has them.
+/// Lines such as "Socket(s):     2", in the form of `lscpu -J`.
 fn fields(text: &str) -> Vec<Value> {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.map(|(name, data)| json!({ "field": name.trim(), "data": data.trim() })).collect()
 }
 
 /// The rows of `lscpu -e`, below "CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE", or of `lscpu -p`, below "#
-/// CPU,Core,Socket,Node,,L1d,L1i,L2,L3", as `lscpu -e -J` has them.
+/// CPU,Core,Socket,Node,,L1d,L1i,L2,L3", in the form of `lscpu -e -J`.
 fn rows(text: &str) -> Result<Vec<Value>> {
     let mut heads: Option<Vec<String>> = None;
     let mut all = Vec::new();
@@ -73,7 +73,7 @@ fn rows(text: &str) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-/// A row's cells by name; "-" and nothing are not known. Caches in columns of their own become one column.
+/// A row's cells by name; "-" and "" are unknown. Caches in several columns become one column.
 fn row(heads: &[String], cells: &[String]) -> Value {
     let mut row = Map::new();
     let (mut levels, mut ids) = (Vec::new(), Vec::new());
@@ -92,7 +92,7 @@ fn row(heads: &[String], cells: &[String]) -> Value {
     Value::Object(row)
 }
 
-/// What `numactl -H` says.
+/// The content of `numactl -H`.
 #[derive(Default)]
 struct Nodes {
     cpus: BTreeMap<u64, BTreeSet<u64>>,
@@ -166,7 +166,7 @@ mod tests {
         node 2 cpus:\nnode distances:\nnode     0    1    2 \n   0:   10   32   17 \n   1:   32   10   28 \n   2:   17   28   10 \n";
 
     #[test]
-    fn rows_in_plain_text_are_those_of_json() {
+    fn rows_in_plain_text_equal_those_of_json() {
         let m = imported("a.txt", ROWS).unwrap();
         assert_eq!((counts(&m), m.topology.node_distance[0][1]), ([2, 2, 2, 2, 2], 20));
         let parsable = "# The following is the parsable format, which can be fed to other\n# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n\

@@ -1,4 +1,4 @@
-//! The stored runs that several names mean, each a store or a part of one.
+//! The stored runs of several names, each a store or a part of one.
 
 use super::one::RunChoice;
 use super::{experiment_of, like_a_run};
@@ -11,12 +11,12 @@ use schedlab_record::{RunDir, store};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What a name means, before any filter.
+/// The meaning of a name, before any filter.
 struct Meant {
     cells: Vec<ListedCell>,
     /// The run of the cell, if one was named.
     seed: Option<u64>,
-    /// Runs that lie in no store, among which filters can't choose.
+    /// Runs outside of any store, which filters can't choose among.
     apart: Vec<RunDir>,
 }
 
@@ -30,8 +30,8 @@ impl Meant {
 /// or file without runs.
 ///
 /// # Errors
-/// When a name means nothing, no run of it passes the filters, or filters are given where they have nothing to choose
-/// from.
+/// When a name means nothing, when no run of it passes the filters, or when filters are given but have nothing to
+/// choose from.
 pub fn stored(names: &[&str], store: &Path, filter: &Filter) -> Result<Vec<Option<Vec<RunDir>>>> {
     let mut meant = names.iter().map(|name| meant(name, store, filter)).collect::<Result<Vec<_>>>()?;
     let cells =
@@ -44,7 +44,7 @@ pub fn stored(names: &[&str], store: &Path, filter: &Filter) -> Result<Vec<Optio
     Ok(meant.into_iter().zip(chosen).map(runs).collect())
 }
 
-/// What a name means; `None`: a folder or file without runs.
+/// The meaning of a name; `None`: a folder or file without runs.
 fn meant(name: &str, store: &Path, filter: &Filter) -> Result<Option<Meant>> {
     let path = Path::new(name);
     if let Some(experiment) = experiment_of(name)? {

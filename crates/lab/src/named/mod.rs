@@ -1,5 +1,5 @@
-//! Stored runs by the names that commands take: a store or a folder in it, a cell's first digits (with a seed behind
-//! them: one run), an experiment's file, a study, or the words by which progress and lists name a run.
+//! Stored runs by the names that commands take: a store or a folder in it, a cell's first digits (followed by a seed:
+//! one run), an experiment's file, a study, or the words that name a run in progress and lists.
 
 mod many;
 mod one;

@@ -1,4 +1,4 @@
-//! One stored run, by a name and what it is chosen by among many.
+//! One stored run, by a name and by options that choose among many.
 
 use super::{experiment_of, like_a_run};
 use crate::experiment::Experiment;
@@ -11,7 +11,7 @@ use schedlab_record::store_listing::is_cell;
 use schedlab_record::{Record, RunDir, store};
 use std::path::{Path, PathBuf};
 
-/// The error for a path that is not a run: that it is a recording, if it is one.
+/// The error for a path that is not a run; it says so if the path is a recording.
 pub fn unless_recording(path: &Path, e: Error) -> Error {
     schedlab_import::form_at(path).map_or(e, |form| schedlab_import::not_a_run(path, form))
 }
@@ -60,14 +60,14 @@ impl RunChoice<'_> {
                 let wanted = RunChoice { seed: self.seed.or(chosen.seed), ..self.clone() };
                 wanted.among(vec![chosen.cell], name)
             }
-            // For a name that looks like a cell or a run, the store's error is the better one.
+            // For a name that looks like a cell or a run, the store's error is more useful.
             Err(e) if !cells.is_empty() && like_a_run(name) => Err(e),
             Err(_) => Err(Error::input(format!("can't read {name}: there is no such run, cell or study"))
                 .help("name a run's folder, ROOT/<cell>/<seed>, a cell that 'schedlab runs' lists, or an experiment's file")),
         }
     }
 
-    /// The run, unless options choose among several: a single run leaves nothing to choose.
+    /// The run, unless options choose among several: a single run leaves no choice.
     fn only(&self, run: RunDir) -> Result<RunDir> {
         if self.filter.is_empty() && self.seed.is_none() {
             return Ok(run);
@@ -104,7 +104,7 @@ impl RunChoice<'_> {
     }
 
     /// The stored cells of an experiment: the simulated ones that it would find, the real ones that it made, and the
-    /// simulated ones that it made beside these.
+    /// simulated ones that it made along with these.
     pub fn cells_of(&self, e: &Experiment) -> Result<Vec<ListedCell>> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
@@ -130,10 +130,10 @@ impl RunChoice<'_> {
         if cells.is_empty() { Err(none()) } else { Ok(cells) }
     }
 
-    /// The run of the one cell that is left.
+    /// The run of the only remaining cell.
     fn among(&self, cells: Vec<ListedCell>, of: &str) -> Result<RunDir> {
         let mut left = self.filter.choose(cells)?;
-        // Cells that this version would find again go before those it would not.
+        // Cells that this version would find again come before others.
         if left.iter().any(|c| c.outdated.is_none()) {
             left.retain(|c| c.outdated.is_none());
         }
@@ -159,8 +159,8 @@ impl RunChoice<'_> {
     }
 }
 
-/// Whether a simulated cell is of the same load and variant as a real one among others. Variants that name real kernels
-/// have other names for the simulator's plan than the simulations beside them.
+/// Whether a simulated cell has the load and variant of a real one among others. Variants that name real kernels have
+/// other names in the simulator's plan than as simulations for guests.
 fn is_beside(cell: &ListedCell, others: &[ListedCell]) -> bool {
     let place = |c: &ListedCell| {
         let of = c.of.as_ref()?;
@@ -206,9 +206,8 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     Error::input(format!("{of} has {} cells, and this takes one", cells.len())).help(help)
 }
 
-/// The run to compare with: another one by its name, or the same load and seed under another variant. Where
-/// the first run is of an experiment, the variant is the experiment's as it is now; an edited experiment may
-/// have older cells beside it.
+/// The run to compare with: another one by its name, or the same load and seed under another variant. For a run of an
+/// experiment the variant is the present experiment's; an edited experiment may also have older cells.
 pub fn beside(
     wanted: &RunChoice<'_>,
     source: &str,

@@ -1,10 +1,10 @@
-//! The fit of a replay to its recording: the prices of waking and sleeping, and how far the replay is from what was
-//! recorded.
+//! The fit of a replay to its recording: the prices of waking and sleeping, and how far the replay is from the
+//! recording.
 //!
-//! Recorded bursts hold the kernel's own work. The machine of the replay adds the work of its own switches and
+//! Recorded bursts include the kernel's own work. The machine of the replay adds the work of its own switches and
 //! wakeups, which would then count twice. A first simulation without prices shows how much it adds for each wakeup and
-//! sleep that it makes; that is taken off the bursts for each that was recorded. Nothing else is fitted. A replay that
-//! sleeps more often than the recording therefore takes more CPU time, which is reported.
+//! sleep; this is subtracted from the bursts for each recorded one. Nothing else is fitted. So a replay that sleeps
+//! more often than the recording takes more CPU time, which is reported.
 
 use super::lower::{Lower, Lowered};
 use crate::cell::Cell;
@@ -45,17 +45,17 @@ pub const COMPARED: &[&str] = &[
 
 /// A recording, ready to be replayed.
 pub struct Recording {
-    /// What its events say, as a run's findings.
+    /// The events, as a run's findings.
     pub found: Findings,
     pub schedule: Schedule,
-    /// Tasks slept, and no wakeup is in the recording.
+    /// Tasks slept, but the recording has no wakeups.
     pub lacks_wakeups: bool,
-    /// What the schedule does not say as the recording does.
+    /// Warnings where the schedule deviates from the recording.
     pub warnings: Vec<Warning>,
 }
 
 impl Recording {
-    /// The recording as a record, beside its replay's.
+    /// The recording as a record that can be compared with its replay's.
     fn beside(&self, run: &Record) -> Record {
         Record { found: self.found.clone(), ..run.clone() }
     }
@@ -64,7 +64,7 @@ impl Recording {
 /// Reads a run's events once for both its findings and its schedule. `None`: `stop` ended it.
 ///
 /// # Errors
-/// Damaged or missing events; a recording without a task that runs.
+/// When events are damaged or missing, or no task of the recording runs.
 pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Result<Option<Recording>> {
     let cast = events.cast().clone();
     let names =
@@ -106,11 +106,11 @@ pub struct Fitted {
     pub run: Record,
 }
 
-/// Finds the prices of the cell that `cell` makes of a schedule: a machine under the recorded kernel. `None`: `stop`
+/// Finds the prices of the cell that `cell` makes from a schedule: a machine under the recorded kernel. `None`: `stop`
 /// ended it.
 ///
 /// # Errors
-/// A schedule that can't be built or simulated.
+/// When a schedule can't be built or simulated.
 pub fn fit(
     name: &str,
     recording: &Recording,
@@ -121,19 +121,19 @@ pub fn fit(
     let text = recording.schedule.text();
     let (wakes, sleeps) = recording.schedule.counts();
     let work = match cpu_time(&recording.found) {
-        // Switches are missing, so that no time could be counted: what is replayed is what could be.
+        // Switches are missing, so no time could be counted: the schedule's own work is used.
         0 => i128::from(recording.schedule.work().0),
         counted => counted,
     };
     let calls = i128::from(wakes + sleeps);
-    // Bursts that are taken off wholly would let tasks get ahead in no time.
+    // If bursts were subtracted wholly, tasks would proceed in no time.
     let most = work / calls.max(1) / MOST_OF_BURSTS;
     let (mut prices, mut best): (Prices, Option<(i128, Fitted)>) = (Prices::default(), None);
     for _ in 0..PASSES {
         let spec = Spec::replay(name, text.clone(), prices)?;
         let Some(made) = Backends::default().run(&cell(spec.clone())?, seed, stop)? else { return Ok(None) };
         let found = &made.record.found;
-        // What the machine added for each call that it made, if it made as many calls for each wakeup as were recorded.
+        // The cost that the machine added for each call, if it made as many calls for each wakeup as were recorded.
         let paid = calls * i128::from(prices.wake_ns);
         let made_calls = match (wakeups(&recording.found), wakeups(found)) {
             (0, _) | (_, 0) => calls,
@@ -169,9 +169,7 @@ fn wakeups(found: &Findings) -> i128 {
 pub struct Off {
     pub metric: String,
     pub unit: String,
-    /// In the recording.
     pub recorded: f64,
-    /// In the replay.
     pub replayed: f64,
 }
 
@@ -194,10 +192,10 @@ pub fn errors(recording: &Recording, run: &Record) -> Vec<Off> {
     COMPARED.iter().filter_map(one).collect()
 }
 
-/// Where the replay is farther from the recording than it should be.
+/// A metric in which the replay is farther from the recording than it should be.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Worse {
-    /// What is off.
+    /// The metric that is off.
     pub what: String,
     /// How far it may be off, per cent.
     pub limit_pct: f64,
@@ -207,14 +205,14 @@ pub struct Worse {
     pub why: String,
 }
 
-/// The reason where no wakeup is in the recording.
+/// The reason if the recording has no wakeups.
 const NO_WAKEUPS: &str = "the recording has no wakeups: a sleep lasts until the task ran again, its wait for a CPU included, and no task \
      wakes another";
 
 /// How far CPU time, the number of switches and the median run delay may be off, per cent.
 const LIMITS: (f64, f64, f64) = (2.0, 15.0, 50.0);
 
-/// What is off by more than the limits, with the likely reasons.
+/// The metrics that are off by more than the limits, with the likely reasons.
 pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {
     let of = |metric: &str| off.iter().find(|o| o.metric == metric);
     let pct = |metric: &str| of(metric).and_then(Off::pct);

@@ -1,14 +1,14 @@
 //! Lowering: the events of a run become the schedule of a replay.
 //!
-//! For each task: a burst is the work of a CPU at full speed between two sleeps, also where the task lost its CPU in
-//! between. Beside a busy thread of its core a CPU does a part of the work (`smt_speed_pct`), and so does a CPU of
-//! less capacity. A wakeup by a task that is on a CPU becomes a step of that task, after as much of its burst as it
-//! has had. All other wakeups (timers, devices) end a sleep that lasts as long as in the recording. The time before a
-//! task's first event is not known: a task that is first seen running began when the events of its CPU do, one that is
-//! first woken slept until then. Where a switch is missing, the stay that it would have ended is left out.
+//! For each task: a burst is the work of a CPU at full speed between two sleeps, even if the task lost its CPU in
+//! between. While a thread of its core is busy a CPU does only part of the work (`smt_speed_pct`), and so does a CPU of
+//! less capacity. A wakeup by a task that is on a CPU becomes a step of that task, after the part of its burst that it
+//! has done. All other wakeups (timers, devices) end a sleep that lasts as long as in the recording. The time before a
+//! task's first event is unknown: a task that is first seen running began when the events of its CPU do, one that is
+//! first woken slept until then. If a switch is missing, the stay that it would have ended is left out.
 //!
-//! A sleep without a wakeup in the recording lasts until the task runs again, and nobody ends it: the wakeup was
-//! lost, or the recording has none at all. In the latter case a task that is first seen running slept until then, too.
+//! A sleep without a wakeup in the recording lasts until the task runs again, and nobody ends it: the wakeup was lost,
+//! or the recording has none at all. In the latter case a task that is first seen running also slept until then.
 
 use super::silent;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -23,7 +23,7 @@ const LEVELS: usize = 4;
 /// Speed of a fastest CPU alone on its core: 100 per cent of its capacity.
 const FULL: u64 = 100 * FULL_CAPACITY as u64;
 
-/// A step, and for a sleep that a task ended: that task, and how long the sleep was.
+/// A step; for a sleep that another task ended, that task and the length of the sleep.
 #[derive(Clone, Copy)]
 pub enum Action {
     /// A step as it is replayed.
@@ -37,14 +37,13 @@ pub enum Action {
     },
 }
 
-/// A step in its place: after so much work of its task.
+/// A step and its place, as the work of its task before it.
 #[derive(Clone, Copy)]
 pub struct Mark {
     /// Work before it, ns.
     pub work: u64,
-    /// When it was.
+    /// Its time.
     pub at: Ns,
-    /// The step.
     pub action: Action,
 }
 
@@ -57,13 +56,13 @@ impl Mark {
 /// A time on a CPU at one speed.
 #[derive(Clone, Copy)]
 pub struct Stretch {
-    /// From then.
+    /// Its beginning.
     pub from: Ns,
-    /// To then.
+    /// Its end.
     pub to: Ns,
     /// Work of the task before it, ns.
     pub work: u64,
-    /// The CPU's speed, in parts of [`FULL`].
+    /// The CPU's speed, in fractions of [`FULL`].
     speed: u64,
 }
 
@@ -76,7 +75,7 @@ impl Stretch {
     pub fn end_work(&self) -> u64 {
         self.work_at(self.to)
     }
-    /// When the task had done so much.
+    /// When the task had done this much work.
     pub fn time_of(&self, work: u64) -> Ns {
         self.from.plus(Ns(work.saturating_sub(self.work) * FULL / self.speed.max(1))).min(self.to)
     }
@@ -85,7 +84,7 @@ impl Stretch {
 /// A task while its events are read.
 #[derive(Clone, Default)]
 pub struct TaskSoFar {
-    /// Its steps but bursts, which are the work between them.
+    /// Its steps other than bursts, which are the work between them.
     pub marks: Vec<Mark>,
     /// When it ran.
     pub stretches: Vec<Stretch>,
@@ -94,14 +93,14 @@ pub struct TaskSoFar {
     start: Option<Start>,
     /// Its first event.
     first: Ns,
-    /// On a CPU, and accounted up to then.
+    /// It is on a CPU, and accounted up to this time.
     on_since: Option<Ns>,
     cpu: CpuId,
-    /// The CPU's speed, in parts of [`FULL`]: less while a thread of its core is busy, and by its capacity.
+    /// The CPU's speed, in fractions of [`FULL`]: less while a thread of its core is busy, and by its capacity.
     speed: u64,
-    /// Asleep since then.
+    /// It is asleep since this time.
     asleep_since: Option<Ns>,
-    /// It was woken before it had left its CPU, and by which task.
+    /// It was woken before it had left its CPU; the task that woke it, if one did.
     early: Option<Option<TaskId>>,
     /// When it came to a CPU, if that was its first event.
     came_first: Option<Ns>,
@@ -138,19 +137,19 @@ pub struct Lower {
     seen: Vec<TaskSoFar>,
     last: Ns,
     running: Vec<Option<TaskId>>,
-    /// Since when each CPU's events are whole: the recording's beginning, or the last loss.
+    /// The time since which each CPU's events are complete: the recording's beginning, or the last loss.
     whole_since: Vec<Ns>,
     siblings: Vec<Vec<usize>>,
     shared_pct: u64,
     /// Capacities of CPUs; empty where all are the fastest.
     capacities: Vec<u32>,
-    /// Whether some wakeup is in the recording, and some sleep.
+    /// Whether the recording has a wakeup, and a sleep.
     has_wakeups: bool,
     has_sleeps: bool,
 }
 
 impl Lower {
-    /// Of events on this machine. A thread beside a busy one does less work in the same time.
+    /// For events on this machine. A thread does less work in the same time while its sibling is busy.
     pub fn on(machine: &Machine) -> Lower {
         let topology = &machine.topology;
         let cpus = || (0..topology.nr_cpus()).map(CpuId::from);
@@ -158,7 +157,7 @@ impl Lower {
             let same = |c: &CpuId| *c != cpu && topology.cpu(*c).core == topology.cpu(cpu).core;
             cpus().filter(same).map(CpuId::index).collect()
         };
-        // CPUs that take turns do nothing beside each other.
+        // CPUs that take turns never work at the same time.
         let shared_pct = if machine.turns.is_some() { 100 } else { machine.costs.smt_speed_pct };
         Lower {
             siblings: cpus().map(beside).collect(),
@@ -167,18 +166,18 @@ impl Lower {
             ..Lower::default()
         }
     }
-    /// A CPU's speed, in parts of [`FULL`].
+    /// A CPU's speed, in fractions of [`FULL`].
     fn speed(&self, cpu: usize) -> u64 {
         let busy = |s: &usize| self.running.get(*s).copied().flatten().is_some();
         let shared = self.siblings.get(cpu).is_some_and(|all| all.iter().any(busy));
         let pct = if shared { self.shared_pct } else { 100 };
         pct * self.capacity(cpu)
     }
-    /// A CPU's capacity; a recording may have CPUs that the machine has not.
+    /// A CPU's capacity; a recording may have CPUs that the machine lacks.
     fn capacity(&self, cpu: usize) -> u64 {
         u64::from(self.capacities.get(cpu).copied().unwrap_or(FULL_CAPACITY))
     }
-    /// From now on, `next` is on the CPU, and its siblings run as fast as that leaves them.
+    /// From now on, `next` is on the CPU, and its siblings run at the speed that this leaves them.
     fn runs(&mut self, at: Ns, cpu: CpuId, next: Option<TaskId>) {
         if self.running.len() <= cpu.index() {
             self.running.resize(cpu.index() + 1, None);
@@ -224,7 +223,7 @@ impl Lower {
         self.whole_since.get(cpu.index()).copied().unwrap_or(Ns::ZERO)
     }
 
-    /// The task's switch away from its CPU is not in the recording: how long it stayed is not known.
+    /// The task's switch away from its CPU is not in the recording, so the length of its stay is unknown.
     fn vanish(&mut self, task: TaskId) {
         let seen = self.task_so_far(task);
         if seen.on_since.take().is_some() {
@@ -242,7 +241,7 @@ impl Lower {
         }
         let (since, whole) = (self.whole_since(cpu), 100 * self.capacity(cpu.index()));
         let seen = self.task_so_far(task);
-        // A task on a CPU since before its events.
+        // A task that was on a CPU before its first event.
         if seen.on_since.is_none() && seen.start.is_none() {
             seen.begins(Start::At(since), since);
             (seen.on_since, seen.speed) = (Some(since), whole);
@@ -264,7 +263,7 @@ impl Lower {
 
     fn woken(&mut self, at: Ns, task: TaskId, waker: Option<TaskId>) {
         self.has_wakeups = true;
-        // A waker that is on no CPU, or a task that wakes itself, is an interrupt's doing.
+        // If the waker is on no CPU, or a task wakes itself, an interrupt did it.
         let waker = waker.filter(|w| *w != task && self.task_so_far(*w).on_since.is_some());
         let seen = self.task_so_far(task);
         if seen.on_since.is_some() {
@@ -273,7 +272,7 @@ impl Lower {
             let since = match seen.asleep_since.take() {
                 Some(since) => since,
                 None if seen.start.is_none() => Ns::ZERO,
-                // It was woken already.
+                // It was woken before.
                 None => return,
             };
             seen.begins(Start::At(Ns::ZERO), at);
@@ -288,7 +287,7 @@ impl Lower {
         }
     }
 
-    /// What is on the CPU is not known until its next switch; a burst across the gap is not measured.
+    /// The task on the CPU is unknown until the next switch; a burst across the gap is not measured.
     fn lost(&mut self, at: Ns, cpu: CpuId) {
         if self.whole_since.len() <= cpu.index() {
             self.whole_since.resize(cpu.index() + 1, Ns::ZERO);
@@ -297,7 +296,7 @@ impl Lower {
         self.vacate(cpu, None);
     }
 
-    /// The task on the CPU has left it unseen, unless it is this one.
+    /// The task on the CPU has left it unseen, unless it is `but`.
     fn vacate(&mut self, cpu: CpuId, but: Option<TaskId>) {
         if let Some(task) = self.running.get(cpu.index()).copied().flatten().filter(|t| Some(*t) != but) {
             self.vanish(task);
@@ -316,8 +315,8 @@ impl Lower {
         }
     }
 
-    /// The schedule, of the tasks that did anything. `keeps` chooses among them; the wakeups of the others then count
-    /// as those of devices. `None`: `stop` ended it.
+    /// The schedule of the tasks that did anything. `keeps` chooses among them; wakeups by others then count as those
+    /// of devices. `None`: `stop` ended it.
     pub fn finish(
         mut self,
         cast: &Cast,
@@ -344,12 +343,12 @@ impl Lower {
     }
 }
 
-/// A schedule, and how good it is.
+/// A schedule, and its quality.
 pub struct Lowered {
     pub schedule: Schedule,
     /// Bursts that are cut into fewer units than were given, because there are too many.
     pub coarse: u64,
-    /// Tasks slept, and no wakeup is in the recording.
+    /// Tasks slept, but the recording has no wakeups.
     pub lacks_wakeups: bool,
 }
 
@@ -395,8 +394,8 @@ fn steps(seen: &TaskSoFar, background: bool, place: impl Fn(usize) -> Option<usi
         }
         steps.push(step);
     }
-    // A task of the machine that has not ended its burst continues: for how long is not known, so for as long as it has
-    // had.
+    // A task of the machine that has not ended its burst continues. For how long is unknown, so its work so far is
+    // repeated.
     let goes_on = background && !seen.ended && seen.asleep_since.is_none();
     let slept = seen.marks.iter().rev().find(|m| m.sleeps()).map_or(0, |m| m.work);
     let rest = Ns(seen.work - done + if goes_on { seen.work - slept } else { 0 });
@@ -406,7 +405,7 @@ fn steps(seen: &TaskSoFar, background: bool, place: impl Fn(usize) -> Option<usi
     steps
 }
 
-/// A group's path without what workloads don't take: odd characters, and more levels than a few.
+/// A group's path without the parts that workloads refuse: odd characters, and too many levels.
 fn plain(path: &str) -> Option<String> {
     let odd = |c: char| if c.is_ascii_alphanumeric() || "-_.:@".contains(c) { c } else { '-' };
     let names = path.split('/').filter(|n| !n.is_empty() && *n != "." && *n != "..").take(LEVELS);

@@ -1,20 +1,20 @@
-//! What a recording does not show: that a task which was awake was given more to do.
+//! Infers what a recording does not show: that a task was given more work while it was awake.
 //!
-//! A reader of a pipe sleeps when it has read all that was written. Between a wakeup and its next sleep it may read
-//! twenty messages, of which the recording shows one: nobody need wake a reader that is awake. Replayed as one burst,
-//! all twenty would be read as soon as the first is written, and the sleeps between them, which another order of events
-//! brings about, could never happen. So such a burst is cut into *units*, and each unit but the first needs something
-//! that one of the task's wakers gives.
+//! A reader of a pipe sleeps when it has read everything. Between a wakeup and its next sleep it may read twenty
+//! messages, but the recording shows one: nobody has to wake a reader that is awake. If these were replayed as one
+//! burst, all twenty would be read as soon as the first is written, and the sleeps between them, which another order of
+//! events brings about, could never happen. So such a burst is cut into *units*, and each unit after the first needs
+//! something that one of the task's wakers gives.
 //!
-//! - A task's unit is what one wakeup gives: the median length of those bursts that had least time to be given more,
-//!   since its wakers ran least between the wakeup and the burst (the quarter with the least).
+//! - A task's unit is the work that one wakeup gives: the median length of the bursts that had the least time to be
+//!   given more, since their wakers ran least between the wakeup and the burst (the quarter with the least).
 //! - Units are given by wakers that ran between the wakeup and the unit's beginning, evenly over the time that they
-//!   ran. If none did, the wakeup itself gave that unit, too (a writer that finds a drained pipe has room for many
+//!   ran. If none did, the wakeup itself also gave that unit (a writer that finds a drained pipe has room for many
 //!   messages).
 //!
-//! The recorded order of events is always possible: everything is given before it was used.
+//! The recorded order of events is always possible: everything is given before it is used.
 //!
-//! A burst has at most [`MOST_UNITS`] units, and a schedule at most [`MOST_IN_ALL`]: where a recording would have more,
+//! A burst has at most [`MOST_UNITS`] units, and a schedule at most [`MOST_IN_ALL`]. If a recording would have more,
 //! several are given as one.
 
 use super::lower::{Action, Mark, Stretch, TaskSoFar};
@@ -22,22 +22,22 @@ use schedlab_base::{Ns, TaskId};
 use schedlab_workload::replay::Step;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Units of a burst.
+/// Most units of a burst.
 const MOST_UNITS: u64 = 1 << 16;
-/// Units of a schedule.
+/// Most units of a schedule.
 const MOST_IN_ALL: u64 = 1 << 22;
 
 /// A burst that a task's wakeup began.
 struct Burst {
     /// When it was woken.
     woken: Ns,
-    /// Its work, from and to.
+    /// Its work: beginning and end.
     from: u64,
     to: u64,
 }
 
-/// Adds steps that give and need to the marks of the kept tasks. Returns the number of bursts that have fewer units
-/// than were given; `None`: `stop` ended it.
+/// Adds steps that give and need units to the marks of the kept tasks. Returns the number of bursts that have fewer
+/// units than were given; `None`: `stop` ended it.
 pub fn add(seen: &mut [TaskSoFar], keeps: impl Fn(TaskId) -> bool, stop: &AtomicBool) -> Option<u64> {
     let mut more: Vec<(usize, Mark)> = Vec::new();
     let (mut coarse, mut left) = (0, MOST_IN_ALL);
@@ -104,19 +104,19 @@ fn bursts(task: &TaskSoFar, keeps: &impl Fn(TaskId) -> bool) -> Vec<Burst> {
     all
 }
 
-/// The stretches of a task in a time.
+/// The stretches of a task between two times.
 fn within(task: &TaskSoFar, from: Ns, to: Ns) -> impl Iterator<Item = Stretch> {
     let first = task.stretches.partition_point(|s| s.to <= from);
     task.stretches[first..].iter().take_while(move |s| s.from < to).copied()
 }
 
-/// When a task had done so much work.
+/// When a task had done that much work.
 fn time_of(task: &TaskSoFar, work: u64) -> Ns {
     let at = task.stretches.partition_point(|s| s.end_work() <= work);
     task.stretches.get(at).or(task.stretches.last()).map_or(Ns::ZERO, |s| s.time_of(work))
 }
 
-/// The work that one wakeup gives a task: the median of the bursts that had least time to be given more.
+/// The work that one wakeup gives a task: the median of the bursts that had the least time to be given more.
 fn unit(
     bursts: &[Burst],
     task: &TaskSoFar,
@@ -137,7 +137,7 @@ fn unit(
     };
     let mut all: Vec<(u64, u64)> = bursts.iter().map(|b| (waited(b), b.to - b.from)).collect();
     all.sort_unstable();
-    // As many as waited as little as the first quarter.
+    // All that waited as little as the first quarter.
     let (most, _) = *all.get(all.len().saturating_sub(1) / 4)?;
     let mut lengths: Vec<u64> =
         all.iter().take_while(|(waited, _)| *waited <= most).map(|(_, l)| *l).collect();
@@ -157,7 +157,7 @@ fn cut(
     let length = burst.to - burst.from;
     let begins = |n: u64| burst.from + length * n / units;
     let last = time_of(&seen[task], begins(units - 1));
-    // What the wakers did meanwhile, in the order of time.
+    // The stretches of the wakers meanwhile, in order of time.
     let mut ran: Vec<(Ns, Ns, usize)> = Vec::new();
     for waker in wakers {
         let clip = |s: Stretch| (s.from.max(burst.woken), s.to.min(last), *waker);
@@ -180,16 +180,16 @@ fn cut(
     }
 }
 
-/// A walk along the times that wakers ran, as if they stood one after the other in the order in which they began.
+/// A walk along the times that wakers ran, as if they followed each other in the order of their beginnings.
 struct Walk<'a> {
     ran: &'a [(Ns, Ns, usize)],
     /// The sum of all times before each.
     sums: Vec<u64>,
-    /// How far the walk has come. Later times are not there yet, and open ones end there.
+    /// The end of the walk so far. Later stretches are not there yet, and open ones end here.
     used: Ns,
-    /// So many have begun.
+    /// The number of stretches that have begun.
     begun: usize,
-    /// The places of those that have not ended.
+    /// The places of stretches that have not ended.
     open: Vec<usize>,
 }
 
@@ -202,11 +202,11 @@ impl Walk<'_> {
         }));
         Walk { ran, sums, used: Ns::ZERO, begun: 0, open: Vec::new() }
     }
-    /// All that they ran.
+    /// The sum of all stretches.
     fn total(&self) -> u64 {
         self.sums[self.ran.len()]
     }
-    /// Goes on to that time; how much they have run by then.
+    /// Walks on to that time; returns how much the wakers have run by then.
     fn to(&mut self, used: Ns) -> u64 {
         self.used = used;
         while self.ran.get(self.begun).is_some_and(|(from, ..)| *from < used) {
@@ -217,9 +217,9 @@ impl Walk<'_> {
         let after: u64 = self.open.iter().map(|at| self.ran[*at].1.since(used).0).sum();
         self.sums[self.begun] - after
     }
-    /// The waker and the time after so much running.
+    /// The waker and the time after this much running.
     fn place(&self, mut so_much: u64) -> Option<(usize, Ns)> {
-        // What open ones have yet to run is passed over.
+        // The part of open stretches that is still to come is skipped.
         for &open in &self.open {
             let (from, to, _) = self.ran[open];
             if so_much < self.sums[open] + self.used.since(from).0 {

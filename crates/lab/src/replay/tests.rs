@@ -30,7 +30,7 @@ fn waking(task: u32, waker: Option<u32>) -> EventKind {
 }
 
 #[test]
-fn a_burst_is_not_cut_where_the_cpu_was_lost_and_is_where_another_was_woken() {
+fn a_burst_is_cut_at_wakeups_of_others_but_not_where_the_cpu_was_lost() {
     let events = [
         (0, switch(None, Some(0), SwitchReason::FromIdle)),
         (100, switch(Some(0), Some(1), SwitchReason::Preempted)),
@@ -63,9 +63,9 @@ fn a_sleep_whose_wakeup_is_not_recorded_lasts_until_the_task_runs_again() {
     ];
     let all = lowered(&events, |_| true);
     assert_eq!(all.parts[0].steps, [run(100), Step::Sleep(Ns(50)), run(30)]);
-    // The recording has no wakeups, so the second task slept before it was first seen.
+    // The recording has no wakeups, so the second task slept until it was first seen.
     assert_eq!(all.parts[1].steps, [Step::Sleep(Ns(100)), run(50), Step::Sleep(Ns(150)), run(10)]);
-    // It has some, so a task that runs without one could have run since the beginning.
+    // Now it has some, so a task that runs without one could have run since the beginning.
     events.insert(4, (290, waking(1, None)));
     let all = lowered(&events, |_| true);
     assert_eq!(all.parts[1].steps, [run(50), Step::Sleep(Ns(140)), run(10)]);
@@ -100,8 +100,8 @@ fn children_start_when_their_parent_starts_them() {
     assert_eq!(alone.parts[0].start, Start::At(Ns(40)), "its parent is not replayed");
 }
 
-/// A reader of messages that take 10 to read and a writer on a CPU each. The first three wake the reader, each after it
-/// has slept; then it reads three in one go, having been woken by the first of them.
+/// A reader of messages that take 10 to read, and a writer, on a CPU each. The first three messages wake the reader,
+/// each after it has slept. Then it is woken by the first of three and reads all of them without sleeping.
 fn messages() -> Vec<(u64, u32, EventKind)> {
     let mut all = vec![(0, 0, switch(None, Some(0), SwitchReason::FromIdle))];
     for n in 0..4 {
@@ -148,7 +148,7 @@ fn a_burst_during_which_no_waker_ran_is_not_cut() {
 }
 
 #[test]
-fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
+fn a_task_of_the_machine_whose_burst_has_not_ended_continues() {
     let events = [
         (0, switch(None, Some(0), SwitchReason::FromIdle)),
         (100, switch(Some(0), Some(1), SwitchReason::Preempted)),
@@ -180,7 +180,7 @@ fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
 fn a_stay_whose_end_is_missing_is_left_out() {
     let events = [
         (0, switch(None, Some(0), SwitchReason::FromIdle)),
-        // The switch from the first task to the idle one is missing, so that it ran until here is not known.
+        // The switch from the first task to the idle one is missing, so whether it ran until here is unknown.
         (100, switch(None, Some(1), SwitchReason::FromIdle)),
         (600, switch(Some(1), None, SwitchReason::Blocked)),
         (700, switch(None, Some(0), SwitchReason::FromIdle)),
@@ -219,9 +219,9 @@ fn a_task_first_seen_leaving_began_when_its_cpus_events_do() {
 }
 
 #[test]
-fn a_burst_of_very_many_units_is_cut_coarsely_and_a_stop_is_heard() {
+fn a_burst_of_very_many_units_is_cut_coarsely_and_can_be_stopped() {
     let mut events = messages();
-    // A reader of messages of 10 that reads a million in one go, after its writer gave some meanwhile.
+    // A reader of messages of 10 that reads a million at once, after its writer gave some meanwhile.
     let last = events.iter().position(|(at, ..)| *at == 500).unwrap();
     events[last].0 = 20_000_000;
     let end = events.iter_mut().find(|(at, ..)| *at == 381).unwrap();

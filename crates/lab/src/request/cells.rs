@@ -1,4 +1,4 @@
-//! Several runs of single cells, which no experiment names: of one workload, under one kernel or several side by side.
+//! Several runs of single cells without an experiment: one workload, under one kernel or several side by side.
 
 use super::Lab;
 use super::looks::unfinished;
@@ -24,8 +24,8 @@ pub struct ComparedCells {
 }
 
 impl Lab<'_> {
-    /// Makes `runs` runs of each cell from a seed on, cell after cell in turn, and compares them. Runs that are stored
-    /// already are not made again. The comparison has these warnings, too.
+    /// Makes `runs` runs of each cell from a seed on, in turn over the cells, and compares them. Stored runs are not
+    /// made again. The warnings are added to the comparison.
     ///
     /// # Errors
     /// When a run fails, or on an interruption.
@@ -57,7 +57,7 @@ impl Lab<'_> {
         let finished = finished?;
         if finished.interrupted {
             let error = unfinished(&finished, &plan, store);
-            // Live runs get new seeds, so the same command would make other runs.
+            // Live runs get new seeds, so the same command would make different runs.
             return Err(if live { error } else { error.help("the same command continues from there") });
         }
         let metrics = if drawn { Vec::new() } else { overview(&finished.records) };

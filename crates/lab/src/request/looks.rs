@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 impl Lab<'_> {
-    /// Makes the runs, those that the store does not have, and compares them.
+    /// Makes the missing runs, and compares all.
     ///
     /// # Errors
     /// As [`Lab::planned`], when a run fails, and on an interruption.
@@ -27,7 +27,7 @@ impl Lab<'_> {
         let mut made = self.compared_so_far(request, experiment)?;
         made.unfinished.take().map_or(Ok(made), Err)
     }
-    /// As [`Lab::compared`]; after an interruption what was made until then is compared, where it can be.
+    /// As [`Lab::compared`]; after an interruption compares the finished runs if possible.
     ///
     /// # Errors
     /// As [`Lab::planned`], when a run fails, and on an interruption before anything could be compared.
@@ -113,15 +113,15 @@ struct Looking<'a> {
     experiment: &'a Experiment,
     store: &'a Store,
     question: Question,
-    /// The warning about stored runs that a budget made, where these are judged at one look.
+    /// The warning about stored runs of a budget that are now judged at one look.
     by_looks: Option<Warning>,
     began: Instant,
-    /// Whether no runs were made yet. Those of the first look are made whatever they show, so nothing follows from
-    /// their budget; later ones are made because rows were undecided.
+    /// Whether no runs were made yet. Runs of the first look are made whatever they show, so their budget has no
+    /// influence; later ones are made because rows were undecided.
     is_first: bool,
 }
 
-/// The warning about runs of the plan that a budget made; those that are stored already.
+/// The warning about stored runs of the plan that a budget made.
 fn found_by_looks(plan: &Plan, store: &Store) -> Result<Option<Warning>> {
     let hashes = plan.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
     let runs: Vec<RunDir> =
@@ -136,7 +136,7 @@ impl budget::LookRuns for Looking<'_> {
         self.lab.work(self.request, part, self.experiment, self.store, looks)
     }
     fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
-        // Beside a trial's runs in guests the simulations are predictions, and no rows of its family.
+        // Simulations next to a trial's runs in guests are predictions, and not rows of its family.
         let backend = self.request.backend;
         let of_kernels = |r: &&Record| r.backend == backend;
         let rows = if self.request.trial {
@@ -152,7 +152,7 @@ impl budget::LookRuns for Looking<'_> {
     }
 }
 
-/// The error of work that was stopped; the store has what was made.
+/// The error of work that was stopped; the store has the finished runs.
 pub(super) fn unfinished(finished: &Finished, plan: &Plan, store: &Store) -> Error {
     let (done, all, dir) = (finished.records.len(), plan.runs.len(), store.root().display());
     let words = format!("interrupted: {done} of {} finished, kept in {dir}", counted(all, "run"));

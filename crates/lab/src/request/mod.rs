@@ -1,7 +1,7 @@
-//! A request for runs, and the lab that makes them: what is asked of an experiment, from its plan to the comparison.
+//! A request for runs of an experiment, and the lab that makes them, from the plan to the comparison.
 //!
-//! A [`RunRequest`] is plain data. A [`Lab`] has an executor, perhaps an engine, and a listener. `run`, `study`,
-//! `suite`, `try`, `hunt`, `bisect` and the cases of `validate --changes` differ in their requests only.
+//! A [`RunRequest`] is plain data. A [`Lab`] has an executor, maybe an engine, and a listener. `run`, `study`, `suite`,
+//! `try`, `hunt`, `bisect` and the cases of `validate --changes` differ only in their requests.
 
 mod cells;
 mod looks;
@@ -25,7 +25,7 @@ use schedlab_kernel::Level;
 use schedlab_record::Record;
 use std::path::PathBuf;
 
-/// The runs of an experiment that are to be made. The default is all of it in the simulator, as it says itself.
+/// The requested runs of an experiment. The default is the whole experiment in the simulator, unchanged.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     pub backend: Backend,
@@ -33,21 +33,21 @@ pub struct RunRequest {
     pub part: Part,
     /// Number of runs, first seed and the like.
     pub wanted: Options,
-    /// Kernels of guests or of the kernel's own code; empty: those that the variants name.
+    /// Kernels of guests or of the kernel's own code; empty: those named by the variants.
     pub kernel: Vec<String>,
     /// The variants of the kernel's own code, if their images are known already.
     pub driven: Vec<Driven>,
     /// How guests are set up.
     pub guest: GuestSetup,
-    /// How the kernel's own code is charged; `None`: as the variants say.
+    /// How the kernel's own code is charged; `None`: according to the variants.
     pub level: Option<Level>,
     /// Runs side by side; `None`: one for each CPU.
     pub jobs: Option<u64>,
     /// Where runs are stored.
     pub out: PathBuf,
-    /// Whether it is a trial: runs are made in deterministic guests, and simulations beside them are predictions.
+    /// Whether it is a trial: runs are made in deterministic guests, and the simulations for them are predictions.
     pub trial: bool,
-    /// What may be used for more runs than the first ones, which are then a first look; `None`: these are all.
+    /// The budget for more runs after a first look; `None`: no further runs.
     pub budget: Option<Budget>,
 }
 
@@ -70,7 +70,7 @@ impl Default for RunRequest {
 }
 
 impl RunRequest {
-    /// A trial of all of an experiment.
+    /// A trial of a whole experiment.
     pub fn trial(backend: Backend) -> RunRequest {
         RunRequest { backend, trial: true, ..RunRequest::default() }
     }
@@ -80,7 +80,7 @@ impl RunRequest {
     }
 }
 
-/// What makes the runs of requests, and who hears of it.
+/// The makers of a request's runs, and the listener.
 #[derive(Clone, Copy)]
 pub struct Lab<'a> {
     pub executor: &'a dyn Executor,
@@ -105,7 +105,7 @@ pub struct Compared {
     pub new: usize,
     /// Number of runs found in the store.
     pub found: usize,
-    /// Why runs of the plan are missing: the work was interrupted. Only [`Lab::compared_so_far`] gives it.
+    /// Why runs of the plan are missing: the work was interrupted. Only [`Lab::compared_so_far`] sets it.
     pub unfinished: Option<Error>,
 }
 
@@ -121,7 +121,7 @@ mod tests {
         [[variant]]\nkernel = \"v6.5\"\n[[variant]]\nkernel = \"v4.5\"\n";
 
     #[test]
-    fn a_request_says_only_what_differs_and_finds_its_runs_again() {
+    fn a_request_needs_only_differences_and_finds_its_runs_again() {
         let store = tempfile::tempdir().unwrap();
         let experiment = parse(Path::new("x.toml"), TEXT, 2).unwrap();
         let request = RunRequest { out: store.path().to_owned(), ..RunRequest::default() };

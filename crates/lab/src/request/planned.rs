@@ -64,7 +64,7 @@ impl Lab<'_> {
                 plan_on_code(&experiment, &variants, (twinned, request.wanted))?
             }
             Backend::Sim | Backend::Host => {
-                // To measure that on simulated caches of many MB takes up to a minute, before the first run.
+                // Measuring cutoffs on simulated caches of many MB takes up to a minute, before the first run.
                 let measures = |v: &Variant| v.migration_cost == Some(MigrationCost::Auto);
                 let words = "measuring how long tasks stay cache hot on the machines (migration_cost = auto)";
                 let _step = experiment.variants.iter().any(measures).then(|| self.listener.step(words));
@@ -83,7 +83,7 @@ impl Lab<'_> {
     }
 }
 
-/// The plan without simulations if only one variant has them: nothing would be compared with it.
+/// The plan without simulations if only one variant has them, since nothing would be compared with it.
 fn without_lone_twins(plan: Plan) -> Result<Plan> {
     let simulated = |c: &&Cell| c.backend == Backend::Sim;
     let mut names: Vec<&str> = plan.cells.iter().filter(simulated).map(|c| c.variant.name.as_str()).collect();

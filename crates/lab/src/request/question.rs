@@ -1,4 +1,4 @@
-//! What an experiment asks of its records.
+//! The question of an experiment to its records.
 
 use crate::cell::Cell;
 use crate::experiment::Experiment;
@@ -12,8 +12,8 @@ use schedlab_record::RunDir;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-/// The question asked of the records. It leaves out variants, and their published figures, that were not run, as on the
-/// live kernel, and metrics that only left-out loads have.
+/// The question to the records. It leaves out variants that were not run (as on the live kernel), their published
+/// figures, and metrics that only left-out loads have.
 ///
 /// # Errors
 /// When this machine's noise floors can't be read.
@@ -37,7 +37,7 @@ pub fn question(experiment: &Experiment, plan: &Plan, listener: &dyn Listener) -
     }
 }
 
-/// The part of an experiment's plan that these runs are of; all of it if they are of none of its simulations.
+/// The part of an experiment's plan with these runs; the whole plan if they are none of its simulations.
 ///
 /// # Errors
 /// When the experiment can't be planned.

@@ -22,13 +22,13 @@ use std::sync::atomic::AtomicBool;
 
 /// The first argument of such a process.
 pub const COMMAND: &str = "__rules";
-/// Differences of a function that are made small; further ones are only counted.
+/// Differences of a function that are shrunk; more are only counted.
 const MOST_SHRUNK: u64 = 300;
-/// Causes of a row that are kept, of all its machines.
+/// Causes of a row that are kept, over all its machines.
 const MOST_CAUSES: usize = 12;
-/// Sets of features, in turn: the first one is the tree's own.
+/// Sets of features, in turn; the first one is the tree's own.
 const SETS: u64 = 16;
-/// Features that the functions ask for. Those that a tree lacks are left alone.
+/// Features that affect the functions. Those that a tree lacks are skipped.
 const SWITCHED: [&str; 22] = [
     "NEXT_BUDDY",
     "LAST_BUDDY",
@@ -53,10 +53,10 @@ const SWITCHED: [&str; 22] = [
     "SIS_NODE",
     "ATTACH_AGE_LOAD",
 ];
-/// Features that would make an answer depend on what is not in a state: a dice, a timer.
+/// Features that would make an answer depend on things outside a state: a dice, a timer.
 const OFF: [&str; 2] = ["NI_RANDOM", "HRTICK"];
 
-/// What a process is asked for.
+/// The job of a process.
 #[derive(Serialize, Deserialize)]
 struct Job {
     object: PathBuf,
@@ -67,11 +67,11 @@ struct Job {
     seed: u64,
 }
 
-/// The rows of an image, made in processes of their own, one for each machine. A function's draws are shared by its
-/// machines. `None`: `stop` ended it.
+/// The rows of an image, made in separate processes, one for each machine. The machines share a function's draws.
+/// `None`: `stop` ended it.
 ///
 /// # Errors
-/// What the kernel's code does that no kernel may, and a tree that can't be asked.
+/// When the kernel's code does what no kernel may, and when a tree can't be asked.
 pub fn decide(
     image: &CodeImage,
     names: &[String],
@@ -120,7 +120,7 @@ fn by_count(causes: &mut [Cause]) {
     causes.sort_by_key(|c| std::cmp::Reverse(c.count));
 }
 
-/// Answers what is asked for on standard input.
+/// Answers the job on standard input.
 ///
 /// # Errors
 /// As [`decide`].
@@ -142,7 +142,7 @@ struct Both<'a> {
     machine: &'a Machine,
     /// The tree's own features, as it was booted.
     defaults: Vec<(String, bool)>,
-    /// Those that are switched now.
+    /// The features that are switched now.
     switched: Vec<(String, bool)>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Both<'a> {
         Ok(Both { code, rules, machine, defaults, switched: Vec::new() })
     }
 
-    /// Switches the features of a set on both sides, and those of the last one back.
+    /// Switches the features of a set on both sides, and those of the last set back.
     fn switch(&mut self, stream: Stream, set: u64) -> Result<()> {
         let known =
             |name: &&(String, bool)| SWITCHED.contains(&name.0.as_str()) && Feature::parse(&name.0).is_ok();
@@ -213,7 +213,7 @@ impl<'a> Both<'a> {
     ) -> Result<DecisionRow> {
         let stream = Stream::new(job.seed).purpose(function.name);
         let machines = function.asks.machines();
-        // The draws of this machine are each n-th.
+        // Each n-th draw belongs to this machine.
         let own = machines.iter().position(|m| *m == job.machine).unwrap_or(0) as u64;
         let draws: Vec<u64> = (own..job.draws).step_by(machines.len()).collect();
         let mut row = DecisionRow {

@@ -1,4 +1,4 @@
-//! Draws that follow each other.
+//! Draws in sequence.
 
 use schedlab_base::random::Stream;
 
@@ -18,7 +18,7 @@ impl Dice {
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
-    /// Both ends are drawn.
+    /// A number from `from` to `to`, both included.
     pub fn between(&mut self, from: i64, to: i64) -> i64 {
         from + self.below((to - from + 1) as u64) as i64
     }

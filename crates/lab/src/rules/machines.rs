@@ -4,12 +4,12 @@ use schedlab_base::Result;
 use schedlab_machine::Machine;
 
 /// For questions about whole machines, in turn: two nodes of four cores with two threads; eight cores of one cache; and
-/// those of [`MADE`].
+/// the machines of [`MADE`].
 pub const OF_FLEETS: &[&str] =
     &["spr-2x4", "smp-8", "hybrid-2-8", "clusters-4-4-2", "ring-4x4", "caches-4x16"];
 
-/// Machines that are here for their domains: fast cores of two threads beside clusters of slow ones, with levels that
-/// only some CPUs have; three capacities without threads; four nodes of which each reaches two others in a hop, so that
+/// Machines chosen for their domains: fast cores of two threads next to clusters of slow ones, with levels that only
+/// some CPUs have; three capacities without threads; four nodes of which each reaches two others in a hop, so that
 /// their groups overlap; 64 CPUs in two nodes of two caches.
 const MADE: &[(&str, &str)] = &[
     (
@@ -50,7 +50,7 @@ mod tests {
     use schedlab_machine::Domains;
 
     #[test]
-    fn the_machines_have_what_they_are_there_for() {
+    fn the_machines_have_their_special_domains() {
         let domains = |name| Domains::build(&machine(name).unwrap().topology, Version::new(6, 12));
         let levels =
             |name, cpu: u32| domains(name).of_cpu[CpuId(cpu)].iter().map(|d| d.name).collect::<Vec<_>>();

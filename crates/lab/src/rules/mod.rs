@@ -1,12 +1,12 @@
-//! Our rules held against a kernel's own code, one decision at a time (`schedlab validate --rules`).
+//! Our rules compared with a kernel's own code, one decision at a time (`schedlab validate --rules`).
 //!
 //! A state is drawn, written into an image and into a system of our rules, and one function of the fair class is asked
-//! on both sides. Neither side continues from its answer, so a difference is of this decision alone. A difference is
-//! made as small as it can be ([`subject::shrink`]) and counted by what its smallest state has.
+//! on both sides. Neither side continues from its answer, so a difference belongs to this decision alone. A difference
+//! is shrunk as far as possible ([`subject::shrink`]) and counted by the parts of its smallest state.
 //!
 //! Each function is a row of [`FUNCTIONS`]. Its states are those of a runqueue ([`queue`]), of a CPU whose tasks are in
-//! groups ([`tree`]) or of a whole machine ([`fleet`]); what these have in common is a [`subject`]. A process holds one
-//! image and one machine, so that each tree has processes of its own ([`child`]).
+//! groups ([`tree`]) or of a whole machine ([`fleet`]); [`subject`] has what these share. A process holds one image and
+//! one machine, so each tree has its own processes ([`child`]).
 
 pub mod child;
 mod dice;
@@ -31,7 +31,7 @@ pub struct Function {
     asks: Asks,
 }
 
-/// What a function is asked about.
+/// The question of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     Queue(QueueQuestion),
@@ -40,14 +40,14 @@ enum Asks {
 }
 
 impl Asks {
-    /// Whether a release can be asked. States with groups are those of EEVDF; under CFS they are not whole yet.
+    /// Whether a release can be asked. States with groups are EEVDF's; for CFS they are not complete yet.
     fn is_for(self, version: Version) -> bool {
         !matches!(self, Asks::Tree(_)) || History::of(version).eevdf
     }
     /// The machines on which states are drawn, in turn.
     fn machines(self) -> &'static [&'static str] {
         match self {
-            // Its CPUs decide how long slices are.
+            // Its CPUs decide the length of slices.
             Asks::Queue(_) | Asks::Tree(_) => &["smp-2"],
             Asks::Fleet(FleetQuestion::Shares) => &["smp-8"],
             Asks::Fleet(_) => machines::OF_FLEETS,
@@ -65,7 +65,6 @@ const fn of_fleet(name: &'static str, kernel: &'static str, question: FleetQuest
     Function { name, kernel, asks: Asks::Fleet(question) }
 }
 
-/// All of them.
 pub const FUNCTIONS: &[Function] = &[
     of_queue("pick", "pick_next_entity(), pick_eevdf()", QueueQuestion::Pick),
     of_queue("placement", "place_entity()", QueueQuestion::Place),
@@ -84,10 +83,10 @@ pub const FUNCTIONS: &[Function] = &[
     of_fleet("exec", "find_idlest_cpu(), sched_balance_find_dst_cpu()", FleetQuestion::Exec),
 ];
 
-/// The functions of these names that a release can be asked for, each once; all of them without a name.
+/// The functions of these names that a release has, each once; all of them without a name.
 ///
 /// # Errors
-/// For an unknown name, and for one that the release can't be asked for.
+/// For an unknown name, and for one that the release does not have.
 fn functions_of(names: &[String], version: Version) -> Result<Vec<&'static Function>> {
     let mut all = functions(names)?;
     if let Some(f) = all.iter().find(|f| !names.is_empty() && !f.asks.is_for(version)) {

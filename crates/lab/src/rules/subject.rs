@@ -1,10 +1,10 @@
-//! What can be asked about: a kind of state with its questions.
+//! Subjects of questions: a kind of state with its questions.
 
 use schedlab_base::Result;
 use schedlab_base::random::Stream;
 use schedlab_transplant::Kernel as Code;
 
-/// One function, with all that its states depend on.
+/// One function, with everything that its states depend on.
 pub trait Subject {
     type State: Clone + PartialEq;
     type Answer: PartialEq;
@@ -16,18 +16,18 @@ pub trait Subject {
     /// # Errors
     /// When the tree can't be asked.
     fn by_code(&self, code: &mut Code, s: &Self::State) -> Result<Self::Answer>;
-    /// The answer of our rules, and why; empty where they give no reason.
+    /// The answer of our rules and its reason; empty if they give none.
     fn by_rules(&self, s: &Self::State) -> (Self::Answer, String);
     /// States that are simpler by one step, the largest steps first.
     fn simpler(&self, s: &Self::State) -> Vec<Self::State>;
-    /// What a smallest state must have: its cause, as far as parts of a state say it.
+    /// The necessary parts of a smallest state: its cause, as far as parts of a state show it.
     fn needs(&self, s: &Self::State) -> Vec<String>;
     /// A state, a line each.
     fn state_in_words(&self, s: &Self::State) -> Vec<String>;
     fn answer_in_words(&self, a: &Self::Answer) -> String;
 }
 
-/// States that are tried at most.
+/// Most states that are tried.
 const MOST_TRIES: usize = 2_000;
 
 /// The smallest state that `differs`, found by one simplification after another.

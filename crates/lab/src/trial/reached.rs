@@ -1,8 +1,8 @@
 //! Whether the lines that patches change are executed: one run of each load on the patched kernel's own code is made
 //! again with breakpoints at them ([`schedlab_transplant::visits`]).
 //!
-//! A page on which nothing moved can mean that a patch is harmless, or that none of its lines was reached. Runs with
-//! breakpoints take longer on this host and are the same on the simulated machine, at any level.
+//! A page without changes can mean that a patch is harmless, or that none of its lines was reached. Runs with
+//! breakpoints take longer on this host, but are the same on the simulated machine, at any level.
 
 use super::Trial;
 use crate::cell::Cell;
@@ -16,14 +16,14 @@ use schedlab_kernels::diff::ChangedLines;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-/// More places than this are a rewrite, of which no line says whether it ran.
+/// A patch with more places is a rewrite, for which visits of single lines mean nothing.
 const MOST_PLACES: usize = 4_096;
 
-/// How often the changed lines are reached, change by change in the order of files and lines; none where the patched
+/// How often the changed lines are reached, change by change in the order of files and lines; empty if the patched
 /// kernel has no cell of its own code. Runs are made `jobs` side by side.
 ///
 /// # Errors
-/// Those of runs and of tools that read the image; a patch of too many places.
+/// When a run or a tool that reads the image fails, and when a patch has too many places.
 pub fn reached(
     trial: &Trial,
     plan: &Plan,
@@ -83,7 +83,7 @@ fn of_change(
 }
 
 /// The visits of a change: its lines are at several places of a function, of which the most visited one counts, and in
-/// several functions, whose visits add up.
+/// several functions, whose visits are added.
 fn visits(change: usize, places: &[CodePlace], counts: &[u64]) -> u64 {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for (place, times) in places.iter().zip(counts).filter(|(place, _)| place.change == change) {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visits_are_those_of_the_busiest_place_of_each_function() {
+    fn visits_count_the_busiest_place_of_each_function() {
         let place =
             |change, address, function: &str| CodePlace { change, address, function: function.into() };
         let places = [place(0, 1, "a"), place(0, 2, "a"), place(1, 3, "a"), place(0, 4, "b")];

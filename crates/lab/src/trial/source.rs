@@ -1,4 +1,4 @@
-//! The source on which patches are tried, and whether they fit it: known before anything is built.
+//! The source on which patches are tried, and whether they fit it; known before anything is built.
 
 use crate::builds;
 use schedlab_base::{Error, ErrorKind, Result, one_or};
@@ -7,7 +7,7 @@ use schedlab_kernels::fit::{self, Fit};
 use schedlab_kernels::{Source, shipped};
 use std::path::Path;
 
-/// The source that is taken where no other is named or at hand, and for patches that ship.
+/// The source if no other is named or in the cache, and for shipped patches.
 pub const DEFAULT_SOURCE: &str = "6.1";
 
 /// A source for patches.
@@ -18,15 +18,15 @@ pub struct Chosen {
     pub patches: Vec<Patch>,
     /// Why it was chosen, in words; `None`: it was named.
     pub why: Option<String>,
-    /// The lines that the patches change; empty where the source is still to be fetched.
+    /// The lines that the patches change; empty if the source must still be fetched.
     pub changed: Vec<ChangedLines>,
 }
 
-/// The source on which patches are tried: the one that was `asked` for, else the series at hand that they fit best, of
-/// equals the newest. `words` name the patches.
+/// The source on which patches are tried: the one that was `asked` for, else the series in the cache that they fit
+/// best, of equals the newest. `words` name the patches.
 ///
 /// # Errors
-/// Patches that can't be read, that do not fit the source that was asked for, or fit no series at hand.
+/// When patches can't be read, do not fit the requested source, or fit no series in the cache.
 pub fn choose(words: &[String], asked: Option<&str>, cache: &Path) -> Result<Chosen> {
     let series = fit::series_at_hand(cache);
     let is_fixed = asked.is_some() || series.is_empty() || words.iter().any(|word| is_shipped(word));
@@ -52,7 +52,7 @@ pub fn choose(words: &[String], asked: Option<&str>, cache: &Path) -> Result<Cho
     Ok(Chosen { word, patches, why: Some(why), changed: fit.changed })
 }
 
-/// Whether a word names a patch that ships: there is one for each of some series.
+/// Whether a word names a shipped patch, which exists for each of some series.
 fn is_shipped(word: &str) -> bool {
     word != "-" && !Path::new(word).exists() && !shipped::is_path(word)
 }
@@ -74,7 +74,7 @@ fn why(fit: &Fit, series: &[String]) -> String {
     )
 }
 
-/// The error of a patch that fits no series at hand: that of the one which it fits best.
+/// The error of a patch that fits no series in the cache: the error of the best fit.
 fn fits_none(nearest: Result<Vec<ChangedLines>>, series: &[String]) -> Error {
     let nearest = nearest.err().unwrap_or_else(|| Error::internal("a patch that fits does not fit"));
     let text = format!(
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A cache with the sources of two series, and a patch that fits the second one where it says.
+    /// A cache with the sources of two series, and a patch that fits the second one at its stated lines.
     fn cache() -> (tempfile::TempDir, tempfile::TempDir) {
         let (cache, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for (series, version, core) in

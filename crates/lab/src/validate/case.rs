@@ -1,8 +1,8 @@
-//! Cases: one workload on one machine under one kernel, to be run on both sides, with its tolerances.
+//! Cases: one workload on one machine under one kernel, for runs on both sides, with its tolerances.
 //!
-//! A case is a TOML file. Its tolerances are all written out, so that the file's history shows that they were
-//! there before the verdict. All but the machine is checked when the file is read: `host` depends on the
-//! computer that runs the case.
+//! A case is a TOML file. Its tolerances are all written out, so that the file's history shows that they existed before
+//! the verdict. Everything but the machine is checked when the file is read: `host` depends on the computer that runs
+//! the case.
 
 use crate::experiment::{Around, MAX_RUNS, number, only_workload, strings};
 use crate::patch_names;
@@ -57,7 +57,7 @@ impl Real {
     /// The backend of that name, which must run real kernels.
     ///
     /// # Errors
-    /// Another word.
+    /// For another word.
     pub fn backend_of(word: &str) -> Result<Backend> {
         let real = [Backend::Host, Backend::Vm];
         let found = real.into_iter().find(|b| b.name() == word);
@@ -80,9 +80,9 @@ pub struct Control {
     pub machine: Option<String>,
     /// The kernel that is simulated instead; `None`: the case's.
     pub simulated: Option<String>,
-    /// Features switched beside the case's.
+    /// Features switched in addition to the case's.
     pub features: Vec<String>,
-    /// Tunables set beside the case's.
+    /// Tunables set in addition to the case's.
     pub tunables: BTreeMap<String, u64>,
 }
 
@@ -108,7 +108,7 @@ pub struct Case {
     pub features: Vec<String>,
     /// Tunables set on both sides.
     pub tunables: BTreeMap<String, u64>,
-    /// Tunables built into the real kernel; the simulated one gets them, too.
+    /// Tunables built into the real kernel; the simulated one also gets them.
     pub built: BTreeMap<String, u64>,
     /// Runs of each side.
     pub runs: u64,
@@ -157,7 +157,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
         real,
     };
     Kernel::profile(&case.simulated).map_err(|e| kernel.place("simulated", e))?;
-    // The version of a path, or of a series without its second number, is known once the image is opened.
+    // The version of a path, or of a series without its second number, is known only once the image is opened.
     if let Ok(named) = Version::parse(&case.image) {
         case.is_of_series(named).map_err(|e| kernel.place("image", e))?;
     }
@@ -211,7 +211,7 @@ fn features(table: &Table<'_>) -> Result<Vec<String>> {
     strings(table, "features")?.into_iter().map(toggle).collect()
 }
 
-/// Tunables by name. With `folders` names in folders of debugfs are read, too, which the kernel of a guest may have.
+/// Tunables by name. With `folders` also names in folders of debugfs, which a guest's kernel may have.
 fn tunables(table: &Table<'_>, key: &str, folders: bool) -> Result<BTreeMap<String, u64>> {
     let Some(inner) = table.open_table(key)? else { return Ok(BTreeMap::new()) };
     let names: Vec<&str> = TUNABLES.iter().map(|row| row.name).collect();
@@ -296,10 +296,11 @@ impl Case {
         }
         Around::read(&top, folder)?.around("", spec, cpus)
     }
-    /// Checks that a kernel in a guest is of the series that the case simulates: decisions of another series
-    /// prove nothing about the profile, however well they agree.
+    /// Checks that a guest's kernel is of the series that the case simulates: decisions of another series prove nothing
+    /// about the profile, however well they agree.
     ///
     /// # Errors
+    /// When it is of another series.
     /// When it is of another series.
     pub fn is_of_series(&self, kernel: Version) -> Result<()> {
         let profile = Version::parse(&self.simulated)?;
@@ -310,13 +311,13 @@ impl Case {
         let text = format!("the image's kernel is of {series}, but {profile} is simulated");
         Err(Error::input(text).help(format!("image = \"{}.{}\"", profile.major, profile.minor)))
     }
-    /// The simulated variant, with `profile` as its kernel; a control's has its fault. `known` sets values of
-    /// the kernel as it is before any change. They override values that the case says are built in, and the
-    /// case's changes override them.
+    /// The simulated variant, with `profile` as its kernel and, for a control, its fault. `known` sets the kernel's
+    /// values before any change. They override values that the case states as built in, and the case's changes override
+    /// them.
     pub fn variant_simulated(&self, profile: &str, known: impl FnOnce(&mut Variant)) -> Variant {
         let kernel = self.control.as_ref().and_then(|c| c.simulated.as_deref()).unwrap_or(profile);
         let mut variant = self.variant(kernel);
-        // Our rules don't have these, whatever their value.
+        // Our rules lack these, whatever their value.
         variant.tunables.retain(|name, _| !patch_names::is_in_folder(name));
         let features = std::mem::take(&mut variant.features);
         let tunables = std::mem::replace(&mut variant.tunables, self.built.clone());
@@ -329,7 +330,7 @@ impl Case {
         }
         variant
     }
-    /// The variant of the real kernel; a guest's is named by the profile it is compared with.
+    /// The variant of the real kernel; a guest's has the name of the compared profile.
     pub fn variant_real(&self) -> Variant {
         self.variant(if self.real == Real::Host { RUNNING } else { &self.simulated })
     }

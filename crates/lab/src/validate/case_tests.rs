@@ -43,7 +43,7 @@ fn wrong(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_case_says_all_that_both_sides_need() {
+fn a_case_has_everything_for_both_sides() {
     let case = read(CASE).unwrap();
     assert_eq!((case.real, case.image.as_str(), case.runs, case.seed), (Real::Host, "running", 3, 1));
     assert_eq!(case.tolerance.of(Class::Distributions), 12.5);
@@ -80,7 +80,7 @@ fn an_image_is_of_the_series_that_is_simulated() {
 }
 
 #[test]
-fn a_tolerance_that_is_not_written_down_is_an_error_that_names_the_usual_one() {
+fn a_missing_tolerance_is_an_error_that_names_the_usual_one() {
     let missing = wrong("delays = 35\n", "");
     assert!(missing.contains("mine.toml") && missing.contains("no delays"), "{missing}");
     assert!(missing.contains("delays = 35"), "{missing}");
@@ -90,7 +90,7 @@ fn a_tolerance_that_is_not_written_down_is_an_error_that_names_the_usual_one() {
 }
 
 #[test]
-fn whatever_is_misspelt_is_told_with_its_place() {
+fn misspelt_words_are_reported_with_their_place() {
     for (from, to, place, words) in [
         ("runs = 3", "rnus = 3", "mine.toml:6", "'runs'"),
         ("runs = 3", "runs = 0", "mine.toml:6", "runs is 1 to"),
@@ -108,7 +108,7 @@ fn whatever_is_misspelt_is_told_with_its_place() {
 }
 
 #[test]
-fn what_a_case_changes_stands_above_what_is_known_and_that_above_what_is_built() {
+fn changes_override_known_values_and_those_override_built_ones() {
     let built = "built = { hz = 250, migration_cost_ns = 7 }\ntunables = { base_slice_ns = 1_000_000 }";
     let text = CASE.replace("built = { hz = 1000 }", built);
     let variant = read(&text).unwrap().variant_simulated("v6.18", |known| {
@@ -136,7 +136,7 @@ fn only_a_guests_kernel_has_tunables_in_folders_and_our_rules_have_none_of_them(
 }
 
 #[test]
-fn a_control_says_what_is_wrong_about_it() {
+fn a_control_states_its_fault() {
     let with = |text: &str| read(&format!("{CASE}\n[control]\n{text}"));
     let case = with("why = \"slow\"\nsimulated = \"v6.1\"\ntunables = { hz = 100 }").unwrap();
     let (simulated, real) = (case.variant_simulated("v6.18", |_| {}), case.variant_real());

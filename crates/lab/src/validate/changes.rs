@@ -2,7 +2,7 @@
 //!
 //! A case is an experiment with a table `[change]`. It names two variants, `from` and `to`, and the rows that must move
 //! ([`of_changes`]). Changes are in per cent of the mean under `from`; their intervals have 95 %. A row is judged for
-//! each load on each machine by [`rule`], which looks at the real kernel first: where its own change is not known, the
+//! each load on each machine by [`rule`], which looks at the real kernel first: if its own change is unknown, the
 //! simulation gets no verdict. The case's other rows are compared by [`schedlab_compare::predicted`] and decide
 //! nothing. This module works on records; it makes no runs.
 
@@ -27,7 +27,7 @@ pub struct ChangeCase {
 }
 
 impl ChangeCase {
-    /// What judges its records.
+    /// The part that judges its records.
     pub fn switched(&self) -> SwitchedCase<'_> {
         SwitchedCase {
             name: &self.experiment.name,
@@ -50,7 +50,7 @@ pub fn load(file: &Path, host_cpus: u64) -> Result<ChangeCase> {
 /// Reads a case's text; `host_cpus` is the value of `{cpus}` in its loads on the live kernel, which cases don't run.
 ///
 /// # Errors
-/// Any fault of the experiment or of `[change]`, with file, line and column.
+/// For any fault of the experiment or of `[change]`, with file, line and column.
 pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<ChangeCase> {
     let experiment = experiment(file, text, host_cpus)?;
     let source = Source { file, text };

@@ -48,7 +48,7 @@ fn a_case_names_its_variants_and_rows() {
 }
 
 #[test]
-fn faults_are_told_with_their_place_and_remedy() {
+fn faults_are_reported_with_their_place_and_remedy() {
     let change = |from: &str, to: &str, moves: &str| {
         format!("[change]\nfrom = \"{from}\"\nto = \"{to}\"\nmoves = {moves}\n")
     };
@@ -121,7 +121,7 @@ fn a_case_passes_by_its_known_rows() {
 }
 
 #[test]
-fn a_row_that_is_not_measured_says_why_and_does_not_spoil_the_others() {
+fn a_row_that_is_not_measured_has_a_reason_and_does_not_affect_the_others() {
     let mut case = case("[\"newidle lb_failed\", \"migrations\"]");
     let mut records: Vec<Record> = switched(Backend::Vm, "off", "migrations", [99, 100, 101, 100])
         .chain(switched(Backend::Vm, "on", "migrations", [149, 150, 151, 150]))

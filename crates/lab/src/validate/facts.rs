@@ -1,7 +1,7 @@
-//! Facts about kernels that a user trips over: defaults of distributions, and behaviour that changed between releases.
+//! Facts about kernels that surprise users: defaults of distributions, and behaviour that changed between releases.
 //! Each was seen in a guest; `validate --facts` asks guests again, one boot for each kernel.
 //!
-//! A process of this executable asks ([`schedlab_native::facts`]); here stands what it must find.
+//! A process of this executable asks ([`schedlab_native::facts`]); this module has the expected answers.
 
 use crate::experiment::Experiment;
 use crate::experiment::template::Template;
@@ -11,16 +11,16 @@ use schedlab_kernel::Variant;
 use schedlab_native::facts;
 use std::fmt::Write;
 
-/// The kernels that facts are about.
+/// The kernels of the facts.
 pub const KERNELS: [&str; 3] = ["6.1", "6.12", "7.3"];
 /// The name of the workload, before its figures.
 const LOAD: &str = "facts";
-/// Of four CPUs, by which the kernel scales its slice.
+/// A machine of four CPUs, by which the kernel scales its slice.
 const MACHINE: &str = "smp-4";
 
-/// A fact, and the figures that each of [`KERNELS`] may have: from, to. `None`: it says nothing of that kernel.
+/// A fact, and the possible figures for each of [`KERNELS`]: from, to. `None`: it says nothing about that kernel.
 ///
-/// Bounds of behaviour say a direction, wide of what was seen; those of settings are exact.
+/// Bounds of behaviour give a direction, with a wide margin around the seen values; those of settings are exact.
 pub struct Fact {
     name: &'static str,
     about: &'static str,
@@ -85,14 +85,14 @@ const FACTS: &[Fact] = &[
     },
 ];
 
-/// A fact and what a guest has said of it.
+/// A fact and a guest's answer.
 #[derive(Debug)]
 pub struct FactSeen {
     pub name: &'static str,
     pub kernel: String,
     pub about: &'static str,
     pub expected: [f64; 2],
-    /// `None`: the guest has not said it.
+    /// The answer; `None` if the guest gave none.
     pub seen: Option<f64>,
     pub holds: bool,
 }
@@ -127,7 +127,7 @@ pub fn experiment(host_cpus: u64) -> Result<Experiment> {
     template.experiment(host_cpus)
 }
 
-/// Holds what guests have said against the facts.
+/// Compares guests' answers with the facts.
 pub fn judge(found: &Comparison) -> Vec<FactSeen> {
     let seen = |kernel: &str, fact: &Fact| -> Option<f64> {
         let cell = found.cells.iter().find(|cell| cell.variant == kernel)?;

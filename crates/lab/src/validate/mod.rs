@@ -1,8 +1,8 @@
 //! Validation of the simulator against real kernels: cases, the one list of metrics, and the rule of
 //! agreement.
 //!
-//! A case says beforehand how far off each class of metrics may be. The same list of metrics is compared in
-//! every case, and all of it is reported. This module works on records; the plan decides where they are made.
+//! A case states beforehand how far off each class of metrics may be. The same list of metrics is compared in every
+//! case, and all of it is reported. This module works on records; the plan decides where they are made.
 
 pub mod case;
 pub mod changes;
@@ -41,14 +41,14 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
     CaseResult::of(&judgement(case), rows, simulated, real, warnings)
 }
 
-/// Most runs of a case in guests, as a multiple of the runs it asks for. Counts of hackbench vary much from
-/// run to run: with four times three runs their means are only known to 30 to 100 %.
+/// Most runs of a case in guests, as a multiple of its requested runs. Counts of hackbench vary much from run to run:
+/// even four times three runs give their means only to 30 to 100 %.
 pub const MOST_RUNS: u64 = 16;
-/// The same on the host: its runs take long, and its costs are different a quarter of an hour later.
+/// As [`MOST_RUNS`], on the host: its runs take long, and its costs are different a quarter of an hour later.
 pub const MOST_HOST_RUNS: u64 = 4;
 
-/// Whether a case needs more runs than `real` to be judged: see [`rule::unsure`]. A control never does, nor
-/// does a case whose plan could not hold twice as many.
+/// Whether a case needs more runs than `real` to be judged: see [`rule::unsure`]. A control never does, nor does a case
+/// whose plan could not hold twice as many.
 fn wants_more(case: &Case, real: &[Record]) -> bool {
     let made = real.len() as u64;
     let most = if case.real == case::Real::Host { MOST_HOST_RUNS } else { MOST_RUNS };
@@ -56,8 +56,8 @@ fn wants_more(case: &Case, real: &[Record]) -> bool {
     case.control.is_none() && room && rule::unsure(&case.tolerance, real)
 }
 
-/// Runs both sides with `work` and judges them. If the real kernel varies so much that its own means are not
-/// known, the runs are doubled, again and again, unless their number is `fixed`.
+/// Runs both sides with `work` and judges them. If the real kernel varies so much that its own means are unknown, the
+/// runs are doubled repeatedly, unless their number is `fixed`.
 ///
 /// # Errors
 /// The errors of `work`.
@@ -81,8 +81,8 @@ pub fn run_and_judge(
     Ok(judge(case, &simulated.records, &real.records, warnings).beside(&tried))
 }
 
-/// Runs the simulated side alone and judges it by the real side of an earlier result. Nothing is known of the real
-/// kernel but that result.
+/// Runs only the simulated side and judges it by the real side of an earlier result. Only that result is known about
+/// the real kernel.
 ///
 /// # Errors
 /// The errors of `work`.
@@ -106,7 +106,7 @@ fn judgement(case: &Case) -> Judgement<'_> {
     Judgement { name: &case.name, about: &case.about, control }
 }
 
-/// Warnings about differences between the profile and the kernel that ran, as the kernel describes itself. A
+/// Warnings about differences between the profile and the kernel that ran, according to the kernel's own description. A
 /// control gets none, since its fault is deliberate.
 fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
     let (Some(mine), Some(theirs), None) = (simulated.first(), real.first(), &case.control) else {
@@ -150,8 +150,7 @@ mod tests {
         warnings.into_iter().filter(|w| w.code == "validate.drift").map(|w| w.message).collect()
     }
 
-    /// The number of runs that each call asked for, the real side's first, if migrations grow by `step` from
-    /// run to run.
+    /// The number of runs requested by each call, the real side's first, if migrations grow by `step` from run to run.
     fn asked_for(step: u64, fixed: bool) -> (Vec<usize>, usize) {
         let machine = Arc::new(Machine::load("smp-2").unwrap());
         let spec = Spec::bench("slice", &Params::default()).unwrap();

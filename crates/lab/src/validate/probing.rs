@@ -1,10 +1,9 @@
-//! The costs of steps on this host, measured beside each run of a host case, and their mean for the simulated
-//! side.
+//! The costs of steps on this host, measured with each run of a host case, and their mean for the simulated side.
 //!
-//! On a virtual machine the time of an interrupt to another CPU, or to leave a halt, changes by a half within
-//! seconds, back and forth. A probe made minutes before says little about a run. The costs go into the
-//! environment of the run's record, so runs that are found again are judged by the costs measured beside
-//! them. Values are ns.
+//! On a virtual machine the cost of an interrupt to another CPU, or of leaving a halt, changes by a half within
+//! seconds, back and forth. A probe from minutes before says little about a run. The costs are stored in the
+//! environment of the run's record, so runs that are found again are judged by the costs measured with them. Values are
+//! ns.
 
 use crate::cell::Cell;
 use crate::exec::{Executor, Made};
@@ -17,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Prefix of costs' environment keys.
 const PREFIX: &str = "probe.";
-/// Environment key: the reason why there are none.
+/// Environment key: the reason why there are no costs.
 const FAILED: &str = "probe_failed";
 
 /// Makes runs with another executor, and measures the costs of steps before each run on the host.
@@ -41,7 +40,7 @@ impl Executor for Probing<'_> {
     }
 }
 
-/// A cost as the environment has it: value, and its range's ends.
+/// A cost in the environment's form: value, and its range's ends.
 fn cost_words(cost: &Measured) -> (String, String) {
     (format!("{PREFIX}{}", cost.name), format!("{} {} {}", cost.value, cost.range.0, cost.range.1))
 }
@@ -56,7 +55,7 @@ fn read(environment: &BTreeMap<String, String>) -> Vec<Measured> {
     environment.iter().filter_map(one).collect()
 }
 
-/// The mean of the costs measured beside these runs; `None` if none were measured.
+/// The mean of the costs measured with these runs; `None` if there are none.
 pub fn mean(real: &[Record]) -> Option<Probed> {
     let each =
         real.iter().map(|r| Probed::here(read(&r.found.environment))).filter(|p| !p.measured.is_empty());
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_simulated_side_has_the_mean_of_what_was_measured_beside_the_runs() {
+    fn the_simulated_side_has_the_mean_of_the_costs_measured_with_the_runs() {
         let runs = [beside(&[("ipi_send_ns", 6_000)]), beside(&[("ipi_send_ns", 9_000)])];
         let mean = mean(&runs).unwrap().measured;
         assert_eq!(
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_measured_is_told() {
+    fn missing_measurements_are_reported() {
         let mut run = record(&[]);
         assert_eq!(missing(&[run.clone()]), None);
         run.found.environment.insert(FAILED.to_owned(), "one CPU only".to_owned());

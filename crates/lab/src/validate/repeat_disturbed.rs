@@ -1,8 +1,7 @@
 //! Repeats of live runs that other processes disturbed.
 //!
-//! The use by others is their time on the CPUs while the workload was measured, if events show it; else it is
-//! the count of /proc/stat around the run, which errs by some ticks. The number of tries is kept in the
-//! record.
+//! The use by others is their CPU time while the workload was measured, if events show it. Otherwise it is the count of
+//! /proc/stat around the run, which may be off by some ticks. The record holds the number of tries.
 
 use crate::cell::Cell;
 use crate::exec::{Executor, Made};
@@ -19,7 +18,7 @@ const TICK_NOISE: Ns = Ns::ms(30);
 /// Environment key: number of tries of a run, if more than one.
 const TRIES: &str = "run.tries";
 
-/// Makes runs with another executor, and disturbed runs again. The first quiet run counts, or the last.
+/// Makes runs with another executor, and repeats disturbed runs. The first quiet run counts, or the last one.
 pub struct RepeatDisturbed<'a>(pub &'a dyn Executor);
 
 impl Executor for RepeatDisturbed<'_> {
@@ -42,7 +41,7 @@ impl Executor for RepeatDisturbed<'_> {
     }
 }
 
-/// CPU time of others, thousandths of the run's own; `None` if it is not known, or too small to be reported.
+/// CPU time of others, thousandths of the run's own; `None` if it is unknown, or too small to report.
 fn others_permille(record: &Record) -> Option<u64> {
     let own = record.found.counters.get("cpu_time").copied().filter(|ns| *ns > 0)?;
     let around =
@@ -55,7 +54,7 @@ fn is_disturbed(record: &Record) -> bool {
     others_permille(record).is_some_and(|permille| permille > FINE_PERMILLE)
 }
 
-/// The warning about runs that were made again.
+/// The warning about repeated runs.
 pub fn warning(real: &[Record]) -> Option<Warning> {
     let tries = |r: &Record| r.found.environment.get(TRIES).and_then(|n| n.parse::<u64>().ok());
     let again: Vec<&Record> = real.iter().filter(|r| tries(r).is_some()).collect();
@@ -90,7 +89,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    /// Gives one record after another, in which others used this many ms beside a second of the run's own.
+    /// Gives one record after another, in which others used this many ms per second of the run's own.
     struct Script {
         others_ms: &'static [u64],
         made: AtomicUsize,
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn without_events_the_time_around_the_run_decides_if_it_is_more_than_ticks_err_by() {
+    fn without_events_time_around_the_run_decides_if_it_exceeds_the_error_of_ticks() {
         let around = |ms: u64| {
             let mut record = record(&[("cpu_time", Ns::ms(200).0)]);
             record.found.environment.insert("run.foreign_cpu_ns".to_owned(), Ns::ms(ms).0.to_string());

@@ -1,9 +1,9 @@
 //! The configuration of the running kernel, read or measured, so that a host case simulates this kernel.
 //!
-//! The length of a tick is the resolution of the coarse clock. The slice and the preemption model are read in debugfs
-//! if it has them (from 5.13 on). Else the model is read from the command line (`preempt=`), from the config, if there
-//! is a text file of it, and from the version's text, which names the full model of kernels without a choice. Values
-//! that can't be known are the profile's.
+//! The length of a tick is the resolution of the coarse clock. The slice and the preemption model are read from debugfs
+//! if it has them (from 5.13 on). Otherwise the model is read from the command line (`preempt=`), from the config if
+//! there is a text file of it, and from the version's text, which names the full model of kernels without a choice.
+//! Unknown values are the profile's.
 
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Kernel, Variant};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct Running {
     /// Ticks a second.
     hz: Option<u64>,
-    /// Slice in force for a task that asks for none, ns.
+    /// The present slice of a task that asks for none, ns.
     base_slice_ns: Option<u64>,
     /// The preemption model.
     model: Option<Preempt>,
@@ -46,11 +46,11 @@ impl Running {
         let asked = command_line.split_whitespace().filter_map(|w| w.strip_prefix("preempt=")).next_back();
         let built =
             || MODELS.iter().find(|(option, _)| config.lines().any(|line| line == *option)).map(|m| m.1);
-        // The version's text says what was built in, but for none and voluntary: PREEMPT, PREEMPT_DYNAMIC, PREEMPT_RT.
+        // The version's text names the built-in model, except none and voluntary: PREEMPT, PREEMPT_DYNAMIC, PREEMPT_RT.
         let full = || build.split_whitespace().any(|w| w == "PREEMPT").then_some(Preempt::Full);
         let said = model.as_deref().or(asked).and_then(Preempt::parse);
         Running {
-            // A tick may be some ns off a part of a second.
+            // A tick may differ by some ns from a fraction of a second.
             hz: (1_000_000_000 + jiffy_ns / 2).checked_div(jiffy_ns),
             base_slice_ns: environment.get("sched.base_slice_ns").and_then(|ns| ns.parse().ok()),
             model: said.or_else(built).or_else(full),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_tells_goes_before_its_command_line_and_that_before_its_config() {
+    fn debugfs_overrides_the_command_line_and_that_the_config() {
         let model =
             |told: &BTreeMap<_, _>, line, config| Running::of(4_000_000, told, line, config, "").model;
         let none = told(&[]);

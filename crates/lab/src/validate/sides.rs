@@ -33,19 +33,19 @@ const SIMULATED_TIMES: u64 = 4;
 /// The plans of both sides of a case.
 #[derive(Clone, Debug)]
 pub struct Sides {
-    /// The simulation by our rules. Deliberately wrong schedulers are made from it.
+    /// The simulation by our rules. Deliberately wrong schedulers are derived from it.
     pub simulated: Plan,
-    /// The kernel's own code, if it is judged in place of our rules.
+    /// The kernel's own code, if it is judged instead of our rules.
     pub code: Option<Plan>,
-    /// The real kernel. Without a cell if an earlier result stands for it.
+    /// The real kernel. Without cells if an earlier result stands for it.
     pub real: Plan,
     /// The real kernel's release.
     pub release: String,
 }
 
 impl Sides {
-    /// The same with `runs` runs of the real side, and four times as many simulated ones; runs that were made
-    /// already count among them.
+    /// The sides with `runs` runs of the real side, and four times as many simulated ones; finished runs count among
+    /// them.
     ///
     /// # Errors
     /// When there are not enough seeds.
@@ -59,10 +59,10 @@ impl Sides {
         };
         Ok(Sides { simulated, code, real: Plan { runs: real, ..self.real }, release: self.release })
     }
-    /// The same, with the kernel's own code to be judged: the image of the kernel that the guest boots.
+    /// The sides with the kernel's own code to judge: the image of the kernel that the guest boots.
     ///
     /// # Errors
-    /// A case whose real kernel is not in a guest, and what an image can't be built for.
+    /// When the real kernel is not in a guest, and when the image can't be built.
     pub fn by_code(mut self, case: &Case, level: Level, listener: &dyn Listener) -> Result<Sides> {
         if case.real == Real::Host {
             let text = "the running kernel's source is not known, so its own code can't be simulated";
@@ -75,12 +75,12 @@ impl Sides {
         let folder = case.file.parent().unwrap_or(Path::new("."));
         let image = code::image_of(&variant, folder, listener)?;
         let code = Cell::of_code(&cell.machine, image, variant, cell.spec.clone(), cell.load.clone())?;
-        // What our rules lack is not of the code's runs.
+        // Gaps of our rules do not concern the code's runs.
         let (runs, warnings) = (self.simulated.runs.clone(), Vec::new());
         self.code = Some(Plan { cells: vec![code], runs, warnings });
         Ok(self)
     }
-    /// The same, with the measured costs on the simulated host; another machine keeps its costs.
+    /// The sides with the measured costs on the simulated host; another machine keeps its costs.
     ///
     /// # Errors
     /// When a cost is out of range.
@@ -116,11 +116,11 @@ pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
     sides.with_runs(case, runs.unwrap_or(case.runs))
 }
 
-/// The plan of the simulated side alone, beside the real side of an earlier result.
+/// The plan of only the simulated side, to compare with the real side of an earlier result.
 ///
 /// # Errors
-/// For a case on the host, whose costs were measured beside its runs and are not in a result; when the result's kernel
-/// is of another series; and as [`plan`].
+/// For a case on the host, whose costs were measured with its runs and are not in a result; when the result's kernel is
+/// of another series; and as [`plan`].
 pub fn plan_beside(case: &Case, earlier: &CaseResult) -> Result<Sides> {
     let Some(side) = earlier.real.as_ref().filter(|side| side.runs > 0) else {
         return Err(Error::machine("the earlier result has no real side of this case"));
@@ -149,8 +149,8 @@ struct Beside<'a> {
     observe: Observe,
 }
 
-/// Number of simulated runs beside `real` real ones. They cost little, and with fewer the chance in their
-/// mean would be as large as in the kernel's.
+/// Number of simulated runs for `real` real ones. They cost little, and with fewer the chance in their mean would be as
+/// large as in the kernel's.
 fn simulated_runs(real: u64) -> u64 {
     real.saturating_mul(SIMULATED_TIMES).min(MAX_RUNS).max(real)
 }
@@ -174,7 +174,7 @@ fn real(case: &Case) -> Result<(Cell, Vec<Warning>)> {
                 Ok(()) => (Cell { observe: Observe::Events, ..cell }, Vec::new()),
                 Err(e) => {
                     let text = format!("the kernel's events are not recorded: {}", e.message());
-                    // The next best: stays and switches of the workload's own tasks.
+                    // The next best observation: stays and switches of the workload's own tasks.
                     (Cell { observe: Observe::Counters, ..cell }, vec![Warning::new("validate.events", text)])
                 }
             })
@@ -220,7 +220,7 @@ fn guest(mode: Mode, image: Image) -> Result<Guest> {
 fn simulated(case: &Case, real: &Beside<'_>) -> Result<(Cell, Vec<Warning>)> {
     let other = case.control.as_ref().and_then(|c| c.machine.as_deref());
     let machine = other.map_or(Ok(real.machine.clone()), |name| machine(case, name).map(Arc::new))?;
-    // Watching takes time on the real side, so the simulated side gets the same cost.
+    // Watching costs time on the real side, so the simulated side gets the same cost.
     let machine = match case.real {
         Real::Host if real.observe == Observe::Events => {
             let mut watched = (*machine).clone();
@@ -229,8 +229,8 @@ fn simulated(case: &Case, real: &Beside<'_>) -> Result<(Cell, Vec<Warning>)> {
             Arc::new(watched)
         }
         Real::Host => machine,
-        // The CPUs of a deterministic guest take turns, so the simulated CPUs do, too, whatever the case's
-        // machine says.
+        // The CPUs of a deterministic guest take turns, so the simulated CPUs do so too, whatever the case's machine
+        // says.
         Real::Vm(mode) => Arc::new(twin_machine(&machine, mode)?),
     };
     let (profile, warning) = match case.real {

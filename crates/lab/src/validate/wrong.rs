@@ -1,9 +1,9 @@
-//! Deliberately wrong schedulers: which metrics of a case distinguish them from the right one?
+//! Deliberately wrong schedulers: they show which metrics of a case distinguish them from the right one.
 //!
-//! Some metrics agree because the workload decides them: CPU time, or the wakeups of a timer. They say nothing for the
-//! simulator. So each case is simulated once more by each row of [`WRONG`], with the seeds of the real runs, and judged
+//! Some metrics agree because the workload decides them: CPU time, or the wakeups of a timer. They prove nothing about
+//! the simulator. So each case is also simulated by each row of [`WRONG`], with the seeds of the real runs, and judged
 //! by the same rule. A wrong scheduler *passes* a metric that does not disagree. A metric is *decided by the workload*
-//! in a case if it agrees and every wrong scheduler passes it, too. A metric that disagrees is always counted, so that
+//! in a case if it agrees and every wrong scheduler also passes it. A metric that disagrees is always counted, so that
 //! leaving rows out can't hide a disagreement.
 
 use super::case::Case;
@@ -21,11 +21,11 @@ use schedlab_machine::shape::{Numbering, Shape};
 use schedlab_machine::{Machine, Topology};
 use std::sync::Arc;
 
-/// How a wrong scheduler is made from the right one.
+/// The way to make a wrong scheduler from the right one.
 enum Fault {
     /// By another variant of the kernel.
     Kernel(fn(&Cell, &mut Variant)),
-    /// By another machine; `None` where no other has that size.
+    /// By another machine; `None` if no other has that size.
     Machine(fn(&Topology) -> Option<Topology>),
 }
 
@@ -35,7 +35,7 @@ struct WrongScheduler {
     fault: Fault,
 }
 
-/// Slices are as many times as long.
+/// Slices are longer by this factor.
 const SLICE_TIMES: u64 = 20;
 /// A task that ran within this time counts as cache hot, ns.
 const ALWAYS_HOT_NS: u64 = 1_000_000_000;

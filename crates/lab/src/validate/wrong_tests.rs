@@ -1,4 +1,4 @@
-//! Wrong schedulers: what they change, and the shares that they take metrics out of.
+//! Wrong schedulers: their changes, and the shares that they remove metrics from.
 
 use super::*;
 use crate::validate::judge;
@@ -19,7 +19,7 @@ fn made(machine: &str, kernel: &str, name: &str) -> Option<Cell> {
 }
 
 #[test]
-fn each_is_wrong_about_its_own_thing() {
+fn each_wrong_scheduler_changes_its_own_thing() {
     let tunables = |kernel, name| made("icount-4", kernel, name).unwrap().resolved.unwrap().tunables;
     let plain = |kernel: &str| cell("icount-4", kernel).resolved.unwrap().tunables;
     assert_eq!(tunables("v7.3", "slices").base_slice_ns, 20 * plain("v7.3").base_slice_ns);

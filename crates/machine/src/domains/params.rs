@@ -19,7 +19,7 @@ use schedlab_base::Version;
 enum Interval {
     /// Shortest and longest, ms; a fresh domain starts with 1 ms.
     Fixed(u32, u32),
-    /// Span weight, and twice that; a fresh domain starts with the shortest.
+    /// Shortest: the domain's number of CPUs, ms; longest: twice that. A fresh domain starts with the shortest.
     Weight,
 }
 use Interval::{Fixed, Weight};

@@ -33,7 +33,6 @@ struct BackgroundArgs {
     json: bool,
 }
 
-/// The subcommand.
 pub fn command() -> Command {
     BackgroundArgs::augment_args(Command::new("background"))
         .about("Measure what this machine runs by itself while it is idle: kernel threads and processes")

@@ -137,7 +137,7 @@ fn once(args: &BenchArgs, spec: Spec, form: &str) -> Result<()> {
     run_cells(args, &all, form)
 }
 
-/// The simulations beside several kernels in guests; images of one series share a simulation.
+/// The simulations to compare with guests of several kernels; images of one series share a simulation.
 fn twins(args: &BenchArgs, guests: &[Cell]) -> Result<Vec<Cell>> {
     let (mut twins, mut known) = (Vec::new(), Vec::new());
     for cell in guests {
@@ -261,8 +261,8 @@ fn many(args: &BenchArgs, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     cells::show(&made, &store, form, args.quiet)
 }
 
-/// The first seed. Live runs of a cell all differ, so they get seeds that no stored run has, the same in all cells,
-/// which makes them pairs. Runs that repeat start at seed 1.
+/// The first seed. Live runs of a cell all differ, so they get seeds that no stored run has. All cells get the same
+/// seeds, which makes their runs pairs. Runs that repeat start at seed 1.
 fn seed(given: Option<u64>, cells: &[Cell], runs: u64, store: &Store) -> Result<u64> {
     if let Some(seed) = given {
         return Ok(seed);

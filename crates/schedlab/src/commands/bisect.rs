@@ -136,7 +136,7 @@ fn words(step: &MeasuredCommit) -> String {
     format!("{state}: {}{figures}{doubt}{why}", step.commit.words())
 }
 
-/// What failed, and the compiler's first error; of other outputs their first line.
+/// The failed step and the compiler's first error; of other output the first line.
 fn in_one_line(why: &str) -> String {
     let mut lines = why.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
@@ -176,7 +176,7 @@ mod tests {
     use super::in_one_line;
 
     #[test]
-    fn a_failed_build_is_told_by_its_first_error() {
+    fn a_failed_build_is_reported_by_its_first_error() {
         let why = "the build failed:\n    In file included from a.c:45:\n    b.c:7:1: error: unknown type\n    later";
         assert_eq!(in_one_line(why), "the build failed: b.c:7:1: error: unknown type");
         assert_eq!(in_one_line("it died:\n    Kernel panic"), "it died: Kernel panic");

@@ -107,20 +107,19 @@ fn run(matches: &ArgMatches) -> Result<()> {
     args.gate.check(&comparison)
 }
 
-/// The stored runs that are named, the sources that are saved outputs, and the question of the experiment that is named
-/// alone.
+/// The named stored runs, the sources that are saved outputs, and the question of an experiment that is named alone.
 fn sources(args: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
     if let [only] = &args.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {
         let runs = named::of_experiment(&experiment, &args.choice.out, &args.choice.filter())?;
-        // Not all of it need be stored: the question is about the loads and variants that are.
+        // The store may lack loads and variants of the experiment: ask only about those it has.
         let planned = planned_of(&experiment, &runs)?;
         let subject = reporting::of_experiment(&experiment, &planned, runs)?;
         return Ok((subject.runs, Vec::new(), subject.question));
     }
     let (mut runs, mut rest) = (Vec::new(), Vec::new());
-    // NAME=FILE, unless it is the words that name a run, which have a load with '=' in them.
+    // NAME=FILE, unless the words name a run: its load may hold '='.
     let is_output = |name: &str| !Path::new(name).exists() && name.contains('=') && !is_title(name);
     let names: Vec<&str> = args.sources.iter().map(String::as_str).filter(|name| !is_output(name)).collect();
     let mut stored = named::stored(&names, &args.choice.out, &args.choice.filter())?.into_iter();

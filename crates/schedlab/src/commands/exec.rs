@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// How often Ctrl-C is looked at.
+/// Interval of the checks for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Args)]

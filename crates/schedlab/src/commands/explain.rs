@@ -139,7 +139,7 @@ fn split(metric: &str) -> (&str, &str) {
     found.unwrap_or((metric, TAIL))
 }
 
-/// Whether something lies beyond a statistic.
+/// Whether a statistic cuts off a tail.
 fn is_tail(stat: &str) -> bool {
     Stat::parse(stat).is_some_and(|stat| !matches!(stat, Stat::Count | Stat::Min))
 }

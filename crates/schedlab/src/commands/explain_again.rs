@@ -1,4 +1,4 @@
-//! What only a run made again can show: which CPUs were idle while a task waited, and why none of them took it.
+//! Explanations that need the run made again: which CPUs were idle while a task waited, and why none of them took it.
 
 use crate::progress::Bar;
 use crate::{common, interrupt};
@@ -10,11 +10,11 @@ use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::rerun::Rerun;
 use schedlab_record::{Record, Series, Value, evaluate};
 
-/// An explanation beyond a statistic of the waits, with the idle CPUs of the worst ones and, of the kernel's own code,
-/// with our rules' reasons. A run that this build can't make again gets a note.
+/// Explains the waits beyond a statistic, with the CPUs that were idle during the worst ones. For the kernel's own code
+/// our rules' reasons are added. A run that this build can't make again gets a note.
 ///
 /// # Errors
-/// An interruption, and what the simulator finds wrong.
+/// On an interruption, and when the simulator finds a fault.
 pub fn explanation(record: &Record, stat: &str, worst: usize) -> Result<Explanation> {
     let stored = || explain_beyond(record, stat, worst);
     if record.found.waits.is_empty() || worst == 0 {
@@ -37,11 +37,11 @@ pub fn explanation(record: &Record, stat: &str, worst: usize) -> Result<Explanat
     Ok(explanation)
 }
 
-/// A record with the reasons for its run's decisions: of the kernel's own code those of the run made again, if this
-/// build can make it.
+/// A record with the reasons for its run's decisions. For the kernel's own code they come from the run made again, if
+/// this build can make it.
 ///
 /// # Errors
-/// An interruption, and what the run finds wrong.
+/// On an interruption, and when the run finds a fault.
 pub fn with_reasons(record: Record) -> Result<Record> {
     let made = match Rerun::of(&record) {
         Ok(again) if record.backend == Backend::Code => {
@@ -56,11 +56,11 @@ pub fn with_reasons(record: Record) -> Result<Record> {
     Ok(made.unwrap_or(record))
 }
 
-/// The tail of a series of times that is not of the waits that a record keeps, beyond a statistic of it.
+/// The tail of a series of times beyond a statistic, for series other than the recorded waits.
 ///
 /// # Errors
-/// A series or statistic that the run does not have, one that is not of times, a run that can't be made again, an
-/// interruption, and what the simulator finds wrong.
+/// For a series or statistic that the run does not have, a series that is not of times, and a run that can't be made
+/// again; on an interruption, and when the simulator finds a fault.
 pub fn samples(record: &Record, (series, stat): (&str, &str), worst: usize) -> Result<SampleTail> {
     let metric = format!("{series}.{stat}");
     let again = Rerun::of(record).map_err(|e| e.context(format!("--metric {metric}")))?;
@@ -71,14 +71,14 @@ pub fn samples(record: &Record, (series, stat): (&str, &str), worst: usize) -> R
     }
     let cut = match evaluate(record, &metric) {
         Value::Number(cut) => cut,
-        // The series' name is checked below, which knows all of them.
+        // The series' name is checked below, where all names are known.
         Value::Missing(_) if unit.is_none() => 0.0,
         Value::Missing(why) => {
             return Err(Error::input(format!("--metric: {metric} is missing: {why}"))
                 .help("name a lower percentile, such as p90, or make longer runs"));
         }
     };
-    // A percentile is known to the histogram's resolution; what can't be told from it is not beyond it.
+    // A percentile is known to the histogram's resolution; a value within that resolution is not beyond it.
     let cut = match stat {
         "max" => (cut as u64).saturating_sub(1),
         _ => Series::bucket_end(cut as u64),
@@ -89,10 +89,10 @@ pub fn samples(record: &Record, (series, stat): (&str, &str), worst: usize) -> R
     found.map_err(|e| e.context("--metric"))?.ok_or_else(interrupted)
 }
 
-/// The stretches of a record's run.
+/// The stretches of a record's run in which CPUs were idle while tasks waited.
 ///
 /// # Errors
-/// A run that can't be made again, an interruption, and what the simulator finds wrong.
+/// For a run that can't be made again; on an interruption, and when the simulator finds a fault.
 pub fn idle_while_waiting(record: &Record, longest: usize) -> Result<IdleWhileWaiting> {
     let again = Rerun::of(record)?.clocked(&common::SIMULATED);
     let bar = bar(&again);

@@ -1,5 +1,5 @@
-//! A recording of another tool, or the events of a stored run, for commands that list tasks: the one is read, the other
-//! comes from its kept events or is made again.
+//! The input of commands that list tasks: a recording of another tool, or a stored run, whose kept events are read or
+//! made again.
 
 use super::import::Source;
 use super::runs::Choice;
@@ -55,14 +55,14 @@ impl Heard {
     }
 }
 
-/// The name of a stored run; `None`: it is a recording's. A run's name is UTF-8, a file's may be anything.
+/// The name of a stored run; `None` for a recording. A run's name is UTF-8, a file's may be anything.
 fn stored_name(path: &Path) -> Result<Option<&str>> {
     let Some(name) = path.to_str() else { return Ok(None) };
     let is_missing = name != "-" && !path.exists();
     Ok((is_missing || has_runs(path) || experiment_of(name)?.is_some()).then_some(name))
 }
 
-/// Events without details.
+/// Passes on events without their details.
 struct Only<'a, A>(&'a mut A);
 
 impl<A: Sink> Sink for Only<'_, A> {

@@ -107,7 +107,7 @@ impl HuntArgs {
         let is_series = || path.is_dir() && Source::parse(&self.wanted).is_err();
         self.source.is_some() || self.wanted == "-" || path.is_file() || is_series()
     }
-    /// The machines, files among them by whole paths.
+    /// The machines; files have whole paths.
     fn machines(&self) -> Vec<String> {
         let mut machines = self.machine.clone();
         machines.iter_mut().for_each(whole_path);
@@ -150,7 +150,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let (judge, backends, budget) = (judge(&args)?, args.backends()?, args.budget()?);
     if args.vm {
-        // Else a machine without QEMU, or a kernel that can't be built, would be reported after the search.
+        // Checked before the search, which takes long: QEMU may be missing, or a kernel may not build.
         let both = [judge.baseline.clone(), judge.variant.clone()];
         builds::ready(!builds::wanted(&both, &both, Path::new(""))?.is_empty())?;
     }
@@ -175,7 +175,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// What is hunted, and who judges it.
+/// The hunted change and its judge.
 fn judge(args: &HuntArgs) -> Result<Judge> {
     let fault = args.wrong.as_deref().map(Fault::find).transpose()?;
     let (mut baseline, mut variant) = of_words(args, fault)?;
@@ -235,7 +235,7 @@ fn whole_paths(variant: &mut Variant) {
     }
 }
 
-/// Makes a word that names a file or a folder here the whole path of it.
+/// Replaces a word that names a file or folder here by its whole path.
 fn whole_path(word: &mut String) {
     let path = Path::new(word.as_str());
     if (path.is_file() || path.is_dir() && word.contains('/'))
@@ -245,7 +245,7 @@ fn whole_path(word: &mut String) {
     }
 }
 
-/// Refuses the name of a patch's file where there is no file.
+/// Refuses the name of a patch's file if the file does not exist.
 fn is_there(word: &str) -> Result<()> {
     let named = [".patch", ".diff", ".mbox"].iter().any(|end| word.ends_with(end));
     if named && !word.contains([':', '+']) && !Path::new(word).exists() {

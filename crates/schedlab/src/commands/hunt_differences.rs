@@ -1,4 +1,4 @@
-//! `schedlab hunt KERNEL --first-difference`: workloads under which a kernel's own code and our rules part.
+//! `schedlab hunt KERNEL --first-difference`: workloads under which our rules deviate from a kernel's own code.
 
 use crate::output;
 use crate::progress::Bar;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// How a search is asked for.
+/// The request of a search.
 pub(super) struct Asked<'a> {
     pub search: DifferenceSearch,
     pub jobs: usize,
@@ -21,7 +21,7 @@ pub(super) struct Asked<'a> {
     pub quiet: bool,
 }
 
-/// A sort of differences, as JSON has it.
+/// A kind of difference, as in JSON.
 #[derive(Serialize)]
 struct DifferenceFound {
     code: String,
@@ -39,10 +39,10 @@ struct DifferenceFound {
     experiment: PathBuf,
 }
 
-/// Searches, keeps what is found, and prints it.
+/// Searches, keeps the findings, and prints them.
 ///
 /// # Errors
-/// Those of runs and of files; an interruption.
+/// As runs and files; on an interruption.
 pub(super) fn run(sides: &Sides, asked: &Asked<'_>, stop: &AtomicBool) -> Result<()> {
     fs::create_dir_all(asked.out).map_err(|e| Error::io(asked.out, "make", &e))?;
     let found = search(sides, asked, stop)?;
@@ -112,7 +112,7 @@ fn as_found(one: &Difference, sides: &Sides, experiment: PathBuf) -> DifferenceF
     }
 }
 
-/// An event as a line; `None`: it says nothing of who runs where.
+/// An event as a line; `None` if it does not show which task runs where.
 fn line(event: &Event, names: &[String]) -> Option<String> {
     let task = |task: TaskId| names.get(task.index()).map_or("(kernel)", String::as_str);
     let some = |of: Option<TaskId>| of.map_or("idle", task);

@@ -1,4 +1,4 @@
-//! What `schedlab hunt` has found: kept in files, confirmed by other seeds, and printed.
+//! Findings of `schedlab hunt`: kept in files, confirmed with other seeds, and printed.
 
 use super::hunt::HuntArgs;
 use crate::{common, interrupt, output};
@@ -28,7 +28,7 @@ pub(super) struct HuntFinding {
     confirmed: Vec<ComparisonRow>,
 }
 
-/// The workloads that were found, each with its confirmations: as many as there is time for before a stop.
+/// The found workloads with their confirmations, as many as were made before a stop.
 ///
 /// # Errors
 /// Without a signal handler.
@@ -99,7 +99,7 @@ fn confirm(
         ..RunRequest::default()
     };
     let made = common::compared(&request, found.experiment(judge, &args.out)?, args.quiet)?;
-    // Beside guests there are simulations, which are confirmed by themselves.
+    // Runs in guests bring simulations along, which have rows of their own.
     let is_it = |r: &ComparisonRow| r.metric == found.loss.metric && r.backend == backend;
     Ok(made.comparison.comparisons.into_iter().find(is_it))
 }

@@ -44,14 +44,13 @@ impl Source {
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
         Ok(Recording { path: self.file.clone(), form, kernel: None, hashed: false })
     }
-    /// The part of it.
+    /// The part of the recording to import.
     ///
     /// # Errors
     /// When a time can't be read, or the part is empty.
     pub fn window(&self) -> Result<Window> {
         self.window.window()
     }
-    /// The chosen tasks.
     pub fn chosen(&self) -> ChosenTasks {
         self.tasks.chosen()
     }
@@ -167,11 +166,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     })
 }
 
-/// Hears a recording once: for its record, and for the file of its events.
+/// Passes the events of a recording on to its record and to the file of its events.
 pub struct Hears {
-    /// For the record.
     pub watch: RunBuilder,
-    /// For the file.
     pub kept: Writer<File>,
 }
 

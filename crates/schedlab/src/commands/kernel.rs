@@ -156,7 +156,7 @@ fn chronology(args: &Chronology) -> Result<()> {
     }
 }
 
-/// A mechanism with whether the kernel of a version has it.
+/// A mechanism, and whether the kernel of a version has it.
 fn in_version(m: &'static Mechanism, version: Version) -> InVersion {
     InVersion { mechanism: m, has: m.is_in(version), because: m.because(version) }
 }

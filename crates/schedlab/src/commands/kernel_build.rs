@@ -43,7 +43,7 @@ pub struct Build {
     quiet: bool,
 }
 
-/// Builds the kernel and prints what it is.
+/// Builds the kernel and prints its properties.
 pub fn run(args: &Build) -> Result<()> {
     let cache = cache::folder(args.cache.as_deref())?;
     let fragment = builds::fragment(args.config.as_deref(), Path::new(""))?;

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-/// Options of the scheduler's, which are shown where an image has them.
+/// Options of the scheduler that are shown if an image has them.
 const OPTIONS: &[&str] = &[
     "NR_CPUS",
     "HZ",
@@ -56,7 +56,7 @@ pub fn remove(args: &Remove) -> Result<()> {
     })
 }
 
-/// Builds an image and prints what it is.
+/// Builds an image and prints its properties.
 pub fn build(recipe: &CodeRecipe, cache: &Path, json: bool, quiet: bool) -> Result<()> {
     let began = Instant::now();
     let made = code::build(recipe, cache, &Shown::new(quiet))?;
@@ -146,10 +146,10 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// What only whole kernels have.
+/// Refuses a whole kernel's image in place of a source.
 ///
 /// # Errors
-/// When there is no source to compile.
+/// When the word is not a source.
 pub fn check_source(word: &str) -> Result<()> {
     if schedlab_kernels::Image::open(Path::new(word)).is_ok() {
         return Err(Error::input(format!(

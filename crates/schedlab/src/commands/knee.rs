@@ -68,7 +68,6 @@ struct Outside {
 
 /// The search, and how its result is printed.
 pub struct KneeSearch {
-    /// The parameter that is raised.
     pub raised: Raised,
     /// The workload; its load is replaced.
     pub spec: Spec,
@@ -77,11 +76,9 @@ pub struct KneeSearch {
     pub runs: u64,
     /// The largest load tried.
     pub max_load: Option<u64>,
-    /// Whether the result is JSON.
     pub json: bool,
     /// The file for a plot of the loads tried.
     pub plot: Option<PathBuf>,
-    /// Whether progress is kept quiet.
     pub quiet: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `schedlab migration-cost`: what moving a task costs on this machine, by distance (D003).
+//! `schedlab migration-cost`: the cost of moving a task on this machine, by distance (D003).
 
 use super::migration_simulated::Simulated;
 use crate::cli::Entry;
@@ -70,7 +70,7 @@ struct MigrationCostArgs {
 }
 
 impl MigrationCostArgs {
-    /// The question to a machine that has these overrides of its own.
+    /// The request for a machine with these overrides of its own.
     fn ask(&self, own: Overrides) -> Result<Ask> {
         let cost_us = self.migration_cost.as_deref().map(parse_costs).transpose()?;
         let overrides = own.with(cost_us.as_deref(), self.migration_factor);

@@ -1,4 +1,4 @@
-//! `schedlab migration-cost --machine`: what D003's procedure would find on a machine's simulated caches.
+//! `schedlab migration-cost --machine`: the answer of D003's procedure on a machine's simulated caches.
 
 use crate::output;
 use schedlab_base::{Result, Version};

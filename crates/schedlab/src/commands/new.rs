@@ -25,7 +25,7 @@ const MACHINE: &str = "smt-8";
 /// The word that asks for lists, as the option does.
 const LIST: &str = "list";
 
-/// The width of the commands that come next.
+/// Columns for the commands to try next.
 const NEXT: usize = 34;
 
 #[derive(Args)]
@@ -126,7 +126,7 @@ fn create(file: &str, args: &NewArgs) -> Result<()> {
     Ok(())
 }
 
-/// Says so where no run has all kernels: the running kernel is only measured, all others are simulated or booted.
+/// Notes that no single run has all kernels: the running kernel is only measured, all others are simulated or booted.
 fn note_two_places(kernels: &[String]) {
     let others: Vec<&str> = kernels.iter().filter(|k| *k != RUNNING).map(String::as_str).collect();
     if others.is_empty() || others.len() == kernels.len() {
@@ -222,7 +222,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let wrong = |e: &std::io::Error| Error::io(path, "write", e);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
-        // A file that was cut off would be taken for an experiment.
+        // A truncated file would be taken for an experiment.
         let _ = std::fs::remove_file(path);
         wrong(&e)
     })

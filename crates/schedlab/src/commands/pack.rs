@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// Options of results, which this command has none of.
+/// Options about results, which this command hides because it has no results.
 const WITHOUT: [&str; 6] = ["format", "json", "plot", "predict", "timing", "jobs"];
 
 #[derive(Args)]

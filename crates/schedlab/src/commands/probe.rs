@@ -1,5 +1,5 @@
-//! `schedlab machine probe`: what steps, caches and moves cost on this machine; kept for the machine `host`, and
-//! written as a machine file.
+//! `schedlab machine probe`: measures steps, caches and moves on this machine; keeps the costs for the machine `host`,
+//! and writes them as a machine file.
 
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
@@ -35,7 +35,6 @@ struct ProbeArgs {
     quiet: bool,
 }
 
-/// The subcommand.
 pub fn command() -> Command {
     ProbeArgs::augment_args(Command::new("probe"))
         .about("Measure what steps cost here, and give these costs to the machine 'host' from then on")
@@ -50,7 +49,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let args = ProbeArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(file) = &args.write {
         check(file)?;
-        // What no file can hold is refused before the work.
+        // Values that no file can hold are refused before the work.
         written(&Probed::here(Vec::new()), None, file)?;
     }
     let before = Busy::now();
@@ -82,7 +81,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to keep what was measured while other programs ran: all later simulations of this machine would have it.
+/// Refuses to keep costs measured while other programs ran: all later simulations of this machine would use them.
 fn busy(args: &ProbeArgs, others_pct: f64) -> Result<()> {
     if others_pct <= MOST_OTHERS_PCT {
         return Ok(());
@@ -100,8 +99,8 @@ fn busy(args: &ProbeArgs, others_pct: f64) -> Result<()> {
 /// Other programs may have this share of all CPUs, per cent.
 const MOST_OTHERS_PCT: f64 = 10.0;
 
-/// CPU time so far, in ticks of 10 ms: of everything on this machine with what its hypervisor took, of this process
-/// with its children, and all that there was.
+/// CPU time so far, in ticks of 10 ms: used on this machine (with the time its hypervisor took), used by this process
+/// with its children, and available.
 #[derive(Clone, Copy)]
 struct Busy {
     all: u64,
@@ -110,7 +109,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// `None` where the kernel does not say.
+    /// `None` if the kernel does not report it.
     fn now() -> Option<Busy> {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         let (stat, of_self) = (read("/proc/stat")?, read("/proc/self/stat")?);
@@ -119,12 +118,12 @@ impl Busy {
         let ticks: Vec<u64> = first.split_whitespace().take(8).map(|n| n.parse().unwrap_or(0)).collect();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
         let there_was: u64 = ticks.iter().sum();
-        // utime, stime, cutime and cstime, behind a name that may hold blanks.
+        // utime, stime, cutime and cstime, after a name that may hold blanks.
         let fields = of_self.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
         let own = fields.map(|n| n.parse::<u64>().unwrap_or(0)).sum();
         Some(Busy { all: there_was - idle, own, there_was })
     }
-    /// The share of the CPUs that others had since then, per cent.
+    /// The share of the CPUs that other processes have used since then, per cent.
     fn others_pct(self, before: Busy) -> Option<f64> {
         let (all, own) = (self.all.checked_sub(before.all)?, self.own.saturating_sub(before.own));
         let there_was = self.there_was.checked_sub(before.there_was).filter(|n| *n > 0)?;
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_of_others_is_what_is_neither_idle_nor_our_own() {
+    fn time_of_others_is_neither_idle_nor_our_own() {
         let before = Busy { all: 100, own: 10, there_was: 1000 };
         let after = Busy { all: 180, own: 50, there_was: 1200 };
         assert_eq!(after.others_pct(before), Some(20.0));

@@ -76,7 +76,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         kept: Writer::new(file).map_err(|e| failed(&e))?,
     };
     let length = recorded.length();
-    // A Ctrl-C that ended the recording does not end its analysis; the next one does.
+    // A Ctrl-C that ended the recording must not end its analysis; the next one does.
     stop.store(false, Ordering::SeqCst);
     let Some(RecordingResult { mut imported, warnings }) =
         recorded.replay(machine.as_ref(), &mut hears, stop)
@@ -87,7 +87,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::machine(format!("the kernel reported no events in {length}"))
             .help("'schedlab doctor' says how events are recorded here"));
     }
-    // Every recording is a run of its own, so its time makes its seed.
+    // Every recording is a separate run, so its time becomes its seed.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     imported.fingerprint = now.as_micros() as u64;
     let Hears { watch, kept: writer } = hears;
@@ -98,7 +98,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let about = args.kept.labels(imported.cast.release.clone(), program.map(shown), machine);
     let mut record = record(about, &described, &imported, found)?;
     if !args.command.is_empty() {
-        // Recordings around other commands are other cells.
+        // Recordings of different commands are different cells.
         record.spec["params"]["command"] = one_line(&args.command).into();
     }
     writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;

@@ -1,4 +1,4 @@
-//! `schedlab replay`: what another scheduler would have done with a recorded schedule.
+//! `schedlab replay`: predicts how another scheduler would have run a recorded schedule.
 
 use super::explain::OneRun;
 use crate::cli::Entry;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// Runs of each variant, unless the user says.
+/// The default number of runs of each variant.
 const RUNS: u64 = 5;
 /// The backends that replay.
 const REPLAYERS: [Backend; 2] = [Backend::Sim, Backend::Code];
@@ -184,8 +184,8 @@ fn write_files(args: &ReplayArgs, recording: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// Prints how far the replay is from the recording. Forms for programs have only the comparison in them, if there is
-/// one; the error then goes to standard error.
+/// Prints how far the replay is from the recording. Forms for programs hold only the comparison; if there is one, the
+/// error goes to standard error.
 fn print_fidelity(args: &ReplayArgs, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
     let for_people = !args.json && ["table", "detail", "lkml", "markdown"].contains(&args.format.as_str());
     if args.json && !compares {
@@ -204,7 +204,7 @@ fn machine(args: &ReplayArgs, recorded: Machine) -> Result<Machine> {
         Some(name) => common::machine(name, None).map_err(|e| e.context("--on"))?,
         None => recorded,
     };
-    // The recording has the recorded machine's own tasks.
+    // The recording already holds the recorded machine's own tasks.
     machine.background.clear();
     Ok(machine)
 }
@@ -216,7 +216,7 @@ fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine>
         _ if record.machine.topology.nr_cpus() == 0 => {
             common::machine(&format!("{}cpu", used(events)?.max(1)), None)
         }
-        // Of this machine, the costs are those that a probe found.
+        // This machine's costs come from its probe.
         _ if record.backend == Backend::Host => {
             let here = common::machine("host", None)?;
             Ok(if here.topology == record.machine.topology { here } else { record.machine.clone() })
@@ -285,7 +285,7 @@ fn read(args: &ReplayArgs, events: &mut Events<'_>, machine: &Machine) -> Result
     recording?.ok_or_else(|| interrupted("the recording was not read to its end"))
 }
 
-/// The replay under the recorded kernel, beside the recording.
+/// The replay under the recorded kernel, compared with the recording.
 #[derive(Serialize)]
 struct Fidelity<'a> {
     workload: &'a str,
@@ -319,7 +319,7 @@ impl<'a> Fidelity<'a> {
         }
     }
 
-    /// What stands beside every prediction, in forms that have a place for warnings.
+    /// Warnings about every prediction, for forms that have a place for warnings.
     fn warnings(&self) -> Vec<Warning> {
         let off = self.metrics.iter().filter_map(|o| Some(format!("{} {:+.1}%", o.metric, o.pct()?)));
         let off: Vec<String> = off.collect();
@@ -328,7 +328,7 @@ impl<'a> Fidelity<'a> {
         let worse = self.worse.iter().map(|w| Warning::new("replay.worse", Fidelity::worse_line(w)));
         std::iter::once(Warning::new("replay.off", text)).chain(worse).chain(self.losses().cloned()).collect()
     }
-    /// What the recording lost or had repaired, and where its schedule deviates from it.
+    /// Losses and repairs of the recording, and deviations of its schedule from it.
     fn losses(&self) -> impl Iterator<Item = &Warning> {
         let is = |w: &Warning| ["recording.", "replay.", "trace.gaps"].iter().any(|c| w.code.starts_with(c));
         self.recorded.iter().copied().filter(move |w| is(w))

@@ -81,13 +81,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// The runs that are named, and what is asked of them.
+/// The named runs and the question about them.
 fn subject(args: &ReportArgs) -> Result<Subject> {
     if let [only] = &args.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {
         let runs = named::of_experiment(&experiment, &args.choice.out, &args.choice.filter())?;
-        // Not all of it need be stored: the question is about the loads and variants that are.
+        // The store may lack loads and variants of the experiment: ask only about those it has.
         let planned = planned_of(&experiment, &runs)?;
         return reporting::of_experiment(&experiment, &planned, runs);
     }

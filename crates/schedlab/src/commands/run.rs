@@ -34,7 +34,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     experiments::conduct(experiment, &args.options)
 }
 
-/// A guess at what was meant by a file that is not there.
+/// A suggestion in place of a file that does not exist.
 fn instead(file: &Path) -> Option<String> {
     let name = file.to_str()?;
     let longer = format!("{name}.toml");

@@ -134,7 +134,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-/// Makes the index of a store, or checks it. Filters do not choose: the index is of all runs.
+/// Makes or checks the index of a store. Filters are ignored: the index covers all runs.
 fn index(args: &RunsArgs, check: bool) -> Result<()> {
     let root = &args.choice.out;
     if !args.choice.filter().is_empty() {
@@ -307,7 +307,7 @@ fn metrics(records: &[Record], comparison: &Comparison, out: &mut dyn Write) -> 
     }
 }
 
-/// A run or remains to remove, and why.
+/// A run, or remains of one, to remove, and the reason.
 #[derive(Serialize)]
 struct Going {
     folder: String,

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// How often Ctrl-C is looked at.
+/// Interval of the checks for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How many violated identities are printed.
+/// At most this many violated identities are printed.
 const SHOWN: usize = 5;
 
 #[derive(Args)]
@@ -162,8 +162,8 @@ fn counted(args: &SchedstatArgs) -> Result<CounterReading> {
     }
 }
 
-/// Whether a path is a run: a folder, or a file that begins like JSON. A pipe (`<(ssh ...)`), which can be read only
-/// once, is not looked into.
+/// Whether a path is a run: a folder, or a file that begins like JSON. A pipe (`<(ssh ...)`) can be read only once, so
+/// it is not looked into.
 fn is_run(path: &Path) -> bool {
     let mut first = [0];
     path.is_dir()

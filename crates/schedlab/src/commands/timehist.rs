@@ -61,7 +61,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     out.finish()
 }
 
-/// What the columns hold, their units, and a rule.
+/// The titles of the columns, their units, and a rule.
 fn heading() -> String {
     let row = |[time, cpu, task, wait, delay, run]: [&str; 6]| {
         format!("{time:>15} {cpu:>6}  {task:<NAME$}  {wait:>10} {delay:>10} {run:>10}\n")
@@ -152,7 +152,6 @@ pub struct Out {
 }
 
 impl Out {
-    /// Nothing written yet.
     pub fn new() -> Out {
         Out { to: BufWriter::with_capacity(1 << 16, io::stdout()), heading: String::new(), failed: None }
     }
@@ -172,7 +171,7 @@ impl Out {
             self.failed = Some(e);
         }
     }
-    /// Writes what is left.
+    /// Writes the rest.
     ///
     /// # Errors
     /// When something could not be written, unless the reader had gone.

@@ -8,7 +8,7 @@ pub const NAME: usize = 30;
 /// Columns of a time in ms.
 const TIME: usize = 10;
 
-/// A task's name in its column, and what it was made of.
+/// A task's name in its column, and the values it was made from.
 struct TaskCell {
     name: String,
     process: u32,
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_those_of_formats() {
+    fn cells_equal_the_output_of_format() {
         let mut text = RowText::default();
         for ns in [0, 499, 500, 1_234_567, 999_999_999_999_999, u64::MAX] {
             text.row.clear();

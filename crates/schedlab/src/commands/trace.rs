@@ -1,8 +1,8 @@
 //! `schedlab trace`: the events of a stored run as a file that other tools show: a Perfetto trace, a CTF trace, or
 //! ftrace text.
 //!
-//! The events are those kept beside the record. A run on a simulated machine that has kept none is made again, and
-//! the file is put in its place only if that was the same run.
+//! The events are those kept with the record. A simulated run without kept events is made again; the file is put in its
+//! place only if that run equals the stored one.
 
 use super::explain::OneRun;
 use crate::cli::Entry;
@@ -171,7 +171,7 @@ impl TraceArgs {
     }
 }
 
-/// Says where the file is, and what shows it.
+/// Says where the file is, and which tools show it.
 fn print_place(args: &TraceArgs, path: &Path) {
     let size_of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
     let bytes = match args.format {
@@ -202,7 +202,6 @@ fn events<'a>(args: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Even
     events?.clocked(&common::SIMULATED).within(args.window.window()?)
 }
 
-/// The name of a file that was not named.
 fn default_name(record: &Record, other: Option<&Record>, form: Form) -> PathBuf {
     let mut name = format!("{}-{}-{}", record.workload, record.load, record.variant.name);
     if let Some(other) = other {
@@ -213,7 +212,7 @@ fn default_name(record: &Record, other: Option<&Record>, form: Form) -> PathBuf 
     PathBuf::from(format!("{name}-{}.{}", record.seed, form.ending()))
 }
 
-/// What is written.
+/// The runs to write.
 struct Of<'a> {
     args: &'a TraceArgs,
     record: &'a Record,
@@ -258,7 +257,7 @@ impl Of<'_> {
         written(file.finish())
     }
 
-    /// Writes a folder, which gets its name when it is whole.
+    /// Writes a folder, which gets its name once it is complete.
     fn write_folder(&self, path: &Path, events: &mut Events<'_>) -> Result<()> {
         if path.exists() {
             return Err(Error::input(format!("{} is there already", path.display()))
@@ -309,7 +308,7 @@ impl Of<'_> {
     }
 }
 
-/// What became of a file; a reader that has gone (`| head`) is not an error.
+/// The result of writing a file; a reader that has gone (`| head`) is not an error.
 fn written<W>(ended: std::io::Result<W>) -> Result<()> {
     match ended {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -319,8 +318,8 @@ fn written<W>(ended: std::io::Result<W>) -> Result<()> {
     }
 }
 
-/// The names of processes that several tasks share: the workload's. Others have the names of their threads, as all
-/// processes of a recording do: schedlab made none of them.
+/// The names of processes that several tasks share, which are the workload's. All other processes, also those of a
+/// recording, have the names of their threads.
 fn processes(record: &Record, cast: &schedlab_trace::Cast) -> BTreeMap<u32, String> {
     if record.backend.made_by().is_none() {
         return BTreeMap::new();

@@ -132,7 +132,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let level = args.code.level()?.unwrap_or_else(|| level_on("try", &on));
     args.keep.guest.check(backend)?;
     args.code.check(backend)?;
-    // An image that is in the cache needs no tools; one that is to be built says what it lacks before any work.
+    // An image in the cache needs no tools. A build reports missing tools before any work.
     if backend != Backend::Code {
         builds::ready(true)?;
     }
@@ -212,7 +212,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     judged(&args, &mut made)
 }
 
-/// How often the patch's lines were reached, or what stood in the way: the page is as true without.
+/// How often the patch's lines were reached, or the reason why nobody knows: the page is valid without it.
 fn reached(
     args: &TryArgs,
     trial: &Trial,
@@ -228,7 +228,8 @@ fn reached(
     Ok(found.map_err(|e| e.to_string().replace("\n  help: ", "; ")))
 }
 
-/// What was asked to be judged, after the result is shown. A load that stood still under the patch fails unasked.
+/// Applies the options that make the command fail, after the result is shown. A load that stood still under the patch
+/// always fails.
 fn judged(args: &TryArgs, made: &mut Compared) -> Result<()> {
     if let Some(unfinished) = made.unfinished.take() {
         return Err(unfinished);

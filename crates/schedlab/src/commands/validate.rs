@@ -112,11 +112,11 @@ impl ValidateArgs {
             Err(Error::unknown("format", form, FORMS.iter().copied()))
         }
     }
-    /// The seed of what is drawn.
+    /// The seed of draws.
     pub(super) fn seed(&self) -> u64 {
         self.seed.unwrap_or(1)
     }
-    /// What is judged.
+    /// The judged backend.
     pub(super) fn judged(&self) -> Result<Backend> {
         let known = [Backend::Sim, Backend::Code];
         let found = known.into_iter().find(|b| b.name() == self.judged);
@@ -246,8 +246,8 @@ fn write(folder: &Path, chosen: &[Case]) -> Result<()> {
     })
 }
 
-/// Runs the cases one after the other. A case that this machine can't run does not keep the others from being run. A
-/// case with an error stops the command before any case is run.
+/// Runs the cases one after the other. A case that this machine can't run does not stop the others. A case with an
+/// error stops the command before any case is run.
 fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
     let earlier = args.earlier()?;
     let of = |case: &Case| earlier.as_ref().map(|all| of_case(all, case)).transpose();
@@ -276,7 +276,7 @@ fn of_case<'a>(all: &'a Validation, case: &Case) -> Result<&'a CaseResult> {
     found.ok_or_else(|| Error::machine("the file of --real does not have this case"))
 }
 
-/// The plans of a case's sides, with the earlier result whose real side is taken.
+/// The plans of a case's sides, and the earlier result that replaces the real side.
 fn plan<'a>(
     args: &ValidateArgs,
     case: &Case,
@@ -322,7 +322,7 @@ pub(super) fn reason(name: &str, e: &Error) -> String {
     [e.message().lines().next(), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Runs both sides, or the simulated one beside an earlier result, and judges them.
+/// Runs both sides, or the simulated one to compare with an earlier result, and judges them.
 fn judge_case(
     args: &ValidateArgs,
     case: &Case,

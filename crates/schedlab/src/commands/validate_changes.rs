@@ -1,7 +1,7 @@
 //! `schedlab validate --changes`: whether switches move the real kernel as they move the simulation.
 //!
-//! A case is an experiment. Its runs share boots, as in `schedlab try`: a change is small beside the spread of
-//! runs, so a case needs many, and a boot takes as long as ten.
+//! A case is an experiment. Its runs share boots, as in `schedlab try`: a change is small compared with the spread of
+//! runs, so a case needs many runs, and a boot takes as long as ten.
 
 use super::validate::{ValidateArgs, reason};
 use crate::listener::Shown;
@@ -19,8 +19,7 @@ use std::path::Path;
 /// Runs or lists the cases, and prints the result in a form of `validate`.
 ///
 /// # Errors
-/// For an error in a case, when a run fails for another reason than that this machine can't make it, and when a case
-/// does not pass.
+/// For an error in a case, when a run fails although this machine can make it, and when a case does not pass.
 pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
     args.judged()?;
     let all = match args.files.as_slice() {
@@ -66,7 +65,7 @@ fn list(chosen: &[ChangeCase], json: bool) -> Result<()> {
     })
 }
 
-/// Runs the cases one after the other. A case that can't be run, here or at all, does not keep the others from it.
+/// Runs the cases one after the other. A case that can't be run does not stop the others.
 fn all_of(args: &ValidateArgs, chosen: &[ChangeCase]) -> Result<Changes> {
     let (mut done, mut not_run) = (Vec::new(), Vec::new());
     for case in chosen {
@@ -101,7 +100,7 @@ fn judge_change(args: &ValidateArgs, case: &ChangeCase) -> Result<ChangeResult> 
     Ok(ChangeResult::of(&case.switched(), &records, warnings))
 }
 
-/// The runs of the kernel's own code that are like a plan's runs in guests.
+/// The runs of the kernel's own code that correspond to a plan's runs in guests.
 fn by_code(args: &ValidateArgs, case: &ChangeCase, plan: &Plan) -> Result<Vec<Record>> {
     let shown = Shown::new(args.quiet);
     let folder = case.experiment.file.parent().unwrap_or(Path::new("."));

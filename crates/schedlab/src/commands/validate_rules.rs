@@ -7,13 +7,13 @@ use schedlab_base::{Error, ErrorKind, Result, each_once};
 use schedlab_compare::agreement::decisions::{DECISIONS_SCHEMA, Decisions};
 use schedlab_lab::{code, rules};
 
-/// Kernels that are asked without a choice.
+/// The default kernels.
 const KERNELS: [&str; 3] = ["6.1", "6.12", "7.3"];
 
 /// Asks, and prints the result in a form of `validate`.
 ///
 /// # Errors
-/// For a source that can't be had, what the kernel's code does that no kernel may, and rows that agree too seldom.
+/// When a source can't be had, when the kernel's code does what no kernel may do, and when rows agree too seldom.
 pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
     rules::functions(&args.function)?;
     let named: Vec<String> = match args.kernel.as_slice() {

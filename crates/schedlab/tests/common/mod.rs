@@ -54,14 +54,13 @@ impl Lab {
         command.current_dir(self.path()).args(words);
         command
     }
-    /// Runs it and expects an exit code.
     pub fn run(&self, words: &[&str], code: i32) -> (String, String) {
         let output = self.command(words).output().unwrap();
         let (out, err) = texts(&output);
         assert_eq!(output.status.code(), Some(code), "schedlab {words:?}\n{out}\n{err}");
         (out, err)
     }
-    /// Runs it well and gives its standard output.
+    /// Runs it, expects success and gives its standard output.
     pub fn ok(&self, words: &[&str]) -> String {
         self.run(words, 0).0
     }
@@ -127,8 +126,8 @@ pub fn texts(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Every file below a folder with its content, by path. A file that is renamed or removed meanwhile is left out: the
-/// folder may be one that a running command writes to.
+/// Every file below a folder with its content, by path. Files that are renamed or removed meanwhile are left out, since
+/// a running command may write to the folder.
 pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -147,7 +146,7 @@ pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// What was found; `None` if it is no longer there.
+/// The result of a look at a file; `None` if it no longer exists.
 fn still_there<T>(found: std::io::Result<T>) -> Option<T> {
     match found {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,

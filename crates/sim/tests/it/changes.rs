@@ -10,7 +10,7 @@ use schedlab_workload::Built;
 
 const AT: Ns = Ns::ms(60);
 
-/// Hogs and a sleeper that wakes often on each of two CPUs; it shows at once what a wakeup may preempt.
+/// Hogs, and on each of two CPUs a sleeper that wakes often: it shows at once which tasks a wakeup may preempt.
 fn load() -> Built {
     let mut load = Load::lasting_ms(120);
     for i in 0..2 {
@@ -76,13 +76,13 @@ fn until_the_change_nothing_differs_and_after_it_the_new_rule_holds() {
 }
 
 #[test]
-fn there_and_back_again_and_changes_of_nothing() {
+fn changes_can_be_undone_and_changes_to_the_same_values_have_no_effect() {
     let (on, off) = (kernel("v4.5"), kernel("v4.5 NO_WAKEUP_PREEMPTION"));
     let window = |from: u64| move |s: &Seen| s.preemptions(Ns::ms(from), Ns::ms(from + 40));
     let s = seen("v4.5", 1, true, &[(Ns::ms(40), off), (Ns::ms(80), on)]);
     let [a, b, c] = [0, 40, 80].map(|from| window(from)(&s));
     assert!(b < a / 3 && b < c / 3, "{a}, {b}, {c} preemptions");
-    // A change to the same values changes nothing: every tie and every scan comes out the same.
+    // A change to the same values has no effect: every tie and every scan comes out the same.
     let same = seen("v4.5", 1, true, &[(AT, on), (AT, on)]);
     let plain = seen("v4.5", 1, true, &[]);
     assert_eq!(same.events, plain.events);
@@ -90,8 +90,8 @@ fn there_and_back_again_and_changes_of_nothing() {
 
 #[test]
 fn granularities_are_scaled_anew() {
-    // One hog less beside the sleepers. With a minimum of 30 ms the tick no longer cuts slices of two equal hogs at 6
-    // ms.
+    // One hog less than above, next to the sleepers. With a minimum of 30 ms the tick no longer cuts slices of two
+    // equal hogs at 6 ms.
     let mut long = kernel("v4.5");
     for (name, value) in [("sched_latency_ns", 100_000_000), ("min_granularity_ns", 50_000_000)] {
         long.tunables.set(name, value).expect("a tunable");

@@ -1,4 +1,4 @@
-//! Negative controls: the checker that the other tests rely on does notice impossible events.
+//! Negative controls: the checker that the other tests rely on notices impossible events.
 
 use crate::support::checker::Checker;
 use crate::support::{cpus, machine};

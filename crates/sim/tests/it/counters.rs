@@ -1,11 +1,11 @@
-//! Counters go to sinks that ask for them, say what they are defined to say, and change nothing.
+//! Counters go to sinks that ask for them, have the values of their definitions, and change nothing.
 
 use crate::support::{Load, hog, kernel, machine, simulated};
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{Counter, CounterKind, Counters, Event, Sink};
 
-/// Keeps events and the counters it asks for.
+/// Keeps events and the requested counters.
 struct Kept {
     wants: Counters,
     events: Vec<Event>,
@@ -63,7 +63,7 @@ fn each_class_has_its_own_counters() {
 }
 
 #[test]
-fn values_are_those_of_two_equal_tasks() {
+fn counters_have_the_values_of_two_equal_tasks() {
     const MS: i64 = 1_000_000;
     let eevdf = run("v6.12", 0, all()).counters;
     for (at, counter, value) in &eevdf {

@@ -1,5 +1,5 @@
-//! A balancer may move a task that sleeps while queued, and a waker may wait for its runqueue's lock meanwhile. The
-//! waker then wakes it where it is. Many jobs on a guest of many caches under 7.3 meet this within a second.
+//! A balancer may move a task that sleeps while queued, while a waker waits for its runqueue's lock. The waker then
+//! wakes the task on its new CPU. Many jobs on a guest of many caches under 7.3 meet this within a second.
 
 use crate::support::{kernel, machine};
 use schedlab_kernel::Feature;

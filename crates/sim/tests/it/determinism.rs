@@ -100,9 +100,9 @@ fn threads_do_not_matter() {
     assert_eq!(alone, together);
 }
 
-/// Eight pinned tasks that do the same at the same time: the seed decides only their ties.
+/// Eight pinned tasks with equal acts at equal times: the seed decides only their ties.
 #[test]
-fn ties_fall_by_the_seed_and_by_nothing_else() {
+fn only_the_seed_decides_ties() {
     let machine = machine("smp-8");
     let order = |seed| {
         let mut load = Load::lasting_ms(20);

@@ -1,11 +1,11 @@
-//! Drawn workloads whose tasks change all that the scheduler knows of them while they run: policy, nice value,
-//! priority, slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork
-//! and end, talk through channels and spin for a lock. Changes from outside move them between groups, and change
-//! groups and CPUs. Every draw runs under one of the profiles and one of its preemption models, on one of a few
-//! machines, with all invariants walked after every step, and its events must make sense.
+//! Drawn workloads whose tasks change all their scheduling properties while they run: policy, nice value, priority,
+//! slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork and end,
+//! talk through channels and spin for a lock. Changes from outside move them between groups, and change groups and
+//! CPUs. Every draw runs under one of the profiles and one of its preemption models, on one of a few machines, with all
+//! invariants walked after every step, and its events must make sense.
 //!
 //! A draw is small, so that it takes milliseconds. The same draws are made each time, unless `SCHEDLAB_DRAWS` gives
-//! their number (`.ci/run slow`): then they are new ones. The seed of a drawn run is printed, and `SCHEDLAB_DRAW_SEED`
+//! their number (`.ci/run slow`): then the draws are new. The seed of a drawn run is printed, and `SCHEDLAB_DRAW_SEED`
 //! repeats it.
 
 use crate::support::checker::Checker;
@@ -27,7 +27,7 @@ use std::time::{Instant, SystemTime};
 const DRAWS: u32 = 8_000;
 /// Words that the tasks of a draw wait on.
 const WORDS: u32 = 2;
-/// The word that is a lock, after those.
+/// The word that is a lock, after the other words.
 const LOCK: WordId = WordId(WORDS);
 /// Channels that tasks talk through.
 const CHANNELS: usize = 2;
@@ -35,7 +35,7 @@ const CHANNELS: usize = 2;
 const MASKS: usize = 3;
 /// Profiles of EEVDF, the last ones of the table.
 const EEVDF: usize = 4;
-/// Operations of a task. Then it leaves, so that no draw takes for ever.
+/// Operations of a task. Then it leaves, so that every draw ends.
 const MOST_OPS: u32 = 2_000;
 
 /// One CPU, several, two threads of a core, several caches; others are drawn ([`kinds`]).
@@ -93,7 +93,7 @@ enum Act {
     Yield,
     Set(Attr),
     Pin(u32),
-    /// Takes the lock for so long, us.
+    /// Takes the lock for this time, us.
     Lock(u64),
     Send {
         channel: u32,
@@ -106,7 +106,7 @@ enum Act {
 }
 
 impl Act {
-    /// The operations of which it is made.
+    /// The operations of an act.
     fn steps(self) -> Vec<Step> {
         let op = match self {
             Act::Run(us) => Op::Run { work: Ns::us(us) },
@@ -131,7 +131,7 @@ impl Act {
     }
 }
 
-/// What a task does next.
+/// The next step of a task.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Op(Op),
@@ -205,7 +205,7 @@ struct Plan {
     group: Option<Index>,
     /// The earlier task that forks it, if one does.
     parent: Option<Index>,
-    /// How many tasks have this plan; the others are there from the start.
+    /// How many tasks have this plan; the copies exist from the start.
     copies: usize,
 }
 
@@ -234,7 +234,7 @@ fn copied(plans: &[Plan]) -> Vec<Plan> {
 struct Group {
     above: Option<Index>,
     shares: u64,
-    /// Quota and period, us, and the part of the quota that it may save up, per cent.
+    /// Quota and period, us, and the part of the quota that the group may save up, per cent.
     limit: Option<(u64, u64, u64)>,
     idle: bool,
 }
@@ -250,7 +250,7 @@ fn group() -> impl Strategy<Value = Group> {
 #[derive(Clone, Debug)]
 struct Draw {
     machine: Index,
-    /// Its own machine, in place of one of the few.
+    /// Its own machine, instead of one of the few.
     uneven: Option<Vec<Kind>>,
     profile: Index,
     toggles: Vec<(Index, bool)>,
@@ -351,7 +351,7 @@ impl Draw {
     }
 
     fn kernel(&self) -> Kernel {
-        // The newest profiles have most mechanisms, so they come up twice as often.
+        // The newest profiles have the most mechanisms, so they come up twice as often.
         let at = self.profile.index(PROFILES.len() + EEVDF);
         let profile = PROFILES.get(at).unwrap_or_else(|| &PROFILES[at - EEVDF]);
         let mut kernel = Kernel::of(profile.version);
@@ -391,7 +391,7 @@ impl Draw {
         }
     }
 
-    /// Declares the groups, each with what the kernel knows of it.
+    /// Declares the groups with their properties.
     fn declare_groups(&self, b: &mut Builder) -> Vec<GroupId> {
         let version = self.kernel().version;
         let (mut ids, mut paths) = (Vec::new(), Vec::<String>::new());
@@ -476,7 +476,7 @@ impl Draw {
         built
     }
 
-    /// Runs it; the error names what is wrong.
+    /// Runs it; the error names the fault.
     fn run(&self) -> Result<(), String> {
         let machine = self.machine();
         let mut checker = Checker::new(&machine);
@@ -522,7 +522,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
-/// Runs `usual` draws, unless `SCHEDLAB_DRAWS` says otherwise.
+/// Makes `usual` draws, unless `SCHEDLAB_DRAWS` gives another number.
 fn hold(usual: u32, draws_of: impl Strategy<Value = Draw>) {
     let draws = number("SCHEDLAB_DRAWS");
     let drawn =
@@ -544,11 +544,11 @@ fn hold(usual: u32, draws_of: impl Strategy<Value = Draw>) {
 }
 
 #[test]
-fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
+fn invariants_hold_when_tasks_change_in_mid_run() {
     hold(DRAWS, draw());
 }
 
 #[test]
-fn they_hold_on_machines_whose_cpus_are_unlike() {
+fn invariants_hold_on_machines_whose_cpus_are_unlike() {
     hold(DRAWS / 4, on_uneven());
 }

@@ -1,6 +1,6 @@
 //! EEVDF's guarantees for tasks that never sleep, seen from outside: lag bounded, equal tasks equal, weights kept.
 //!
-//! (That only eligible entities are picked is asserted at every pick, in every test that runs an EEVDF kernel.)
+//! (Every test of an EEVDF kernel asserts at every pick that only eligible entities are picked.)
 
 use crate::support::{Load, Run, hog, kernel, machine, run_seeded};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn hogs(text: &str, hz: u64, seed: u64, attrs: &[Attr]) -> Run {
     run_seeded(&machine("smp-2"), kernel, seed, load)
 }
 
-/// At every switch: how much each task has run until then, ns.
+/// At every switch: the CPU time of each task until then, ns.
 fn service(run: &Run, nr: usize) -> Vec<Vec<u64>> {
     let (mut had, mut on, mut seen) = (vec![0; nr], None, Vec::new());
     for e in &run.seen.events {
@@ -63,8 +63,8 @@ proptest! {
         let run = hogs(text, hz, seed, &attrs);
         let total: u64 = attrs.iter().map(|a| a.weight(NEWEST)).sum();
         let longest = attrs.iter().map(|a| a.slice.ns()).max().unwrap_or(0).max(1_400_000);
-        // A picked task is not ahead, and a grant lasts a slice and then to the next tick. So no task gets
-        // further ahead than that.
+        // A picked task is not ahead, and a grant lasts a slice and then to the next tick. So no task gets further
+        // ahead.
         let tick = 1_000_000_000 / hz;
         let granted = longest + tick + OVERHEAD;
         for had in service(&run, attrs.len()) {
@@ -72,9 +72,9 @@ proptest! {
             for (attr, had) in attrs.iter().zip(had) {
                 let due = (u128::from(all) * u128::from(attr.weight(NEWEST)) / u128::from(total)) as u64;
                 prop_assert!(had <= due + granted, "{}: {} ns ahead, {} granted", text, had - due, granted);
-                // A waiting task is passed over until its deadline, which lies a slice of its own ahead. Each
-                // of the others may run a tick beyond that, and one may be protected when the wait begins.
-                // The waiting task would have had its share of this time.
+                // A waiting task is passed over until its deadline, which lies one of its own slices ahead. Each of the
+                // others may run a tick beyond that, and one may be protected when the wait begins. The waiting task
+                // would have had its share of this time.
                 let others = (attrs.len() as u64 - 1) * (tick + OVERHEAD) + granted;
                 let share = u128::from(others) * u128::from(attr.weight(NEWEST)) / u128::from(total);
                 let bound = attr.slice.ns().max(1_400_000) + share as u64 + OVERHEAD;
@@ -91,9 +91,9 @@ proptest! {
         nr in 2usize..9,
     ) {
         let run = hogs(text, hz, seed, &vec![Attr::default(); nr]);
-        // A slice, and the wait for a tick. 7.3's slice timer makes the tick needless, with one exception: it is not
-        // armed anew for a task that is behind when it fires and continues, so that task runs until the tick. At some
-        // tick lengths that happens every time.
+        // A slice, and the wait for a tick. 7.3's slice timer makes the tick needless, with one exception: if the task
+        // is behind when the timer fires and continues, the timer is not armed anew, so the task runs until the tick.
+        // At some tick lengths that happens every time.
         let timed = text == "v7.3" && [250, 1000].contains(&hz);
         let granted = 1_400_000 + if timed { 0 } else { 1_000_000_000 / hz } + OVERHEAD;
         let seen = service(&run, nr);

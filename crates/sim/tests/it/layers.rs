@@ -1,4 +1,4 @@
-//! The layers of the simulator: rules and state below, `System`, then the drivers that take both through time.
+//! The layers of the simulator: rules and state below, then `System`, then the drivers that take both through time.
 //!
 //! A *driver* is a file that has `impl System` or works on a `System`. Every other file is a rule or state and imports
 //! no driver, so that a rule can be read, and tested, without the machine.
@@ -118,13 +118,13 @@ fn rules_and_state_import_no_driver() {
     assert!(wrong.is_empty(), "a rule or state imports a driver:\n{}", wrong.join("\n"));
 }
 
-/// The head of a room names the room's drivers to the rest of the crate, and uses none.
+/// The head of a module names the module's drivers to the rest of the crate, and uses none.
 fn names_its_room(module: &[String], driver: &[String]) -> bool {
     driver.len() > module.len() && driver.starts_with(module)
 }
 
 #[test]
-fn a_use_tree_is_taken_apart() {
+fn a_use_tree_expands_to_its_paths() {
     assert_eq!(expand("a::{b, c::{d, e}, f}"), ["a::b", "a::c::d", "a::c::e", "a::f"]);
     let modules: Modules = [vec![], vec!["a"], vec!["a", "b"], vec!["c"]]
         .map(|m| (m.into_iter().map(str::to_owned).collect(), String::new()))

@@ -1,4 +1,4 @@
-//! Steps that follow each other at one instant, or before any other CPU acts, are made in one go. That must not change
+//! Steps that follow each other at one instant, or before any other CPU acts, are merged. That must not change
 //! anything: the same events and samples in the same order, the same report, the same number of steps.
 
 use crate::support::{Load, forever, kernel, machine, once, program, run_us, sleep_us, with_caches};
@@ -63,7 +63,7 @@ fn schbench(_: &Machine, ms: u64) -> Built {
     Spec::bench("schbench", &params).and_then(|s| s.build(1)).expect("schbench")
 }
 
-/// Asserts that both ways give the same; returns the steps.
+/// Asserts that merged and single steps give the same; returns the steps.
 fn equal(machine_name: &str, profile: &str, seed: u64, load: impl Fn(&Machine) -> Built) -> u64 {
     equal_on(&machine(machine_name), profile, seed, load)
 }
@@ -139,7 +139,7 @@ fn schbench_is_the_same_merged_or_not() {
     }
 }
 
-/// Tasks with sets of many sizes that go over them, compute and sleep.
+/// Tasks with working sets of many sizes that go over them, compute and sleep.
 fn sets(machine: &Machine, ms: u64) -> Built {
     let mut load = Load::lasting_ms(ms);
     for i in 0..2 * machine.topology.nr_cpus() as u32 {

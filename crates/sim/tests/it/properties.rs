@@ -104,15 +104,15 @@ fn act() -> impl Strategy<Value = Act> {
 #[derive(Clone, Debug)]
 struct TaskPlan {
     acts: Vec<Act>,
-    /// Starts again at the end instead of leaving.
+    /// It starts again at the end instead of leaving.
     again: bool,
     nice: i8,
     mask: Option<u32>,
-    /// Started by an earlier task, not from the start.
+    /// An earlier task starts it; else it starts with the run.
     parent: Option<Index>,
     footprint_kb: u32,
     slack_us: Option<u64>,
-    /// The one of the case's groups that it is in, if there are any.
+    /// Its group, if the case has groups.
     group: Option<Index>,
 }
 
@@ -151,11 +151,11 @@ fn task() -> impl Strategy<Value = TaskPlan> {
 #[derive(Clone, Debug)]
 struct Case {
     shape: Shape,
-    /// The one of [`DONORS`] whose idle states and background tasks the machine gets.
+    /// The one of [`DONORS`] that gives the machine its idle states and background tasks.
     donor: Index,
     idle_states: usize,
     background: bool,
-    /// Every cost at its default, or at the end of its range that a bit of this number chooses.
+    /// Every cost at its default, or at the end of its range chosen by a bit of this number.
     costs: Option<u64>,
     profile: Index,
     /// Features switched, by place in the table.
@@ -396,7 +396,7 @@ impl Script {
             Act::Policy(policy) => Op::SetAttr { attr: Attr { policy, ..Attr::default() } },
             Act::Affinity(mask) => Op::SetAffinity { mask },
             Act::Exit => match env.outcome() {
-                // An exit only now and then; otherwise all tasks would leave at once.
+                // Exits only now and then; otherwise all tasks would leave at once.
                 Outcome::Done => Op::Yield,
                 _ => Op::Exit,
             },
@@ -404,10 +404,10 @@ impl Script {
     }
 }
 
-/// The CPU time that no case takes, in ticks of /proc/PID/stat (hundredths of a second): a minute.
+/// No case takes this much CPU time, in ticks of /proc/PID/stat (hundredths of a second): a minute.
 const ENDLESS_TICKS: u64 = 6_000;
 
-/// The CPU time of a thread of this process, in such ticks; 0 if it is gone. Wall time would not do: on a busy machine
+/// The CPU time of a thread of this process, in such ticks; 0 if it is gone. Wall time is unsuitable: on a busy machine
 /// a case of a second may take minutes.
 fn cpu_ticks(thread: &Path) -> u64 {
     let text = std::fs::read_to_string(Path::new("/proc").join(thread).join("stat")).unwrap_or_default();
@@ -417,7 +417,7 @@ fn cpu_ticks(thread: &Path) -> u64 {
 }
 
 #[test]
-fn the_cpu_time_of_a_thread_is_seen() {
+fn the_cpu_time_of_a_thread_is_read() {
     let me = std::fs::read_link("/proc/thread-self").expect("Linux");
     let (from, begun) = (cpu_ticks(&me), Instant::now());
     while cpu_ticks(&me) == from {
@@ -425,7 +425,7 @@ fn the_cpu_time_of_a_thread_is_seen() {
     }
 }
 
-/// Simulates; fails if that takes longer than any such case can, which means that simulated time has stopped.
+/// Simulates; fails if that takes longer than any case can, since then simulated time has stopped.
 fn watched<S: Sink>(case: &Case, sink: &mut S, check: bool) -> Result<SimReport, String> {
     let (stop, (done, wait)) = (AtomicBool::new(false), mpsc::channel::<()>());
     let (machine, kernel) = (case.machine(), case.kernel());
@@ -476,7 +476,7 @@ fn checker(case: &Case) -> Checker {
     checker
 }
 
-/// So many cases, or PROPTEST_CASES for a longer hunt.
+/// This many cases, or PROPTEST_CASES for a longer hunt.
 fn config(cases: u32) -> ProptestConfig {
     let given = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { given.cases } else { cases };
@@ -505,7 +505,7 @@ impl<S: Sink> Sink for Counted<S> {
 proptest! {
     #![proptest_config(config(150))]
 
-    /// Every invariant after every event, and an event stream that makes sense.
+    /// Walks every invariant after every event, and checks that the event stream makes sense.
     #[test]
     fn any_machine_kernel_and_workload_make_sense(case in case()) {
         let mut sink = Counted(checker(&case), 0);
@@ -517,7 +517,7 @@ proptest! {
     }
 }
 
-/// Masks of a case's tasks as they begin, with the machine's own tasks behind them, and the masks that they may take
+/// Masks of a case's tasks as they begin, then those of the machine's own tasks; and the masks that they may take
 /// later.
 fn masks(case: &Case) -> (Vec<Option<CpuSet>>, Vec<CpuSet>) {
     let mut allowed: Vec<Option<CpuSet>> = case.tasks.iter().map(|t| t.mask.map(|m| case.mask(m))).collect();
@@ -536,10 +536,10 @@ fn masks(case: &Case) -> (Vec<Option<CpuSet>>, Vec<CpuSet>) {
 proptest! {
     #![proptest_config(config(60))]
 
-    /// The stretches in which a task waited beside an idle CPU equal those that a sweep over all events finds, and in
+    /// The stretches in which a task waited while a CPU was idle equal those found by a sweep over all events, and in
     /// each of them some CPU was idle all the time.
     #[test]
-    fn idle_cpus_beside_waiting_tasks_are_found(case in prop_oneof![case(), busy_case()]) {
+    fn idle_cpus_during_waits_are_found(case in prop_oneof![case(), busy_case()]) {
         let (allowed, later) = masks(&case);
         let topology = case.machine().topology;
         let (nr_cpus, domains) = (topology.nr_cpus(), Domains::build(&topology, case.kernel().version));
@@ -563,7 +563,7 @@ proptest! {
     }
 }
 
-/// Tasks that compute, and short sleepers that stir the balance: no task may starve beside an idle CPU.
+/// Tasks that compute, and short sleepers that stir the balance: no task may starve while a CPU is idle.
 fn busy_case() -> impl Strategy<Value = Case> {
     let worker = prop_oneof![
         3 => Just(vec![Act::RunUs(50_000)]),
@@ -595,7 +595,7 @@ proptest! {
 
     /// No task waits for two seconds while a CPU that it may use is idle all the time.
     #[test]
-    fn no_task_waits_for_ever_beside_an_idle_cpu(case in busy_case()) {
+    fn no_task_waits_for_ever_while_a_cpu_is_idle(case in busy_case()) {
         let mut sink = checker(&case);
         sink.longest_wait_ns = 2_000_000_000;
         let report = watched(&case, &mut sink, false).map_err(TestCaseError::fail)?;

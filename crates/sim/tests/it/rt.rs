@@ -1,5 +1,4 @@
-//! Real-time tasks under random loads: the most important ones run, and fair tasks get the share that the tunables
-//! leave.
+//! Real-time tasks under random loads: the most important ones run, and fair tasks get the share left by the tunables.
 
 use crate::support::{Load, cpus, forever, hog, kernel, machine, run_us, simulated, sleep_us};
 use proptest::prelude::*;
@@ -10,8 +9,8 @@ use schedlab_workload::Op;
 
 const CPUS: usize = 4;
 const MS: u64 = 1_000_000;
-/// How long a task may wait while a CPU that it may use runs less important work, ns: an idle CPU's way out of a deep
-/// state, an IPI, a switch, and a balance pass with interrupts off in between.
+/// How long a task may wait while a CPU that it may use runs less important work, ns: it covers an idle CPU's way out
+/// of a deep state, an IPI, a switch, and a balance pass with interrupts off in between.
 const WAY_NS: u64 = 250_000;
 
 /// Follows ranks: which task runs on each CPU, which tasks wait, and since when.
@@ -90,7 +89,7 @@ struct Plan {
 
 fn plan() -> impl Strategy<Value = Plan> {
     let acts = prop::collection::vec((20u64..4_000, 0u64..6_000), 1..4);
-    // All CPUs, or one: a task with a few CPUs would keep those behind it from being pushed.
+    // All CPUs, or one: a task with a few CPUs would keep tasks behind it from being pushed.
     let mask = prop::option::weighted(0.4, (0u32..4).prop_map(|cpu| 1u8 << cpu));
     (prop_oneof![1 => Just(0u8), 3 => 1u8..5], any::<bool>(), mask, acts)
         .prop_map(|(priority, rr, mask, acts)| Plan { priority, rr, mask, acts })
@@ -170,14 +169,14 @@ proptest! {
             load.builder.edit(task).affinity = mask.map(|m| allowed(Some(m | 1)));
         }
         let mut kernel = kernel(era);
-        // Short periods, so that there are many throttled and many served ones.
+        // Short periods, so that many are throttled and many are served.
         (kernel.tunables.rt_period_ns, kernel.tunables.rt_runtime_ns) = (10 * MS, 7 * MS);
         (kernel.tunables.fair_server_period_ns, kernel.tunables.fair_server_runtime_ns) = (10 * MS, 3 * MS);
         simulated(&machine(cpus), kernel, seed, load.built(), &mut Keep::default()).expect("the invariants hold");
     }
 
     #[test]
-    fn fair_tasks_get_what_the_tunables_leave_in_every_period(
+    fn fair_tasks_get_the_time_that_the_tunables_leave(
         era in prop::sample::select(vec!["v5.10", "v6.1", "v6.5", "v6.12", "v7.3"]),
         period_ms in 50u64..400,
         part_pct in 20u64..96,
@@ -233,7 +232,7 @@ fn count(had: &mut [u64], period_ns: u64, from: u64, to: u64) {
 }
 
 #[test]
-fn a_mask_is_what_its_bits_say() {
+fn a_mask_has_the_cpus_of_its_bits() {
     assert_eq!(allowed(Some(0b1010)), cpus("1,3"));
     assert_eq!(allowed(None), cpus("0-3"));
 }

@@ -1,4 +1,4 @@
-//! CPUs that share one processor's time: how much work they get done together, how much time is charged, when a woken
+//! CPUs that share one processor's time: how much work they do together, how much time is charged, and when a woken
 //! task begins.
 
 use crate::support::{Load, forever, hog, kernel, machine, once, program, run, run_us, sleep_us};
@@ -9,7 +9,7 @@ use schedlab_trace::{BalanceTrigger, Event, EventKind, Keep};
 use schedlab_workload::{Built, ChannelKind, Op};
 use std::sync::{Arc, Mutex};
 
-/// The machine of that name, its CPUs taking turns.
+/// The machine of that name, with CPUs that take turns.
 fn in_turns(name: &str) -> Machine {
     let rule = TurnRule::DeadlineShare;
     let turns = Turns { rule, spin_ns: 90, cpu_clock_ns: 800, alarm_ns: 0, newidle_ns: [0; 10] };
@@ -52,7 +52,7 @@ fn all_cpus_together_get_one_processors_work_done_and_each_task_is_charged_the_c
 }
 
 #[test]
-fn computing_for_a_stated_time_ends_by_what_is_charged() {
+fn computing_for_a_stated_time_ends_by_charged_time() {
     let mut load = Load::lasting_ms(100);
     for cpu in ["0", "1", "2", "3"] {
         load.task("computes", Some(cpu), once(vec![run_us(20_000)]));
@@ -63,7 +63,7 @@ fn computing_for_a_stated_time_ends_by_what_is_charged() {
 }
 
 #[test]
-fn executing_gets_on_in_turns_of_its_own_only() {
+fn code_executes_only_in_its_own_turns() {
     let ends = |machine: &Machine| {
         let mut load = Load::lasting_ms(100);
         for cpu in ["0", "1", "2", "3"] {
@@ -101,7 +101,7 @@ fn a_wakee_waits_for_the_end_of_the_wakers_turn() {
         _ => None,
     });
     let delay = begins[0] - placed;
-    // To the next tick, at 8 ms, there are 2.9 ms: half of that for each CPU, less the time of the wakeup.
+    // 2.9 ms are left to the next tick, at 8 ms: half of that for each CPU, less the time of the wakeup.
     assert!((1_300_000..1_450_000).contains(&delay), "{delay}");
 }
 
@@ -128,12 +128,12 @@ fn a_timer_that_becomes_the_earliest_ends_the_turn_of_its_cpu() {
         .collect();
     stays.sort_unstable();
     assert!(stays.len() > 100, "{} naps", stays.len());
-    // The timer is due in 150 us with its slack: half of that is the other CPU's turn.
+    // The timer is due in 150 us, slack included: half of that is the other CPU's turn.
     assert!((74_000..79_000).contains(&stays[stays.len() / 2]), "{stays:?}");
 }
 
 #[test]
-fn a_sleep_counts_from_when_its_timer_is_started_and_is_none_if_that_fires_on_the_way() {
+fn a_sleep_counts_from_its_timers_start_and_is_skipped_if_the_timer_fires_early() {
     let naps = |length_us: u64| {
         let mut load = Load::lasting_ms(60);
         let slept = Arc::new(Mutex::new(Vec::new()));
@@ -179,7 +179,7 @@ fn a_tick_that_was_due_before_a_sleepers_timer_finds_the_cpu_idle() {
         let idle = |e: &Event| matches!(e.kind, EventKind::Balance { trigger: BalanceTrigger::Idle, .. });
         done.events(|e| (e.cpu == CpuId(0) && idle(e)).then_some(())).len()
     };
-    // When the CPU has left its halt both are due; the one that came first is handled first.
+    // When the CPU has left its halt both are due; the earlier one is handled first.
     assert!(idle_passes(100) > 10, "{} after", idle_passes(100));
     assert!(idle_passes(3_999_900) < 3, "{} before the next one", idle_passes(3_999_900));
 }
@@ -210,7 +210,7 @@ fn mixture(ms: u64) -> Built {
 }
 
 #[test]
-fn rounds_of_waiting_are_the_same_taken_one_by_one_or_at_a_leap() {
+fn rounds_of_waiting_are_the_same_one_by_one_or_in_a_leap() {
     for (name, profile) in [("smp-2", "v4.5"), ("smt-8", "v6.5"), ("nodes-2x4", "v7.3"), ("smp-4", "v3.4")] {
         for seed in 0..3 {
             let mut machine = in_turns(name);
@@ -240,7 +240,7 @@ fn rounds_of_waiting_are_the_same_taken_one_by_one_or_at_a_leap() {
 }
 
 #[test]
-fn a_machine_was_up_for_long_so_all_is_due_at_the_first_tick() {
+fn all_domains_are_due_at_the_first_tick_because_the_machine_was_up_for_long() {
     // All CPUs are busy, and their interval is 64 ms.
     let first_pass = |machine: &Machine| {
         let mut load = Load::lasting_ms(100);
@@ -258,7 +258,7 @@ fn a_machine_was_up_for_long_so_all_is_due_at_the_first_tick() {
 }
 
 #[test]
-fn a_sleep_that_is_shorter_than_its_call_is_one_all_the_same() {
+fn a_sleep_that_is_shorter_than_its_call_still_counts() {
     let guest = machine("icount-4");
     let call_ns = guest.costs.program_ns + guest.costs.syscall_ns + guest.costs.timer_start_ns;
     assert!(call_ns > 1000, "{call_ns}");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What no kernel may do and nothing in it notices: a runnable task that no queue has, a wakeup without effect, a CPU
- * that goes idle beside queued tasks, counts that are wrong. Stands for nothing in the kernel.
+ * Faults that no kernel may have and that nothing in it notices: a runnable task on no queue, a wakeup without effect,
+ * a CPU that goes idle with queued tasks, wrong counts. Stands for nothing in the kernel.
  *
  * Checks at an event read a few fields of the task. img_audit() looks at all tasks and queues; the engine calls it each
- * simulated second and at the end. It changes nothing. Where CPUs are in the middle of verbs, what it finds may be on
- * its way: only what it finds twice, unchanged, is wrong.
+ * simulated second and at the end. It changes nothing. If CPUs are in the middle of verbs, tasks may be on their way,
+ * so only findings that two audits have unchanged are faults.
  */
 #include "image.h"
 
@@ -19,7 +19,7 @@ static struct img_note *found(int kind, unsigned int cpu, const struct task_stru
 	note->value = value;
 	return note;
 }
-/* The same at an event; the first of a kind has its calls. */
+/* The same at an event; the first finding of a kind has its calls. */
 void img_found_here(int kind, unsigned int cpu, const struct task_struct *p, u64 value)
 {
 	static bool traced[IMG_FOUND_KINDS];
@@ -29,7 +29,7 @@ void img_found_here(int kind, unsigned int cpu, const struct task_struct *p, u64
 	found(kind, cpu, p, value)->at = calls;
 }
 
-/* Out of its queue for lack of quota, by the rule that throttles task by task. */
+/* Off its queue for lack of quota, by the rule that throttles task by task. */
 static bool is_throttled_alone(const struct task_struct *p)
 {
 #ifdef HAVE_TASK_THROTTLED
@@ -39,7 +39,7 @@ static bool is_throttled_alone(const struct task_struct *p)
 #endif
 }
 
-/* Whether its class says that it has the task; a look at one field. */
+/* Whether its class has the task according to one field. */
 static bool class_has(const struct task_struct *p)
 {
 	if (p->on_rq != TASK_ON_RQ_QUEUED)
@@ -60,7 +60,7 @@ void img_audit_queued(struct task_struct *p)
 		img_found_here(IMG_NOT_PUSHABLE, task_cpu(p), p, 0);
 }
 
-/* Behind the waking of a task that was asleep for the so-many-th time. */
+/* After the waking of a task that was asleep for the `sleeps`-th time. */
 void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken)
 {
 	if ((READ_ONCE(p->__state) & TASK_NORMAL) && img_task_of(p)->sleeps == sleeps)
@@ -71,14 +71,14 @@ void img_audit_idle(void)
 {
 	struct rq *rq = this_rq();
 
-	/* Who queues a task there holds the lock until the CPU is to switch. */
+	/* A CPU that queues a task there holds the lock until a switch is asked for. */
 	if (unlikely(rq->nr_running) && !need_resched() && !raw_spin_is_locked(IMG_LOCK_OF(rq)))
 		img_found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, rq->nr_running);
 }
 
 /*
- * Behind a verb: what it has taken, it has given back. The idle loop runs with preemption disabled; the end of a switch
- * to its task enables it, and img_settle() puts that right.
+ * After a verb: it has given back everything it took. The idle loop runs with preemption disabled; the end of a switch
+ * to its task enables it, and img_settle() corrects that.
  */
 void img_audit_verb(void)
 {
@@ -126,7 +126,7 @@ static bool in_tree(const struct rb_root *root, const struct rb_node *node)
 #define IMG_ABOVE(se) NULL
 #endif
 
-/* Whether the entity is on its queue, and those of its groups; `*throttled`: a quota has taken one of these off. */
+/* Whether the entity and its groups' entities are on their queues; `*throttled`: a quota has taken one of them off. */
 static bool entity_queued(struct task_struct *p, bool *throttled)
 {
 	struct sched_entity *se = &p->se;
@@ -156,7 +156,7 @@ static bool entity_queued(struct task_struct *p, bool *throttled)
 #endif
 }
 
-/* Whether its class has a task that is to be queued; `*counted`: it is one of rq->nr_running. */
+/* Whether its class has a task that has to be queued; `*counted`: it is one of rq->nr_running. */
 static bool is_queued(struct task_struct *p, bool *counted)
 {
 	bool throttled, queued;
@@ -180,7 +180,7 @@ static bool is_queued(struct task_struct *p, bool *counted)
 	return true;
 }
 
-/* What must have changed where a task got on. */
+/* A value that has changed if the task made progress. */
 static u64 progress_of(const struct task_struct *p)
 {
 	return p->se.sum_exec_runtime + p->nvcsw + p->nivcsw;
@@ -205,7 +205,7 @@ static void look_at_sleeper(struct task_struct *p, bool current_there)
 		found(IMG_DROPPED_TIMER, task_cpu(p), p, hrtimer_get_expires(&own->sleeper.timer));
 }
 
-/* Whether it may be on a list from which its CPU is to take it. */
+/* Whether it may be on a list from which its CPU will take it. */
 static bool is_on_its_way(const struct rq *rq, unsigned int state)
 {
 #ifdef HAVE_TTWU_PENDING
@@ -215,7 +215,7 @@ static bool is_on_its_way(const struct rq *rq, unsigned int state)
 #endif
 }
 
-/* A task of a runqueue: whether it is counted there. */
+/* Checks a task of a runqueue; returns whether it counts there. */
 static bool look_at_task(struct task_struct *p)
 {
 	struct rq *rq = task_rq(p);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A queued task that goes before the running one, by class, priority or deadline, where nothing has told the CPU so: a
- * missing resched_curr(). Asked behind the wakeup of a task, and at each timer's interrupt. Stands for nothing in the
- * kernel.
+ * Finds a queued task that goes before the running one, by class, priority or deadline, while its CPU was not told to
+ * switch: a missing resched_curr(). Asked after the wakeup of a task, and at each timer's interrupt. Stands for nothing
+ * in the kernel.
  */
 #include "image.h"
 
-/* Whether the fair server runs a CPU's current task: it does as a deadline task. */
+/* Whether the fair server runs a CPU's current task, which then counts as a deadline task. */
 static bool is_served(const struct rq *rq)
 {
 #ifdef HAVE_FAIR_SERVER
@@ -29,7 +29,7 @@ static struct task_struct *first_of_rt(struct rq *rq)
 	return container_of(rt_se, struct task_struct, rt);
 }
 
-/* A queued task that is to preempt the current one, where nothing has told the CPU so. */
+/* A queued task that has to preempt the current one, while the CPU was not told to switch. */
 static struct task_struct *first_before(struct rq *rq)
 {
 	struct task_struct *curr = rq->curr, *first;
@@ -53,7 +53,7 @@ static struct task_struct *first_before(struct rq *rq)
 	return NULL;
 }
 
-/* Behind the queueing of a woken task, before its CPU's lock is given back. */
+/* After the queueing of a woken task, before its CPU's lock is released. */
 void img_audit_preempts(struct task_struct *p)
 {
 	struct rq *rq = task_rq(p);
@@ -62,7 +62,7 @@ void img_audit_preempts(struct task_struct *p)
 		img_found_here(IMG_PASSED_OVER, task_cpu(p), p, rq->curr->pid);
 }
 
-/* Behind the interrupt of a timer: who was passed over more than a tick ago and still is. */
+/* After the interrupt of a timer: finds a task that was passed over more than a tick ago and still is. */
 void img_audit_timer(void)
 {
 	static struct {

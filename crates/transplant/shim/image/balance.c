@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Notes of load balancing, from the counters that /proc/schedstat shows: what has changed since the last look. A look
- * reads each domain of a CPU, so it is taken only where balancing can have been: behind SCHED_SOFTIRQ, behind a
- * schedule() that found no fair task, and where a task has moved. A pass that is made elsewhere is noted at the next
- * look.
+ * Notes of load balancing, from the counters that /proc/schedstat shows: their changes since the last look. A look
+ * reads each domain of a CPU, so it is taken only where balancing may have happened: after SCHED_SOFTIRQ, after a
+ * schedule() that found no fair task, and where a task has moved. A pass elsewhere is noted at the next look.
  */
 #include "image.h"
 #include <linux/kernel_stat.h>
@@ -21,8 +20,8 @@ struct seen {
 	unsigned int passes[3], gained[3];
 };
 /*
- * What a CPU was when it was looked at last. Memory is never given back, so that the same domain has the same ones
- * above it. A look that finds nothing reads this, and the line of each domain's counters.
+ * A CPU's state at the last look. Memory is never given back, so the same domain always has the same domains above it.
+ * A look without findings reads this, and the line of each domain's counters.
  */
 struct looks {
 	struct sched_domain *lowest;
@@ -93,7 +92,7 @@ static void look(int cpu)
 	}
 }
 
-/* Behind a verb of the entered CPU. An idle one may have balanced for tickless CPUs, too (nohz_idle_balance()). */
+/* After a verb of the entered CPU. An idle CPU may also have balanced for tickless CPUs (nohz_idle_balance()). */
 void img_balance_notes(void)
 {
 	struct looks *looks = this_cpu_ptr(&img_looks);

@@ -20,8 +20,8 @@ extern void hrtimers_init(void);
 extern void call_function_init(void);
 
 /*
- * CFS: the CPUs have run for a second. Else a group would be new where it is on a machine that was up for long far
- * behind: its entities begin at 0, and a queue that was never used at -2^20 ns.
+ * CFS: sets the queues as if the CPUs had run for a second. Otherwise a group would be new where it is far behind on a
+ * machine that was up for long: its entities begin at 0, and a queue that was never used at -2^20 ns.
  */
 static void queues_were_used(void)
 {
@@ -130,7 +130,7 @@ int img_boot(const struct img_machine *machine)
 	system_state = SYSTEM_SCHEDULING;
 	for (cpu = 1; cpu < machine->nr_cpus; cpu++)
 		img_bring_up(cpu);
-	/* sched_init_smp() moves its caller, who must not be idle. */
+	/* sched_init_smp() moves its caller, which must not be the idle task. */
 	img_current = img_kthread_new("init", -1);
 	sched_init_smp();
 	img_go(0);

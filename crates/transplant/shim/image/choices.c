@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The states in which CPUs were chosen for tasks, for whoever explains the choices. Stands for nothing in the kernel.
+ * The states in which CPUs were chosen for tasks, so that the choices can be explained. Stands for nothing in the
+ * kernel.
  *
- * Once it is on, it stands between the core and select_task_rq() of each class: it reads what the fair class reads,
- * lets the class choose, and notes the choice. It reads by its own code, which costs nothing, and changes nothing: what
- * the class computes as it goes and keeps for others, as a queue's h_load, is computed here aside.
+ * When switched on, it stands between the core and select_task_rq() of each class: it reads the same state as the fair
+ * class, lets the class choose, and notes the choice. Its own code reads, which costs nothing and changes nothing:
+ * values that the class computes and stores on the way, such as a queue's h_load, are computed here separately.
  *
- * Its own data and memory are apart from the kernel's, whose cache lines are counted by their addresses.
+ * Its data and memory are apart from the kernel's, whose cache lines are counted by their addresses.
  */
 #include "image.h"
 
@@ -33,7 +34,7 @@ unsigned long img_times_left APART = 0;
 typedef int (*select_t)(PARAMETERS);
 static select_t fair APART = NULL, rt APART = NULL, dl APART = NULL;
 
-/* Until the notes are forgotten. */
+/* A slot, in use until the notes are forgotten. */
 static struct slot *slot_new(void)
 {
 	unsigned long cpus = sizeof(struct img_choice_cpu) * nr_cpu_ids;
@@ -82,7 +83,7 @@ static unsigned long load_of(struct task_struct *p)
 	return p->se.avg.load_avg * h_load(cfs_rq) / (cfs_rq->avg.load_avg + 1);
 }
 
-/* _task_util_est(): a word, or two of which the greater counts; the upper bit of the first is a mark. */
+/* _task_util_est(): one word, or the greater of two; the upper bit of the first is a mark. */
 static unsigned int util_est_of(struct task_struct *p)
 {
 	unsigned int words[sizeof(p->se.avg.util_est) / sizeof(int)];
@@ -123,7 +124,7 @@ static void read_cpu(struct img_choice_cpu *c, int cpu)
 #endif
 }
 
-/* What SIS_PROP reads. */
+/* The figures that SIS_PROP reads. */
 static void read_costs(struct img_choice *c)
 {
 #ifdef HAVE_AVG_SCAN_COST
@@ -139,7 +140,7 @@ static void read_costs(struct img_choice *c)
 #endif
 }
 
-/* wakee_flips as record_wakee() leaves it. */
+/* wakee_flips after record_wakee(). */
 static unsigned int flips_with(struct task_struct *p)
 {
 	unsigned int flips = current->wakee_flips;
@@ -153,7 +154,7 @@ static void read_cpus(struct img_choice_cpu *cpus)
 {
 	int cpu;
 
-	/* for_each_possible_cpu() costs. */
+	/* for_each_possible_cpu() would cost time. */
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
 		read_cpu(&cpus[cpu], cpu);
 }
@@ -213,7 +214,7 @@ static int explained_dl(PARAMETERS)
 	return explained(dl, ARGUMENTS);
 }
 
-/* Classes are constant to the compiler; the core calls their functions by pointer. */
+/* Classes are constant to the compiler, but the core calls their functions by pointer. */
 static select_t stand_before(const struct sched_class *class, select_t with)
 {
 	select_t volatile *at = (select_t volatile *)&class->select_task_rq;

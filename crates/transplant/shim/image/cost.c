@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the kernel's code costs, by what the compiler says of it while it runs: a call at each basic block, and one
- * before each access to memory (CONFIG_SIM_COUNTED). Stands for a processor.
+ * The cost of the kernel's code, from the compiler's calls while it runs: one at each basic block, and one before each
+ * access to memory (CONFIG_SIM_COUNTED). Stands for a processor.
  *
- * A block costs its instructions. A cache line costs where another CPU has written it since this one had it, or has a
- * copy that this one's write invalidates; whatever else is in the caches of the CPU that executes. Lines that are asked
- * for within `lookahead` instructions come side by side, as in a processor that executes out of order: the CPU stands
- * still when it has executed that many beyond the first line that is missing, or before an atomic operation.
+ * A block costs its instructions. A cache line costs if another CPU has written it since this one had it, or if another
+ * CPU has a copy that this one's write invalidates, whatever else the caches of the executing CPU hold. Lines that are
+ * requested within `lookahead` instructions come side by side, as in a processor that executes out of order: the CPU
+ * stands still when it has executed that many instructions after the first missing line, or before an atomic operation.
  *
  * Private caches hold everything: a CPU's lines are never evicted. Stacks are not in the arena, and cost nothing.
  */
@@ -16,12 +16,12 @@
 unsigned long long img_charged_ps;
 
 #ifdef CONFIG_SIM_COUNTED
-#define ARENA (8UL << 30)	/* addresses of the kernel's memory; pages are there once they are touched */
+#define ARENA (8UL << 30)	/* addresses of the kernel's memory; pages exist once they are touched */
 #define NO_ACCESS 0		/* PROT_NONE */
 #define READ_WRITE 3		/* PROT_READ | PROT_WRITE */
 #define PRIVATE 0x4022		/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
 
-/* A cache line. CPUs that have it are bits of the words behind. */
+/* A cache line. The bits of the words after it are the CPUs that have it. */
 struct line {
 	unsigned int writer;	/* the CPU that wrote it last, from 1 on; 0: none did */
 	unsigned int alone;	/* 1: no other CPU has it */
@@ -30,13 +30,13 @@ struct line {
 
 static struct img_costs costs;
 static unsigned long executed;	/* instructions */
-static unsigned long missing_since;	/* the value of `executed` where the first line was missing that has not come */
-static u64 missing_until;	/* when all of them have come, by img_charged_ps; 0: none is missing */
+static unsigned long missing_since;	/* the value of `executed` at the first line that is still missing */
+static u64 missing_until;	/* when all missing lines have come, by img_charged_ps; 0: none is missing */
 static bool halved;	/* an atomic operation is under way */
 bool img_exact;
 static u64 unsampled_ps;		/* since the last sample */
 static char *arena, *arena_end, *lines;
-static unsigned long words, line_size;	/* of the bits by CPU, of a struct line */
+static unsigned long words, line_size;	/* words of the bits by CPU; size of a struct line */
 /* By CPU: the CPUs with the same last-level cache. */
 static unsigned long (*near)[BITS_TO_LONGS(NR_CPUS)];
 extern char _end[] __attribute__((visibility("hidden"))), __ehdr_start[] __attribute__((visibility("hidden")));
@@ -83,7 +83,7 @@ int img_count(const struct img_costs *given)
 	return 0;
 }
 
-/* Time passes in the kernel's code. */
+/* Charges time of the kernel's code. */
 static __always_inline void passes(u64 ps)
 {
 	img_charged_ps += ps;
@@ -94,14 +94,14 @@ static __always_inline void passes(u64 ps)
 	}
 }
 
-/* Others act first if the CPU's time has passed the horizon, but not between the halves of an atomic operation. */
+/* Lets others act first if the CPU's time has passed the horizon, but not between the halves of an atomic operation. */
 void img_may_leave(void)
 {
 	if (img_charged_ps >= img_horizon_ps && img_weaving && !halved)
 		img_leave(0);
 }
 
-/* What is missing has come. */
+/* Waits until all missing lines have come. */
 void img_drain(void)
 {
 	if (missing_until > img_charged_ps)
@@ -126,7 +126,7 @@ void __sanitizer_cov_trace_pc(void)
 		img_may_leave();
 }
 
-/* A CPU leaves a verb, and takes it up again: what is missing is its own. */
+/* A CPU leaves a verb, or takes it up again: it keeps its own missing lines. */
 void img_missing_keep(struct img_missing *missing)
 {
 	missing->wait_ps = missing_until > img_charged_ps ? missing_until - img_charged_ps : 0;
@@ -158,7 +158,7 @@ static unsigned int way_ps(unsigned int from, unsigned int to)
 	return near[from][to / BITS_PER_LONG] >> to % BITS_PER_LONG & 1 ? costs.line_near_ps : costs.line_far_ps;
 }
 
-/* The line was not in this CPU's caches as it has to be. A line that nobody wrote is in the last-level cache. */
+/* This CPU's caches lack the line in the state it needs. A line that nobody wrote is in the last-level cache. */
 static noinline void img_miss(struct line *line, bool write)
 {
 	unsigned int cpu = img_cpu;
@@ -210,13 +210,13 @@ static __always_inline void touch(const void *address, bool write)
 	line = (struct line *)(lines + at / 64 * line_size);
 	if (is_here(line, write))
 		return;
-	/* What is read is what is there when the line comes. */
+	/* A read gets the value at the time when the line comes. */
 	img_may_leave();
 	if (!is_here(line, write))
 		img_miss(line, write);
 }
 
-/* The two halves of an atomic operation, in which nobody comes between. It waits for what is missing before. */
+/* The two halves of an atomic operation; nobody acts in between. It first waits for missing lines. */
 void img_atomic_begin(const volatile void *at)
 {
 	touch((const void *)at, true);

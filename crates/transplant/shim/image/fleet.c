@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Single questions to the fair class about a machine in a given state. Stands for nothing in the kernel. It takes the
- * place of kernel/sched/fair.c, which it includes, because what is asked is static there.
+ * Single questions to the fair class about a machine in a given state. Stands for nothing in the kernel. It replaces
+ * kernel/sched/fair.c, which it includes, because the functions that it calls are static there.
  */
 #include "kernel/sched/fair.c"
 #define IMG_HAS_FAIR
@@ -28,7 +28,7 @@ static void select(const struct img_fleet *f, struct img_fleet_answer *a)
 	struct task_struct *p = img_fleet_tasks[f->about];
 	bool idle = is_idle_task(current);
 
-	/* An idle CPU wakes from an interrupt. */
+	/* An idle CPU wakes by an interrupt. */
 	if (idle)
 		preempt_count_add(HARDIRQ_OFFSET);
 #ifdef HAVE_SELECT_BY_FLAGS
@@ -67,7 +67,7 @@ static void begins_program(const struct img_fleet *f, struct img_fleet_answer *a
 #endif
 }
 
-/* As a pass begins in this domain. */
+/* The state in which a pass over this domain begins. */
 static struct lb_env env_of(const struct img_fleet *f)
 {
 	struct sched_domain *sd = img_fleet_domain(f, f->level);
@@ -115,7 +115,7 @@ static void detach(const struct img_fleet *f, struct img_fleet_answer *a)
 		detach_tasks(&env);
 	} while (env.flags & LBF_NEED_BREAK);
 	rq_unlock_irqrestore(env.src_rq, &rf);
-	/* The first one that left is the last of the list. */
+	/* The list has the first one that left at its end. */
 	list_for_each_entry_reverse(p, &env.tasks, se.group_node)
 		for (i = 0; i < f->nr_tasks; i++)
 			if (p == img_fleet_tasks[i])
@@ -172,7 +172,7 @@ struct sched_domain *img_fleet_domain(const struct img_fleet *f, unsigned int le
 	return sd;
 }
 
-/* What real-time tasks leave of CPUs and groups, the lowest domains first. */
+/* The capacity that real-time tasks leave of CPUs and groups, the lowest domains first. */
 void img_fleet_capacities(void)
 {
 	struct sched_domain *sd;

@@ -13,7 +13,7 @@
 #define INTO_PERIOD 512
 #define MOST_PARTS 4096
 
-/* What a state changes, with its bytes at rest. */
+/* The memory that a state changes, with its bytes at rest. */
 static struct part {
 	void *at, *rest;
 	unsigned long size;
@@ -81,7 +81,7 @@ int img_fleet_prepare(void)
 		return number;
 	img_fleet_group = container_of(img_css_set(number)->subsys[cpu_cgrp_id], struct task_group, css);
 #ifdef HAVE_FAIR_SERVER
-	/* A fair server would arm its timer, which is not among the bytes. */
+	/* A fair server would arm its timer, which is not part of the saved bytes. */
 	for_each_possible_cpu(cpu) {
 		cpu_rq(cpu)->fair_server.dl_server = 1;
 		cpu_rq(cpu)->fair_server.dl_runtime = 0;
@@ -100,7 +100,7 @@ void img_fleet_rest(unsigned int nr_tasks)
 	unsigned int i;
 	int cpu;
 
-	/* The tasks come first; those of this state were changed. */
+	/* The tasks come first; only those of this state were changed. */
 	for (i = 0; i < nr_parts; i++)
 		if (i < nr_tasks || i >= IMG_FLEET_TASKS)
 			memcpy(parts[i].at, parts[i].rest, parts[i].size);
@@ -126,7 +126,7 @@ static void average(struct sched_avg *avg, const struct img_averages *to, u64 no
 	avg->runnable_sum = to->runnable * divider;
 	avg->util_sum = to->util * divider;
 	memset(&avg->util_est, 0, sizeof(avg->util_est));
-	/* The first word of it, whatever comes behind. */
+	/* Its first word, whatever follows. */
 	memcpy(&avg->util_est, &est, sizeof(est));
 }
 
@@ -166,7 +166,7 @@ static void is_current(struct rq *rq, struct task_struct *p)
 	p->on_cpu = 1;
 }
 
-/* While it is current it gets its vruntime: put back, it is in order by that. */
+/* Gives it its vruntime while it is current: putting it back then sorts it by that. */
 static void place(struct rq *rq, struct task_struct *p, long long vruntime)
 {
 	fair_sched_class.enqueue_task(rq, p, 0);
@@ -277,6 +277,6 @@ void img_fleet_build(const struct img_fleet *f)
 	this_rq()->rd->overload = f->overload;
 #endif
 	img_go(f->cpu);
-	/* It has woken this one before. */
+	/* Its waker has woken this task before. */
 	current->last_wakee = img_fleet_tasks[f->about];
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Task groups. Stands for kernel/cgroup: the scheduler's controller is called as cgroup.c calls it, and its files are
- * found by name: written with the names of cgroup v2 before those of v1, read the other way, for v1 shows ns.
+ * found by name. For writing, names of cgroup v2 come before those of v1; for reading the other way round, since v1
+ * shows ns.
  */
 #include "image.h"
 #include <linux/cgroup.h>
@@ -17,7 +18,7 @@ struct group {
 #define MOST_GROUPS 65536
 static struct group *groups[MOST_GROUPS];
 static int number;
-static struct cgroup_subsys_state *written;	/* whose file is being written or read */
+static struct cgroup_subsys_state *written;	/* the group whose file is being written or read */
 
 struct static_key_true cpu_cgrp_subsys_on_dfl_key = STATIC_KEY_TRUE_INIT;
 

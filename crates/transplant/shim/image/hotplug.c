@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bringing CPUs up: the tree's own list of states, walked in its order. Stands for the threads of kernel/cpu.c, whose
- * list is static, so that this file includes it, and for an architecture's __cpu_up().
+ * Brings CPUs up: walks the tree's own list of states in its order. Stands for the threads of kernel/cpu.c, whose list
+ * is static, so that this file includes it, and for an architecture's __cpu_up().
  */
 #include "kernel/cpu.c"
 #undef CREATE_TRACE_POINTS
 #include "image.h"
 
-/* Whether the image has a state's function. bringup_cpu() is what this file does. */
+/* Whether the image has a state's function. This file does the work of bringup_cpu(). */
 static bool is_here(enum cpuhp_state state)
 {
 	struct cpuhp_step *step = cpuhp_get_step(state);
@@ -26,7 +26,7 @@ static void walk(int cpu, enum cpuhp_state from, enum cpuhp_state to)
 	per_cpu_ptr(&cpuhp_state, cpu)->state = to;
 }
 
-/* The entered CPU is the boot CPU, before and after. */
+/* The boot CPU is the entered one, before and after. */
 void img_bring_up(int cpu)
 {
 	struct task_struct *idle = img_idle_new(cpu);
@@ -40,7 +40,7 @@ void img_bring_up(int cpu)
 	set_cpu_online(cpu, true);
 	img_clock_init();
 	img_irqs = 1;
-	/* cpuhp_online_idle(): without it work for the stopper is refused. */
+	/* cpuhp_online_idle(): without it the stopper refuses work. */
 	stop_machine_unpark(cpu);
 	walk(cpu, CPUHP_AP_ONLINE, CPUHP_ONLINE);
 	per_cpu_ptr(&cpuhp_state, cpu)->target = CPUHP_ONLINE;

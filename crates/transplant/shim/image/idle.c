@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The idle loop. The tree's own runs, on a stack of each idle task, and is left where the CPU halts. Stands for an
+ * The idle loop. The tree's own loop runs, on a stack of each idle task, and is left where the CPU halts. Stands for an
  * architecture's arch_cpu_idle(), and for a driver of drivers/idle: cpuidle and its governors are the tree's.
  */
 #include "image.h"
@@ -44,7 +44,7 @@ void img_idle_enter(void)
 	img_settle_balanced();
 }
 
-/* The loop is where it was left, and looks at the idle task's flag by itself. */
+/* The loop continues where it was left, and itself looks at the idle task's flag. */
 void img_idle_leave(void)
 {
 	img_idle_run(loop);
@@ -58,7 +58,7 @@ static int enter(struct cpuidle_device *device, struct cpuidle_driver *driver, i
 	raw_local_irq_disable();
 	return index;
 }
-/* poll_idle() of drivers/cpuidle/poll_state.c, where each look at the flag would take time. */
+/* poll_idle() of drivers/cpuidle/poll_state.c, in which each look at the flag would take time. */
 static int enter_polling(struct cpuidle_device *device, struct cpuidle_driver *driver, int index)
 {
 	u64 since = img_time();
@@ -105,7 +105,7 @@ void cpuidle_remove_device_sysfs(struct cpuidle_device *device)
 
 static struct cpuidle_driver driver = { .name = "sim" };
 
-/* Before the governors register: the first that has the wanted name, or the one of the highest rating, is used. */
+/* Before the governors register: the first one with the wanted name is used, or the one with the highest rating. */
 void img_idle_governor(void)
 {
 	if (img_machine.idle_governor)
@@ -136,7 +136,7 @@ int img_idle_init(void)
 		strscpy(state->name, from->name, sizeof(state->name));
 		state->exit_latency_ns = from->exit_ns;
 		state->target_residency_ns = from->residency_ns;
-		/* The flag says that a state is the loop of poll_state.c, which is not worth entering for long. */
+		/* The flag marks the loop of poll_state.c, which is not worth entering for long. */
 		state->flags = from->polls && !from->exit_ns ? CPUIDLE_FLAG_POLLING : 0;
 		state->enter = from->polls ? enter_polling : enter;
 	}
@@ -144,7 +144,7 @@ int img_idle_init(void)
 	if (cpuidle_register(&driver, NULL))
 		img_fatal("the cpuidle driver can't be registered");
 	/*
-	 * The scheduler compares microseconds, which 6.1.192 does not make of ns (6.12.117 does). If they were there
+	 * The scheduler compares microseconds, which 6.1.192 does not compute from ns (6.12.117 does). If they were set
 	 * before, the ns would be rounded to them.
 	 */
 	for (i = 0; i < driver.state_count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 
-/* What the image's files share. Each says at its head which of the kernel's files it stands for. */
+/* Shared by the image's files. Each names at its head the files of the kernel that it stands for. */
 #ifndef IMG_IMAGE_H
 #define IMG_IMAGE_H
 #include <generated/img_have.h>
@@ -12,7 +12,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
-/* Not in every tree can it be included twice. */
+/* Some trees can't include it twice. */
 #ifndef IMG_HAS_FAIR
 #include "kernel/sched/sched.h"
 #endif
@@ -30,11 +30,11 @@
 #define tg_se(tg, cpu) ((tg)->se[cpu])
 #endif
 
-/* A task of the image's: the kernel's, and what system calls would keep on its stack. */
+/* A task of the image: the kernel's, and data that system calls would keep on its stack. */
 struct img_task {
 	struct task_struct task;
 	struct hrtimer_sleeper sleeper;
-	struct smp_hotplug_thread *thread;	/* what a kernel thread of a CPU runs */
+	struct smp_hotplug_thread *thread;	/* the work of a kernel thread of a CPU */
 	bool set_up;				/* it ran ->setup() */
 	bool timed;				/* a timer was to end its last sleep */
 	unsigned long sleeps;			/* how often it was about to sleep */
@@ -50,7 +50,7 @@ struct img_task {
 void *img_arena(unsigned long size);
 void img_drain(void);
 void img_may_leave(void);
-/* Lines that a CPU waits for, while others act. */
+/* Lines that a CPU waits for while others act. */
 struct img_missing {
 	u64 wait_ps;
 	unsigned long executed;
@@ -62,7 +62,7 @@ extern bool img_exact;
 void img_sample(void);
 /* weave.c */
 extern bool img_weaving;
-extern int img_verb;	/* of enum img_verb, that runs; -1: another */
+extern int img_verb;	/* of enum img_verb, the running one; -1: another */
 void img_leave(u64 wait_ps);
 bool img_anyone_left(void);
 /* labels.c */
@@ -109,15 +109,15 @@ void img_idle_governor(void);
 int img_idle_init(void);
 /* tunables.c */
 void img_tunables_init(void);
-/* stacks.c: memory is touched as far as it is used */
+/* stacks.c: only the used part of the memory is touched */
 #define IMG_STACK_SIZE (256UL << 10)
-/* Which stacks the verb under way has used. */
+/* The stacks that the verb under way has used. */
 extern struct img_context {
 	struct img_stack *running;	/* of a call that may sleep; NULL: the CPU's stack runs */
 	void *cpu_top;			/* where the CPU's stack was left */
-	struct task_struct *left;	/* whose switch is to be finished */
+	struct task_struct *left;	/* the task whose switch has to be finished */
 } img_context;
-/* Saves what a call preserves on this stack, and takes it from the other one. */
+/* Saves a call's preserved registers on this stack, and loads them from the other one. */
 void img_swap(void **save, void *load);
 void *img_frame(char *memory, void (*function)(void));
 void img_on_stack(void (*call)(void *argument), void *argument);
@@ -166,13 +166,13 @@ void img_rcu_run(void);
 void img_limits_init(void);
 /* reports.c */
 void img_fatal(const char *what) __attribute__((noreturn));
-/* verbs.c: behind each verb; behind those in which load may have been balanced. */
+/* verbs.c: after each verb; after those in which load may have been balanced. */
 void img_settle(void);
 void img_settle_balanced(void);
 void img_look(unsigned int more_flags);
 int img_wake_task(struct task_struct *p, int flags);
 
-/* Whether an address is in a stub's page: the image lacks what it stands for. */
+/* Whether an address is in a stub's page: the image lacks the function or variable. */
 extern char img_stubs_start[], img_stubs_end[], img_stub_names[];
 static inline bool img_is_stub(const void *at)
 {

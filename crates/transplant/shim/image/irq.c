@@ -20,8 +20,8 @@ static void hrtimer_rearm_deferred(void)
 extern struct clock_event_device *img_clock(void);
 
 /*
- * The timer interrupt leaves its device unset where a switch may follow, whose end sets it. On the way out of every
- * interrupt it is set, unless user mode is left for schedule().
+ * The timer interrupt leaves its device unset if a switch may follow, since the end of the switch sets it. It is set on
+ * the way out of every interrupt, unless user mode is left for schedule().
  */
 static void leave(int user)
 {
@@ -32,7 +32,7 @@ static void leave(int user)
 
 #ifdef CONFIG_PREEMPT_DYNAMIC
 #include <asm/switch_to.h>
-/* The engine looks at the flag by its own knowledge of the model: see verbs.c. */
+/* The engine itself looks at the flag, since it knows the model: see verbs.c. */
 void img_exit_cond_resched(void)
 {
 }
@@ -53,7 +53,7 @@ void img_irq_timer(int user)
 	img_settle_balanced();
 }
 
-/* A tick that an idle CPU has kept, as others stop it. */
+/* A tick that an idle CPU has kept although others stop theirs. */
 void img_irq_idle_tick(void)
 {
 	img_irqs = 0;
@@ -87,7 +87,7 @@ void img_irq_device(const int *pids, unsigned int nr)
 	img_settle_balanced();
 }
 
-/* The interrupt of kernel/irq_work.c: one of a CPU to itself, which comes as a call. */
+/* The interrupt of kernel/irq_work.c: a CPU's interrupt to itself, which comes as a call. */
 static bool work_raised[NR_CPUS];
 void arch_irq_work_raise(void)
 {

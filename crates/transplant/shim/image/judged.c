@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Why current tasks are to give way, for whoever explains it: which call of the class asked for that, and the queue of
- * which wakeup preemption judged. Stands for nothing in the kernel.
+ * The reasons why current tasks have to give way, so that they can be explained: which call of the class asked for it,
+ * and the queue that wakeup preemption judged. Stands for nothing in the kernel.
  *
- * As choices.c it stands before functions of classes, reads by its own code and changes nothing.
+ * Like choices.c it stands before functions of classes, reads with its own code and changes nothing.
  */
 #include "image.h"
 
@@ -50,7 +50,7 @@ bool img_gives_way(struct rq *rq)
 	       test_tsk_thread_flag(rq->curr, TIF_NEED_RESCHED_LAZY);
 }
 
-/* rb_next() costs. */
+/* rb_next() would cost time. */
 static struct rb_node *following(struct rb_node *node)
 {
 	struct rb_node *parent;
@@ -66,7 +66,7 @@ static struct rb_node *following(struct rb_node *node)
 	return parent;
 }
 
-/* The entities of both on the queue where they meet (find_matching_se()); of one queue of all tasks their own. */
+/* The entities of both on the queue where they meet (find_matching_se()); their own if one queue has all tasks. */
 static struct cfs_rq *meeting(struct sched_entity **curr, struct sched_entity **wakee)
 {
 #ifdef HAVE_FLAT_WEIGHT
@@ -94,7 +94,7 @@ static unsigned int policy_of(struct sched_entity *se, struct task_struct *below
 	if (!is_task && se->my_q->idle)
 		return SCHED_IDLE;
 #endif
-	/* What a wakeup asks of the task itself: whether it is an ordinary one. */
+	/* A wakeup asks this of the task itself: whether it is an ordinary one. */
 	return is_task || below->policy != SCHED_IDLE ? below->policy : SCHED_BATCH;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Kernel threads of each CPU: ksoftirqd and the stopper. Stands for kernel/smpboot.c and kernel/kthread.c.
  *
- * kernel/softirq.c and kernel/stop_machine.c register what their threads do. The engine calls img_kthread() where such
- * a thread is current, which is one way through the loop of smpboot.c.
+ * kernel/softirq.c and kernel/stop_machine.c register the work of their threads. The engine calls img_kthread() when
+ * such a thread is current, which is one round of the loop of smpboot.c.
  */
 #include "image.h"
 #include <linux/smpboot.h>
@@ -88,7 +88,7 @@ void img_kthread(void)
 	img_settle_balanced();
 }
 
-/* Idle tasks are made by hotplug.c. */
+/* hotplug.c makes the idle tasks. */
 void idle_thread_set_boot_cpu(void)
 {
 }

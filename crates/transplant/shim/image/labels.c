@@ -31,7 +31,7 @@ void arch_jump_label_transform(struct jump_entry *entry, enum jump_label_type ty
 	memcpy(at + 1, &way, sizeof(way));
 }
 
-/* Old trees have each branch written at the start; it is as the compiler left it. */
+/* Old trees write each branch at the start; it is as the compiler left it. */
 void arch_jump_label_transform_static(struct jump_entry *entry, enum jump_label_type type)
 {
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory of the kernel's. Stands for mm/slab and mm/page_alloc.
+ * The kernel's memory. Stands for mm/slab and mm/page_alloc.
  *
  * Memory is zeroed and never given back: a process holds one simulation, and its end frees all. With img_guard each
- * allocation has pages of its own, which nobody may touch behind its end nor once it is freed.
+ * allocation has its own pages; nobody may touch the page after its end, nor any of them once it is freed.
  */
 #include "host.h"
 #include "image.h"
@@ -26,7 +26,7 @@ void *img_map(unsigned long size)
 	return at;
 }
 
-/* An allocation under img_guard. Its caller and who freed it are addresses of the kernel's code. */
+/* An allocation under img_guard. `by` and `freed_by`: the kernel's code that asked for it and freed it. */
 struct block {
 	char *pages;
 	unsigned long size;
@@ -48,7 +48,7 @@ static struct block *block_new(void)
 	return &blocks[block_count++];
 }
 
-/* The block of an address: its page of guard is of it, too. */
+/* The block of an address; its guard page belongs to it, too. */
 static struct block *block_of(const void *at)
 {
 	const char *address = at;
@@ -67,7 +67,7 @@ static void protect(char *at, unsigned long size)
 		img_fatal("no more memory can be guarded: vm.max_map_count bounds the pieces, take a smaller machine");
 }
 
-/* What reaches beyond its end faults, but for the few bytes of its alignment. */
+/* An access beyond its end faults, except for the few bytes of its alignment. */
 static void *guarded(unsigned long size, void *by)
 {
 	unsigned long pages = PAGE_ALIGN(size);
@@ -124,7 +124,7 @@ static __always_inline void *allocated(unsigned long size, void *by)
 	next += size;
 	return at;
 }
-/* Stacks are apart: accesses to them cost nothing. What grows beyond its stack faults. */
+/* Stacks are apart: accesses to them cost nothing. A stack overflow faults. */
 void *img_stack_memory(void)
 {
 	char *at = img_map(PAGE_SIZE + IMG_STACK_SIZE);
@@ -142,7 +142,7 @@ struct kmem_cache {
 	unsigned int object_size;
 };
 
-/* kmalloc() of a constant size names a cache, which only need be there. */
+/* kmalloc() of a constant size names a cache, which only needs to exist. */
 __typeof__(kmalloc_caches) kmalloc_caches;
 
 static struct kmem_cache *cache_new(unsigned int size)
@@ -164,8 +164,8 @@ void img_memory_init(void)
 }
 
 /*
- * The names that trees have had for an allocation, by where the size stands among the parameters. They are given to the
- * linker alone: headers declare them with further parameters, which differ and don't matter, or as macros.
+ * The names that trees have had for an allocation, by the place of the size among the parameters. They are given only
+ * to the linker: headers declare them with further parameters, which differ and don't matter, or as macros.
  */
 #define GIVES(id, symbol, size, ...)						\
 	void *img_give_##id(__VA_ARGS__) __asm__(symbol);			\

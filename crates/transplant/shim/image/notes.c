@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Notes: what kernel code did since the engine asked last. The tree's own tracepoints write most of them.
+ * Notes: the actions of kernel code since the engine's last question. The tree's own tracepoints write most of them.
  */
 #include "host.h"
 #include "image.h"
@@ -9,9 +9,9 @@
 #include <trace/events/sched.h>
 
 #define FIRST_NOTES 1024
-#define MOST_NOTES (2ULL << 20)	/* more of one call are an endless loop, which would fill the memory */
+#define MOST_NOTES (2ULL << 20)	/* more in one call are an endless loop, which would fill the memory */
 #define DEPTH 24		/* calls that are kept of a warning */
-#define MOST_TRACES 256		/* warnings of which they are */
+#define MOST_TRACES 256		/* warnings whose calls are kept */
 
 static struct img_note *notes;
 static unsigned long long count, room;
@@ -45,7 +45,7 @@ struct img_note *img_note(int kind, unsigned int cpu)
 		notes = larger;
 		room = room ? 2 * room : FIRST_NOTES;
 	}
-	/* What another CPU is to hear soon: the engine looks when the others act next. */
+	/* Another CPU has to hear this soon: the engine checks when the others act next. */
 	if (kind == IMG_IPI_RESCHED || kind == IMG_IPI_CALL || kind == IMG_NO_IPI)
 		img_horizon_ps = 0;
 	note = &notes[count++];
@@ -53,7 +53,7 @@ struct img_note *img_note(int kind, unsigned int cpu)
 	return note;
 }
 
-/* The calls that lead here, innermost first, with a zero behind them. */
+/* The calls that lead here, innermost first, with a zero after them. */
 void **img_calls(void)
 {
 	static int traces;
@@ -66,7 +66,7 @@ void **img_calls(void)
 	return all;
 }
 
-/* Text lasts until the next verb in the engine's eyes, and forever here: messages are few. */
+/* For the engine text lasts until the next verb; here it is never freed, since messages are few. */
 void img_say(const char *text, int is_warning)
 {
 	struct img_note *note = img_note(IMG_PRINTK, img_cpu);
@@ -79,7 +79,7 @@ void img_say(const char *text, int is_warning)
 	note->at = is_warning ? (unsigned long)img_calls() : 0;
 }
 
-/* An event, before which others act whose time has come: all events are seen in the order of their times. */
+/* An event. Others whose time has come act before it, so that all events are seen in the order of their times. */
 static struct img_note *img_event(int kind, unsigned int cpu)
 {
 	img_may_leave();
@@ -106,7 +106,7 @@ static void switched(bool preempt, struct task_struct *prev, struct task_struct 
 	note->other = next->pid;
 	note->flags = preempt | (img_verb == IMG_DO_YIELD ? 2 : 0) | (is_throttled(prev) ? 4 : 0);
 	note->value = preempt ? 0 : (READ_ONCE(prev->__state) | prev->exit_state) & TASK_REPORT;
-	/* A further note may move this one. */
+	/* A further note may move this one in memory. */
 	if (READ_ONCE(prev->__state) == TASK_RUNNING && !is_idle_task(prev))
 		img_audit_queued(prev);
 }
@@ -141,7 +141,7 @@ static void queued(struct task_struct *p, int is_new)
 	note->flags = is_new | (img_gives_way(task_rq(p)) ? 2 : 0);
 	note->value = task_rq(p)->nr_running;
 	img_audit_queued(p);
-	/* Of a new task the kernel asks later. */
+	/* For a new task the kernel asks later. */
 	if (!is_new)
 		img_audit_preempts(p);
 }

@@ -4,8 +4,8 @@
  * kernel; `schedlab validate --rules` compares the answers with its own rules.
  *
  * The tasks of a state are tasks of the image that never run. The class itself puts them on CPU 0's queue and counts
- * them there; then each becomes current, gets the values of the state, and is put back, by which its queue is in order.
- * Afterwards the runqueue and the tasks get the bytes back that they had before. Nothing else may run meanwhile.
+ * them there. Then each becomes current, gets the values of the state, and is put back, which sorts its queue.
+ * Afterwards the runqueue and the tasks get their earlier bytes back. Nothing else may run meanwhile.
  */
 #include "image.h"
 
@@ -21,7 +21,7 @@ static struct task_struct *tasks[MOST];
 static struct task_struct *tasks_at_rest[MOST];
 static struct rq *rq_at_rest;
 
-/* A fair server would arm its timer, which is not among the bytes. */
+/* A fair server would arm its timer, which is not part of the saved bytes. */
 static void no_server(struct rq *rq)
 {
 #ifdef HAVE_FAIR_SERVER
@@ -58,7 +58,7 @@ static void rest(struct rq *rq, unsigned int nr)
 		memcpy(tasks[i], tasks_at_rest[i], sizeof(struct task_struct));
 }
 
-/* What a task asks for, and what it brings along while it is on no queue. */
+/* The requests of a task, and the values that it keeps while it is on no queue. */
 static void attributes(struct task_struct *p, const struct img_entity *e)
 {
 	struct sched_entity *se = &p->se;
@@ -88,7 +88,7 @@ static void attributes(struct task_struct *p, const struct img_entity *e)
 #endif
 }
 
-/* What it has while it is current: put back, it is in order by these values. */
+/* Sets its values while it is current: putting it back then sorts it by them. */
 static void overwrite(struct sched_entity *se, const struct img_entity *e)
 {
 	se->vruntime = e->vruntime;
@@ -98,7 +98,7 @@ static void overwrite(struct sched_entity *se, const struct img_entity *e)
 #ifdef HAVE_PROTECTED_UNTIL
 	se->vprot = e->protected_until;
 #else
-	/* Of a current entity this word says whether it is protected: up to its deadline or not at all. */
+	/* For a current entity this word states whether it is protected: up to its deadline or not at all. */
 	se->vlag = e->deadline + (e->protected_until < e->deadline);
 #endif
 #endif
@@ -191,7 +191,7 @@ static void ask(struct rq *rq, const struct img_question *q, struct img_answer *
 #elif defined(HAVE_PICK_TASK)
 		picked = p->sched_class->pick_task(rq);
 #else
-		/* It also switches the queue to the task, which is taken back. A queue of none would be balanced. */
+		/* It also switches the queue to the task, which is undone. An empty queue would be balanced. */
 		picked = pick_next_task_fair(rq, is_idle_task(rq->curr) ? NULL : rq->curr, NULL);
 #endif
 		a->entity = picked ? number_of(&picked->se) : -1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory of each CPU, and which CPU is entered. Stands for mm/percpu.c and an architecture's setup_percpu.c.
+ * Memory of each CPU, and the entered CPU. Stands for mm/percpu.c and an architecture's setup_percpu.c.
  *
- * The linker gathers the sections of per-CPU data. Each CPU has a copy of them with room behind it for what is
- * allocated later, and a pointer to per-CPU data is one into the original.
+ * The linker gathers the sections of per-CPU data. Each CPU has a copy of them, followed by room for later allocations.
+ * A pointer to per-CPU data points into the original.
  */
 #include "image.h"
 
@@ -26,7 +26,7 @@ static unsigned long fixed_size(void)
 
 void img_percpu_init(int cpu)
 {
-	/* Aligned as the original is, also where the allocator aligns less. */
+	/* Aligned like the original, even if the allocator aligns less. */
 	char *area = PTR_ALIGN((char *)img_alloc(fixed_size() + ROOM + 63), 64);
 
 	memcpy(area, __per_cpu_start, fixed_size());
@@ -41,8 +41,8 @@ void img_go(int cpu)
 }
 
 /*
- * Allocations by the word of 8 bytes where they begin, counted from the first one behind the fixed data: their sizes in
- * words and, for those that were freed, the next one of that size, plus 1. Large ones are not used again.
+ * Allocations by the word of 8 bytes where they begin, counted from the first one after the fixed data: their sizes in
+ * words and, if freed, the next freed one of that size, plus 1. Large ones are not used again.
  */
 #define LARGE 64
 static unsigned int words_of[ROOM / 8], next_freed[ROOM / 8], freed[LARGE];
@@ -52,7 +52,7 @@ static unsigned long first_word(void)
 	return ALIGN(fixed_size(), 8);
 }
 
-/* One that was freed, zeroed; or NULL. */
+/* A freed allocation, zeroed; or NULL. */
 static void *freed_before(unsigned int words)
 {
 	unsigned int found = words < LARGE ? freed[words] : 0;
@@ -82,7 +82,7 @@ static void *allocate(size_t size, size_t align)
 	return __per_cpu_start + at;
 }
 
-/* The name that alloc_percpu() ends in changed with the accounting of allocations. */
+/* The function behind alloc_percpu() was renamed with the accounting of allocations. */
 #ifdef HAVE_PCPU_ALLOC_NOPROF
 void __percpu *pcpu_alloc_noprof(size_t size, size_t align, bool reserved, gfp_t flags)
 {

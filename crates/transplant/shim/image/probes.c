@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What this tree has. schedlab compiles this file for its errors: a probe without an error becomes HAVE_NAME in
+ * The forms of this tree: schedlab compiles this file for its errors: a probe without an error becomes HAVE_NAME in
  * generated/img_have.h. A probe is a function behind a line PROBE(NAME); an error in it is found by its line.
  *
  * The compiler complains of a call without a declaration once in a file. Of two probes that ask for one function the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the tasks of a process share: its thread group, with the session that autogroup asks for, and its address space.
+ * The parts that the tasks of a process share: its thread group, with the session for autogroup, and its address space.
  * Stands for copy_signal() and copy_mm() of kernel/fork.c, and for kernel/signal.c.
  */
 #include "image.h"
@@ -29,7 +29,7 @@ struct sighand_struct *lock_task_sighand(struct task_struct *p, unsigned long *f
 	return p->sighand;
 }
 
-/* What mm_init() gives the scheduler, and what __mmdrop() takes back. */
+/* The scheduler's parts of mm_init() and of __mmdrop(). */
 static void space_init(struct mm_struct *mm)
 {
 #ifdef HAVE_MM_ALLOC_SCHED
@@ -65,8 +65,8 @@ struct signal_struct *img_signals_of(int tgid)
 }
 
 /*
- * What walks over processes, their threads and children finds those of the workload. The kernel's own tasks are on no
- * list: they have no process.
+ * Walks over processes, threads and children find those of the workload. The kernel's own tasks are on no list: they
+ * have no process.
  */
 __cacheline_aligned DEFINE_RWLOCK(tasklist_lock);
 
@@ -107,12 +107,12 @@ int img_session_new(int pid)
 #endif
 }
 
-/* An address space: how many tasks have it, and what the kernel knows of it, with bits by CPU behind it. */
+/* An address space: how many tasks have it, and the kernel's data about it, followed by bits by CPU. */
 struct space {
 	unsigned int tasks;
 	struct mm_struct mm;
 };
-/* By number. Their pages are nobody's; kernel/sched compares and counts them. */
+/* By number. They have no pages; kernel/sched compares and counts them. */
 static struct space **spaces;
 static unsigned int space_room;
 
@@ -146,7 +146,7 @@ struct mm_struct *img_space_join(unsigned int number)
 	return &space->mm;
 }
 
-/* A task that had it is gone, and runs no more. */
+/* A task that had it has left, and no longer runs. */
 void img_space_leave(struct mm_struct *mm)
 {
 	struct space *space = container_of(mm, struct space, mm);

@@ -11,7 +11,7 @@
 /* Conditions of macros within macros are long. */
 #define LONGEST_CONDITION 200
 
-/* A run that can't continue. The loader's handler of SIGABRT prints where. */
+/* Ends a run that can't continue. The loader's handler of SIGABRT prints the place. */
 static const char *last_words;
 static char line[1024];
 
@@ -59,7 +59,7 @@ int img_printk_deferred(const char *format, ...) __asm__("printk_deferred");
 PRINTS(img_printk)
 PRINTS(img_printk_deferred)
 
-/* "WARNING in yield at kernel/sched/core.c:12: rq->nr_running: words". A condition that is a constant says nothing. */
+/* "WARNING in yield at kernel/sched/core.c:12: rq->nr_running: words". A constant condition is left out. */
 static int placed(const char *what, const struct img_place *place)
 {
 	const char *condition = place->condition;
@@ -100,7 +100,7 @@ void refcount_warn_saturate(refcount_t *count, enum refcount_saturation_type typ
 	img_say("WARNING: a reference counter ran over", 1);
 }
 
-/* Behind the message of an error, which has been passed on. */
+/* After the message of an error, which has been passed on. */
 int panic_on_warn;
 void dump_stack(void)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of who calls whom, each time the kernel's code has cost so much more. Stands for perf's.
+ * Samples of the call chain, one for each further unit of the code's cost. Stands for perf's.
  */
 #include "host.h"
 #include "image.h"

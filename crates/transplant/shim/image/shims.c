@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is left: calls that do nothing on such a machine, work that is deferred, random draws. Each group says which
- * file it stands for. What the image lacks beside these is a stub that names itself when it is touched.
+ * The rest: calls that do nothing on such a machine, deferred work, random draws. Each group names the file that it
+ * stands for. Anything else that the image lacks is a stub that names itself when it is touched.
  */
 #include "image.h"
 #include <linux/cpu.h>
@@ -62,7 +62,7 @@ void get_random_bytes(void *to, size_t size)
 		size -= some;
 	}
 }
-/* What a processor's own generator would give. */
+/* The values of a processor's own generator. */
 size_t img_random_arch(void *to, size_t size) __asm__("get_random_bytes_arch");
 size_t img_random_arch(void *to, size_t size)
 {
@@ -70,7 +70,7 @@ size_t img_random_arch(void *to, size_t size)
 	return size;
 }
 
-/* kernel/rcu: callbacks run behind the verb, when no CPU is inside. */
+/* kernel/rcu: callbacks run after the verb, when no CPU is inside. */
 static struct rcu_head *callbacks;
 
 void call_rcu(struct rcu_head *head, rcu_callback_t call)
@@ -118,7 +118,7 @@ int rcu_needs_cpu(u64 now, u64 *next)
 }
 #endif
 
-/* kernel/workqueue.c: done at once, whichever queue is named. */
+/* kernel/workqueue.c: work is done at once, whichever queue is named. */
 struct workqueue_struct *system_wq, *system_unbound_wq, *system_percpu_wq, *system_dfl_wq;
 bool queue_work_on(int cpu, struct workqueue_struct *queue, struct work_struct *work)
 {
@@ -207,7 +207,7 @@ void rcu_momentary_eqs(void)
 {
 }
 
-/* security/commoncap.c, kernel/capability.c: who changes a task or writes a file here may. */
+/* security/commoncap.c, kernel/capability.c: any caller here may change a task or write a file. */
 int cap_task_setscheduler(struct task_struct *p)
 {
 	return 0;
@@ -220,8 +220,8 @@ bool capable(int capability)
 #endif
 
 /*
- * fs/proc/proc_sysctl.c: limits that tables point at, by macros whose places differ from tree to tree. Later trees
- * have them in kernel/sysctl.c, which is compiled.
+ * fs/proc/proc_sysctl.c: limits that tables point at, by macros whose places differ from tree to tree. Later trees have
+ * them in kernel/sysctl.c, which is compiled.
  */
 static int limits[16];
 extern const int sysctl_vals[] __attribute__((weak, alias("limits")));

@@ -3,8 +3,8 @@
  * Switches between tasks, and stacks for calls that are left in the middle. Stands for an architecture's switch_to().
  *
  * A task has no kernel stack. The CPU's stack, which is the engine's, runs schedule() for prev and continues as next;
- * finish_task_switch() and the loops around it are right for that as they stand. A verb ends with schedule(), so
- * nothing is lost.
+ * finish_task_switch() and the loops around it are correct for that unchanged. A verb ends with schedule(), so nothing
+ * is lost.
  *
  * Few calls sleep in the middle (set_cpus_allowed_ptr() of a task that runs, sched_exec()), and the idle loop never
  * returns. Such a call begins on a stack of its own. When it sleeps, the switch is left there, next continues on the
@@ -13,10 +13,10 @@
  * to the sleeper's stack, where the second half of its own switch is still to come. It must not finish twice, so it is
  * given a task that never ran, and the lock that it is about to drop.
  *
- * The idle task halts in the middle, too: img_halt() leaves its stack without a switch.
+ * The idle task also halts in the middle: img_halt() leaves its stack without a switch.
  *
- * A change from outside, which no task makes, has no caller who could sleep. It is made as `outsider`, who is on no
- * queue. Where it would wait for a stopper, its stack is left, and it looks again behind each verb.
+ * A change from outside, which no task makes, has no caller that could sleep. It is made as the task `outsider`, which
+ * is on no queue. Where it would wait for a stopper, its stack is left, and it looks again after each verb.
  */
 #include "image.h"
 
@@ -38,7 +38,7 @@ __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nim
 	"mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
 	"pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
 	".size img_swap, .-img_swap\n");
-#define RETURN_AT 6		/* behind the words that are saved */
+#define RETURN_AT 6		/* after the saved words */
 #define FRAME 8			/* a function begins with its return address on the stack */
 #elif defined(IMG_ON_AARCH64)
 __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nimg_swap:\n"
@@ -91,7 +91,7 @@ struct task_struct *img_switch_to(struct task_struct *prev, struct task_struct *
 	return &nobody;
 }
 
-/* The CPU's stack continues: the other one has ended, or its task sleeps. */
+/* The CPU's stack continues, since the other one has ended or its task sleeps. */
 static void came_back(void)
 {
 	struct task_struct *prev = img_context.left;
@@ -104,7 +104,7 @@ static void came_back(void)
 static struct img_stack *waiting;
 static struct task_struct *outsider;
 
-/* The linker makes all calls of schedule_timeout() calls of this; completions wait in it. */
+/* The linker turns all calls of schedule_timeout() into calls of this; completions wait in it. */
 long __real_schedule_timeout(long timeout);
 long __wrap_schedule_timeout(long timeout)
 {
@@ -112,7 +112,7 @@ long __wrap_schedule_timeout(long timeout)
 
 	if (!mine || current != outsider)
 		return __real_schedule_timeout(timeout);
-	/* Who completes must find nobody to wake. */
+	/* The completing task must find nobody to wake. */
 	__set_current_state(TASK_RUNNING);
 	mine->next = waiting;
 	waiting = mine;
@@ -122,7 +122,7 @@ long __wrap_schedule_timeout(long timeout)
 }
 
 #ifdef CONFIG_PREEMPTION
-/* The kernel's models are numbered from none, voluntary and full on. */
+/* The kernel numbers its models from none, voluntary and full on. */
 static bool preempts_kernel_code(void)
 {
 #ifdef CONFIG_PREEMPT_DYNAMIC
@@ -132,7 +132,7 @@ static bool preempts_kernel_code(void)
 #endif
 }
 
-/* preempt_enable() of a call that has its stack: woken by it, the stopper runs before the call waits for it. */
+/* preempt_enable() of a call that has its stack: the stopper that it woke runs before the call waits for it. */
 void img_preempt(void)
 {
 	if (img_context.running && current != outsider && preempts_kernel_code() && need_resched())

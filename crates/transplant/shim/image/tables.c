@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tables of the tree's own: features, /proc/schedstat, domains. Stands for fs/proc, whose function of registration
- * writes down what it is given.
+ * The tree's own tables: features, /proc/schedstat, domains. Stands for fs/proc, whose registration functions note
+ * their arguments.
  */
 #include "image.h"
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include "kernel/time/tick-internal.h"
 
-/* Features are bits, and static keys where the tree has these. */
+/* Features are bits, and static keys if the tree has these. */
 static const char *const features[] = {
 #define SCHED_FEAT(name, enabled) #name,
 #include "kernel/sched/features.h"
@@ -57,8 +57,8 @@ struct proc_dir_entry *proc_create_seq_private(const char *name, umode_t mode, s
 }
 
 /*
- * Jiffies stand still while all CPUs are idle without a tick. Who reads the file is awake, and has brought them up to
- * now; nobody reads it here, so the number is lent for the reading.
+ * Jiffies stand still while all CPUs are idle without a tick. A reader of the file would be awake and have brought them
+ * up to date; nobody reads it here, so the number is lent for the reading.
  */
 static u64 jiffies_due(void)
 {

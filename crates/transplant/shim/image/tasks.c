@@ -22,7 +22,7 @@ struct task_struct *img_task_by_pid(int pid)
 	return by_pid[pid];
 }
 
-/* The first number that nobody has; a number below may be of a task that could not be made. */
+/* The first number without a task; a lower number may belong to a task that could not be made. */
 int img_pids(void)
 {
 	return pids;
@@ -45,7 +45,7 @@ int img_pid_new(struct task_struct *p)
 	return pids++;
 }
 
-/* Before sched_init(), which makes init_task an idle task, and behind it: only there it gets the weight of nice 0. */
+/* Before sched_init(), which makes init_task an idle task, and after it: only then it gets the weight of nice 0. */
 void img_tasks_init(void)
 {
 	memcpy(&pristine, &init_task, sizeof(pristine));
@@ -79,8 +79,8 @@ static struct task_struct *copy_of(struct task_struct *from)
 }
 
 /*
- * sched_fork() and what follows it in copy_process(). A task that does not inherit is none of current's: its parent is
- * an ordinary task.
+ * sched_fork() and later steps of copy_process(). A task that does not inherit is not current's child: its parent is
+ * ordinary.
  */
 static int forked(struct task_struct *p, int group, bool inherits)
 {
@@ -115,7 +115,7 @@ static int forked(struct task_struct *p, int group, bool inherits)
 #else
 	sched_post_fork(p);
 #endif
-	/* cgroup_post_fork() calls the controller, which makes the task's entity one of its group's. */
+	/* cgroup_post_fork() calls the controller, which puts the task's entity into its group. */
 	if (cpu_cgrp_subsys.fork)
 		cpu_cgrp_subsys.fork(p);
 	return 0;
@@ -134,7 +134,7 @@ static int attributes(struct task_struct *p, const struct img_attr *attr)
 		.sched_period = attr->period_ns,
 	};
 
-	/* Checks that tasks of all users must pass, such as of a deadline task's CPUs. */
+	/* Checks that all users' tasks must pass, for example for a deadline task's CPUs. */
 	if (dl_policy(attr->policy))
 		return sched_setattr(p, &to);
 	return sched_setattr_nocheck(p, &to);
@@ -146,8 +146,8 @@ static void named(struct task_struct *p, const char *name)
 }
 
 /*
- * As if whoever forks had them. A task that was not woken yet has no part in the averages of a runqueue, from which a
- * new weight would take its load.
+ * As if the forking task had them. A task that was not woken yet has no part in the averages of a runqueue, from which
+ * a new weight would take its load.
  */
 static int born_with(struct task_struct *p, const struct img_attr *attr)
 {
@@ -170,7 +170,7 @@ int img_task_new(const struct img_new_task *task)
 		return -EINVAL;
 	p->tgid = task->tgid ?: pid;
 	p->group_leader = task->tgid ? img_task_by_pid(task->tgid) : p;
-	/* A session's autogroup is given on from whoever forks. */
+	/* The forking task hands its session's autogroup on. */
 	if (task->session_of)
 		img_current = img_task_by_pid(task->session_of);
 	p->signal = img_signals_of(p->tgid);
@@ -212,7 +212,7 @@ void img_task_start(int pid)
 	img_settle();
 }
 
-/* A kernel thread of a CPU, or with -1 of all. It is not woken. */
+/* A kernel thread of a CPU, or with -1 of all CPUs. It is not woken. */
 struct task_struct *img_kthread_new(const char *name, int cpu)
 {
 	struct task_struct *p = copy_of(&pristine);
@@ -237,7 +237,7 @@ struct task_struct *img_idle_new(int cpu)
 	return p;
 }
 
-/* Nobody: a current task that is on no queue and never runs. */
+/* A current task that is on no queue and never runs. */
 struct task_struct *img_outsider_new(void)
 {
 	struct task_struct *p = copy_of(&pristine);
@@ -264,7 +264,7 @@ static void set_affinity(void *argument)
 {
 	struct affinity *of = argument;
 
-	/* sched_setaffinity(): admission reckons with all CPUs of a deadline task. */
+	/* sched_setaffinity(): admission counts all CPUs of a deadline task. */
 	if (task_has_dl_policy(of->task) && dl_bandwidth_enabled() &&
 	    !cpumask_subset(task_rq(of->task)->rd->span, &of->mask))
 		of->result = -EBUSY;
@@ -279,7 +279,7 @@ static struct affinity *affinity_of(int pid, const unsigned long *allowed)
 	bitmap_copy(cpumask_bits(&of->mask), allowed, nr_cpu_ids);
 	return of;
 }
-/* Sleeps if the task runs on a CPU that it must leave; then the result is 0, and the caller's call is parked. */
+/* Sleeps if the task runs on a CPU that it must leave. Then the result is 0, and the caller's call is parked. */
 int img_set_affinity(int pid, const unsigned long *allowed)
 {
 	struct affinity *of = affinity_of(pid, allowed);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The clock, and one clock event device a CPU. Stands for kernel/time/timekeeping.c, an architecture's clock sources
- * and its timer.
+ * The clock, and one clock event device for each CPU. Stands for kernel/time/timekeeping.c, an architecture's clock
+ * sources and its timer.
  *
- * The clock is the engine's; what the code of the verb under way has cost comes on top. The device is given an instant,
- * which becomes a note, and the engine calls img_irq_timer() then.
+ * The engine keeps the clock; the cost of the running verb's code is added. The device gets an instant, which becomes a
+ * note, and the engine calls img_irq_timer() then.
  */
 #include "image.h"
 #include <linux/clockchips.h>
@@ -78,7 +78,7 @@ static int tick_on(struct clock_event_device *device)
 {
 	return 0;
 }
-/* A device counts ns, so nothing is multiplied. */
+/* A device counts ns, so no multiplication is needed. */
 void clocks_calc_mult_shift(u32 *mult, u32 *shift, u32 from, u32 to, u32 seconds)
 {
 	*shift = 20;

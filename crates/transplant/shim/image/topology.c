@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The machine as kernel/sched/topology.c asks for it. Stands for an architecture's smpboot.c and drivers/base/
- * {arch_topology,cacheinfo}.c.
+ * The machine in the form that kernel/sched/topology.c reads. Stands for an architecture's smpboot.c and for
+ * arch_topology.c and cacheinfo.c of drivers/base.
  */
 #include "image.h"
 #include <linux/nodemask.h>
@@ -16,7 +16,7 @@ unsigned int nr_node_ids = 1, nr_online_nodes = 1;
 #endif
 int __weak node_reclaim_distance = RECLAIM_DISTANCE;
 
-/* For each CPU the mask of those that are with it; the CPUs of a group share one mask. */
+/* For each CPU the mask of the CPUs in its group; the CPUs of a group share one mask. */
 static struct cpumask **masks_of(bool (*same)(int a, int b))
 {
 	struct cpumask **masks = img_alloc(machine->nr_cpus * sizeof(*masks));
@@ -116,7 +116,7 @@ int img_topology_init(const struct img_machine *given)
 	return 0;
 }
 
-/* Of the core that has the most. */
+/* Threads of the core that has the most. */
 unsigned int img_threads_of_core(void)
 {
 	unsigned int cpu, most = 1;
@@ -166,7 +166,7 @@ struct cpumask *img_node_mask(int n)
 {
 	return n < 0 ? (struct cpumask *)cpu_all_mask : node[n];
 }
-/* Those that share the last-level cache, as x86 has it. */
+/* The CPUs that share the last-level cache, as on x86. */
 const struct cpumask *cpu_coregroup_mask(int cpu)
 {
 	return llc[cpu];

@@ -3,10 +3,10 @@
  * Single questions to the fair class about a CPU whose tasks are in groups, some of them delayed. Stands for nothing in
  * the kernel. Only images that can be asked have it (fleet.c).
  *
- * The groups are always the same tree; a state uses some. The class itself queues the tasks of a state and has those go
- * to sleep that are to be delayed; each task then becomes current, its entity and those above it get the values of the
- * state, and it is put back, by which its queues are in order. Load averages are those of the state, of this instant,
- * so that none changes. Afterwards everything gets the bytes back that it had before.
+ * The groups are always the same tree; a state uses some of them. The class itself queues the tasks of a state and puts
+ * to sleep those that have to be delayed. Then each task becomes current, its entity and those above it get the values
+ * of the state, and it is put back, which sorts its queues. Load averages are the state's, of this instant, so that
+ * none changes. Afterwards everything gets its earlier bytes back.
  */
 #include "image.h"
 #include "kernel/sched/pelt.h"
@@ -20,7 +20,7 @@ static void average(struct sched_avg *avg, struct cfs_rq *queue, unsigned long l
 	avg->load_sum = load * get_pelt_divider(avg);
 }
 
-/* Nothing is on its way between queues, and each contributes what it has. */
+/* No load is on its way between queues, and each queue contributes its present load. */
 static void average_queue(struct cfs_rq *queue, unsigned long load)
 {
 	average(&queue->avg, queue, load);
@@ -118,7 +118,7 @@ static bool build(struct rq *rq, const struct img_tree *t)
 			run(rq, t, i);
 	for (i = 0; i <= IMG_TREE_GROUPS; i++)
 		set_zero(queue_of((int)i - 1), t->min_vruntime);
-	/* Entities that are on no queue have what they left with. */
+	/* Entities on no queue keep the values that they left with. */
 	for (i = 0; i < IMG_TREE_GROUPS; i++)
 		if (!tg_se(groups[i], 0)->on_rq) {
 			weigh(tg_se(groups[i], 0), t->groups[i].weight);
@@ -150,7 +150,7 @@ static void ask(struct rq *rq, const struct img_tree *t, struct img_tree_answer 
 #elif defined(HAVE_PICK_TASK) && defined(HAVE_LAG)
 		picked = p->sched_class->pick_task(rq);
 #else
-		/* Before that pick_task() is core scheduling's alone. */
+		/* Before that only core scheduling has pick_task(). */
 		picked = pick_next_task_fair(rq, is_idle_task(rq->curr) ? NULL : rq->curr, NULL);
 #endif
 		a->entity = picked ? number_of(&picked->se) : -1;

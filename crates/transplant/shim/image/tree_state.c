@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The tasks, groups and bytes of which tree.c makes a state. Stands for nothing in the kernel. tree.c includes it, as
- * kernel/sched/build_policy.c does the files of classes.
+ * The tasks, groups and bytes from which tree.c makes a state. Stands for nothing in the kernel. tree.c includes it, as
+ * kernel/sched/build_policy.c does with the files of classes.
  */
 #ifdef WF_TTWU
 #define WOKEN WF_TTWU
@@ -12,7 +12,7 @@
 #define FAR (1LL << 33)
 
 static const int parents[IMG_TREE_GROUPS] = { -1, -1, 0, 0, 2 };
-/* Behind those of a state one for each group that is delayed, whose last task it was. */
+/* The tasks of a state, then for each delayed group its former last task. */
 static struct task_struct *tasks[IMG_TREE_TASKS + IMG_TREE_GROUPS];
 static struct task_group *groups[IMG_TREE_GROUPS];
 static struct part {
@@ -51,7 +51,7 @@ static int prepare(struct rq *rq)
 		keep(tg_se(groups[i], 0), sizeof(struct sched_entity));
 	}
 #ifdef HAVE_FAIR_SERVER
-	/* A fair server would arm its timer, which is not among the bytes. */
+	/* A fair server would arm its timer, which is not part of the saved bytes. */
 	rq->fair_server.dl_server = 1;
 	rq->fair_server.dl_runtime = 0;
 #endif
@@ -107,7 +107,7 @@ static void attributes(struct task_struct *p, const struct img_tree_entity *e)
 	join(p, e->group);
 }
 
-/* Of an entity that is current, or on no queue. */
+/* For an entity that is current, or on no queue. */
 static void overwrite(struct sched_entity *se, const struct img_tree_entity *e)
 {
 	se->vruntime = e->vruntime;
@@ -119,8 +119,9 @@ static void overwrite(struct sched_entity *se, const struct img_tree_entity *e)
 	se->vlag = e->keeps;
 #else
 	/*
-	 * Of a current entity this word says whether it is protected: up to its deadline or not at all. The kernel's
-	 * own mark of that, a deadline a ns later, is the deadline again if a change of weight moves it by as much.
+	 * For a current entity this word states whether it is protected: up to its deadline or not at all. The kernel's
+	 * own mark of that is a deadline one ns later, which equals the deadline again if a change of weight moves it
+	 * by as much.
 	 */
 	if ((e->flags & (IMG_T_CURRENT | IMG_T_DELAYED)) == IMG_T_CURRENT)
 		se->vlag = e->deadline + (e->protected_until < e->deadline ? FAR : 0);
@@ -151,7 +152,7 @@ static void overwrite_groups(const struct img_tree *t, int group)
 	}
 }
 
-/* While it is current. */
+/* While the task is current. */
 static void overwrite_levels(const struct img_tree *t, struct task_struct *p, const struct img_tree_entity *e)
 {
 	overwrite(&p->se, e);
@@ -171,7 +172,7 @@ static void put_back(struct rq *rq, struct task_struct *p)
 #endif
 }
 
-/* The last task of a group, or one with more beside it, goes to sleep while `se` has had far too much. */
+/* The last task of a group, or one with others next to it, goes to sleep while `se` has had far too much time. */
 static bool delay(struct rq *rq, struct task_struct *p, struct sched_entity *se)
 {
 #ifdef ENQUEUE_DELAYED

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tunables that the tree registers itself. Stands for fs/debugfs and fs/proc/proc_sysctl.c: their functions of
- * registration write down what they are given.
+ * Tunables that the tree itself registers. Stands for fs/debugfs and fs/proc/proc_sysctl.c: their registration
+ * functions note their arguments.
  */
 #include "image.h"
 #include <linux/debugfs.h>
@@ -10,7 +10,7 @@
 
 #define MOST 512
 
-/* A tunable: a number in memory, a file of debugfs's, or an entry of a table. */
+/* A tunable: a number in memory, a file of debugfs, or an entry of a table. */
 struct tunable {
 	char name[64];
 	enum { NUMBER_U32, NUMBER_U64, NUMBER_BOOL, DEBUG_FILE, SYSCTL } kind;
@@ -34,7 +34,7 @@ static struct tunable *tunable_new(const char *name)
 	return new;
 }
 
-/* Files of debugfs, those in a folder with "FOLDER/" before their names. What is deeper is there for each CPU. */
+/* Files of debugfs; those in a folder have "FOLDER/" before their names. Deeper ones exist once for each CPU. */
 struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 {
 	struct dentry *folder = img_alloc(sizeof(*folder));
@@ -71,7 +71,7 @@ void debugfs_create_u64(const char *name, umode_t mode, struct dentry *parent, u
 {
 	debug_number(name, parent, value, NUMBER_U64);
 }
-/* Some return a file in older trees, which nobody looks at. */
+/* In older trees some return a file, which nobody looks at. */
 #define RETURNED(function) __typeof__(function(NULL, 0, NULL, NULL))
 RETURNED(debugfs_create_bool) debugfs_create_bool(const char *name, umode_t mode, struct dentry *parent, bool *value)
 {
@@ -118,7 +118,7 @@ struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct
 }
 void debugfs_lookup_and_remove(const char *name, struct dentry *parent) { }
 
-/* Entries of tables end with one without a name, or are counted. Those of what the image lacks are left out. */
+/* Tables end with an unnamed entry, or are counted. Entries whose data the image lacks are left out. */
 static void entries(const struct ctl_table *table, size_t number)
 {
 	for (; number && table->procname; number--, table++) {
@@ -176,7 +176,7 @@ struct ctl_table_header *register_sysctl_table(struct ctl_table *table)
 }
 #endif
 
-/* Tables of kernel/sysctl.c's own, to which a patch may add a line. */
+/* The kernel's own tables of kernel/sysctl.c, to which a patch may add a line. */
 void img_tunables_init(void)
 {
 #ifdef HAVE_SYSCTL_BASES
@@ -189,7 +189,7 @@ void img_tunables_init(void)
 #endif
 }
 
-/* What is latency_ns in debugfs was sched_latency_ns before (5.13). */
+/* debugfs's latency_ns was sched_latency_ns before 5.13. */
 static struct tunable *find(const char *name)
 {
 	char before[64];
@@ -243,7 +243,7 @@ int img_tunable(const char *name, const char *value)
 	}
 }
 
-/* A file's own text, up to the end of its line. */
+/* The text of a file, up to the end of its line. */
 static void show(const struct file_operations *ops, char *value, int size)
 {
 	struct file file = { };
@@ -284,7 +284,7 @@ const char *img_tunable_name(int index, char *value, int size)
 		show(tunable->file, value, size);
 		break;
 	case SYSCTL:
-		/* What the kernel's own tables and handlers point at is mostly not in the image. */
+		/* The image lacks most data and handlers of the kernel's own tables. */
 		if (tunable->is_unread)
 			break;
 		length = size - 1;

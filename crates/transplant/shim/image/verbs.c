@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the current task does, and the view of its CPU. Stands for the ends of system calls, kernel/time/hrtimer.c's
+ * The acts of the current task, and the view of its CPU. Stands for the ends of system calls, kernel/time/hrtimer.c's
  * nanosleep and kernel/exit.c.
  *
- * A verb does its part of kernel code to the end, which is mostly schedule(); where CPUs are woven it may be left
- * before (weave.c). What comes behind each of them in a kernel is in img_settle().
+ * A verb executes its part of kernel code to the end, which is mostly schedule(); where CPUs are woven it may be left
+ * earlier (weave.c). img_settle() has the steps that follow every such part in a kernel.
  */
 #include "image.h"
 #include <linux/interrupt.h>
@@ -39,7 +39,7 @@ void img_settle_balanced(void)
 	img_settle();
 }
 
-/* An idle task is known by its flags; the line of its pid is read by nobody else. */
+/* An idle task is known by its flags; nobody else reads the cache line of its pid. */
 static void look_at(struct task_struct *p)
 {
 	view.current = is_idle_task(p) ? 0 : p->pid;
@@ -59,7 +59,7 @@ void img_settle(void)
 	look_at(current);
 }
 
-/* The view is what holds now. */
+/* The view shows the present state. */
 void img_look(unsigned int more_flags)
 {
 	look_at(current);
@@ -75,8 +75,9 @@ const struct img_view *img_enter(int cpu)
 }
 
 /*
- * The way out of an interrupt, where kernel code may be preempted; else that to user mode, or the schedule() of a call.
- * A task that is about to sleep is taken at its word: preempted, it would have to come back to its own schedule().
+ * The way out of an interrupt, if kernel code may be preempted; else the way to user mode, or the schedule() of a call.
+ * A task that is about to sleep is treated as sleeping: if it were preempted, it would have to return to its own
+ * schedule().
  */
 static void preempted(void)
 {
@@ -97,7 +98,7 @@ void img_schedule(void)
 	img_settle_balanced();
 }
 
-/* The two halves of a sleep before schedule(): the engine lets time pass in between. */
+/* The two halves of a sleep before schedule(), between which the engine lets time pass. */
 void img_prepare_sleep(int uninterruptible)
 {
 	img_task_of(current)->sleeps++;
@@ -187,7 +188,7 @@ void img_user_work(void)
 	}
 	img_settle();
 }
-/* Work that a task does on its way to user mode. */
+/* Work for a task on its way to user mode. */
 int task_work_add(struct task_struct *task, struct callback_head *work, enum task_work_notify_mode mode)
 {
 	work->next = task->task_works;
@@ -219,7 +220,7 @@ int img_wake(int pid, int sync)
 	return woken;
 }
 
-/* As in schedule() and try_to_wake_up(), by somebody else: the task itself has not run yet. */
+/* As in schedule() and try_to_wake_up(), but by another task: the task itself has not run yet. */
 void img_task_slept(int pid)
 {
 	struct task_struct *p = img_task_by_pid(pid);

@@ -2,14 +2,14 @@
 /*
  * Verbs that other CPUs may interrupt. Stands for CPUs that execute side by side.
  *
- * Each CPU has a stack of its own for verbs. Kernel code leaves it for the engine's where another CPU may have acted
- * meanwhile: where it waits for a cache line that it lost, where it waits for a lock or in a loop, before an event of
- * the scheduler, or at every basic block. It leaves only when its time has passed the horizon, which is the next event
- * of another CPU. The engine calls img_continue() when the CPU is the earliest again.
+ * Each CPU has its own stack for verbs. Kernel code leaves it for the engine's where another CPU may have acted
+ * meanwhile: while it waits for a lost cache line, for a lock or in a loop, before an event of the scheduler, or at
+ * every basic block. It leaves only when its time has passed the horizon, which is the next event of another CPU. The
+ * engine calls img_continue() when the CPU is the earliest again.
  *
- * Interrupts wait for the end of the verb. A lock is free for whoever looks first.
+ * Interrupts wait for the end of the verb. A lock goes to the first CPU that looks at it.
  *
- * Verbs that img_do() does not know never leave. Where such a verb needs a lock of a CPU that has left, all that have
+ * Verbs that img_do() does not know never leave. If such a verb needs a lock of a CPU that has left, all CPUs that have
  * left finish their verbs first, out of turn.
  */
 #include "image.h"
@@ -73,7 +73,7 @@ static int img_run_verb(int verb, u64 a, u64 b)
 }
 
 #ifdef CONFIG_SIM_COUNTED
-#define LOOK_AGAIN_PS 50000	/* between two looks at a lock, or at what a loop waits for */
+#define LOOK_AGAIN_PS 50000	/* between two looks at a lock, or at the condition of a loop */
 #define MOST_LOOKS 2000000	/* of one verb: 0.1 s, in which no kernel holds a lock */
 
 struct weave {
@@ -127,7 +127,7 @@ int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
 	return 0;
 }
 
-/* The CPU's verb stops here for others, and costs so much more. */
+/* The CPU's verb stops here for others, and costs `wait_ps` more. */
 void img_leave(u64 wait_ps)
 {
 	struct weave *mine = &weaves[img_cpu];
@@ -138,7 +138,7 @@ void img_leave(u64 wait_ps)
 	img_times_left++;
 	mine->context = img_context;
 	mine->irqs = img_irqs;
-	/* The next verb is another CPU's. */
+	/* The next verb belongs to another CPU. */
 	img_irqs = 1;
 	img_missing_keep(&mine->missing);
 	mine->left = true;
@@ -149,7 +149,7 @@ void img_leave(u64 wait_ps)
 	img_swap(&mine->top, engine_top);
 }
 
-/* The verb that the entered CPU has left continues, up to its end or where it leaves again. */
+/* Continues the verb that the entered CPU has left, up to its end or until it leaves again. */
 static void resume_verb(void)
 {
 	struct weave *mine = &weaves[img_cpu];
@@ -177,7 +177,7 @@ bool img_anyone_left(void)
 	return nr_left || finishing;
 }
 
-/* All CPUs but one that are in the middle of a verb finish it, out of turn. */
+/* All CPUs in the middle of a verb, except one, finish it out of turn. */
 static void finish(int but)
 {
 	struct img_context context = img_context;

@@ -1,4 +1,4 @@
-//! A test that runs in a process of its own, since a process holds one image.
+//! Runs a test in a separate process, since a process holds one image.
 
 use schedlab_base::Result;
 use schedlab_base::testing::skipped;
@@ -10,7 +10,7 @@ use schedlab_transplant::shim::OVERLAY;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-/// The variable by which a test knows that it is the second process.
+/// The variable that marks the second process.
 const AGAIN: &str = "SCHEDLAB_TEST_IMAGE";
 
 struct Quiet;
@@ -46,7 +46,7 @@ pub fn series_or_default() -> String {
     series().unwrap_or_else(|| "6.1".to_owned())
 }
 
-/// A patch that puts lines behind a text of one of these files; empty without a source.
+/// A patch that puts lines after a text of one of these files; empty without a source.
 pub fn patch_behind(files: &[&str], text: &str, lines: &str) -> Vec<Patch> {
     let Some(series) = series() else { return Vec::new() };
     let cache = cache::folder(None).unwrap();
@@ -57,7 +57,7 @@ pub fn patch_behind(files: &[&str], text: &str, lines: &str) -> Vec<Patch> {
         })
     });
     let Some(site) = site else { return Vec::new() };
-    // A build leaves its patches in the tree, and the files as they were beside it.
+    // A build leaves its patches in the tree, with the original files next to it.
     let read = |file: &str| {
         ["originals", "tree"].iter().find_map(|of| std::fs::read_to_string(site.join(of).join(file)).ok())
     };
@@ -83,7 +83,7 @@ pub fn built(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<
     built_of("6.1", series(), patches, fragment)
 }
 
-/// Builds an image of a series; `None` where `found` is none.
+/// Builds an image of a series; `None` if `found` is `None`.
 fn built_of(
     wanted: &str,
     found: Option<String>,
@@ -102,7 +102,7 @@ fn built_of(
 }
 
 #[test]
-fn the_oldest_series_passes_all_of_these_tests() {
+fn the_oldest_series_passes_all_these_tests() {
     if std::env::var_os(SERIES).is_some() || std::env::var_os(AGAIN).is_some() {
         return;
     }
@@ -115,25 +115,25 @@ fn the_oldest_series_passes_all_of_these_tests() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
 }
 
-/// What a process printed, and how it ended.
+/// The output of a process, and how it ended.
 pub struct Ended {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
-/// What a test's image is made of, and what its process sees.
+/// A test's image and the environment of its process.
 #[derive(Default)]
 pub struct Asked {
     pub patches: Vec<Patch>,
     /// Lines of configuration; none: the overlay's alone.
     pub config: &'static str,
-    /// The series that the test is about; none: that of all tests.
+    /// The series of the test; none: the series of all tests.
     pub series: Option<&'static str>,
     pub variables: &'static [(&'static str, &'static str)],
 }
 
-/// Runs `inside` in a process of its own with the image; `test` is the path of the calling test.
+/// Runs `inside` with the image in a separate process; `test` is the path of the calling test.
 pub fn again_as(test: &str, asked: Asked, inside: impl FnOnce(Image)) -> Option<Ended> {
     if let Some(path) = std::env::var_os(AGAIN) {
         // The harness leaves its line open.
@@ -156,7 +156,7 @@ pub fn again_as(test: &str, asked: Asked, inside: impl FnOnce(Image)) -> Option<
     Some(Ended { code: said.status.code(), out: text(&said.stdout), err: text(&said.stderr) })
 }
 
-/// The same, for what must work; gives the lines that begin with "= ".
+/// As [`again_as`], for a process that must succeed; returns the lines that begin with "= ".
 pub fn works(test: &str, patches: Vec<Patch>, inside: impl FnOnce(Image)) -> Option<Vec<String>> {
     works_as(test, Asked { patches, ..Asked::default() }, inside)
 }
@@ -167,7 +167,7 @@ pub fn works_as(test: &str, asked: Asked, inside: impl FnOnce(Image)) -> Option<
     Some(ended.out.lines().filter_map(|l| l.strip_prefix("= ")).map(str::to_owned).collect())
 }
 
-/// A machine of so many nodes, cores and threads; siblings are `cores` apart within a node.
+/// A machine with this many nodes, cores and threads; siblings are `cores` apart within a node.
 pub fn machine(nodes: u32, cores: u32, threads: u32) -> Machine {
     let per_node = cores * threads;
     let cpus: Vec<u32> = (0..nodes * per_node).collect();

@@ -3,7 +3,7 @@
 use crate::again::{machine, works};
 use schedlab_transplant::load::Machine;
 
-/// CPU time of this process, ms: what a boot takes, however busy the computer is.
+/// CPU time of this process, ms: the cost of a boot, however busy the computer is.
 fn cpu_time_ms() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock is there on every Linux, and `time` is written during the call.
@@ -63,8 +63,8 @@ fn far_nodes_are_not_balanced_at_fork_exec_and_wakeup() {
 }
 
 #[test]
-fn a_machine_says_which_nodes_are_far() {
-    let test = "boot::a_machine_says_which_nodes_are_far";
+fn a_machine_states_which_nodes_are_far() {
+    let test = "boot::a_machine_states_which_nodes_are_far";
     assert!(flags_over_nodes(test, 32).is_none_or(|flags| flags & NEAR == NEAR));
 }
 

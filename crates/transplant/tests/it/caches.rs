@@ -1,4 +1,4 @@
-//! Balancing by last-level caches (SCHED_CACHE, 7.2): what the shims give it, and that it acts.
+//! Balancing by last-level caches (SCHED_CACHE, 7.2): it gets its data from the shims, and it acts.
 
 use crate::again::{Asked, machine, works_as};
 use crate::engine::{Engine, Program};
@@ -15,8 +15,8 @@ fn caches(count: u32) -> Machine {
     Machine { llc, ..one }
 }
 
-/// Processes of three threads, each started on a cache of its own. Prints how many of 100 samples found all threads of
-/// a process in one cache, for each process; then the caches in which their first threads are at the end.
+/// Processes of three threads, each started on a cache of its own. Prints for each process how many of 100 samples
+/// found all its threads in one cache; then the caches of their first threads at the end.
 fn gathered(mut image: Image, processes: usize) {
     image.guard().unwrap();
     let mut engine = Engine::new(image, caches(4));
@@ -63,8 +63,8 @@ fn run(
 const OFF: &[(&str, &str)] = &[("SCHEDLAB_TEST_OFF", "1")];
 
 #[test]
-fn threads_of_a_process_gather_in_one_cache_where_that_is_on() {
-    let test = "caches::threads_of_a_process_gather_in_one_cache_where_that_is_on";
+fn threads_of_a_process_gather_in_one_cache_if_the_feature_is_on() {
+    let test = "caches::threads_of_a_process_gather_in_one_cache_if_the_feature_is_on";
     let Some(on) = run(test, &[], 1) else { return };
     let Some(off) = run(test, OFF, 1) else { return };
     assert!(on[0][0] >= 95, "{on:?}");
@@ -84,7 +84,7 @@ fn most_of_four_processes_gather_and_no_cache_has_more_than_two() {
     assert!(off[0].iter().filter(|samples| **samples >= 95).count() <= 1, "{off:?}");
 }
 
-/// Processes that come and go give back what the kernel keeps of each on every CPU.
+/// Processes that exit give back all data that the kernel keeps about each on every CPU.
 #[test]
 fn more_processes_come_and_go_than_fit_at_a_time() {
     let test = "caches::more_processes_come_and_go_than_fit_at_a_time";

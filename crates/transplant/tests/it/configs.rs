@@ -1,4 +1,4 @@
-//! Other configurations: preemption models, and what an image refuses.
+//! Other configurations: preemption models, and options that an image refuses.
 
 use crate::again::{Asked, built, machine, series_or_default, works_as};
 use crate::engine::{Engine, Program};
@@ -8,8 +8,8 @@ use schedlab_transplant::load::{Image, NewTask};
 
 const MS: u64 = 1_000_000;
 
-/// A task of the kernel's that is woken on the CPU of a hog in the middle of a system call: whether that is to switch
-/// in the kernel, and whether the switch is a preemption.
+/// Wakes a kernel task on the CPU of a hog that is in a system call. Prints whether the CPU has to switch in the
+/// kernel, and whether the switch is a preemption.
 fn wakes_in_the_kernel(mut image: Image, model: &str) {
     if !model.is_empty() {
         let _ = image.set_tunable("preempt", model);
@@ -76,10 +76,11 @@ fn an_option_that_an_image_can_not_have_is_an_error() {
     assert!(error.remedy().is_some_and(|words| words.contains("backend 'vm'")), "{error}");
 }
 
-/// Two hogs share a CPU for a second, with HRTICK and without it: their switches; first whether the tree has it on.
+/// Two hogs share a CPU for a second, with HRTICK and without it. Prints first whether the tree has it on, then their
+/// switches.
 #[test]
-fn hrtick_ends_slices_between_ticks_and_is_on_where_the_release_has_it() {
-    let test = "configs::hrtick_ends_slices_between_ticks_and_is_on_where_the_release_has_it";
+fn hrtick_ends_slices_between_ticks_and_is_on_if_the_release_has_it_on() {
+    let test = "configs::hrtick_ends_slices_between_ticks_and_is_on_if_the_release_has_it_on";
     let of = |variables| {
         works_as(test, Asked { variables, ..Asked::default() }, |image| {
             let mut engine = Engine::new(image, machine(1, 2, 1));

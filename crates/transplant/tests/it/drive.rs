@@ -91,8 +91,8 @@ fn a_mix_runs_without_guard_pages() {
 }
 
 #[test]
-fn nothing_reaches_beyond_its_memory() {
-    let guarded = works("drive::nothing_reaches_beyond_its_memory", Vec::new(), |mut image| {
+fn no_access_reaches_beyond_its_memory() {
+    let guarded = works("drive::no_access_reaches_beyond_its_memory", Vec::new(), |mut image| {
         image.guard().unwrap();
         mix(image);
     });
@@ -130,7 +130,7 @@ fn a_quota_and_shares_hold() {
         let of = |name: &str| count(name).unwrap_or_else(|| panic!("{name} in {text}"));
         println!("= {} {} {}", of("nr_periods"), of("nr_throttled"), of("throttled_time"));
         assert_eq!(engine.image.group_read(groups[0], "cpu.none"), None);
-        // Within a period, its quota is used up: the file does not have this throttling yet.
+        // The quota is used up in the middle of a period: the file does not count this throttling yet.
         engine.run(60 * MS);
         let open = |group: i32| engine.image.group_throttled(group);
         println!("= {} {} {}", open(groups[0]), open(groups[1]), open(0));
@@ -147,8 +147,8 @@ fn a_quota_and_shares_hold() {
 }
 
 #[test]
-fn classes_go_before_each_other() {
-    let said = works("drive::classes_go_before_each_other", Vec::new(), |image| {
+fn classes_run_in_their_order() {
+    let said = works("drive::classes_run_in_their_order", Vec::new(), |image| {
         let mut engine = Engine::new(image, machine(1, 2, 1));
         let periodic = Program { run: MS, sleep: 3 * MS };
         let of = |policy: u32, attr: Attr| Attr { policy, ..attr };
@@ -199,7 +199,7 @@ fn a_running_task_is_moved_by_the_stopper() {
         // Of the caller itself.
         engine.affinity(1, caller, &[8]);
         engine.run(20 * MS);
-        // From outside, entered where nobody runs, of a task that runs and of one that sleeps.
+        // From outside, entered on an idle CPU, for a task that runs and for one that sleeps.
         let sleeper = Program { run: MS, sleep: 40 * MS };
         let sleeper = engine.start(&Engine::fair("sleeper", Some(FIRST)), sleeper, 0);
         engine.run(20 * MS);
@@ -225,11 +225,11 @@ fn a_running_task_is_moved_by_the_stopper() {
 }
 
 #[test]
-fn where_kernel_code_is_preempted_a_task_that_leaves_its_cpu_does_not_sleep() {
-    let test = "drive::where_kernel_code_is_preempted_a_task_that_leaves_its_cpu_does_not_sleep";
+fn under_full_preemption_a_task_that_leaves_its_cpu_does_not_sleep() {
+    let test = "drive::under_full_preemption_a_task_that_leaves_its_cpu_does_not_sleep";
     let said = works(test, Vec::new(), |image| {
         let mut engine = Engine::new(image, machine(1, 2, 1));
-        // Refused where the kernel's model can't be changed.
+        // Refused if the kernel's model can't be changed.
         println!("= {}", u8::from(engine.image.set_tunable("preempt", "full").is_ok()));
         let caller = engine.start(&Engine::fair("caller", Some(FIRST)), HOG, 0);
         engine.run(20 * MS);
@@ -317,8 +317,8 @@ fn governors_choose_idle_states() {
 }
 
 #[test]
-fn haltpoll_polls_where_that_pays_and_halts_in_its_one_state() {
-    let test = "drive::haltpoll_polls_where_that_pays_and_halts_in_its_one_state";
+fn haltpoll_polls_if_that_pays_and_halts_in_its_only_state() {
+    let test = "drive::haltpoll_polls_if_that_pays_and_halts_in_its_only_state";
     let Some(said) = works(test, Vec::new(), |image| idles(image, "haltpoll", 60_000)) else { return };
     let [polls, halts, deeper] = figures(&said[0])[..] else { panic!("{said:?}") };
     assert!(
@@ -330,8 +330,8 @@ fn haltpoll_polls_where_that_pays_and_halts_in_its_one_state() {
 }
 
 #[test]
-fn a_governor_that_is_not_there_is_an_error() {
-    let test = "drive::a_governor_that_is_not_there_is_an_error";
+fn a_missing_governor_is_an_error() {
+    let test = "drive::a_missing_governor_is_an_error";
     let said = works(test, Vec::new(), |mut image| {
         let idle_states = vec![IdleState { name: "C1".to_owned(), ..IdleState::default() }];
         let idle_governor = "ladder".to_owned();
@@ -343,8 +343,8 @@ fn a_governor_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn the_time_stamp_of_schedstat_is_the_time_also_where_all_cpus_sleep() {
-    let test = "drive::the_time_stamp_of_schedstat_is_the_time_also_where_all_cpus_sleep";
+fn the_time_stamp_of_schedstat_is_right_even_if_all_cpus_sleep() {
+    let test = "drive::the_time_stamp_of_schedstat_is_right_even_if_all_cpus_sleep";
     let said = works(test, Vec::new(), |image| {
         let mut engine = Engine::new(image, machine(1, 2, 1));
         engine.run(1000 * MS);

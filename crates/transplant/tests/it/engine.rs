@@ -4,7 +4,7 @@ use schedlab_transplant::abi::{NEVER, Note, kind, view};
 use schedlab_transplant::load::{Image, NewTask};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Computes for so long, then sleeps for so long; 0: never.
+/// Computes for `run`, then sleeps for `sleep`; 0: never.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub run: u64,
@@ -130,7 +130,7 @@ impl Engine {
             }
         }
     }
-    /// Enters a CPU; whether it was in user mode.
+    /// Enters a CPU; returns whether it was in user mode.
     fn interrupt(&mut self, cpu: usize) -> bool {
         self.image.enter(cpu);
         self.forget(cpu, Event::Poll);

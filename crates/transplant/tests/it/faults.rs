@@ -1,4 +1,4 @@
-//! What ends a run, and what a patch brings.
+//! Faults that end a run, and additions of a patch.
 
 use crate::again::{Asked, Ended, again_as, image_with, machine, patch_behind, works};
 use crate::engine::{Engine, Program};
@@ -7,7 +7,7 @@ use schedlab_transplant::abi::{Attr, kind};
 use schedlab_transplant::load::{Image, NewTask};
 use schedlab_transplant::watchdog::LIMIT_VARIABLE;
 
-/// Faults in yield(), one by the caller's nice value.
+/// Faults in yield(), selected by the caller's nice value.
 const FAULTS: &str = "\
 \tstatic DEFINE_RAW_SPINLOCK(img_test_lock);
 \textern void no_such_function(void);
@@ -93,7 +93,7 @@ fn a_stub_names_its_symbol_and_its_caller() {
 }
 
 #[test]
-fn a_build_says_what_a_patch_calls_that_is_not_there() {
+fn a_build_reports_missing_functions_that_a_patch_calls() {
     let Some(made) = image_with(patch(), None) else { return };
     assert_eq!(made.image.note.lacks, ["no_such_function"]);
 }
@@ -149,8 +149,8 @@ fn an_endless_loop_that_notes_events_ends_before_memory_does() {
 }
 
 #[test]
-fn freed_memory_is_out_of_reach_where_that_is_asked_for() {
-    let test = "faults::freed_memory_is_out_of_reach_where_that_is_asked_for";
+fn freed_memory_is_out_of_reach_under_guard() {
+    let test = "faults::freed_memory_is_out_of_reach_under_guard";
     let Some(ended) = yields_as(test, 10, Asked::default(), |image| image.guard().unwrap()) else { return };
     assert_eq!(ended.code, Some(4), "{}", ended.err);
     // Old trees ask a cache for a constant size, and the cache has bytes to spare.
@@ -178,8 +178,8 @@ fn a_warning_is_a_note_with_place_and_calls() {
 }
 
 #[test]
-fn warnings_name_their_conditions_and_once_is_once() {
-    let Some(ended) = yields("faults::warnings_name_their_conditions_and_once_is_once", 8) else { return };
+fn warnings_name_conditions_and_warn_once_is_once() {
+    let Some(ended) = yields("faults::warnings_name_conditions_and_warn_once_is_once", 8) else { return };
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let lines: Vec<&str> = ended.out.lines().filter_map(|l| l.strip_prefix("= 1 ")).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -211,10 +211,10 @@ fn a_patch_brings_its_feature() {
 }
 
 #[test]
-fn tables_are_the_trees() {
-    let said = works("faults::tables_are_the_trees", Vec::new(), |mut image| {
+fn tables_come_from_the_tree() {
+    let said = works("faults::tables_come_from_the_tree", Vec::new(), |mut image| {
         image.boot(machine(2, 4, 2)).unwrap();
-        // What is NAME in debugfs was sysctl sched_NAME before 5.13.
+        // debugfs's NAME was sysctl sched_NAME before 5.13.
         let is = |own: &str, name: &str| own == name || own.strip_prefix("sched_") == Some(name);
         let value = |image: &Image, name: &str| {
             image.tunables().into_iter().find(|(own, _)| is(own, name)).map(|(_, v)| v)

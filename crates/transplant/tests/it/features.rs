@@ -51,7 +51,7 @@ fn each_feature_on_and_off_runs_tasks_of_each_class() {
                 engine.notes.clear();
                 engine.run(15 * MS);
                 let switches = engine.notes.iter().filter(|n| n.kind == kind::SWITCH).count();
-                // The name is the last word where one ends the process.
+                // If one ends the process, its name is the last word.
                 println!("= {name} {on} {switches}");
                 assert!(switches > 100, "{name} {on}: {switches} switches");
                 engine.image.audit();

@@ -1,6 +1,6 @@
 //! Images of a source package in the cache: built, booted, driven. Without a package these tests are skipped.
 //!
-//! One process holds one image, so each test starts itself again for what it does with one (`again`).
+//! One process holds one image, so each test starts itself again for its work with an image (`again`).
 
 mod again;
 mod boot;

@@ -1,11 +1,11 @@
-//! What patches bring to an image: files, options, tunables; and what of them an image has no place for.
+//! Additions of patches to an image: files, options, tunables; and parts for which an image has no place.
 
 use crate::again::{image_with, machine, patch_behind, series_or_default, works};
 use crate::engine::{Engine, Program};
 use schedlab_kernels::diff::{Patch, parse};
 use schedlab_transplant::load::Image;
 
-/// A file of the patch's own, with a sysctl and with a tunable in a folder of debugfs's.
+/// A file of the patch, with a sysctl and with a tunable in a folder of debugfs.
 const FILE: &str = "\
 #include <linux/debugfs.h>
 #include <linux/init.h>
@@ -98,7 +98,7 @@ fn value(image: &Image, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_build_says_which_files_it_has_no_place_for_and_how_options_are_set() {
+fn a_build_reports_files_without_a_place_and_the_options_it_set() {
     let Some(made) = image_with(mine(), None) else { return };
     let note = &made.image.note;
     let outside: Vec<&str> = note.outside.iter().map(|o| o.path.as_str()).collect();
@@ -130,14 +130,14 @@ fn tunables_of_a_patch_are_set_wherever_it_registers_them() {
             );
         });
     let Some(said) = said else { return };
-    // Where all tables are one tree, the kernel's own are read like the others.
+    // Where all tables are one tree, the kernel's own entries are read like the others.
     let base = if series_or_default() == "5.10" { "Ok(()) Some(\"8\")" } else { "Ok(()) Some(\"\")" };
     let known = [
         "Err(22) Ok(())",
         "Some(\"4\")",
         "Ok(()) Some(\"6\")",
         "None None",
-        // The values of the kernel's own tables are not read: most of them are not in the image.
+        // The values in the kernel's own tables are not read: the image lacks most of them.
         base,
     ];
     assert_eq!(said, known);

@@ -1,5 +1,4 @@
-//! States that are drawn at random: machines near those that occur, from idle to overloaded, with ties, masks and stale
-//! hints.
+//! Random states: machines near those that occur, from idle to overloaded, with ties, masks and stale hints.
 
 use super::facts::Facts;
 use crate::rules::dice::Dice;
@@ -13,9 +12,9 @@ use schedlab_trace::{BalanceTrigger, MigrationType};
 
 /// Tasks of a state at most.
 const MOST_TASKS: usize = 150;
-/// Times around which gates and tests for heat decide, ns.
+/// Times around which gates and checks for cache heat decide, ns.
 const TIMES_NS: [u64; 6] = [0, 10_000, 100_000, 500_000, 1_000_000, 20_000_000];
-/// Vruntimes lie around 0, which is where queues begin.
+/// Vruntimes lie around 0, where queues begin.
 const MOST_VRUNTIME: i64 = 3_000_000;
 const ALL_IDLE_NS: u64 = 1_000_000;
 
@@ -75,7 +74,7 @@ fn level(dice: &mut Dice) -> AskedLevel {
     }
 }
 
-/// A time at one of those around which something is decided, or a little beside it.
+/// A time at or near one of the [`TIMES_NS`].
 fn near(dice: &mut Dice) -> u64 {
     let time = dice.one_of(&TIMES_NS);
     match dice.below(4) {
@@ -91,7 +90,7 @@ fn woken(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     let prev = if dice.percent(20) { s.cpu } else { CpuId(dice.below(facts.nr_cpus as u64) as u32) };
     let mut about = task(dice, facts, prev, AskedPlace::Absent);
     about.recent = CpuId(dice.below(facts.nr_cpus as u64) as u32);
-    // An only CPU is not asked for.
+    // The kernel does not search for a single allowed CPU.
     if about.allowed.count_ones() < 2 {
         about.allowed = facts.all();
     }
@@ -100,7 +99,7 @@ fn woken(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     s.sync = s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == AskedPlace::Runs) && dice.percent(30);
 }
 
-/// A new task, or one that runs and begins a program.
+/// A new task, or one that runs and calls exec.
 fn placed(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet, question: FleetQuestion) {
     let exec = question == FleetQuestion::Exec;
     let place = if exec { AskedPlace::Runs } else { AskedPlace::Absent };
@@ -109,13 +108,13 @@ fn placed(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet, question: FleetQue
         about.allowed = facts.all();
     }
     if !exec {
-        // Nothing is known of a new task.
+        // A new task has no history.
         (about.avg.util, about.avg.util_est) = (0, 0);
     }
     s.tasks.push(about);
     load(dice, facts, s);
     if exec {
-        // One runs on a CPU.
+        // One task runs on a CPU.
         let own = s.cpu;
         let others = s.tasks.iter_mut().skip(1).filter(|t| t.cpu == own && t.place == AskedPlace::Runs);
         others.for_each(|t| t.place = AskedPlace::Waits);
@@ -129,8 +128,8 @@ fn placed(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet, question: FleetQue
     }
 }
 
-/// Real-time tasks on some CPUs of some states: what they have used lately, and whether they are there now. The CPU
-/// that is asked about has none.
+/// Real-time tasks on some CPUs of some states: their recent use, and whether they are there now. The CPU that the
+/// question is about has none.
 fn real_time(dice: &mut Dice, s: &mut AskedFleet) {
     if dice.percent(75) {
         return;
@@ -144,7 +143,7 @@ fn real_time(dice: &mut Dice, s: &mut AskedFleet) {
     }
 }
 
-/// A task that runs on a CPU too small for it has marked that, and some marks are stale.
+/// A task that runs on a CPU too small for it is marked, and some marks are stale.
 fn misfits(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     if !facts.unlike {
         return;
@@ -161,7 +160,7 @@ fn misfits(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     }
 }
 
-/// A queue, an imbalance, and who may leave.
+/// A queue, an imbalance, and the tasks that may leave.
 fn detached(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
     let span = &facts.domains[s.cpu][s.level].cpus;
     let others: Vec<CpuId> = span.iter().copied().filter(|c| *c != s.cpu).collect();
@@ -208,7 +207,7 @@ fn load(dice: &mut Dice, facts: &Facts, s: &mut AskedFleet) {
         if cpu == s.cpu {
             nr = match s.trigger {
                 BalanceTrigger::Busy => nr.max(1),
-                // `Select` leaves the trigger at idle, too: its CPU may do anything.
+                // `Select` also leaves the trigger at idle, since its CPU may do anything.
                 BalanceTrigger::Idle if s.tasks.is_empty() => 0,
                 BalanceTrigger::Newidle => {
                     let leaves = task(dice, facts, cpu, AskedPlace::Leaves);
@@ -269,7 +268,7 @@ fn hints(dice: &mut Dice, facts: &Facts, cpu: CpuId, c: &mut AskedCpu) {
     c.has_idle_cores = facts.threads && dice.percent(50);
 }
 
-/// A queue's averages are those of its tasks, and of some that have left.
+/// A queue's averages are the sums of its tasks' and of some that have left.
 fn sums(dice: &mut Dice, s: &mut AskedFleet) {
     for (i, c) in s.cpus.iter_mut().enumerate() {
         c.avg = of_tasks(&s.tasks, CpuId::from(i));
@@ -281,7 +280,7 @@ fn sums(dice: &mut Dice, s: &mut AskedFleet) {
     }
 }
 
-/// The sum of the averages of a CPU's tasks. Estimates are only of those on the queue.
+/// The sum of the averages of a CPU's tasks. Estimates include only those on the queue.
 pub fn of_tasks(tasks: &[AskedTask], cpu: CpuId) -> AskedAverages {
     let mut all = AskedAverages::default();
     for t in tasks.iter().filter(|t| t.cpu == cpu) {
@@ -323,7 +322,7 @@ mod tests {
     use schedlab_machine::Machine;
 
     #[test]
-    fn states_are_such_that_they_can_be_asked_about() {
+    fn drawn_states_can_be_asked_about() {
         let machine = Machine::load("spr-2x4").unwrap();
         for version in [Version::new(5, 10), Version::new(6, 1), Version::new(7, 3)] {
             let facts = Facts::of(&Kernel::of(version), &machine);

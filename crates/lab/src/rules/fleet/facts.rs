@@ -1,10 +1,9 @@
-//! What all states of a kernel and a machine have in common.
+//! The facts that all states of a kernel and a machine share.
 
 use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::{History, Kernel};
 use schedlab_machine::{Domain, Domains, Machine};
 
-/// What states of a kernel and a machine have.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub nr_cpus: usize,
@@ -16,7 +15,7 @@ pub struct Facts {
     pub capacity: Vec<u64>,
     /// CPUs differ in capacity.
     pub unlike: bool,
-    /// Exit latencies of idle states, and none.
+    /// Exit latencies of idle states; `None` for no idle state.
     pub exits_us: Vec<Option<u32>>,
     pub history: History,
 }

@@ -1,4 +1,4 @@
-//! A machine's state as small as it can be and still show a difference: fewer tasks, fewer properties, rounder numbers.
+//! Shrinks a machine's state as long as it shows a difference: fewer tasks, fewer properties, rounder numbers.
 
 use super::draw::of_tasks;
 use super::facts::Facts;
@@ -8,7 +8,7 @@ use schedlab_board::decision::{
 };
 use schedlab_kernel::Policy;
 
-/// Units that averages are rounded to, the coarsest first.
+/// Units for rounding averages, the coarsest first.
 const UNITS: [u64; 3] = [1024, 256, 64];
 /// A time that is neither hot nor short.
 const LONG_NS: u64 = 20_000_000;
@@ -90,7 +90,7 @@ pub fn simpler(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<As
     all
 }
 
-/// Another average of a task, which its queue's follows.
+/// Changes an average of a task, and its queue's with it.
 fn set_average(s: &mut AskedFleet, i: usize, part: &dyn Fn(&mut AskedAverages) -> &mut u64, to: u64) {
     let cpu = s.tasks[i].cpu;
     let before = of_tasks(&s.tasks, cpu);
@@ -110,7 +110,7 @@ fn drop_tasks(s: &mut AskedFleet, gone: &dyn Fn(&AskedTask, usize) -> bool) {
     for (c, before) in before.iter().enumerate() {
         follow(s, CpuId::from(c), before);
     }
-    // Who wakes synchronously runs.
+    // A synchronous waker runs.
     s.sync &= s.tasks.iter().any(|t| t.cpu == s.cpu && t.place == AskedPlace::Runs);
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use schedlab_sim::fair::oracle::fleet::timeless;
     use schedlab_trace::MigrationType;
 
-    /// The smallest state in which kernels of two versions decide otherwise, and how many of 300 states do.
+    /// The smallest state in which kernels of two versions decide differently, and how many of 300 states do so.
     fn difference(question: FleetQuestion, a: Version, b: Version) -> (Option<AskedFleet>, usize) {
         let machine = Machine::load("spr-2x4").unwrap();
         let (machine, facts) = (timeless(&machine).unwrap(), Facts::of(&Kernel::of(a), &machine));
@@ -168,9 +168,9 @@ mod tests {
         (found.first().map(|s| shrink(&a, s.clone(), &mut differs)), found.len())
     }
 
-    /// The control: 5.15 does not judge utilisation more mildly after failed passes, as 6.1.192 does.
+    /// The control: unlike 6.1.192, 5.15 does not judge utilisation more mildly after failed passes.
     #[test]
-    fn a_wrong_rule_is_found_and_its_smallest_state_is_what_it_is_about() {
+    fn a_wrong_rule_is_found_and_its_smallest_state_shows_it() {
         let (small, times) = difference(FleetQuestion::Detach, Version::new(6, 1), Version::new(5, 15));
         let s = small.expect("some state shows it");
         assert!((2..200).contains(&times), "{times}");

@@ -1,4 +1,4 @@
-//! Machines' states and answers in words.
+//! Machines' states and answers, in words.
 
 use super::draw::of_tasks;
 use super::facts::Facts;
@@ -8,7 +8,7 @@ use schedlab_board::decision::{
 };
 use schedlab_kernel::Policy;
 
-/// A state: a line for what is asked, one for each task, and one for each CPU that has more than its tasks.
+/// A state: a line for the question, one for each task, and one for each CPU that has more than its tasks.
 pub fn state(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<String> {
     if question == FleetQuestion::Shares {
         let g = &s.group;
@@ -128,7 +128,7 @@ fn cpu(s: &AskedFleet, facts: &Facts, cpu: CpuId, question: FleetQuestion) -> Op
     (!words.is_empty()).then(|| format!("{cpu}: {}", words.join(", ")))
 }
 
-/// What a smallest state must have.
+/// The necessary parts of a smallest state.
 pub fn needs(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<String> {
     let mut all = Vec::new();
     if question == FleetQuestion::Shares {

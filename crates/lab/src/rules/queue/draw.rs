@@ -1,4 +1,4 @@
-//! States that are drawn at random: queues near those that occur, with ties, buddies, policies and slices of their own.
+//! Random states: queues near those that occur, with ties, buddies, policies and custom slices.
 
 use crate::rules::dice::Dice;
 use schedlab_base::random::Stream;
@@ -7,14 +7,14 @@ use schedlab_kernel::{Kernel, Policy};
 use schedlab_machine::Machine;
 use schedlab_sim::fair::oracle::queue;
 
-/// Distances between vruntimes, ns: from ties to a long wait.
+/// Distances of vruntimes, ns: from ties to a long wait.
 const SPREADS_NS: [u64; 5] = [1, 1_000, 300_000, 3_000_000, 30_000_000];
 /// Slices that tasks ask for, ns.
 const SLICES_NS: [u32; 5] = [100_000, 400_000, 1_000_000, 3_000_000, 50_000_000];
 /// The weight of nice 0.
 const NICE_0: u64 = 1024;
 
-/// What states of a kernel have.
+/// The facts that all states of a kernel share.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub deadlines: bool,
@@ -41,7 +41,7 @@ impl Facts {
         let attr = schedlab_kernel::Attr { policy: e.policy, nice: e.nice, ..Default::default() };
         attr.weight(&schedlab_kernel::History::of(self.kernel.version))
     }
-    /// Real time in virtual time of an entity.
+    /// An entity's virtual time for a real time.
     pub fn virtual_ns(&self, ns: u64, e: &AskedEntity) -> i64 {
         (u128::from(ns) * u128::from(NICE_0) / u128::from(self.weight(e))) as i64
     }
@@ -51,7 +51,7 @@ impl Facts {
     }
 }
 
-/// An entity of a policy and nice value only.
+/// An entity with only a policy and a nice value.
 pub fn bearer(policy: Policy, nice: i8) -> AskedEntity {
     let (vruntime, deadline, lag, protected_until, slice_ns, relative) = (0, 0, 0, 0, 0, false);
     AskedEntity { vruntime, deadline, lag, protected_until, slice_ns, policy, nice, relative }
@@ -125,7 +125,7 @@ fn entity(dice: &mut Dice, facts: &Facts, min_vruntime: i64, spread: i64) -> Ask
     e
 }
 
-/// A buddy waits and is not SCHED_IDLE; who yielded may still run.
+/// A buddy waits and is not SCHED_IDLE; an entity that yielded may still run.
 fn buddies(dice: &mut Dice, facts: &Facts, s: &mut AskedQueue) {
     let waits =
         |i: &usize| Some(*i) != s.current && Some(*i) != s.absent && s.entities[*i].policy != Policy::Idle;

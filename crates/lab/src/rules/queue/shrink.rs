@@ -1,9 +1,9 @@
-//! A state as small as it can be and still show a difference: fewer entities, fewer properties, rounder numbers.
+//! Shrinks a state as long as it shows a difference: fewer entities, fewer properties, rounder numbers.
 
 use schedlab_board::decision::{AskedEntity, AskedQueue, QueueQuestion};
 use schedlab_kernel::Policy;
 
-/// Units that times are rounded to, the coarsest first, ns.
+/// Units for rounding times, the coarsest first, ns.
 const UNITS_NS: [i64; 4] = [1_000_000, 100_000, 10_000, 1_000];
 /// States that are simpler by one step, the largest steps first.
 pub fn simpler(s: &AskedQueue, question: QueueQuestion) -> Vec<AskedQueue> {
@@ -40,7 +40,7 @@ pub fn simpler(s: &AskedQueue, question: QueueQuestion) -> Vec<AskedQueue> {
         for i in 0..s.entities.len() {
             let edits: [&dyn Fn(&mut AskedEntity); 4] = [
                 &|e| protection_follows(e, |e| e.vruntime = round(e.vruntime)),
-                // A deadline stays behind the vruntime.
+                // A deadline stays after the vruntime.
                 &|e| {
                     protection_follows(e, |e| {
                         e.deadline = round(e.deadline).max(e.deadline.min(e.vruntime + 1));
@@ -55,7 +55,8 @@ pub fn simpler(s: &AskedQueue, question: QueueQuestion) -> Vec<AskedQueue> {
     all
 }
 
-/// Changes an entity. Protection that ends with its deadline, or has not begun, stays so: some kernels know no other.
+/// Changes an entity. Protection that ends with its deadline, or has not begun, stays so, since some kernels have no
+/// other.
 fn protection_follows(e: &mut AskedEntity, change: impl FnOnce(&mut AskedEntity)) {
     let (whole, none) = (e.protected_until == e.deadline, e.protected_until == e.vruntime);
     change(e);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_difference_does_not_need_goes() {
+    fn parts_that_a_difference_does_not_need_are_removed() {
         let machine = Machine::load("smp-2").unwrap();
         let of = of(&machine, QueueQuestion::Preempt);
         for seed in 0..50 {
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_needs_stays() {
+    fn parts_that_a_difference_needs_stay() {
         let two_idle = |s: &AskedQueue| s.entities.iter().filter(|e| e.policy == Policy::Idle).count() >= 2;
         let machine = Machine::load("smp-2").unwrap();
         let of = of(&machine, QueueQuestion::Pick);

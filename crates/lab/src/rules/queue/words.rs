@@ -1,4 +1,4 @@
-//! States and answers in words.
+//! States and answers, in words.
 
 use schedlab_base::Ns;
 use schedlab_board::decision::{AskedEntity, AskedQueue, QueueAnswer};
@@ -56,7 +56,7 @@ fn time(ns: i64) -> String {
     format!("{}{}", if ns < 0 { "-" } else { "" }, Ns(ns.unsigned_abs()))
 }
 
-/// What a smallest state must have: its cause, as far as parts of a state say it.
+/// The necessary parts of a smallest state: its cause, as far as parts of a state show it.
 pub fn needs(s: &AskedQueue) -> Vec<String> {
     let mut all = vec![format!("{} entities", s.entities.len())];
     let mut part = |has: bool, what: &str| {

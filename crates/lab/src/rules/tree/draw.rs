@@ -1,4 +1,4 @@
-//! States that are drawn at random: up to ten tasks in up to five groups, some asleep and still queued.
+//! Random states: up to ten tasks in up to five groups, some asleep and still queued.
 
 use crate::rules::dice::Dice;
 use crate::rules::queue::draw::{self, Facts};
@@ -9,9 +9,9 @@ use schedlab_board::decision::{
 use schedlab_kernel::Policy;
 use schedlab_sim::fair::oracle::tree::Has;
 
-/// Fine weights for each weight.
+/// Fine weights per weight.
 pub const FINE: u64 = 1024;
-/// Shares of groups: of `cpu.weight` 1 to 10000, 100 above all.
+/// Shares of groups: `cpu.weight` 1 to 10000, mostly 100.
 const SHARES: [u64; 8] = [10, 102, 512, 1024, 1024, 1024, 2048, 102_400];
 /// Shares of an idle group.
 const IDLE_SHARES: u64 = 3;
@@ -59,7 +59,7 @@ fn candidate(dice: &mut Dice, facts: &Facts, has: Has, question: TreeQuestion) -
     for (i, t) in s.tasks.iter_mut().enumerate() {
         let asleep = t.presence != Presence::Queued;
         let e = &mut t.entity;
-        // A delayed one owes something, and its deadline is where it was.
+        // A delayed task has a debt, and its deadline is unchanged.
         e.lag = match t.presence {
             Presence::Delayed => -e.lag.abs().max(1),
             Presence::Absent => e.lag,
@@ -85,7 +85,7 @@ fn candidate(dice: &mut Dice, facts: &Facts, has: Has, question: TreeQuestion) -
     s
 }
 
-/// The task that is asked about gets the place that the question needs.
+/// Gives the task in question the place that the question needs.
 fn about(dice: &mut Dice, has: Has, question: TreeQuestion, s: &mut AskedTree) {
     let about = &mut s.tasks[s.about];
     match question {
@@ -186,7 +186,7 @@ fn leaf(dice: &mut Dice, facts: &Facts, has: Has, around: (i64, i64), used: u64)
 fn branch(dice: &mut Dice, facts: &Facts, has: Has, around: (i64, i64)) -> AskedBranch {
     let idle = has.idle_groups && dice.percent(10);
     let shares = if idle { IDLE_SHARES } else { dice.one_of(&SHARES) };
-    // As small as the division among many CPUs makes it.
+    // As small as a division among many CPUs makes it.
     let weight = ((shares * FINE) >> dice.below(6)).max(2) - dice.below(2);
     let slice = (u128::from(facts.base_slice_ns) * u128::from(FINE * FINE) / u128::from(weight)) as u64;
     let entity = AskedEntity { relative: false, ..entity(dice, facts, around, slice) };
@@ -202,8 +202,8 @@ fn branch(dice: &mut Dice, facts: &Facts, has: Has, around: (i64, i64)) -> Asked
     }
 }
 
-/// Whether a CPU may be in this state: its delayed entities have had others beside them, which are not groups that are
-/// delayed, and the question has its task.
+/// Whether a CPU can be in this state: its delayed entities have had companions that are not delayed groups, and the
+/// question has its task.
 pub fn is_whole(s: &AskedTree, has: Has, question: TreeQuestion) -> bool {
     let mut awake = s.clone();
     awake.groups.iter_mut().for_each(|b| b.delayed = false);

@@ -24,7 +24,7 @@ pub struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// What counts of an answer.
+    /// The part of an answer that counts when answers are compared.
     fn that_counts(&self, s: &AskedTree, mut a: TreeAnswer) -> TreeAnswer {
         let (deadlines, debts) = (self.facts.deadlines, self.has.debts);
         for (i, after) in a.tasks.iter_mut().enumerate() {

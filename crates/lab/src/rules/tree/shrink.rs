@@ -1,12 +1,12 @@
-//! A state as small as it can be and still show a difference: fewer tasks, fewer properties, rounder numbers.
+//! Shrinks a state as long as it shows a difference: fewer tasks, fewer properties, rounder numbers.
 
 use schedlab_board::decision::{AskedEntity, AskedTree, Buddy, Presence, TREE_GROUPS, TreeQuestion};
 use schedlab_kernel::Policy;
 
-/// Units that times are rounded to, the coarsest first, ns.
+/// Units for rounding times, the coarsest first, ns.
 const UNITS_NS: [i64; 3] = [1_000_000, 10_000, 1_000];
 
-/// States that are simpler by one step, the largest steps first. Not each of them can be.
+/// States that are simpler by one step, the largest steps first. Some of them are impossible.
 pub fn simpler(s: &AskedTree, question: TreeQuestion) -> Vec<AskedTree> {
     let mut all: Vec<AskedTree> = (0..s.tasks.len()).filter_map(|i| without(s, i, question)).collect();
     let mut change = |edit: &dyn Fn(&mut AskedTree)| {
@@ -49,7 +49,7 @@ pub fn simpler(s: &AskedTree, question: TreeQuestion) -> Vec<AskedTree> {
     all
 }
 
-/// Protection that ends with the deadline, or has not begun, stays so: some kernels know no other.
+/// Protection that ends with the deadline, or has not begun, stays so, since some kernels have no other.
 fn rounded(e: &mut AskedEntity, round: impl Fn(i64) -> i64) {
     let (whole, none) = (e.protected_until == e.deadline, e.protected_until == e.vruntime);
     let debt = e.lag < 0;

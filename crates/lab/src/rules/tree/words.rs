@@ -1,10 +1,10 @@
-//! States and answers in words.
+//! States and answers, in words.
 
 use schedlab_base::Ns;
 use schedlab_board::decision::{After, AskedEntity, AskedTree, Buddy, Presence, TREE_GROUPS, TreeAnswer};
 use schedlab_kernel::Policy;
 
-/// A state: a line for each task, for each group that plays a part, and one for the CPU.
+/// A state: a line for each task, one for each group in use, and one for the CPU.
 pub fn state(s: &AskedTree, deadlines: bool, flat: bool) -> Vec<String> {
     let mut lines: Vec<String> = (0..s.tasks.len()).map(|i| task(s, i, deadlines, flat)).collect();
     let named = |g: usize| s.tasks.iter().any(|t| AskedTree::above(t.group).any(|above| above == g));
@@ -82,7 +82,7 @@ fn time(ns: i64) -> String {
     format!("{}{}", if ns < 0 { "-" } else { "" }, Ns(ns.unsigned_abs()))
 }
 
-/// What a smallest state must have: its cause, as far as parts of a state say it.
+/// The necessary parts of a smallest state: its cause, as far as parts of a state show it.
 pub fn needs(s: &AskedTree) -> Vec<String> {
     let mut all = vec![format!("{} tasks", s.tasks.len())];
     let mut part = |has: bool, what: &str| {

@@ -1,4 +1,4 @@
-//! What is drawn from, and a workload that is drawn.
+//! The source of draws, and a drawn workload.
 
 use schedlab_base::Stream;
 
@@ -6,7 +6,7 @@ use schedlab_base::Stream;
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     pub lines: Vec<(String, String)>,
-    /// Words about it in place of its lines.
+    /// Words that describe it instead of its lines.
     pub about: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Workload {
         let quoted = format!("\"{value}\"");
         self.number(key, quoted)
     }
-    /// What was drawn, for people.
+    /// The drawn workload, for people.
     pub fn words(&self) -> String {
         let line = |(key, value): &(String, String)| format!("{key} {}", value.trim_matches('"'));
         let all =
@@ -47,7 +47,7 @@ impl Dice {
         let many = u64::from(high.saturating_sub(low)) + 1;
         low + self.0.purpose(what).below(0, many) as u32
     }
-    /// One of these, each as likely as the others.
+    /// One of these, all equally likely.
     pub fn pick<T: Copy>(self, what: &str, of: &[T]) -> T {
         of[self.within(what, 0, of.len() as u32 - 1) as usize]
     }

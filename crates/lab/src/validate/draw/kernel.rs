@@ -2,15 +2,15 @@
 
 use super::dice::Dice;
 
-/// A kernel of which guests have an image, and whose costs in guests were counted.
+/// A kernel with an image for guests, whose costs in guests were counted.
 #[derive(Debug)]
 pub struct CountedKernel {
     pub simulated: &'static str,
     pub image: &'static str,
     /// Whether tasks may ask for a slice (6.12 and later).
     pub slices: bool,
-    /// Features against their default. Both sides have them, and each decides something for fair tasks. The list is
-    /// fixed, so that a new row in the table of features does not change the cases of a seed.
+    /// Features against their default. Both sides have them, and each affects fair tasks. The list is fixed, so that a
+    /// new row in the table of features does not change the cases of a seed.
     pub toggles: &'static [&'static str],
 }
 
@@ -64,19 +64,18 @@ pub const KERNELS: &[CountedKernel] = &[
     },
 ];
 
-/// A kernel as a case has it.
+/// The kernel of a drawn case.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     pub simulated: &'static str,
     pub image: &'static str,
     /// Whether tasks may ask for a slice.
     pub slices: bool,
-    /// Features that are switched.
     pub features: Vec<&'static str>,
 }
 
 impl Chosen {
-    /// A kernel; half of the cases have it as it is, a third with one feature switched, a sixth with two.
+    /// A kernel; half of the cases leave it unchanged, a third switch one feature, a sixth two.
     pub fn draw(dice: Dice) -> Chosen {
         let row = &KERNELS[dice.within("kernel", 0, KERNELS.len() as u32 - 1) as usize];
         let many = dice.pick("features", &[0, 0, 0, 1, 1, 2]);

@@ -4,7 +4,7 @@ use super::dice::Dice;
 
 /// Most CPUs: a larger guest takes minutes for a second of its time.
 const MOST_CPUS: u32 = 16;
-/// Fewest CPUs at a cache. A cache for each CPU leaves nothing to search.
+/// Fewest CPUs of a cache. A cache for each CPU leaves nothing to search.
 const LEAST_AT_CACHE: u32 = 2;
 const NODES: &[u32] = &[1, 2, 4];
 /// Caches of a node.
@@ -17,7 +17,7 @@ pub struct Shape {
     pub nodes: u32,
     /// Last-level caches of a node.
     pub caches: u32,
-    /// Cores at a cache.
+    /// Cores of a cache.
     pub cores: u32,
     /// Hardware threads of a core.
     pub threads: u32,
@@ -37,7 +37,7 @@ impl Shape {
     pub fn cpus(&self) -> u32 {
         self.nodes * self.caches * self.cores * self.threads
     }
-    /// The name that cases and `--machine` know it by.
+    /// Its name in cases and for `--machine`.
     pub fn name(&self) -> String {
         let smt = if self.threads > 1 { "-smt" } else { "" };
         format!("icount-{}x{}x{}{smt}", self.nodes, self.caches, self.cores)

@@ -1,10 +1,10 @@
-//! Cases that are drawn: workload, machine, kernel and features by a seeded program, so that nobody chose them.
+//! Drawn cases: a seeded program chooses workload, machine, kernel and features, so that nobody can choose favourable
+//! ones.
 //!
-//! Case `i` of a seed depends on the seed and on `i` alone: the first cases of a longer list are the same, and one
-//! draw that is added does not shift the others. Every part of a case is something that the simulator and a guest can
-//! run; [`NOT_DRAWN`] lists the rest with its reason. The tolerances are those of the cases that ship
-//! ([`super::metrics::CLASSES`]). A case is text, complete in one file, to be kept and run like any other. Times in
-//! cases carry their unit.
+//! Case `i` of a seed depends only on the seed and on `i`: a longer list begins with the same cases, and an added draw
+//! does not shift the others. The simulator and a guest can run every part of a case; [`NOT_DRAWN`] lists the rest with
+//! its reason. The tolerances are those of the shipped cases ([`super::metrics::CLASSES`]). A case is text, complete in
+//! one file, and can be kept and run like any other. Times in cases have their unit.
 
 mod dice;
 mod kernel;
@@ -30,10 +30,10 @@ const SMALL_CPUS: u32 = 8;
 
 /// A benchmark that is not drawn.
 const HOGS: &str = "hogs";
-/// Benchmarks that came later: one more kind would change every case that was drawn.
+/// Later benchmarks, which are not drawn: one more kind would change every case of a seed.
 #[cfg(test)]
 const LATER: &[&str] = &["http", "oltp", "database", "volano", "trade", "forks"];
-/// Things that no case is drawn with, each with the reason.
+/// Things that no drawn case has, each with the reason.
 pub const NOT_DRAWN: &[(&str, &str)] = &[
     (HOGS, "slice without wakers is the same"),
     (
@@ -48,17 +48,16 @@ pub const NOT_DRAWN: &[(&str, &str)] = &[
     ("tunables", "features change decisions; a tunable's value would be one more thing to choose"),
 ];
 
-/// A case that was drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drawn {
     /// Its name: seed, number and workload.
     pub name: String,
-    /// Its text, as a case file has it.
+    /// Its text, in the form of a case file.
     pub text: String,
 }
 
 impl Drawn {
-    /// The case, read as if from the file of its name.
+    /// The case, read as if from the file of that name.
     ///
     /// # Errors
     /// When the reader refuses the text, which is a fault of this module.

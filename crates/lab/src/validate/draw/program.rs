@@ -11,11 +11,11 @@ use super::rtapp;
 pub struct Program {
     /// Its name: the benchmark's, or a word of ours for a kind of rt-app file.
     pub name: &'static str,
-    /// Draws its parameters for a machine of so many CPUs under a kernel.
+    /// Draws its parameters for a machine with that many CPUs under a kernel.
     pub draw: fn(Dice, u32, &Chosen) -> Workload,
 }
 
-/// Every kind, each as likely as the others. A test checks that no benchmark is left out.
+/// Every kind, all equally likely. A test checks that no benchmark is left out.
 pub const PROGRAMS: &[Program] = &[
     Program { name: "schbench", draw: schbench },
     Program { name: "schbench-modern", draw: schbench_modern },
@@ -32,7 +32,7 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 const MODES: &[&str] = &["process", "thread"];
-/// Policies of fair tasks; the usual one as often as the two others together.
+/// Policies of fair tasks; the default one as often as the two others together.
 const POLICIES: &[&str] = &["other", "other", "batch", "idle"];
 /// Nice values; none as often as the others together.
 const NICES: &[i32] = &[0, 0, 0, 0, -5, 5, 10, 19];

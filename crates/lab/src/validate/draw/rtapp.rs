@@ -1,7 +1,7 @@
 //! Drawn rt-app files: fair tasks with nice values, a lock and a chain; and real-time tasks before fair ones.
 //!
-//! Times in an rt-app file are us. All real-time tasks together take at most 60 % of the CPUs, so that the throttling
-//! of real-time tasks, which stops them after 95 % of a second, does not decide the case.
+//! Times in an rt-app file are us. All real-time tasks together take at most 60 % of the CPUs, so that their
+//! throttling, which stops them after 95 % of a second, does not decide the case.
 
 use super::dice::{Dice, Workload};
 use super::kernel::Chosen;
@@ -99,7 +99,7 @@ pub fn ranks(dice: Dice, cpus: u32, _: &Chosen) -> Workload {
     for (name, priority) in ranks.into_iter().take(dice.pick("ranks", &[1, 2, 2])) {
         let part = dice.of(name);
         let (run, times) = (part.pick("run", &[500, 2000, 4000]), part.within("times", 3, 8));
-        // Each takes one in `times` of a CPU.
+        // Each takes one `times`-th of a CPU.
         let most = (left_pct * times / 100).min(cpus);
         if most == 0 {
             break;

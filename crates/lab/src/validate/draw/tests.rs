@@ -1,4 +1,4 @@
-//! Drawn cases: the same for the same seed, and each one fit for both sides.
+//! Drawn cases: equal for equal seeds, and each one fit for both sides.
 
 use super::*;
 use crate::cell::Cell;
@@ -48,7 +48,7 @@ fn a_hundred_cases_have_every_workload_kernel_and_kind_of_machine() {
 }
 
 #[test]
-fn no_benchmark_is_left_out() {
+fn every_benchmark_is_drawn_or_listed() {
     for bench in BENCHMARKS.iter().filter(|b| b.name != HOGS && !LATER.contains(&b.name)) {
         assert!(PROGRAMS.iter().any(|p| p.name == bench.name), "{} is never drawn", bench.name);
     }
@@ -80,7 +80,7 @@ fn simulated_cases_end_and_find_something_to_measure() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// Every drawn case parses, resolves, can be a guest, and has the tolerances of the cases that ship.
+    /// Every drawn case parses, resolves, can be a guest, and has the tolerances of the shipped cases.
     #[test]
     fn every_case_is_accepted_by_both_sides(seed in any::<u64>(), number in 1u64..=MAX_DRAWN) {
         let drawn = draw_case(seed, number);

@@ -1,5 +1,5 @@
-//! `schedlab doctor`: what can be measured and changed on this machine, what is still to be put back, and how noisy it
-//! is.
+//! `schedlab doctor`: shows the measurements and changes that this machine allows, the settings still to be put back,
+//! and the machine's noise.
 
 mod noise;
 mod rows;
@@ -104,7 +104,7 @@ fn changeable(seen: &[SettingState], out: &mut dyn Write) -> std::io::Result<()>
         some_missing |= access != Access::Yes;
         for (mend, those) in by_remedy(&of) {
             match (mend, those.as_slice()) {
-                // One remedy for all of them: their places matter only after it.
+                // One remedy for several settings: print their names only, since their places matter only after it.
                 (Some(mend), [_, _, ..]) => {
                     let names: Vec<&str> = those.iter().map(|s| s.name).collect();
                     write!(out, "{}", wrap("  ", &format!("{}: {mend}", names.join(", "))))?;
@@ -123,8 +123,8 @@ fn changeable(seen: &[SettingState], out: &mut dyn Write) -> std::io::Result<()>
     Ok(())
 }
 
-/// The settings grouped by remedy, in the order of the first of each group; `None` for no remedy. The alternatives are
-/// the same for all settings, and are left out.
+/// The settings by remedy (`None`: no remedy), in the order of each remedy's first setting. The alternatives are the
+/// same for all settings, and are left out.
 fn by_remedy<'a>(all: &[&'a SettingState]) -> Vec<(Option<&'a str>, Vec<&'a SettingState>)> {
     let mut groups: Vec<(Option<&str>, Vec<&SettingState>)> = Vec::new();
     for seen in all {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_thing_mends_is_one_paragraph() {
+    fn settings_with_one_remedy_share_a_paragraph() {
         let mount = format!("{HELP}mount debugfs; {}", settings::INSTEAD);
         let absent = format!("{HELP}{}", settings::INSTEAD);
         let seen = [
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mended_alone_says_where_it_lies() {
+    fn a_setting_with_its_own_remedy_names_its_place() {
         let text = told(&[missing("a", &format!("{HELP}mount debugfs; {}", settings::INSTEAD))]);
         assert!(text.contains("this machine has no /a; mount debugfs\n"), "{text}");
         let here =

@@ -17,11 +17,9 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
-    /// The machine has it.
     Yes,
     /// It has a part of it, or this user may not use it.
     Partly,
-    /// The machine does not have it.
     No,
 }
 
@@ -29,11 +27,9 @@ pub enum Presence {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CheckedRow {
     pub name: &'static str,
-    /// Whether it is there.
     pub state: Presence,
     /// The finding, or the reason why it is missing.
     pub said: String,
-    /// Its use.
     pub needed_for: &'static str,
     /// The remedy; `None` where none is needed, or none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,8 +182,8 @@ fn features(here: &Here) -> RowResult {
     }
 }
 
-/// Settings whose defaults differ between distributions and releases: name, file; a file that only some kernels have
-/// says whether the option is on.
+/// Settings whose defaults differ between distributions and releases: name and file. If only some kernels have the
+/// file, its presence shows that the option is on.
 const DEFAULTS: &[(&str, &str)] = &[
     ("autogroup", "/proc/sys/kernel/sched_autogroup_enabled"),
     ("rt_runtime_us", "/proc/sys/kernel/sched_rt_runtime_us"),
@@ -387,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_machine_lacks_all_and_says_what_mends_it() {
+    fn a_bare_machine_lacks_all_and_names_the_remedies() {
         let dir = tempfile::tempdir().unwrap();
         let here = at(dir.path());
         for look in [paranoid, tracepoints, features, schedstat, cgroup, sched_ext, qemu, noise] {
@@ -397,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rich_machine_has_it() {
+    fn a_rich_machine_has_all() {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in [
             ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
@@ -420,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_in_part_is_told_apart() {
+    fn things_that_are_partly_there_are_marked_so() {
         let dir = tempfile::tempdir().unwrap();
         put(dir.path(), "proc/sys/kernel/perf_event_paranoid", "2\n");
         put(dir.path(), "proc/schedstat", "version 15\n");

@@ -31,7 +31,8 @@ impl System<'_> {
     pub(in crate::fair) fn line(&self, queue: CfsRqId) -> CfsRqId {
         if self.is_flat() { self.root(self.fair.queues[queue].cpu) } else { queue }
     }
-    /// The running entity of a timeline: on a flat one, the running task's, below the current entities of its groups.
+    /// The running entity of a timeline. On a flat timeline it is the task's, reached through its groups' current
+    /// entities.
     #[inline]
     pub(in crate::fair) fn line_curr(&self, line: CfsRqId) -> Option<EntityId> {
         let mut curr = self.fair.queues[line].curr?;

@@ -54,7 +54,7 @@ fn work_takes_longer_on_a_cpu_of_less_capacity() {
     }
 }
 
-/// A hog that starts on a slow CPU and may run anywhere: when it comes to a fast one, and why.
+/// When a hog that starts on a slow CPU and may run anywhere comes to a fast one, and why.
 fn upmigration(machine: &Machine, kernel: &str) -> Option<(u64, MoveReason)> {
     let mut load = Load::lasting_ms(1_000);
     let everywhere = load.builder.mask(crate::support::cpus("0-5"));
@@ -107,7 +107,7 @@ fn a_wakeup_looks_for_an_idle_cpu_that_the_task_fits_since_5_7() {
         assert!(fast > 5 * slow, "{kernel}: {slow} {fast}");
     }
     let mut load = Load::lasting_ms(1_000);
-    // Its fast CPUs are taken: the search finds another, or the fastest idle one.
+    // If its fast CPUs are taken, the search finds another one, or the fastest idle one.
     for cpu in ["4", "5"] {
         load.task("hog", Some(cpu), hog());
     }

@@ -27,8 +27,8 @@ fn a_cpu_about_to_go_idle_pulls_a_waiting_task() {
     for kernel_text in ["v3.4", "v4.5"] {
         let mut load = Load::lasting_ms(120);
         let hogs = [released(&mut load, "0", 2, "0-1"), released(&mut load, "0", 2, "0-1")];
-        // Its time is not a multiple of a tick: it leaves in the middle of a hog's slice. It is too heavy for CPU 1 to
-        // pull more before.
+        // Its time is not a multiple of a tick, so it leaves in the middle of a hog's slice. It is so heavy that CPU 1
+        // pulls nothing before.
         let leaver = load.task("leaver", Some("1"), once(vec![run_us(50_500)]));
         load.attr(leaver, Attr::nice(-15));
         let seen = run(&machine("smp-2"), kernel_text, load);
@@ -42,7 +42,7 @@ fn a_cpu_about_to_go_idle_pulls_a_waiting_task() {
     }
 }
 
-/// Newidle passes of CPU 1 in a second in which it idled some 100 us at a time, beside an overloaded CPU 0.
+/// Newidle passes of CPU 1 in a second in which it idled some 100 us at a time, while CPU 0 was overloaded.
 fn short_idle_passes(kernel_text: &str) -> usize {
     let mut load = Load::lasting_ms(1_000);
     for _ in 0..2 {
@@ -96,8 +96,8 @@ fn a_heap_on_one_cpu_is_evened_out() {
                 }
                 on
             };
-            // A pass may leave one hog too many for the next one to pull. In most instants of the last second there is
-            // none too many. Two too many are rare: over eight seeds, one in two thousand CPUs of 3.4 at an instant.
+            // A pass may leave one hog too many for the next one to pull. In most instants of the last second no CPU
+            // has one too many. Two too many are rare: over eight seeds, one in two thousand CPUs of 3.4 at an instant.
             let moments: Vec<Vec<u32>> = (20..30).map(|tenth| at(tenth * 100 * MS)).collect();
             let is_even = |on: &&Vec<u32>| on.iter().all(|nr| (1..=3).contains(nr));
             let even = moments.iter().filter(is_even).count();
@@ -127,9 +127,9 @@ fn a_waiting_task_is_fetched_for_a_sleeping_cpu() {
 }
 
 #[test]
-fn exec_looks_for_a_cpu_and_leaves_itself_out_of_account_since_4_10() {
-    // Whether the task moves where it is alone on its CPU, and beside a hog. Kernels before 4.10 compare loads, the
-    // task's own among them.
+fn exec_looks_for_a_cpu_and_ignores_its_own_load_since_4_10() {
+    // Whether the task moves if it is alone on its CPU, and if a hog runs there. Kernels before 4.10 compare loads that
+    // include the task's own.
     let kernels = [
         ("v3.4", true, true),
         ("v4.5", true, true),
@@ -155,7 +155,7 @@ fn exec_looks_for_a_cpu_and_leaves_itself_out_of_account_since_4_10() {
 }
 
 #[test]
-fn two_that_run_on_one_core_are_parted_by_active_balance() {
+fn active_balance_separates_two_tasks_that_run_on_one_core() {
     // x5570-2x4-smt: cores {n, n + 8}. Both tasks run and none waits, so only pushing a running task helps.
     for kernel_text in ["v3.4", "v4.5", "v6.5"] {
         let mut load = Load::lasting_ms(2_000);
@@ -173,7 +173,7 @@ fn two_that_run_on_one_core_are_parted_by_active_balance() {
 }
 
 #[test]
-fn pinned_tasks_stay_however_crowded_their_cpu() {
+fn pinned_tasks_stay_on_a_crowded_cpu() {
     for kernel_text in ["v3.4", "v4.5", "v6.5"] {
         let mut load = Load::lasting_ms(500);
         let pinned: Vec<TaskId> = (0..5).map(|_| load.task("pinned", Some("2"), hog())).collect();
@@ -193,7 +193,7 @@ fn passes(run: &Run, cpu: u32, triggers: &[BalanceTrigger]) -> Vec<u64> {
 }
 
 #[test]
-fn a_cpu_that_went_idle_is_due_by_the_intervals_of_an_idle_one() {
+fn a_cpu_that_went_idle_balances_at_the_intervals_of_an_idle_one() {
     // CPU 1's lowest domain has an interval of 2 to 4 ms, 32 times that while it is busy. Two busy CPUs of a cache
     // keep the sleepers balancing.
     for left_ms in [600, 630, 660, 690] {
@@ -211,7 +211,7 @@ fn a_cpu_that_went_idle_is_due_by_the_intervals_of_an_idle_one() {
 
 #[test]
 fn since_4_2_the_balancer_serves_sleepers_before_itself() {
-    // The lowest tickless CPU is asked. A pull for itself ends its service of others, so the order matters.
+    // The lowest tickless CPU is asked. A pull for itself ends its service for others, so the order matters.
     for (kernel_text, own_first) in [("v3.4", true), ("v4.5", false), ("v6.5", false)] {
         let mut load = Load::lasting_ms(100);
         for _ in 0..4 {

@@ -17,7 +17,7 @@ fn fetched_kb(m: &Machine, set: u32, other: u32, on: &str) -> u64 {
 }
 
 #[test]
-fn data_that_do_not_fit_in_beside_others_are_fetched_again() {
+fn data_that_do_not_fit_in_next_to_others_are_fetched_again() {
     let m = machine("smp-2");
     assert_eq!(m.costs.private_cache_kb, 256);
     let here = |set, other| fetched_kb(&m, set, other, "0");
@@ -40,7 +40,7 @@ fn work_without_memory_displaces_but_does_not_pay() {
     };
     assert_eq!(seen(vec![run_us(100)]).0, 0);
     let (refill, other) = seen(vec![Op::Touch { kb: 256, rounds: 100 }]);
-    // The other task touches a KB in each `warm_ns_per_kb` of its work, and all of these KB displace others.
+    // The other task touches a KB per `warm_ns_per_kb` of its work, and each KB displaces other data.
     let displaced = other / m.costs.warm_ns_per_kb * m.costs.refill_near_ns_per_kb;
     assert!(refill > displaced / 2 && refill < displaced * 3 / 2, "{refill} for {displaced}");
 }

@@ -1,5 +1,5 @@
-//! Pipes and sockets end to end: cost of calls, when tasks sleep and are woken, targets of sync wakeups, and the
-//! effects of address spaces, slack and memory.
+//! Pipes and sockets end to end: the cost of calls, the conditions under which tasks sleep and are woken, targets of
+//! sync wakeups, and the effects of address spaces, slack and memory.
 
 use crate::support::{
     Load, Run, cpus, forever, hog, kernel, machine, once, program, run, run_seeded, run_us, simulated,
@@ -14,7 +14,7 @@ use schedlab_workload::{ChannelKind, Op, PortId};
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// A machine whose idle CPUs poll: no exit latency blurs the arithmetic.
+/// A machine whose idle CPUs poll, so that no exit latency blurs the arithmetic.
 fn polling(name: &str) -> Machine {
     Machine { idle_states: Vec::new(), ..machine(name) }
 }
@@ -35,7 +35,7 @@ fn ends(load: &mut Load, kind: ChannelKind) -> (PortId, PortId) {
     load.builder.channel(kind)
 }
 
-/// Two tasks on one CPU send a message to and fro. Round trips in ns, without the first one and those with a tick.
+/// Two tasks on one CPU send a message back and forth. Round trips in ns, without the first one and those with a tick.
 fn round_trips(kernel_text: &str, kind: ChannelKind, bytes: u32, processes: bool) -> Vec<u64> {
     let mut load = Load::lasting_ms(40);
     let series = load.builder.series("took", "ns", "lower");
@@ -63,7 +63,6 @@ fn round_trips(kernel_text: &str, kind: ChannelKind, bytes: u32, processes: bool
     run_seeded(&polling("smp-1"), kernel, 1, load).values(0).split_off(2)
 }
 
-/// The median.
 fn usual(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]
@@ -97,7 +96,7 @@ fn a_round_trip_costs_its_calls_copies_wakeups_and_switches() {
 }
 
 #[test]
-fn programs_own_time_comes_with_each_call_and_sleeping_at_a_channel_once_each_time() {
+fn each_call_costs_program_time_and_each_sleep_at_a_channel_its_price() {
     let round = |change: Option<&str>, kind| {
         let mut load = Load::lasting_ms(40);
         let series = load.builder.series("took", "ns", "lower");
@@ -160,7 +159,7 @@ fn dearer(kind: ChannelKind, reader: &str, name: &str) -> [u64; 2] {
 #[test]
 fn a_buffer_last_used_by_another_cpu_takes_longer_to_touch() {
     for kind in [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp] {
-        // Only the writer's second hundred pay: for the first the buffer was untouched.
+        // Only the writer's second hundred messages pay: for the first the buffer was untouched.
         assert_eq!(dearer(kind, "1", "remote_send_ns"), [100, 0], "{kind:?}");
         assert_eq!(dearer(kind, "1", "remote_recv_ns"), [0, 200], "{kind:?}");
         assert_eq!(dearer(kind, "0", "remote_send_ns"), [0, 0], "{kind:?}: all on one CPU");
@@ -188,7 +187,7 @@ fn dearer_rounds(cost: &str, kind: ChannelKind, counts: [u32; 2]) -> u64 {
 }
 
 #[test]
-fn messages_are_dearer_in_memory_that_others_had_when_many_are_unread() {
+fn messages_in_memory_of_others_cost_more_when_many_are_unread() {
     let dearer = |kind, counts| dearer_rounds("unix_reuse_ns", kind, counts);
     assert_eq!(dearer(ChannelKind::Unix, [60, 0]), 0, "all of it is new");
     assert_eq!(dearer(ChannelKind::Unix, [60, 30]), 0, "as much as lies at hand");
@@ -271,7 +270,7 @@ fn a_task_that_preempts_is_charged_from_its_wakeup_on_since_2_6_37() {
 }
 
 #[test]
-fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
+fn only_messages_in_new_memory_cost_more_to_send() {
     let dearer = |kind, counts| dearer_rounds("unix_new_ns", kind, counts);
     assert_eq!(dearer(ChannelKind::Unix, [10, 0]), 10_000);
     assert_eq!(dearer(ChannelKind::Unix, [10, 10]), 10_000, "the second round has the first one's memory");
@@ -366,7 +365,8 @@ fn processes_pay_for_their_address_spaces_and_idle_and_kernel_tasks_leave_them_l
     assert_eq!(processes[9].1 - threads[9].1, c.mm_switch_ns, "once, not at every wakeup");
 }
 
-/// A writer of `nr` messages whose reader waits for 50 ms. How many messages were in by then, and how many in the end.
+/// A writer of `nr` messages whose reader waits for 50 ms. Returns how many messages were in by then, and how many at
+/// the end.
 fn blocked(kernel_text: &str, kind: ChannelKind, bytes: u32, nr: u32) -> (usize, usize) {
     let mut load = Load::lasting_ms(200);
     let series = load.builder.series("sent", "ns", "neither");
@@ -434,7 +434,7 @@ fn reading_from_tcp_wakes_no_task_that_waits_for_an_answer_over_the_same_connect
 
 #[test]
 fn since_5_5_a_pipe_wakes_readers_only_when_it_was_empty_and_since_5_6_one_of_them() {
-    // Three readers sleep; the writer, alone on its CPU, sends three messages in one go.
+    // Three readers sleep; the writer, alone on its CPU, sends three messages without a pause.
     let readers = |kernel_text: &str| {
         let mut load = Load::lasting_ms(20);
         let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
@@ -460,7 +460,7 @@ fn since_5_5_a_pipe_wakes_readers_only_when_it_was_empty_and_since_5_6_one_of_th
 
 #[test]
 fn since_5_5_every_read_from_a_full_pipe_wakes_a_writer_until_6_14() {
-    // The writer fills the pipe and sleeps. Half a page is read eight times, with time enough to write in between.
+    // The writer fills the pipe and sleeps. Half a page is read eight times, with enough time to write in between.
     let woken = |version: &str| {
         let mut load = Load::lasting_ms(50);
         let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
@@ -540,7 +540,7 @@ fn while_leaving(kernel_text: &str) -> (Vec<PlaceReason>, u64) {
 }
 
 #[test]
-fn since_5_8_a_task_that_is_being_switched_out_is_queued_where_it_is() {
+fn since_5_8_a_task_that_is_being_switched_out_is_queued_on_its_cpu() {
     let (reasons, waits) = while_leaving("v4.5");
     assert!(waits > 50 && !reasons.contains(&PlaceReason::StillQueued), "{reasons:?} {waits}");
     let (reasons, waits) = while_leaving("v6.5");
@@ -550,7 +550,7 @@ fn since_5_8_a_task_that_is_being_switched_out_is_queued_where_it_is() {
 }
 
 #[test]
-fn a_tasks_own_slack_goes_before_the_kernels() {
+fn a_tasks_own_slack_overrides_the_kernels() {
     let took = |slack: Option<Ns>, futex: bool| {
         let mut load = Load::lasting_ms(20);
         let word = load.builder.word();
@@ -579,7 +579,7 @@ fn a_tasks_own_slack_goes_before_the_kernels() {
 }
 
 #[test]
-fn touching_costs_by_what_is_touched_and_a_move_makes_it_fetch_that_first() {
+fn touching_costs_by_the_kb_and_after_a_move_they_are_fetched_first() {
     let m = polling("fb-2x12-smt");
     let cpu_ns = |kb: u32, rounds: u32, moved: bool| {
         let mut load = Load::lasting_ms(50);

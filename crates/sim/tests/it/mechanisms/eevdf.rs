@@ -99,7 +99,7 @@ fn a_shorter_slice_breaks_protection() {
         // Without PLACE_LAG: the lag that it comes back with would make the hog ineligible.
         let with = at_once(&format!("{text} NO_HRTICK NO_PLACE_LAG"));
         let without = at_once(&format!("{text} NO_HRTICK NO_PLACE_LAG NO_PREEMPT_SHORT"));
-        // In 7.3 a task in debt is placed anew, beside a hog whose protection ended a short slice after its pick.
+        // In 7.3 a task in debt is placed anew, next to a hog whose protection ended a short slice after its pick.
         let waits = text != "v7.3";
         assert!(with > 80 && (without + 20 < with) == waits, "{text}: {with} and {without} per cent at once");
     }
@@ -110,8 +110,9 @@ fn a_shorter_slice_breaks_protection() {
 }
 
 #[test]
-fn sleep_earns_nothing() {
-    // After 200 ms of sleep it gets one slice at a time from the first on. (A CFS of the same time would grant 12 ms.)
+fn sleep_earns_no_credit() {
+    // After 200 ms of sleep it gets only one slice at a time from the start. (A CFS of the same time would grant 12
+    // ms.)
     for text in EEVDF {
         let mut load = Load::lasting_ms(400);
         load.task("hog", Some("0"), hog());
@@ -123,7 +124,7 @@ fn sleep_earns_nothing() {
 }
 
 #[test]
-fn lag_that_a_task_leaves_with_is_there_when_it_comes_back() {
+fn a_task_comes_back_with_the_lag_that_it_left_with() {
     // It waits once for the hog's slice, and that wait gives it a credit for many short runs.
     for (text, waits) in [("v6.18", 1..8), ("v6.18 NO_PLACE_LAG", 15..200)] {
         let (run, _, sleeper) = hog_and_sleeper(text, [Attr::default(); 2], 100, 3_000);
@@ -154,7 +155,7 @@ fn batch_and_idle_never_preempt_but_idle_gives_way_at_once() {
 }
 
 #[test]
-fn a_sleeper_in_debt_stays_queued_and_is_woken_where_it_is() {
+fn a_sleeper_in_debt_stays_queued_and_is_woken_on_its_cpu() {
     for text in EEVDF {
         let queued = |words: &str| {
             let text = format!("{text} {words}");
@@ -180,7 +181,7 @@ fn a_sleeper_in_debt_stays_queued_and_is_woken_where_it_is() {
 
 #[test]
 fn a_delayed_task_is_not_runnable() {
-    // Only a short task runs beside it: the CPU goes idle in between, although a task is queued.
+    // Only a short task runs next to it: the CPU goes idle in between, although a task is queued.
     let mut load = Load::lasting_ms(500);
     let a = load.task("a", Some("0"), forever(vec![run_us(900), sleep_us(2_000)]));
     let b = load.task("b", Some("0"), forever(vec![run_us(300), sleep_us(1_100)]));
@@ -191,7 +192,7 @@ fn a_delayed_task_is_not_runnable() {
 }
 
 #[test]
-fn yielding_costs_the_rest_of_the_slice() {
+fn a_yield_costs_the_rest_of_the_slice() {
     for text in EEVDF {
         let mut load = Load::lasting_ms(1_000);
         let hog = load.task("hog", None, hog());
@@ -210,7 +211,7 @@ fn yielding_costs_the_rest_of_the_slice() {
 
 #[test]
 fn a_change_of_weight_keeps_lag() {
-    // It runs for 10 ms at weight 1024 and for 10 ms at 335: the other task is due 10 and 30.6 ms meanwhile.
+    // It runs for 10 ms at weight 1024 and for 10 ms at 335: the other task gets 10 and 30.6 ms meanwhile.
     for text in EEVDF {
         let mut load = Load::lasting_ms(4_000);
         let other = load.task("hog", None, hog());
@@ -268,8 +269,8 @@ fn without_run_to_parity_equals_still_run_for_a_base_slice() {
 
 #[test]
 fn without_run_to_parity_the_slice_timer_still_waits_for_the_slice() {
-    // 1.4 ms on two CPUs. Ticks end some stays earlier, and the rest of those slices comes as a stay of its own. (Once
-    // both tasks have had the same time to the ns, the timer does not preempt the running one and is not set anew: then
+    // 1.4 ms on two CPUs. Ticks end some stays earlier, and the rest of such a slice is a stay of its own. (Once both
+    // tasks have had the same time to the ns, the timer does not preempt the running one and is not set anew: then
     // ticks take over.)
     let stays = stays_without_parity("v7.3 NO_RUN_TO_PARITY", 350);
     let (median, longest) = (stays[stays.len() / 2], stays[stays.len() - 1]);

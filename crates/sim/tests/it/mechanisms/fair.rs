@@ -29,7 +29,7 @@ fn slices(cpus: u32, hz: u64, nr: usize) -> Vec<u64> {
 
 #[test]
 fn a_slice_ends_at_the_first_tick_that_finds_it_exceeded() {
-    // CPUs, HZ, hogs: slice in ms by 1.4 and 1.5. At a tick when exactly the slice has run, the task continues.
+    // CPUs, HZ, hogs: slice in ms under 1.4 and 1.5. At a tick where exactly the slice has run, the task continues.
     for (cpus, hz, nr, ms) in [
         (2, 250, 2, 8),   // 6 ms
         (2, 1000, 2, 7),  // 6 ms
@@ -70,8 +70,8 @@ fn idle_policy_gets_its_three_parts_of_1027() {
     assert!((80..=120).contains(&part), "{part} per cent of its share");
 }
 
-/// A hog and a task that sleeps long, on one CPU of eight; the sleeper's delays and the reasons that ended the hog's
-/// stays.
+/// A hog and a task that sleeps long, on one CPU of eight; returns the sleeper's delays and the reasons that ended the
+/// hog's stays.
 fn hog_and_sleeper(
     kernel_text: &str,
     hog_attr: Attr,
@@ -105,7 +105,7 @@ fn a_long_sleeper_preempts_a_hog_at_once() {
 }
 
 #[test]
-fn batch_never_preempts_but_a_batch_hog_is_no_safer() {
+fn batch_never_preempts_but_a_batch_hog_is_preempted_like_others() {
     let batch = Attr { policy: Policy::Batch, ..Attr::default() };
     let (run, hog, sleeper) = hog_and_sleeper("v4.5", Attr::default(), batch, 100, 30_000);
     let delays = run.wakeup_delays(sleeper);
@@ -137,7 +137,7 @@ fn an_idle_policy_task_gives_way_however_little_the_wakee_slept() {
 }
 
 #[test]
-fn one_just_woken_is_not_preempted_by_the_next_wakee() {
+fn a_task_just_woken_is_not_preempted_by_the_next_wakee() {
     // Both have slept through the hog's 90 ms and get the same credit, so neither is behind the other.
     let mut load = Load::lasting_ms(200);
     load.task("hog", Some("0"), once(vec![run_us(90_000)]));
@@ -170,7 +170,7 @@ fn gentle_sleepers_have_half_the_credit() {
     }
 }
 
-/// Mean stay of a task that yields every 100 us beside a hog, us.
+/// Mean stay of a task that yields every 100 us next to a hog, us.
 fn stays_of_a_yielder(kernel: schedlab_kernel::Kernel, policy: Policy) -> u64 {
     let mut load = Load::lasting_ms(1_000);
     load.task("hog", Some("0"), hog());

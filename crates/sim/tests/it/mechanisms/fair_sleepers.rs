@@ -1,10 +1,10 @@
 //! The effect of a frequent waker on the slices of others, and the advised remedies (D004: Ingo Molnar, 30
 //! May 2009).
 //!
-//! Sixteen tasks compute for ever on two CPUs (HZ=250), one sleeps 1 ms and runs 20 us in turn: about 930
-//! wakeups a second with the 50 us of timer slack that sleeps have since 2.6.28. On 2 CPUs kernels before
-//! 2.6.32 have latency 40 ms, min_granularity 8 ms, wakeup_granularity 10 ms (2.6.27: 20 ms), and eight hogs
-//! a slice of 8 ms, which a tick ends after 8 or 12.
+//! Sixteen tasks compute for ever on two CPUs (HZ=250); one task alternates between 1 ms of sleep and 20 us of running.
+//! That is about 930 wakeups a second with the 50 us of timer slack that sleeps have since 2.6.28. On 2 CPUs kernels
+//! before 2.6.32 have latency 40 ms, min_granularity 8 ms, wakeup_granularity 10 ms (2.6.27: 20 ms). Eight hogs have a
+//! slice of 8 ms, which a tick ends after 8 or 12.
 
 use crate::support::{Load, Run, forever, hog, kernel, machine, run_seeded, run_us, sleep_us};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -129,7 +129,7 @@ fn without_credit_the_slices_end_at_ticks_and_the_same_work_is_done() {
         let means = off.mean_us();
         assert!(means.iter().all(|m| (8_000..=12_000).contains(m)), "{kernel_text}: {means:?}");
         assert_eq!(off.preempted(), 0, "{kernel_text}");
-        // The hogs lose the time for which the waker runs more often, 1 % at 1000 wakeups a second (2.6.27 has no
+        // The hogs lose the extra time of the waker's more frequent runs, 1 % at 1000 wakeups a second (2.6.27 has no
         // slack).
         let all = |s: &Seen| s.work_ns() + s.run.cpu_ns(WAKER);
         assert!(all(&on).abs_diff(all(&off)) * 1000 < all(&on), "{kernel_text}: {}, {}", all(&on), all(&off));
@@ -161,7 +161,7 @@ fn only_the_wakers_policy_lengthens_the_slices() {
 }
 
 #[test]
-fn half_the_credit_of_later_kernels_preempts_as_often() {
+fn later_kernels_half_credit_preempts_as_often() {
     for kernel_text in ["v2.6.30 GENTLE_FAIR_SLEEPERS", "v3.4", "v4.5", "v6.5"] {
         let [overall, visited] = scenario(kernel_text, OTHER, OTHER).mean_us();
         assert!((900..=1_100).contains(&visited) && overall < 2_000, "{kernel_text}: {visited}, {overall}");
@@ -169,7 +169,7 @@ fn half_the_credit_of_later_kernels_preempts_as_often() {
 }
 
 #[test]
-fn the_last_buddy_goes_on_after_the_waker() {
+fn the_last_buddy_continues_after_the_waker() {
     let pct = |kernel_text| scenario(kernel_text, OTHER, OTHER).resumed_pct();
     let (with, without, never) = (pct("v2.6.30"), pct("v2.6.30 NO_LAST_BUDDY"), pct("v2.6.27"));
     assert!(with > 80, "{with} per cent");

@@ -6,7 +6,7 @@ use schedlab_trace::{EventKind, PlaceReason};
 use schedlab_workload::GroupDecl;
 
 const MS: u64 = 1_000_000;
-/// Kernels with each way to share out, and each fair class.
+/// Kernels with each way to divide shares, and each fair class.
 const PROFILES: [&str; 9] = ["v2.6.27", "v2.6.30", "v3.4", "v4.5", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"];
 
 /// Adds `nr` hogs in a group of these shares.
@@ -45,7 +45,7 @@ fn hogs_of_two_groups_share_a_cpu_by_the_groups_and_not_by_their_number() {
 }
 
 #[test]
-fn a_group_counts_as_one_task_beside_tasks_of_the_root() {
+fn a_group_counts_as_one_task_among_tasks_of_the_root() {
     for profile in PROFILES {
         let mut load = Load::lasting_ms(10_000);
         let group = hogs(&mut load, "/g", 1024, 3, None);
@@ -73,7 +73,7 @@ fn shares_hold_at_each_of_three_levels() {
 }
 
 #[test]
-fn on_several_cpus_a_groups_shares_are_for_all_of_them_together() {
+fn on_several_cpus_a_groups_shares_cover_all_of_them_together() {
     for profile in PROFILES {
         // 4.5 takes two seconds to put one task of each group on each CPU.
         let mut load = Load::lasting_ms(10_000);
@@ -99,9 +99,9 @@ fn a_lone_hog_of_a_group_outweighs_each_of_many() {
 }
 
 #[test]
-fn a_sleeper_of_an_absent_group_preempts_where_one_beside_its_group_waits() {
-    // D002: a short sleep earns no credit beside a running task of the same group. Where the group is absent, the
-    // group's own entity is placed, and gets the credit of the time that the group was away.
+fn a_sleeper_preempts_if_its_group_is_absent_and_waits_if_it_is_there() {
+    // D002: a short sleep earns no credit next to a running task of the same group. If the group is absent, its own
+    // entity is placed, and gets credit for the time that the group was away.
     let latency = |on: &str, profile: &str| {
         let mut load = Load::lasting_ms(4_000);
         hogs(&mut load, "/hogs", 4096, 1, Some("0"));
@@ -125,7 +125,7 @@ fn a_sleeper_of_an_absent_group_preempts_where_one_beside_its_group_waits() {
 
 #[test]
 fn with_the_patch_a_task_of_a_group_leaves_its_sibling_and_a_root_task_is_placed_as_before() {
-    // D002's illustration, smaller: all CPUs run hogs of /b, and /a's hog is where the sleeper woke up before.
+    // D002's illustration, smaller: all CPUs run hogs of /b, and /a's hog is on the sleeper's previous CPU.
     let placed = |features: &str, grouped: bool| {
         let mut load = Load::lasting_ms(2_000);
         for cpu in ["0", "1", "2", "3"] {

@@ -6,10 +6,10 @@ use schedlab_kernel::{Attr, Limit, Policy};
 use schedlab_workload::{Built, Later};
 
 const MS: u64 = 1_000_000;
-/// Kernels with each way to share out, and each fair class.
+/// Kernels with each way to divide shares, and each fair class.
 const PROFILES: [&str; 8] = ["v2.6.30", "v3.4", "v4.5", "v5.4", "v6.5", "v6.12", "v6.18", "v7.3"];
 
-/// A task of its own group in each of some groups.
+/// One task in each of some groups.
 fn of_groups(ms: u64, paths: &[&str], on: Option<&str>) -> (Load, Vec<TaskId>, Vec<GroupId>) {
     let mut load = Load::lasting_ms(ms);
     let groups: Vec<GroupId> = paths.iter().map(|path| load.builder.group(path).unwrap()).collect();
@@ -48,7 +48,7 @@ fn shares_hold_from_their_change_on() {
 }
 
 #[test]
-fn a_quota_comes_and_goes() {
+fn a_quota_can_be_set_and_removed() {
     let limit = |quota| Limit { quota, ..Limit::default() };
     for profile in ["v3.4", "v4.5", "v5.4", "v6.5", "v6.12", "v6.18", "v7.3"] {
         let (load, tasks, groups) = of_groups(3_000, &["/a", "/b"], None);
@@ -65,7 +65,7 @@ fn a_quota_comes_and_goes() {
 }
 
 #[test]
-fn a_group_without_a_limit_any_more_runs_at_once_on_an_idle_cpu() {
+fn a_group_whose_limit_is_removed_runs_at_once_on_an_idle_cpu() {
     let limit = |quota| Limit { quota, ..Limit::default() };
     for profile in ["v3.4", "v4.5", "v4.14", "v5.4", "v6.5", "v6.12", "v6.18", "v7.3"] {
         let (load, tasks, groups) = of_groups(2_000, &["/a"], None);
@@ -110,14 +110,14 @@ fn delayed_tasks_below_a_throttled_group_move() {
                 (0..tasks).map(|t| (Ns::us(4_078 + 37 * t as u64), Later::Moved(TaskId::from(t), groups[1])));
             built.later.extend(moves);
             let run = run_built(&machine("smp-2"), crate::support::kernel(profile), seed, built);
-            // The walk finds counts that do not fit; the moves were made.
+            // The walk finds counts that do not fit; this checks that tasks ran and moved.
             assert!(run.cpu_ns(TaskId(0)) > 0, "{profile}");
         }
     }
 }
 
 #[test]
-fn a_task_moves_to_a_group_and_shares_what_that_has() {
+fn a_task_that_moves_to_a_group_shares_its_time() {
     for profile in PROFILES {
         let (load, tasks, groups) = of_groups(2_000, &["/a", "/b", "/b"], None);
         // A third each of /b's half; then /a has one of its own two, and the third is alone.
@@ -152,7 +152,7 @@ fn a_running_a_waiting_and_a_sleeping_task_get_other_cpus() {
 }
 
 #[test]
-fn a_group_s_cpus_are_those_of_the_tasks_in_it_and_below() {
+fn a_groups_cpus_hold_for_the_tasks_in_it_and_below() {
     let (load, tasks, groups) = of_groups(2_000, &["/a", "/a/b", "/c"], None);
     let later = [(500, Later::Moved(tasks[2], groups[1])), (1_000, Later::Confined(groups[0], 0))];
     let run = seen("smp-4", "v6.12", load, &later, &["3"]);
@@ -203,8 +203,8 @@ fn a_waiting_real_time_task_that_moves_preempts_at_once_also_under_the_lazy_mode
     }
 }
 
-/// The CPU time of a hog of each of two equal groups on CPU 1. Sleepers that ran on CPU 0 were put into the first group
-/// and then given CPU 1, where they wake up once.
+/// The CPU times of two hogs on CPU 1, each in one of two equal groups. Sleepers that ran on CPU 0 were put into the
+/// first group and then given CPU 1, where they wake up once.
 fn after_sleepers_have_moved(profile: &str) -> (u64, u64) {
     let (mut load, hogs, groups) = of_groups(3_000, &["/g/a", "/g/b"], Some("1"));
     let mut later = Vec::new();

@@ -1,5 +1,5 @@
-//! Working sets in a machine's caches: a moved task pays once for what it touches, neighbours evict each other, and
-//! cutoffs by distance decide who is hot.
+//! Working sets in a machine's caches: a moved task pays once for its data, neighbours evict each other, and cutoffs by
+//! distance decide which tasks are hot.
 
 use crate::support::{
     Load, Run, cpus, forever, kernel, machine, once, run, run_seeded, sleep_us, with_caches,
@@ -19,7 +19,7 @@ fn touch(kb: u32) -> Op {
     Op::Touch { kb, rounds: 1 }
 }
 
-/// KB by where they were found: own caches, near, far, memory.
+/// KB by the place where they were found: own caches, near, far, memory.
 fn sources(run: &Run) -> [u64; 4] {
     ["own", "near", "far", "memory"].map(|from| run.counter(&format!("touched.{from}")))
 }
@@ -35,7 +35,7 @@ fn moved(m: &Machine, to: &str) -> Run {
 }
 
 #[test]
-fn a_moved_task_pays_once_for_what_it_touches() {
+fn a_moved_task_pays_once_for_the_data_it_touches() {
     let m = packages();
     // A hit in the core's cache takes 50 ns a KB, in the last-level cache 150.
     let beyond = |refill: u64| 150 + refill - 50;
@@ -52,7 +52,7 @@ fn a_moved_task_pays_once_for_what_it_touches() {
 }
 
 #[test]
-fn the_time_of_a_touch_is_what_the_hierarchy_says() {
+fn the_hierarchy_gives_the_time_of_a_touch() {
     let m = packages();
     let length = |to: &str| {
         let stays = moved(&m, to).stays(TaskId(0));
@@ -82,8 +82,7 @@ fn a_large_set_evicts_its_neighbours_from_the_shared_cache() {
 
 #[test]
 fn computing_pays_for_a_move_bit_by_bit() {
-    // A KB in 2 us of work: the move of a task that computes for 40 us costs 20 KB, of one that continues all of its
-    // 60.
+    // A KB per 2 us of work: the move costs 20 KB to a task that computes for 40 us, and all 60 to one that continues.
     let m = packages();
     let far_kb = |us: u64| {
         let mut load = Load::lasting_ms(40);

@@ -1,7 +1,7 @@
 //! Mechanisms end to end: small scenarios whose outcome follows from the kernel's rules by arithmetic.
 //!
 //! Each test asserts the experience of tasks on a whole machine; if the rule can be switched, the test also shows that
-//! the rule is the cause. Numbers in comments: 3.4 to 6.5 on 8 CPUs and more have latency 24 ms, min_granularity 3 ms,
+//! the rule is the cause. Numbers in comments: on 8 CPUs and more, 3.4 to 6.5 have latency 24 ms, min_granularity 3 ms,
 //! wakeup_granularity 4 ms; on 2 CPUs 12, 1.5 and 2 ms.
 
 mod asymmetry;

@@ -66,7 +66,7 @@ fn run(on: &str, spec: &Spec) -> (SimReport, Keep) {
     (report, seen)
 }
 
-/// CPU time of the tasks whose names begin so, ns.
+/// CPU time of the tasks whose names begin with `name`, ns.
 fn time(report: &SimReport, name: &str) -> u64 {
     report.tasks.iter().filter(|t| t.name.starts_with(name)).map(|t| t.cpu_time_ns).sum()
 }
@@ -82,7 +82,7 @@ fn median(seen: &Keep) -> u64 {
 }
 
 #[test]
-fn a_guests_task_gets_what_its_vcpus_thread_gets() {
+fn a_guests_task_gets_the_time_of_its_vcpus_thread() {
     let base = bench("hogs", &[("tasks", 1), ("runtime", SECOND)]);
     let alone = base.clone().together(vec![], vec![], (vec![vm(1, &["hog"])], vec![])).unwrap();
     let (report, _) = run("smp-1", &alone);
@@ -98,12 +98,12 @@ fn a_guests_task_gets_what_its_vcpus_thread_gets() {
         work.is_some_and(|w| w.abs_diff(thread) < SECOND / 50),
         "it works while its vCPU executes: {work:?}"
     );
-    // Without a clock of stolen time the guest charges what was stolen, too.
+    // Without a clock of stolen time the guest also charges stolen time.
     assert!(time(&report, "hog") > 990_000_000);
 }
 
 #[test]
-fn shares_of_a_machines_group_are_its_guests() {
+fn shares_of_a_machines_group_are_shares_of_its_guest() {
     let base = bench("hogs", &[("tasks", 2), ("runtime", 4 * SECOND)]);
     let groups = vec![group("/vm", 3072, "vm"), group("/other", 1024, "other")];
     let spec = base.together(vec![hogs(2, "other")], groups, (vec![vm(2, &["hog"])], vec![])).unwrap();
@@ -129,7 +129,7 @@ fn an_idle_vcpu_with_a_periodic_tick_wakes_at_every_tick() {
 }
 
 #[test]
-fn polling_for_a_halted_vcpu_spares_its_thread_the_sleep() {
+fn polling_for_a_halted_vcpu_saves_its_thread_the_sleep() {
     let run = |halt_poll| {
         let base = bench("nanosleep", &[("tasks", 1), ("sleep", 100_000), ("runtime", SECOND / 2)]);
         let machine = NestedSpec { halt_poll, ..vm(1, &["sleeper"]) };
@@ -165,7 +165,7 @@ fn a_message_to_another_machine_takes_the_links_delay_each_way() {
 }
 
 #[test]
-fn tasks_that_share_memory_cannot_be_taken_apart() {
+fn tasks_that_share_memory_cannot_be_on_two_machines() {
     let base = bench("schbench", &[("message_threads", 1), ("threads", 2), ("runtime", SECOND)]);
     let machine = vm(2, &["worker"]);
     let error = base.together(vec![], vec![], (vec![machine], vec![])).expect_err("refused").to_string();
@@ -210,7 +210,7 @@ fn accounts_agree_over_many_seeds_of_a_crowded_machine() {
 #[test]
 fn a_halted_vcpu_has_nothing_stolen() {
     // A server whose client is far away: each message ends a halt of some 240 us. Only the way from the wakeup to the
-    // CPU, idle exit included, is waited for.
+    // CPU, idle exit included, counts as a wait.
     let base = bench("rr", &[("pairs", 1), ("runtime", SECOND / 4)]);
     let machines = (vec![vm(1, &["server"])], vec![clients(120)]);
     let (report, _) = run("smp-4", &base.together(vec![], vec![], machines).unwrap());

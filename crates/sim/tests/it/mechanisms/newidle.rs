@@ -21,7 +21,7 @@ struct Seen {
     events: Vec<Event>,
 }
 
-/// The settings of a run beside machine and kernel.
+/// The settings of a run, other than machine and kernel.
 #[derive(Clone, Copy)]
 struct How {
     seed: u64,
@@ -99,7 +99,7 @@ impl Seen {
     fn newidle(&self, level: usize) -> u64 {
         self.passes(level).iter().filter(|p| p.0 == BalanceTrigger::Newidle).count() as u64
     }
-    /// Groups read in newidle passes over a domain, in hundredths a pass.
+    /// Groups read in newidle passes over a domain, in hundredths per pass.
     fn scanned(&self, level: usize) -> u64 {
         let (groups, passes) = (self.lb(level, IdleType::Newidle, |b| b.lb_sg_scan), self.newidle(level));
         assert!(passes > 20, "{passes} passes are no test");
@@ -140,7 +140,7 @@ fn the_identities_hold_in_every_storm() {
 }
 
 #[test]
-fn the_identities_hold_whatever_runs() {
+fn the_identities_hold_for_every_workload() {
     let loads: [(&str, &[(&str, u64)]); 4] = [
         ("hackbench", &[("groups", 2), ("fds", 6), ("loops", 1_000)]),
         ("rr", &[("pairs", 9)]),
@@ -193,7 +193,7 @@ fn wakeups_to_the_waking_cpu_are_counted_as_affine_or_local_or_remote() {
     };
     let (affine, remote) = (sum(|d| d.ttwu_move_affine), sum(|d| d.ttwu_wake_remote));
     let (all, local) = seen.stat().cpus.iter().fold((0, 0), |(a, l), c| (a + c.ttwu_count, l + c.ttwu_local));
-    // A wakeup under way at the end has begun and is not counted yet: at most one on each CPU.
+    // A wakeup under way at the end has begun but is not counted yet: at most one on each CPU.
     assert!((0..=8).contains(&(seen.report.wakeups - all)), "{all} of {}", seen.report.wakeups);
     assert_eq!(all, local + remote);
     // A client and its server are woken by each other, with WF_SYNC; a waker that is alone on its CPU pulls its wakee.
@@ -265,7 +265,7 @@ fn the_storm_wakes_as_often_as_published() {
 }
 
 #[test]
-fn reading_the_world_after_each_cpu_gives_about_the_same() {
+fn reading_the_state_after_each_cpu_gives_about_the_same() {
     let machine = machine("spr-2x56");
     // Wakeups, newidle passes over domain 1, and the mean time of newidle balance for each of them, over some seeds.
     // One pass that sees an overload lets others begin, so their number scatters by a third from seed to seed.
@@ -290,8 +290,8 @@ fn reading_the_world_after_each_cpu_gives_about_the_same() {
     assert!(within(2, 4), "time of each: {exact:?}, {default:?}");
 }
 
-/// Groups read in a newidle pass (hundredths) over the 12 cores of a cache whose CPUs are half used. That cache's
-/// domain is not the top one: passes over the top one see the waiting tasks of CPU 0, even if the lower pass leaves
+/// Groups read in a newidle pass (hundredths) over the 12 cores of a cache whose CPUs are half used. The domain of that
+/// cache is not the top one: passes over the top domain see the waiting tasks of CPU 0, even if the lower pass leaves
 /// groups out.
 fn half_used(words: &str) -> u64 {
     let text = format!("{RFC} {words}");
@@ -301,7 +301,7 @@ fn half_used(words: &str) -> u64 {
 }
 
 #[test]
-fn ilb_util_reads_the_fewer_groups_the_more_is_used() {
+fn ilb_util_reads_fewer_groups_as_more_is_used() {
     let all = half_used("ILB_SNAPSHOT");
     let line = half_used("ILB_SNAPSHOT ILB_UTIL");
     let square = half_used("ILB_SNAPSHOT ILB_UTIL ILB_UTIL_QUAD");
@@ -324,7 +324,7 @@ fn a_shortened_pass_over_the_top_domain_misses_overloaded_cpus() {
 }
 
 #[test]
-fn preparations_alone_change_nothing() {
+fn preparatory_steps_alone_change_nothing() {
     let with = |machine: &Machine, text: &str| {
         go(machine, kernel(text), How { background: true, ..PLAIN }, storm(machine, 1), 8)
     };
@@ -342,7 +342,7 @@ fn preparations_alone_change_nothing() {
 }
 
 #[test]
-fn shared_state_above_the_cache_cuts_those_passes_short_too() {
+fn shared_state_above_the_cache_also_shortens_those_passes() {
     // 2 packages of 8 caches: the level of the package lies above the cache and below NUMA.
     let machine = machine("epyc-2x64-smt");
     let scanned = |words: &str| {
@@ -376,7 +376,7 @@ fn shared_state_of_nodes_costs_time_across_them() {
 }
 
 #[test]
-fn shared_statistics_spare_visits_and_no_group() {
+fn shared_statistics_save_visits_but_leave_out_no_group() {
     let of = |words: &str| {
         let seen = go(
             &machine("smt-32"),
@@ -441,7 +441,7 @@ fn a_task_that_sleeps_is_not_charged_for_the_newidle_balance_that_follows() {
 }
 
 #[test]
-fn dice_leave_a_cpu_that_never_finds_anything_in_peace() {
+fn dice_stop_passes_of_a_cpu_that_never_finds_anything() {
     // No task may leave its CPU, so no pass can pull.
     let passes = |words: &str| {
         let seen = go(&machine("smp-8"), kernel(words), PLAIN, restless_zero(20, 30), 400);

@@ -13,7 +13,7 @@ use schedlab_workload::{Op, Program, WordId};
 const BOTH: [&str; 2] = ["v2.6.12", "v2.6.18"];
 const MS: u64 = 1_000_000;
 
-/// Tasks on CPU 0 for so long, after a second of warm-up.
+/// Tasks on CPU 0 for `ms`, after a second of warm-up.
 fn on_one_cpu(ms: u64) -> Load {
     let mut load = Load::lasting_ms(1);
     load.builder.lasts(Ns::ms(ms), Ns::secs(1));
@@ -37,7 +37,7 @@ fn equal_hogs_get_equal_time_in_slices_of_100_ms() {
         let run = run(&machine("smp-2"), profile, load);
         let got = tasks.map(|t| ms(&run, t));
         assert!(got.iter().all(|ms| ms.abs_diff(5_000) <= 100), "{profile}: {got:?}");
-        // The first stays are shorter: hogs begin with the slice that their start leaves.
+        // The first stays are shorter: hogs begin with the rest of their parent's slice.
         let stays = run.stays(tasks[1]);
         let slices = stays.iter().map(|(from, to)| (to - from) / MS).filter(|ms| *ms >= 99).count();
         assert!(slices * 10 >= stays.len() * 9, "{profile}: {stays:?}");
@@ -88,7 +88,7 @@ fn a_sleeper_among_hogs_preempts_at_once_and_one_without_credit_waits() {
 }
 
 #[test]
-fn hogs_wait_seconds_for_interactive_tasks_and_not_for_ever() {
+fn hogs_wait_seconds_for_interactive_tasks_but_not_for_ever() {
     for profile in BOTH {
         let mut load = on_one_cpu(40_000);
         let hog = nice(&mut load, 0);
@@ -101,7 +101,7 @@ fn hogs_wait_seconds_for_interactive_tasks_and_not_for_ever() {
         let mut stays = run.stays(hog);
         stays.retain(|(from, _)| *from > Ns::secs(1).0);
         let gap_ms = stays.windows(2).map(|w| (w[1].0 - w[0].1) / MS).max().unwrap_or(40_000);
-        // Five tasks: five seconds, then what is left of five slices; twice, for both arrays.
+        // Five tasks: five seconds, then the rest of five slices; twice, for both arrays.
         assert!((1_000..2 * (5_000 + 5 * 100)).contains(&gap_ms), "{profile}: {gap_ms} ms");
     }
 }
@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn a_yield_goes_behind_all_that_have_not_expired() {
+fn a_task_that_yields_goes_behind_all_that_have_not_expired() {
     for profile in BOTH {
         let mut load = on_one_cpu(10_000);
         let hogs = [0; 2].map(|n| nice(&mut load, n));
@@ -161,7 +161,7 @@ fn a_yield_goes_behind_all_that_have_not_expired() {
 }
 
 #[test]
-fn batch_tasks_wait_for_the_arrays_to_change_places_since_2_6_16() {
+fn batch_tasks_wait_until_the_arrays_are_swapped_since_2_6_16() {
     let median_ms = |profile: &str| {
         let mut load = on_one_cpu(20_000);
         (0..3).for_each(|_| {

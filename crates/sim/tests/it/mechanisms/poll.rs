@@ -1,4 +1,4 @@
-//! A task that waits on several ends of channels together (epoll).
+//! A task that waits on several ends of channels at once (epoll).
 
 use crate::support::{Load, machine, once, program, run, sleep_us};
 use schedlab_workload::{ChannelKind, Op, Outcome, PortId};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 const US: u64 = 1_000;
 
-/// A worker that serves the near ends of three connections, with `work_us` for each message. Gives the ends that it was
-/// reported, in order, and the run.
+/// A worker that serves the near ends of three connections, with `work_us` for each message. Returns the ends that were
+/// reported to it, in order, and the run.
 fn serve(
     sends: [Vec<Op>; 3],
     kind: ChannelKind,
@@ -61,9 +61,9 @@ fn the_task_sleeps_until_any_end_has_something() {
 }
 
 #[test]
-fn ends_take_turns_in_the_order_in_which_something_came() {
-    // While the worker is at the first message, three come at end 2, then one at 0 and one at 1. End 0 was found once
-    // and stays at the head of the list, as epoll keeps what is level-triggered.
+fn ends_take_turns_in_the_order_of_arrival() {
+    // While the worker handles the first message, three come at end 2, then one at 0 and one at 1. End 0 was found once
+    // and stays at the head of the list, since epoll keeps level-triggered ends.
     let sends = [
         vec![sleep_us(1_000), send(), sleep_us(400), send()],
         vec![sleep_us(1_600), send()],

@@ -1,5 +1,5 @@
-//! Preemption models: how long a task in the kernel keeps the CPU from one that is to run, and what a task has left to
-//! do when it gives way in the middle of a call.
+//! Preemption models: how long a task in the kernel keeps the CPU from another, and what happens to the rest of a call
+//! when its task gives way in the middle.
 
 use crate::support::{Load, Run, forever, kernel, machine, run_built, sleep_us};
 use schedlab_kernel::{Attr, Policy};
@@ -9,7 +9,8 @@ use schedlab_workload::{ChannelKind, Op};
 
 const US: u64 = 1_000;
 
-/// One CPU on which a task makes calls of a millisecond, and another is woken by its timer; the median of its delays.
+/// One CPU on which one task makes calls of a millisecond and another is woken by its timer; returns the median of the
+/// latter's delays.
 fn delay_beside_calls(text: &str, wakee: Attr) -> u64 {
     let mut own = machine("smp-1");
     own.costs.usage_read_ns = 1_000 * US;
@@ -50,7 +51,7 @@ fn a_call_is_left_at_the_end_of_an_interrupt_under_full_and_by_real_time_tasks_u
 
 #[test]
 fn a_call_that_was_left_continues_with_the_time_it_had_left() {
-    // The caller has the whole CPU but for the wakee's short turns: its calls are a millisecond each, left or not.
+    // The caller has the whole CPU except for the wakee's short turns: its calls take a millisecond each, left or not.
     let calls = |model: &str| {
         let mut own = machine("smp-1");
         own.costs.usage_read_ns = 1_000 * US;

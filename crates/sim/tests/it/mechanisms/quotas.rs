@@ -1,5 +1,5 @@
 //! Quotas of CPU time (cpu.max): they hold and are reached, on one CPU and on many, on one level and on two; debts,
-//! bursts and slack; what a throttled group leaves to others. And idle groups.
+//! bursts and slack; the time that a throttled group leaves to others. Also idle groups.
 
 use crate::support::{Load, forever, hog, kernel, machine, run_us, simulated, sleep_us};
 use schedlab_base::{Ns, TaskId};
@@ -44,21 +44,21 @@ fn counter(report: &SimReport, name: &str) -> u64 {
     *report.found.counters.get(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The most that a group can owe at the end, ns: each CPU charges its running task at ticks, every 4 ms. A later period
+/// The largest debt of a group at the end, ns: each CPU charges its running task at ticks, every 4 ms. A later period
 /// pays for that.
 fn overrun_ns(cpus: &str) -> u64 {
     machine(cpus).topology.nr_cpus() as u64 * 4 * MS
 }
 
-/// Asserts that hogs used what a group's periods gave them, and no more. There is a quota at the start, and one at the
-/// end of each period, of which the last may be unused.
+/// Asserts that hogs used exactly their group's quotas. There is a quota at the start and one at the end of each
+/// period; the last may be unused.
 fn assert_quota(what: &str, report: &SimReport, cpus: &str, (path, quota_ms): (&str, u64), used_ns: u64) {
     let (ended, quota_ns) = (counter(report, &format!("group.{path}.nr_periods")), quota_ms * MS);
     assert!((49..=50).contains(&ended), "{what}: {ended} periods ended in 5 s");
     let given = (ended + 1) * quota_ns;
     assert!(used_ns <= given + overrun_ns(cpus), "{what}, {path}: {used_ns} ns of {given}");
-    // Each CPU may keep a millisecond when its queue empties. Up to 3.15 and from 4.18 to 5.3 it loses it at the end of
-    // the period.
+    // Each CPU may keep a millisecond when its queue empties. Up to 3.15 and from 4.18 to 5.3 it loses that at the end
+    // of the period.
     let cpus = machine(cpus).topology.nr_cpus() as u64;
     let loses = ["v3.4", "v4.19"].iter().any(|v| what.starts_with(v));
     let lost_ns = if loses { ended * cpus * MS } else { cpus * MS };
@@ -146,7 +146,7 @@ fn a_light_group_never_meets_its_quota_and_its_timer_stops() {
 }
 
 #[test]
-fn a_burst_lets_a_group_use_what_it_saved() {
+fn a_burst_lets_a_group_use_saved_quota() {
     // 28 ms of work each 318 ms, with 15 ms in 100: without a burst they take two periods' quota. A burst must have
     // been saved up first.
     let longest = |profile: &str, burst_ms: u64| {
@@ -168,7 +168,7 @@ fn a_burst_lets_a_group_use_what_it_saved() {
 }
 
 #[test]
-fn a_kernel_refuses_what_it_does_not_know() {
+fn a_kernel_refuses_settings_that_it_does_not_have() {
     let error = |profile: &str, quota_ms: u64, burst_ms: u64, idle: bool| {
         let mut load = Load::lasting_ms(10);
         hogs(&mut load, "/a", quota_ms, 1);
@@ -202,7 +202,7 @@ fn an_idle_group_weighs_three_however_many_tasks_it_has() {
         for other in ["/", "/other"] {
             let (idle, others) = beside_idle("smp-1", profile, 4, other);
             let per_mille = idle * 1000 / (idle + others);
-            // 3 to 1024 is 3 per mille; a turn is a slice or a tick long.
+            // 3 to 1024 is 3 per mille; a turn is as long as a slice or a tick.
             assert!((1..=6).contains(&per_mille), "{profile} beside {other}: {per_mille} per mille");
         }
     }
@@ -281,7 +281,7 @@ fn with_autogroup_sessions_share_alike_and_tasks_of_groups_stay_in_them() {
 
 #[test]
 fn since_7_3_shares_count_once_for_each_task_that_runs_at_the_same_time() {
-    // Six hogs of a session beside two of a group, on four CPUs. The two are an average of a little less than two.
+    // Six hogs of a session and two of a group, on four CPUs. The two count on average as a little less than two.
     let part = |profile: &str| {
         let mut load = Load::lasting_ms(4_000);
         let session = hogs(&mut load, "/", 0, 6);

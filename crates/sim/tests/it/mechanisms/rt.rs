@@ -7,7 +7,7 @@ use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 use schedlab_workload::{Later, Op};
 
 const MS: u64 = 1_000_000;
-/// One kernel of each era.
+/// One kernel of each period.
 const ERAS: [&str; 7] = ["v2.6.30", "v3.4", "v4.5", "v6.1", "v6.5", "v6.12", "v7.3"];
 
 fn fifo(rt_priority: u8) -> Attr {
@@ -91,9 +91,9 @@ fn an_rr_task_of_lower_priority_gets_no_turn() {
 }
 
 #[test]
-fn a_wakee_stays_where_a_fair_task_runs_and_leaves_where_its_equal_does() {
+fn a_wakee_stays_if_a_fair_task_runs_and_leaves_if_its_equal_runs() {
     for era in ERAS {
-        // The wakee's first CPU, and where it then wakes up beside another task there.
+        // The wakee's first CPU, and the CPU of its wakeup when another task runs on the first.
         let placed = |other: Attr, home: &str| {
             let mut load = Load::lasting_ms(20);
             let wakee = load.task("wakee", None, once(vec![run_us(100), sleep_us(5_000), run_us(500)]));
@@ -131,7 +131,7 @@ fn a_task_that_a_more_important_one_displaces_is_pushed_to_another_cpu() {
 }
 
 #[test]
-fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
+fn a_cpu_that_runs_out_of_important_work_pulls_waiting_tasks() {
     for (era, pulled, pushed) in [("v3.4", 1, 0), ("v4.5", 0, 1), ("v6.5", 0, 1), ("v6.12", 1, 0)] {
         let mut load = Load::lasting_ms(50);
         let first = load.task("first", Some("0"), once(vec![run_us(40_000)]));
@@ -144,13 +144,13 @@ fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
         let found = (moves(&seen, low, MoveReason::RtPull), moves(&seen, low, MoveReason::RtPush));
         let ran_ns = seen.cpu_ns(low);
         assert!(ran_ns > 39 * MS, "{era}: {ran_ns} ns of 40 ms");
-        // The CPU on which it began to wait decides whether it must move.
+        // The first CPU of its wait decides whether it must move.
         assert!(found.0 <= pulled && found.1 <= pushed + 1, "{era}: {found:?}");
     }
 }
 
 #[test]
-fn with_rt_push_ipi_nothing_is_pulled_and_those_that_are_asked_push() {
+fn with_rt_push_ipi_other_cpus_are_asked_to_push() {
     let seen = |kernel: &str| {
         let mut load = Load::lasting_ms(200);
         // Two CPUs are free for `low` in turns, at times neither of them.
@@ -190,7 +190,7 @@ fn a_cpu_that_may_no_longer_borrow_has_its_own_share_from_the_next_period_on() {
 }
 
 #[test]
-fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
+fn before_6_12_real_time_tasks_leave_5_per_cent_of_each_second() {
     for (era, cpus, least, most) in [
         ("v4.5", 1, 45, 55), // There is no CPU to borrow from.
         ("v6.1", 1, 45, 55),
@@ -206,7 +206,7 @@ fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
         let fair = load.task("fair", Some("0"), hog());
         let seen = run(&machine(&format!("smp-{cpus}")), era, load);
         let per_mille = seen.cpu_ns(fair) / (3 * MS);
-        // The last period has not ended, or its rest is the fair task's.
+        // The last period has not ended, or its rest belongs to the fair task.
         let slack = if most > 0 { 17 } else { 0 };
         assert!((least - slack.min(least)..=most + slack).contains(&per_mille), "{era}, {cpus}: {per_mille}");
         let throttled = seen.events(|e| match e.kind {
@@ -218,7 +218,7 @@ fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
 }
 
 #[test]
-fn a_runtime_as_long_as_the_period_or_none_throttles_no_task() {
+fn a_runtime_of_the_whole_period_or_unlimited_throttles_no_task() {
     let urgent_ms = |runtime_ms: u64, later: Option<u64>| {
         let mut load = Load::lasting_ms(2_500);
         let urgent = load.task("urgent", Some("0"), hog());
@@ -264,7 +264,7 @@ fn since_6_12_the_fair_server_steps_in_at_the_end_of_a_second_and_then_at_the_st
 }
 
 #[test]
-fn where_fair_tasks_get_their_share_the_server_never_steps_in() {
+fn the_server_never_steps_in_if_fair_tasks_get_their_share() {
     let mut load = Load::lasting_ms(3_000);
     let urgent = load.task("urgent", Some("0"), forever(vec![run_us(80_000), sleep_us(20_000)]));
     load.attr(urgent, fifo(50));
@@ -275,7 +275,7 @@ fn where_fair_tasks_get_their_share_the_server_never_steps_in() {
 }
 
 #[test]
-fn fair_tasks_are_spread_by_what_real_time_ones_leave() {
+fn fair_tasks_are_spread_by_the_time_that_real_time_tasks_leave() {
     let least_share_pct = |era: &str| {
         let mut load = Load::lasting_ms(4_000);
         let urgent = load.task("urgent", Some("0"), forever(vec![run_us(8_000), sleep_us(2_000)]));
@@ -356,7 +356,7 @@ fn timers_of_real_time_tasks_have_no_slack() {
 }
 
 #[test]
-fn a_yield_goes_behind_equals_and_stays_before_the_less_important() {
+fn a_task_that_yields_goes_behind_equals_and_before_less_important_tasks() {
     let mut load = Load::lasting_ms(20);
     let a = load.task("a", Some("0"), forever(vec![run_us(1_000), Op::Yield]));
     let b = load.task("b", Some("0"), forever(vec![run_us(1_000), Op::Yield]));
@@ -369,9 +369,9 @@ fn a_yield_goes_behind_equals_and_stays_before_the_less_important() {
     assert_eq!(seen.cpu_ns(low), 0);
 }
 
-/// Push considers the most important waiting task, and goes no further if that one cannot be pushed.
+/// Push considers the most important waiting task, and no other if that one cannot be pushed.
 #[test]
-fn one_that_may_not_leave_keeps_those_behind_it_from_being_pushed() {
+fn a_pinned_task_keeps_tasks_behind_it_from_being_pushed() {
     // `c` and `d` wait on CPU 0 behind `a`, CPU 1 has `b`, CPUs 2 and 3 are free. From 10 ms on `d` may use all, and
     // `c` some; a push comes when `e` preempts `a`.
     let waits = |first: &str| {
@@ -399,7 +399,7 @@ fn one_that_may_not_leave_keeps_those_behind_it_from_being_pushed() {
 }
 
 #[test]
-fn a_server_that_is_switched_off_in_mid_run_steps_in_no_more() {
+fn a_server_that_is_switched_off_in_mid_run_no_longer_steps_in() {
     for at_ms in [500, 960, 970, 990] {
         let mut load = Load::lasting_ms(2_500);
         let urgent = load.task("urgent", Some("0"), hog());

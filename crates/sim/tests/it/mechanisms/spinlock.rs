@@ -6,7 +6,7 @@ use schedlab_workload::{Op, WordId};
 
 const MS: u64 = 1_000_000;
 
-/// A task that works, takes the lock, works under it and releases it. It checks that it holds the lock alone, and
+/// A task that works, takes the lock, works under it and releases it. It checks that no other task holds the lock, and
 /// records each turn.
 fn taker(load: &mut Load, on: Option<&str>, lock: WordId, (outside, inside): (u64, u64)) -> TaskId {
     let (holders, turns) = (load.builder.slot(), load.builder.series("turns", "", "higher"));
@@ -34,7 +34,7 @@ fn taker(load: &mut Load, on: Option<&str>, lock: WordId, (outside, inside): (u6
 }
 
 #[test]
-fn one_at_a_time_holds_it_and_the_others_burn_their_cpus() {
+fn one_task_at_a_time_holds_the_lock_and_the_others_burn_their_cpus() {
     for profile in ["v2.6.30", "v4.5", "v6.12"] {
         let mut load = Load::lasting_ms(100);
         let lock = load.builder.word();
@@ -70,7 +70,7 @@ fn a_holder_that_is_preempted_keeps_all_others_waiting() {
 }
 
 #[test]
-fn who_comes_back_to_a_free_lock_takes_it() {
+fn a_task_that_comes_back_to_a_free_lock_takes_it() {
     let mut load = Load::lasting_ms(200);
     let lock = load.builder.word();
     let takers: Vec<TaskId> = (0..3).map(|_| taker(&mut load, Some("0"), lock, (100, 100))).collect();

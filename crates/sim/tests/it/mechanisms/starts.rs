@@ -1,4 +1,4 @@
-//! How tasks start: forked with what their parent has, and set up by themselves.
+//! How tasks start: forked with their parent's properties, then set up by themselves.
 
 use crate::support::{Load, Run, forever, hog, machine, program, run, run_us, sleep_us};
 use schedlab_base::{Ns, TaskId};
@@ -21,7 +21,7 @@ fn spawner(task: TaskId, first_us: u64) -> Box<dyn Program> {
     })
 }
 
-/// A parent and its child, the first tasks of a load, with the CPUs given.
+/// A parent and its child, the first tasks of a load, on the given CPUs.
 fn family(load: &mut Load, on: [Option<&str>; 2]) -> [TaskId; 2] {
     let [parent, child] = [TaskId(0), TaskId(1)];
     assert_eq!(parent, load.task("parent", on[0], spawner(child, 3_000)));
@@ -59,7 +59,7 @@ fn a_pinned_child_is_born_where_its_parent_may_run_and_goes_to_its_own_cpus() {
 }
 
 #[test]
-fn the_child_of_a_pinned_parent_is_born_beside_it_and_is_free_then() {
+fn the_child_of_a_pinned_parent_is_born_on_its_cpu_and_may_leave_then() {
     for version in ["v2.6.30", "v4.5", "v6.1", "v6.12", "v7.3"] {
         let mut load = Load::lasting_ms(400);
         let [_, child] = family(&mut load, [Some("2"), None]);
@@ -87,7 +87,7 @@ fn a_real_time_child_is_a_fair_task_until_it_has_run() {
 }
 
 #[test]
-fn a_light_task_that_is_there_from_the_start_runs_soon() {
+fn a_light_task_that_exists_from_the_start_runs_soon() {
     for version in ["v2.6.30", "v3.4", "v4.5", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"] {
         for attr in [Attr::nice(19), Attr { policy: Policy::Idle, ..Attr::default() }] {
             let mut load = Load::lasting_ms(100);
@@ -96,7 +96,7 @@ fn a_light_task_that_is_there_from_the_start_runs_soon() {
             load.attr(light, attr);
             let run = run(&machine("smp-8"), version, load);
             let first = first_run(&run, light);
-            // A slice of the hog's and a tick, at most; 80 ms on 8 CPUs in 2.6.30.
+            // At most a slice of the hog and a tick; 80 ms on 8 CPUs in 2.6.30.
             let latest = if version == "v2.6.30" { 84 * MS } else { 48 * MS };
             assert!(first.is_some_and(|at| at <= latest), "{version}, {attr:?}: it first runs at {first:?}");
         }

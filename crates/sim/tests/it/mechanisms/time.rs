@@ -10,7 +10,7 @@ use schedlab_workload::Op;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// A machine whose idle CPUs poll: no exit latency blurs the arithmetic.
+/// A machine whose idle CPUs poll, so that no exit latency blurs the arithmetic.
 fn polling(name: &str) -> Machine {
     Machine { idle_states: Vec::new(), ..machine(name) }
 }
@@ -63,7 +63,7 @@ fn slack_lets_timers_of_one_cpu_fire_together() {
 }
 
 #[test]
-fn spinning_ends_by_the_clock_and_work_by_what_was_done() {
+fn spinning_ends_by_the_clock_and_work_by_the_amount_done() {
     let done_at = |op: Op| {
         let mut load = Load::lasting_ms(100);
         let tasks: Vec<TaskId> = (0..2).map(|_| load.task("t", Some("0"), once(vec![op]))).collect();
@@ -78,7 +78,7 @@ fn spinning_ends_by_the_clock_and_work_by_what_was_done() {
     assert!((40 * MS..41 * MS).contains(&end) && cpu >= 40 * MS, "{end} {cpu}");
 }
 
-/// When 10 ms of work on CPU 0 are done while CPU 1 is busy with `beside`.
+/// When 10 ms of work on CPU 0 are done while CPU 1 executes `sibling`.
 fn beside(name: &str, sibling: Option<Op>) -> u64 {
     let mut load = Load::lasting_ms(50);
     let worker = load.task("worker", Some("0"), once(vec![run_us(10_000)]));
@@ -110,7 +110,7 @@ fn a_busy_sibling_slows_a_thread_and_a_busy_neighbour_does_not() {
 }
 
 #[test]
-fn a_moved_task_refills_what_it_had_warm() {
+fn a_moved_task_refills_its_warm_data() {
     // fb-2x12-smt: CPU 24 is CPU 0's sibling, 1 shares its cache, 12 is on the other socket.
     let m = machine("fb-2x12-smt");
     let refill = |to: &str, warm_us: u64| {
@@ -150,7 +150,7 @@ fn all_cpus_tick_on_one_grid() {
             _ => None,
         });
         assert!((0..3).all(|cpu| off.iter().filter(|o| o.0 == cpu).count() > 10), "HZ={hz}");
-        // The handler's own time, and balancing in the softirq behind it.
+        // The handler's own time, and balancing in the softirq after it.
         assert!(off.iter().all(|o| o.1 < 20 * US), "HZ={hz}: {off:?}");
     }
 }
@@ -167,8 +167,8 @@ fn data_not_fetched_before_the_next_move_are_paid_for_once() {
     assert_eq!(seen.counter("refill.time"), 64 * m.costs.refill_far_ns_per_kb);
 }
 
-/// From the wakeup of a batch task that sleeps on CPU `home` to its enqueue, and the time of the wake for its waker on
-/// CPU 0.
+/// The time from the wakeup of a batch task that sleeps on CPU `home` to its enqueue, and the time of the wake for its
+/// waker on CPU 0.
 fn wake_times(m: &Machine, home: &str, busy: bool) -> (u64, u64) {
     let mut load = Load::lasting_ms(100);
     let series = load.builder.series("took", "ns", "lower");
@@ -290,12 +290,12 @@ fn a_task_that_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
     };
     assert_eq!(used("timer_return_ns", false, false), 100 * US);
     assert_eq!(used("timer_return_ns", true, false), 100 * US);
-    // Its first switch comes from idle, too, the second is the timer's.
+    // Its first switch also comes from idle, the second is the timer's.
     assert_eq!(used("idle_return_ns", false, true), 100 * US);
     assert_eq!(used("idle_return_ns", false, false), 0, "a CPU that polls has lost nothing");
 }
 
-/// Live programs compute by their CPU clock, which interrupts and switches move, too.
+/// Live programs compute by their CPU clock, which also runs in interrupts and switches.
 #[test]
 fn a_task_that_computes_by_its_cpu_clock_does_less_work_if_interrupts_take_longer() {
     let used = |clock_ns: u64, name: &str, ns: u64, beside_hog: bool| {
@@ -321,7 +321,7 @@ fn a_task_that_computes_by_its_cpu_clock_does_less_work_if_interrupts_take_longe
 
 /// A guest's halt gets deeper: a state is paid for once the halt has lasted its residency.
 #[test]
-fn leaving_a_guests_halt_costs_by_how_long_it_lasted() {
+fn leaving_a_guests_halt_costs_by_its_length() {
     let exits = |governor: IdleGovernor, sleep: u64| {
         let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
         let state = |name: &str, typical: u64, residency: u64| IdleState {
@@ -363,7 +363,7 @@ fn an_interrupt_ends_the_way_into_idle() {
     assert!(slow > quick * 9 / 10 && quick > 150, "{slow} of {quick} wakeups");
 }
 
-/// How often a sleeper wakes up at the very instant of a tick, beside a hog. Its sleeps are of 783 us with their slack.
+/// How often a sleeper next to a hog wakes up at the very instant of a tick. Its sleeps take 783 us with their slack.
 fn wakes_at_a_tick(version: &str) -> usize {
     let mut load = Load::lasting_ms(500);
     load.task("hog", None, hog());

@@ -1,8 +1,8 @@
 //! Random trees of task groups: CPU time follows weights on every level, and quotas hold on every level. All invariants
 //! are checked after every step: counts of tasks add up at each level, and a throttled queue is off its CPU.
 //!
-//! Weights can be followed where they are feasible: on one CPU every tree of hogs is; on several, each group must have
-//! enough hogs to use its part, and no task may be entitled to more than one CPU.
+//! Weights are followed only where they are feasible. On one CPU every tree of hogs is feasible; on several, each group
+//! must have enough hogs to use its part, and no task may be entitled to more than one CPU.
 
 use crate::support::{Load, forever, hog, kernel, machine, run_us, simulated, sleep_us};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 struct Node {
     shares: u64,
-    /// Its own hogs; a group without children has at least one.
+    /// The group's own hogs; a group without children has at least one.
     hogs: usize,
     children: Vec<Node>,
 }
@@ -34,7 +34,7 @@ fn tree() -> impl Strategy<Value = Vec<Node>> {
     prop::collection::vec(inner, 2..4)
 }
 
-/// Adds a group, its hogs and those below it. Notes each hog with its part of the whole, 1 being all.
+/// Adds a group, its hogs and the groups below. Notes each hog with its part of the whole, 1 being all.
 fn add(load: &mut Load, path: &str, node: &Node, part: f64, each: usize, found: &mut Vec<(TaskId, f64)>) {
     let group = load.builder.group(path).unwrap();
     let decl = load.builder.edit_group(group);
@@ -64,7 +64,7 @@ fn simulate(cpus: &str, profile: &str, load: Load) -> SimReport {
     report.unwrap_or_else(|e| panic!("{profile} on {cpus}: {e}"))
 }
 
-/// The largest distance of a top group's CPU time from its part, as a part of the whole.
+/// The largest distance of a top group's CPU time from its part, as a fraction of the whole.
 fn worst(report: &SimReport, nodes: &[Node], parts: &[(TaskId, f64)], each: usize) -> f64 {
     fn count(n: &Node) -> usize {
         n.hogs + n.children.iter().map(count).sum::<usize>()
@@ -81,7 +81,7 @@ fn worst(report: &SimReport, nodes: &[Node], parts: &[(TaskId, f64)], each: usiz
     worst
 }
 
-/// Quotas of a random tree: at each of two groups one or none, and programs below.
+/// Quotas of a random tree: two groups, each with a quota or none, and programs below.
 #[derive(Clone, Debug)]
 struct Limits {
     outer_ms: Option<u64>,
@@ -108,7 +108,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 /// The most CPU time that a group may have had, ns: quotas at the start and at the end of each period, a burst that was
-/// saved up, and what it owes at the end.
+/// saved up, and its debt at the end.
 fn most_ns(report: &SimReport, path: &str, quota_ms: u64, burst_ns: u64, cpus: u64) -> u64 {
     let periods = report.found.counters[&format!("group.{path}.nr_periods")];
     (periods + 1) * quota_ms * MS + burst_ns + cpus * 4 * MS
@@ -178,8 +178,8 @@ fn spreads() -> Vec<[usize; EACH]> {
     digits.filter(|spread| spread.iter().sum::<usize>() == EACH).collect()
 }
 
-/// Whether a balancer leaves hogs where they are. Each CPU is given with its load and its number of hogs. Before 5.5
-/// it also leaves a difference that is less than one of the busiest CPU's tasks (`fix_small_imbalance`).
+/// Whether a balancer leaves hogs in place. Each CPU is given with its load and its number of hogs. Before 5.5 it also
+/// leaves a difference of less than one of the busiest CPU's tasks (`fix_small_imbalance`).
 fn stays(cpus: &[(f64, usize); EACH], old: bool) -> bool {
     let by_load = |a: &&(f64, usize), b: &&(f64, usize)| a.0.total_cmp(&b.0);
     let (Some(most), Some(least)) = (cpus.iter().max_by(by_load), cpus.iter().min_by(by_load)) else {
@@ -188,9 +188,9 @@ fn stays(cpus: &[(f64, usize); EACH], old: bool) -> bool {
     least.1 > 0 && (most.0 * 100.0 <= least.0 * TOLERATED || old && most.0 - least.0 < most.0 / most.1 as f64)
 }
 
-/// The farthest that a group can be from its weight, as a part of the whole, while the balancer sees nothing to do. A
-/// group's load on a CPU is its hogs' part of its shares. If two groups have two CPUs each, say, each gets half, while
-/// their loads differ as their shares do.
+/// The largest possible distance of a group from its weight, as a fraction of the whole, at which the balancer sees no
+/// imbalance. A group's load on a CPU is its hogs' part of its shares. For example two groups with two CPUs each get
+/// half each, while their loads differ as their shares do.
 fn farthest(shares: &[u64], old: bool) -> f64 {
     let spreads = spreads();
     let (whole, mut worst) = (shares.iter().sum::<u64>() as f64, 0.0f64);
@@ -225,16 +225,16 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// A quarter of a per cent is left to switches, and to the time until the balancer has done its work.
+    /// A quarter of a per cent is left for switches, and for the time until the balancer has done its work.
     #[test]
-    fn on_four_cpus_hogs_follow_the_weights_of_the_groups_as_far_as_the_balancer_looks(
+    fn on_four_cpus_hogs_follow_group_weights_as_far_as_the_balancer_looks(
         shares in prop::collection::vec(1024u64..2048, 2..4),
         profile in prop::sample::select(vec!["v4.5", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"]),
     ) {
         // Each group has a task for each CPU, so that no task is entitled to more than one.
         let nodes: Vec<Node> = shares.iter().map(|s| Node { shares: *s, hogs: 1, children: vec![] }).collect();
         let mut load = Load::lasting_ms(0);
-        // Busy CPUs balance once in a second or two at the longest interval, with which a run begins.
+        // Busy CPUs balance once in a second or two at the longest interval, which a run begins with.
         load.builder.lasts(Ns::secs(10), Ns::secs(8));
         let parts = add_all(&mut load, &nodes, EACH);
         let report = simulate("smp-4", profile, load);
@@ -244,7 +244,7 @@ proptest! {
 }
 
 #[test]
-fn groups_apart_are_as_far_from_their_weights_as_half_is() {
+fn groups_on_separate_cpus_get_half_instead_of_their_weights() {
     let apart = 1554.0 / 2926.0 - 0.5;
     assert!(
         (farthest(&[1554, 1372], true) - apart).abs() < 1e-9

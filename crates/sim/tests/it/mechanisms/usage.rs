@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 const MS: u64 = 1_000_000;
 
-/// Readings of a task's usage every 50 ms, each with its instant.
+/// Readings of a task's usage every 50 ms, each with its time.
 fn watched(load: &mut Load, of: TaskId) -> Arc<Mutex<Vec<(Ns, Usage)>>> {
     let seen = Arc::<Mutex<Vec<(Ns, Usage)>>>::default();
     let (to, mut reads) = (seen.clone(), false);
@@ -25,7 +25,7 @@ fn watched(load: &mut Load, of: TaskId) -> Arc<Mutex<Vec<(Ns, Usage)>>> {
     seen
 }
 
-/// Switches away from a task up to an instant: because it slept, and while it could have run on.
+/// Switches away from a task up to an instant: because it slept, and while it was still runnable.
 fn switches(run: &Run, task: TaskId, until: Ns) -> (u32, u32) {
     let left: Vec<SwitchReason> = run.events(|e| match e.kind {
         EventKind::Switch { prev: Some(p), why, .. } if p == task && e.at <= until => Some(why),
@@ -62,7 +62,7 @@ fn usage_is_the_time_and_the_switches_that_events_show() {
 }
 
 #[test]
-fn user_time_is_what_ticks_find() {
+fn user_time_is_counted_by_ticks() {
     // Every tick finds a task that computes alone on its CPU; no tick finds a task that sleeps over each tick.
     let mut load = Load::lasting_ms(1_000);
     let busy = load.task("busy", Some("0"), hog());
@@ -91,7 +91,7 @@ fn user_time_is_what_ticks_find() {
 }
 
 #[test]
-fn the_last_usage_of_a_task_that_is_gone_or_not_there_yet_is_known() {
+fn the_last_usage_of_an_exited_or_unborn_task_is_known() {
     let mut load = Load::lasting_ms(300);
     let brief = load.task("brief", Some("0"), once(vec![run_us(10_000), sleep_us(1_000), run_us(10_000)]));
     let seen = watched(&mut load, brief);

@@ -1,4 +1,4 @@
-//! Targets of wakeups: the searches, their blind spots, and that a choice is not a reservation.
+//! Targets of wakeups: the searches, their blind spots, and races, since a choice is not a reservation.
 
 use crate::support::{Load, Run, cpus, forever, hog, machine, once, program, run, run_us};
 use schedlab_base::{Ns, TaskId};
@@ -47,7 +47,7 @@ fn half_busy_cores(kernel_text: &str) -> (u32, PlaceReason) {
 }
 
 #[test]
-fn an_idle_thread_beside_a_busy_one_is_invisible_to_the_group_search_only() {
+fn only_the_group_search_misses_an_idle_thread_next_to_a_busy_one() {
     for old in ["v3.4", "v4.5", "v4.5 NO_SIS_SKIP_TARGET"] {
         let (cpu, reason) = half_busy_cores(old);
         assert_eq!(reason, PlaceReason::TargetBusy, "{old}");
@@ -68,7 +68,7 @@ fn an_idle_thread_beside_a_busy_one_is_invisible_to_the_group_search_only() {
 }
 
 #[test]
-fn a_core_that_is_idle_as_a_whole_is_found_by_all() {
+fn all_searches_find_a_wholly_idle_core() {
     for kernel_text in ["v3.4", "v4.5", "v4.5 SIS_CORE", "v6.5"] {
         let mut load = Load::lasting_ms(150);
         let word = load.builder.word();
@@ -103,10 +103,10 @@ fn simultaneous(kernel_text: &str) -> (Vec<u32>, u16) {
 }
 
 #[test]
-fn an_idle_choice_is_no_reservation() {
+fn an_idle_choice_is_not_a_reservation() {
     let (targets, longest) = simultaneous("v4.5 SIS_FIRST_IDLE");
     assert_eq!((targets, longest), (vec![0, 0], 2), "both see CPU 0 idle, both take it");
-    // From their own places in the ring they read other CPUs first.
+    // From their different places in the ring they first read different CPUs.
     let (targets, longest) = simultaneous("v4.5");
     assert!(targets[0] != targets[1] && longest == 1, "{targets:?}");
 }
@@ -128,7 +128,7 @@ fn an_idle_previous_cpu_is_taken_without_a_search() {
     }
 }
 
-/// A wakee that slept on the other socket; hogs (beside the waker) crowd its CPU, or the waker's.
+/// The target for a wakee that slept on the other socket; hogs (besides the waker) crowd its CPU, or the waker's.
 fn across(kernel_text: &str, crowd: &str) -> u32 {
     let mut load = Load::lasting_ms(200);
     let word = load.builder.word();
@@ -213,7 +213,7 @@ fn across_caches_the_target_enqueues_for_itself() {
 }
 
 #[test]
-fn new_tasks_get_a_core_each_before_they_share_one() {
+fn new_tasks_get_a_core_each_before_sharing_cores() {
     for kernel_text in ["v3.4", "v4.5", "v6.5"] {
         let mut load = Load::lasting_ms(5);
         let children: Vec<TaskId> = (1..=11).map(TaskId).collect();
@@ -237,7 +237,8 @@ fn new_tasks_get_a_core_each_before_they_share_one() {
 
 #[test]
 fn idle_cpus_that_a_new_task_may_not_use_make_its_group_no_better_since_7_0() {
-    // Three CPUs are idle on the parent's node, which the child may not use, and two on the other, which it may.
+    // Three CPUs on the parent's node are idle, which the child may not use, and two on the other node, which it may
+    // use.
     for (kernel_text, moves) in [("v6.18", false), ("v7.3", true)] {
         let mut load = Load::lasting_ms(5);
         load.task("hog", Some("6"), hog());
@@ -276,7 +277,7 @@ fn course(run: &Run) -> Vec<EventKind> {
 }
 
 #[test]
-fn the_target_test_matters_only_because_scans_take_time() {
+fn the_test_of_the_target_matters_only_because_scans_take_time() {
     let real = machine("fb-2x12-smt");
     let mut instant = real.clone();
     for cost in ["probe_hit_ns", "probe_miss_near_ns", "probe_miss_far_ns"] {
@@ -341,8 +342,8 @@ fn the_time_of_a_search_counts_also_when_no_other_cpu_acts_meanwhile() {
     assert!(seen.counter("select.time") >= probes * m.costs.probe_hit_ns, "{probes} probes");
 }
 
-/// smp-2: a SCHED_IDLE task computes on CPU 1, the waker on CPU 0. Where the wakee, which slept on `home`, goes, why,
-/// and how long it waits, ns.
+/// smp-2: a SCHED_IDLE task computes on CPU 1, the waker on CPU 0. The wakee, which slept on `home`: its target, the
+/// reason, and its wait, ns.
 fn beside_sched_idle(kernel_text: &str, home: u32, policy: Policy) -> (u32, PlaceReason, u64) {
     let mut load = Load::lasting_ms(150);
     let word = load.builder.word();
@@ -380,7 +381,7 @@ fn a_cpu_with_sched_idle_tasks_only_is_as_good_as_an_idle_one() {
 }
 
 #[test]
-fn a_sched_idle_wakee_finds_no_room_there_since_7_2() {
+fn a_sched_idle_wakee_does_not_count_sched_idle_cpus_as_idle_since_7_2() {
     let (cpu, why, _) = beside_sched_idle("v6.12 NO_SIS_UTIL", 0, Policy::Idle);
     assert_eq!((cpu, why), (1, PlaceReason::SchedIdle));
     let (cpu, why, _) = beside_sched_idle("v7.3 NO_SIS_UTIL", 0, Policy::Idle);

@@ -1,7 +1,7 @@
 //! A sink that follows every task through a run and notices impossible events.
 //!
 //! It knows only events, nothing of the simulator's insides. Rules: time never runs backward. A task is forked once,
-//! and queued before it is switched to. It is on one CPU at a time, where its queue is, and only on allowed ones. The
+//! and queued before it is switched to. It is on one CPU at a time, the CPU of its queue, and only on allowed ones. The
 //! task that leaves a CPU is the one that was on it. A halted CPU does not keep queued tasks. CPU time from switches
 //! equals the report's, except for the lag of a runqueue's clock behind the switch.
 
@@ -30,14 +30,13 @@ struct Task {
     since: u64,
     allowed: Option<CpuSet>,
     cpu_ns: u64,
-    /// Time that may have been charged to it before it came, and time that may not have been charged before it left,
-    /// ns.
+    /// Time that may have been charged to the task before it came, and time that may not have been charged before it
+    /// left, ns.
     early_ns: u64,
     late_ns: u64,
 }
 
-/// The idle exit, an interrupt and a nohz pass may come first. After longer than this, ns, a halted CPU has forgotten a
-/// task.
+/// The idle exit, an interrupt and a nohz pass may come first. After this time, ns, a halted CPU has forgotten a task.
 const FORGOTTEN_NS: u64 = 3_000_000;
 
 /// Follows a run.
@@ -47,12 +46,12 @@ pub struct Checker {
     idle_since: Vec<u64>,
     now: u64,
     measure_from: u64,
-    /// The longest time that a wakeup, an interrupt, the way out of an idle state and `schedule()` take together, ns: a
-    /// switch is charged by the clock of the wakeup.
+    /// The longest time of a wakeup, an interrupt, the way out of an idle state and `schedule()` together, ns: a switch
+    /// is charged by the clock of the wakeup.
     behind_ns: u64,
     /// A runnable task that waits longer than this while a CPU it may use is idle throughout breaks work conservation.
     pub longest_wait_ns: u64,
-    /// Tasks that are ever in a group with a quota: events do not say whether they wait for time or for a CPU.
+    /// Tasks that are ever in a group with a quota: events do not show whether they wait for quota or for a CPU.
     limited: BTreeSet<TaskId>,
     events: u64,
     error: Option<String>,
@@ -84,7 +83,7 @@ impl Checker {
                     + 3 * (costs.tick_ns + costs.enqueue_ns + costs.trace_event_ns);
                 // A clock that stops at a wakeup does so to the end of the running task's call.
                 let call = costs.usage_read_ns + costs.pipe_io_ns;
-                // On CPUs that take turns a CPU may have to wait for a turn of each other one.
+                // On CPUs that take turns a CPU may have to wait for a turn of each other CPU.
                 let turns = machine.turns.as_ref().map_or(0, |_| n as u64 * 1_000_000);
                 exit + turns + call + 20_000 + schedule + signal + others
             },

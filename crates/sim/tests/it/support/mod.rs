@@ -24,13 +24,13 @@ pub fn program(next: impl FnMut(&mut dyn Env) -> Op + Send + 'static) -> Box<dyn
     Box::new(Closure(next))
 }
 
-/// Does the operations in turn, then leaves.
+/// Performs the operations in turn, then leaves.
 pub fn once(ops: Vec<Op>) -> Box<dyn Program> {
     let mut rest = ops.into_iter();
     program(move |_| rest.next().unwrap_or(Op::Exit))
 }
 
-/// Does the operations in turn, for ever.
+/// Performs the operations in turn, for ever.
 pub fn forever(ops: Vec<Op>) -> Box<dyn Program> {
     let mut at = 0;
     program(move |_| {
@@ -81,9 +81,9 @@ impl Load {
         self.builder.edit(task).attr = attr;
         task
     }
-    /// A task that nearly always runs on CPU 0, and may run anywhere, and one that may not and waits for it. So
-    /// `rd->overload` is set, and a pass that looks at CPU 0 moves nothing. As not all are pinned, it does not search
-    /// again.
+    /// Adds two tasks: one nearly always runs on CPU 0 and may run anywhere, the other waits for CPU 0 and may not
+    /// leave it. So `rd->overload` is set, and a pass that looks at CPU 0 moves nothing. As not all are pinned, it does
+    /// not search again.
     pub fn crowd_zero(&mut self) {
         let runs = self.task("runs", None, hog());
         self.attr(runs, Attr { nice: -20, ..Attr::default() });
@@ -154,9 +154,7 @@ pub fn simulated<S: Sink>(
 
 /// A finished run with all its events and samples.
 pub struct Run {
-    /// The simulator's report.
     pub report: SimReport,
-    /// Events and samples.
     pub seen: Keep,
 }
 
@@ -168,8 +166,8 @@ pub fn run_seeded(machine: &Machine, kernel: Kernel, seed: u64, load: Load) -> R
 /// As [`run_seeded`], with a workload that is already built.
 pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> Run {
     let mut checker = checker::Checker::new(machine).measure_from(built.warmup);
-    // A task that may change its CPUs later is not restricted to the first ones, nor is a child, which has its
-    // parent's at first.
+    // A task that may change its CPUs later is not restricted to its first ones. Neither is a child, which first has
+    // its parent's.
     let stays = |task: &TaskDecl| built.masks.is_empty() && task.spawned_by.is_none();
     for (id, task) in built.tasks.iter().enumerate().filter(|(_, task)| stays(task)) {
         task.affinity.iter().for_each(|allowed| checker.restrict(TaskId::from(id), allowed.clone()));
@@ -215,7 +213,7 @@ impl Run {
     pub fn events<T>(&self, of: impl FnMut(&Event) -> Option<T>) -> Vec<T> {
         self.seen.events.iter().filter_map(of).collect()
     }
-    /// Stays on a CPU of a task: from, to (ns). A stay that the run's end cuts off is left out.
+    /// Stays of a task on a CPU: from, to (ns). A stay that the run's end cuts off is left out.
     pub fn stays(&self, task: TaskId) -> Vec<(u64, u64)> {
         let (mut since, mut stays) = (None, Vec::new());
         for e in &self.seen.events {

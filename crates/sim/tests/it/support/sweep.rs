@@ -1,5 +1,5 @@
-//! Idle CPUs beside waiting tasks, found the slow way: all events are kept, and for each instant between two of them
-//! every task is compared with every CPU. Shares only the definitions with `record::conserve`.
+//! Finds idle CPUs during waits the slow way: all events are kept, and for each instant between two of them every task
+//! is compared with every CPU. Shares only the definitions with `record::conserve`.
 
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
@@ -25,7 +25,7 @@ impl Sink for Detailed {
 /// The result of a sweep, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Time in which at least one task waited beside a free CPU.
+    /// Time in which at least one task waited while a CPU was free for it.
     pub covered_ns: u64,
     /// That time, summed over tasks.
     pub task_ns: u64,
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-/// Whether the switch that a queued task's CPU is about to make goes to another task.
+/// Whether the next switch of a queued task's CPU goes to another task.
 fn is_passed_over(task: TaskId, on: CpuId, later: &[Event]) -> bool {
     for e in later {
         match e.kind {

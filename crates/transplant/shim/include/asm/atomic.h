@@ -4,7 +4,7 @@
 /*
  * One host thread: atomics are plain arithmetic. Counted code pays for the line, and no CPU comes between the halves.
  */
-#define ARCH_ATOMIC	/* trees before lib/atomic's rework want to hear that the names begin with arch_ */
+#define ARCH_ATOMIC	/* trees before lib/atomic's rework need to know that the names begin with arch_ */
 #include <linux/types.h>
 #include <asm/cmpxchg.h>
 #include <asm/barrier.h>
@@ -40,7 +40,7 @@ static __always_inline I pre##_##op##_return(I i, T *v)					\
 	SIM_RET(pre, T, I, add, +) SIM_RET(pre, T, I, sub, -)
 SIM_ALL(arch_atomic, atomic_t, int)
 SIM_ALL(arch_atomic64, atomic64_t, s64)
-/* A macro of its own name says that a function is there. */
+/* A macro of its own name marks a function as present. */
 #define arch_atomic_add_return arch_atomic_add_return
 #define arch_atomic_sub_return arch_atomic_sub_return
 #define arch_atomic_fetch_add arch_atomic_fetch_add

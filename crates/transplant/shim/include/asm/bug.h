@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_BUG_H
 #define _SIM_BUG_H
-/* The generic macros, but that each WARN and BUG knows its place and its condition: image/reports.c reports them. */
+/* The generic macros, except that each WARN and BUG knows its place and condition for image/reports.c. */
 #include <asm-generic/bug.h>
 #if !defined(__ASSEMBLY__) && !defined(__ASSEMBLER__)
 struct img_place {
 	const char *file, *function;
-	const char *condition;		/* NULL: there is none */
+	const char *condition;		/* NULL without one */
 	int line;
 };
 extern __attribute__((cold)) void img_warn(const struct img_place *place);

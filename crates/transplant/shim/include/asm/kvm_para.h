@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_KVM_PARA_H
 #define _SIM_KVM_PARA_H
-/* The haltpoll governor registers where a hypervisor is. Whether a machine takes it is the machine's to say. */
+/* The haltpoll governor registers only under a hypervisor. The machine decides whether to use it. */
 static inline bool kvm_para_available(void)
 {
 	return true;

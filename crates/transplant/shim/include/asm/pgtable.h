@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_PGTABLE_H
 #define _SIM_PGTABLE_H
-/* Page tables that nobody walks: enough that headers of mm compile. */
+/* Page tables that nobody walks: just enough that headers of mm compile. */
 #include <asm-generic/pgtable-nopmd.h>
 #include <asm/page.h>
 #define PGDIR_SHIFT 21
@@ -28,7 +28,7 @@
 #define set_pte(p, v) (*(p) = (v))
 #define PFN_PTE_SHIFT PAGE_SHIFT
 #define set_ptes(mm, a, p, v, n) set_pte(p, v)
-/* Trees with set_ptes() make a macro of this name; in others nobody calls it. */
+/* Trees with set_ptes() make a macro of this name; nobody calls it in others. */
 struct mm_struct;
 extern void set_pte_at(struct mm_struct *mm, unsigned long at, pte_t *p, pte_t v);
 #define set_pmd(p, v) (*(p) = (v))

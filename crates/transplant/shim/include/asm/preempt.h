@@ -2,8 +2,8 @@
 #ifndef _SIM_PREEMPT_H
 #define _SIM_PREEMPT_H
 /*
- * A task does not give way within a verb: the engine looks at the flag after each of them. Where CPUs are woven a verb
- * is left for other CPUs, never for another task of its own. The exception is a call that may sleep in the middle.
+ * A task does not give way within a verb: the engine looks at the flag after each verb. Where CPUs are woven a verb is
+ * left for other CPUs, never for another task of its CPU. The exception is a call that may sleep in the middle.
  */
 #include <asm-generic/preempt.h>
 #ifdef CONFIG_PREEMPTION

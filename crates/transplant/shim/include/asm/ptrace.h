@@ -4,7 +4,7 @@
 #include <uapi/asm/ptrace.h>
 struct pt_regs {
 	unsigned long pc, sp, ret, syscall;
-	unsigned long user;		/* what was interrupted: 1 is user mode */
+	unsigned long user;		/* the interrupted mode: 1 is user mode */
 };
 #define user_mode(r) ((r)->user)
 #define instruction_pointer(r) ((r)->pc)

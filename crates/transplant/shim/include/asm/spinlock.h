@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_SPINLOCK_H
 #define _SIM_SPINLOCK_H
-/* Who finds a lock taken waits in image/weave.c; where one CPU at a time is in the kernel, it would wait forever. */
+/* A CPU that finds a lock taken waits in image/weave.c. If CPUs enter the kernel one at a time it waits forever. */
 #include <asm/count.h>
 extern void img_contended(void *lock);	/* NULL: a lock of readers and writers */
 #define arch_spin_is_locked(l) ((l)->locked != 0)

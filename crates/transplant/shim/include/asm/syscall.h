@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_SYSCALL_H
 #define _SIM_SYSCALL_H
-/* Nothing: system calls are the engine's. */
+/* Nothing: the engine has the system calls. */
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_UACCESS_H
 #define _SIM_UACCESS_H
-/* Text for files of the kernel's comes from the image itself, so all memory is one. */
+/* Text for the kernel's files comes from the image itself, so all memory is one. */
 #include <linux/string.h>
 #define INLINE_COPY_FROM_USER
 #define INLINE_COPY_TO_USER
