@@ -33,6 +33,7 @@
 //! request          Lab::compared                 the steps above and below, look by look; the comparison
 //! exec             Session::work                 found in the store, or made and stored one by one
 //!   exec/sim, exec/code, exec/host, exec/vm      the backend of the cell -> Record
+//!   exec/simulated                               what sim and code share: the workload, the analyser, the record
 //! ```
 //!
 //! Runs that would disturb each other are made one at a time, after those that may run side by side. Records come back

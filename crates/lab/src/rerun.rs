@@ -7,7 +7,7 @@
 use crate::cell::Cell;
 use crate::code::CodeImage;
 use crate::code_events::CodeEvents;
-use crate::exec::sim::{Prepared, allowed, names, series};
+use crate::exec::prepared::{Prepared, allowed, names, series};
 use crate::simulated_events::{Both, cast, check_same};
 use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
 use schedlab_machine::Domains;

@@ -12,19 +12,22 @@ pub(crate) mod image_process;
 mod keep;
 mod live;
 mod options;
-pub(crate) mod sim;
+pub(crate) mod prepared;
+mod sim;
+mod simulated;
 pub mod under_way;
 mod vm;
+mod warnings;
 
 pub use backends::Backends;
 pub use options::RunOptions;
 pub use vm::KERNEL_LOG;
+pub(crate) use warnings::guessed;
 
 use crate::cell::Cell;
 use crate::memory_estimate;
 use crate::plan::{Plan, Run};
-use schedlab_base::{Backend, Error, Result, Warning, parallel};
-use schedlab_guest::llc;
+use schedlab_base::{Error, Result, Warning, parallel};
 use schedlab_record::{Record, RunDir, Store, Stored};
 use schedlab_trace::kept::EVENTS_FILE;
 use std::collections::BTreeSet;
@@ -71,21 +74,6 @@ pub trait Executor: Sync {
     fn parallel(&self, cell: &Cell) -> bool;
 }
 
-/// The warning of a simulated run of a kernel that would gather a process in one of the machine's caches.
-pub fn ungathered(cell: &Cell) -> Option<Warning> {
-    let version = cell.release().filter(|_| cell.backend == Backend::Sim)?;
-    let text = || {
-        format!(
-            "kernels from {} on gather the threads of a process in one last-level cache (SCHED_CACHE, on where \
-             a machine has several, as {} has); the rules of {version} lack that, so their migrations and times may be \
-             others: --backend code has it",
-            llc::SINCE,
-            cell.machine.name
-        )
-    };
-    llc::is_on(version, &cell.machine.topology).then(|| Warning::new("sim.caches", text()))
-}
-
 /// The end of a run.
 pub enum Done<'a> {
     /// It was made.
@@ -93,16 +81,6 @@ pub enum Done<'a> {
     /// It was found in the store.
     Found(&'a Record),
     Failed(&'a Error),
-}
-
-/// The warning of a simulated run whose costs were neither stated nor measured. A probe of this host takes
-/// seconds, and its costs may be several times the assumed ones.
-pub fn guessed(cell: &Cell) -> Option<Warning> {
-    let guessed = cell.backend == Backend::Sim && cell.machine.is_guessed();
-    let text = "the costs of machine 'host' are guesses, those of a machine of no make: times may be off several-fold, \
-                and changes with them; 'schedlab machine probe' measures this machine's in about eight seconds, and \
-                simulations of 'host' have them from then on";
-    guessed.then(|| Warning::new("costs.guessed", text.to_owned()))
 }
 
 /// Called for runs as they end, from any thread. Libraries do not print.

@@ -11,7 +11,7 @@ use super::specimen::Specimen;
 use crate::cell::Cell;
 use crate::code::CodeImage;
 use crate::code_events::CodeEvents;
-use crate::exec::sim::{Prepared, names};
+use crate::exec::prepared::{Prepared, names};
 use crate::{builds, guests};
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_board::NO_DICE;
