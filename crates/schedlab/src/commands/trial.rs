@@ -59,8 +59,8 @@ struct TryArgs {
     feature: Vec<String>,
     /// Where both kernels run: vm (whole kernels in guests) or code (their scheduler's code on simulated machines, of
     /// any size and in seconds a run)
-    #[arg(long, value_name = "BACKEND", default_value = "vm")]
-    backend: String,
+    #[arg(long, value_name = "BACKEND", default_value = "vm", value_parser = output::word(trial::backend))]
+    backend: Backend,
     /// Machine; may be given more than once [default: smp-8 and icount-8-smt; on backend code smp-8 and x5570-2x4-smt]
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
@@ -124,7 +124,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     for name in &args.machine {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
-    let backend = trial::backend(&args.backend)?;
+    let backend = args.backend;
     let usual = || trial::machines(backend).iter().map(|name| (*name).to_owned()).collect();
     let machines = if args.machine.is_empty() { usual() } else { args.machine.clone() };
     let experiment = trial.experiment(&machines, common::cpus())?;
