@@ -9,7 +9,7 @@
 //! In [`slurm`] `cut` makes tasks, `journal` holds what was submitted, `ask` calls Slurm's programs and reads their
 //! output, `verdict` says what becomes of a task, and `wait` looks at the store until it has the runs.
 //!
-//! The lab sees one trait of this: [`schedlab_lab::exec::Engine`].
+//! The lab sees one trait of this: [`schedlab_lab::make::exec::Engine`].
 
 pub mod parcel;
 pub mod slurm;

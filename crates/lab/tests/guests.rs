@@ -120,7 +120,7 @@ fn the_mode_and_the_image_are_part_of_what_a_cell_is() {
 #[test]
 fn a_guests_cell_has_a_simulation_beside_it() {
     let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
-    let twin = schedlab_lab::guests::twin(&p.cells[1]).unwrap();
+    let twin = schedlab_lab::ask::guests::twin(&p.cells[1]).unwrap();
     // As in the plan of an experiment, except for the name, which is the experiment's own.
     assert_eq!(
         (twin.backend, &twin.machine, &twin.kernel),
@@ -129,7 +129,7 @@ fn a_guests_cell_has_a_simulation_beside_it() {
     assert_eq!((&twin.resolved, &twin.load), (&p.cells[4].resolved, &p.cells[4].load));
     assert!(twin.machine.turns.is_some(), "its CPUs take turns as the guest's do");
     let alone = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &[("mine", "6.8.1-mine")]));
-    let none = schedlab_lab::guests::twin(&alone.cells[0]).unwrap_err().to_string();
+    let none = schedlab_lab::ask::guests::twin(&alone.cells[0]).unwrap_err().to_string();
     assert!(none.contains("no simulated kernel"), "{none}");
 }
 
@@ -173,7 +173,7 @@ fn the_kernels_log_is_kept_beside_its_run() {
 #[test]
 fn what_is_wrong_is_named() {
     let text = format!("{SMALL}\n[vm]\nmachines = [\"smt-4\"]\nkernels = [\"6.1\"]\n");
-    let wrong = schedlab_lab::experiment::parse(Path::new("test.toml"), &text, 4).unwrap_err();
+    let wrong = schedlab_lab::ask::experiment::parse(Path::new("test.toml"), &text, 4).unwrap_err();
     assert!(wrong.to_string().contains("kernels"), "{wrong}");
     let command = "name = \"c\"\nmachines = [\"smp-2\"]\n[workload.command]\nrun = \"true\"\n[[variant]]\nkernel = \"6.1\"\n";
     let all = guests(Mode::RealTime, &BOTH[..1]);
@@ -194,7 +194,8 @@ fn an_experiment_of_paths_boots_those_images_and_simulates_their_series_once() {
     let variant = |name: &str| format!("[[variant]]\nname = \"{name}\"\nkernel = \"{name}/bzImage\"\n");
     let variants: String = ["a", "b", "c"].map(variant).concat();
     let text = format!("name = \"x\"\nmachine = \"smt-4\"\n[workload]\nname = \"pipe\"\n{variants}");
-    let read = |text: &str| schedlab_lab::experiment::parse(&dir.path().join("e.toml"), text, 4).unwrap();
+    let read =
+        |text: &str| schedlab_lab::ask::experiment::parse(&dir.path().join("e.toml"), text, 4).unwrap();
     let p = planned(read(&text), &guests(Mode::Deterministic, &[]));
     assert_eq!(
         words(&p),

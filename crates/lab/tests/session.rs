@@ -4,8 +4,8 @@ use crate::common::{Mock, SMALL, experiment, record};
 use schedlab_base::Ns;
 use schedlab_compare::stats::{Looks, Verdict};
 use schedlab_compare::{Question, compare, compare_paths};
-use schedlab_lab::budget::{Budget, LOOKS, Sequence, until_decided};
-use schedlab_lab::plan::left_out;
+use schedlab_lab::make::budget::{Budget, LOOKS, Sequence, until_decided};
+use schedlab_lab::make::plan::left_out;
 use schedlab_lab::{Backend, Cell, Executor, Made, Options, Plan, Session, Silent, plan};
 use schedlab_record::Published;
 use schedlab_record::{Interval, Record, Store};
@@ -307,7 +307,7 @@ fn a_workload_shows_its_own_first_metrics_when_none_are_asked_for() {
 #[test]
 fn knees_are_found_per_variant_and_seed() {
     use schedlab_compare::knees::Limit;
-    use schedlab_lab::knee::{Raised, Search, search};
+    use schedlab_lab::search::knee::{Raised, Search, search};
     let cells = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap().cells;
     let limit = Limit { metric: "schbench.latency.p50".into(), below: true, value: 100_000.0 };
     let raised = Raised::of(&cells[0].spec).unwrap();
@@ -338,7 +338,7 @@ struct Looking {
     asked: Vec<usize>,
 }
 
-impl schedlab_lab::budget::LookRuns for Looking {
+impl schedlab_lab::make::budget::LookRuns for Looking {
     fn make(&mut self, part: &Plan) -> schedlab_base::Result<schedlab_lab::Finished> {
         self.asked.push(part.runs.len());
         work(part, &Mock::default(), None, 1)

@@ -7,7 +7,7 @@ use crate::{colour, output};
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Warning, printable, temp};
 use schedlab_compare::Comparison;
-pub use schedlab_lab::here::{cpus, running_kernel};
+pub use schedlab_lab::ask::here::{cpus, running_kernel};
 use schedlab_lab::{Backend, Backends, Compared, Experiment, Lab, RunOptions, RunRequest};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;

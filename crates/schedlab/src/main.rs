@@ -43,8 +43,8 @@ mod rerun_command;
 mod timing;
 mod workloads;
 
-use schedlab_lab::exec::code;
-use schedlab_lab::rules;
+use schedlab_lab::judge::rules;
+use schedlab_lab::make::exec::code;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

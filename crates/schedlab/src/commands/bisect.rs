@@ -8,12 +8,14 @@ use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, Error, Result, counted};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
-use schedlab_lab::bisect::{
+use schedlab_lab::RunRequest;
+use schedlab_lab::ask::builds;
+use schedlab_lab::ask::experiment::Part;
+use schedlab_lab::ask::levels::level_of;
+use schedlab_lab::search::bisect::{
     Bisected, CommitQuestion, CommitRuns, Measure, MeasuredCommit, Repository, Side, bisect,
 };
-use schedlab_lab::experiment::Part;
-use schedlab_lab::levels::level_of;
-use schedlab_lab::{RunRequest, builds, trial};
+use schedlab_lab::search::trial;
 use schedlab_report::number;
 use std::path::{Path, PathBuf};
 

@@ -11,7 +11,7 @@ use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_import::lacks::{HOW_TO_RECORD, LACKS_WAKEUPS};
-use schedlab_lab::named::{RunChoice, beside};
+use schedlab_lab::stored::named::{RunChoice, beside};
 use schedlab_record::conserve::idle_while_waiting_text;
 use schedlab_record::explain::explain_beyond;
 use schedlab_record::explain::samples::samples_text;

@@ -3,7 +3,7 @@
 use crate::progress::Bar;
 use crate::{common, interrupt};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
-use schedlab_lab::rerun::Rerun;
+use schedlab_lab::stored::rerun::Rerun;
 use schedlab_record::conserve::IdleWhileWaiting;
 use schedlab_record::explain::explain_beyond;
 use schedlab_record::explain::samples::SampleTail;

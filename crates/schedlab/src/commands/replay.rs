@@ -12,12 +12,12 @@ use schedlab_base::{Backend, CpuId, Error, ErrorKind, GuestMode, Ns, Result, Tas
 use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
 use schedlab_lab::Lab;
-use schedlab_lab::cell::Cell;
-use schedlab_lab::code::{self, CodeImage};
-use schedlab_lab::events::Events;
-use schedlab_lab::guests;
-use schedlab_lab::replay::fit::{self, Fitted, Off, Recording, Worse};
-use schedlab_lab::variant_words;
+use schedlab_lab::ask::cell::Cell;
+use schedlab_lab::ask::code::{self, CodeImage};
+use schedlab_lab::ask::guests;
+use schedlab_lab::ask::variant_words;
+use schedlab_lab::stored::events::Events;
+use schedlab_lab::stored::replay::fit::{self, Fitted, Off, Recording, Worse};
 use schedlab_machine::Machine;
 use schedlab_record::{Record, Store};
 use schedlab_trace::{Cast, Event, Sink};

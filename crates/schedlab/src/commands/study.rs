@@ -6,7 +6,7 @@ use crate::{cli, output, reports};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_compare::Comparison;
-use schedlab_lab::studies;
+use schedlab_lab::ask::studies;
 use schedlab_report::html::{Entry, index};
 use schedlab_report::text::wrap;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,9 @@ use crate::common;
 use crate::experiments::{self, ExperimentOptions};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::{Backend, plan, suite};
+use schedlab_lab::Backend;
+use schedlab_lab::make::plan;
+use schedlab_lab::search::suite;
 
 pub const ENTRY: Entry = Entry { command, run };
 

@@ -1,0 +1,175 @@
+//! Two sides of one kernel: its own code at level `free`, and our rules, on machines where no step takes time. Both run
+//! the same programs, so their events are the same until a rule of ours, or the engine, is not the kernel's.
+//!
+//! CPUs that act at one instant act in an order that no kernel states. A difference that comes of it is none: the code,
+//! run with other orders, then agrees with our rules for longer than under the seed of our run. NI_RANDOM is off on
+//! both sides, and so are other draws of the kernel ([`NO_DICE`]): each has dice of its own. Threads of a core do not
+//! slow each other down.
+
+use super::space::Space;
+use super::specimen::Specimen;
+use crate::ask::cell::Cell;
+use crate::ask::code::CodeImage;
+use crate::ask::{builds, guests};
+use crate::make::exec::prepared::{Prepared, names};
+use crate::stored::code_events::CodeEvents;
+use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_board::NO_DICE;
+use schedlab_kernel::{Feature, Variant};
+use schedlab_sim::{Setup, simulate};
+use schedlab_trace::Event;
+use schedlab_trace::Keep;
+use schedlab_trace::parting::{self, Parting};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The seed of both runs, which also orders CPUs that act at one instant.
+pub const SEED: u64 = NO_DICE | 1;
+/// Seeds of further runs of the code, with other orders.
+const ORDERS: std::ops::Range<u64> = (NO_DICE | 2)..(NO_DICE | 6);
+/// Most CPUs of a machine whose runs have the whole length.
+const USUAL_CPUS: u32 = 16;
+/// Events that are shown before the instant of a difference.
+const SHOWN: usize = 6;
+
+/// A kernel's code and our rules for it.
+#[derive(Clone, Debug)]
+pub struct Sides {
+    /// The kernel whose code runs.
+    pub code: Variant,
+    /// The same by our rules.
+    pub rules: Variant,
+    image: CodeImage,
+    /// Machines without costs.
+    pub space: Space,
+    /// Simulated length of each run on machines of usual size.
+    pub runtime: Ns,
+}
+
+/// What both sides made of a workload.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// The same to the end.
+    Same,
+    /// The same until CPUs acted at one instant, whose order decides.
+    Ordered,
+    /// Not the same from an instant on.
+    Parted(Box<Parted>),
+}
+
+/// Where both sides part, with the events around it: the code's and ours.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parted {
+    pub parting: Parting,
+    pub events: [Vec<Event>; 2],
+    /// The names of the tasks, by number.
+    pub names: Vec<String>,
+}
+
+impl Sides {
+    /// The sides of a kernel, with its image. That is built last: a wrong word is reported at once.
+    ///
+    /// # Errors
+    /// A variant that our rules do not know, an unknown machine, and an image that can't be had.
+    pub fn of(
+        mut code: Variant,
+        image: &dyn Fn(&Variant) -> Result<CodeImage>,
+        machines: &[String],
+        runtime: Ns,
+    ) -> Result<Sides> {
+        if !code.level.is_free() {
+            return Err(Error::input(
+                "first differences are looked for at level free, where code takes no time",
+            )
+            .help("leave out --level"));
+        }
+        let ours = |code: &Variant, series| guests::simulated_as(code, "our rules".to_owned(), series);
+        if let Some(series) = builds::known_series(&code.kernel) {
+            ours(&code, series)?;
+        }
+        let mut machines = Space::machines(machines)?;
+        for (_, machine) in &mut machines {
+            if machine.turns.is_some() {
+                let text = format!("{}: its CPUs take turns, which take time", machine.name);
+                return Err(
+                    Error::input(text).help("first differences need a machine without turns, as smp-8")
+                );
+            }
+            let mut free = machine.without_costs()?;
+            // Else each place at which a side accounts work rounds it, by a nanosecond: the places are not the same.
+            free.set_cost("smt_speed_pct", 100)?;
+            *machine = Arc::new(free);
+        }
+        let image = image(&code)?;
+        let mut rules = ours(&code, Version::new(image.version.major, image.version.minor).to_string())?;
+        if rules.resolve()?.features.has(Feature::NiRandom) {
+            for variant in [&mut code, &mut rules] {
+                variant.features.push(format!("NO_{}", Feature::NiRandom.name()));
+            }
+        }
+        let (groups, wide) = (Space::groups([image.version; 2]), Space::words(image.version));
+        let space = Space { machines, groups, wide };
+        Ok(Sides { code, rules, image, space, runtime })
+    }
+
+    /// The length of a run on a machine of so many CPUs: a third on large ones, where a run takes long.
+    pub fn runtime_on(&self, cpus: u32) -> Ns {
+        if cpus > USUAL_CPUS { Ns(self.runtime.0 / 3) } else { self.runtime }
+    }
+
+    /// What both sides make of a specimen; `None`: `stop` ended a run.
+    ///
+    /// # Errors
+    /// Those of the runs.
+    pub fn run(&self, specimen: &Specimen, stop: &AtomicBool) -> Result<Option<Outcome>> {
+        let text = super::write::rtapp(specimen, &self.space);
+        let (machine, cpus) = (&self.space.machines[specimen.machine].1, self.space.cpus(specimen.machine));
+        let spec = specimen.spec(text, self.runtime_on(cpus))?;
+        let load = || "hunt".to_owned();
+        let of = |variant: &Variant| specimen.in_variant(variant, cpus);
+        let rules = Cell::simulated(machine, of(&self.rules), spec.clone(), load())?;
+        let code = Cell::of_code(machine, self.image.clone(), of(&self.code), spec, load())?;
+        let Some((ours, names)) = by_rules(&rules, stop)? else { return Ok(None) };
+        let Some(theirs) = by_code(&code, SEED, stop)? else { return Ok(None) };
+        let Some(parting) = parting::parting([&theirs, &ours], names.len()) else {
+            return Ok(Some(Outcome::Same));
+        };
+        for seed in ORDERS {
+            let Some(other) = by_code(&code, seed, stop)? else { return Ok(None) };
+            let later = parting::parting([&other, &ours], names.len());
+            if later.is_none_or(|later| later.at > parting.at) {
+                return Ok(Some(Outcome::Ordered));
+            }
+        }
+        let events = [&theirs, &ours].map(|events| parting::around(events, parting.at, SHOWN));
+        Ok(Some(Outcome::Parted(Box::new(Parted { parting, events, names }))))
+    }
+}
+
+/// The events of a simulated run, and the names of its tasks.
+fn by_rules(cell: &Cell, stop: &AtomicBool) -> Result<Option<(Vec<Event>, Vec<String>)>> {
+    let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
+    let Prepared { machine, changes, workload } = Prepared::of(cell, SEED, &cell.machine)?;
+    let names = names(cell, machine, &workload).into_iter().map(|name| name.name).collect();
+    let setup = Setup {
+        machine,
+        kernel,
+        changes,
+        workload,
+        seed: SEED,
+        background: false,
+        check: false,
+        stop: Some(stop),
+        clock: None,
+    };
+    let mut kept = Keep::default();
+    let report = simulate(setup, &mut kept)?;
+    Ok((!report.stopped).then_some((kept.events, names)))
+}
+
+/// The events of a run of the kernel's code.
+fn by_code(cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Vec<Event>>> {
+    let Some(events) = CodeEvents::made(cell, seed, false, stop)? else { return Ok(None) };
+    let mut kept = Keep::default();
+    Ok(events.feed(&mut kept, stop)?.map(|_| kept.events))
+}
