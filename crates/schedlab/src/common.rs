@@ -90,14 +90,6 @@ enum CountersOption {
     Caches,
 }
 
-/// As [`compared`]; after an interruption with what was made until then.
-///
-/// # Errors
-/// As [`Lab::compared_so_far`].
-pub fn compared_so_far(request: &RunRequest, experiment: Experiment, quiet: bool) -> Result<Compared> {
-    Lab::here(&backends(None)?, &Shown::new(quiet)).compared_so_far(request, experiment)
-}
-
 /// How closely live runs are watched.
 #[derive(Args)]
 pub struct WatchOptions {

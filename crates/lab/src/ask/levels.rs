@@ -81,6 +81,9 @@ mod tests {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/code.md");
         let text = std::fs::read_to_string(file).unwrap();
         let table = rows.join("\n");
-        assert!(text.contains(&table), "docs/code.md lacks these rows of crates/lab/src/ask/levels.rs:\n{table}");
+        assert!(
+            text.contains(&table),
+            "docs/code.md lacks these rows of crates/lab/src/ask/levels.rs:\n{table}"
+        );
     }
 }

@@ -4,10 +4,11 @@
 //! at the same places. Any other patch needs two images of one configuration and compiler. The loads are
 //! `suite/try.toml`.
 
+mod asked;
 mod reached;
 mod source;
 
-pub use reached::reached;
+pub use asked::{Asked, Ran};
 pub use source::{Chosen, DEFAULT_SOURCE, choose};
 
 use crate::ask::builds;
@@ -18,8 +19,7 @@ use crate::make::budget::Budget;
 use crate::make::instruction_counts::{self, OPERATIONS, Operation};
 use crate::make::plan::Plan;
 use schedlab_base::{Backend, Error, Result};
-use schedlab_compare::predicted::Predictions;
-use schedlab_compare::trial::{ALL, Cost, Moved, Reached, Subject};
+use schedlab_compare::trial::{ALL, Cost, Moved};
 use schedlab_kernel::Variant;
 use schedlab_kernels::Setting;
 use schedlab_kernels::diff::{Added, Patch, adds};
@@ -27,7 +27,6 @@ use schedlab_machine::Machine;
 use schedlab_record::store_listing::INSTRUCTIONS_FILE;
 use schedlab_record::{Counts, FunctionCount};
 use schedlab_record::{Record, Store};
-use serde::Serialize;
 use std::path::Path;
 
 const LOADS: &str = include_str!("../../../../suite/try.toml");
@@ -92,16 +91,6 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// What its page says of it.
-    pub fn subject(&self) -> Subject {
-        Subject {
-            patches: self.patches.iter().map(|p| (p.name.clone(), p.subject.clone())).collect(),
-            features: self.features.iter().map(|f| (f.name.clone(), f.on)).collect(),
-            counters: self.counters.clone(),
-            base: self.base.name.clone(),
-            patched: self.patched.name.clone(),
-        }
-    }
     /// The trial of patches, named by `words`, on a kernel. `chosen` are the features to switch; empty: all that the
     /// patches add.
     ///
@@ -198,29 +187,6 @@ pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result
         variants: &[&variant],
     };
     template.experiment(host_cpus)
-}
-
-/// The result of a trial, as its JSON: `schedlab/trial/1`. `C` is its comparison.
-#[derive(Debug, Serialize)]
-pub struct Tried<'a, C> {
-    /// The base kernel's source.
-    pub source: &'a str,
-    /// Features that the patches add.
-    pub features: &'a [Added],
-    /// Counters that they add.
-    pub counters: &'a [String],
-    /// Options of the configuration that they bring or change, as the patched kernel has them.
-    pub options: &'a [Setting],
-    /// The patched kernel against the base.
-    pub comparison: &'a C,
-    /// Instructions by operation.
-    pub costs: &'a [Cost],
-    /// Instructions by function.
-    pub functions: &'a [Moved],
-    /// What the simulation predicted.
-    pub predicted: &'a Predictions,
-    /// How often the lines that they change were reached; empty on backends that can't tell.
-    pub reached: &'a [Reached],
 }
 
 /// The costs by machine and operation, summed over all loads and seeds; nothing for machines without counts.

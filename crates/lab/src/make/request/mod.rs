@@ -75,7 +75,7 @@ impl RunRequest {
         RunRequest { backend, trial: true, ..RunRequest::default() }
     }
     /// Runs side by side.
-    fn jobs(&self) -> u64 {
+    pub(crate) fn jobs(&self) -> u64 {
         self.jobs.unwrap_or_else(here::cpus)
     }
 }
