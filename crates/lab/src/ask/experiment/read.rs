@@ -27,102 +27,124 @@ pub const MAX_RUNS: u64 = 1_000_000;
 /// # Errors
 /// Any fault in it, with file, line and column.
 pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
-    read(Source { file, text }, None, host_cpus)
+    read(Source { file, text }, |_| {}, host_cpus)
 }
 
-/// What a caller gives of an experiment, whose loads stand in a text.
-pub(super) struct Given<'a> {
-    pub name: &'a str,
-    pub about: &'a str,
-    /// Runs of each cell; `None`: as the text says.
-    pub runs: Option<u64>,
-    pub machines: &'a [String],
-    pub baseline: &'a str,
-    pub variants: &'a [&'a Variant],
-    /// The whole experiment as text, to be kept with its runs.
-    pub text: &'a str,
-}
-
-/// Reads a text; what is given does not stand in it.
-pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64) -> Result<Experiment> {
-    let Source { file, text } = source;
+/// Reads a text. `over` puts what a caller gives in the place of what the text has, or lacks.
+pub(super) fn read(
+    source: Source<'_>,
+    over: impl FnOnce(&mut Draft<'_>),
+    host_cpus: u64,
+) -> Result<Experiment> {
     let document = source.parse()?;
     let top = Table::open(source, "the experiment", document.span(), document.get_ref());
     keys::TOP.check(&top, "key in the experiment", &[])?;
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
-    let stem = stem.filter(|s| !s.contains(printable::acts));
-    let own_name = given.map(|g| g.name).map_or_else(|| top.label("name"), |name| Ok(Some(name)))?;
-    let name = top.required("name", own_name.map(str::to_owned).or(stem))?;
-    let runs = match given.and_then(|g| g.runs) {
-        Some(runs) => runs,
-        None => bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?,
-    };
-    let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
-    let workloads = workloads(&top, folder)?;
-    let around = Around::read(&top, folder)?;
-    let families = match given {
-        Some(given) => Family::given(given.variants)?,
-        None => variants::read(&top, &top, false)?,
-    };
-    let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
-    let machines = match given {
-        Some(given) => Machines::of(given.machines, folder)?,
-        None => Machines::read(&top, folder)?,
-    };
-    let (machines, mut loads) = simulated_loads(machines, &top, (&workloads, &around))?;
-    let mut host_loads = host_loads(&top, (&workloads, &around), host_cpus)?;
-    let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
-    if runs_in_all > MAX_RUNS {
-        return Err(top
-            .error(format!("{runs_in_all} runs: more than {MAX_RUNS}"))
-            .help("fewer loads, variants or runs"));
+    let mut draft = Draft::read(&top, source);
+    over(&mut draft);
+    draft.checked(&top, host_cpus)
+}
+
+/// The parts of an experiment that a caller may give. One that the text lacks is an error, until it is given.
+pub(super) struct Draft<'t> {
+    file: &'t Path,
+    /// Where relative paths begin.
+    pub(super) folder: &'t Path,
+    pub(super) name: Result<String>,
+    pub(super) about: Result<String>,
+    pub(super) runs: Result<u64>,
+    pub(super) machines: Result<(Machines<'t>, Vec<usize>)>,
+    pub(super) families: Result<Vec<Family<'t>>>,
+    /// `None`: as the text says.
+    pub(super) baseline: Option<String>,
+    pub(super) text: String,
+}
+
+impl<'t> Draft<'t> {
+    fn read(top: &Table<'t>, source: Source<'t>) -> Draft<'t> {
+        let Source { file, text } = source;
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
+        let stem = stem.filter(|s| !s.contains(printable::acts));
+        let own = top.label("name");
+        Draft {
+            file,
+            folder,
+            name: own.and_then(|own| top.required("name", own.map(str::to_owned).or(stem))),
+            about: top.string("about").map(|about| about.unwrap_or_default().to_owned()),
+            runs: bounded(top, "runs", DEFAULT_RUNS, 1, MAX_RUNS),
+            machines: Machines::read(top, folder),
+            families: variants::read(top, top, false),
+            baseline: None,
+            // A copy beside a run may be read again. Its looks are the earlier command's, so they don't apply.
+            text: without_looks(text).to_owned(),
+        }
     }
-    let metrics = metric_names(&top, &workloads, &loads, &host_loads)?;
-    let baseline = match given {
-        Some(given) => given.baseline.to_owned(),
-        None => baseline(&top, &families)?,
-    };
-    let of_loads = loads.iter().chain(&host_loads).flat_map(|l| &l.metrics);
-    let shown: Vec<String> = metrics.iter().chain(of_loads).cloned().collect();
-    check_narrowed(&top, &mut loads, &families, Some(&baseline))?;
-    check_narrowed(&top, &mut host_loads, &families, None)?;
-    variants::check_loads(&families, (&loads, &machines), &host_loads)?;
-    let whole = Experiment {
-        baseline,
-        min_effect_pct: min_effect(&top)?,
-        background: top.boolean("background")?.unwrap_or(true),
-        published: published(&top, &variants, &shown)?,
-        about: given
-            .map_or_else(|| top.string("about"), |g| Ok(Some(g.about)))?
-            .unwrap_or_default()
-            .to_owned(),
-        file: file.to_owned(),
-        // A copy beside a run may be read again. Its looks are the earlier command's, so they don't apply.
-        text: given.map_or_else(|| without_looks(text), |g| g.text).to_owned(),
-        name,
-        runs,
-        seed,
-        machines,
-        loads,
-        host_loads,
-        variants,
-        metrics,
-        real: false,
-        left_out: None,
-        slurm: slurm(&top)?,
-        vm: None,
-        code: None,
-    };
+
+    /// The whole experiment. The first error is reported, in an order that suits a reader.
+    fn checked(self, top: &Table<'_>, host_cpus: u64) -> Result<Experiment> {
+        let (name, runs) = (self.name?, self.runs?);
+        let seed = bounded(top, "seed", 1, 0, u64::MAX >> 1)?;
+        let (workloads, around) = (workloads(top, self.folder)?, Around::read(top, self.folder)?);
+        let work = (workloads.as_slice(), &around);
+        let families = self.families?;
+        let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
+        let (machines, mut loads) = simulated_loads(self.machines?, top, work)?;
+        let mut host_loads = host_loads(top, work, host_cpus)?;
+        let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
+        if runs_in_all > MAX_RUNS {
+            return Err(top
+                .error(format!("{runs_in_all} runs: more than {MAX_RUNS}"))
+                .help("fewer loads, variants or runs"));
+        }
+        let metrics = metric_names(top, &workloads, &loads, &host_loads)?;
+        let baseline = self.baseline.map_or_else(|| baseline(top, &families), Ok)?;
+        let of_loads = loads.iter().chain(&host_loads).flat_map(|l| &l.metrics);
+        let shown: Vec<String> = metrics.iter().chain(of_loads).cloned().collect();
+        check_narrowed(top, &mut loads, &families, Some(&baseline))?;
+        check_narrowed(top, &mut host_loads, &families, None)?;
+        variants::check_loads(&families, (&loads, &machines), &host_loads)?;
+        let whole = Experiment {
+            baseline,
+            min_effect_pct: min_effect(top)?,
+            background: top.boolean("background")?.unwrap_or(true),
+            published: published(top, &variants, &shown)?,
+            about: self.about?,
+            file: self.file.to_owned(),
+            text: self.text,
+            name,
+            runs,
+            seed,
+            machines,
+            loads,
+            host_loads,
+            variants,
+            metrics,
+            real: false,
+            left_out: None,
+            slurm: slurm(top)?,
+            vm: None,
+            code: None,
+        };
+        with_real(whole, top, work, self.folder)
+    }
+}
+
+/// The experiment with its parts for real kernels, `[vm]` and `[code]`.
+fn with_real(
+    whole: Experiment,
+    top: &Table<'_>,
+    work: (&[Workload], &Around<'_>),
+    folder: &Path,
+) -> Result<Experiment> {
     let own_part = |key: &'static str, section: &keys::Section| -> Result<Option<Box<Experiment>>> {
         let Some(table) = top.table(key, &section.names())? else { return Ok(None) };
-        Ok(Some(Box::new(part(&table, &top, (&workloads, &around), folder, &whole)?)))
+        Ok(Some(Box::new(part(&table, top, work, folder, &whole)?)))
     };
     let (vm, mut code) = (own_part("vm", &keys::VM)?, own_part("code", &keys::CODE)?);
     if let (Some(code), Some(vm)) = (&mut code, &vm)
-        && !states(&top, "code", "variant")?
+        && !states(top, "code", "variant")?
     {
-        code.variants = of_guests(&top, vm)?;
+        code.variants = of_guests(top, vm)?;
         code.baseline.clone_from(&vm.baseline);
     }
     if let Some(code) = &mut code {
@@ -132,8 +154,8 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
     }
     let named = |l: &Load| (l.spec.name().to_owned(), l.name.clone());
     let of_parts = vm.iter().chain(&code).flat_map(|part| &part.loads);
-    around
-        .check(&whole.loads.iter().chain(&whole.host_loads).chain(of_parts).map(named).collect::<Vec<_>>())?;
+    let all = whole.loads.iter().chain(&whole.host_loads).chain(of_parts);
+    work.1.check(&all.map(named).collect::<Vec<_>>())?;
     Ok(Experiment { vm, code, ..whole })
 }
 

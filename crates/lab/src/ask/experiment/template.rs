@@ -1,6 +1,8 @@
 //! Experiments made of a text of loads that ships, and of variants and machines as values.
 
-use super::read::{Given, read};
+use super::machines::Machines;
+use super::read::{Draft, read};
+use super::variants::Family;
 use super::{Experiment, write};
 use schedlab_base::Result;
 use schedlab_kernel::Variant;
@@ -39,21 +41,32 @@ impl Template<'_> {
     /// # Errors
     /// For an unknown machine, two variants of one name, and a variant that its kernel or a load does not go with.
     pub fn experiment(&self, host_cpus: u64) -> Result<Experiment> {
-        let Template { loads, runs, name, about, machines, variants } = *self;
-        let baseline = variants.first().map_or("", |v| v.name.as_str());
-        let (file, text) = (format!("{name}.toml"), self.text());
-        let given = Given { name, about, runs, machines, baseline, variants, text: &text };
-        read(Source { file: Path::new(&file), text: loads }, Some(&given), host_cpus)
+        let file = format!("{}.toml", self.name);
+        let source = Source { file: Path::new(&file), text: self.loads };
+        read(source, |draft| self.over(draft), host_cpus)
+    }
+    fn over(&self, draft: &mut Draft<'_>) {
+        draft.name = Ok(self.name.to_owned());
+        draft.about = Ok(self.about.to_owned());
+        if let Some(runs) = self.runs {
+            draft.runs = Ok(runs);
+        }
+        draft.machines = Machines::of(self.machines, draft.folder);
+        draft.families = Family::given(self.variants);
+        draft.baseline = Some(self.baseline().to_owned());
+        draft.text = self.text();
+    }
+    fn baseline(&self) -> &str {
+        self.variants.first().map_or("", |v| v.name.as_str())
     }
     /// The experiment as text, which is kept with its runs: `schedlab run` makes the same runs from it.
     fn text(&self) -> String {
         let machines: Vec<String> = self.machines.iter().map(|m| write::quoted(m)).collect();
-        let baseline = self.variants.first().map_or("", |v| v.name.as_str());
         let mut text = format!(
             "name = {}\nabout = {}\nbaseline = {}\nmachines = [{}]\n",
             write::quoted(self.name),
             write::quoted(self.about),
-            write::quoted(baseline),
+            write::quoted(self.baseline()),
             machines.join(", ")
         );
         text += &self.runs.map_or_else(String::new, |runs| format!("runs = {runs}\n"));
