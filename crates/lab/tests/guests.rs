@@ -3,7 +3,7 @@
 use crate::common::{Mock, SMALL, experiment};
 use schedlab_base::Version;
 use schedlab_guest::{Accelerator, Image, Mode, Qemu};
-use schedlab_lab::{Backend, Experiment, Guests, Options, Plan, Session, Silent, plan_in_guests};
+use schedlab_lab::{Backend, Experiment, Guests, Options, Plan, Session, plan_in_guests};
 use schedlab_record::Store;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -147,16 +147,7 @@ fn the_kernels_log_is_kept_beside_its_run() {
     let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
     let stop = AtomicBool::new(false);
     let (executor, attach) = (Mock::default(), &[("experiment.toml", &b"x"[..])]);
-    let session = Session {
-        executor: &executor,
-        store: Some(&store),
-        attach,
-        jobs: 2,
-        progress: &Silent,
-        stop: &stop,
-        engine: None,
-        outlines: false,
-    };
+    let session = Session { store: Some(&store), attach, jobs: 2, ..Session::of(&executor, &stop) };
     let done = session.work(&p).unwrap();
     assert_eq!(done.records.iter().filter(|r| r.guest.is_some()).count(), 12);
     let kept = store.get(&p.cells[0].hash().unwrap(), 2).unwrap();

@@ -84,14 +84,11 @@ impl Worker<'_> {
     fn part(&self, executor: &dyn Executor, parcel: &Parcel, plan: &Plan, worked: &mut Worked) -> Result<()> {
         let attach = attached(parcel);
         let session = Session {
-            executor,
             store: Some(self.store),
             attach: &attach,
             jobs: self.jobs,
             progress: self.progress,
-            stop: self.stop,
-            engine: None,
-            outlines: false,
+            ..Session::of(executor, self.stop)
         };
         let finished = session.work(plan)?;
         worked.made += finished.records.len() - finished.found;

@@ -348,15 +348,14 @@ fn work(
     let bar = Bar::runs(args.quiet);
     let how = Protocol { events: false, validation: true };
     let cluster = args.cluster.cluster(&SlurmOptions::default(), &case.name, how)?;
+    let executor = RepeatDisturbed(&Probing(backends));
     let session = Session {
-        executor: &RepeatDisturbed(&Probing(backends)),
         store: Some(store),
         attach: &[(CASE_FILE, case.text.as_bytes())],
         jobs: args.jobs.unwrap_or_else(common::cpus) as usize,
         progress: &bar,
-        stop: interrupt::stop_flag()?,
         engine: cluster.as_ref().map(|c| c as &dyn Engine),
-        outlines: false,
+        ..Session::of(&executor, interrupt::stop_flag()?)
     };
     let finished = session.work(plan);
     drop(bar);

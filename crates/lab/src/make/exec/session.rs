@@ -2,7 +2,7 @@
 
 use super::executor::Executor;
 use crate::ask::cell::Cell;
-use crate::listener::{Done, Progress};
+use crate::listener::{Done, Progress, Silent};
 use crate::make::memory_estimate;
 use crate::make::plan::{Plan, Run};
 use schedlab_base::{Error, Result, Warning, parallel};
@@ -65,6 +65,22 @@ pub struct Finished {
 
 /// A run's record, and whether it was found in the store; `None` if it was not made because of `stop`.
 type Outcome = Result<Option<(Record, bool)>>;
+
+impl<'a> Session<'a> {
+    /// Runs are made one at a time in this process; they are not kept, and nothing is shown.
+    pub fn of(executor: &'a dyn Executor, stop: &'a AtomicBool) -> Session<'a> {
+        Session {
+            executor,
+            store: None,
+            attach: &[],
+            jobs: 1,
+            progress: &Silent,
+            stop,
+            engine: None,
+            outlines: false,
+        }
+    }
+}
 
 impl Session<'_> {
     /// Works off a plan.

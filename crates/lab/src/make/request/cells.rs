@@ -43,14 +43,11 @@ impl Lab<'_> {
         let stop = self.listener.stop_flag()?;
         let progress = self.listener.runs();
         let session = Session {
-            executor: self.executor,
             store: Some(store),
-            attach: &[],
             jobs: here::cpus() as usize,
             progress: &*progress,
-            stop,
             engine: self.engine,
-            outlines: false,
+            ..Session::of(self.executor, stop)
         };
         let finished = session.work(&plan);
         drop(progress);

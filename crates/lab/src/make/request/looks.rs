@@ -84,14 +84,13 @@ impl Lab<'_> {
         let progress = self.listener.runs();
         let copy = with_looks(&experiment.text, looks);
         let session = Session {
-            executor: self.executor,
             store: Some(store),
             attach: &[(EXPERIMENT_FILE, copy.as_bytes())],
             jobs: request.jobs() as usize,
             progress: &*progress,
-            stop,
             engine: self.engine,
             outlines: true,
+            ..Session::of(self.executor, stop)
         };
         let began = Instant::now();
         let finished = session.work(plan).map_err(|e| match request.backend {

@@ -35,16 +35,8 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     let (path, mut floors) = (state::noise_file()?, stored()?);
     let stop = interrupt::stop_flag()?;
     let bar = Bar::runs(quiet);
-    let session = Session {
-        executor: &Backends::default(),
-        store: None,
-        attach: &[],
-        jobs: 1,
-        progress: &bar,
-        stop,
-        engine: None,
-        outlines: false,
-    };
+    let backends = Backends::default();
+    let session = Session { progress: &bar, ..Session::of(&backends, stop) };
     let finished = session.work(&plan)?;
     drop(bar);
     if finished.interrupted {
