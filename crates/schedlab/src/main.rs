@@ -30,6 +30,7 @@ mod external;
 mod fault;
 mod gate;
 mod guests;
+mod hears;
 mod interrupt;
 mod listener;
 mod names;

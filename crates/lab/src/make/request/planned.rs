@@ -27,42 +27,8 @@ impl Lab<'_> {
         let whole = experiment.variants.clone();
         experiment.narrow(backend, &request.part)?;
         let mut plan = match backend {
-            Backend::Vm => {
-                let usual = request.trial.then_some(Mode::Deterministic);
-                let mut guests = request.guest.guests(&request.kernel, usual)?;
-                if usual.is_some_and(|mode| mode != guests.mode) {
-                    return Err(Error::input("a trial needs deterministic guests")
-                        .help("leave out --guest-mode real-time"));
-                }
-                if request.kernel.is_empty() {
-                    let folder = experiment.file.parent().unwrap_or(Path::new("."));
-                    let builds = builds::wanted(&whole, &experiment.variants, folder)?;
-                    if request.trial && self.listener.wants_notes() {
-                        let cells = experiment.loads.len() * experiment.variants.len();
-                        let first = cells as u64 * request.wanted.runs.unwrap_or(experiment.runs);
-                        let further = request.budget.map_or(Some(0), |budget| budget.further_runs(first));
-                        let forecast = builds::foretell(&builds, (first, further), request.jobs())?;
-                        self.listener.note(&forecast);
-                    }
-                    guests.built = builds::build_all(&builds, &experiment.variants, self.listener)?;
-                }
-                plan_in_guests(&experiment, &guests, request.wanted)?
-            }
-            Backend::Code => {
-                if let Some(level) = request.level {
-                    experiment.variants.iter_mut().for_each(|v| v.level = level);
-                }
-                let folder = experiment.file.parent().unwrap_or(Path::new("."));
-                let (variants, twinned) = match request.driven.as_slice() {
-                    [] => {
-                        let own = &experiment.variants;
-                        let driven = code::driven(own, &request.kernel, folder, self.listener);
-                        (driven.map_err(|e| blame::placed(&experiment, e))?, !request.trial)
-                    }
-                    driven => (driven.to_vec(), false),
-                };
-                plan_on_code(&experiment, &variants, (twinned, request.wanted))?
-            }
+            Backend::Vm => self.planned_in_guests(request, &experiment, &whole)?,
+            Backend::Code => self.planned_on_code(request, &mut experiment)?,
             Backend::Sim | Backend::Host => {
                 // To measure that on simulated caches of many MB takes up to a minute, before the first run.
                 let measures = |v: &Variant| v.migration_cost == Some(MigrationCost::Auto);
@@ -81,6 +47,55 @@ impl Lab<'_> {
         }
         Ok((plan, experiment))
     }
+
+    /// The plan in guests, whose kernels are built. `whole` are the variants of all of the experiment.
+    fn planned_in_guests(
+        &self,
+        request: &RunRequest,
+        experiment: &Experiment,
+        whole: &[Variant],
+    ) -> Result<Plan> {
+        let usual = request.trial.then_some(Mode::Deterministic);
+        let mut guests = request.guest.guests(&request.kernel, usual)?;
+        if usual.is_some_and(|mode| mode != guests.mode) {
+            return Err(
+                Error::input("a trial needs deterministic guests").help("leave out --guest-mode real-time")
+            );
+        }
+        if request.kernel.is_empty() {
+            let builds = builds::wanted(whole, &experiment.variants, folder_of(experiment))?;
+            if request.trial && self.listener.wants_notes() {
+                let cells = experiment.loads.len() * experiment.variants.len();
+                let first = cells as u64 * request.wanted.runs.unwrap_or(experiment.runs);
+                let further = request.budget.map_or(Some(0), |budget| budget.further_runs(first));
+                let forecast = builds::foretell(&builds, (first, further), request.jobs())?;
+                self.listener.note(&forecast);
+            }
+            guests.built = builds::build_all(&builds, &experiment.variants, self.listener)?;
+        }
+        plan_in_guests(experiment, &guests, request.wanted)
+    }
+
+    /// The plan on the kernel's own code, whose images are built unless they are known.
+    fn planned_on_code(&self, request: &RunRequest, experiment: &mut Experiment) -> Result<Plan> {
+        if let Some(level) = request.level {
+            experiment.variants.iter_mut().for_each(|v| v.level = level);
+        }
+        let (variants, twinned) = match request.driven.as_slice() {
+            [] => {
+                let (own, folder) = (&experiment.variants, folder_of(experiment));
+                let driven = code::driven(own, &request.kernel, folder, self.listener);
+                (driven.map_err(|e| blame::placed(experiment, e))?, !request.trial)
+            }
+            driven => (driven.to_vec(), false),
+        };
+        plan_on_code(experiment, &variants, (twinned, request.wanted))
+    }
+}
+
+/// Where an experiment's relative paths begin.
+fn folder_of(experiment: &Experiment) -> &Path {
+    experiment.file.parent().unwrap_or(Path::new("."))
 }
 
 /// The plan without simulations if only one variant has them: nothing would be compared with it.

@@ -98,22 +98,7 @@ pub fn hunt(
 ) -> Result<Hunt> {
     let began = Instant::now();
     let mut search = Search::new(judge, seed);
-    loop {
-        let most = match budget {
-            Budget::Evals(n) => n.saturating_sub(search.drawn),
-            Budget::Time(time) if began.elapsed() < time * SEARCH_PCT / 100 => search::BATCH,
-            Budget::Time(_) => 0,
-        };
-        if most == 0 || !search.batch(most, jobs, stop)? {
-            break;
-        }
-        let losses: Vec<&Loss> = Class::ALL
-            .iter()
-            .filter_map(|c| search.best(*c)?.score.of(*c))
-            .filter(|l| l.units > 0.0)
-            .collect();
-        progress(search.evals, &losses);
-    }
+    searched(&mut search, (budget, began), jobs, progress, stop)?;
     let mut hunt =
         Hunt { evals: search.evals, shrink_evals: 0, fragile: 0, found: Vec::new(), interrupted: false };
     let judge = &judge.of_finals();
@@ -149,6 +134,32 @@ pub fn hunt(
     }
     hunt.interrupted = stop.load(Ordering::Relaxed);
     Ok(hunt)
+}
+
+/// Judges specimens until the search's part of the budget, counted from `began`, is used or `stop` ends it.
+fn searched(
+    search: &mut Search<'_>,
+    (budget, began): (Budget, Instant),
+    jobs: usize,
+    progress: &dyn Fn(u64, &[&Loss]),
+    stop: &AtomicBool,
+) -> Result<()> {
+    loop {
+        let most = match budget {
+            Budget::Evals(n) => n.saturating_sub(search.drawn),
+            Budget::Time(time) if began.elapsed() < time * SEARCH_PCT / 100 => search::BATCH,
+            Budget::Time(_) => 0,
+        };
+        if most == 0 || !search.batch(most, jobs, stop)? {
+            return Ok(());
+        }
+        let losses: Vec<&Loss> = Class::ALL
+            .iter()
+            .filter_map(|c| search.best(*c)?.score.of(*c))
+            .filter(|l| l.units > 0.0)
+            .collect();
+        progress(search.evals, &losses);
+    }
 }
 
 /// The specimen with the largest loss of a class among the best, judged anew, that survives a slight change; also how

@@ -217,66 +217,84 @@ const LIMITS: (f64, f64, f64) = (2.0, 15.0, 50.0);
 pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {
     let of = |metric: &str| off.iter().find(|o| o.metric == metric);
     let pct = |metric: &str| of(metric).and_then(Off::pct);
-    let steps = || recording.schedule.parts.iter().filter(|p| !p.background).flat_map(|p| &p.steps);
-    let inferred = steps().filter(|s| matches!(s, Step::Need)).count() as u64;
-    let (wakes, sleeps) = recording.schedule.counts();
-    let more = pct("wakeups").unwrap_or(0.0);
+    let reasons = Reasons { recording, prices, more_wakeups_pct: pct("wakeups").unwrap_or(0.0) };
     let mut all = Vec::new();
     let mut put = |what: &str, limit_pct: f64, off_pct: Option<f64>, why: &dyn Fn() -> String| {
         if let Some(off_pct) = off_pct.filter(|p| p.abs() > limit_pct) {
             all.push(Worse { what: what.to_owned(), limit_pct, off_pct, why: why() });
         }
     };
-    let slept = || {
-        if recording.lacks_wakeups {
-            return NO_WAKEUPS.to_owned();
-        }
-        let word = if more > 0.0 { "more" } else { "less" };
-        let share = format!("{inferred} of {} things that tasks need are inferred", inferred + sleeps);
-        format!(
-            "tasks sleep {:.0}% {word} often: a recording does not show what a task that is awake is given; {share}",
-            more.abs()
-        )
-    };
-    put("cpu_time", LIMITS.0, pct("cpu_time"), &|| {
+    put("cpu_time", LIMITS.0, pct("cpu_time"), &|| reasons.of_cpu_time());
+    if let (Some(v), Some(i)) = (of("switches.voluntary"), of("switches.involuntary")) {
+        let (recorded, replayed) = (v.recorded + i.recorded, v.replayed + i.replayed);
+        let off_pct = 100.0 * (replayed - recorded) / recorded.max(1.0);
+        let by_sleeps = (v.replayed - v.recorded).abs() >= (i.replayed - i.recorded).abs();
+        put("switches", LIMITS.1, Some(off_pct), &|| reasons.of_switches(by_sleeps));
+    }
+    put("run_delay.p50", LIMITS.2, pct("run_delay.p50"), &|| reasons.of_run_delay());
+    all
+}
+
+/// Where the likely reasons are seen.
+struct Reasons<'a> {
+    recording: &'a Recording,
+    prices: Prices,
+    /// Wakeups of the replay beyond the recording's.
+    more_wakeups_pct: f64,
+}
+
+impl Reasons<'_> {
+    fn of_cpu_time(&self) -> String {
+        let (wakes, sleeps) = self.recording.schedule.counts();
         let calls = wakes + sleeps;
-        let mean_ns = recording.schedule.work().0 / calls.max(1);
-        if calls > 0 && prices.wake_ns >= mean_ns / 3 {
+        let mean_ns = self.recording.schedule.work().0 / calls.max(1);
+        if calls > 0 && self.prices.wake_ns >= mean_ns / 3 {
             return format!(
                 "the machine's own work for a wakeup or sleep, {} ns, is most of a recorded burst ({mean_ns} ns for each)",
-                prices.wake_ns
+                self.prices.wake_ns
             );
         }
-        if more.abs() > LIMITS.0 {
-            slept()
+        if self.more_wakeups_pct.abs() > LIMITS.0 {
+            self.slept()
         } else {
             "caches and the speed of CPUs are not replayed".to_owned()
         }
-    });
-    let switches = of("switches.voluntary").zip(of("switches.involuntary")).map(|(v, i)| {
-        let (recorded, replayed) = (v.recorded + i.recorded, v.replayed + i.replayed);
-        (
-            100.0 * (replayed - recorded) / recorded.max(1.0),
-            (v.replayed - v.recorded).abs() >= (i.replayed - i.recorded).abs(),
-        )
-    });
-    put("switches", LIMITS.1, switches.map(|s| s.0), &|| {
-        match switches {
-        Some((_, true)) if more.abs() > 1.0 || recording.lacks_wakeups => slept(),
-        _ => "tasks lose their CPU at other times: ticks, interrupts, and weights and groups that the recording does not have".to_owned(),
     }
-    });
-    put("run_delay.p50", LIMITS.2, pct("run_delay.p50"), &|| {
-        let background = recording.schedule.parts.iter().filter(|p| p.background).flat_map(|p| &p.steps);
+
+    /// `by_sleeps`: most of the difference are switches of tasks that slept.
+    fn of_switches(&self, by_sleeps: bool) -> String {
+        if by_sleeps && (self.more_wakeups_pct.abs() > 1.0 || self.recording.lacks_wakeups) {
+            self.slept()
+        } else {
+            "tasks lose their CPU at other times: ticks, interrupts, and weights and groups that the recording does not have".to_owned()
+        }
+    }
+
+    fn of_run_delay(&self) -> String {
+        let background = self.recording.schedule.parts.iter().filter(|p| p.background).flat_map(|p| &p.steps);
         let others: u64 = background.map(|s| if let Step::Run(ns) = s { ns.0 } else { 0 }).sum();
-        if others > recording.schedule.work().0 {
+        if others > self.recording.schedule.work().0 {
             return "other tasks had most of the machine; those without a sleep in the recording wanted more CPU time than they got, which it does not show".to_owned();
         }
-        if more.abs() > LIMITS.1 {
-            slept()
+        if self.more_wakeups_pct.abs() > LIMITS.1 {
+            self.slept()
         } else {
             "waits depend on idle states, interrupts and the order of wakeups, which only the simulated machine decides".to_owned()
         }
-    });
-    all
+    }
+
+    fn slept(&self) -> String {
+        if self.recording.lacks_wakeups {
+            return NO_WAKEUPS.to_owned();
+        }
+        let own = self.recording.schedule.parts.iter().filter(|p| !p.background).flat_map(|p| &p.steps);
+        let inferred = own.filter(|s| matches!(s, Step::Need)).count() as u64;
+        let needed = inferred + self.recording.schedule.counts().1;
+        let word = if self.more_wakeups_pct > 0.0 { "more" } else { "less" };
+        format!(
+            "tasks sleep {:.0}% {word} often: a recording does not show what a task that is awake is given; {inferred} of \
+             {needed} things that tasks need are inferred",
+            self.more_wakeups_pct.abs()
+        )
+    }
 }

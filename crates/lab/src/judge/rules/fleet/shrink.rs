@@ -34,6 +34,29 @@ pub fn simpler(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<As
     for at in 0..s.tasks.len() {
         change(&|s| drop_tasks(s, &|t, i| i == at && !kept(t, i)));
     }
+    simpler_cpus(s, facts, &mut change);
+    for at in 0..s.levels.len() {
+        change(&|s| s.levels[at].failed = 0);
+        change(&|s| s.levels[at].newidle_cost_ns = 0);
+        change(&|s| s.levels[at].imbalanced = false);
+    }
+    change(&|s| s.sync = false);
+    change(&|s| s.overload = true);
+    simpler_tasks(s, facts, &mut change);
+    if question == FleetQuestion::Detach && s.imbalance > 1 {
+        change(&|s| s.imbalance = 1);
+        change(&|s| s.imbalance /= 2);
+    }
+    // A queue of one task is not walked.
+    let queued = |s: &AskedFleet| s.tasks.iter().filter(|t| t.cpu == s.src).count();
+    all.retain(|s| question != FleetQuestion::Detach || queued(s) >= 2);
+    all
+}
+
+/// Takes an edit of the state, if it changes something.
+type Change<'c> = dyn FnMut(&dyn Fn(&mut AskedFleet)) + 'c;
+
+fn simpler_cpus(s: &AskedFleet, facts: &Facts, change: &mut Change<'_>) {
     for i in 0..s.cpus.len() {
         change(&|s| s.cpus[i].avg = of_tasks(&s.tasks, CpuId::from(i)));
         let edits: [&dyn Fn(&mut AskedCpu); 9] = [
@@ -49,13 +72,9 @@ pub fn simpler(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<As
         ];
         edits.iter().for_each(|edit| change(&|s| edit(&mut s.cpus[i])));
     }
-    for at in 0..s.levels.len() {
-        change(&|s| s.levels[at].failed = 0);
-        change(&|s| s.levels[at].newidle_cost_ns = 0);
-        change(&|s| s.levels[at].imbalanced = false);
-    }
-    change(&|s| s.sync = false);
-    change(&|s| s.overload = true);
+}
+
+fn simpler_tasks(s: &AskedFleet, facts: &Facts, change: &mut Change<'_>) {
     for i in 0..s.tasks.len() {
         let edits: [&dyn Fn(&mut AskedTask); 7] = [
             &|t| t.policy = Policy::Other,
@@ -80,14 +99,6 @@ pub fn simpler(s: &AskedFleet, facts: &Facts, question: FleetQuestion) -> Vec<As
             }
         }
     }
-    if question == FleetQuestion::Detach && s.imbalance > 1 {
-        change(&|s| s.imbalance = 1);
-        change(&|s| s.imbalance /= 2);
-    }
-    // A queue of one task is not walked.
-    let queued = |s: &AskedFleet| s.tasks.iter().filter(|t| t.cpu == s.src).count();
-    all.retain(|s| question != FleetQuestion::Detach || queued(s) >= 2);
-    all
 }
 
 /// Another average of a task, which its queue's follows.
