@@ -219,7 +219,7 @@ fn for_loads(table: &Table<'_>) -> Result<Vec<String>> {
 
 /// A list of names.
 fn names(table: &Table<'_>, key: &'static str) -> Result<Vec<String>> {
-    Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
+    Ok(super::lists::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
 }
 
 /// A machine behind a link.

@@ -3,8 +3,8 @@
 //! Names of a kernel's own code are known when its image runs, and a patch is read when its image is built: such an
 //! error knows no file. The experiment's is read once more for the place.
 
-use super::Experiment;
 use super::lists::strings;
+use super::model::Experiment;
 use crate::ask::code::settings::name_in_tree;
 use crate::ask::guests;
 use schedlab_base::Error;

@@ -4,7 +4,7 @@
 //! different machines may share a name; `NAME@MACHINE` means one of them. A workload's name means all of its loads,
 //! and "WORKLOAD NAME", as tables have it, one of them.
 
-use super::{Experiment, Load};
+use super::model::{Experiment, Load};
 use schedlab_base::{Backend, Error, Result};
 use schedlab_compare::metrics::KnownMetrics;
 use schedlab_compare::runs::{means, means_load, means_load_anywhere};

@@ -1,9 +1,10 @@
 //! Experiments made of a text of loads that ships, and of variants and machines as values.
 
 use super::machines::Machines;
+use super::model::Experiment;
 use super::read::{Draft, read};
 use super::variants::Family;
-use super::{Experiment, write};
+use super::write;
 use schedlab_base::Result;
 use schedlab_kernel::Variant;
 use schedlab_machine::reader::Source;

@@ -8,8 +8,9 @@
 use super::dial::Dial;
 use super::expand::combinations;
 use super::lists::strings;
+use super::model::Load;
 use super::sweep::{Item, values};
-use super::{Load, changes, keys};
+use super::{changes, keys};
 use crate::ask::{guests, patch_names, variant_checks};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::migration::{AUTO, MigrationCost};

@@ -2,6 +2,7 @@
 //! forks. All of it is said in an experiment's own words: groups and changes are a variant's, forks are a benchmark
 //! beside the rt-app tasks.
 
+use super::space::Words;
 use super::specimen::{Cpus, Dice, name};
 use schedlab_base::Ns;
 use schedlab_kernel::Limit;
@@ -76,14 +77,6 @@ pub struct Forks {
     pub work: u32,
     /// Whether it begins with exec(2).
     pub exec: bool,
-}
-
-/// What the kernels at hand have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Words {
-    pub quotas: bool,
-    pub bursts: bool,
-    pub idle_groups: bool,
 }
 
 impl Group {

@@ -1,6 +1,5 @@
 //! The space that is searched: machines from small to large, and whether tasks may be in groups.
 
-use super::around::Words;
 use schedlab_base::{Result, Version, each_once};
 use schedlab_kernel::{History, Variant};
 use schedlab_machine::Machine;
@@ -19,6 +18,14 @@ pub struct Space {
     pub groups: bool,
     /// What may stand around tasks; `None`: nothing, as in a hunt for losses.
     pub wide: Option<Words>,
+}
+
+/// What the kernels at hand have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Words {
+    pub quotas: bool,
+    pub bursts: bool,
+    pub idle_groups: bool,
 }
 
 impl Space {

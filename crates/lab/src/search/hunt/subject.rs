@@ -1,7 +1,7 @@
 //! What a specimen is about: some of six subjects, so that a workload that differs has few things that can be the
 //! cause.
 
-use super::around::Words;
+use super::space::Words;
 use super::specimen::{Cpus, Dice, NICE, Policy, Rest, Specimen, TaskKind, Then};
 
 /// A part of the scheduler that a specimen is to use.
