@@ -32,8 +32,8 @@ pub const HEADING: &str = "Workload";
 pub struct RunPlace {
     /// Where it is run: host (the running kernel), sim (the simulator), code (the scheduler's own code of a kernel's
     /// tree, on a simulated machine) or vm (a kernel in a guest) [default: host, with --machine sim]
-    #[arg(long, global = true, value_name = "BACKEND")]
-    backend: Option<String>,
+    #[arg(long, global = true, value_name = "BACKEND", value_parser = output::word(Backend::parse))]
+    backend: Option<Backend>,
     /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
@@ -79,10 +79,10 @@ impl RunPlace {
     /// The backend.
     ///
     /// # Errors
-    /// When it is unknown, or an option of another backend was given.
+    /// When an option of another backend was given.
     pub fn backend(&self) -> Result<Backend> {
-        let backend = match &self.backend {
-            Some(word) => Backend::parse(word)?,
+        let backend = match self.backend {
+            Some(backend) => backend,
             None if self.is_implied() => Backend::Sim,
             None => Backend::Host,
         };

@@ -50,9 +50,7 @@ pub const BUDGET: Budget = Budget::Part(50);
 /// # Errors
 /// For another word.
 pub fn backend(name: &str) -> Result<Backend> {
-    let built = [Backend::Vm, Backend::Code];
-    let found = built.into_iter().find(|b| b.name() == name);
-    found.ok_or_else(|| Error::unknown("backend for built kernels", name, built.map(Backend::name)))
+    Backend::among(&[Backend::Vm, Backend::Code], "backend for built kernels", name)
 }
 
 /// The machines of a trial on a backend, unless others are named.

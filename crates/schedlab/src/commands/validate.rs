@@ -39,8 +39,8 @@ pub(super) struct ValidateArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) case: Vec<String>,
     /// Only cases with this backend for the real kernel: host (the running kernel) or vm (a kernel in a guest)
-    #[arg(long, value_name = "BACKEND")]
-    backend: Option<String>,
+    #[arg(long, value_name = "BACKEND", value_parser = output::word(Real::backend_of))]
+    backend: Option<Backend>,
     /// Cases of switched mechanisms instead: whether a switch moves a real kernel, in guests, as it moves the
     /// simulation
     #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
@@ -138,8 +138,7 @@ impl ValidateArgs {
             (None, files) => files.iter().map(|f| case::load(f)).collect::<Result<_>>()?,
         };
         let mut chosen = cases::named(all, &self.case, |c| &c.name)?;
-        if let Some(backend) = &self.backend {
-            let backend = Real::backend_of(backend)?;
+        if let Some(backend) = self.backend {
             chosen.retain(|c| c.real.backend() == backend);
         }
         if chosen.is_empty() { Err(Error::input("no case passes the filters")) } else { Ok(chosen) }

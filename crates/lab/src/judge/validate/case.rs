@@ -59,9 +59,7 @@ impl Real {
     /// # Errors
     /// Another word.
     pub fn backend_of(word: &str) -> Result<Backend> {
-        let real = [Backend::Host, Backend::Vm];
-        let found = real.into_iter().find(|b| b.name() == word);
-        found.ok_or_else(|| Error::unknown("backend of a case", word, real.map(Backend::name)))
+        Backend::among(&[Backend::Host, Backend::Vm], "backend of a case", word)
     }
     pub fn backend(self) -> Backend {
         match self {
