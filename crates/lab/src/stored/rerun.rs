@@ -8,6 +8,7 @@ use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
 use crate::make::exec::cast::{Both, cast};
 use crate::make::exec::prepared::{Prepared, allowed, names, series};
+use crate::make::exec::sim;
 use crate::stored::code_events::CodeEvents;
 use crate::stored::same::check_same;
 use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
@@ -300,20 +301,9 @@ impl<'a> Rerun<'a> {
 
     fn report<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<SimReport> {
         let machine = self.cell.machine.with(&self.record.drawn)?;
-        let Prepared { changes, workload, .. } = Prepared::of(&self.cell, self.record.seed, &machine)?;
-        let kernel =
-            self.cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
-        let setup = Setup {
-            machine: &machine,
-            kernel,
-            changes,
-            workload,
-            seed: self.record.seed,
-            background: !machine.background.is_empty(),
-            check: false,
-            stop: Some(stop),
-            clock: self.clock,
-        };
+        let seed = self.record.seed;
+        let prepared = Prepared::of(&self.cell, seed, &machine)?;
+        let setup = Setup { clock: self.clock, ..sim::setup(prepared, &self.cell, seed, stop)? };
         simulate(setup, sink)
     }
 }

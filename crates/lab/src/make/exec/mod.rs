@@ -16,7 +16,7 @@ mod live;
 mod options;
 pub(crate) mod prepared;
 mod session;
-mod sim;
+pub(crate) mod sim;
 mod simulated;
 pub mod under_way;
 mod vm;

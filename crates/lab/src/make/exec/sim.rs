@@ -15,22 +15,35 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// As [`simulated::made`], and, where invariants are walked, one that does not hold.
 pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
-    simulated::made(cell, seed, options, MODEL, |Prepared { machine, changes, workload }, sink| {
-        let setup = Setup {
-            machine,
-            kernel,
-            changes,
-            workload,
-            seed,
-            background: !machine.background.is_empty(),
-            check: options.check,
-            stop: Some(stop),
-            clock: options.clock,
-        };
+    simulated::made(cell, seed, options, MODEL, |prepared, sink| {
+        let usual = setup(prepared, cell, seed, stop)?;
+        let setup = Setup { check: options.check, clock: options.clock, ..usual };
         match options.walk_every {
             Some(steps) => simulate_walking(setup, steps, sink),
             None => simulate(setup, sink),
         }
+    })
+}
+
+/// What the simulator gets of a run.
+pub(crate) fn setup<'a>(
+    prepared: Prepared<'a>,
+    cell: &Cell,
+    seed: u64,
+    stop: &'a AtomicBool,
+) -> Result<Setup<'a>> {
+    let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
+    let Prepared { machine, changes, workload } = prepared;
+    let background = !machine.background.is_empty();
+    Ok(Setup {
+        machine,
+        kernel,
+        changes,
+        workload,
+        seed,
+        background,
+        check: false,
+        stop: Some(stop),
+        clock: None,
     })
 }

@@ -12,6 +12,7 @@ use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
 use crate::ask::{builds, guests};
 use crate::make::exec::prepared::{Prepared, names};
+use crate::make::exec::sim;
 use crate::stored::code_events::CodeEvents;
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_board::NO_DICE;
@@ -148,20 +149,9 @@ impl Sides {
 
 /// The events of a simulated run, and the names of its tasks.
 fn by_rules(cell: &Cell, stop: &AtomicBool) -> Result<Option<(Vec<Event>, Vec<String>)>> {
-    let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
-    let Prepared { machine, changes, workload } = Prepared::of(cell, SEED, &cell.machine)?;
-    let names = names(cell, machine, &workload).into_iter().map(|name| name.name).collect();
-    let setup = Setup {
-        machine,
-        kernel,
-        changes,
-        workload,
-        seed: SEED,
-        background: false,
-        check: false,
-        stop: Some(stop),
-        clock: None,
-    };
+    let prepared = Prepared::of(cell, SEED, &cell.machine)?;
+    let names = names(cell, prepared.machine, &prepared.workload).into_iter().map(|name| name.name).collect();
+    let setup = Setup { background: false, ..sim::setup(prepared, cell, SEED, stop)? };
     let mut kept = Keep::default();
     let report = simulate(setup, &mut kept)?;
     Ok((!report.stopped).then_some((kept.events, names)))
