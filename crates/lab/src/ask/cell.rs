@@ -3,12 +3,12 @@
 use crate::ask::code::image::CodeImage;
 use crate::ask::code::settings::settings;
 use crate::ask::cutoffs;
-use schedlab_base::{Backend, Error, Result, Version};
+use schedlab_base::{Backend, Error, Origin, Result, Version};
 use schedlab_compare::comparison::Folders;
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::{Drawn, Machine, Span};
-use schedlab_record::{CellKey, Computer, Observe, Record, environment};
+use schedlab_record::{CellKey, Computer, Findings, Observe, RECORD_SCHEMA, Record, environment, version_of};
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
 use std::path::Path;
@@ -204,6 +204,31 @@ impl Cell {
             observe: (!self.is_simulated()).then_some(self.observe),
         };
         Ok(key.hash())
+    }
+    /// The record of the run with that seed, in which this was found. Of a cell with draws it lacks the drawn figures.
+    ///
+    /// # Errors
+    /// When the workload can't be written as JSON (a fault of schedlab).
+    pub(crate) fn record(&self, seed: u64, found: Findings) -> Result<Record> {
+        let backend = Origin::from(self.backend);
+        Ok(Record {
+            schema: RECORD_SCHEMA.to_owned(),
+            model: version_of(&backend),
+            backend,
+            machine: (*self.machine).clone(),
+            drawn: Vec::new(),
+            kernel: self.kernel.clone(),
+            resolved: self.resolved,
+            guest: self.guest.as_ref().map(|g| g.setup(&self.machine)),
+            code: self.code.as_ref().map(|c| c.setup.clone()),
+            variant: self.variant.clone(),
+            workload: self.spec.name().to_owned(),
+            spec: self.spec_json()?,
+            load: self.load.clone(),
+            observe: (!self.is_simulated()).then_some(self.observe),
+            seed,
+            found,
+        })
     }
     /// The release whose rules hold on its simulated machine; `None` on other backends.
     pub fn release(&self) -> Option<Version> {

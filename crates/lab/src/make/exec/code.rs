@@ -19,7 +19,6 @@ use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History, Kernel};
 use schedlab_machine::Machine;
-use schedlab_record::ENGINE;
 use schedlab_sim::{Explainer, Guests, Unlinked};
 use schedlab_transplant::{Setting, Setup, fault, visits};
 
@@ -32,7 +31,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
     let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
     let mut watched = Ok(());
     let explains = options.explains || debug.rules;
-    let made = simulated::made(cell, seed, options, ENGINE, |mut prepared, sink| {
+    let made = simulated::made(cell, seed, options, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
         let mut guests = Guests::of(prepared.machine, workload)?;

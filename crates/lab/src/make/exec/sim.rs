@@ -6,7 +6,6 @@ use super::prepared::Prepared;
 use super::simulated;
 use crate::ask::cell::Cell;
 use schedlab_base::{Error, Result};
-use schedlab_record::MODEL;
 use schedlab_sim::{Setup, simulate, simulate_walking};
 use std::sync::atomic::AtomicBool;
 
@@ -15,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// As [`simulated::made`], and, where invariants are walked, one that does not hold.
 pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    simulated::made(cell, seed, options, MODEL, |prepared, sink| {
+    simulated::made(cell, seed, options, |prepared, sink| {
         let usual = setup(prepared, cell, seed, stop)?;
         let setup = Setup { check: options.check, clock: options.clock, ..usual };
         match options.walk_every {

@@ -10,13 +10,12 @@ use crate::ask::cell::Cell;
 use crate::make::exec::cast::{Both, cast};
 use crate::make::instruction_counts;
 use schedlab_base::{Ns, Result};
-use schedlab_machine::Drawn;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
-use schedlab_record::{Analyser, Findings, RECORD_SCHEMA, Record, environment};
+use schedlab_record::{Analyser, Findings, Record, environment};
 use schedlab_sim::SimReport;
 use schedlab_trace::{Cast, Sink};
 
-/// Makes a run; `None` if it was stopped early. `model` is the version of what simulates.
+/// Makes a run; `None` if it was stopped early.
 ///
 /// # Errors
 /// A workload that can't be built or does not fit into memory, and what `simulate` finds wrong.
@@ -24,7 +23,6 @@ pub(super) fn made(
     cell: &Cell,
     seed: u64,
     options: &RunOptions,
-    model: u32,
     simulate: impl FnOnce(Prepared<'_>, &mut dyn Sink) -> Result<SimReport>,
 ) -> Result<Option<Made>> {
     let drawn = cell.draw(seed);
@@ -47,7 +45,7 @@ pub(super) fn made(
     let mut found = observed(analyser, &mut report);
     let warnings = noted.warnings(cell, &machine, &report, &found)?;
     found.warnings.splice(..0, warnings);
-    let record = record(cell, seed, model, drawn, found)?;
+    let record = Record { drawn, ..cell.record(seed, found)? };
     let events = match (kept, cast) {
         (Some(kept), Some(cast)) => Some(kept.finish(Cast { end: report.end, ..cast }, warmup)?),
         _ => None,
@@ -64,28 +62,6 @@ fn observed(analyser: Analyser, report: &mut SimReport) -> Findings {
     found.counters.insert("sim.wakeups".into(), report.wakeups);
     found.environment = environment::simulated();
     found
-}
-
-/// The record of the run with that seed and those drawn costs.
-fn record(cell: &Cell, seed: u64, model: u32, drawn: Vec<Drawn>, found: Findings) -> Result<Record> {
-    Ok(Record {
-        schema: RECORD_SCHEMA.to_owned(),
-        model,
-        backend: cell.backend.into(),
-        machine: (*cell.machine).clone(),
-        drawn,
-        kernel: cell.kernel.clone(),
-        resolved: cell.resolved,
-        guest: None,
-        code: cell.code.as_ref().map(|c| c.setup.clone()),
-        observe: None,
-        variant: cell.variant.clone(),
-        workload: cell.spec.name().to_owned(),
-        spec: cell.spec_json()?,
-        load: cell.load.clone(),
-        seed,
-        found,
-    })
 }
 
 /// The files next to the record: what the scheduler's own code has executed, where that is counted.
