@@ -23,9 +23,15 @@ impl Backend {
     /// # Errors
     /// For any other word.
     pub fn parse(text: &str) -> Result<Backend> {
-        let known = |b: &Backend| b.name() == text;
-        let found = Backend::ALL.into_iter().find(known);
-        found.ok_or_else(|| Error::unknown("backend", text, Backend::ALL.map(Backend::name)))
+        Backend::among(&Backend::ALL, "backend", text)
+    }
+    /// The one of these, which are `what`, with that name.
+    ///
+    /// # Errors
+    /// For any other word.
+    pub fn among(known: &[Backend], what: &str, text: &str) -> Result<Backend> {
+        let found = known.iter().copied().find(|b| b.name() == text);
+        found.ok_or_else(|| Error::unknown(what, text, known.iter().map(|b| b.name())))
     }
     /// Whether machines are simulated, so that a run always gives the same result.
     pub const fn is_simulated(self) -> bool {

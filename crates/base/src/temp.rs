@@ -78,33 +78,44 @@ fn is_written_into(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
+/// The file that a place names, and temporary names next to it.
+struct Beside {
+    /// Of a symbolic link the file that it names; a device or a pipe is its own.
+    target: PathBuf,
+    prefix: String,
+}
+
+impl Beside {
+    fn of(place: &Path) -> Beside {
+        let named = if is_written_into(place) { None } else { fs::canonicalize(place).ok() };
+        let target = named.unwrap_or_else(|| place.to_owned());
+        let prefix = format!(".{}.", target.file_name().unwrap_or_default().to_string_lossy());
+        Beside { target, prefix }
+    }
+    fn folder(&self) -> &Path {
+        self.target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+    fn not_a_folder(&self) -> io::Result<()> {
+        if self.target.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
+    }
+    /// An empty file under a new name.
+    fn make(&self) -> io::Result<(PathBuf, File)> {
+        let make = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
+        first_free(self.folder(), &self.prefix, make).map_err(|(_, e)| e)
+    }
+}
+
 /// Writes a file completely or not at all: next to its place, synced, then renamed. A symbolic link stays: the file
 /// that it names is written. A device or a pipe gets the content directly.
 ///
 /// # Errors
 /// When the disk refuses; no file is left then.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    if is_written_into(path) {
-        let written = File::options().write(true).open(path).and_then(|mut file| file.write_all(content));
-        return written.map_err(|e| Error::io(path, "write", &e));
-    }
-    let target = fs::canonicalize(path);
-    let path = target.as_deref().unwrap_or(path);
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let prefix = format!(".{name}.");
-    clear_left(parent, &prefix);
-    let failed = |e: io::Error| Error::io(path, "write", &e);
-    let (beside, mut file) =
-        first_free(parent, &prefix, |path| File::create_new(path)).map_err(|(_, e)| failed(e))?;
-    let _ = file.try_lock();
-    let written =
-        file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
-    written.map_err(|e| {
-        // An incomplete file is of no use.
-        let _ = fs::remove_file(&beside);
-        failed(e)
-    })
+    let beside = Beside::of(path);
+    let failed = |e: io::Error| Error::io(&beside.target, "write", &e);
+    let mut temp = TempFile::open(&beside).map_err(failed)?;
+    temp.file.write_all(content).map_err(failed)?;
+    temp.put()
 }
 
 /// A file that is written under a temporary name next to its place. Dropping it removes it, unless [`TempFile::put`]
@@ -124,20 +135,18 @@ impl TempFile {
     /// # Errors
     /// When the file can't be made.
     pub fn create(place: &Path) -> Result<TempFile> {
-        let target = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
-        let failed = |e: io::Error| Error::io(place, "write", &e);
-        if is_written_into(place) {
-            let file = File::options().write(true).open(place).map_err(failed)?;
-            return Ok(TempFile { file, path: place.to_owned(), place: None });
+        let beside = Beside::of(place);
+        let made = beside.not_a_folder().and_then(|()| TempFile::open(&beside));
+        made.map_err(|e| Error::io(place, "write", &e))
+    }
+    fn open(beside: &Beside) -> io::Result<TempFile> {
+        let target = beside.target.clone();
+        if is_written_into(&target) {
+            let file = File::options().write(true).open(&target)?;
+            return Ok(TempFile { file, path: target, place: None });
         }
-        if target.is_dir() {
-            return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
-        }
-        let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let prefix = format!(".{}.", target.file_name().unwrap_or_default().to_string_lossy());
-        clear_left(parent, &prefix);
-        let make = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
-        let (path, file) = first_free(parent, &prefix, make).map_err(|(_, e)| failed(e))?;
+        clear_left(beside.folder(), &beside.prefix);
+        let (path, file) = beside.make()?;
         let _ = file.try_lock();
         Ok(TempFile { file, path, place: Some(target) })
     }
@@ -174,17 +183,9 @@ pub fn check_place(path: &Path) -> Result<()> {
     if is_written_into(path) {
         return Ok(());
     }
-    let target = fs::canonicalize(path);
-    let path = target.as_deref().unwrap_or(path);
-    let failed = |e: io::Error| Error::io(path, "write", &e);
-    if path.is_dir() {
-        return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
-    }
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let prefix = format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy());
-    let (beside, _) =
-        first_free(parent, &prefix, |path| File::create_new(path)).map_err(|(_, e)| failed(e))?;
-    fs::remove_file(&beside).map_err(failed)
+    let beside = Beside::of(path);
+    let made = beside.not_a_folder().and_then(|()| beside.make());
+    made.and_then(|(path, _)| fs::remove_file(path)).map_err(|e| Error::io(&beside.target, "write", &e))
 }
 
 /// A temporary name in `parent`, used only once by this process.

@@ -9,7 +9,7 @@
 //! In [`slurm`] `cut` makes tasks, `job` holds a job's folder, and `ask` calls Slurm's programs and reads their output.
 //! The module itself submits, and looks at the store until it has the runs.
 //!
-//! The lab sees one trait of this: [`schedlab_lab::exec::Engine`].
+//! The lab sees one trait of this: [`schedlab_lab::make::exec::Engine`].
 
 pub mod parcel;
 pub mod slurm;

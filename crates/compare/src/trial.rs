@@ -1,18 +1,71 @@
-//! Results of a patch's trial in addition to its table: the subject, and the patch's cost in instructions.
+//! The result of a patch's trial: its verdicts, its cost in instructions, and whether its lines were reached.
 
-use serde::Serialize;
+use crate::Comparison;
+use crate::predicted::Predictions;
+use schedlab_base::Error;
+use serde::{Serialize, Serializer};
 
-/// The patches and kernels that are tried.
-#[derive(Clone, Debug, Default)]
-pub struct Subject {
+/// The result of a trial, as its page and its JSON (`schedlab/trial/1`) have it.
+#[derive(Debug, Serialize)]
+pub struct Tried {
     /// The patches: file name, and subject line if there is one.
+    #[serde(skip)]
     pub patches: Vec<(String, Option<String>)>,
-    /// Features that the patches add and the trial switches, and whether they are on at boot.
-    pub features: Vec<(String, bool)>,
+    /// The names of both variants.
+    #[serde(skip)]
+    pub base: String,
+    #[serde(skip)]
+    pub patched: String,
+    /// The base kernel's source, for readers.
+    pub source: String,
+    /// Features that the patches add and the trial switches.
+    pub features: Vec<Feature>,
     /// Counters that the patches add.
     pub counters: Vec<String>,
-    pub base: String,
-    pub patched: String,
+    /// Options of the configuration that they bring or change, as the patched kernel has them.
+    pub options: Vec<Brought>,
+    /// The patched kernel against the base; on backend vm from the runs in guests only.
+    pub comparison: Comparison,
+    /// Instructions by machine and operation.
+    pub costs: Vec<Cost>,
+    /// Instructions by function, the largest difference first.
+    pub functions: Vec<Moved>,
+    /// Changes that the simulator predicted; empty if the simulator does not know the patch.
+    pub predicted: Predictions,
+    /// How often the lines that they change were reached (empty on backends that can't tell), or why that was not
+    /// counted.
+    #[serde(serialize_with = "counted")]
+    pub reached: Result<Vec<Reached>, String>,
+    /// Why runs are missing: the work was interrupted.
+    #[serde(skip)]
+    pub unfinished: Option<Error>,
+}
+
+fn counted<S: Serializer>(reached: &Result<Vec<Reached>, String>, to: S) -> Result<S::Ok, S::Error> {
+    reached.as_deref().unwrap_or_default().serialize(to)
+}
+
+/// A feature of the scheduler that patches add.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Feature {
+    pub name: String,
+    /// Whether a kernel starts with it on.
+    pub on: bool,
+}
+
+/// An option of the configuration that patches bring, or whose default they change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Brought {
+    /// Its name, without CONFIG_.
+    pub name: String,
+    /// Its value; `None` if its dependencies are off.
+    pub value: Option<String>,
+    /// Who sets it: "default", "fragment", "builtin".
+    pub by: &'static str,
+    /// Whether the patches add it.
+    pub new: bool,
+    #[serde(skip)]
+    pub words: String,
 }
 
 /// The cost of an operation under both kernels.

@@ -28,6 +28,17 @@ pub enum SetBy {
     BuiltIn,
 }
 
+impl SetBy {
+    /// Its word in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SetBy::Default => "default",
+            SetBy::Fragment => "fragment",
+            SetBy::BuiltIn => "builtin",
+        }
+    }
+}
+
 /// An option that patches add, or whose default they change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setting {

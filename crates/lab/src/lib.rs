@@ -26,19 +26,20 @@
 //! # How a run is made
 //!
 //! ```text
-//! experiment/read  TOML -> Experiment            every error with its place
-//! experiment/narrow                              the part that the command line asks for
-//! builds           variants -> kernels to build  built by `schedlab-kernels`, images back
-//! plan             Experiment -> Plan            kernels resolved, cells hashed, runs ordered
-//! request          Lab::compared                 the steps above and below, look by look; the comparison
-//! exec             Session::work                 found in the store, or made and stored one by one
-//!   exec/sim, exec/code, exec/host, exec/vm      the backend of the cell -> Record
+//! ask/experiment/read    TOML -> Experiment          every error with its place
+//! ask/experiment/narrow                              the part that the command line asks for
+//! ask/builds             variants -> kernels         built by `schedlab-kernels`, images back
+//! make/plan              Experiment -> Plan          kernels resolved, cells hashed, runs ordered
+//! make/request           Lab::compared               the steps above and below, look by look; the comparison
+//! make/exec              Session::work               found in the store, or made and stored one by one
+//!   make/exec/sim, code, host, vm                    the backend of the cell -> Record
+//!   make/exec/simulated                              what sim and code share: workload, analyser, record
 //! ```
 //!
 //! Runs that would disturb each other are made one at a time, after those that may run side by side. Records come back
 //! in the plan's order for any number of threads. The first error in that order is the one that is returned.
 //!
-//! # Layers
+//! # Folders
 //!
 //! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`], [`variant_words`]: what is to be run. They make
 //!    no run.
@@ -51,64 +52,37 @@
 //! 5. [`request`] leads an experiment through layers 1 to 4. [`suite`] and [`trial`] make experiments of a variant or a
 //!    patch, and [`studies`] are experiments that ship. [`bisect::CommitRuns`] asks for runs, commit by commit.
 //!
-//! The events of a stored run are what `--keep-events` wrote, or [`rerun`] makes the run again (our rules in this
-//! process, the kernel's code in another one) and compares the findings. [`replay`] lowers events to a schedule
-//! (`lower`; `silent` infers the work of tasks that stayed awake) and says how far a replay is off (`fit`); the
-//! schedule's program is in `schedlab_workload::replay`.
-//!
-//! [`named`] finds stored runs by the names that people give them. Readers of single runs: [`events`] and [`rerun`]
-//! simulate a stored run again and refuse it if it is not the same to the nanosecond; [`strips`],
-//! [`instruction_counts`] and [`drift`] read what a run left. [`stat`] and [`profile`] make records and shares of what
-//! `native` counted and sampled; [`watch`] says how closely a live run is watched.
+//! 1. [`ask`]: what is to be run. An [`experiment`](ask::experiment) with its [`machines`](ask::machines), kernels
+//!    ([`guests`](ask::guests), images of [`code`](ask::code), [`builds`](ask::builds)), and a variant in words
+//!    ([`variant_words`](ask::variant_words)); the [`studies`](ask::studies) that ship; a [`cell`](ask::cell).
+//! 2. [`make`]: the runs. A [`mod@plan`](make::plan), whether it fits ([`memory_estimate`](make::memory_estimate)), how
+//!    closely live runs are watched ([`watch`](make::watch)), the backends ([`exec`](make::exec)), and more runs until
+//!    rows are decided ([`budget`](make::budget)). [`request`](make::request) leads an experiment through all of them.
+//!    [`stat`](make::stat) and [`profile`](make::profile) make records and shares of what `native` counted and sampled.
+//! 3. [`stored`]: runs that are there. [`named`](stored::named) finds them by the names that people give them.
+//!    [`events`](stored::events) are what `--keep-events` wrote, or [`rerun`](stored::rerun) makes the run again (our
+//!    rules in this process, the kernel's code in another one) and refuses it if it is not the same to the nanosecond.
+//!    [`replay`](stored::replay) lowers events to a schedule (`lower`; `silent` infers the work of tasks that stayed
+//!    awake), which runs under another scheduler, and says how far that is off (`fit`).
+//! 4. [`judge`]: [`validate`](judge::validate) (simulation next to the real kernel), [`rules`](judge::rules) (our rules
+//!    next to the kernel's code, decision by decision), [`noise_floor`](judge::noise_floor) (A/A runs),
+//!    [`drift`](judge::drift) (a kernel's description next to our table's).
+//! 5. [`search`]: [`knee`](search::knee) (the largest load that holds a limit), [`bisect`](search::bisect) (the commit
+//!    that moved a metric), [`hunt`](search::hunt) (the workload that loses most), and experiments of a variant
+//!    ([`suite`](search::suite)) or of a patch ([`trial`](search::trial)).
 
-pub mod bisect;
-pub mod budget;
-pub mod builds;
-pub mod cell;
-pub mod code;
-mod code_events;
-mod cutoffs;
-pub mod drift;
-pub mod events;
-pub mod exec;
-pub mod experiment;
-pub mod guests;
-pub mod here;
-pub mod hunt;
-pub mod instruction_counts;
-pub mod knee;
-pub mod levels;
+pub mod ask;
+pub mod judge;
 pub mod listener;
-pub mod machines;
-pub mod memory_estimate;
-pub mod named;
-pub mod noise_floor;
-pub mod packed_cell;
-mod patch_names;
-pub mod plan;
-pub mod profile;
-pub mod replay;
-pub mod request;
-pub mod rerun;
-pub mod rules;
-mod scx;
-mod simulated_events;
-pub mod stat;
-pub mod state;
-pub mod strips;
-pub mod studies;
-pub mod suite;
-pub mod trial;
-pub mod validate;
-pub mod variant_checks;
-pub mod variant_words;
-pub mod watch;
+pub mod make;
+pub mod search;
+pub mod stored;
 
-pub use cell::Cell;
-pub use exec::{Backends, Done, Engine, Executor, Finished, Made, Progress, RunOptions, Session, Silent};
-pub use experiment::Experiment;
-pub use guests::Guests;
-pub use listener::Listener;
-pub use plan::{Options, Plan, plan, plan_in_guests};
-pub use request::{Compared, ComparedCells, Lab, RunRequest};
+pub use ask::cell::Cell;
+pub use ask::experiment::Experiment;
+pub use ask::guests::Guests;
+pub use listener::{Done, Listener, Progress, Silent};
+pub use make::exec::{Backends, Engine, Executor, Finished, Made, RunOptions, Session};
+pub use make::plan::{Options, Plan, plan, plan_in_guests};
+pub use make::request::{Compared, ComparedCells, Lab, RunRequest};
 pub use schedlab_base::Backend;

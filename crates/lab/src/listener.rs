@@ -1,11 +1,41 @@
 //! The audience of the work on a request: the command line shows bars and notes. The lab itself does not print.
 
-use crate::builds::Estimate;
-use crate::exec::{Progress, Silent};
-use schedlab_base::Result;
+use crate::ask::builds::Estimate;
+use crate::ask::cell::Cell;
+use schedlab_base::{Error, Result};
+use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
-/// Hears about the work. A returned value is dropped when that part of the work has ended.
+/// The end of a run.
+pub enum Done<'a> {
+    /// It was made.
+    Made(&'a Record),
+    /// It was found in the store.
+    Found(&'a Record),
+    Failed(&'a Error),
+}
+
+/// Called for runs as they end, from any thread. Libraries do not print.
+pub trait Progress: Sync {
+    /// `runs` runs are to be made.
+    fn start(&self, runs: usize);
+    /// A run ended.
+    fn done(&self, cell: &Cell, seed: u64, how: Done<'_>);
+    /// So many runs are done while others make them; `words` say how these are.
+    fn waiting(&self, _done: usize, _words: &str) {}
+    /// Shows a message at once.
+    fn note(&self, _text: &str) {}
+}
+
+/// No progress shown.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn start(&self, _: usize) {}
+    fn done(&self, _: &Cell, _: u64, _: Done<'_>) {}
+}
+
+/// Hears of the work. What it returns is dropped when that part of the work has ended.
 pub trait Listener {
     /// Whether notes are wanted: some cost time.
     fn wants_notes(&self) -> bool;

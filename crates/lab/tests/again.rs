@@ -3,7 +3,7 @@
 
 use crate::common::experiment;
 use schedlab_base::Ns;
-use schedlab_lab::rerun::Rerun;
+use schedlab_lab::stored::rerun::Rerun;
 use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;

@@ -2,7 +2,7 @@
 //! CPUs.
 
 use schedlab_kernel::{Feature, Kernel};
-use schedlab_lab::drift::{compared, drift};
+use schedlab_lab::judge::drift::{compared, drift};
 use schedlab_machine::Machine;
 use schedlab_machine::shape::{Numbering, Shape};
 use std::collections::BTreeMap;

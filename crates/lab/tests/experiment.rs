@@ -1,7 +1,8 @@
 //! Experiments: the reader, and the clarity of its errors.
 
 use crate::common::{SMALL, experiment};
-use schedlab_lab::experiment::parse;
+use schedlab_lab::ask::experiment::parse;
+use schedlab_lab::make::plan;
 use schedlab_lab::{Backend, plan};
 use schedlab_workload::Spec;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Task groups and `[[beside]]` workloads: keys of experiments, their errors, and a run.
 
 use crate::common::experiment;
-use schedlab_lab::experiment::parse;
+use schedlab_lab::ask::experiment::parse;
 use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use schedlab_record::Findings;
 use schedlab_workload::Spec;

@@ -3,7 +3,7 @@
 use crate::common::{Mock, SMALL, experiment};
 use schedlab_base::Version;
 use schedlab_guest::{Accelerator, Image, Mode, Qemu};
-use schedlab_lab::{Backend, Experiment, Guests, Options, Plan, Session, Silent, plan_in_guests};
+use schedlab_lab::{Backend, Experiment, Guests, Options, Plan, Session, plan_in_guests};
 use schedlab_record::Store;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -120,8 +120,8 @@ fn the_mode_and_the_image_are_part_of_a_cell() {
 #[test]
 fn a_guests_cell_has_a_simulation() {
     let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
-    let twin = schedlab_lab::guests::twin(&p.cells[1]).unwrap();
-    // As in the plan of an experiment, except that the name is the experiment's own.
+    let twin = schedlab_lab::ask::guests::twin(&p.cells[1]).unwrap();
+    // As in the plan of an experiment, except for the name, which is the experiment's own.
     assert_eq!(
         (twin.backend, &twin.machine, &twin.kernel),
         (Backend::Sim, &p.cells[4].machine, &p.cells[4].kernel)
@@ -129,7 +129,7 @@ fn a_guests_cell_has_a_simulation() {
     assert_eq!((&twin.resolved, &twin.load), (&p.cells[4].resolved, &p.cells[4].load));
     assert!(twin.machine.turns.is_some(), "its CPUs take turns as the guest's do");
     let alone = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &[("mine", "6.8.1-mine")]));
-    let none = schedlab_lab::guests::twin(&alone.cells[0]).unwrap_err().to_string();
+    let none = schedlab_lab::ask::guests::twin(&alone.cells[0]).unwrap_err().to_string();
     assert!(none.contains("no simulated kernel"), "{none}");
 }
 
@@ -147,16 +147,7 @@ fn the_kernels_log_is_kept_with_its_run() {
     let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
     let stop = AtomicBool::new(false);
     let (executor, attach) = (Mock::default(), &[("experiment.toml", &b"x"[..])]);
-    let session = Session {
-        executor: &executor,
-        store: Some(&store),
-        attach,
-        jobs: 2,
-        progress: &Silent,
-        stop: &stop,
-        engine: None,
-        outlines: false,
-    };
+    let session = Session { store: Some(&store), attach, jobs: 2, ..Session::of(&executor, &stop) };
     let done = session.work(&p).unwrap();
     assert_eq!(done.records.iter().filter(|r| r.guest.is_some()).count(), 12);
     let kept = store.get(&p.cells[0].hash().unwrap(), 2).unwrap();
@@ -173,7 +164,7 @@ fn the_kernels_log_is_kept_with_its_run() {
 #[test]
 fn errors_name_the_fault() {
     let text = format!("{SMALL}\n[vm]\nmachines = [\"smt-4\"]\nkernels = [\"6.1\"]\n");
-    let wrong = schedlab_lab::experiment::parse(Path::new("test.toml"), &text, 4).unwrap_err();
+    let wrong = schedlab_lab::ask::experiment::parse(Path::new("test.toml"), &text, 4).unwrap_err();
     assert!(wrong.to_string().contains("kernels"), "{wrong}");
     let command = "name = \"c\"\nmachines = [\"smp-2\"]\n[workload.command]\nrun = \"true\"\n[[variant]]\nkernel = \"6.1\"\n";
     let all = guests(Mode::RealTime, &BOTH[..1]);
@@ -194,7 +185,8 @@ fn an_experiment_of_paths_boots_those_images_and_simulates_their_series_once() {
     let variant = |name: &str| format!("[[variant]]\nname = \"{name}\"\nkernel = \"{name}/bzImage\"\n");
     let variants: String = ["a", "b", "c"].map(variant).concat();
     let text = format!("name = \"x\"\nmachine = \"smt-4\"\n[workload]\nname = \"pipe\"\n{variants}");
-    let read = |text: &str| schedlab_lab::experiment::parse(&dir.path().join("e.toml"), text, 4).unwrap();
+    let read =
+        |text: &str| schedlab_lab::ask::experiment::parse(&dir.path().join("e.toml"), text, 4).unwrap();
     let p = planned(read(&text), &guests(Mode::Deterministic, &[]));
     assert_eq!(
         words(&p),

@@ -5,7 +5,7 @@ use schedlab_compare::noise::{self, Floor, Floors};
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::{Comparison, Question, compare};
 use schedlab_kernel::{Variant, variant::RUNNING};
-use schedlab_lab::noise_floor;
+use schedlab_lab::judge::noise_floor;
 use schedlab_lab::{Backend, Cell};
 use schedlab_machine::Machine;
 use schedlab_record::{MODEL, Record, WATCHING};

@@ -1,7 +1,7 @@
 //! The estimate of a simulation's memory compared with its real memory.
 
 use crate::common::experiment;
-use schedlab_lab::memory_estimate::Size;
+use schedlab_lab::make::memory_estimate::Size;
 use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use std::sync::atomic::AtomicBool;
 

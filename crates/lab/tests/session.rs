@@ -4,9 +4,9 @@ use crate::common::{Mock, SMALL, experiment, record};
 use schedlab_base::Ns;
 use schedlab_compare::stats::{Looks, Verdict};
 use schedlab_compare::{Question, compare, compare_paths};
-use schedlab_lab::budget::{Budget, LOOKS, Sequence, until_decided};
-use schedlab_lab::plan::left_out;
-use schedlab_lab::{Backend, Cell, Executor, Made, Options, Plan, Session, Silent, plan};
+use schedlab_lab::make::budget::{Budget, LOOKS, Sequence, until_decided};
+use schedlab_lab::make::plan::left_out;
+use schedlab_lab::{Backend, Cell, Executor, Made, Options, Plan, Session, plan};
 use schedlab_record::Published;
 use schedlab_record::{Interval, Record, Store};
 use std::collections::BTreeMap;
@@ -19,17 +19,7 @@ fn work(
     jobs: usize,
 ) -> schedlab_base::Result<schedlab_lab::Finished> {
     let stop = AtomicBool::new(false);
-    Session {
-        executor: mock,
-        store,
-        attach: &[("experiment.toml", b"x")],
-        jobs,
-        progress: &Silent,
-        stop: &stop,
-        engine: None,
-        outlines: false,
-    }
-    .work(plan)
+    Session { store, attach: &[("experiment.toml", b"x")], jobs, ..Session::of(mock, &stop) }.work(plan)
 }
 
 fn records(runs: u64) -> Vec<Record> {
@@ -74,16 +64,7 @@ fn runs_in_a_store_may_stay_in_memory_as_outlines() {
     let (store, stop, mock) =
         (Store::create(dir.path()).unwrap(), AtomicBool::new(false), WithInterval(Mock::default()));
     let p = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap();
-    let of = |store| Session {
-        executor: &mock,
-        store,
-        attach: &[],
-        jobs: 1,
-        progress: &Silent,
-        stop: &stop,
-        engine: None,
-        outlines: true,
-    };
+    let of = |store| Session { store, outlines: true, ..Session::of(&mock, &stop) };
     let whole = of(None).work(&p).unwrap().records;
     assert!(whole.iter().all(|r| !r.found.intervals.is_empty()), "what is not stored stays whole");
     let outlined = |mut r: Record| {
@@ -307,7 +288,7 @@ fn a_workload_shows_its_own_first_metrics_when_none_are_asked_for() {
 #[test]
 fn knees_are_found_per_variant_and_seed() {
     use schedlab_compare::knees::Limit;
-    use schedlab_lab::knee::{Raised, Search, search};
+    use schedlab_lab::search::knee::{Raised, Search, search};
     let cells = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap().cells;
     let limit = Limit { metric: "schbench.latency.p50".into(), below: true, value: 100_000.0 };
     let raised = Raised::of(&cells[0].spec).unwrap();
@@ -338,7 +319,7 @@ struct Looking {
     asked: Vec<usize>,
 }
 
-impl schedlab_lab::budget::LookRuns for Looking {
+impl schedlab_lab::make::budget::LookRuns for Looking {
     fn make(&mut self, part: &Plan) -> schedlab_base::Result<schedlab_lab::Finished> {
         self.asked.push(part.runs.len());
         work(part, &Mock::default(), None, 1)

@@ -5,7 +5,7 @@ use schedlab_base::Stream;
 use schedlab_compare::compare;
 use schedlab_compare::comparison::CellStat;
 use schedlab_compare::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
-use schedlab_lab::{Backend, Backends, Options, RunOptions, Session, Silent, plan};
+use schedlab_lab::{Backend, Backends, Options, RunOptions, Session, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
@@ -34,16 +34,7 @@ fn records(jobs: usize) -> Vec<Record> {
     let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
     let (sim, stop) =
         (Backends::new(RunOptions { check: true, ..RunOptions::default() }), AtomicBool::new(false));
-    let session = Session {
-        executor: &sim,
-        store: None,
-        attach: &[],
-        jobs,
-        progress: &Silent,
-        stop: &stop,
-        engine: None,
-        outlines: false,
-    };
+    let session = Session { jobs, ..Session::of(&sim, &stop) };
     session.work(&p).unwrap_or_else(|e| panic!("{e}")).records
 }
 
@@ -210,16 +201,7 @@ fn pool() -> Vec<(String, bool, Vec<f64>)> {
     let e = experiment(ROWS);
     let p = plan(&e, Backend::Sim, wanted).unwrap();
     let (sim, stop) = (Backends::default(), AtomicBool::new(false));
-    let session = Session {
-        executor: &sim,
-        store: None,
-        attach: &[],
-        jobs: 2,
-        progress: &Silent,
-        stop: &stop,
-        engine: None,
-        outlines: false,
-    };
+    let session = Session { jobs: 2, ..Session::of(&sim, &stop) };
     let made = session.work(&p).unwrap().records;
     let c = compare(&made, &e.question(), &[]).unwrap();
     let mut rows = Vec::new();
@@ -300,16 +282,7 @@ fn a_switch_that_does_nothing_is_named_with_the_reason() {
         let e = experiment(&TINY.replace("features = [\"SIS_FIRST_IDLE\"]", variant));
         let p = plan(&e, Backend::Sim, Options::default()).unwrap();
         let (sim, stop) = (Backends::default(), AtomicBool::new(false));
-        let session = Session {
-            executor: &sim,
-            store: None,
-            attach: &[],
-            jobs: 1,
-            progress: &Silent,
-            stop: &stop,
-            engine: None,
-            outlines: text.is_empty(),
-        };
+        let session = Session { outlines: text.is_empty(), ..Session::of(&sim, &stop) };
         let c = compare(&session.work(&p).unwrap().records, &e.question(), &[]).unwrap();
         let all = c.warnings.into_iter().filter(|w| w.warning.code == "variants.equal");
         all.map(|w| w.warning.message).collect()

@@ -6,9 +6,7 @@ use schedlab_compare::comparison::DrawnEffect;
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::uncertainty::{DEFAULT_DRAWS, of_change, of_value};
 use schedlab_compare::{Question, compare};
-use schedlab_lab::{
-    Backend, Backends, Executor, Experiment, Options, Plan, RunOptions, Session, Silent, plan,
-};
+use schedlab_lab::{Backend, Backends, Executor, Experiment, Options, Plan, RunOptions, Session, plan};
 use schedlab_record::{Record, cell_hash};
 use std::sync::atomic::AtomicBool;
 
@@ -39,16 +37,7 @@ fn uncertain(text: &str, runs: Option<u64>) -> (Experiment, Plan) {
 
 fn work(plan: &Plan, executor: &dyn Executor, jobs: usize) -> Vec<Record> {
     let stop = AtomicBool::new(false);
-    let session = Session {
-        executor,
-        store: None,
-        attach: &[],
-        jobs,
-        progress: &Silent,
-        stop: &stop,
-        engine: None,
-        outlines: false,
-    };
+    let session = Session { jobs, ..Session::of(executor, &stop) };
     session.work(plan).unwrap_or_else(|e| panic!("{e}")).records
 }
 

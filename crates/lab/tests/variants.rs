@@ -3,7 +3,7 @@
 use crate::common::{SMALL, experiment};
 use schedlab_base::Ns;
 use schedlab_kernel::{Cutoffs, MigrationCost, Policy, Variant};
-use schedlab_lab::experiment::{parse, set_migration};
+use schedlab_lab::ask::experiment::{parse, set_migration};
 use schedlab_lab::{Backend, Backends, Cell, Executor, Options, plan};
 use schedlab_machine::{CacheLevel, Machine, Sharing};
 use schedlab_record::Record;

@@ -8,9 +8,8 @@ use crate::text::{WIDTH, stacks, wrap};
 use schedlab_base::Backend;
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::ComparisonRow;
-use schedlab_compare::predicted::Predictions;
 use schedlab_compare::stats::Verdict;
-use schedlab_compare::trial::{ALL, Cost, Moved, Reached, Subject};
+use schedlab_compare::trial::{ALL, Cost, Tried};
 use std::io::{self, Write};
 
 /// The most functions that are shown.
@@ -20,69 +19,50 @@ const IN_A_MAIL: usize = 6;
 /// Smaller differences of an operation do not count as a cost, percent.
 const COST_PCT: f64 = 0.05;
 
-pub struct Page<'a> {
-    pub subject: &'a Subject,
-    /// The source of the kernels, for readers.
-    pub source: &'a str,
-    /// The verdicts, from the runs in guests only.
-    pub comparison: &'a Comparison,
-    /// Options of the configuration that the patches add or change, in words.
-    pub options: &'a [String],
-    /// Costs by machine and operation.
-    pub costs: &'a [Cost],
-    /// Functions, the largest difference first.
-    pub moved: &'a [Moved],
-    /// Changes that the simulator predicted; empty if the simulator does not know the patch.
-    pub predicted: &'a Predictions,
-    /// How often the patch's lines were reached (empty if no backend can tell), or why that was not counted.
-    pub reached: Result<&'a [Reached], &'a str>,
-    /// Whether unchanged rows are listed, too.
-    pub all: bool,
-}
-
-pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the page; `all`: unchanged rows are listed, too.
+pub fn page(p: &Tried, all: bool, out: &mut dyn Write) -> io::Result<()> {
     patch(p, out)?;
-    if let Some(text) = can_show_nothing(p.comparison) {
+    if let Some(text) = can_show_nothing(&p.comparison) {
         writeln!(out, "{}", wrap("", &text))?;
     }
-    Ranked::brief(p.comparison, out)?;
+    Ranked::brief(&p.comparison, out)?;
     let level = p.comparison.cells.iter().find_map(|cell| cell.level);
-    reached::text(p.reached, level, out)?;
+    reached::text(p.reached.as_deref().map_err(String::as_str), level, out)?;
     costs(p, out)?;
     functions(p, out)?;
-    predictions::text(p.predicted, out)?;
+    predictions::text(&p.predicted, out)?;
     mail(p, out)?;
     // At the end, because they are long: the undecided rows.
     writeln!(out, "\n{}", "-".repeat(WIDTH))?;
-    ranked::undecided(p.comparison, out)?;
-    if p.all { ranked::unchanged(p.comparison, out) } else { Ok(()) }
+    ranked::undecided(&p.comparison, out)?;
+    if all { ranked::unchanged(&p.comparison, out) } else { Ok(()) }
 }
 
-fn patch(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
-    for (name, subject) in &p.subject.patches {
+fn patch(p: &Tried, out: &mut dyn Write) -> io::Result<()> {
+    for (name, subject) in &p.patches {
         let subject = subject.as_ref().map_or(String::new(), |s| format!(": {s}"));
         write!(out, "{}", wrap("", &format!("{name}{subject}")))?;
     }
-    for (feature, is_on) in &p.subject.features {
-        let state = if *is_on { "on" } else { "off" };
-        writeln!(out, "  adds the feature {feature}, {state} at boot; 'off' and 'on' are one image")?;
+    for feature in &p.features {
+        let (name, state) = (&feature.name, if feature.on { "on" } else { "off" });
+        writeln!(out, "  adds the feature {name}, {state} at boot; 'off' and 'on' are one image")?;
     }
-    for counter in &p.subject.counters {
+    for counter in &p.counters {
         writeln!(out, "  adds the counter {counter}")?;
     }
-    for option in p.options {
-        write!(out, "{}", wrap("  ", option))?;
+    for option in &p.options {
+        write!(out, "{}", wrap("  ", &option.words))?;
     }
     writeln!(out)
 }
 
-fn costs(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn costs(p: &Tried, out: &mut dyn Write) -> io::Result<()> {
     if p.costs.is_empty() {
         return Ok(());
     }
-    let names = format!("{} -> {}", p.subject.base, p.subject.patched);
+    let names = format!("{} -> {}", p.base, p.patched);
     writeln!(out, "\nInstructions of the scheduler, {names}, all loads together:\n")?;
-    for cost in p.costs {
+    for cost in &p.costs {
         writeln!(out, "  {:<14} {}", cost.machine, cost_words(cost))?;
     }
     Ok(())
@@ -106,17 +86,21 @@ fn cost_words(cost: &Cost) -> String {
     format!("{what:<9} {:>8} -> {:<8} {change:>7}{calls}", each(0), each(1)).trim_end().to_owned()
 }
 
-fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
-    if p.moved.is_empty() {
+fn functions(p: &Tried, out: &mut dyn Write) -> io::Result<()> {
+    if p.functions.is_empty() {
         return Ok(());
     }
-    let few = p.moved.len().min(FUNCTIONS);
-    writeln!(out, "\nFunctions that differ most, calls and instructions ({few} of {}):\n", p.moved.len())?;
-    for m in &p.moved[..few] {
+    let few = p.functions.len().min(FUNCTIONS);
+    writeln!(
+        out,
+        "\nFunctions that differ most, calls and instructions ({few} of {}):\n",
+        p.functions.len()
+    )?;
+    for m in &p.functions[..few] {
         let pair = |v: [u64; 2]| format!("{} -> {}", count(v[0] as f64), count(v[1] as f64));
         writeln!(out, "  {:<30} {:<20} {}", m.function, pair(m.calls), pair(m.instructions))?;
     }
-    stacks(p.comparison).map_or(Ok(()), |text| write!(out, "\n{}", wrap("", &text)))
+    stacks(&p.comparison).map_or(Ok(()), |text| write!(out, "\n{}", wrap("", &text)))
 }
 
 /// The change that could have been shown in half of the undecided rows, in brackets after a space.
@@ -142,10 +126,10 @@ fn can_show_nothing(c: &Comparison) -> Option<String> {
     ))
 }
 
-fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn mail(p: &Tried, out: &mut dyn Write) -> io::Result<()> {
     let rows = |verdict: Verdict| largest_first(p.comparison.comparisons.iter().collect(), verdict);
     let (worse, better, changed) = (rows(Verdict::Worse), rows(Verdict::Better), rows(Verdict::Changed));
-    let runs = ranked::runs_in_words(p.comparison, &p.subject.patched);
+    let runs = ranked::runs_in_words(&p.comparison, &p.patched);
     let (unclear, all) = (rows(Verdict::Unclear), p.comparison.comparisons.len());
     let looks = if p.comparison.looks.is_empty() { "" } else { " over all looks" };
     let mut machines: Vec<&str> = Vec::new();
@@ -161,7 +145,7 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     for one in stopped(false) {
         write!(out, "{}", wrap("  STOPPED: ", &one.words()))?;
     }
-    if let Some(text) = can_show_nothing(p.comparison) {
+    if let Some(text) = can_show_nothing(&p.comparison) {
         write!(out, "{}", wrap("  ", &text))?;
     }
     let lost = match stopped(false).count() {
@@ -176,8 +160,8 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
         p.source,
         how,
         machines.join(", "),
-        p.subject.patched,
-        p.subject.base,
+        p.patched,
+        p.base,
         worse.len(),
         schedlab_base::counted(all, "row"),
         better.len(),

@@ -390,29 +390,27 @@ fn many_rows_end_in_a_line_that_names_those_that_changed() {
 fn the_page_of_a_trial_shows_all_undecided_rows() {
     use schedlab_compare::predicted::Predictions;
     use schedlab_compare::stats::Verdict;
-    use schedlab_compare::trial::Subject;
+    use schedlab_compare::trial::Tried;
     let mut comparison = comparison();
     comparison.comparisons.retain(|r| r.variant != "first-idle");
-    let subject = Subject {
+    let tried = Tried {
+        patches: Vec::new(),
         base: "v4.5".to_owned(),
         patched: "today, with a long name".to_owned(),
-        ..Subject::default()
+        source: "6.1".to_owned(),
+        features: Vec::new(),
+        counters: Vec::new(),
+        options: Vec::new(),
+        comparison: comparison.clone(),
+        costs: Vec::new(),
+        functions: Vec::new(),
+        predicted: Predictions::default(),
+        reached: Ok(Vec::new()),
+        unfinished: None,
     };
     let page = |all: bool| {
-        let predicted = Predictions::default();
-        let page = schedlab_report::trial::Page {
-            subject: &subject,
-            source: "6.1",
-            comparison: &comparison,
-            options: &[],
-            costs: &[],
-            moved: &[],
-            predicted: &predicted,
-            reached: Ok(&[]),
-            all,
-        };
         let mut out = Vec::new();
-        schedlab_report::trial::page(&page, &mut out).unwrap();
+        schedlab_report::trial::page(&tried, all, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     let (short, long) = (page(false), page(true));

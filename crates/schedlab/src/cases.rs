@@ -1,8 +1,8 @@
 //! The cases that ship with schedlab, compiled in like the studies.
 
 use schedlab_base::{Error, Result};
-use schedlab_lab::validate::case::{self, Case};
-use schedlab_lab::validate::changes::{self, ChangeCase};
+use schedlab_lab::judge::validate::case::{self, Case};
+use schedlab_lab::judge::validate::changes::{self, ChangeCase};
 use std::path::Path;
 
 macro_rules! case_files {
@@ -67,9 +67,9 @@ pub fn named<C>(all: Vec<C>, names: &[String], name_of: impl Fn(&C) -> &String) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_lab::cell::Cell;
-    use schedlab_lab::guests::twin_machine;
-    use schedlab_lab::validate::case::{Real, usual};
+    use schedlab_lab::ask::cell::Cell;
+    use schedlab_lab::ask::guests::twin_machine;
+    use schedlab_lab::judge::validate::case::{Real, usual};
     use schedlab_lab::{Backend, Backends, Executor, Options, RunOptions, plan};
     use schedlab_machine::Machine;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -4,7 +4,7 @@ use clap::Args;
 use schedlab_base::{Error, Result};
 use schedlab_cluster::Cluster;
 use schedlab_cluster::parcel::Protocol;
-use schedlab_lab::experiment::SlurmOptions;
+use schedlab_lab::ask::experiment::SlurmOptions;
 
 const ENGINES: [&str; 2] = ["here", "slurm"];
 /// The heading of these options in help. Each option names it, because a heading of the struct would also hold for the

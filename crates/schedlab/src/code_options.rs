@@ -4,7 +4,7 @@ use clap::{Args, Command};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::{Level, Variant};
 use schedlab_lab::Backend;
-use schedlab_lab::levels::LEVELS;
+use schedlab_lab::ask::levels::LEVELS;
 
 /// How the kernel's own code is charged.
 #[derive(Args, Default)]

@@ -7,7 +7,7 @@ use crate::{colour, output};
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Warning, printable, temp};
 use schedlab_compare::Comparison;
-pub use schedlab_lab::here::{cpus, running_kernel};
+pub use schedlab_lab::ask::here::{cpus, running_kernel};
 use schedlab_lab::{Backend, Backends, Compared, Experiment, Lab, RunOptions, RunRequest};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
@@ -88,14 +88,6 @@ enum CountersOption {
     #[value(hide = true)]
     Usual,
     Caches,
-}
-
-/// As [`compared`]; after an interruption it compares the runs made until then.
-///
-/// # Errors
-/// As [`Lab::compared_so_far`].
-pub fn compared_so_far(request: &RunRequest, experiment: Experiment, quiet: bool) -> Result<Compared> {
-    Lab::here(&backends(None)?, &Shown::new(quiet)).compared_so_far(request, experiment)
 }
 
 /// How closely live runs are watched.

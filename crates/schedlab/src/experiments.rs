@@ -14,9 +14,9 @@ use schedlab_cluster::parcel::{Contents, Parcel, Protocol};
 use schedlab_cluster::slurm;
 use schedlab_compare::Comparison;
 use schedlab_compare::predicted::predicted;
-use schedlab_lab::budget::Budget;
-use schedlab_lab::experiment::{MAX_RUNS, Part};
-use schedlab_lab::plan::Run;
+use schedlab_lab::ask::experiment::{MAX_RUNS, Part};
+use schedlab_lab::make::budget::Budget;
+use schedlab_lab::make::plan::Run;
 use schedlab_lab::{Backend, Cell, Compared, Engine, Experiment, Lab, Options, Plan, RunRequest};
 use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, RunDir, Store};
@@ -29,8 +29,8 @@ pub const LOAD_VALUE: &str = "NAME[@MACHINE]";
 pub struct ExperimentOptions {
     /// Where runs are made: sim (the simulator), code (the scheduler's own code of a kernel's tree, on simulated
     /// machines), host (the running kernel) or vm (kernels in guests, with a simulation of the same beside them)
-    #[arg(long, value_name = "BACKEND", default_value = "sim")]
-    backend: String,
+    #[arg(long, value_name = "BACKEND", default_value = "sim", value_parser = output::word(Backend::parse))]
+    backend: Backend,
     #[command(flatten)]
     watch: WatchOptions,
     /// Runs of each cell; overrides the experiment's
@@ -102,7 +102,7 @@ impl ExperimentOptions {
     /// # Errors
     /// For an unknown form, and options of another backend.
     pub fn check(&self) -> Result<()> {
-        let backend = self.backend()?;
+        let backend = self.backend;
         self.guest.check(backend)?;
         self.code.check(backend)?;
         let is_real = matches!(backend, Backend::Vm | Backend::Code);
@@ -146,15 +146,8 @@ impl ExperimentOptions {
         std::mem::take(&mut self.machine)
     }
     /// Where runs are made.
-    ///
-    /// # Errors
-    /// For an unknown word.
-    pub fn backend(&self) -> Result<Backend> {
-        Backend::parse(&self.backend)
-    }
-    /// Whether it runs on this host, which has a machine of its own.
-    pub fn on_host(&self) -> bool {
-        self.backend == Backend::Host.name()
+    pub fn backend(&self) -> Backend {
+        self.backend
     }
     fn part(&self) -> Part {
         Part {
@@ -167,7 +160,7 @@ impl ExperimentOptions {
     }
     fn request(&self) -> Result<RunRequest> {
         Ok(RunRequest {
-            backend: self.backend()?,
+            backend: self.backend,
             part: self.part(),
             wanted: Options {
                 runs: self.runs,
@@ -222,7 +215,7 @@ impl ExperimentOptions {
             ("--variant", !self.variant.is_empty()),
             ("--metric", !self.metric.is_empty()),
             ("--kernel", !self.kernel.is_empty()),
-            ("--backend", self.backend != Backend::Sim.name()),
+            ("--backend", self.backend != Backend::Sim),
             ("--predict", self.predict),
             ("--uncertainty", self.uncertainty),
             ("--budget", self.budget.is_some()),
@@ -241,7 +234,7 @@ impl ExperimentOptions {
         self.form.outlets.asked()
     }
     fn observe(&self) -> Result<Observe> {
-        self.watch.observe(self.backend()?)
+        self.watch.observe(self.backend)
     }
 }
 
@@ -250,7 +243,7 @@ impl ExperimentOptions {
 /// # Errors
 /// For errors in options or experiment, when a run fails, or on an interruption.
 pub fn conduct(experiment: Experiment, options: &ExperimentOptions) -> Result<()> {
-    options.gate.check(&conducted(experiment, options)?.2)
+    options.gate.check(&conducted(experiment, options)?.comparison)
 }
 
 /// As [`conduct`], for a suite: it also fails if a load stood still under a change.
@@ -258,16 +251,21 @@ pub fn conduct(experiment: Experiment, options: &ExperimentOptions) -> Result<()
 /// # Errors
 /// As [`conduct`].
 pub fn conduct_suite(experiment: Experiment, options: &ExperimentOptions) -> Result<()> {
-    let comparison = conducted(experiment, options)?.2;
+    let comparison = conducted(experiment, options)?.comparison;
     options.gate.check(&comparison)?;
     gate::none_stopped(&comparison)
 }
 
-/// As [`conduct`], but without a check of the result; also gives the plan, its runs and the comparison.
-pub fn conducted(
-    experiment: Experiment,
-    options: &ExperimentOptions,
-) -> Result<(Plan, Vec<RunDir>, Comparison)> {
+/// An experiment whose runs were made or found.
+pub struct Conducted {
+    pub plan: Plan,
+    /// The runs of the plan that are there.
+    pub runs: Vec<RunDir>,
+    pub comparison: Comparison,
+}
+
+/// As [`conduct`], but without a check of the result.
+pub fn conducted(experiment: Experiment, options: &ExperimentOptions) -> Result<Conducted> {
     options.check()?;
     if options.watch.keep_events {
         Store::create(&options.out)?;
@@ -288,7 +286,7 @@ pub fn conducted(
         made.plan.cells.iter().map(|c| Ok(options.out.join(c.hash()?))).collect::<Result<Vec<_>>>()?;
     let runs = made.plan.runs.iter().map(|r| RunDir { path: folders[r.cell].join(r.seed.to_string()) });
     let runs = runs.filter(|r| r.path.is_dir()).collect();
-    Ok((made.plan, runs, made.comparison))
+    Ok(Conducted { plan: made.plan, runs, comparison: made.comparison })
 }
 
 /// The comparison of an experiment's runs, made or found; nothing is printed.

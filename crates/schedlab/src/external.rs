@@ -95,61 +95,69 @@ impl External {
     }
 }
 
+#[derive(serde::Serialize)]
+struct Tools {
+    tools: Vec<ToolRow>,
+}
+
+#[derive(serde::Serialize)]
+struct ToolRow {
+    name: &'static str,
+    about: &'static str,
+    program: &'static str,
+    package: Option<&'static str>,
+    load: Option<&'static str>,
+    installed: bool,
+    figures: Vec<Figure>,
+}
+
+#[derive(serde::Serialize)]
+struct Figure {
+    name: String,
+    unit: &'static str,
+    better: &'static str,
+    about: &'static str,
+}
+
+impl ToolRow {
+    fn of(tool: &'static Tool) -> ToolRow {
+        let some = |text: &'static str| Some(text).filter(|t| !t.is_empty());
+        let figures = tool.figures.iter().map(|r| Figure {
+            name: format!("{}.{}", tool.name, r.0),
+            unit: r.1,
+            better: r.2.name(),
+            about: r.3,
+        });
+        ToolRow {
+            name: tool.name,
+            about: tool.about,
+            program: tool.program,
+            package: some(tool.package),
+            load: some(tool.load_about),
+            installed: installed(tool),
+            figures: figures.collect(),
+        }
+    }
+    /// Where the tool is.
+    fn place(&self) -> String {
+        match (self.installed, self.package) {
+            _ if self.program.is_empty() => "saved files only".to_owned(),
+            (true, _) => "installed".to_owned(),
+            (false, Some(package)) => format!("in package {package}"),
+            (false, None) => "not installed".to_owned(),
+        }
+    }
+}
+
 /// Prints the known tools.
 pub fn list(json: bool) -> Result<()> {
-    #[derive(serde::Serialize)]
-    struct ToolRow {
-        name: &'static str,
-        about: &'static str,
-        program: &'static str,
-        package: Option<&'static str>,
-        load: Option<&'static str>,
-        installed: bool,
-        figures: Vec<Figure>,
-    }
-    #[derive(serde::Serialize)]
-    struct Figure {
-        name: String,
-        unit: &'static str,
-        better: &'static str,
-        about: &'static str,
-    }
-    #[derive(serde::Serialize)]
-    struct Tools {
-        tools: Vec<ToolRow>,
-    }
-    let some = |text: &'static str| Some(text).filter(|t| !t.is_empty());
-    let row = |t: &&'static Tool| ToolRow {
-        name: t.name,
-        about: t.about,
-        program: t.program,
-        package: some(t.package),
-        load: some(t.load_about),
-        installed: installed(t),
-        figures: t
-            .figures
-            .iter()
-            .map(|r| Figure {
-                name: format!("{}.{}", t.name, r.0),
-                unit: r.1,
-                better: r.2.name(),
-                about: r.3,
-            })
-            .collect(),
-    };
-    let tools: Vec<ToolRow> = TOOLS.iter().map(row).collect();
+    let tools: Vec<ToolRow> = TOOLS.iter().copied().map(ToolRow::of).collect();
     if json {
         return output::json_as("schedlab/tools/1", &Tools { tools });
     }
     output::result(|out| {
         for t in &tools {
-            let place = match (t.installed, t.package) {
-                _ if t.program.is_empty() => "saved files only".to_owned(),
-                (true, _) => "installed".to_owned(),
-                (false, Some(package)) => format!("in package {package}"),
-                (false, None) => "not installed".to_owned(),
-            };
-            writeln!(out, "{:<16} {place}", t.name)?;
+            writeln!(out, "{:<16} {}", t.name, t.place())?;
             write!(out, "{}", wrap("    ", t.about))?;
             if let Some(load) = t.load {
                 write!(out, "{}", wrap("    load: ", load))?;

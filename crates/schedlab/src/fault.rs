@@ -7,7 +7,7 @@
 use crate::experiments::LOAD_VALUE;
 use crate::output;
 use schedlab_base::{Error, ErrorKind, printable};
-use schedlab_lab::exec::under_way::{self, UnderWay};
+use schedlab_lab::make::exec::under_way::{self, UnderWay};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,7 +4,7 @@ use clap::Args;
 use schedlab_base::{Error, Ns, Result};
 use schedlab_guest::{Accelerator, Mode};
 use schedlab_lab::Backend;
-use schedlab_lab::guests::GuestSetup;
+use schedlab_lab::ask::guests::GuestSetup;
 
 /// The default machine of guests: small enough for any host, and more than one CPU.
 pub const DEFAULT_MACHINE: &str = "4cpu";

@@ -5,7 +5,7 @@ use crate::timing::Timed;
 use crate::{interrupt, output};
 use schedlab_base::{Result, counted};
 use schedlab_kernels::Step;
-use schedlab_lab::builds::Estimate;
+use schedlab_lab::ask::builds::Estimate;
 use schedlab_lab::{Cell, Done, Listener, Progress};
 use std::io::IsTerminal;
 use std::sync::atomic::AtomicBool;

@@ -30,6 +30,7 @@ mod external;
 mod fault;
 mod gate;
 mod guests;
+mod hears;
 mod interrupt;
 mod listener;
 mod names;
@@ -43,8 +44,8 @@ mod rerun_command;
 mod timing;
 mod workloads;
 
-use schedlab_lab::exec::code;
-use schedlab_lab::rules;
+use schedlab_lab::judge::rules;
+use schedlab_lab::make::exec::code;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@ use schedlab_base::{Error, Result};
 use schedlab_kernel::PROFILES;
 use schedlab_kernel::feature::FEATURES;
 use schedlab_kernel::tunable::{TUNABLES, TunableRow};
-use schedlab_lab::experiment::keys::{SECTIONS, Section};
+use schedlab_lab::ask::experiment::keys::{SECTIONS, Section};
 use schedlab_machine::Machine;
 use schedlab_record::{METRICS, Metric};
 use schedlab_report::text::wrap;

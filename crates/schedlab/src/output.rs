@@ -4,7 +4,10 @@
 //! is one. A message that can't be written to standard error is lost: there is nowhere left to report it.
 
 use crate::fault;
+use clap::builder::TypedValueParser;
 use schedlab_base::{Error, Result, printable};
+use std::error::Error as StdError;
+use std::fmt;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -107,16 +110,40 @@ pub fn note(text: &str) {
 pub fn conclude(outcome: Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            let _ = writeln!(io::stderr(), "schedlab: error: {e}");
-            fault::more_about(&e);
-            ExitCode::from(e.kind().exit_code())
-        }
+        Err(e) => failed(&e),
     }
+}
+
+fn failed(e: &Error) -> ExitCode {
+    let _ = writeln!(io::stderr(), "schedlab: error: {e}");
+    fault::more_about(e);
+    ExitCode::from(e.kind().exit_code())
+}
+
+/// The error of an option's word that says by itself what is wrong: it is reported without clap's words around it.
+#[derive(Debug)]
+struct Unknown(Error);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Unknown {}
+
+/// The parser of an option whose values are the words of a table.
+pub fn word<T: Clone + Send + Sync + 'static>(
+    parse: fn(&str) -> Result<T>,
+) -> impl TypedValueParser<Value = T> {
+    move |text: &str| parse(text).map_err(Unknown)
 }
 
 /// Prints clap's help or version, or its error for a wrong command line; returns the exit code.
 pub fn usage(e: &clap::Error) -> ExitCode {
+    if let Some(Unknown(e)) = e.source().and_then(<dyn StdError>::downcast_ref) {
+        return failed(e);
+    }
     // clap passes the words of the command line on as they are, and these may be names of files.
     let acts = std::env::args_os().any(|word| word.to_string_lossy().contains(printable::acts));
     let printed = if acts {

@@ -12,10 +12,10 @@ use schedlab_compare::comparison::{
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::strips::Strips;
 use schedlab_compare::{Comparison, Question, compare};
-use schedlab_lab::events::has_kept;
-use schedlab_lab::request::question;
-use schedlab_lab::rerun::Rerun;
-use schedlab_lab::strips::{chosen, kept};
+use schedlab_lab::make::request::question;
+use schedlab_lab::stored::events::has_kept;
+use schedlab_lab::stored::rerun::Rerun;
+use schedlab_lab::stored::strips::{chosen, kept};
 use schedlab_lab::{Backend, Experiment, Plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};

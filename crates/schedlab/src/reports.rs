@@ -4,10 +4,10 @@ use crate::experiments::{self, ExperimentOptions};
 use crate::output;
 use schedlab_base::{Error, Result};
 use schedlab_compare::reports::{JudgedReport, PublicReport, read};
-use schedlab_lab::experiment::parse;
+use schedlab_lab::ask::experiment::parse;
 use std::path::Path;
 
-pub use schedlab_lab::studies::REPORTS as NAME;
+pub use schedlab_lab::ask::studies::REPORTS as NAME;
 
 /// The question of the study `reports`.
 pub const ABOUT: &str =

@@ -10,9 +10,9 @@ use schedlab_compare::tools;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Variant, tunable};
-use schedlab_lab::guests::cutoff_options;
-use schedlab_lab::studies::STUDIES;
-use schedlab_lab::variant_words::{self, Changes};
+use schedlab_lab::ask::guests::cutoff_options;
+use schedlab_lab::ask::studies::STUDIES;
+use schedlab_lab::ask::variant_words::{self, Changes};
 use schedlab_machine::Machine;
 use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir};
@@ -60,7 +60,7 @@ fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String
         Some((name, _)) => vec!["study".to_owned(), (*name).to_owned()],
         None => {
             let copy = run.path.join(EXPERIMENT_FILE);
-            schedlab_lab::experiment::load(&copy).ok()?;
+            schedlab_lab::ask::experiment::load(&copy).ok()?;
             vec!["run".to_owned(), copy.display().to_string()]
         }
     };
@@ -141,7 +141,7 @@ fn surroundings(record: &Record) -> Vec<String> {
 }
 
 fn workload(record: &Record) -> Option<Vec<String>> {
-    match schedlab_lab::rerun::spec_of(record).ok()? {
+    match schedlab_lab::stored::rerun::spec_of(record).ok()? {
         Spec::Bench { name, params } => benchmark(&name, &params),
         Spec::RtApp { file, runtime, .. } => {
             let runtime = runtime.into_iter().flat_map(|time| pair("runtime", format!("{}ns", time.0)));

@@ -11,12 +11,13 @@ use schedlab_base::{Error, Ns, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
+use schedlab_lab::Backend;
 use schedlab_lab::Backends;
-use schedlab_lab::cell::Cell;
-use schedlab_lab::code;
-use schedlab_lab::state;
-use schedlab_lab::variant_words::{self, Changes};
-use schedlab_lab::{Backend, guests, variant_checks};
+use schedlab_lab::ask::cell::Cell;
+use schedlab_lab::ask::code;
+use schedlab_lab::ask::state;
+use schedlab_lab::ask::variant_words::{self, Changes};
+use schedlab_lab::ask::{guests, variant_checks};
 use schedlab_machine::Machine;
 use schedlab_machine::sysfs::HOST;
 use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, rtapp, spec};
@@ -31,8 +32,8 @@ pub const HEADING: &str = "Workload";
 pub struct RunPlace {
     /// Where it is run: host (the running kernel), sim (the simulator), code (the scheduler's own code of a kernel's
     /// tree, on a simulated machine) or vm (a kernel in a guest) [default: host, with --machine sim]
-    #[arg(long, global = true, value_name = "BACKEND")]
-    backend: Option<String>,
+    #[arg(long, global = true, value_name = "BACKEND", value_parser = output::word(Backend::parse))]
+    backend: Option<Backend>,
     /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
@@ -78,10 +79,10 @@ impl RunPlace {
     /// The backend.
     ///
     /// # Errors
-    /// When it is unknown, or an option of another backend was given.
+    /// When an option of another backend was given.
     pub fn backend(&self) -> Result<Backend> {
-        let backend = match &self.backend {
-            Some(word) => Backend::parse(word)?,
+        let backend = match self.backend {
+            Some(backend) => backend,
             None if self.is_implied() => Backend::Sim,
             None => Backend::Host,
         };

@@ -4,7 +4,7 @@
 
 use crate::common::{Lab, fake_tree, texts};
 use schedlab_base::testing::skipped;
-use schedlab_lab::trial;
+use schedlab_lab::search::trial;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -272,7 +272,7 @@ fn the_first_hours_trial_has_two_images_and_a_budget() {
     assert_eq!((tried.features.len(), tried.counters.len()), (0, 0));
     assert_eq!((tried.base.patch.len(), tried.patched.patch.len()), (0, 1));
     assert_eq!(tried.experiment(&[], 2).unwrap().runs, trial::RUNS);
-    assert!(matches!(trial::BUDGET, schedlab_lab::budget::Budget::Part(part) if part > 0));
+    assert!(matches!(trial::BUDGET, schedlab_lab::make::budget::Budget::Part(part) if part > 0));
 }
 
 /// With the source of 6.1.192: the place where a patch almost fits, and an option that is on by default.

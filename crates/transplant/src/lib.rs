@@ -13,7 +13,7 @@
 //! # Picture
 //!
 //! ```text
-//! lab/src/exec/code.rs      starts a process for each run, and reads its record
+//! lab/src/make/exec/code.rs starts a process for each run, and reads its record
 //!   the process             holds one image, for good: the kernel's code has global state
 //!     engine                this crate: the clock, interrupts, user mode, system calls, prices
 //!       |  enters a CPU, sets the clock, calls a verb     ^  reads the view and the notes
@@ -80,8 +80,8 @@
 //!
 //! Faults that no kernel survives end the process: BUG, a wild access, a missing function (its stub is a page that
 //! faults), an endless loop (`watchdog.rs`). `fault.rs` prints the reason and the calls, by function and line, and
-//! exits with code 4; `lab/src/exec/image_process.rs` makes an error of it. Faults that a kernel survives are warnings
-//! of the record: WARN and messages of errors by `kernel.rs`; broken invariants of tasks and queues, for which
+//! exits with code 4; `lab/src/make/exec/image_process.rs` makes an error of it. Faults that a kernel survives are
+//! warnings of the record: WARN and messages of errors by `kernel.rs`; broken invariants of tasks and queues, for which
 //! `shim/image/audit.c` looks, by `findings.rs`. A lost task ends the run, by `Engine::fail`. A verb that refuses
 //! returns an errno, which `kernel.rs` puts into words.
 //!

@@ -16,8 +16,8 @@ pub mod worker;
 
 use schedlab_base::content_hash;
 use schedlab_base::{Error, Result, Spot, input};
-use schedlab_lab::packed_cell::PackedCell;
-use schedlab_lab::plan::{Plan, Run};
+use schedlab_lab::make::packed_cell::PackedCell;
+use schedlab_lab::make::plan::{Plan, Run};
 use schedlab_record::store_listing::is_cell;
 use schedlab_record::{MODEL, WATCHING};
 use serde::{Deserialize, Serialize};

@@ -4,10 +4,11 @@
 
 use super::{Parcel, Protocol, Task};
 use schedlab_base::{Error, Result};
-use schedlab_lab::cell::Cell;
-use schedlab_lab::exec::{Backends, Executor, Made, Progress, RunOptions, Session};
-use schedlab_lab::plan::Plan;
-use schedlab_lab::validate::{Probing, RepeatDisturbed};
+use schedlab_lab::ask::cell::Cell;
+use schedlab_lab::judge::validate::{Probing, RepeatDisturbed};
+use schedlab_lab::listener::Progress;
+use schedlab_lab::make::exec::{Backends, Executor, Made, RunOptions, Session};
+use schedlab_lab::make::plan::Plan;
 use schedlab_record::Store;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,14 +80,11 @@ impl Worker<'_> {
     fn part(&self, executor: &dyn Executor, parcel: &Parcel, plan: &Plan, worked: &mut Worked) -> Result<()> {
         let attach = attached(parcel);
         let session = Session {
-            executor,
             store: Some(self.store),
             attach: &attach,
             jobs: self.jobs,
             progress: self.progress,
-            stop: self.stop,
-            engine: None,
-            outlines: false,
+            ..Session::of(executor, self.stop)
         };
         let finished = session.work(plan)?;
         worked.made += finished.records.len() - finished.found;

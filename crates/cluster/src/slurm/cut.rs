@@ -5,7 +5,7 @@
 
 use super::is_live;
 use crate::parcel::Task;
-use schedlab_lab::plan::Plan;
+use schedlab_lab::make::plan::Plan;
 use std::collections::BTreeMap;
 
 /// At most `most` tasks for runs of a plan, given by their indices. `live` runs stay in their blocks.
@@ -56,8 +56,8 @@ fn rounds(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
     use schedlab_kernel::Variant;
-    use schedlab_lab::cell::Cell;
-    use schedlab_lab::plan::order;
+    use schedlab_lab::ask::cell::Cell;
+    use schedlab_lab::make::plan::order;
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};
     use std::sync::Arc;

@@ -133,36 +133,12 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     warnings.extend(other_units);
     warnings.extend(other_versions(records));
     warnings.extend(more_metrics(records, &metrics, question));
-    let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
-    let mut open: Vec<rows::OpenRow> = Vec::new();
-    let (mut equal, mut stalled) = (equal::Equal::default(), Vec::new());
-    let mut wild = wild::Wild::default();
+    let mut tables = Tables::default();
     for runs in &groups {
-        let first = cells.len();
-        let different =
-            [group::watched_differently(runs), computers::warning(runs), compilers::warning(runs)];
-        warnings.extend(different.into_iter().flatten().map(CountedWarning::of_all));
-        let shown = &metrics_of_group(runs, &groups, question);
-        cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
-        let base = match &question.baseline {
-            None => Some(0),
-            Some(name) => group::named(runs, name),
-        };
-        sections.push(cost_effects::Section { runs, first, base, metrics: shown.to_vec() });
-        if let Some(base) = base {
-            equal.add(runs, base);
-            stalled.extend(stalled::of_group(runs, base));
-            wild.add(&cells[first..], shown);
-            open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
-            let switches = releases::warnings(runs, base).into_iter().chain(levels::warnings(runs, base));
-            warnings.extend(switches.map(CountedWarning::of_all));
-            warnings.extend(units::not_compared(&cells[first + base], &cells[first..], shown));
-            fits.extend(fit::fit(&cells[first + base], &question.published));
-        } else if let Some(c) = cells.get(first) {
-            let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
-            warnings.push(CountedWarning::of_all(Warning::new("compare.no_baseline", text)));
-        }
+        tables.add(runs, &groups, question);
     }
+    let Tables { cells, fits, sections, open, equal, stalled, wild, warnings: of_groups } = tables;
+    warnings.extend(of_groups);
     warnings.extend(equal.warnings());
     warnings.extend(stalled::cut_off_warnings(&groups, &stalled));
     warnings.extend(wild.warning());
@@ -193,6 +169,50 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         runs_needed,
         warnings,
     })
+}
+
+/// What the groups of a comparison show, before its rows are judged together.
+#[derive(Default)]
+struct Tables<'g> {
+    cells: Vec<Cell>,
+    fits: Vec<BaselineFit>,
+    sections: Vec<cost_effects::Section<'g>>,
+    open: Vec<rows::OpenRow>,
+    equal: equal::Equal,
+    stalled: Vec<Stalled>,
+    wild: wild::Wild,
+    warnings: Vec<CountedWarning>,
+}
+
+impl<'g> Tables<'g> {
+    /// Adds the runs of a group: those of one load on one machine.
+    fn add(&mut self, runs: &'g [CellRuns<'g>], groups: &[Vec<CellRuns<'g>>], question: &Question) {
+        let first = self.cells.len();
+        let different =
+            [group::watched_differently(runs), computers::warning(runs), compilers::warning(runs)];
+        self.warnings.extend(different.into_iter().flatten().map(CountedWarning::of_all));
+        let shown = &metrics_of_group(runs, groups, question);
+        self.cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
+        let cells = &self.cells[first..];
+        let base = match &question.baseline {
+            None => Some(0),
+            Some(name) => group::named(runs, name),
+        };
+        self.sections.push(cost_effects::Section { runs, first, base, metrics: shown.to_vec() });
+        if let Some(base) = base {
+            self.equal.add(runs, base);
+            self.stalled.extend(stalled::of_group(runs, base));
+            self.wild.add(cells, shown);
+            self.open.extend(rows::of_group(runs, base, cells, shown, question));
+            let switches = releases::warnings(runs, base).into_iter().chain(levels::warnings(runs, base));
+            self.warnings.extend(switches.map(CountedWarning::of_all));
+            self.warnings.extend(units::not_compared(&cells[base], cells, shown));
+            self.fits.extend(fit::fit(&cells[base], &question.published));
+        } else if let Some(c) = cells.first() {
+            let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
+            self.warnings.push(CountedWarning::of_all(Warning::new("compare.no_baseline", text)));
+        }
+    }
 }
 
 /// The metrics of all tables, each once.

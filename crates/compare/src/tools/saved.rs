@@ -42,34 +42,48 @@ pub fn records(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<R
 /// # Errors
 /// When a path does not exist, has neither runs nor outputs, or no known tool printed a file.
 pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
-    let (mut stored, mut saved) = (Vec::new(), Vec::new());
-    let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
-    // Sources without a given name, with the name taken from their path.
-    let mut unnamed: Vec<(&str, String)> = Vec::new();
-    // Runs printed by schedlab, with their source.
-    let mut printed: Vec<(Given, PathBuf, schedlab_json::Run)> = Vec::new();
+    let (mut stored, mut outputs) = (Vec::new(), Vec::new());
     for source in sources {
-        let side = side(source, from)?;
-        if let Side::Outputs(name, _) = &side
-            && !is_named(source)
-        {
-            if let Some((other, _)) = unnamed.iter().find(|(_, known)| known == name) {
-                return Err(two_of_one_name(other, source, name));
-            }
-            unnamed.push((source, name.clone()));
-        }
-        match side {
+        match side(source, from)? {
             Side::Runs(path) => stored.extend(store::list(&path)?),
-            Side::Outputs(name, files) => match sides.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, more)) => more.extend(files),
-                None => sides.push((name, files)),
-            },
+            Side::Outputs(own) => named(&mut outputs, own)?,
         }
     }
-    for (i, (name, files)) in sides.iter().enumerate() {
+    Ok((stored, read(&outputs, from)?))
+}
+
+/// The saved outputs of one name.
+struct Outputs<'s> {
+    name: String,
+    /// The source whose path has that name; `None`: the user gave it.
+    by_path: Option<&'s str>,
+    files: Vec<PathBuf>,
+}
+
+/// Adds a source's outputs to those of their name.
+///
+/// # Errors
+/// Two sources that are not named by the user, and whose paths have one name.
+fn named<'s>(all: &mut Vec<Outputs<'s>>, own: Outputs<'s>) -> Result<()> {
+    let Some(known) = all.iter_mut().find(|o| o.name == own.name) else {
+        all.push(own);
+        return Ok(());
+    };
+    if let (Some(one), Some(other)) = (known.by_path, own.by_path) {
+        return Err(two_of_one_name(one, other, &own.name));
+    }
+    known.by_path = known.by_path.or(own.by_path);
+    known.files.extend(own.files);
+    Ok(())
+}
+
+/// The records of all outputs; those that schedlab printed come last.
+fn read(outputs: &[Outputs<'_>], from: Option<&OutputReader>) -> Result<Vec<Record>> {
+    let (mut saved, mut printed) = (Vec::new(), Vec::new());
+    for (i, own) in outputs.iter().enumerate() {
         let mut seed = (i as u64 + 1) << 32;
-        let given = Given { name: name.clone(), by_user: !unnamed.iter().any(|(_, known)| known == name) };
-        for file in files {
+        let given = Given { name: own.name.clone(), by_user: own.by_path.is_none() };
+        for file in &own.files {
             match contents(file, from)? {
                 Contents::Tool(tool, readings) => {
                     for reading in readings {
@@ -92,7 +106,7 @@ pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<R
         }
     }
     saved.extend(own_records(printed)?);
-    Ok((stored, saved))
+    Ok(saved)
 }
 
 /// A source's name, and whether the user gave it.
@@ -214,27 +228,30 @@ fn two_of_one_name(one: &str, other: &str, name: &str) -> Error {
     Error::input(format!("{one} and {other} are both named '{name}'")).help(help)
 }
 
-enum Side {
+enum Side<'s> {
     Runs(PathBuf),
-    Outputs(String, Vec<PathBuf>),
+    Outputs(Outputs<'s>),
 }
 
-fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
+/// The runs or the outputs of a source.
+fn side<'s>(source: &'s str, from: Option<&OutputReader>) -> Result<Side<'s>> {
     let path = Path::new(source);
     if is_named(source)
         && let Some((name, files)) = source.split_once('=')
     {
-        let mut all = Vec::new();
+        let mut outputs =
+            Outputs { name: printable::name(name).into_owned(), by_path: None, files: Vec::new() };
         for file in files.split(',') {
             if file.is_empty() {
                 return Err(Error::input(format!("'{source}' names no file")).help("NAME=FILE[,FILE...]"));
             }
-            collect(Path::new(file), MAX_DEPTH, &mut all)?;
+            collect(Path::new(file), MAX_DEPTH, &mut outputs.files)?;
         }
-        return Ok(Side::Outputs(printable::name(name).into_owned(), all));
+        return Ok(Side::Outputs(outputs));
     }
-    let name = |whole: Option<&std::ffi::OsStr>| {
-        printable::name(&whole.map_or(source.into(), |n| n.to_string_lossy())).into_owned()
+    let of_path = |whole: Option<&std::ffi::OsStr>, files: Vec<PathBuf>| {
+        let name = printable::name(&whole.map_or(source.into(), |n| n.to_string_lossy())).into_owned();
+        Side::Outputs(Outputs { name, by_path: Some(source), files })
     };
     if path.is_dir() {
         match store::list(path) {
@@ -248,7 +265,7 @@ fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
                     return Err(schedlab_import::not_a_run(path, form));
                 }
                 return if first.is_some_and(known) {
-                    Ok(Side::Outputs(name(path.file_name()), files))
+                    Ok(of_path(path.file_name(), files))
                 } else {
                     Err(none.help(
                         "a run is a folder with a record.json; saved outputs of known tools are read, too, and \
@@ -261,7 +278,7 @@ fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
     if path.file_name().is_some_and(|n| n == store::RECORD_FILE) {
         Ok(Side::Runs(path.to_owned()))
     } else {
-        Ok(Side::Outputs(name(path.file_stem()), vec![path.to_owned()]))
+        Ok(of_path(path.file_stem(), vec![path.to_owned()]))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A backend with made-up records, to test the lab's handling of runs without a simulator.
 
 use schedlab_base::{Error, Ns, Result, Stream};
-use schedlab_lab::experiment::{Experiment, parse};
+use schedlab_lab::ask::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Executor, Made};
 use schedlab_record::{Better, Findings, RECORD_SCHEMA, Record, Series, environment, version_of};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Made-up runs of real plans in the shape of the shipped studies, so that forms are tested without a simulator.
 
 use schedlab_base::{Ns, Stream};
-use schedlab_lab::experiment::{Experiment, parse};
+use schedlab_lab::ask::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Options, plan};
 use schedlab_record::{Better, Figure, Findings, RECORD_SCHEMA, Record, environment, version_of};
 use std::collections::BTreeSet;

@@ -8,12 +8,14 @@ use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, Error, Result, counted};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
-use schedlab_lab::bisect::{
+use schedlab_lab::RunRequest;
+use schedlab_lab::ask::builds;
+use schedlab_lab::ask::experiment::Part;
+use schedlab_lab::ask::levels::level_of;
+use schedlab_lab::search::bisect::{
     Bisected, CommitQuestion, CommitRuns, Measure, MeasuredCommit, Repository, Side, bisect,
 };
-use schedlab_lab::experiment::Part;
-use schedlab_lab::levels::level_of;
-use schedlab_lab::{RunRequest, builds, trial};
+use schedlab_lab::search::trial;
 use schedlab_report::number;
 use std::path::{Path, PathBuf};
 
@@ -49,8 +51,8 @@ struct BisectArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_EFFECT_PCT)]
     min_effect: f64,
     /// Where commits run: vm (whole kernels in guests) or code (their scheduler's code on simulated machines)
-    #[arg(long, value_name = "BACKEND", default_value = "vm")]
-    backend: String,
+    #[arg(long, value_name = "BACKEND", default_value = "vm", value_parser = output::word(trial::backend))]
+    backend: Backend,
     /// A fragment of configuration on top of the built-in one
     #[arg(long, value_name = "FRAGMENT")]
     config: Option<String>,
@@ -77,7 +79,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !(0.0..=100.0).contains(&args.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", args.min_effect)));
     }
-    let backend = trial::backend(&args.backend)?;
+    let backend = args.backend;
     args.keep.guest.check(backend)?;
     args.code.check(backend)?;
     common::machine(&args.machine, None).map_err(|e| e.context("--machine"))?;
@@ -151,7 +153,7 @@ fn print(out: &mut dyn std::io::Write, found: &Bisected, args: &BisectArgs) -> s
     let (good, bad) = (number::three(found.good), number::three(found.bad));
     let on = Path::new(&args.machine).display();
     let level = match args.code.level() {
-        _ if args.backend != Backend::Code.name() => String::new(),
+        _ if args.backend != Backend::Code => String::new(),
         level => format!(
             ", by the scheduler's code at level {}",
             level.ok().flatten().unwrap_or(level_of("bisect")).word()

@@ -12,8 +12,8 @@ use schedlab_compare::Question;
 use schedlab_compare::comparison::{Named, compare_named};
 use schedlab_compare::runs::is_title;
 use schedlab_compare::tools::{self, OutputReader, TEXT, metric_option};
-use schedlab_lab::named::{self, experiment_of};
-use schedlab_lab::request::planned_of;
+use schedlab_lab::make::request::planned_of;
+use schedlab_lab::stored::named::{self, experiment_of};
 use schedlab_workload::command::{Extract, Place};
 use std::path::Path;
 

@@ -15,7 +15,7 @@ use schedlab_analyse::explain::samples::samples_text;
 use schedlab_analyse::{explain_text, versus, versus_text};
 use schedlab_base::{Error, Result};
 use schedlab_import::lacks::{HOW_TO_RECORD, LACKS_WAKEUPS};
-use schedlab_lab::named::{RunChoice, beside};
+use schedlab_lab::stored::named::{RunChoice, beside};
 use schedlab_record::{Record, RunDir, Stat};
 
 pub const ENTRY: Entry = Entry { command, run };

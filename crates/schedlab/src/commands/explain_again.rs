@@ -7,7 +7,7 @@ use schedlab_analyse::conserve::IdleWhileWaiting;
 use schedlab_analyse::explain::explain_beyond;
 use schedlab_analyse::explain::samples::SampleTail;
 use schedlab_base::{Backend, Error, ErrorKind, Result};
-use schedlab_lab::rerun::Rerun;
+use schedlab_lab::stored::rerun::Rerun;
 use schedlab_record::{Record, Series, Value, evaluate};
 
 /// Explains the waits beyond a statistic, with the CPUs that were idle during the worst ones. For the kernel's own code

@@ -8,9 +8,9 @@ use crate::{common, interrupt};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Ns, Result, TaskId, Warning};
 use schedlab_import::{Audience, read_part};
-use schedlab_lab::events::Events;
-use schedlab_lab::named::has_runs;
-use schedlab_lab::named::{RunChoice, experiment_of};
+use schedlab_lab::stored::events::Events;
+use schedlab_lab::stored::named::has_runs;
+use schedlab_lab::stored::named::{RunChoice, experiment_of};
 use schedlab_trace::{Event, Sink};
 use std::path::Path;
 

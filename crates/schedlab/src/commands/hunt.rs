@@ -11,10 +11,12 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_kernel::Variant;
 use schedlab_kernels::{Source, cache};
-use schedlab_lab::hunt::faults::FAULTS;
-use schedlab_lab::hunt::{Budget, DifferenceSearch, Fault, Hunt, Judge, Loss, Sides, hunt};
-use schedlab_lab::trial::{self, Trial};
-use schedlab_lab::{Backend, builds, code, suite, variant_words};
+use schedlab_lab::Backend;
+use schedlab_lab::ask::{builds, code, variant_words};
+use schedlab_lab::search::hunt::faults::FAULTS;
+use schedlab_lab::search::hunt::{Budget, DifferenceSearch, Fault, Hunt, Judge, Loss, Sides, hunt};
+use schedlab_lab::search::suite;
+use schedlab_lab::search::trial::{self, Trial};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -24,8 +26,10 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// Simulated length of each run.
 const RUNTIME: Ns = Ns::ms(300);
-/// The backends by which workloads are judged.
-const JUDGES: [Backend; 2] = [Backend::Sim, Backend::Code];
+/// The backend of that name, which must judge workloads.
+fn judging(name: &str) -> Result<Backend> {
+    Backend::among(&[Backend::Sim, Backend::Code], "backend of a hunt", name)
+}
 
 #[derive(Args)]
 pub(super) struct HuntArgs {
@@ -72,8 +76,8 @@ pub(super) struct HuntArgs {
     pub out: PathBuf,
     /// Where workloads are judged: sim (the simulator) or code (the scheduler's own code of kernels' sources: a
     /// series, a tree, patches) [default: code for a patch, else sim]
-    #[arg(long, value_name = "BACKEND")]
-    backend: Option<String>,
+    #[arg(long, value_name = "BACKEND", value_parser = output::word(judging))]
+    backend: Option<Backend>,
     /// Confirm in guests, too: the variant's kernel is a series, with a patch if the kernel lacks the change
     #[arg(long)]
     vm: bool,
@@ -94,12 +98,9 @@ pub(super) struct HuntArgs {
 
 impl HuntArgs {
     /// Where workloads are judged.
-    fn backend(&self) -> Result<Backend> {
-        let Some(word) = &self.backend else {
-            return Ok(if self.is_patch() { Backend::Code } else { Backend::Sim });
-        };
-        let found = JUDGES.into_iter().find(|b| b.name() == word);
-        found.ok_or_else(|| Error::unknown("backend of a hunt", word, JUDGES.map(Backend::name)))
+    fn backend(&self) -> Backend {
+        let usual = || if self.is_patch() { Backend::Code } else { Backend::Sim };
+        self.backend.unwrap_or_else(usual)
     }
     /// Whether a patch is hunted, and not a kernel with changes: a file, or a folder that is not a kernel's tree.
     fn is_patch(&self) -> bool {
@@ -122,8 +123,8 @@ impl HuntArgs {
         Ok(Budget::Time(Duration::from_nanos(time.0)))
     }
     /// Where losses are confirmed.
-    fn backends(&self) -> Result<Vec<Backend>> {
-        Ok(std::iter::once(self.backend()?).chain(self.vm.then_some(Backend::Vm)).collect())
+    fn backends(&self) -> Vec<Backend> {
+        std::iter::once(self.backend()).chain(self.vm.then_some(Backend::Vm)).collect()
     }
 }
 
@@ -143,12 +144,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::input("--first-difference is at level free, where code takes no time")
             .help("leave out --level"));
     }
-    args.guest.check(if args.vm { Backend::Vm } else { args.backend()? })?;
-    args.code.check(args.backend()?)?;
+    args.guest.check(if args.vm { Backend::Vm } else { args.backend() })?;
+    args.code.check(args.backend())?;
     if args.first_difference {
         return first_differences(&args);
     }
-    let (judge, backends, budget) = (judge(&args)?, args.backends()?, args.budget()?);
+    let (judge, backends, budget) = (judge(&args)?, args.backends(), args.budget()?);
     if args.vm {
         // Checked before the search, which takes long: QEMU may be missing, or a kernel may not build.
         let both = [judge.baseline.clone(), judge.variant.clone()];
@@ -184,7 +185,7 @@ fn judge(args: &HuntArgs) -> Result<Judge> {
         whole_paths(one);
     }
     let machines = args.machines();
-    match args.backend()? {
+    match args.backend() {
         Backend::Code => {
             let shown = Shown::new(args.quiet);
             let images = |variants: &[&Variant]| code::images_of(variants, Path::new(""), &shown);
@@ -260,7 +261,7 @@ fn is_there(word: &str) -> Result<()> {
 fn of_words(args: &HuntArgs, fault: Option<&Fault>) -> Result<(Variant, Variant)> {
     is_there(&args.wanted)?;
     if args.is_patch() {
-        if args.backend()? == Backend::Sim {
+        if args.backend() == Backend::Sim {
             return Err(
                 Error::input("the simulator does not run a patch's code").help("leave out --backend sim")
             );

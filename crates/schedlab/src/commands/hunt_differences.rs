@@ -3,7 +3,7 @@
 use crate::output;
 use crate::progress::Bar;
 use schedlab_base::{CpuId, Error, ErrorKind, Ns, Result, TaskId, counted, one_or};
-use schedlab_lab::hunt::{Budget, Difference, DifferenceSearch, Differences, Sides, differences};
+use schedlab_lab::search::hunt::{Budget, Difference, DifferenceSearch, Differences, Sides, differences};
 use schedlab_trace::{Event, EventKind};
 use serde::Serialize;
 use std::fs;

@@ -5,7 +5,7 @@ use crate::{common, interrupt, output};
 use schedlab_base::Result;
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
-use schedlab_lab::hunt::{Hunt, Judge, LosingWorkload};
+use schedlab_lab::search::hunt::{Hunt, Judge, LosingWorkload};
 use schedlab_lab::{Backend, RunRequest};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;

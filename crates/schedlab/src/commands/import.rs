@@ -2,19 +2,17 @@
 
 use crate::cli::Entry;
 use crate::common::WindowOptions;
+use crate::hears::Hears;
 use crate::recordings::{StoreOptions, TaskOptions, shown};
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::temp::TempFile;
-use schedlab_base::{Error, Ns, Result, TaskId, counted, one_or};
-use schedlab_import::to_run::{ChosenTasks, Labels, RunBuilder, record};
-use schedlab_import::{Audience, Form, Recording, read_part};
+use schedlab_base::{Error, Result, counted, one_or};
+use schedlab_import::to_run::{ChosenTasks, Labels, record};
+use schedlab_import::{Form, Imported, Recording, read_part};
 use schedlab_machine::Machine;
-use schedlab_record::{Store, Stored, cell_hash};
+use schedlab_record::{Store, Stored};
 use schedlab_report::run as one_run;
-use schedlab_trace::kept::{EVENTS_FILE, Writer};
-use schedlab_trace::{Actor, Event, Sink, Window};
-use std::fs::File;
+use schedlab_trace::Window;
 use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -96,16 +94,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     // A recording is stored once: its bytes make its seed.
     let recording = Recording { hashed: true, kernel: args.kernel.clone(), ..args.source.recording()? };
     let chosen = args.source.chosen();
-    let place = args.kept.out.join(EVENTS_FILE);
-    let kept = TempFile::create(&place)?;
-    let failed = |e: &std::io::Error| Error::io(&place, "write", e);
-    let file = kept.file.try_clone().map_err(|e| failed(&e))?;
-    let mut hears = Hears {
-        watch: RunBuilder::new(chosen.clone(), machine.as_ref()),
-        kept: Writer::new(file).map_err(|e| failed(&e))?,
-    };
+    let mut hears = Hears::new(&args.kept.out, chosen.clone(), machine.as_ref())?;
     let mut imported = read_part(&recording, args.source.window()?, true, &mut hears)?;
-    let Hears { watch, kept: writer } = hears;
     if let Some(machine) = &machine
         && imported.cast.cpus > machine.topology.nr_cpus()
     {
@@ -117,7 +107,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         );
         return Err(Error::input(text).help("name the machine that was recorded, or none"));
     }
-    let found = watch.finish(&mut imported);
+    let (found, events) = hears.finish(&mut imported);
     if !chosen.is_all() && imported.cast.tasks.iter().all(|t| t.background) {
         return Err(Error::input("the recording has none of the chosen tasks")
             .help("'schedlab latency FILE' lists its tasks; NAME* takes all names that begin so"));
@@ -128,65 +118,41 @@ fn run(matches: &ArgMatches) -> Result<()> {
         ..args.kept.labels(args.source.stem(), None, machine)
     };
     let record = record(about, &chosen, &imported, found)?;
-    writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
-    let events = Some((EVENTS_FILE, kept.path()));
-    let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
+    let stored = events.stored(&store, &record, imported.cast.clone())?;
+    show(&imported, &stored, &one_run::Run::of(&record), args.kept.json)
+}
+
+/// Prints the run, and what the recording lacks.
+fn show(imported: &Imported, stored: &Stored, run: &one_run::Run, json: bool) -> Result<()> {
     let folder = stored.run().path.display().to_string();
     let was_there = matches!(stored, Stored::Kept(_));
-    let run = one_run::Run::of(&record);
-    if args.kept.json {
+    let lacks = imported.kinds.lacks();
+    if json {
         let value = serde_json::json!({
             "folder": folder, "was_there": was_there, "events": imported.records, "other_events": imported.others,
             "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": run,
-            "lacks": imported.kinds.lacks().iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            "lacks": lacks.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         });
         return output::json_as("schedlab/import/1", &value);
     }
+    let place = match was_there {
+        true => one_or(imported.records, "which was there already, in", "which were there already, in"),
+        false => "stored in",
+    };
     output::result(|out| {
         run.export(out)?;
-        let lacks = imported.kinds.lacks();
         if !lacks.is_empty() {
             writeln!(out, "\nNot in the recording, and what cannot be said without it:")?;
         }
-        for (name, what) in lacks {
+        for (name, what) in &lacks {
             writeln!(out, "  {name:<20}{what}")?;
         }
         writeln!(
             out,
-            "\n{} of {} on {}, {} {folder}",
+            "\n{} of {} on {}, {place} {folder}",
             counted(imported.records, "event"),
             counted(imported.cast.tasks.len(), "task"),
             counted(imported.cast.cpus, "CPU"),
-            match was_there {
-                true =>
-                    one_or(imported.records, "which was there already, in", "which were there already, in"),
-                false => "stored in",
-            }
         )
     })
-}
-
-/// Passes the events of a recording on to its record and to the file of its events.
-pub struct Hears {
-    pub watch: RunBuilder,
-    pub kept: Writer<File>,
-}
-
-impl Sink for Hears {
-    fn event(&mut self, event: &Event) {
-        self.watch.event(event);
-        self.kept.event(event);
-    }
-    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
-        self.watch.sample(at, task, series, value);
-    }
-}
-
-impl Audience for Hears {
-    fn meet(&mut self, task: TaskId, actor: &Actor) {
-        self.watch.meet(task, actor);
-    }
-    fn changed(&mut self, task: TaskId, actor: &Actor) {
-        self.watch.changed(task, actor);
-    }
 }

@@ -8,7 +8,7 @@ use schedlab_base::Result;
 use schedlab_kernels::cache;
 use schedlab_kernels::code::CodeRecipe;
 use schedlab_kernels::{Made, Recipe, Source};
-use schedlab_lab::builds;
+use schedlab_lab::ask::builds;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

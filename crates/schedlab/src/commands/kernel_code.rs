@@ -7,7 +7,7 @@ use clap::Args;
 use schedlab_base::{Error, Result};
 use schedlab_kernels::code::{CodeRecipe, Image, MadeImage};
 use schedlab_kernels::{cache, removal};
-use schedlab_lab::code;
+use schedlab_lab::ask::code;
 use schedlab_record::cell::compiler_in_short;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -12,9 +12,9 @@ use schedlab_compare::tools::{self, Template, check_installed, one_word_or_line}
 use schedlab_compare::uncertainty::DEFAULT_DRAWS;
 use schedlab_kernel::Variant;
 use schedlab_lab::Backend;
-use schedlab_lab::cell::Cell;
-use schedlab_lab::knee::{Raised, Search, search};
-use schedlab_lab::watch;
+use schedlab_lab::ask::cell::Cell;
+use schedlab_lab::make::watch;
+use schedlab_lab::search::knee::{Raised, Search, search};
 use schedlab_report::{number, plot};
 use schedlab_workload::Spec;
 use std::path::PathBuf;
@@ -127,7 +127,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let (spec, raised) = raised(matches, &args)?;
     let variants = match args.variant.as_slice() {
         [] => args.place.variants(args.quiet)?,
-        named => schedlab_lab::variant_words::parse_all(named)?,
+        named => schedlab_lab::ask::variant_words::parse_all(named)?,
     };
     let wanted = KneeSearch {
         limit: args.limit.map_or_else(|| raised.usual_limit().map(str::to_owned), Ok)?,

@@ -6,7 +6,7 @@ use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version, printable};
 use schedlab_kernel::DEFAULT_PROFILE;
-use schedlab_lab::machines;
+use schedlab_lab::ask::machines;
 use schedlab_machine::sysfs::HOST;
 use schedlab_machine::{Machine, Shown, show};
 use schedlab_report::text::wrap;
@@ -87,7 +87,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         };
     };
     if name == "host" {
-        schedlab_lab::state::warn_if_unreadable(&output::note);
+        schedlab_lab::ask::state::warn_if_unreadable(&output::note);
     }
     let machine = common::machine(name, args.background.as_deref())?;
     let kernel = match &args.kernel {

@@ -6,8 +6,8 @@ use crate::{cluster, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_cluster::parcel::{self, place};
-use schedlab_lab::experiment::load;
-use schedlab_lab::studies::{self, STUDIES};
+use schedlab_lab::ask::experiment::load;
+use schedlab_lab::ask::studies::{self, STUDIES};
 use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };

@@ -4,8 +4,8 @@ use crate::cli::Entry;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::profile::{self, Ask};
-use schedlab_lab::stat::{Output, WatchOptions};
+use schedlab_lab::make::profile::{self, Ask};
+use schedlab_lab::make::stat::{Output, WatchOptions};
 use schedlab_report::profile as show;
 use schedlab_workload::command::one_line;
 

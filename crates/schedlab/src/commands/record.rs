@@ -1,18 +1,17 @@
 //! `schedlab record`: the live schedule of this machine becomes a stored run with its events.
 
-use super::import::Hears;
 use crate::cli::Entry;
+use crate::hears::Hears;
 use crate::recordings::{StoreOptions, TaskOptions, shown};
 use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::temp::TempFile;
-use schedlab_base::{Error, ErrorKind, Ns, Result};
-use schedlab_import::to_run::{ChosenTasks, RunBuilder, record};
+use schedlab_base::{Error, ErrorKind, Ns, Result, counted};
+use schedlab_import::Imported;
+use schedlab_import::to_run::{ChosenTasks, record};
 use schedlab_machine::Machine;
 use schedlab_native::tracepoints::live::{FinishedRecording, Recorder, RecordingResult};
-use schedlab_record::{Store, cell_hash, environment};
+use schedlab_record::{Store, Stored, environment};
 use schedlab_report::run as one_run;
-use schedlab_trace::kept::{EVENTS_FILE, Writer};
 use schedlab_workload::command::one_line;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,14 +66,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if let Some((process, _)) = command.filter(|_| described.is_all()) {
         (chosen.pids, chosen.descendants) = (vec![process], true);
     }
-    let place = args.kept.out.join(EVENTS_FILE);
-    let kept = TempFile::create(&place)?;
-    let failed = |e: &std::io::Error| Error::io(&place, "write", e);
-    let file = kept.file.try_clone().map_err(|e| failed(&e))?;
-    let mut hears = Hears {
-        watch: RunBuilder::new(chosen.clone(), machine.as_ref()),
-        kept: Writer::new(file).map_err(|e| failed(&e))?,
-    };
+    let mut hears = Hears::new(&args.kept.out, chosen, machine.as_ref())?;
     let length = recorded.length();
     // A Ctrl-C that ended the recording must not end its analysis; the next one does.
     stop.store(false, Ordering::SeqCst);
@@ -90,8 +82,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     // Every recording is a separate run, so its time becomes its seed.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     imported.fingerprint = now.as_micros() as u64;
-    let Hears { watch, kept: writer } = hears;
-    let mut found = watch.finish(&mut imported);
+    let (mut found, events) = hears.finish(&mut imported);
     found.environment = environment::capture();
     found.warnings.extend(warnings);
     let program = args.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
@@ -101,29 +92,30 @@ fn run(matches: &ArgMatches) -> Result<()> {
         // Recordings of different commands are different cells.
         record.spec["params"]["command"] = one_line(&args.command).into();
     }
-    writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
-    let events = Some((EVENTS_FILE, kept.path()));
-    let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
-    let folder = stored.run().path.display().to_string();
-    let run = one_run::Run::of(&record);
-    if args.kept.json {
-        let value = serde_json::json!({
-            "folder": folder, "events": imported.records, "duration_ns": length,
-            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": run,
-        });
-        output::json_as("schedlab/recording/1", &value)?;
-    } else {
-        output::result(|out| {
-            run.export(out)?;
-            let events = schedlab_base::counted(imported.records, "event");
-            let tasks = schedlab_base::counted(imported.cast.tasks.len(), "task");
-            writeln!(out, "\n{events} of {tasks} in {length}, stored in {folder}")
-        })?;
-    }
+    let stored = events.stored(&store, &record, imported.cast.clone())?;
+    show(&imported, length, &stored, &one_run::Run::of(&record), args.kept.json)?;
     match command {
         None | Some((_, 0)) => Ok(()),
         Some((_, code)) => std::process::exit(code.into()),
     }
+}
+
+/// Prints the run, and how much was recorded.
+fn show(imported: &Imported, length: Ns, stored: &Stored, run: &one_run::Run, json: bool) -> Result<()> {
+    let folder = stored.run().path.display().to_string();
+    if json {
+        let value = serde_json::json!({
+            "folder": folder, "events": imported.records, "duration_ns": length,
+            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": run,
+        });
+        return output::json_as("schedlab/recording/1", &value);
+    }
+    output::result(|out| {
+        run.export(out)?;
+        let events = counted(imported.records, "event");
+        let tasks = counted(imported.cast.tasks.len(), "task");
+        writeln!(out, "\n{events} of {tasks} in {length}, stored in {folder}")
+    })
 }
 
 impl RecordArgs {

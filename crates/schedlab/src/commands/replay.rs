@@ -12,12 +12,12 @@ use schedlab_base::{Backend, CpuId, Error, ErrorKind, GuestMode, Ns, Result, Tas
 use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
 use schedlab_lab::Lab;
-use schedlab_lab::cell::Cell;
-use schedlab_lab::code::{self, CodeImage};
-use schedlab_lab::events::Events;
-use schedlab_lab::guests;
-use schedlab_lab::replay::fit::{self, Fitted, Off, Recording, Worse};
-use schedlab_lab::variant_words;
+use schedlab_lab::ask::cell::Cell;
+use schedlab_lab::ask::code::{self, CodeImage};
+use schedlab_lab::ask::guests;
+use schedlab_lab::ask::variant_words;
+use schedlab_lab::stored::events::Events;
+use schedlab_lab::stored::replay::fit::{self, Fitted, Off, Recording, Worse};
 use schedlab_machine::Machine;
 use schedlab_record::{Record, Store};
 use schedlab_trace::{Cast, Event, Sink};
@@ -34,8 +34,10 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// The default number of runs of each variant.
 const RUNS: u64 = 5;
-/// The backends that replay.
-const REPLAYERS: [Backend; 2] = [Backend::Sim, Backend::Code];
+/// The backend of that name, which must replay.
+fn replaying(name: &str) -> Result<Backend> {
+    Backend::among(&[Backend::Sim, Backend::Code], "backend of a replay", name)
+}
 
 #[derive(Args)]
 struct ReplayArgs {
@@ -45,8 +47,8 @@ struct ReplayArgs {
     window: WindowOptions,
     /// What replays it: sim (the simulator) or code (the scheduler's own code of kernels' sources, on a simulated
     /// machine)
-    #[arg(long, value_name = "BACKEND", default_value = "sim")]
-    by: String,
+    #[arg(long, value_name = "BACKEND", default_value = "sim", value_parser = output::word(replaying))]
+    by: Backend,
     /// Machine of the replay: a preset, Ncpu, host or a file [default: the recorded one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
@@ -86,7 +88,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = ReplayArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let backend = args.backend()?;
+    let backend = args.by;
     let form = schedlab_report::form(common::form_of(args.json, &args.format)?)?;
     let under: Vec<Variant> = args
         .under
@@ -154,13 +156,6 @@ impl Replaying {
             Some(images) => Cell::of_code(&self.machine, images[at].clone(), variant, spec, load),
             None => Cell::simulated(&self.machine, variant, spec, load),
         }
-    }
-}
-
-impl ReplayArgs {
-    fn backend(&self) -> Result<Backend> {
-        let found = REPLAYERS.into_iter().find(|b| b.name() == self.by);
-        found.ok_or_else(|| Error::unknown("backend of a replay", &self.by, REPLAYERS.map(Backend::name)))
     }
 }
 
@@ -255,7 +250,7 @@ fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Va
             ..variant_words::in_short(kernel).map_err(|e| e.context("--as-kernel"))?
         });
     }
-    let by_code = args.backend()? == Backend::Code;
+    let by_code = args.by == Backend::Code;
     if record.backend == if by_code { Backend::Code } else { Backend::Sim } {
         return Ok(Variant { name, ..record.variant.clone() });
     }

@@ -9,8 +9,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_compare::Question;
 use schedlab_compare::comparison::Named;
-use schedlab_lab::named::{self, experiment_of, unless_recording};
-use schedlab_lab::request::planned_of;
+use schedlab_lab::make::request::planned_of;
+use schedlab_lab::stored::named::{self, experiment_of, unless_recording};
 use schedlab_record::{RunDir, store};
 use std::path::{Path, PathBuf};
 

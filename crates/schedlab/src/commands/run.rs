@@ -4,8 +4,8 @@ use crate::cli::Entry;
 use crate::experiments::{self, ExperimentOptions};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::experiment::load;
-use schedlab_lab::studies::STUDIES;
+use schedlab_lab::ask::experiment::load;
+use schedlab_lab::ask::studies::STUDIES;
 use schedlab_workload::BENCHMARKS;
 use std::path::{Path, PathBuf};
 

@@ -273,7 +273,7 @@ fn head(
         write!(out, "{}", wrap("  ", &params.join(" ")))?;
     }
     // A spec of another version may have another form; the record's own figures do not depend on it.
-    let spec = schedlab_lab::rerun::spec_of(first);
+    let spec = schedlab_lab::stored::rerun::spec_of(first);
     for line in spec.map(|s| s.surroundings()).unwrap_or_default() {
         write!(out, "{}", wrap("  ", &line))?;
     }

@@ -5,7 +5,7 @@ use crate::cli::Entry;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, CpuSet, Error, Ns, Result, Spot, Warning};
-use schedlab_lab::named::{RunChoice, experiment_of};
+use schedlab_lab::stored::named::{RunChoice, experiment_of};
 use schedlab_record::schedstat::{self, IdleType, Layout, Schedstat};
 use schedlab_record::store;
 use schedlab_report::schedstat as show;

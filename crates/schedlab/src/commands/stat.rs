@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_compare::tools::one_word_or_line;
 use schedlab_compare::{Question, compare};
-use schedlab_lab::stat::{self, Commands, Output, WatchOptions, Watched, Width};
+use schedlab_lab::make::stat::{self, Commands, Output, WatchOptions, Watched, Width};
 use schedlab_record::Record;
 use schedlab_report::stat::CountedCommand;
 use schedlab_workload::command::one_line;

@@ -1,12 +1,12 @@
 //! `schedlab study`: lists or runs the experiments that ship with schedlab.
 
-use crate::experiments::{self, ExperimentOptions};
+use crate::experiments::{self, Conducted, ExperimentOptions};
 use crate::reporting::{self, PageRequest};
 use crate::{cli, output, reports};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_compare::Comparison;
-use schedlab_lab::studies;
+use schedlab_lab::ask::studies;
 use schedlab_report::html::{Entry, index};
 use schedlab_report::text::wrap;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             .help("give the study's name"));
     }
     let Some(folder) = &args.report else {
-        let one = |name: &&str| Ok(experiments::conducted(studies::find(name)?, &args.options)?.2);
+        let one = |name: &&str| Ok(experiments::conducted(studies::find(name)?, &args.options)?.comparison);
         let results = names.iter().map(one).collect::<Result<Vec<_>>>()?;
         return args.options.gate().check_all(results.iter());
     };
@@ -97,8 +97,8 @@ fn judge_reports(args: &StudyArgs) -> Result<()> {
 
 /// Runs a study and writes its page; gives its line of the index and its result.
 fn page(name: &str, options: &ExperimentOptions, folder: &Path) -> Result<(Entry, Comparison)> {
-    let (planned, runs, comparison) = experiments::conducted(studies::find(name)?, options)?;
-    let subject = reporting::of_experiment(&studies::find(name)?, &planned, runs)?;
+    let Conducted { plan, runs, comparison } = experiments::conducted(studies::find(name)?, options)?;
+    let subject = reporting::of_experiment(&studies::find(name)?, &plan, runs)?;
     let (title, about, file) = (subject.title.clone(), subject.about.clone(), format!("{name}.html"));
     let asked =
         PageRequest { command: reporting::command_line(), strips: Some(Vec::new()), quiet: options.quiet() };

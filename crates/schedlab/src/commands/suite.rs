@@ -5,7 +5,9 @@ use crate::common;
 use crate::experiments::{self, ExperimentOptions};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::{plan, suite};
+use schedlab_lab::Backend;
+use schedlab_lab::make::plan;
+use schedlab_lab::search::suite;
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -46,7 +48,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut args = SuiteArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     args.options.check()?;
     let (baseline, others) = suite::compared(args.baseline.as_deref(), &args.wanted)?;
-    let machines = if args.options.on_host() { Vec::new() } else { args.options.take_machines() };
+    let backend = args.options.backend();
+    // This host is a machine of its own.
+    let machines = if backend == Backend::Host { Vec::new() } else { args.options.take_machines() };
     for name in &machines {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
@@ -57,6 +61,6 @@ fn run(matches: &ArgMatches) -> Result<()> {
         quick: args.quick,
         host_cpus: common::cpus(),
     })?;
-    plan::check_compares(&experiment, args.options.backend()?)?;
+    plan::check_compares(&experiment, backend)?;
     experiments::conduct_suite(experiment, &args.options)
 }

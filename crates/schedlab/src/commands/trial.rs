@@ -5,22 +5,17 @@ use crate::cli::Entry;
 use crate::code_options::CodeOptions;
 use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
+use crate::listener::Shown;
 use crate::outlets::{self, OutletOptions};
-use crate::{common, interrupt, output};
+use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Result};
-use schedlab_compare::predicted::predicted;
-use schedlab_compare::trial::Reached;
-use schedlab_kernels::diff::ChangedLines;
-use schedlab_kernels::{Setting, cache};
-use schedlab_lab::budget::Budget;
-use schedlab_lab::experiment::{MAX_RUNS, Part};
-use schedlab_lab::levels::level_on;
-use schedlab_lab::trial::{self, Chosen, Trial, Tried};
-use schedlab_lab::{Backend, Compared, Options, RunRequest, builds};
-use schedlab_machine::Machine;
-use schedlab_record::{Observe, Store};
-use schedlab_report::trial::{Page, page};
+use schedlab_base::{Error, Result, counted};
+use schedlab_compare::Comparison;
+use schedlab_lab::ask::experiment::{MAX_RUNS, Part};
+use schedlab_lab::make::budget::Budget;
+use schedlab_lab::search::trial::{self, Asked};
+use schedlab_lab::{Backend, Lab, Options, RunRequest};
+use schedlab_report::trial::page;
 use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -59,8 +54,8 @@ struct TryArgs {
     feature: Vec<String>,
     /// Where both kernels run: vm (whole kernels in guests) or code (their scheduler's code on simulated machines, of
     /// any size and in seconds a run)
-    #[arg(long, value_name = "BACKEND", default_value = "vm")]
-    backend: String,
+    #[arg(long, value_name = "BACKEND", default_value = "vm", value_parser = output::word(trial::backend))]
+    backend: Backend,
     /// Machine; may be given more than once [default: smp-8 and icount-8-smt; on backend code smp-8 and x5570-2x4-smt]
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
@@ -98,9 +93,28 @@ struct TryArgs {
 }
 
 impl TryArgs {
-    fn budget(&self, machines: &[String]) -> Result<Option<Budget>> {
-        let usual = || if self.runs.is_none() { trial::budget(machines) } else { Ok(None) };
-        self.budget.map_or_else(usual, |budget| Ok(Some(budget)))
+    fn asked(&self) -> Result<Asked<'_>> {
+        Ok(Asked {
+            patches: &self.patch,
+            source: self.source.as_deref(),
+            config: self.config.as_deref(),
+            features: &self.feature,
+            machines: &self.machine,
+            request: RunRequest {
+                part: Part {
+                    loads: self.load.clone(),
+                    metrics: self.outlets.with_metrics(&self.metric),
+                    ..Part::default()
+                },
+                wanted: Options { runs: self.runs, seed: self.seed, ..Options::default() },
+                jobs: self.jobs,
+                guest: self.keep.guest.setup()?,
+                level: self.code.level()?,
+                out: self.keep.out.clone(),
+                budget: self.budget,
+                ..RunRequest::trial(self.backend)
+            },
+        })
     }
 }
 
@@ -115,128 +129,43 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = TryArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     args.outlets.check()?;
-    let chosen = trial::choose(&args.patch, args.source.as_deref(), &cache::folder(None)?)?;
-    if let Some(why) = chosen.why.as_ref().filter(|_| !args.keep.quiet) {
-        output::note(why);
-    }
-    let Chosen { word: source, patches, changed, .. } = chosen;
-    let trial = Trial::of(&source, &args.patch, patches, args.config.as_deref(), &args.feature)?;
-    for name in &args.machine {
-        common::machine(name, None).map_err(|e| e.context("--machine"))?;
-    }
-    let backend = trial::backend(&args.backend)?;
-    let usual = || trial::machines(backend).iter().map(|name| (*name).to_owned()).collect();
-    let machines = if args.machine.is_empty() { usual() } else { args.machine.clone() };
-    let experiment = trial.experiment(&machines, common::cpus())?;
-    let on: Vec<&Machine> = experiment.machines.iter().collect();
-    let level = args.code.level()?.unwrap_or_else(|| level_on("try", &on));
-    args.keep.guest.check(backend)?;
-    args.code.check(backend)?;
-    // An image in the cache needs no tools. A build reports missing tools before any work.
-    if backend != Backend::Code {
-        builds::ready(true)?;
-    }
-    let request = RunRequest {
-        part: Part {
-            loads: args.load.clone(),
-            metrics: args.outlets.with_metrics(&args.metric),
-            ..Part::default()
-        },
-        wanted: Options { runs: args.runs, seed: args.seed, observe: Observe::Accounts, uncertainty: false },
-        jobs: args.jobs,
-        guest: args.keep.guest.setup()?,
-        level: (backend == Backend::Code).then_some(level),
-        out: args.keep.out.clone(),
-        budget: args.budget(&machines)?,
-        ..RunRequest::trial(backend)
-    };
-    let mut made = common::compared_so_far(&request, experiment, args.keep.quiet)?;
+    args.keep.guest.check(args.backend)?;
+    args.code.check(args.backend)?;
+    let (backends, shown) = (common::backends(None)?, Shown::new(args.keep.quiet));
+    let lab = Lab::here(&backends, &shown);
+    let ran = args.asked()?.run(&lab)?;
     if let Some(file) = &args.outlets.junit {
-        outlets::junit(&made.comparison, args.gate.failing(), file)?;
+        outlets::junit(&ran.compared.comparison, args.gate.failing(), file)?;
     }
     if let Some(metric) = &args.outlets.print {
-        outlets::print(&made.comparison, metric)?;
-        return judged(&args, &mut made);
+        outlets::print(&ran.compared.comparison, metric)?;
+        return judged(&args, &ran.compared.comparison, ran.compared.unfinished);
     }
-    let options = trial.options(&made.plan);
-    let costs = trial::costs(&made.records, &trial);
-    let [base, patched] = trial.functions(&made.plan, &Store::create(&args.keep.out)?)?;
-    let moved = trial::moved(&base, &patched);
-    let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
-    let reached = reached(&args, &trial, &made, &changed)?;
-    let visits = reached.as_deref().unwrap_or_default();
-    let kernel = made.comparison.cells.iter().find(|c| c.backend == backend).map(|c| c.kernel.clone());
-    let mut source = kernel.unwrap_or(source);
-    if backend == Backend::Code {
-        source += &format!(" at level {}", level.word());
-    }
+    let (new, found) = (ran.compared.new, ran.compared.found);
+    let tried = ran.tried(&lab)?;
     if args.keep.json {
-        let tried = Tried {
-            source: &source,
-            features: &trial.features,
-            counters: &trial.counters,
-            options: &options,
-            comparison: &made.comparison,
-            costs: &costs,
-            functions: &moved,
-            predicted: &predicted,
-            reached: visits,
-        };
-        if let Err(why) = &reached {
+        if let Err(why) = &tried.reached {
             output::note(&format!("visits of the patch's lines were not counted: {why}"));
         }
         output::json_as("schedlab/trial/1", &tried)?;
-        return judged(&args, &mut made);
+        return judged(&args, &tried.comparison, tried.unfinished);
     }
-    let brought: Vec<String> = options.iter().map(Setting::words).collect();
-    let of = Page {
-        subject: &trial.subject(),
-        source: &source,
-        comparison: &made.comparison,
-        options: &brought,
-        costs: &costs,
-        moved: &moved,
-        predicted: &predicted,
-        reached: reached.as_deref().map_err(String::as_str),
-        all: args.all,
-    };
-    output::result(|out| page(&of, out))?;
+    output::result(|out| page(&tried, args.all, out))?;
     if !args.keep.quiet {
         let out = args.keep.out.display();
-        output::note(&format!(
-            "{} made, {} found; kept in {out}",
-            schedlab_base::counted(made.new, "run"),
-            made.found
-        ));
+        output::note(&format!("{} made, {found} found; kept in {out}", counted(new, "run")));
     }
-    judged(&args, &mut made)
+    judged(&args, &tried.comparison, tried.unfinished)
 }
 
-/// How often the patch's lines were reached, or the reason why nobody knows: the page is valid without it.
-fn reached(
-    args: &TryArgs,
-    trial: &Trial,
-    made: &Compared,
-    changed: &[ChangedLines],
-) -> Result<std::result::Result<Vec<Reached>, String>> {
-    let by_code = made.plan.cells.iter().any(|cell| cell.backend == Backend::Code);
-    if by_code && made.unfinished.is_some() {
-        return Ok(Err("that takes further runs, which come when all others are made".to_owned()));
-    }
-    let jobs = args.jobs.unwrap_or_else(common::cpus) as usize;
-    let found = trial::reached(trial, &made.plan, changed, (jobs, interrupt::stop_flag()?));
-    Ok(found.map_err(|e| e.to_string().replace("\n  help: ", "; ")))
-}
-
-/// Applies the options that make the command fail, after the result is shown. A load that stood still under the patch
-/// always fails.
-fn judged(args: &TryArgs, made: &mut Compared) -> Result<()> {
-    if let Some(unfinished) = made.unfinished.take() {
+/// What was asked to be judged, after the result is shown. A load that stood still under the patch fails unasked.
+fn judged(args: &TryArgs, comparison: &Comparison, unfinished: Option<Error>) -> Result<()> {
+    if let Some(unfinished) = unfinished {
         return Err(unfinished);
     }
     if args.outlets.junit.is_some() {
-        gate::some_row("--junit", &[&made.comparison])?;
+        gate::some_row("--junit", &[comparison])?;
     }
-    args.gate.check(&made.comparison)?;
-    gate::none_stopped(&made.comparison)
+    args.gate.check(comparison)?;
+    gate::none_stopped(comparison)
 }

@@ -14,13 +14,13 @@ use schedlab_base::{Error, ErrorKind, Result, input};
 use schedlab_cluster::parcel::Protocol;
 use schedlab_compare::agreement::{CaseResult, NotRun, Validation, stored};
 use schedlab_lab::Backends;
-use schedlab_lab::experiment::MAX_RUNS;
-use schedlab_lab::experiment::SlurmOptions;
-use schedlab_lab::levels::level_of;
-use schedlab_lab::validate::case::{self, CASE_FILE, Case, Real};
-use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
-use schedlab_lab::validate::sides::{self, Sides};
-use schedlab_lab::validate::{Probing, RepeatDisturbed, judge_beside, run_and_judge};
+use schedlab_lab::ask::experiment::MAX_RUNS;
+use schedlab_lab::ask::experiment::SlurmOptions;
+use schedlab_lab::ask::levels::level_of;
+use schedlab_lab::judge::validate::case::{self, CASE_FILE, Case, Real};
+use schedlab_lab::judge::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
+use schedlab_lab::judge::validate::sides::{self, Sides};
+use schedlab_lab::judge::validate::{Probing, RepeatDisturbed, judge_beside, run_and_judge};
 use schedlab_lab::{Engine, Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -39,8 +39,8 @@ pub(super) struct ValidateArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) case: Vec<String>,
     /// Only cases with this backend for the real kernel: host (the running kernel) or vm (a kernel in a guest)
-    #[arg(long, value_name = "BACKEND")]
-    backend: Option<String>,
+    #[arg(long, value_name = "BACKEND", value_parser = output::word(Real::backend_of))]
+    backend: Option<Backend>,
     /// Cases of switched mechanisms instead: whether a switch moves a real kernel, in guests, as it moves the
     /// simulation
     #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
@@ -138,8 +138,7 @@ impl ValidateArgs {
             (None, files) => files.iter().map(|f| case::load(f)).collect::<Result<_>>()?,
         };
         let mut chosen = cases::named(all, &self.case, |c| &c.name)?;
-        if let Some(backend) = &self.backend {
-            let backend = Real::backend_of(backend)?;
+        if let Some(backend) = self.backend {
             chosen.retain(|c| c.real.backend() == backend);
         }
         if chosen.is_empty() { Err(Error::input("no case passes the filters")) } else { Ok(chosen) }
@@ -348,15 +347,14 @@ fn work(
     let bar = Bar::runs(args.quiet);
     let how = Protocol { events: false, validation: true };
     let cluster = args.cluster.cluster(&SlurmOptions::default(), &case.name, how)?;
+    let executor = RepeatDisturbed(&Probing(backends));
     let session = Session {
-        executor: &RepeatDisturbed(&Probing(backends)),
         store: Some(store),
         attach: &[(CASE_FILE, case.text.as_bytes())],
         jobs: args.jobs.unwrap_or_else(common::cpus) as usize,
         progress: &bar,
-        stop: interrupt::stop_flag()?,
         engine: cluster.as_ref().map(|c| c as &dyn Engine),
-        outlines: false,
+        ..Session::of(&executor, interrupt::stop_flag()?)
     };
     let finished = session.work(plan);
     drop(bar);

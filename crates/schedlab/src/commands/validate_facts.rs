@@ -5,8 +5,8 @@ use crate::{common, output};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_guest::Mode;
 use schedlab_lab::RunRequest;
-use schedlab_lab::guests::GuestSetup;
-use schedlab_lab::validate::facts::{self, FactSeen};
+use schedlab_lab::ask::guests::GuestSetup;
+use schedlab_lab::judge::validate::facts::{self, FactSeen};
 use schedlab_report::text::wrap;
 
 /// Asks guests and prints each fact.

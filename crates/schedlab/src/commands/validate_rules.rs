@@ -5,7 +5,8 @@ use crate::listener::Shown;
 use crate::{interrupt, output};
 use schedlab_base::{Error, ErrorKind, Result, each_once};
 use schedlab_compare::agreement::decisions::{DECISIONS_SCHEMA, Decisions};
-use schedlab_lab::{code, rules};
+use schedlab_lab::ask::code;
+use schedlab_lab::judge::rules;
 
 /// The default kernels.
 const KERNELS: [&str; 3] = ["6.1", "6.12", "7.3"];

@@ -5,7 +5,8 @@ use crate::output;
 use crate::progress::Bar;
 use schedlab_base::{Error, ErrorKind, Result, utc};
 use schedlab_compare::noise::{Floor, Floors};
-use schedlab_lab::noise_floor;
+use schedlab_lab::ask::state;
+use schedlab_lab::judge::noise_floor;
 use schedlab_lab::{Backends, Session};
 use schedlab_record::Record;
 use schedlab_report::text::wrap;
@@ -20,7 +21,7 @@ const DISTURBED: &str = "host.";
 /// # Errors
 /// When the file is torn or holds something else.
 pub fn stored() -> Result<Floors> {
-    noise_floor::stored(&output::note)
+    state::noise_floors(&output::note)
 }
 
 /// Makes the runs, stores and prints the floors.
@@ -31,19 +32,11 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     let usual = || noise_floor::SHORT.iter().map(|(name, _)| (*name).to_owned()).collect();
     let names = if workloads.is_empty() { usual() } else { workloads.to_vec() };
     let plan = noise_floor::plan(&names, runs)?;
-    let (path, mut floors) = (noise_floor::file()?, stored()?);
+    let (path, mut floors) = (state::noise_file()?, stored()?);
     let stop = interrupt::stop_flag()?;
     let bar = Bar::runs(quiet);
-    let session = Session {
-        executor: &Backends::default(),
-        store: None,
-        attach: &[],
-        jobs: 1,
-        progress: &bar,
-        stop,
-        engine: None,
-        outlines: false,
-    };
+    let backends = Backends::default();
+    let session = Session { progress: &bar, ..Session::of(&backends, stop) };
     let finished = session.work(&plan)?;
     drop(bar);
     if finished.interrupted {
