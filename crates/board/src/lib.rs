@@ -47,6 +47,7 @@ pub mod net;
 pub mod preempt;
 pub mod report;
 pub mod ring;
+pub mod run;
 pub mod speed;
 pub mod spin;
 pub mod thread;
@@ -59,6 +60,8 @@ pub mod drivers {
     pub use crate::calls::Calls;
     pub use crate::channel::drive::Transfers;
     pub use crate::links::Links;
+    pub use crate::nested::drive::VirtualMachines;
+    pub use crate::run::Runs;
     pub use crate::spin::Spins;
     pub use crate::user::UserMode;
 }

@@ -47,8 +47,8 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
         return fail(CpuId(0), sys.now, text);
     }
     channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))?;
-    for own in &mut sys.others.nested {
-        walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
+    for own in &mut sys.board.nested {
+        own.guest.check().map_err(|e| e.context("in a virtual machine"))?;
     }
     for own in &mut sys.board.peers {
         own.check().map_err(|e| e.context("behind a link"))?;

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::kernel::called_by;
 use crate::task::LastEvent;
 use schedlab_base::{CpuId, Error, Ns, TaskId, Warning};
+use schedlab_board::board::Kernel as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Between two looks at all tasks and queues.
