@@ -18,7 +18,8 @@
 //! 4. Tasks that the call wakes are in its CPU's [`Seat`](board::Seat). The kernel wakes them one after another, and
 //!    [`end_call`](calls::Calls::end_call) follows.
 //!
-//! States of single decisions, which both kernels are asked about, are in [`decision`].
+//! States of single decisions, which both kernels are asked about, are in [`decision`]. Cheap invariants are asserted
+//! in debug builds; those that take a look at everything are in [`walk`].
 //!
 //! Terms:
 //!
@@ -53,6 +54,7 @@ pub mod spin;
 pub mod thread;
 pub mod turns;
 pub mod user;
+pub mod walk;
 pub mod words;
 
 /// The drivers that a kernel has by its board.

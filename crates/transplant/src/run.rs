@@ -69,6 +69,8 @@ pub struct Setup<'a> {
     pub rules: Option<Box<dyn Rules + 'a>>,
     /// How the run helps to find a fault.
     pub debug: Debug<'a>,
+    /// Steps between two walks over the invariants of the board; `None`: they are not walked.
+    pub walk_every: Option<u64>,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
     /// The run stores its progress here from time to time, simulated ns.
@@ -92,7 +94,7 @@ pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> 
         None => setup.machine,
     };
     let (kernel, preempt) = setup.boot(machine)?;
-    let Setup { level, history, settings, workload, seed, stop, .. } = setup;
+    let Setup { level, history, settings, workload, seed, stop, walk_every, .. } = setup;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,
@@ -120,7 +122,7 @@ pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> 
     if let Some(fault) = engine.fault.take() {
         return Err(fault);
     }
-    let clock = Clock { end, stop, progress: setup.clock };
+    let clock = Clock { end, walk_every, stop, progress: setup.clock };
     let ended = match engine.board.turns {
         Some(_) => turns::drive(&mut engine, seed, &clock, &mut outside)?,
         None => drive(&mut engine, seed, &clock, &mut outside)?,
@@ -267,6 +269,7 @@ fn due<T>(list: &mut VecDeque<(u64, T)>, now: u64) -> Option<(u64, T)> {
 /// When a run ends, and who may end it before.
 pub struct Clock<'a> {
     pub end: u64,
+    walk_every: Option<u64>,
     stop: Option<&'a AtomicBool>,
     progress: Option<&'a AtomicU64>,
 }
@@ -274,7 +277,7 @@ pub struct Clock<'a> {
 impl Clock<'_> {
     /// Nobody ends it before, and nobody watches.
     fn up_to(end: u64) -> Clock<'static> {
-        Clock { end, stop: None, progress: None }
+        Clock { end, walk_every: None, stop: None, progress: None }
     }
     /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
     pub fn is_over(&self, engine: &mut Engine<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
@@ -287,6 +290,9 @@ impl Clock<'_> {
         }
         if at >= engine.findings.due {
             engine.audit(false);
+        }
+        if self.walk_every.is_some_and(|steps| engine.steps.is_multiple_of(steps)) {
+            engine.walk()?;
         }
         if engine.steps.is_multiple_of(LOOK_EVERY) {
             engine.kernel.image().gather_chains();
