@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 /// The variable by which a test knows that it is the second process.
-const AGAIN: &str = "SCHEDLAB_TEST_IMAGE";
+pub const AGAIN: &str = "SCHEDLAB_TEST_IMAGE";
 
 struct Quiet;
 impl Listener for Quiet {
