@@ -15,8 +15,8 @@ use crate::calls::Call;
 use crate::channel::exchange::Wakes;
 use crate::channel::state::Channels;
 use crate::env::Intervals;
-use crate::nested::Direction;
-use crate::net::{Nic, Packet, Peer};
+use crate::nested::Nested;
+use crate::net::{Nic, Peer};
 use crate::speed::Speed;
 use crate::thread::Thread;
 use crate::turns::Sharing;
@@ -92,6 +92,8 @@ pub struct Board<'s> {
     pub nic: Nic,
     /// Machines behind a link.
     pub peers: Vec<Box<dyn Peer + 's>>,
+    /// Virtual machines whose vCPUs are tasks of this kernel.
+    pub nested: Vec<Nested<'s>>,
     /// State of turns, if the CPUs take turns.
     pub turns: Option<Sharing>,
     pub intervals: Intervals,
@@ -123,6 +125,7 @@ impl<'s> Board<'s> {
             by_level: None,
             nic: Nic::default(),
             peers: Vec::new(),
+            nested: Vec::new(),
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             intervals: Intervals::default(),
             measure_from: 0,
@@ -154,8 +157,12 @@ pub trait Kernel<'s>: Sized {
     fn board_and_sink(&mut self) -> (&mut Board<'s>, &mut dyn Sink);
     /// Ends the run with this error, unless it ends with another one already.
     fn fail(&mut self, error: Error);
+    /// When the CPU acts next; [`NEVER`](crate::engine::NEVER) if it waits for others.
+    fn next_event(&self, cpu: CpuId) -> u64;
     /// Notes that another CPU's next event has changed.
     fn touch(&mut self, cpu: CpuId);
+    /// Takes a CPU whose next event has changed.
+    fn pop_touched(&mut self) -> Option<CpuId>;
 
     /// The current task of a CPU, if a program is current there.
     fn running(&self, cpu: CpuId) -> Option<TaskId>;
@@ -186,9 +193,11 @@ pub trait Kernel<'s>: Sized {
     /// The current task, which is in the word's queue, sleeps until it is woken, or until `until` unless that is
     /// `u64::MAX`.
     fn sleep_on(&mut self, cpu: CpuId, curr: TaskId, word: u32, until: u64);
-    /// A task has left the queue of its word, and will be woken.
-    fn leaves_word(&mut self, waiter: TaskId);
-    /// CPU time and switches of a task; `None` before it exists.
+    /// The current task sleeps until it is woken or, unless that is `u64::MAX`, `until`, to the nanosecond.
+    fn sleep_until(&mut self, cpu: CpuId, curr: TaskId, until: u64);
+    /// A sleeping task is about to be woken: it has left the queue of its word, and its timer is over.
+    fn stops_waiting(&mut self, sleeper: TaskId);
+    /// CPU time and switches of a task; `None` before it is there.
     fn usage(&mut self, cpu: CpuId, of: TaskId) -> Option<Usage>;
     /// The effect of a call that the kernel handles: timers, forks, attributes, exits, halts of vCPUs.
     fn kernel_call(&mut self, cpu: CpuId, curr: TaskId, call: Call);
@@ -203,18 +212,24 @@ pub trait Kernel<'s>: Sized {
     fn stands_still(&self, _cpu: CpuId) -> bool {
         false
     }
-    /// A vCPU's thread begins a stretch of user mode. Returns when the stretch ends.
-    fn enter_vcpu(&mut self, cpu: CpuId, curr: TaskId, vcpu: (usize, CpuId), speed: Speed) -> u64;
-    /// The stretch stops here.
-    fn pause_vcpu(&mut self, vcpu: (usize, CpuId));
-    /// The stretch has ended: the vCPU does its due work.
-    fn vcpu_acts(&mut self, cpu: CpuId, curr: TaskId, vcpu: (usize, CpuId));
-    /// If the current task moves messages of a virtual machine, it takes the next one.
-    fn moves_messages(&mut self, cpu: CpuId, curr: TaskId) -> bool;
-    /// A message from a virtual machine, or for one, has reached the host.
-    fn give_vhost(&mut self, cpu: CpuId, machine: usize, message: (Direction, Packet), context: Context);
+    /// Nothing but the vCPU that `cpu` executes acts before this time, as far as the kernel knows.
+    fn guest_horizon(&self, _cpu: CpuId) -> u64 {
+        self.now()
+    }
+    /// Whether nothing else is to run on `cpu` (`single_task_running`).
+    fn runs_alone(&mut self, cpu: CpuId) -> bool;
+    /// The timer of a vCPU's sleeping thread is set anew. `false`: the kernel can't, and the thread is to be woken.
+    fn sets_timer_anew(&mut self, _thread: TaskId, _at: u64) -> bool {
+        false
+    }
+    /// An event of the vCPU that `cpu` polls for comes at `at`: polling ends then.
+    fn end_poll(&mut self, cpu: CpuId, at: u64);
+    /// How long a vCPU's thread has waited for a CPU so far; 0 if the kernel counts the machine's stolen time itself.
+    fn run_delay_ns(&mut self, _thread: TaskId) -> u64 {
+        0
+    }
     /// A message will arrive at `cpu` at `at`: the interface's interrupt comes then.
     fn interrupt_at(&mut self, cpu: CpuId, at: u64);
-    /// A machine behind a link has made this many steps, and may have ended.
-    fn peer_acted(&mut self, steps: u64, ended: bool);
+    /// Another machine has made so many steps, and so many that count as tasks of this one have left.
+    fn others_acted(&mut self, steps: u64, left: usize);
 }

@@ -106,6 +106,8 @@ impl Caches {
             *reuse = Reuse::default();
             self.core(from).forget(task);
         } else {
+            let held_kb = reuse.held_kb;
+            debug_assert!(kept <= held_kb, "{task:?} left {held_kb} KB in its cache, and finds {kept}");
             reuse.cold_kb = reuse.cold_kb.saturating_add(reuse.held_kb.saturating_sub(kept));
             reuse.held_kb = kept;
         }
@@ -123,8 +125,9 @@ impl Caches {
         reuse.cold_kb -= fetched;
         // An interrupted refill continues; both together fetch at most the whole set.
         let whole_ns = u64::from(kb) * per_kb;
-        let wanted = *refill_ns + u64::from(fetched) * per_kb;
-        *refill_ns = wanted.min((*refill_ns).max(whole_ns));
+        let (before, wanted) = (*refill_ns, *refill_ns + u64::from(fetched) * per_kb);
+        *refill_ns = wanted.min(before.max(whole_ns));
+        debug_assert!(*refill_ns >= before, "a refill of {before} ns shrinks to {refill_ns} by a touch");
     }
 }
 
@@ -149,6 +152,8 @@ impl Core {
             room -= *kb;
             *kb > 0
         });
+        let held: u32 = self.held.iter().map(|(_, kb)| kb).sum();
+        debug_assert!(held <= capacity_kb, "a cache of {capacity_kb} KB holds {held}");
     }
     /// The KB that the task still holds; its stay begins.
     fn come_back(&mut self, task: TaskId) -> u32 {

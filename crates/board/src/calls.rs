@@ -11,6 +11,7 @@
 use crate::board::{Context, Kernel};
 use crate::channel::drive::Transfers;
 use crate::env::SimEnv;
+use crate::nested::drive::VirtualMachines;
 use crate::spin::Spins;
 use crate::thread::UserOp;
 use crate::user::UserMode;
@@ -22,6 +23,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// Reading the clock by the vDSO, ns.
 const CLOCK_READ_NS: u64 = 30;
+
+/// More than any run lasts, ns: 52 days.
+const WHOLE_RUN_NS: u64 = 1 << 52;
 
 /// A system call, or another stay of the running task in the kernel, that has its effect when its time has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,24 +86,24 @@ impl Call {
 
 /// The facts that decide a call's price, other than the call.
 #[derive(Clone, Copy, Default)]
-pub struct Found {
+pub struct PricedBy {
     /// Someone waits for the word.
     pub waiter: bool,
     /// The task stays asleep at its end.
     pub stays: bool,
 }
 
-/// The time a call takes after its entry, ns, without the timer that it may start. Prices of calls on channels are in
-/// [`crate::channel::price`].
-fn price_ns(call: Call, costs: &Costs, found: Found) -> u64 {
+/// The time a call takes behind its entry, ns, without the timer that it may start. Calls on channels have their prices
+/// in [`crate::channel::price`].
+fn price_ns(call: Call, costs: &Costs, by: PricedBy) -> u64 {
     match call {
         Call::Wait { .. } => costs.futex_wait_ns,
-        Call::Wake { .. } if found.waiter => costs.futex_wake_ns,
+        Call::Wake { .. } if by.waiter => costs.futex_wake_ns,
         Call::Wake { .. } => costs.futex_wake_empty_ns,
         Call::Spawn { .. } => costs.fork_ns,
         Call::Exec => costs.exec_ns,
         Call::Usage { .. } => costs.usage_read_ns,
-        Call::Exit if found.stays => costs.futex_wait_ns,
+        Call::Exit if by.stays => costs.futex_wait_ns,
         Call::Exit => costs.exit_ns,
         _ => 0,
     }
@@ -114,6 +118,10 @@ pub trait Calls<'s>: Kernel<'s> {
         }
         let now = self.now();
         let (board, sink) = self.board_and_sink();
+        let seat = &board.seats[cpu];
+        let (listed, left_ns) = (seat.to_wake[Context::Task as usize].len(), seat.call_left_ns);
+        debug_assert!(listed == 0, "{curr:?} is asked with {listed} tasks to wake");
+        debug_assert!(left_ns == 0, "{curr:?} is asked with {left_ns} ns of its call left");
         let thread = &mut board.threads[curr];
         thread.user = UserOp::Ask;
         let mut env = SimEnv {
@@ -135,14 +143,15 @@ pub trait Calls<'s>: Kernel<'s> {
     /// Begins a system call of the current task, which takes `more_ns` over its price.
     #[inline]
     fn begin_call(&mut self, cpu: CpuId, call: Call, more_ns: u64) {
-        self.begin_call_that(cpu, call, Found::default(), more_ns);
+        self.begin_call_that(cpu, call, PricedBy::default(), more_ns);
     }
     /// As [`Calls::begin_call`], for a call whose price depends on the state it finds.
     #[inline]
-    fn begin_call_that(&mut self, cpu: CpuId, call: Call, found: Found, more_ns: u64) {
+    fn begin_call_that(&mut self, cpu: CpuId, call: Call, by: PricedBy, more_ns: u64) {
         let costs = &self.board().machine.costs;
         let entry_ns = costs.program_ns + costs.syscall_ns;
-        let cost_ns = entry_ns + price_ns(call, costs, found) + more_ns;
+        let cost_ns = entry_ns + price_ns(call, costs, by) + more_ns;
+        debug_assert!(cost_ns < WHOLE_RUN_NS, "{call:?} takes {cost_ns} ns");
         self.call_after(cpu, call, cost_ns);
     }
 
@@ -168,8 +177,8 @@ pub trait Calls<'s>: Kernel<'s> {
             }
             Op::Wake { word, count } => {
                 let waiter = !self.board().user.waiters[word.index()].is_empty();
-                let found = Found { waiter, ..Found::default() };
-                self.begin_call_that(cpu, Call::Wake { word: word.0, count }, found, 0);
+                let by = PricedBy { waiter, ..PricedBy::default() };
+                self.begin_call_that(cpu, Call::Wake { word: word.0, count }, by, 0);
             }
             Op::SpinLock { word } => self.begin_spin(cpu, curr, word),
             Op::SpinUnlock { word } => self.unlock_spin(cpu, curr, word),
@@ -184,8 +193,8 @@ pub trait Calls<'s>: Kernel<'s> {
             Op::SetAffinity { mask } => self.begin_call(cpu, Call::SetAffinity { mask }, 0),
             Op::Usage { task } => self.begin_call(cpu, Call::Usage { task }, 0),
             Op::Exit => {
-                let found = Found { stays: self.board().threads[curr].waits_at_end, ..Found::default() };
-                self.begin_call_that(cpu, Call::Exit, found, 0);
+                let by = PricedBy { stays: self.board().threads[curr].waits_at_end, ..PricedBy::default() };
+                self.begin_call_that(cpu, Call::Exit, by, 0);
             }
         }
     }
@@ -246,6 +255,8 @@ pub trait Calls<'s>: Kernel<'s> {
             Call::Copied => self.copied(cpu, curr),
             Call::Poll { set } => self.poll(cpu, curr, set),
             Call::Wakeups | Call::VcpuKicks => self.wake_listed(cpu),
+            Call::VcpuHalts => self.vcpu_halts(cpu, curr, false),
+            Call::VcpuPolls => self.vcpu_halts(cpu, curr, true),
             Call::End => self.end_call(cpu),
             Call::Usage { task } => {
                 if let Some(used) = self.usage(cpu, task) {
@@ -269,7 +280,9 @@ pub trait Calls<'s>: Kernel<'s> {
             board.threads[curr].outcome = outcome;
             return self.returns(cpu);
         }
-        board.user.waiters[word as usize].push_back(curr);
+        let waiters = &mut board.user.waiters[word as usize];
+        debug_assert!(!waiters.contains(&curr), "{curr:?} waits for word {word} twice");
+        waiters.push_back(curr);
         self.sleep_on(cpu, curr, word, until);
     }
 
@@ -279,7 +292,8 @@ pub trait Calls<'s>: Kernel<'s> {
         while woken < count
             && let Some(waiter) = self.board_mut().user.waiters[word as usize].pop_front()
         {
-            self.leaves_word(waiter);
+            debug_assert!(waiter != curr, "{curr:?} waits for word {word} and wakes its waiters");
+            self.stops_waiting(waiter);
             self.board_mut().seats[cpu].to_wake[Context::Task as usize].push(waiter);
             woken += 1;
         }
@@ -291,6 +305,8 @@ pub trait Calls<'s>: Kernel<'s> {
     #[inline]
     fn wakeups_over(&mut self, cpu: CpuId) -> u64 {
         let seat = &mut self.board_mut().seats[cpu];
+        let listed = seat.to_wake[Context::Task as usize].len();
+        debug_assert!(listed == 0, "the wakeups on {cpu} are over, and {listed} are left");
         seat.sync_wakes = false;
         std::mem::take(&mut seat.call_left_ns)
     }

@@ -47,11 +47,13 @@ pub mod net;
 pub mod preempt;
 pub mod report;
 pub mod ring;
+pub mod run;
 pub mod speed;
 pub mod spin;
 pub mod thread;
 pub mod turns;
 pub mod user;
+pub mod walk;
 pub mod words;
 
 /// The drivers that a kernel has by its board.
@@ -59,6 +61,8 @@ pub mod drivers {
     pub use crate::calls::Calls;
     pub use crate::channel::drive::Transfers;
     pub use crate::links::Links;
+    pub use crate::nested::drive::VirtualMachines;
+    pub use crate::run::Runs;
     pub use crate::spin::Spins;
     pub use crate::user::UserMode;
 }

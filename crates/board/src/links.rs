@@ -4,6 +4,7 @@
 use crate::board::{Context, Kernel};
 use crate::engine::NEVER;
 use crate::nested::Direction;
+use crate::nested::drive::VirtualMachines;
 use crate::net::{Packet, queue_cpu};
 use schedlab_base::CpuId;
 use schedlab_workload::{Place, PortId};
@@ -12,6 +13,7 @@ use schedlab_workload::{Place, PortId};
 pub trait Links<'s>: Kernel<'s> {
     /// A message will arrive at `cpu` at `at`.
     fn arrives(&mut self, cpu: CpuId, at: u64, packet: Packet) {
+        debug_assert!(at >= self.now(), "a message for {cpu} arrives at {at}, and it is {}", self.now());
         self.board_mut().nic.arrives(cpu, at, packet);
         self.interrupt_at(cpu, at);
         self.touch(cpu);
@@ -57,7 +59,9 @@ pub trait Links<'s>: Kernel<'s> {
 
     /// A message enters its channel and wakes the readers.
     fn deliver(&mut self, cpu: CpuId, packet: Packet, context: Context) {
-        self.board_mut().nic.aside[packet.to.0 as usize] += u64::from(packet.bytes);
+        let nic = &mut self.board_mut().nic;
+        debug_assert!(nic.place(packet.to) == nic.here, "{packet:?} comes in, and its reader is elsewhere");
+        nic.aside[packet.to.0 as usize] += u64::from(packet.bytes);
         if self.fill(cpu, packet.to) {
             let board = self.board_mut();
             let wakes = board.seats[cpu].wakes(context);
@@ -71,6 +75,7 @@ pub trait Links<'s>: Kernel<'s> {
         let at = end.0 as usize;
         let waits = board.nic.aside[at].min(u64::from(u32::MAX)) as u32;
         let taken = board.channels.take_in(end, waits, cpu);
+        debug_assert!(taken.bytes <= waits, "{} bytes come in at end {at}, and {waits} wait", taken.bytes);
         board.nic.aside[at] -= u64::from(taken.bytes);
         board.counts.datagrams_lost += u64::from(taken.lost);
         !taken.lost
@@ -96,7 +101,7 @@ pub trait Links<'s>: Kernel<'s> {
         let mut sent = std::mem::take(&mut self.board_mut().nic.sent);
         let (board, sink) = self.board_and_sink();
         let acted = board.peers[number].act(horizon, &mut sent, sink);
-        self.peer_acted(acted.steps, acted.ended);
+        self.others_acted(acted.steps, acted.ended.into());
         if let Some(fault) = acted.fault {
             self.fail(fault);
         }

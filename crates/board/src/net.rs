@@ -73,6 +73,10 @@ impl Nic {
         let queue = &mut self.arrivals[cpu.index()];
         let behind = queue.iter().rev().take_while(|(other, _)| *other > at).count();
         queue.insert(queue.len() - behind, (at, packet));
+        debug_assert!(
+            queue.iter().is_sorted_by_key(|(at, _)| *at),
+            "messages for {cpu} are out of order: {queue:?}"
+        );
     }
     /// When the next message arrives at a CPU.
     #[inline]
@@ -84,6 +88,8 @@ impl Nic {
     pub fn take(&mut self, cpu: CpuId, now: u64) -> u64 {
         let Some(queue) = self.arrivals.get(cpu.index()) else { return 0 };
         let due = queue.iter().take_while(|(at, _)| *at <= now).count();
+        let yet = self.taking[cpu.index()];
+        debug_assert!(yet == 0, "{cpu} takes {due} messages amid {yet} others");
         self.taking[cpu.index()] = due as u32;
         due as u64
     }

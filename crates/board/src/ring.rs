@@ -116,7 +116,10 @@ impl Ring {
                 self.expire(now);
                 self.told[cpu.index()] = false;
             } else if awake(cpu) {
-                return Next::Turn { cpu, until: now + left.min(self.share_ns) };
+                let until = now + left.min(self.share_ns);
+                debug_assert!(until > now, "{cpu} has a turn of no time at {now}, of {} ns", self.share_ns);
+                debug_assert!(until <= self.deadline(), "{cpu} has a turn up to {until}, beyond a timer");
+                return Next::Turn { cpu, until };
             }
         }
     }
@@ -141,6 +144,7 @@ impl Ring {
         let limit = self.limit(now);
         let share = limit / self.told.len() as u64;
         self.share_ns = if share == 0 { limit } else { share };
+        debug_assert!(self.at <= self.told.len(), "a round is at CPU {} of {}", self.at, self.told.len());
         self.at = if self.at == self.told.len() { 0 } else { self.at };
         self.anew = false;
     }

@@ -21,6 +21,7 @@ impl Speed {
 
     /// `pct` per cent of a CPU of that capacity.
     pub fn of(pct: u64, capacity: u64) -> Speed {
+        debug_assert!(pct <= 100 && capacity <= SCALE, "a CPU runs at {pct} % of {capacity} of {SCALE}");
         Speed { pct: pct.max(1), capacity: capacity.max(1) }
     }
     /// Whether a sibling takes part of it.
@@ -37,7 +38,9 @@ impl Speed {
     #[inline]
     pub fn work(self, time_ns: u64) -> u64 {
         let (part, whole) = self.part();
-        time_ns.saturating_mul(part) / whole
+        let work_ns = time_ns.saturating_mul(part) / whole;
+        debug_assert!(work_ns <= time_ns, "{work_ns} ns of work are done in {time_ns}");
+        work_ns
     }
     /// Time that the work takes, ns.
     #[inline]

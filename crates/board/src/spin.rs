@@ -26,7 +26,9 @@ pub trait Spins<'s>: Kernel<'s> {
     /// The current task wants a lock.
     fn begin_spin(&mut self, cpu: CpuId, curr: TaskId, word: WordId) {
         let board = self.board_mut();
-        board.user.spinners[word.index()].push_back(curr);
+        let spinners = &mut board.user.spinners[word.index()];
+        debug_assert!(!spinners.contains(&curr), "{curr:?} spins for {word:?} twice");
+        spinners.push_back(curr);
         board.threads[curr].user = UserOp::SpinLock { word };
         self.start_user(cpu);
     }
@@ -39,7 +41,9 @@ pub trait Spins<'s>: Kernel<'s> {
         if board.user.words[word.index()].compare_exchange(FREE, HELD, SeqCst, SeqCst).is_err() {
             return if looks { now + LOOK_EVERY_NS } else { NEVER };
         }
-        board.user.spinners[word.index()].retain(|t| *t != curr);
+        let spinners = &mut board.user.spinners[word.index()];
+        debug_assert!(spinners.contains(&curr), "{curr:?} takes {word:?} without having spun for it");
+        spinners.retain(|t| *t != curr);
         board.threads[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
         now + speed.time(ATOMIC_NS)
     }
@@ -47,7 +51,8 @@ pub trait Spins<'s>: Kernel<'s> {
     /// The current task releases a lock.
     fn unlock_spin(&mut self, cpu: CpuId, curr: TaskId, word: WordId) {
         let board = self.board_mut();
-        board.user.words[word.index()].store(FREE, SeqCst);
+        let before = board.user.words[word.index()].swap(FREE, SeqCst);
+        debug_assert!(before == HELD, "{curr:?} releases {word:?}, which is {before}");
         board.threads[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
         self.start_user(cpu);
         if self.looks_again() {

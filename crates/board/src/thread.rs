@@ -4,7 +4,7 @@
 use crate::cache_by_core::Reuse;
 use crate::channel::state::Transfer;
 use schedlab_base::CpuId;
-use schedlab_workload::{Outcome, Program, SetId, WordId};
+use schedlab_workload::{Outcome, Program, SetId, TaskDecl, WordId};
 
 /// A task's activity in user mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +84,13 @@ impl Thread {
             before: (0, 0),
             name,
         }
+    }
+    /// A task of a workload. A timer may fire `slack_ns` later than asked, unless the task says otherwise.
+    pub fn of(task: TaskDecl, slack_ns: u64) -> Thread {
+        let (background, counts, waits_at_end) = (task.background, task.counts(), task.waits_at_end);
+        let slack_ns = task.timer_slack.map_or(slack_ns, |s| s.0);
+        let thread = Thread::new(task.name, task.program, task.footprint_kb, slack_ns);
+        Thread { background, counts, waits_at_end, ..thread }
     }
     /// The machine and the vCPU that it executes.
     #[inline]

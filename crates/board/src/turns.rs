@@ -46,9 +46,7 @@ pub trait TakesTurns<'s>: Kernel<'s> {
     fn is_halted(&self, cpu: CpuId) -> bool;
     /// When its next interrupt is due.
     fn irq_due(&self, cpu: CpuId) -> u64;
-    /// When it acts next.
-    fn next_event(&self, cpu: CpuId) -> u64;
-    /// When its stretch of user mode or its path ends.
+    /// When the user mode or the path that it is in ends.
     fn ends(&self, cpu: CpuId) -> u64;
     /// Delays that end by `by_ns`.
     fn put_off(&mut self, cpu: CpuId, by_ns: u64);
@@ -56,8 +54,6 @@ pub trait TakesTurns<'s>: Kernel<'s> {
     fn hardware_timer(&self, cpu: CpuId) -> Option<u64>;
     /// Lets the CPU act; nothing else acts before `horizon`.
     fn step_in_turn(&mut self, cpu: CpuId, at: u64, horizon: u64);
-    /// A CPU whose next event has changed.
-    fn pop_touched(&mut self) -> Option<CpuId>;
 
     /// Whether `cpu` waits for a clock in user mode and no interrupt is due.
     fn waits_for_clock(&self, cpu: CpuId) -> bool {
@@ -74,6 +70,8 @@ pub trait TakesTurns<'s>: Kernel<'s> {
         let (op, now) = (self.user_op(cpu), self.now());
         let board = self.board_mut();
         let Some(sharing) = &mut board.turns else { return };
+        debug_assert!(sharing.holder.is_none(), "{cpu} gets the turn of {:?}", sharing.holder);
+        debug_assert!(sharing.since[cpu.index()] <= now, "{cpu} has lost the turn after {now}");
         sharing.holder = Some(cpu);
         let without_ns = now - sharing.since[cpu.index()];
         match op {
@@ -93,6 +91,7 @@ pub trait TakesTurns<'s>: Kernel<'s> {
         }
         let now = self.now();
         if let Some(sharing) = &mut self.board_mut().turns {
+            debug_assert!(sharing.holder == Some(cpu), "{cpu} leaves the turn of {:?}", sharing.holder);
             sharing.since[cpu.index()] = now;
             sharing.holder = None;
         }
@@ -151,7 +150,11 @@ where
             leap(kernel, &ring, spec.spin_ns, course.end().min(course.next()));
         }
         match ring.next(kernel.now(), |cpu| kernel.is_awake(cpu)) {
-            Next::Leap(to) => kernel.set_now(to.min(course.next()).min(course.end())),
+            Next::Leap(to) => {
+                let to = to.min(course.next()).min(course.end());
+                debug_assert!(to >= kernel.now(), "time leaps back from {} to {to}", kernel.now());
+                kernel.set_now(to);
+            }
             Next::Turn { cpu, until } => {
                 kernel.take_turn(cpu);
                 let continues = turn(kernel, &mut ring, (cpu, until), spec.spin_ns, course)?;

@@ -14,6 +14,7 @@ use crate::board::Kernel;
 use crate::cache_by_core::move_refill_ns;
 use crate::calls::Calls;
 use crate::channel::drive::Transfers;
+use crate::nested::drive::VirtualMachines;
 use crate::speed::Speed;
 use crate::spin::Spins;
 use crate::thread::UserOp;
@@ -53,6 +54,7 @@ pub trait UserMode<'s>: Kernel<'s> {
         }
         let (speed, now, curr) = (self.speed(cpu), self.now(), self.running(cpu));
         let since = std::mem::replace(&mut self.board_mut().seats[cpu].user_since, now);
+        debug_assert!(since <= now, "{cpu} was in user mode from {since} to {now}");
         let elapsed = now - since;
         let Some(curr) = curr else { return };
         if let Some(vcpu) = self.board().threads[curr].vcpu() {
@@ -92,6 +94,12 @@ pub trait UserMode<'s>: Kernel<'s> {
             return;
         }
         let warmed = elapsed / board.machine.costs.warm_ns_per_kb.max(1);
+        debug_assert!(
+            thread.warm_kb <= thread.footprint_kb,
+            "{curr:?} has {} KB warm of {}",
+            thread.warm_kb,
+            thread.footprint_kb
+        );
         thread.warm_kb = thread.warm_kb.saturating_add(warmed.min(1 << 20) as u32).min(thread.footprint_kb);
     }
 
@@ -99,12 +107,13 @@ pub trait UserMode<'s>: Kernel<'s> {
     fn start_user(&mut self, cpu: CpuId) {
         let (speed, now) = (self.speed(cpu), self.now());
         let (since, curr) = (self.since(cpu), self.running(cpu));
+        debug_assert!(!self.stands_still(cpu), "{cpu} begins user mode at {now} and stands still");
         let board = self.board_mut();
         let by_clock = board.turns.is_none() && board.machine.costs.cpu_clock_ns > 0;
         let in_kernel = now - since.max(std::mem::replace(&mut board.seats[cpu].user_since, now));
         let Some(curr) = curr else { return };
         if let Some(vcpu) = board.threads[curr].vcpu() {
-            let ends = self.enter_vcpu(cpu, curr, vcpu, speed);
+            let ends = self.enter_vcpu(curr, vcpu, speed);
             return self.user_until(cpu, ends);
         }
         if by_clock && let UserOp::Run { left_ns } = &mut board.threads[curr].user {
@@ -122,6 +131,7 @@ pub trait UserMode<'s>: Kernel<'s> {
             UserOp::SpinLock { word } => self.spin_on(curr, word, speed),
             UserOp::Ask | UserOp::Transfer(_) | UserOp::Poll(_) | UserOp::Vcpu { .. } => now,
         };
+        debug_assert!(ends >= now, "{cpu} begins user mode at {now} and ends it at {ends}");
         self.user_until(cpu, ends);
     }
 

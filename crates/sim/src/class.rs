@@ -139,6 +139,9 @@ impl System<'_> {
             "{task:?} is put on {cpu}'s queue while {:?}",
             self.tasks[task].state
         );
+        // A task without quota is on its runqueue and on no class's.
+        let (t, queued) = (&self.tasks[task], self.entity(task).on_rq);
+        debug_assert!(!(t.on_rq && queued), "{task:?} is put on {cpu}'s queue while on that of {}", t.cpu);
         of_class!(self.class(task), enqueue_task(self, cpu, task, why));
         self.queued(cpu, task);
     }

@@ -72,7 +72,8 @@ impl System<'_> {
             self.migrate_task(task, to);
             self.emit(to, EventKind::Migrate { task, from: by, why: MoveReason::Fork });
         }
-        self.tasks[task].state = TaskState::Waking;
+        let before = std::mem::replace(&mut self.tasks[task].state, TaskState::Waking);
+        debug_assert!(before == TaskState::Unborn, "{task:?} is born on {to} while {before:?}");
         self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
     }
 

@@ -22,6 +22,8 @@ impl System<'_> {
         if let Step::Halted { state } = self.cpus[cpu].task.step {
             return self.leave_idle_state(cpu, state);
         }
+        let within = self.cpus[cpu].hard.step;
+        debug_assert!(within == Step::None, "{cpu} takes an interrupt at {} amid {within:?}", self.now);
         self.account_user(cpu);
         let costs = self.fixed.machine.costs;
         let tick_ns = self.fixed.tick_ns;
@@ -103,12 +105,20 @@ impl System<'_> {
     fn expire(&mut self, cpu: CpuId, fires: Fires) {
         match fires {
             Fires::Wakes(task) if self.tasks[task].state == TaskState::Runnable => {
+                let timer = self.tasks[task].timer;
+                debug_assert!(timer.is_some(), "a timer of {cpu} fires for {task:?}, which has none");
                 // The task has not fallen asleep yet, and will not.
                 self.tasks[task].timer = None;
             }
             Fires::Wakes(task) => {
+                let (on, state) = (self.tasks[task].timer.map(|(on, _)| on), self.tasks[task].state);
+                debug_assert!(
+                    on == Some(cpu),
+                    "a timer of {cpu} fires for {task:?}, whose timer is on {on:?}"
+                );
+                debug_assert!(state == TaskState::Sleeping, "a timer of {cpu} fires for {task:?}: {state:?}");
                 self.time_out(task);
-                self.vcpu_timer(task);
+                self.board.vcpu_woke(task);
                 self.board.seats[cpu].to_wake[Context::Hard as usize].push(task);
             }
             Fires::RtPeriod => self.rt_period_ends(cpu),
@@ -138,6 +148,7 @@ impl System<'_> {
     /// The hardirq is over: a raised softirq runs, or the interrupted context continues.
     pub fn leave_hard(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
+        debug_assert!(c.hard.active(), "{cpu} leaves an interrupt at {} that it is not in", self.now);
         c.hard = Frame::NONE;
         if c.soft.active() {
             c.soft.ends = self.now + c.soft.left;
@@ -150,6 +161,9 @@ impl System<'_> {
 
     /// The softirq is over.
     pub fn leave_soft(&mut self, cpu: CpuId) {
+        let (soft, hard) = (self.cpus[cpu].soft.step, self.cpus[cpu].hard.step);
+        debug_assert!(soft != Step::None, "{cpu} leaves a softirq at {} that it is not in", self.now);
+        debug_assert!(hard == Step::None, "{cpu} leaves a softirq at {} amid {hard:?}", self.now);
         self.cpus[cpu].soft = Frame::NONE;
         self.resume_task_context(cpu);
     }
@@ -182,6 +196,11 @@ impl System<'_> {
         }
         let mut list = std::mem::take(&mut self.cpus[cpu].wake_list);
         for task in &list {
+            let state = self.tasks[*task].state;
+            debug_assert!(
+                state == TaskState::Waking,
+                "{task:?} is on the wake list of {cpu} while {state:?}"
+            );
             self.activate((cpu, at), cpu, *task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
         }
         let n = list.len() as u64;

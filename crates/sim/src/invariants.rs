@@ -5,8 +5,12 @@ use crate::cpu::Cpu;
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::TaskState;
+use crate::timer::Fires;
 use schedlab_base::{CpuId, Error, Result, TaskId};
+use schedlab_board::engine::NEVER;
+use schedlab_board::ensure;
 use schedlab_board::thread::UserOp;
+use schedlab_board::walk::Wrong;
 
 /// Checks that charged CPU time equals elapsed time minus idle time: the tasks' sum is the CPUs' busy time, except for
 /// time that was charged to no task or is yet to be charged.
@@ -46,9 +50,17 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
             format!("{on_rq} tasks on runqueues, {counted} counted, {runnable} runnable, {carried} carried");
         return fail(CpuId(0), sys.now, text);
     }
-    channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))?;
-    for own in &mut sys.others.nested {
-        walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
+    tasks(sys)
+        .and_then(|()| cpus(sys))
+        .and_then(|()| channels(sys))
+        .or_else(|what| fail(CpuId(0), sys.now, what))?;
+    let parked = sys.parked.iter().flat_map(|p| p.to_wake.iter().copied());
+    let waits = |task: TaskId, word| {
+        sys.tasks[task].waits_on == Some(word) && sys.tasks[task].state == TaskState::Sleeping
+    };
+    sys.board.walk(parked, waits).or_else(|what| fail(CpuId(0), sys.now, what))?;
+    for own in &mut sys.board.nested {
+        own.guest.check().map_err(|e| e.context("in a virtual machine"))?;
     }
     for own in &mut sys.board.peers {
         own.check().map_err(|e| e.context("behind a link"))?;
@@ -56,16 +68,79 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel.
+/// Checks that a task's state fits its place, and that what it waits for knows of it.
+fn tasks(sys: &System<'_>) -> Wrong {
+    for (id, t) in sys.tasks.ids().map(|id| (id, &sys.tasks[id])) {
+        let (state, cpu, c) = (t.state, t.cpu, &sys.cpus[t.cpu]);
+        ensure!(!t.on_rq || state == TaskState::Runnable, "{id:?} is on the queue of {cpu} while {state:?}");
+        let left = matches!(c.task.step, Step::Switch { prev } if prev == Some(id));
+        let has = c.curr == Some(id) || left;
+        ensure!(t.on_cpu == has, "{id:?} is on a CPU: {}, and has {cpu}: {has}", t.on_cpu);
+        if let Some(word) = t.waits_on {
+            let queued = sys.board.user.waiters[word as usize].contains(&id);
+            ensure!(queued, "{id:?} waits for word {word}, whose queue has not got it");
+        }
+        if let Some((on, number)) = t.timer {
+            let fires = sys.cpus[on].timers.pending(number);
+            ensure!(fires == Some(Fires::Wakes(id)), "{id:?} sleeps on timer {number} of {on}: {fires:?}");
+        }
+        let (parked, listed) = (&sys.parked[id], sys.parked[id].to_wake.len());
+        ensure!(parked.is_left() || listed == 0, "{id:?} has left no call and {listed} tasks to wake");
+        let in_call = !parked.is_left() || state == TaskState::Runnable;
+        ensure!(in_call, "{id:?} has left a call in the middle while {state:?}");
+        ensure!(t.queued_at <= sys.now.max(1), "{id:?} waits since {}, after {}", t.queued_at, sys.now);
+    }
+    Ok(())
+}
+
+/// Checks that each CPU's task, lists and flags fit each other.
+fn cpus(sys: &System<'_>) -> Wrong {
+    for (cpu, c) in sys.cpus.ids().map(|cpu| (cpu, &sys.cpus[cpu])) {
+        if let Some(curr) = c.curr {
+            let on = sys.tasks[curr].cpu;
+            ensure!(on == cpu, "{cpu} has {curr:?}, which is on {on}");
+        }
+        let halted = matches!(c.task.step, Step::Halted { .. });
+        ensure!(!halted || c.curr.is_none(), "{cpu} is halted and has {:?}", c.curr);
+        let active = !halted || c.task.ends != NEVER;
+        let noted = sys.board.active[cpu];
+        ensure!(active == noted, "{cpu} is active: {active}, and noted: {noted}, at {:?}", c.task.step);
+        let idle = c.curr.is_none() && sys.rqs.nr_running(cpu) == 0 && c.wake_list.is_empty();
+        ensure!(
+            idle == sys.rqs.is_idle(cpu),
+            "{cpu} is idle: {idle}, with {} tasks",
+            sys.rqs.nr_running(cpu)
+        );
+        for task in &c.wake_list {
+            let t = &sys.tasks[*task];
+            let waits = t.state == TaskState::Waking && t.cpu == cpu;
+            ensure!(waits, "{task:?} is on the wake list of {cpu} while {:?} on {}", t.state, t.cpu);
+        }
+        for task in &c.list {
+            let (on, times) = (sys.tasks[*task].cpu, c.list.iter().filter(|t| *t == task).count());
+            ensure!(on == cpu, "{task:?} is on the list of {cpu}, and on {on}");
+            ensure!(times == 1, "{task:?} is on the list of {cpu} {times} times");
+        }
+        let (first, due) = (c.timers.first(), c.timers.due());
+        ensure!(first == due, "the first timer of {cpu} is due at {first}, and {due} is noted");
+        ensure!(c.since <= sys.now, "{cpu} has {:?} since {}, after {}", c.curr, c.since, sys.now);
+    }
+    for (n, llc) in sys.llc.iter().enumerate() {
+        let (busy, all, scan) = (llc.nr_busy, llc.weight, llc.nr_idle_scan);
+        ensure!(busy <= all && scan <= all, "cache {n} counts {busy} busy CPUs of {all}, scans {scan}");
+    }
+    Ok(())
+}
+
+/// Checks every channel: a task that sleeps in a call waits at its end of the channel.
 /// A reader sleeps while there are bytes only if another task is awake that will take them or wake it.
-fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
+fn channels(sys: &System<'_>) -> Wrong {
     if sys.board.channels.buffers.is_empty() {
         return Ok(());
     }
     let called = called_up(sys);
     let asleep = |id: TaskId| sys.tasks[id].state == TaskState::Sleeping && !called.contains(&id);
     for (port, buffer) in sys.board.channels.buffers.iter().enumerate() {
-        buffer.check().map_err(|what| format!("end {port}: {what}"))?;
         let reads = |id: &TaskId| match sys.board.threads[*id].user {
             UserOp::Transfer(t) => !t.sends && t.port.index() == port,
             _ => false,

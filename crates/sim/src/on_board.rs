@@ -3,12 +3,12 @@
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::{Class, TaskState};
+use crate::timer::Fires;
 use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_board::board::{Board, Context, Kernel};
 use schedlab_board::calls::Call;
 use schedlab_board::drivers::{Calls, UserMode};
-use schedlab_board::nested::Direction;
-use schedlab_board::net::Packet;
+use schedlab_board::engine::NEVER;
 use schedlab_board::speed::Speed;
 use schedlab_machine::Distance;
 use schedlab_trace::{Sink, SwitchReason};
@@ -34,8 +34,24 @@ impl<'s> Kernel<'s> for System<'s> {
         self.run.fault.get_or_insert(error);
     }
     #[inline]
+    fn next_event(&self, cpu: CpuId) -> u64 {
+        let c = &self.cpus[cpu];
+        if c.hard.active() {
+            return c.hard.ends;
+        }
+        let base = if c.soft.active() { c.soft.ends } else { c.task.ends };
+        if !c.soft.active() && c.task.step.irqs_off() {
+            return base;
+        }
+        base.min(c.irq_due().max(self.now))
+    }
+    #[inline]
     fn touch(&mut self, cpu: CpuId) {
         self.stepping.touched.push(cpu);
+    }
+    #[inline]
+    fn pop_touched(&mut self) -> Option<CpuId> {
+        self.stepping.touched.pop()
     }
 
     #[inline]
@@ -60,8 +76,10 @@ impl<'s> Kernel<'s> for System<'s> {
     }
     #[inline]
     fn user_until(&mut self, cpu: CpuId, ends: u64) {
-        let frame = &mut self.cpus[cpu].task;
-        (frame.step, frame.ends) = (Step::User, ends);
+        let c = &mut self.cpus[cpu];
+        debug_assert!(!c.hard.active(), "{cpu} is in user mode from {} on, and in an interrupt", self.now);
+        debug_assert!(!c.soft.active(), "{cpu} is in user mode from {} on, and in a softirq", self.now);
+        (c.task.step, c.task.ends) = (Step::User, ends);
     }
 
     #[inline]
@@ -76,7 +94,13 @@ impl<'s> Kernel<'s> for System<'s> {
         self.next_wakeup(cpu, Context::Hard);
     }
     fn block(&mut self, cpu: CpuId, curr: TaskId) {
-        self.tasks[curr].state = TaskState::Sleeping;
+        let t = &mut self.tasks[curr];
+        debug_assert!(t.state == TaskState::Runnable, "{curr:?} falls asleep on {cpu} while {:?}", t.state);
+        debug_assert!(
+            self.cpus[cpu].curr == Some(curr),
+            "{curr:?} falls asleep on {cpu}, which it does not have"
+        );
+        t.state = TaskState::Sleeping;
         self.schedule(cpu, SwitchReason::Blocked);
     }
     /// Back to user mode, through the scheduler if a switch was asked for.
@@ -116,9 +140,15 @@ impl<'s> Kernel<'s> for System<'s> {
         }
         self.block(cpu, curr);
     }
-    fn leaves_word(&mut self, waiter: TaskId) {
-        self.tasks[waiter].waits_on = None;
-        self.cancel_timer(waiter);
+    fn sleep_until(&mut self, cpu: CpuId, curr: TaskId, until: u64) {
+        if until != NEVER {
+            self.wake_at(cpu, curr, until);
+        }
+        self.block(cpu, curr);
+    }
+    fn stops_waiting(&mut self, sleeper: TaskId) {
+        self.tasks[sleeper].waits_on = None;
+        self.cancel_timer(sleeper);
     }
     /// CPU time that a task has used, the present stay included.
     fn usage(&mut self, _: CpuId, of: TaskId) -> Option<Usage> {
@@ -142,48 +172,45 @@ impl<'s> Kernel<'s> for System<'s> {
 
     #[inline]
     fn host_speed(&self, cpu: CpuId) -> Option<Speed> {
-        self.others.hosted.as_ref().map(|hosted| hosted.speed(cpu))
+        self.hosted.as_ref().map(|hosted| hosted.speed(cpu))
     }
     #[inline]
     fn stands_still(&self, cpu: CpuId) -> bool {
-        self.others.hosted.as_ref().is_some_and(|h| !h.runs(cpu))
+        self.hosted.as_ref().is_some_and(|h| !h.runs(cpu))
     }
-    fn enter_vcpu(&mut self, cpu: CpuId, curr: TaskId, vcpu: (usize, CpuId), speed: Speed) -> u64 {
-        self.enters_vcpu(cpu, curr, vcpu, speed)
+    fn guest_horizon(&self, cpu: CpuId) -> u64 {
+        self.stepping.horizon.min(self.cpus[cpu].irq_due())
     }
-    fn pause_vcpu(&mut self, vcpu: (usize, CpuId)) {
-        self.pauses_vcpu(vcpu);
+    fn runs_alone(&mut self, cpu: CpuId) -> bool {
+        self.rqs.nr_running(cpu) <= 1 && self.cpus[cpu].need_resched.is_none()
     }
-    fn vcpu_acts(&mut self, cpu: CpuId, curr: TaskId, vcpu: (usize, CpuId)) {
-        self.act_of_vcpu(cpu, curr, vcpu);
-    }
-    #[inline]
-    fn moves_messages(&mut self, cpu: CpuId, curr: TaskId) -> bool {
-        if self.others.nested.is_empty() || !self.board.threads[curr].background {
-            return false;
+    fn sets_timer_anew(&mut self, thread: TaskId, at: u64) -> bool {
+        if let Some((on, number)) = self.tasks[thread].timer.take() {
+            self.cpus[on].timers.cancel(number);
+            self.wake_at(on, thread, at);
+            self.touch(on);
         }
-        let Some(machine) = self.vhost_of(curr) else { return false };
-        self.vhost_continues(cpu, curr, machine);
         true
     }
-    fn give_vhost(
-        &mut self,
-        cpu: CpuId,
-        machine: usize,
-        (way, packet): (Direction, Packet),
-        context: Context,
-    ) {
-        if let Some(thread) = self.others.nested[machine].vhost.take(way, packet) {
-            self.board.seats[cpu].to_wake[context as usize].push(thread);
+    fn end_poll(&mut self, cpu: CpuId, at: u64) {
+        let now = self.now;
+        let task = &mut self.cpus[cpu].task;
+        if !matches!(task.step, Step::Syscall(Call::VcpuPolls)) {
+            return;
         }
+        match task.ends {
+            NEVER => task.left = task.left.min(at.saturating_sub(now)),
+            _ => task.ends = task.ends.min(at.max(now)),
+        }
+        self.touch(cpu);
     }
     fn interrupt_at(&mut self, cpu: CpuId, at: u64) {
         let c = &mut self.cpus[cpu];
         c.ipi_at = c.ipi_at.min(at);
     }
-    fn peer_acted(&mut self, steps: u64, ended: bool) {
+    fn others_acted(&mut self, steps: u64, left: usize) {
         self.stepping.steps += steps;
-        self.run.alive -= usize::from(ended);
+        self.run.alive -= left;
     }
 }
 
@@ -192,12 +219,9 @@ impl System<'_> {
     pub fn timer_slack_ns(&self, task: TaskId) -> u64 {
         if self.tasks[task].class == Class::Rt { 0 } else { self.board.threads[task].slack_ns }
     }
-    /// The time of a slot's next event: of a CPU, or of a machine behind a link.
-    #[inline]
-    pub fn slot_event(&self, slot: CpuId) -> u64 {
-        match slot.index().checked_sub(self.nr_cpus() + 1) {
-            None => self.next_event(slot),
-            Some(number) => self.board.peers[number].next_event(),
-        }
+    /// A timer of `cpu` wakes the task at `at`, to the nanosecond.
+    pub fn wake_at(&mut self, cpu: CpuId, task: TaskId, at: u64) {
+        let number = self.cpus[cpu].timers.start(Fires::Wakes(task), at, 0);
+        self.has_timer(cpu, task, number);
     }
 }

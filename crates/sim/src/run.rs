@@ -3,7 +3,7 @@
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
-use crate::nested::{self, set_up::Guests};
+use crate::nested::set_up::Guests;
 use crate::net::set_up::Unlinked;
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
@@ -12,48 +12,44 @@ use crate::preempt::Parked;
 use crate::system::System;
 use crate::task::Class;
 use crate::task::{Task, TaskCounts, TaskState};
-use crate::timer::Fires;
 use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
-use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
-use schedlab_board::arrivals::Arrivals;
-use schedlab_board::board::Counts;
+use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, TaskId};
+use schedlab_board::arrivals::of_machine;
 use schedlab_board::board::Kernel as _;
-use schedlab_board::cache_by_level::Sources;
-use schedlab_board::channel::state::Channels;
-use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::drivers::{Links, Runs, UserMode, VirtualMachines};
 use schedlab_board::engine::WinnerTree;
 use schedlab_board::masks::confine;
-use schedlab_board::nested::Guest;
-use schedlab_board::net::{Nic, Peer};
+use schedlab_board::net::Peer;
+use schedlab_board::run::{check_turns, counting, starters};
 use schedlab_board::thread::Thread;
 use schedlab_kernel::{Attr, History, Kernel, Policy};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, Place, Program, ROOT_GROUP};
+use schedlab_workload::{Built, Place, ROOT_GROUP};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Steps between two checks of the stop flag and reports of progress.
 const STOP_EVERY: u64 = 4096;
 
-/// The parameters of a new task.
+/// A new task.
 pub(crate) struct NewTask {
-    pub(crate) name: String,
-    pub(crate) background: bool,
-    pub(crate) waits_at_end: bool,
-    /// The run lasts as long as it.
-    pub(crate) counts: bool,
-    pub(crate) program: Box<dyn Program>,
+    pub(crate) thread: Thread,
     pub(crate) attr: Attr,
     pub(crate) allowed: Option<CpuSet>,
-    pub(crate) footprint_kb: u32,
-    /// Timer slack, ns; `None` for the kernel's default.
-    pub(crate) slack_ns: Option<u64>,
     /// Address space; `None` for the kernel's own tasks.
     pub(crate) mm: Option<u32>,
     pub(crate) cpu: CpuId,
     pub(crate) group: GroupId,
+}
+
+impl NewTask {
+    /// One of the kernel's own, without attributes of its own.
+    pub(crate) fn of(thread: Thread) -> NewTask {
+        let (attr, cpu) = (Attr::default(), CpuId(0));
+        NewTask { thread, attr, allowed: None, mm: None, cpu, group: ROOT_GROUP }
+    }
 }
 
 /// Runs a simulation; see [`crate::simulate`], for `merge` [`crate::simulate_unmerged`], and for `walk_every`
@@ -73,19 +69,13 @@ pub fn run(
     }
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
-    if machine.turns.is_some() && !(workload.nested.is_empty() && workload.remotes.is_empty()) {
-        let text =
-            format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
-        return Err(Error::input(text).help("take a machine without [turns]"));
-    }
+    check_turns(machine, workload.nested.is_empty() && workload.remotes.is_empty())?;
     let (mut guests, mut links) =
         (Guests::of(machine, &mut workload)?, Unlinked::of(machine, &mut workload)?);
     confine(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
-    sys.board.measure_from = workload.warmup.0;
-    sys.board.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
     let starters = load_workload(&mut sys, workload, Place::Host);
-    guests.boot(seed).into_iter().for_each(|guest| nested::set_up::add(&mut sys, guest));
+    guests.boot(seed).into_iter().for_each(|guest| sys.board.add_guest(Box::new(guest)));
     sys.board.peers = links.boot(seed).into_iter().map(|link| Box::new(link) as Box<dyn Peer>).collect();
     sys.run.alive += sys.board.peers.iter().filter(|link| !link.is_done()).count();
     if background {
@@ -120,81 +110,31 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     if autogroup {
         sessions::separate(&mut workload, here);
     }
-    sys.board.user.lay_out(workload.words, workload.slots);
-    sys.board.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
-    sys.board.masks = workload.masks;
+    sys.board.load(&mut workload, here);
     let warmup = workload.warmup;
     sys.run.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
-    sys.board.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
-    sys.run.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
-    let mut starters = Vec::new();
-    for t in workload.tasks {
-        let id = TaskId::from(sys.tasks.len());
-        if t.spawned_by.is_none() && t.place == here {
-            starters.push(id);
-        }
-        let (counts, name, program, attr) = (t.counts(), t.name, t.program, t.attr);
-        add(
-            sys,
-            NewTask {
-                name,
-                background: t.background,
-                waits_at_end: t.waits_at_end,
-                counts,
-                program,
-                attr,
-                allowed: t.affinity,
-                footprint_kb: t.footprint_kb,
-                slack_ns: t.timer_slack.map(|s| s.0),
-                // Threads share an address space; a process has its own.
-                mm: Some(if workload.processes { id.0 + 1 } else { 0 }),
-                cpu: CpuId(0),
-                group: t.group,
-            },
-        );
+    sys.run.alive = counting(&workload, here);
+    let (starters, slack_ns) = (starters(&workload, here), sys.fixed.kernel.tunables.timer_slack_ns);
+    for mut task in workload.tasks {
+        // Threads share an address space; a process has its own.
+        let mm = Some(if workload.processes { sys.tasks.len() as u32 + 1 } else { 0 });
+        let (attr, allowed, group) = (task.attr, task.affinity.take(), task.group);
+        add(sys, NewTask { attr, allowed, mm, group, ..NewTask::of(Thread::of(task, slack_ns)) });
     }
-    // Background tasks come first: they serve the others.
-    starters.sort_by_key(|id| !sys.board.threads[*id].background);
     starters
 }
 
 /// Declares the machine's own tasks, asleep until their first arrival.
 fn load_background(sys: &mut System<'_>, machine: &Machine) {
-    let n = sys.nr_cpus();
-    for (s, source) in machine.background.iter().enumerate() {
-        let stream = sys.fixed.stream.purpose("background").number(s as u64);
-        let homes: Vec<usize> =
-            if source.per_cpu { (0..n).collect() } else { vec![stream.below(0, n as u64) as usize] };
-        for home in homes {
-            let program = Arrivals::new(source, stream.number(home as u64));
-            let (first, cpu) = (program.first(), CpuId::from(home));
-            let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
-            let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
-            let attr = Attr::nice(source.nice);
-            let id = add(
-                sys,
-                NewTask {
-                    name,
-                    background: true,
-                    waits_at_end: false,
-                    counts: false,
-                    program: Box::new(program),
-                    attr,
-                    allowed,
-                    footprint_kb: 4,
-                    slack_ns: None,
-                    mm: None,
-                    cpu,
-                    group: ROOT_GROUP,
-                },
-            );
-            let task = &mut sys.tasks[id];
-            task.state = TaskState::Sleeping;
-            task.detached = true;
-            let number = sys.cpus[cpu].timers.start(Fires::Wakes(id), first, 0);
-            sys.tasks[id].timer = Some((cpu, number));
-        }
+    let slack_ns = sys.fixed.kernel.tunables.timer_slack_ns;
+    for mut own in of_machine(machine, sys.fixed.stream) {
+        let (attr, allowed, cpu, first) = (own.attr, own.allowed.take(), own.home, own.program.first());
+        let id = add(sys, NewTask { attr, allowed, cpu, ..NewTask::of(own.into_thread(slack_ns)) });
+        let task = &mut sys.tasks[id];
+        task.state = TaskState::Sleeping;
+        task.detached = true;
+        sys.wake_at(cpu, id, first);
     }
 }
 
@@ -206,14 +146,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     e.parent = sys.owner_of(new.group, new.cpu);
     let entity = sys.fair.entities.push(e);
     sys.parked.push(Parked::default());
-    let slack_ns = new.slack_ns.unwrap_or(sys.fixed.kernel.tunables.timer_slack_ns);
-    sys.board.threads.push(Thread {
-        background: new.background,
-        counts: new.counts,
-        waits_at_end: new.waits_at_end,
-        ran_on: new.cpu,
-        ..Thread::new(new.name, new.program, new.footprint_kb, slack_ns)
-    });
+    sys.board.threads.push(Thread { ran_on: new.cpu, ..new.thread });
     sys.tasks.push(Task {
         class: Class::of(new.attr, sys.fixed.fair),
         rr_ticks: 0,
@@ -280,12 +213,7 @@ pub(crate) struct RunClock {
 /// Lets CPUs act in the order of their next events until the end.
 fn drive(sys: &mut System<'_>, seed: u64, mut clock: RunClock, how: &Drive<'_>) -> Result<RunClock> {
     let n = sys.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1 + sys.board.peers.len(), Stream::new(seed).purpose("ties"));
-    (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
-    (0..sys.board.peers.len()).for_each(|r| tree.arm(n + 1 + r, sys.board.peers[r].next_event()));
-    sys.stepping.touched.clear();
-    // Events from outside share one slot, however many there are, so that ties between CPUs fall the same way without
-    // them.
+    let mut tree = sys.order_of_events(seed);
     let mut outside = Outside::new(sys, &how.changes);
     tree.arm(n, outside.next());
     let mut first = tree.least();
@@ -296,9 +224,7 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: RunClock, how: &Drive<'_>) 
         if slot == n {
             sys.now = at;
             outside.act(sys);
-            while let Some(touched) = sys.stepping.touched.pop() {
-                tree.arm(touched.index(), sys.slot_event(touched));
-            }
+            sys.rearm(&mut tree);
             tree.arm(n, outside.next());
             first = tree.least();
             continue;
@@ -391,10 +317,8 @@ fn remote_turn(
     let rival = tree.take(slot);
     sys.now = at;
     sys.peer_acts(number, WinnerTree::time(rival).min(clock.end));
-    while let Some(touched) = sys.stepping.touched.pop() {
-        tree.arm(touched.index(), sys.slot_event(touched));
-    }
-    tree.arm(slot, sys.board.peers[number].next_event());
+    sys.rearm(tree);
+    tree.arm(slot, sys.slot_event(CpuId::from(slot)));
     let looks_up = sys.run.alive == 0 || sys.stepping.steps >= clock.look_at || sys.run.fault.is_some();
     if looks_up && over(sys, clock, at, how)? {
         return Ok(None);
@@ -431,7 +355,7 @@ pub(crate) fn settle_accounts(sys: &mut System<'_>) {
         if let Some(vcpu) = sys.cpus[c].curr.filter(|_| runs).and_then(|t| sys.board.threads[t].vcpu()) {
             let speed = sys.speed(c);
             let Some(curr) = sys.cpus[c].curr else { continue };
-            sys.enter_vcpu(c, curr, vcpu, speed);
+            sys.enter_vcpu(curr, vcpu, speed);
         }
         sys.charge_curr(c);
         let cpu = &mut sys.cpus[c];
@@ -457,21 +381,9 @@ fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
     report.missed = clock.missed.map(|at| at.since(Ns(sys.board.measure_from)));
     report.tasks = sys.tasks.ids().map(|t| account(&sys, t)).collect();
     report.wakeups = sys.accounts.stats.wakeups;
-    for mut own in std::mem::take(&mut sys.others.nested) {
-        let counted = own.counted;
-        own.close(clock.end, counted, &mut report)?;
-    }
-    for mut link in std::mem::take(&mut sys.board.peers) {
-        link.close(clock.end, &mut report)?;
-    }
-    let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
+    sys.close_others(clock.end, &mut report)?;
+    sys.board.complete(&mut report);
     let found = &mut report.found;
-    found.duration = report.end.since(Ns(sys.board.measure_from));
-    found.intervals.append(&mut sys.board.intervals.kept);
-    // The intervals of several tasks are kept in the order in which they ended.
-    found.intervals.sort_by_key(|i| i.start);
-    let lost = sys.board.intervals.dropped;
-    found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     found.counters.extend(sys.quota_counts());
     if sys.fair.groups.len() > 1 {
         found
@@ -482,26 +394,13 @@ fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
     schedstat.timestamp = (clock.end - sys.board.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);
     found.counters.extend(sys.accounts.stats.named(&sys.board.counts));
-    if let Some(memory) = &sys.board.by_level {
-        found.counters.extend(memory.sources.named());
-    }
-    found.counters.insert("work".to_owned(), work);
-    if sys.board.channels.may_lose() {
-        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.board.counts.datagrams_lost;
-    }
     Ok(report)
 }
 
 /// A task's CPU time and work since the warm-up ended.
 pub(crate) fn account(sys: &System<'_>, task: TaskId) -> TaskAccount {
-    let thread = &sys.board.threads[task];
-    TaskAccount {
-        name: thread.name.clone(),
-        background: thread.background,
-        ended: (sys.tasks[task].state != TaskState::Unborn).then_some(Ns(thread.ended)),
-        cpu_time_ns: sys.entity(task).sum_exec - thread.before.1,
-        work_ns: thread.work_ns - thread.before.0,
-    }
+    let (is_born, exec_ns) = (sys.tasks[task].state != TaskState::Unborn, sys.entity(task).sum_exec);
+    sys.board.threads[task].account(is_born, exec_ns)
 }
 
 impl System<'_> {
@@ -523,17 +422,7 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
         sys.board.threads[t].before = (sys.board.threads[t].work_ns, exec);
     }
     sys.accounts.stats = Stats::default();
-    sys.board.counts = Counts::default();
-    if let Some(memory) = &mut sys.board.by_level {
-        memory.sources = Sources::default();
-    }
     sys.accounts.schedstat.clear();
     sys.begin_counting_quotas();
-    sys.board.counted_from = sys.now;
-    for own in &mut sys.others.nested {
-        own.begin_measuring(sys.now);
-    }
-    for link in &mut sys.board.peers {
-        link.begin_measuring(sys.now);
-    }
+    sys.count_anew();
 }

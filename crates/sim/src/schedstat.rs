@@ -45,10 +45,15 @@ impl System<'_> {
         let queued_at = std::mem::take(&mut t.queued_at);
         if queued_at != 0 {
             let cpu = t.cpu.index();
+            debug_assert!(
+                queued_at <= self.now.max(1),
+                "{task:?} waits since {queued_at}, after {}",
+                self.now
+            );
             let waited_ns = self.now.saturating_sub(queued_at.max(self.board.counted_from));
             self.accounts.schedstat.cpus[cpu].counters.run_delay += waited_ns;
             if let Some((machine, _)) = self.board.threads[task].vcpu() {
-                self.others.nested[machine].counted.steal_ns += waited_ns;
+                self.board.nested[machine].counted.steal_ns += waited_ns;
             }
         }
     }

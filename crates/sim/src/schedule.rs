@@ -10,10 +10,14 @@ use crate::system::System;
 use crate::task::Class;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_board::drivers::UserMode;
 use schedlab_board::engine::NEVER;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+
+/// A task that the stopper is asked to move, and where to.
+type Push = (TaskId, CpuId, MoveReason);
 
 impl System<'_> {
     /// Switches out the current task of `cpu`, for the given reason.
@@ -21,26 +25,12 @@ impl System<'_> {
         self.account_user(cpu);
         let now = self.now;
         let c = &mut self.cpus[cpu];
+        let (hard, soft) = (c.hard.step, c.soft.step);
+        debug_assert!(!c.hard.active() && !c.soft.active(), "{cpu} schedules amid {hard:?} and {soft:?}");
         c.clock.hold(now);
         c.need_resched = None;
         c.leaving = why;
-        let asked = c.push.take();
-        let push = asked.filter(|(task, to, why)| {
-            *why != MoveReason::Active
-                || !self.fair.any_quota
-                || !self.stays_for_quota(self.tasks[*task].group, cpu, *to)
-        });
-        let mut stopper_ns = match push {
-            Some((_, _, MoveReason::Exec)) => self.fixed.machine.costs.active_balance_ns,
-            _ => 0,
-        };
-        if let Some((task, to, MoveReason::Active)) = push {
-            stopper_ns = self.fixed.machine.costs.active_balance_ns;
-            // The running task that the stopper finds may move if it is still the same one and has neither gone to
-            // sleep nor ended.
-            let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == TaskState::Runnable;
-            self.count_active(cpu, to, moves);
-        }
+        let (push, stays, stopper_ns) = self.take_push(cpu);
         let c = &mut self.cpus[cpu];
         if let Some(prev) = c.curr {
             match self.tasks[prev].state {
@@ -49,25 +39,7 @@ impl System<'_> {
                     self.deactivate_task(prev, Dequeue::Exit);
                     self.task_dead(prev);
                 }
-                _ => {
-                    // Active balance only takes fair tasks.
-                    let is_rt = self.class(prev) == Class::Rt;
-                    let takes =
-                        |(t, _, why): &(_, _, _)| *t == prev && !(is_rt && *why == MoveReason::Active);
-                    if let Some((task, to, reason)) = push.filter(takes) {
-                        self.deactivate_task(task, Dequeue::Move);
-                        let c = &mut self.cpus[cpu];
-                        debug_assert!(c.carried.is_none(), "{cpu} carries two tasks");
-                        c.carried = Some((task, to, reason));
-                        // The task leaves in order to move, even if another request for a switch came first.
-                        c.leaving = SwitchReason::Moved;
-                    } else if why == SwitchReason::Moved {
-                        // The stopper ran, but does not move the task.
-                        let stays = asked.is_some() && push.is_none();
-                        self.cpus[cpu].leaving =
-                            if stays { SwitchReason::Throttled } else { SwitchReason::Preempted };
-                    }
-                }
+                _ => self.stopper_takes(cpu, prev, push, (why, stays)),
             }
             if self.out.wants_details() {
                 let carries = self.cpus[cpu].carried.is_some();
@@ -85,6 +57,56 @@ impl System<'_> {
             }
         }
         self.begin_pick(cpu, stopper_ns);
+    }
+
+    /// What the stopper of `cpu` is asked to move, whether that stays for want of quota, and the stopper's time, ns.
+    fn take_push(&mut self, cpu: CpuId) -> (Option<Push>, bool, u64) {
+        let asked = self.cpus[cpu].push.take();
+        let push = asked.filter(|(task, to, why)| {
+            *why != MoveReason::Active
+                || !self.fair.any_quota
+                || !self.stays_for_quota(self.tasks[*task].group, cpu, *to)
+        });
+        let stays = asked.is_some() && push.is_none();
+        let active_ns = self.fixed.machine.costs.active_balance_ns;
+        match push {
+            Some((_, _, MoveReason::Exec)) => (push, stays, active_ns),
+            Some((task, to, MoveReason::Active)) => {
+                // The running task that the stopper finds may move if it is still the same one and has neither gone to
+                // sleep nor ended.
+                let moves =
+                    self.cpus[cpu].curr == Some(task) && self.tasks[task].state == TaskState::Runnable;
+                self.count_active(cpu, to, moves);
+                (push, stays, active_ns)
+            }
+            _ => (push, stays, 0),
+        }
+    }
+
+    /// The stopper takes the current task off its queue, if it is to move it. `why` the task leaves; `stays`: what the
+    /// stopper was asked to move stays for want of quota.
+    fn stopper_takes(
+        &mut self,
+        cpu: CpuId,
+        prev: TaskId,
+        push: Option<Push>,
+        (why, stays): (SwitchReason, bool),
+    ) {
+        // Active balance only takes fair tasks.
+        let is_rt = self.class(prev) == Class::Rt;
+        let takes = |(t, _, why): &Push| *t == prev && !(is_rt && *why == MoveReason::Active);
+        if let Some((task, to, reason)) = push.filter(takes) {
+            self.deactivate_task(task, Dequeue::Move);
+            let c = &mut self.cpus[cpu];
+            debug_assert!(c.carried.is_none(), "{cpu} carries {:?} and takes {task:?}", c.carried);
+            c.carried = Some((task, to, reason));
+            // The task leaves in order to move, even if another request for a switch came first.
+            c.leaving = SwitchReason::Moved;
+        } else if why == SwitchReason::Moved {
+            // The stopper ran, but does not move the task.
+            let leaving = if stays { SwitchReason::Throttled } else { SwitchReason::Preempted };
+            self.cpus[cpu].leaving = leaving;
+        }
     }
 
     /// Picks the next task after the time that `schedule()` needs until then; `extra_ns` is other work on the way. If
@@ -126,6 +148,8 @@ impl System<'_> {
 
     /// The current task continues.
     fn stay(&mut self, cpu: CpuId) {
+        let curr = self.cpus[cpu].curr;
+        debug_assert!(curr.is_some_and(|t| self.tasks[t].on_rq), "{curr:?} stays on {cpu}, on no queue");
         self.cpus[cpu].clock.release();
         self.emit_detail(cpu, EventKind::Stay);
         if self.cpus[cpu].curr.is_some_and(|curr| self.unpark(cpu, curr)) {
@@ -145,19 +169,7 @@ impl System<'_> {
         if prev.is_none() && next.is_some() && self.fixed.history.idle_sampled_at_switch {
             self.end_idle_sample(cpu);
         }
-        let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n].timed_out));
-        let has_halted = next.is_some() && std::mem::take(&mut self.cpus[cpu].has_halted);
-        let costs = &self.fixed.machine.costs;
-        let return_ns = match (timed_out, has_halted) {
-            (true, _) => costs.timer_return_ns,
-            (false, true) => costs.idle_return_ns,
-            (false, false) => 0,
-        };
-        let extra_ns = extra_ns + return_ns + self.load_mm(cpu, next);
-        let costs = &self.fixed.machine.costs;
-        let both = prev.is_some() && next.is_some();
-        let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
-        let cost = extra_ns + switch_ns + costs.trace_event_ns + self.hrtick_ns(cpu);
+        let cost = extra_ns + self.switch_ns(cpu, prev, next);
         let history = &self.fixed.history;
         let keeps_no_tick = !history.short_nap_keeps_tick && !history.periodic_tick;
         let tick = self.next_tick();
@@ -166,11 +178,13 @@ impl System<'_> {
             let t = &self.tasks[next];
             debug_assert!(t.cpu == cpu && t.on_rq, "{cpu} switches to {next:?}, which is not on its queue");
             debug_assert!(!t.on_cpu, "{cpu} switches to {next:?}, which runs");
+            debug_assert!(t.state == TaskState::Runnable, "{cpu} switches to {next:?} while {:?}", t.state);
         }
         let c = &mut self.cpus[cpu];
         debug_assert!(prev == c.curr, "{cpu} switches from {prev:?}, and {:?} runs", c.curr);
         c.uncharged_ns += uncharged_ns;
         c.clock.release();
+        debug_assert!(c.since <= self.now, "{cpu} has had {prev:?} since {}, after {}", c.since, self.now);
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);
         c.curr = next;
         if prev.is_some() != next.is_some() {
@@ -185,20 +199,14 @@ impl System<'_> {
         }
         let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
         if let Some(p) = prev {
-            let (by_core, task) = (&mut self.board.by_core, &mut self.board.threads[p]);
-            let costs = &self.fixed.machine.costs;
-            by_core.leave((cpu, p), &mut task.reuse, task.footprint_kb, stayed, costs);
+            debug_assert!(self.tasks[p].on_cpu, "{cpu} switches from {p:?}, which is on no CPU");
         }
         if let Some(n) = next {
             self.tasks[n].on_cpu = true;
         }
         self.count_switch(cpu, prev, next, stayed);
         if let Some(p) = prev {
-            let counted = &mut self.tasks[p].counted;
-            match why {
-                SwitchReason::Blocked | SwitchReason::Exited => counted.voluntary += 1,
-                _ => counted.involuntary += 1,
-            }
+            self.leaves_cpu(cpu, p, stayed, why);
         }
         self.emit(cpu, EventKind::Switch { prev, next, why });
         self.report_counters(cpu, [prev, next]);
@@ -207,6 +215,36 @@ impl System<'_> {
             self.note_idle_core(cpu);
         }
         self.begin(cpu, Step::Switch { prev }, cost);
+    }
+
+    /// What the switch of `cpu` takes, with the way back of the next task and its address space, ns.
+    #[inline]
+    fn switch_ns(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>) -> u64 {
+        let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n].timed_out));
+        let has_halted = next.is_some() && std::mem::take(&mut self.cpus[cpu].has_halted);
+        let mm_ns = self.load_mm(cpu, next);
+        let costs = &self.fixed.machine.costs;
+        let return_ns = match (timed_out, has_halted) {
+            (true, _) => costs.timer_return_ns,
+            (false, true) => costs.idle_return_ns,
+            (false, false) => 0,
+        };
+        let both = prev.is_some() && next.is_some();
+        let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
+        return_ns + mm_ns + switch_ns + costs.trace_event_ns + self.hrtick_ns(cpu)
+    }
+
+    /// A task leaves `cpu` after `stayed` ns: its data stay in the core's cache, and its switches are counted.
+    #[inline]
+    fn leaves_cpu(&mut self, cpu: CpuId, task: TaskId, stayed: u64, why: SwitchReason) {
+        let thread = &mut self.board.threads[task];
+        let (kb, costs) = (thread.footprint_kb, &self.fixed.machine.costs);
+        self.board.by_core.leave((cpu, task), &mut thread.reuse, kb, stayed, costs);
+        let counted = &mut self.tasks[task].counted;
+        match why {
+            SwitchReason::Blocked | SwitchReason::Exited => counted.voluntary += 1,
+            _ => counted.involuntary += 1,
+        }
     }
 
     /// Time since a task was last charged, ns, or since the start of its next charge; 0 for the idle task.
@@ -226,7 +264,8 @@ impl System<'_> {
     /// The switch is over: the previous task is off the CPU, the next one continues in its last state.
     pub fn switched(&mut self, cpu: CpuId, prev: Option<TaskId>) {
         if let Some(p) = prev {
-            self.tasks[p].on_cpu = false;
+            let on_cpu = std::mem::take(&mut self.tasks[p].on_cpu);
+            debug_assert!(on_cpu, "{cpu} has switched from {p:?}, which was on no CPU");
         }
         if let Some((task, to, reason)) = self.cpus[cpu].carried.take() {
             debug_assert!(prev == Some(task), "{cpu} has switched from {prev:?} and carries {task:?}");
@@ -247,6 +286,7 @@ impl System<'_> {
     /// not.
     fn arrive(&mut self, by: CpuId, to: CpuId, task: TaskId, why: MoveReason) {
         let from = self.tasks[task].cpu;
+        debug_assert!(from != to, "{task:?} is carried from {from} to itself");
         self.migrate_task(task, to);
         self.emit(to, EventKind::Migrate { task, from, why });
         self.activate((by, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);

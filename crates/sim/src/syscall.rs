@@ -46,8 +46,6 @@ impl System<'_> {
             Call::SetUp => self.sys_set_up(cpu, curr),
             Call::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),
             Call::SetAffinity { mask } => self.sys_set_affinity(cpu, curr, mask),
-            Call::VcpuHalts => self.vcpu_halts(cpu, curr, false),
-            Call::VcpuPolls => self.vcpu_halts(cpu, curr, true),
             Call::Exit => self.sys_exit(cpu, curr),
             _ => unreachable!("{call:?} is the board's"),
         }
@@ -69,7 +67,13 @@ impl System<'_> {
             (soft, slack_ns)
         };
         let number = self.cpus[cpu].timers.start(Fires::Wakes(task), soft, slack_ns);
-        self.tasks[task].timer = Some((cpu, number));
+        self.has_timer(cpu, task, number);
+    }
+
+    /// The task sleeps on timer `number` of `cpu`.
+    pub fn has_timer(&mut self, cpu: CpuId, task: TaskId, number: u64) {
+        let other = self.tasks[task].timer.replace((cpu, number));
+        debug_assert!(other.is_none(), "{task:?} has timer {number} of {cpu} and {other:?}");
     }
 
     /// When the tick of `cpu` has come that runs a timer due at `soft`, ns. The tick itself comes first.

@@ -15,7 +15,7 @@ use crate::fair::state::FairState;
 use crate::fair::{CfsRqId, Entity};
 use crate::fixed::{Fixed, history_of};
 use crate::frame::{Frame, Step};
-use crate::nested::{Hosted, Nested};
+use crate::nested::Hosted;
 use crate::o1::state::O1Rq;
 use crate::observe::Accounts;
 use crate::preempt::Parked;
@@ -72,15 +72,6 @@ pub struct RunState {
     pub fault: Option<Error>,
 }
 
-/// Machines beside this one, and what connects them.
-#[derive(Default)]
-pub struct OtherMachines<'s> {
-    /// Virtual machines whose vCPUs are tasks of this kernel.
-    pub nested: Vec<Nested<'s>>,
-    /// The part that depends on the host, if this kernel is a guest's.
-    pub hosted: Option<Hosted>,
-}
-
 /// Where events go.
 pub struct EventOutput<'s> {
     sink: &'s mut dyn Sink,
@@ -131,7 +122,8 @@ pub struct System<'s> {
     pub llc: Vec<LlcShared>,
     /// Who has read each CPU's line since it changed.
     pub remote_reads: RemoteReads,
-    pub others: OtherMachines<'s>,
+    /// The part that depends on the host, if this kernel is a guest's.
+    pub hosted: Option<Hosted>,
     pub accounts: Accounts,
     pub out: EventOutput<'s>,
 }
@@ -162,7 +154,7 @@ impl<'s> System<'s> {
             balance: BalanceState::new(&fixed.domains, shared, fixed.kernel.features),
             llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
             remote_reads: RemoteReads::new(topology),
-            others: OtherMachines::default(),
+            hosted: None,
             accounts: Accounts::new(&fixed.domains, fixed.kernel.features),
             out: EventOutput::new(sink),
             board,
@@ -235,25 +227,6 @@ impl<'s> System<'s> {
         debug_assert!(kind.is_detail(), "{kind:?} is for every sink");
         self.emit(cpu, kind);
     }
-    /// Notes that `cpu`'s next event may have changed.
-    #[inline]
-    pub fn touch(&mut self, cpu: CpuId) {
-        self.stepping.touched.push(cpu);
-    }
-
-    /// The time of `cpu`'s next event; [`NEVER`](schedlab_board::engine::NEVER) if it waits for others.
-    #[inline]
-    pub fn next_event(&self, cpu: CpuId) -> u64 {
-        let c = &self.cpus[cpu];
-        if c.hard.active() {
-            return c.hard.ends;
-        }
-        let base = if c.soft.active() { c.soft.ends } else { c.task.ends };
-        if !c.soft.active() && c.task.step.irqs_off() {
-            return base;
-        }
-        base.min(c.irq_due().max(self.now))
-    }
 
     /// Whether `cpu` is amid a softirq.
     #[inline]
@@ -303,12 +276,14 @@ impl<'s> System<'s> {
     /// Starts a step of the task context that takes `cost_ns`.
     #[inline]
     pub fn begin(&mut self, cpu: CpuId, step: Step, cost_ns: u64) {
-        self.cpus[cpu].task = Frame::until(step, self.now + cost_ns);
+        let c = &mut self.cpus[cpu];
+        debug_assert!(!c.hard.active(), "{cpu} begins {step:?} amid {:?}", c.hard.step);
+        c.task = Frame::until(step, self.now + cost_ns);
     }
     /// Allows or forbids merged steps, also of guests.
     pub fn let_merge(&mut self, merge: bool) {
         self.stepping.merge = merge;
-        self.others.nested.iter_mut().for_each(|own| own.sys.stepping.merge = merge);
+        self.board.nested.iter_mut().for_each(|own| own.guest.let_merge(merge));
         self.board.peers.iter_mut().for_each(|own| own.let_merge(merge));
     }
     /// Whether the acting CPU may continue at once with a step that follows at this very instant. It may if arming and

@@ -74,7 +74,10 @@ impl TimerQueue {
     }
     /// Cancels a timer that has not fired.
     pub fn cancel(&mut self, number: u64) {
+        let before = self.pending.len();
         self.pending.retain(|t| t.number != number);
+        let gone = before - self.pending.len();
+        debug_assert!(gone == 1, "{gone} of {before} timers have number {number}, which is cancelled");
         self.look();
     }
     /// The time of the interrupt.
@@ -83,11 +86,21 @@ impl TimerQueue {
         self.due
     }
     fn look(&mut self) {
-        self.due = self.pending.peek().map_or(NEVER, |t| t.hard);
+        self.due = self.first();
+    }
+    /// When the first timer is due.
+    pub fn first(&self) -> u64 {
+        self.pending.peek().map_or(NEVER, |t| t.hard)
+    }
+    /// The effect of a timer that has not fired yet; for walks.
+    pub fn pending(&self, number: u64) -> Option<Fires> {
+        self.pending.iter().find(|t| t.number == number).map(|t| t.fires)
     }
     /// Takes the next timer that may fire at `now`. Another timer of the CPU, such as its tick, is due at `ahead`:
     /// timers later in the order wait for it.
     pub fn expire_before(&mut self, now: u64, ahead: u64) -> Option<Timer> {
+        let (first, due) = (self.first(), self.due);
+        debug_assert!(due == first, "the first timer is due at {first}, and {due} is noted");
         let fires = self.pending.peek().is_some_and(|t| t.soft <= now && (t.hard <= now || t.hard < ahead));
         let timer = fires.then(|| self.pending.pop()).flatten();
         self.look();

@@ -7,6 +7,7 @@ use crate::run::{NewTask, add};
 use crate::system::System;
 use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_board::thread::Thread;
 use schedlab_kernel::{Attr, Feature, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::{Discard, SwitchReason};
@@ -32,20 +33,7 @@ pub fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
 }
 
 pub(crate) fn new_hog() -> NewTask {
-    NewTask {
-        name: "hog".into(),
-        background: false,
-        waits_at_end: false,
-        counts: true,
-        program: Box::new(Hog),
-        attr: Attr::default(),
-        allowed: None,
-        footprint_kb: 0,
-        slack_ns: None,
-        mm: None,
-        cpu: CpuId(0),
-        group: schedlab_workload::ROOT_GROUP,
-    }
+    NewTask::of(Thread { counts: true, ..Thread::new("hog".into(), Box::new(Hog), 0, 50_000) })
 }
 
 /// A task that is created now and put on `cpu`.

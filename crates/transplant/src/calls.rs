@@ -22,8 +22,6 @@ impl Engine<'_> {
             Call::SleepFor { length } => {
                 self.sleep(cpu, curr, self.now.saturating_add(length.0), None);
             }
-            Call::VcpuHalts => self.vcpu_halts(cpu, curr, false),
-            Call::VcpuPolls => self.vcpu_halts(cpu, curr, true),
             Call::Yield => {
                 self.enter(cpu);
                 self.kernel.image().yield_now();

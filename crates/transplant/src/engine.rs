@@ -1,13 +1,12 @@
 //! The engine: it drives the image on a board. Its state, and the dispatch of a CPU's next event.
 //!
-//! `run` asks [`Engine::next_event`] when a CPU acts next and calls [`Engine::step`] then; CPUs whose next event
+//! `run` asks `next_event` when a CPU acts next and calls [`Engine::step`] then; CPUs whose next event
 //! changed are in `touched`. Times are ns since the run began; the kernel's clock is [`Engine::epoch`] ahead.
 
 use crate::choices::{Explained, Explaining};
 use crate::cpu::{Activity, After, Cpu, Current, Interrupt, Next};
 use crate::findings::Findings;
 use crate::kernel::Kernel;
-use crate::nested::Nested;
 use crate::quotas::Quotas;
 use crate::task::Task;
 use schedlab_base::{Arena, CpuId, Error, GroupId, TaskId};
@@ -60,7 +59,6 @@ pub struct Engine<'s> {
     pub groups: Arena<GroupId, i32>,
     pub quotas: Quotas,
     pub distance: Vec<Distance>,
-    pub nested: Vec<Nested<'s>>,
     pub accounts: Accounts,
     /// Workload tasks that have not left yet.
     pub alive: usize,
@@ -124,7 +122,6 @@ impl<'s> Engine<'s> {
             groups: Arena::new(),
             quotas: Quotas::default(),
             distance: cpus().flat_map(|a| cpus().map(move |b| topology.distance(a, b))).collect(),
-            nested: Vec::new(),
             accounts: Accounts::default(),
             alive: 0,
             touched: Vec::with_capacity(16),
@@ -142,24 +139,10 @@ impl<'s> Engine<'s> {
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
-    #[inline]
-    pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
-        self.distance[a.index() * self.cpus.len() + b.index()]
-    }
     /// The task of a pid; `None` for idle and the kernel's own.
     #[inline]
     pub fn task_of(&self, pid: i32) -> Option<TaskId> {
         self.by_pid.get(pid as usize).copied().flatten()
-    }
-    /// Ends the run with this error, unless it ends with another one already.
-    pub fn fail(&mut self, error: Error) {
-        self.fault.get_or_insert(error);
-    }
-
-    /// When a CPU acts next; [`NEVER`] if it waits for others.
-    #[inline]
-    pub fn next_event(&self, cpu: CpuId) -> u64 {
-        self.cpus[cpu].next_event(self.now)
     }
 
     /// Lets a CPU handle the events that are due at `now`.
@@ -385,11 +368,5 @@ impl<'s> Engine<'s> {
             self.kernel.image().finish();
             self.take_notes(CpuId(0));
         }
-    }
-
-    /// Notes that something is due on another CPU.
-    #[inline]
-    pub fn touch(&mut self, cpu: CpuId) {
-        self.touched.push(cpu);
     }
 }

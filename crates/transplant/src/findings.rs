@@ -10,11 +10,14 @@
 //! Invariant: a look changes nothing that a run computes.
 
 use crate::abi::{Note, finding};
-use crate::cpu::Current;
+use crate::cpu::{Activity, Current};
 use crate::engine::Engine;
 use crate::kernel::called_by;
-use crate::task::LastEvent;
-use schedlab_base::{CpuId, Error, Ns, TaskId, Warning};
+use crate::task::{LastEvent, Life};
+use schedlab_base::{Arena, CpuId, Error, Ns, Result, TaskId, Warning};
+use schedlab_board::board::Kernel as _;
+use schedlab_board::ensure;
+use schedlab_board::walk::Wrong;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Interval of the looks at all tasks and queues.
@@ -70,7 +73,44 @@ impl Findings {
 }
 
 impl Engine<'_> {
-    /// A task's name in messages.
+    /// Walks the invariants of the board, and of what the engine knows of CPUs and tasks.
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    pub fn walk(&self) -> Result<()> {
+        let parked =
+            self.tasks.iter().filter_map(|t| t.parked.as_ref()).flat_map(|p| p.to_wake.iter().copied());
+        let waits = |task: TaskId, _| self.tasks[task].slept.is_some();
+        let walked = self.walk_cpus().and_then(|()| self.board.walk(parked, waits));
+        walked.map_err(|what| Error::internal(format!("at {} ns: {what}", self.now)))
+    }
+
+    fn walk_cpus(&self) -> Wrong {
+        let mut runs: Arena<TaskId, Option<CpuId>> = Arena::filled(None, self.tasks.len());
+        for (cpu, c) in self.cpus.ids().map(|cpu| (cpu, &self.cpus[cpu])) {
+            // The time of CPUs that wait for their turn is put off when it comes.
+            let goes_on = c.ends >= self.now || self.board.turns.is_some();
+            ensure!(goes_on, "{cpu} is at {:?} up to {}, before {}", c.activity, c.ends, self.now);
+            ensure!(!c.in_user() || c.left.is_none(), "{cpu} is in user mode and has left {:?}", c.left);
+            let Some(task) = c.current.program() else {
+                ensure!(!c.in_user(), "{cpu} is in user mode and runs {:?}", c.current);
+                continue;
+            };
+            let other = runs[task].replace(cpu);
+            ensure!(other.is_none(), "{task:?} is current on {other:?} and {cpu}");
+            let t = &self.tasks[task];
+            ensure!(t.life != Life::Unborn && t.pid != 0, "{cpu} runs {task:?}, pid {}: {:?}", t.pid, t.life);
+            let halted = matches!(c.activity, Activity::Halted { .. });
+            ensure!(!halted, "{cpu} is halted and has {task:?}");
+        }
+        for (pid, task) in self.by_pid.iter().enumerate().filter_map(|(pid, t)| Some((pid, (*t)?))) {
+            let own = self.tasks[task].pid;
+            ensure!(own as usize == pid, "pid {pid} is that of {task:?}, which has {own}");
+        }
+        Ok(())
+    }
+
+    /// What a task is called.
     fn name_of(&self, pid: i32) -> String {
         self.task_of(pid)
             .map_or_else(|| self.kernel.own_name(pid), |task| self.board.threads[task].name.clone())

@@ -92,7 +92,7 @@
 //! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `run.rs` boots, rests and drives
 //! the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs` hold one machine.
 //! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind links
-//! and in virtual machines (`net.rs`, `nested.rs`) are `sim`'s: `lab` boots them, and the engine sees a trait.
+//! and in virtual machines are `sim`'s: `lab` boots them, and the board sees traits.
 
 #![allow(missing_docs)]
 
@@ -109,7 +109,6 @@ mod fleet;
 mod judged;
 mod kernel;
 pub mod load;
-mod nested;
 mod notes;
 mod on_board;
 mod oracle;

@@ -11,6 +11,7 @@ use crate::cpu::{Current, Halt, Interrupt};
 use crate::engine::Engine;
 use crate::task::{LastEvent, Task, kthread_id};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_board::board::Kernel as _;
 use schedlab_board::drivers::UserMode;
 use schedlab_board::engine::NEVER;
 use schedlab_machine::Distance;

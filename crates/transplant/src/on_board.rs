@@ -10,9 +10,6 @@ use schedlab_board::board::{Board, Context, Kernel};
 use schedlab_board::calls::Call;
 use schedlab_board::drivers::{Calls, Transfers, UserMode};
 use schedlab_board::engine::NEVER;
-use schedlab_board::nested::Direction;
-use schedlab_board::net::Packet;
-use schedlab_board::speed::Speed;
 use schedlab_board::thread::UserOp;
 use schedlab_machine::{Distance, IdleGovernor};
 use schedlab_trace::{EventKind, Sink};
@@ -38,8 +35,16 @@ impl<'s> Kernel<'s> for Engine<'s> {
         self.fault.get_or_insert(error);
     }
     #[inline]
+    fn next_event(&self, cpu: CpuId) -> u64 {
+        self.cpus[cpu].next_event(self.now)
+    }
+    #[inline]
     fn touch(&mut self, cpu: CpuId) {
         self.touched.push(cpu);
+    }
+    #[inline]
+    fn pop_touched(&mut self) -> Option<CpuId> {
+        self.touched.pop()
     }
 
     #[inline]
@@ -102,7 +107,21 @@ impl<'s> Kernel<'s> for Engine<'s> {
         }
         self.sleep(cpu, curr, until, Some(word));
     }
-    fn leaves_word(&mut self, _: TaskId) {}
+    /// The image's timers belong to the task that starts them: when another vCPU sets this one's timer anew, the thread
+    /// is woken, and sleeps again until then.
+    fn sleep_until(&mut self, cpu: CpuId, curr: TaskId, until: u64) {
+        if until == NEVER {
+            return self.blocks(cpu);
+        }
+        // `runs_alone` has entered the CPU.
+        self.kernel.image().prepare_sleep(false);
+        let until = self.kernel_time(until);
+        self.kernel.image().whole(|image| image.start_timer(until, 0));
+        self.tasks[curr].timed = true;
+        let spent_ns = self.take_notes(cpu);
+        self.begin_open(cpu, Next::Schedule, spent_ns + self.board.machine.costs.schedule_sleep_ns);
+    }
+    fn stops_waiting(&mut self, _: TaskId) {}
     fn usage(&mut self, cpu: CpuId, of: TaskId) -> Option<Usage> {
         let pid = self.tasks.get(of.index()).map(|t| t.pid).filter(|pid| *pid != 0)?;
         self.enter(cpu);
@@ -125,51 +144,39 @@ impl<'s> Kernel<'s> for Engine<'s> {
         yet
     }
 
-    fn enter_vcpu(&mut self, _: CpuId, curr: TaskId, vcpu: (usize, CpuId), speed: Speed) -> u64 {
-        self.enters_vcpu(curr, vcpu, speed)
+    fn runs_alone(&mut self, cpu: CpuId) -> bool {
+        self.enter(cpu);
+        !self.kernel.view().gives_way() && self.kernel.image().single_task()
     }
-    fn pause_vcpu(&mut self, vcpu: (usize, CpuId)) {
-        self.pauses_vcpu(vcpu);
+    fn end_poll(&mut self, cpu: CpuId, at: u64) {
+        const POLLS: Next = Next::Call(Call::VcpuPolls);
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
+        if let Some((POLLS, left_ns)) = &mut c.left {
+            *left_ns = (*left_ns).min(at.saturating_sub(now));
+        } else if matches!(c.activity, Activity::Path { next: POLLS, .. }) {
+            c.ends = c.ends.min(at.max(now));
+        }
+        self.touch(cpu);
     }
-    fn vcpu_acts(&mut self, cpu: CpuId, curr: TaskId, vcpu: (usize, CpuId)) {
-        self.act_of_vcpu(cpu, curr, vcpu);
-    }
-    fn moves_messages(&mut self, cpu: CpuId, curr: TaskId) -> bool {
-        let Some(machine) = self.vhost_of(curr) else { return false };
-        self.vhost_continues(cpu, curr, machine);
-        true
-    }
-    fn give_vhost(
-        &mut self,
-        cpu: CpuId,
-        machine: usize,
-        (way, packet): (Direction, Packet),
-        context: Context,
-    ) {
-        if let Some(thread) = self.nested[machine].take(way, packet) {
-            self.board.seats[cpu].to_wake[context as usize].push(thread);
+    fn run_delay_ns(&mut self, thread: TaskId) -> u64 {
+        match self.tasks[thread].pid {
+            0 => 0,
+            pid => self.kernel.usage(pid).wait_ns,
         }
     }
     fn interrupt_at(&mut self, cpu: CpuId, at: u64) {
         let c = &mut self.cpus[cpu];
         c.device_at = c.device_at.min(at);
     }
-    fn peer_acted(&mut self, steps: u64, ended: bool) {
+    fn others_acted(&mut self, steps: u64, left: usize) {
         self.steps += steps;
-        self.alive -= usize::from(ended);
+        self.alive -= left;
     }
 }
 
 impl Engine<'_> {
-    /// When a slot acts next: a CPU's, or a machine's behind a link.
-    pub fn slot_event(&self, slot: CpuId) -> u64 {
-        match slot.index().checked_sub(self.nr_cpus() + 1) {
-            None => self.next_event(slot),
-            Some(number) => self.board.peers[number].next_event(),
-        }
-    }
-
-    /// How long a CPU was halted up to `until`. A CPU that polls counts as executing.
+    /// How long a CPU halts up to `until`; one that polls executes.
     fn halted_since(&self, cpu: CpuId, since: u64, until: u64) -> u64 {
         let polls = self.cpus[cpu].ends != NEVER;
         if polls { 0 } else { until.saturating_sub(since.max(self.board.counted_from)) }
@@ -254,7 +261,11 @@ impl Engine<'_> {
             UserOp::Transfer(t) => self.transfer_on(cpu, curr, t),
             UserOp::Poll(set) => self.poll_on(cpu, set),
             UserOp::Ask => self.ask(cpu, curr),
-            UserOp::Vcpu { .. } => self.vcpu_returns(cpu, curr),
+            UserOp::Vcpu { .. } if std::mem::take(&mut self.tasks[curr].timed) => {
+                self.kernel.image().timed_out(self.tasks[curr].pid);
+                let spent_ns = self.take_notes(cpu);
+                self.begin_open(cpu, Next::Settle, spent_ns + costs.idle_return_ns);
+            }
             _ => self.start_user(cpu),
         }
     }

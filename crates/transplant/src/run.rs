@@ -9,25 +9,24 @@ use crate::setting::{Setting, set};
 use crate::task::{Life, Task};
 use crate::{turns, visits};
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
-use schedlab_board::arrivals::Arrivals;
+use schedlab_board::arrivals::of_machine;
 use schedlab_board::board::Counts;
-use schedlab_board::cache_by_level::Sources;
-use schedlab_board::channel::state::Channels;
+use schedlab_board::board::Kernel as _;
 use schedlab_board::decision::Rules;
-use schedlab_board::drivers::{Links, UserMode};
+use schedlab_board::drivers::{Links, Runs, UserMode};
 use schedlab_board::engine::{NEVER, WinnerTree};
 use schedlab_board::masks::confine;
 use schedlab_board::nested::Guest;
-use schedlab_board::net::{Nic, Peer};
-use schedlab_board::report::{SimReport, TaskAccount};
+use schedlab_board::net::Peer;
+use schedlab_board::report::SimReport;
+use schedlab_board::run::{check_turns, counting, starters};
 use schedlab_board::thread::Thread;
 use schedlab_kernel::policy::group_of;
 use schedlab_kernel::preempt::Preempt;
-use schedlab_kernel::{Attr, History, Level};
+use schedlab_kernel::{History, Level};
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
 use schedlab_trace::Sink;
-use schedlab_workload::build::TaskDecl;
 use schedlab_workload::{Built, Later, Place, ROOT_GROUP};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -70,6 +69,8 @@ pub struct Setup<'a> {
     pub rules: Option<Box<dyn Rules + 'a>>,
     /// How the run helps to find a fault.
     pub debug: Debug<'a>,
+    /// Steps between two walks over the invariants of the board; `None`: they are not walked.
+    pub walk_every: Option<u64>,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
     /// The run stores its progress here from time to time, simulated ns.
@@ -79,65 +80,32 @@ pub struct Setup<'a> {
 /// Runs a workload on the image's kernel, to the workload's end. A process makes one run.
 ///
 /// # Errors
-/// When this machine or this kernel can't run the workload, and when the kernel's code does what no kernel may.
-pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
-    let Setup {
-        machine,
-        object,
-        plain,
-        level,
-        history,
-        preempt,
-        settings,
-        changes,
-        mut workload,
-        guests,
-        peers,
-        seed,
-        background,
-        rules,
-        mut debug,
-        stop,
-        clock,
-    } = setup;
-    if machine.turns.is_some() && level.weaves() {
-        let text = format!("{} has CPUs that take turns: none acts while another one does", machine.name);
-        return Err(Error::input(text).help("take level counted, or a machine without [turns]"));
-    }
-    if machine.turns.is_some() && !(peers.is_empty() && guests.is_empty()) {
-        let text =
-            format!("{} has CPUs that take turns: no other machine is simulated with it", machine.name);
-        return Err(Error::input(text).help("take a machine without [turns]"));
-    }
-    confine(&mut workload, machine)?;
+/// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
+pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
+    setup.check()?;
+    confine(&mut setup.workload, setup.machine)?;
     let counted;
-    let machine = match plain {
+    let machine = match setup.plain {
         Some(_) => {
-            counted = Machine { costs: machine.costs.beside_counted_code(), ..machine.clone() };
+            let costs = setup.machine.costs.beside_counted_code();
+            counted = Machine { costs, ..setup.machine.clone() };
             &counted
         }
-        None => machine,
+        None => setup.machine,
     };
-    let mut kernel =
-        Kernel::boot(object, machine, seed, booted_at_ns(machine.topology.nr_cpus()), &mut debug)?;
-    settings.iter().try_for_each(|s| set(&mut kernel, s))?;
-    let preempt = settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(preempt);
-    if let Some(plain) = plain {
-        kernel.image().count(Blocks::of(object, plain)?, &Prices::of(&machine.costs))?;
-    }
+    let (kernel, preempt) = setup.boot(machine)?;
+    let Setup { level, history, settings, workload, seed, stop, walk_every, .. } = setup;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,
-        changes: changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
+        changes: setup.changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
     let mut engine = Engine::new(machine, kernel, (history, preempt), sink);
-    engine.board.measure_from = workload.warmup.0;
     engine.level = level;
-    engine.board.nic = Nic::new(&workload, Place::Host, engine.nr_cpus());
     let starters = load(&mut engine, workload, settings.iter().any(Setting::asks_for_sessions))?;
-    guests.into_iter().for_each(|guest| engine.add_guest(guest));
-    if background {
+    setup.guests.into_iter().for_each(|guest| engine.board.add_guest(guest));
+    if setup.background {
         load_background(&mut engine, seed);
     }
     engine.board.lay_out_memory();
@@ -145,24 +113,46 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     if level.weaves() {
         engine.kernel.image().weave(level == Level::Exact);
     }
-    if let Some(rules) = rules {
+    if let Some(rules) = setup.rules {
         engine.explain_by(rules);
     }
-    engine.alive += peers.iter().filter(|peer| !peer.is_done()).count();
-    engine.board.peers = peers;
-    for task in starters {
-        engine.start_task(task);
-    }
+    engine.alive += setup.peers.iter().filter(|peer| !peer.is_done()).count();
+    engine.board.peers = setup.peers;
+    starters.into_iter().for_each(|task| engine.start_task(task));
     if let Some(fault) = engine.fault.take() {
         return Err(fault);
     }
-    let clock = Clock { end, stop, progress: clock };
+    let clock = Clock { end, walk_every, stop, progress: setup.clock };
     let ended = match engine.board.turns {
         Some(_) => turns::drive(&mut engine, seed, &clock, &mut outside)?,
         None => drive(&mut engine, seed, &clock, &mut outside)?,
     };
     engine.now = ended.at;
     report(engine, ended, &outside)
+}
+
+impl Setup<'_> {
+    /// CPUs that take turns are neither woven nor beside another machine.
+    fn check(&self) -> Result<()> {
+        if self.machine.turns.is_some() && self.level.weaves() {
+            let text =
+                format!("{} has CPUs that take turns: none acts while another one does", self.machine.name);
+            return Err(Error::input(text).help("take level counted, or a machine without [turns]"));
+        }
+        check_turns(self.machine, self.peers.is_empty() && self.guests.is_empty())
+    }
+
+    /// The image boots for a machine. Returns its kernel, with its settings from the start, and their preemption model.
+    fn boot(&mut self, machine: &Machine) -> Result<(Kernel, Preempt)> {
+        let at = booted_at_ns(machine.topology.nr_cpus());
+        let mut kernel = Kernel::boot(self.object, machine, self.seed, at, &mut self.debug)?;
+        self.settings.iter().try_for_each(|s| set(&mut kernel, s))?;
+        let preempt = self.settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(self.preempt);
+        if let Some(plain) = self.plain {
+            kernel.image().count(Blocks::of(self.object, plain)?, &Prices::of(&machine.costs))?;
+        }
+        Ok((kernel, preempt))
+    }
 }
 
 /// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
@@ -185,7 +175,7 @@ fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
     let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
     let (due, end) = (first_due_ns(engine.nr_cpus()), rest_ns(engine.nr_cpus()));
     for at in [due, end / 2] {
-        drive(engine, seed, &Clock { end: at, stop: None, progress: None }, nothing)?;
+        drive(engine, seed, &Clock::up_to(at), nothing)?;
         engine.now = at;
         for cpu in engine.cpus.ids() {
             engine.enter(cpu);
@@ -193,7 +183,7 @@ fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
             engine.settle_after(cpu);
         }
     }
-    drive(engine, seed, &Clock { end, stop: None, progress: None }, nothing)?;
+    drive(engine, seed, &Clock::up_to(end), nothing)?;
     engine.cpus.ids().for_each(|cpu| engine.cpus[cpu].shift(end));
     (engine.now, engine.epoch, engine.alive, engine.steps) = (0, engine.epoch + end, alive, 0);
     engine.findings.begin();
@@ -204,57 +194,35 @@ fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.
-fn load(engine: &mut Engine<'_>, workload: Built, in_sessions: bool) -> Result<Vec<TaskId>> {
-    engine.board.user.lay_out(workload.words, workload.slots);
-    engine.board.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
-    engine.board.masks = workload.masks;
-    engine.board.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
+fn load(engine: &mut Engine<'_>, mut workload: Built, in_sessions: bool) -> Result<Vec<TaskId>> {
+    engine.board.load(&mut workload, Place::Host);
     engine.make_groups(&workload.groups)?;
-    let here = |t: &TaskDecl| t.place == Place::Host;
-    engine.alive = workload.tasks.iter().filter(|t| t.counts() && here(t)).count();
-    let mut starters = Vec::new();
-    for decl in workload.tasks {
-        let id = TaskId::from(engine.tasks.len());
-        if decl.spawned_by.is_none() && here(&decl) {
-            starters.push(id);
-        }
+    engine.alive = counting(&workload, Place::Host);
+    let starters = starters(&workload, Place::Host);
+    for mut decl in workload.tasks {
         // Threads share an address space; a process has its own.
-        let mm = if workload.processes { id.0 + 2 } else { 1 };
-        // A benchmark, or a file, is a session, as if a shell started it; tasks in a group stay there.
-        let session =
-            (in_sessions && decl.group == ROOT_GROUP && !decl.background && here(&decl)).then(|| {
-                decl.part.checked_add(1).map_or_else(|| group_of(&decl.name).to_owned(), |n| n.to_string())
-            });
-        let (counts, waits_at_end, group) = (decl.counts(), decl.waits_at_end, decl.group);
-        let TaskDecl { name, program, attr, affinity, footprint_kb, timer_slack, background, .. } = decl;
-        let slack_ns = timer_slack.map_or(TIMER_SLACK_NS, |s| s.0);
-        let thread = Thread::new(name, program, footprint_kb, slack_ns);
-        engine.board.threads.push(Thread { background, counts, waits_at_end, ..thread });
-        engine.tasks.push(Task { group, session, allowed: affinity, mm, ..Task::new(attr) });
+        let mm = if workload.processes { engine.tasks.len() as u32 + 2 } else { 1 };
+        // A benchmark, or a file, is a session, as a shell starts it; tasks in a group stay there.
+        let is_in_session =
+            in_sessions && decl.group == ROOT_GROUP && !decl.background && decl.place == Place::Host;
+        let session = is_in_session.then(|| {
+            decl.part.checked_add(1).map_or_else(|| group_of(&decl.name).to_owned(), |n| n.to_string())
+        });
+        let (attr, allowed, group) = (decl.attr, decl.affinity.take(), decl.group);
+        engine.board.threads.push(Thread::of(decl, TIMER_SLACK_NS));
+        engine.tasks.push(Task { group, session, allowed, mm, ..Task::new(attr) });
     }
-    // Background tasks come first: they serve the others.
-    starters.sort_by_key(|id| !engine.board.threads[*id].background);
     Ok(starters)
 }
 
 /// The machine's own tasks: each is made before the machine rests, and sleeps until its first arrival.
 fn load_background(engine: &mut Engine<'_>, seed: u64) {
-    let n = engine.nr_cpus();
-    let machine = engine.board.machine;
-    for (s, source) in machine.background.iter().enumerate() {
-        let stream = Stream::new(seed).purpose("background").number(s as u64);
-        let homes: Vec<usize> =
-            if source.per_cpu { (0..n).collect() } else { vec![stream.below(0, n as u64) as usize] };
-        for home in homes {
-            let cpu = CpuId::from(home);
-            let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
-            let program = Arrivals::new(source, stream.number(home as u64)).asleep(rest_ns(n));
-            let thread = Thread::new(name, Box::new(program), 4, TIMER_SLACK_NS);
-            engine.board.threads.push(Thread { background: true, ran_on: cpu, ..thread });
-            let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
-            let id = engine.tasks.push(Task { allowed, ..Task::new(Attr::nice(source.nice)) });
-            engine.start_task(id);
-        }
+    let rest_ns = rest_ns(engine.nr_cpus());
+    for mut own in of_machine(engine.board.machine, Stream::new(seed)) {
+        own.program = own.program.asleep(rest_ns);
+        let id = engine.tasks.push(Task { allowed: own.allowed.take(), ..Task::new(own.attr) });
+        engine.board.threads.push(own.into_thread(TIMER_SLACK_NS));
+        engine.start_task(id);
     }
 }
 
@@ -301,11 +269,16 @@ fn due<T>(list: &mut VecDeque<(u64, T)>, now: u64) -> Option<(u64, T)> {
 /// The end of a run, and the flags that may end it before.
 pub struct Clock<'a> {
     pub end: u64,
+    walk_every: Option<u64>,
     stop: Option<&'a AtomicBool>,
     progress: Option<&'a AtomicU64>,
 }
 
 impl Clock<'_> {
+    /// Nobody ends it before, and nobody watches.
+    fn up_to(end: u64) -> Clock<'static> {
+        Clock { end, walk_every: None, stop: None, progress: None }
+    }
     /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
     pub fn is_over(&self, engine: &mut Engine<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
         if let Some(fault) = engine.fault.take() {
@@ -317,6 +290,9 @@ impl Clock<'_> {
         }
         if at >= engine.findings.due {
             engine.audit(false);
+        }
+        if self.walk_every.is_some_and(|steps| engine.steps.is_multiple_of(steps)) {
+            engine.walk()?;
         }
         if engine.steps.is_multiple_of(LOOK_EVERY) {
             engine.kernel.image().gather_chains();
@@ -348,11 +324,8 @@ impl Ended {
 /// Lets CPUs act in the order of their next events until the end.
 fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
     let n = engine.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1 + engine.board.peers.len(), Stream::new(seed).purpose("ties"));
-    (0..n).for_each(|c| tree.arm(c, engine.next_event(CpuId::from(c))));
-    engine.touched.clear();
+    let mut tree = engine.order_of_events(seed);
     tree.arm(n, outside.next());
-    (0..engine.board.peers.len()).for_each(|p| tree.arm(n + 1 + p, engine.board.peers[p].next_event()));
     let mut ended = Ended::at(clock.end);
     let mut at_once = 0;
     while let Some((slot, at)) = tree.first().filter(|(_, at)| *at < clock.end) {
@@ -373,15 +346,13 @@ fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Ou
             let horizon = WinnerTree::time(tree.take(slot)).min(clock.end);
             engine.now = at;
             engine.peer_acts(number, horizon);
-            tree.arm(slot, engine.board.peers[number].next_event());
+            tree.arm(slot, engine.slot_event(CpuId::from(slot)));
         } else {
             engine.steps += 1;
             engine.step(CpuId::from(slot), at);
             tree.arm(slot, engine.next_event(CpuId::from(slot)));
         }
-        while let Some(touched) = engine.touched.pop() {
-            tree.arm(touched.index(), engine.slot_event(touched));
-        }
+        engine.rearm(&mut tree);
         if clock.is_over(engine, at, &mut ended)? {
             break;
         }
@@ -436,14 +407,7 @@ fn begin_measuring(engine: &mut Engine<'_>) -> Result<Schedstat> {
     }
     engine.begin_quotas();
     engine.accounts = Accounts::default();
-    engine.board.counts = Counts::default();
-    engine.board.counted_from = engine.now;
-    if let Some(memory) = &mut engine.board.by_level {
-        memory.sources = Sources::default();
-    }
-    let now = engine.now;
-    engine.board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
-    engine.begin_measuring_guests();
+    engine.count_anew();
     let counted = counters(engine);
     // The code executed by this look does not belong to the run.
     engine.kernel.image().take_counts();
@@ -473,43 +437,17 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result
     let from = Ns(engine.board.measure_from);
     report.missed = change.into_iter().chain(later).min().map(|at| Ns(at).since(from));
     for task in engine.tasks.ids() {
-        let cpu_time_ns = runtime_ns(&mut engine, task);
-        let t = &engine.board.threads[task];
-        report.tasks.push(TaskAccount {
-            name: t.name.clone(),
-            background: t.background,
-            ended: (engine.tasks[task].life != Life::Unborn).then_some(Ns(t.ended)),
-            cpu_time_ns: cpu_time_ns.saturating_sub(t.before.1),
-            work_ns: t.work_ns - t.before.0,
-        });
+        let exec_ns = runtime_ns(&mut engine, task);
+        let is_born = engine.tasks[task].life != Life::Unborn;
+        report.tasks.push(engine.board.threads[task].account(is_born, exec_ns));
     }
     report.wakeups = engine.accounts.wakeups;
     (report.chains, report.functions) = (chains, functions);
-    if engine.level.counts() {
-        let halted = engine.halted_ns(ended.at);
-        let all_ns = (ended.at - engine.board.counted_from) * engine.nr_cpus() as u64;
-        // A CPU's clock stands still until it has left its idle state.
-        let unhalted = all_ns.saturating_sub(halted + engine.accounts.idle_exit_ns);
-        charge::complete(&mut report.chains, unhalted);
-        let sampled = |names: &[&str]| charge::sampled_ns(&report.chains, names);
-        engine.accounts.newidle_ns = sampled(&["newidle_balance", "sched_balance_newidle"]);
-        engine.accounts.periodic_ns =
-            sampled(&["rebalance_domains", "sched_balance_domains", "_nohz_idle_balance"]);
-        let stats_ns = sampled(&["update_sd_lb_stats"]);
-        report.found.counters.insert("balance.stats_time".to_owned(), stats_ns);
-    }
-    // Tasks of other machines have their accounts there, with the same ids.
-    engine.close_guests(ended.at, &mut report)?;
-    for mut peer in std::mem::take(&mut engine.board.peers) {
-        peer.close(ended.at, &mut report)?;
-    }
+    add_samples(&mut engine, ended.at, &mut report);
+    engine.close_others(ended.at, &mut report)?;
     let after = counters(&mut engine)?;
+    engine.board.complete(&mut report);
     let found = &mut report.found;
-    found.duration = report.end.since(from);
-    found.intervals.append(&mut engine.board.intervals.kept);
-    found.intervals.sort_by_key(|i| i.start);
-    let lost = engine.board.intervals.dropped;
-    found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     if let Some(before) = &ended.before {
         let (counted, warnings) = schedstat::delta(before, &after)?;
         found.schedstat = Some(counted);
@@ -517,25 +455,43 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result
     }
     found.warnings.extend(engine.kernel.warnings());
     found.warnings.extend(engine.findings.warnings());
-    let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
-    let accounts = &engine.accounts;
-    let sums = [
-        ("work", work),
-        ("refill.time", engine.board.counts.refill_ns),
-        ("smt.shared_time", engine.board.counts.smt_shared_ns),
-        ("idle.exit_time", accounts.idle_exit_ns),
-        ("balance.newidle_time", accounts.newidle_ns),
-        ("balance.periodic_time", accounts.periodic_ns),
-    ];
-    found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
-    found.counters.extend(engine.board.by_level.iter().flat_map(|memory| memory.sources.named()));
+    found.counters.extend(sums(&engine));
     found.counters.extend(engine.quota_counts());
     if engine.explaining.is_some() {
         found.counters.extend(engine.accounts.explained.counters());
     }
     found.warnings.extend(engine.accounts.explained.warnings());
-    if engine.board.channels.may_lose() {
-        *found.counters.entry("udp.lost".to_owned()).or_default() += engine.board.counts.datagrams_lost;
-    }
     Ok(report)
+}
+
+/// Where the code is charged by what it executes: fills its samples up to the time for which CPUs were not halted, and
+/// takes the time of balancing from them.
+fn add_samples(engine: &mut Engine<'_>, end: u64, report: &mut SimReport) {
+    if !engine.level.counts() {
+        return;
+    }
+    let halted = engine.halted_ns(end);
+    let all_ns = (end - engine.board.counted_from) * engine.nr_cpus() as u64;
+    // A CPU's clock stands still until it has left its idle state.
+    let unhalted = all_ns.saturating_sub(halted + engine.accounts.idle_exit_ns);
+    charge::complete(&mut report.chains, unhalted);
+    let sampled = |names: &[&str]| charge::sampled_ns(&report.chains, names);
+    engine.accounts.newidle_ns = sampled(&["newidle_balance", "sched_balance_newidle"]);
+    engine.accounts.periodic_ns =
+        sampled(&["rebalance_domains", "sched_balance_domains", "_nohz_idle_balance"]);
+    let stats_ns = sampled(&["update_sd_lb_stats"]);
+    report.found.counters.insert("balance.stats_time".to_owned(), stats_ns);
+}
+
+/// Counters by metric name.
+fn sums(engine: &Engine<'_>) -> [(String, u64); 5] {
+    let (accounts, counts) = (&engine.accounts, &engine.board.counts);
+    let all = [
+        ("refill.time", counts.refill_ns),
+        ("smt.shared_time", counts.smt_shared_ns),
+        ("idle.exit_time", accounts.idle_exit_ns),
+        ("balance.newidle_time", accounts.newidle_ns),
+        ("balance.periodic_time", accounts.periodic_ns),
+    ];
+    all.map(|(name, n)| (name.to_owned(), n))
 }

@@ -17,9 +17,6 @@ impl<'s> TakesTurns<'s> for Engine<'s> {
     fn irq_due(&self, cpu: CpuId) -> u64 {
         self.cpus[cpu].irq_due()
     }
-    fn next_event(&self, cpu: CpuId) -> u64 {
-        Engine::next_event(self, cpu)
-    }
     fn ends(&self, cpu: CpuId) -> u64 {
         self.cpus[cpu].ends
     }
@@ -33,9 +30,6 @@ impl<'s> TakesTurns<'s> for Engine<'s> {
     fn step_in_turn(&mut self, cpu: CpuId, at: u64, _: u64) {
         self.steps += 1;
         self.step(cpu, at);
-    }
-    fn pop_touched(&mut self) -> Option<CpuId> {
-        self.touched.pop()
     }
 }
 

@@ -178,6 +178,7 @@ impl Buffer {
                 if let Some(last) = self.parts.back_mut().filter(|_| joins > 0) {
                     last.left += joins;
                     last.end += joins;
+                    debug_assert!(last.end <= PAGE, "a page ends at {} of {PAGE} bytes", last.end);
                 }
                 self.split(taken - joins, PAGE, |_| 0);
             }
@@ -192,7 +193,32 @@ impl Buffer {
         }
         self.unread += u64::from(taken);
         self.written += u64::from(taken);
+        debug_assert!(taken <= bytes, "{taken} of {bytes} bytes were written");
+        self.assert_accounts();
         Written { bytes: taken, lost: false }
+    }
+
+    /// Asserts what needs no walk over the parts: the sums, and the room that the kind has.
+    #[inline]
+    fn assert_accounts(&self) {
+        let Buffer { kind, unread, charged, written, read, .. } = *self;
+        let (parts, most) = (self.parts.len(), self.most());
+        debug_assert!(written == read + unread, "{written} bytes in, {read} out, and {unread} left");
+        debug_assert!(unread <= most, "{unread} bytes are in a {kind:?}, which holds {most}");
+        debug_assert!(kind != ChannelKind::Pipe || parts <= PIPE_PAGES, "a pipe has {parts} pages");
+        debug_assert!(kind != ChannelKind::Tcp || parts == 0, "a TCP buffer has {parts} parts");
+        debug_assert!(parts > 0 || charged == 0, "{charged} bytes are charged for nothing");
+        debug_assert!(parts > 0 || unread == 0 || kind == ChannelKind::Tcp, "{unread} bytes are in no part");
+    }
+
+    /// The most bytes that it holds.
+    fn most(&self) -> u64 {
+        match self.kind {
+            ChannelKind::Pipe => PIPE_PAGES as u64 * u64::from(PAGE),
+            ChannelKind::Tcp => TCP_BYTES,
+            // The charge exceeds the bytes held; the last buffer may exceed the limit.
+            _ => SOCKET_BYTES + u64::from(u16::MAX),
+        }
     }
 
     fn split(&mut self, bytes: u32, largest: u32, charge: impl Fn(u32) -> u64) {
@@ -231,6 +257,8 @@ impl Buffer {
         self.drop_parts(gone);
         self.unread -= u64::from(gone);
         self.read += u64::from(gone);
+        debug_assert!(got <= bytes && got <= gone, "{got} of {bytes} bytes were read, {gone} are gone");
+        self.assert_accounts();
         let freed = match self.kind {
             ChannelKind::Tcp => got > 0,
             _ => self.parts.len() < before,
@@ -288,12 +316,7 @@ impl Buffer {
     pub fn check(&self) -> Result<(), String> {
         let left: u64 = self.parts.iter().map(|p| u64::from(p.left)).sum();
         let charged: u64 = self.parts.iter().map(|p| p.charge).sum();
-        let most = match self.kind {
-            ChannelKind::Pipe => PIPE_PAGES as u64 * u64::from(PAGE),
-            ChannelKind::Tcp => TCP_BYTES,
-            // The charge exceeds the bytes held; the last buffer may exceed the limit.
-            _ => SOCKET_BYTES + u64::from(u16::MAX),
-        };
+        let most = self.most();
         if self.written != self.read + self.unread {
             return Err(format!("{} bytes in, {} out, {} left", self.written, self.read, self.unread));
         }

@@ -78,7 +78,9 @@ impl Channels {
             self.buffers[t.buffer()].writer_waits();
         }
         let queue = self.queue_of(t.port, history);
-        self.sleepers[queue].push_back(task);
+        let sleepers = &mut self.sleepers[queue];
+        debug_assert!(!sleepers.contains(&task), "{task:?} sleeps twice at end {queue}");
+        sleepers.push_back(task);
     }
 
     /// The copied bytes enter the channel as far as there still is room.
@@ -88,6 +90,12 @@ impl Channels {
         let buffer = &mut self.buffers[to.index()];
         let (was_empty, held) = (buffer.is_empty(), buffer.charged());
         let written = buffer.write(t.part, t.opens);
+        debug_assert!(
+            written.bytes <= t.left,
+            "{} bytes were written, and {} were left",
+            written.bytes,
+            t.left
+        );
         if kind == ChannelKind::Unix {
             self.memory.changed(held, buffer.charged());
         }
@@ -123,6 +131,7 @@ impl Channels {
         }
         let (was_full, held) = (buffer.pages_full(), buffer.charged());
         let taken = buffer.take(if datagram { t.left } else { t.part });
+        debug_assert!(taken.bytes <= t.left, "{} bytes were read, and {} were wanted", taken.bytes, t.left);
         if kind == ChannelKind::Unix {
             self.memory.changed(held, buffer.charged());
         }

@@ -35,6 +35,7 @@ impl Lock {
     /// Takes the lock for `task`; `false` if it has to wait. A waiter is queued and asks again.
     #[inline]
     pub fn take(&mut self, task: TaskId) -> bool {
+        debug_assert!(self.held != Some(task), "{task:?} takes a lock that it holds");
         let waits = self.spinners.contains(&task);
         let next = self.spinners.front().is_none_or(|first| *first == task);
         if self.held.is_some() || !(next || self.mutex && !waits) {
@@ -47,6 +48,7 @@ impl Lock {
             self.spinners.pop_front();
         }
         self.held = Some(task);
+        debug_assert!(!self.spinners.contains(&task), "{task:?} holds a lock and waits for it");
         true
     }
 
@@ -56,10 +58,19 @@ impl Lock {
         self.held == Some(task) || self.spinners.contains(&task)
     }
 
+    /// The tasks that hold the lock, or wait for it.
+    pub fn concerned(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.held.into_iter().chain(self.spinners.iter().copied())
+    }
+
     /// Releases the lock if `task` holds it.
     #[inline]
     pub fn release(&mut self, task: TaskId) {
-        debug_assert!(self.held.is_none_or(|owner| owner == task), "released by another task");
+        debug_assert!(
+            self.held.is_none_or(|owner| owner == task),
+            "{task:?} releases the lock of {:?}",
+            self.held
+        );
         if self.held == Some(task) {
             self.held = None;
         }

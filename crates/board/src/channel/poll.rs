@@ -19,6 +19,7 @@ impl Channels {
     pub fn came(&mut self, end: PortId) -> Option<TaskId> {
         let set = &mut self.sets[self.set_of.get(end.index()).copied().flatten()?.index()];
         if !std::mem::replace(&mut self.listed[end.index()], true) {
+            debug_assert!(!set.came.contains(&end), "end {} is on its set's list unnoticed", end.0);
             set.came.push_back(end);
         }
         set.sleeper.take()
@@ -39,6 +40,8 @@ impl Channels {
         let own = &mut self.sets[set.index()];
         let end = own.found.pop_front();
         if end.is_none() {
+            let other = own.sleeper.filter(|other| *other != task);
+            debug_assert!(other.is_none(), "{task:?} and {other:?} sleep on one set");
             own.sleeper = Some(task);
         }
         end

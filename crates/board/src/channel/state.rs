@@ -38,6 +38,11 @@ impl ChannelMemory {
     /// A buffer's charge has changed from `before` to `now`, bytes.
     #[inline]
     pub fn changed(&mut self, before: u64, now: u64) {
+        debug_assert!(
+            before <= self.held,
+            "a buffer gives back {before} bytes, and {} are charged",
+            self.held
+        );
         self.held = self.held - before + now;
         self.most = self.most.max(self.held);
     }

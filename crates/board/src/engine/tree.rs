@@ -56,6 +56,7 @@ impl WinnerTree {
     /// The key of `slot` at time `at`: the least key acts first.
     #[inline]
     pub fn key(&self, slot: usize, at: u64) -> u64 {
+        debug_assert!(at == NEVER || at <= NEVER >> RANK_BITS, "slot {slot} is armed for {at} ns");
         if at == NEVER { IDLE_KEY } else { at << RANK_BITS | u64::from(self.rank_of[slot]) }
     }
 

@@ -14,6 +14,7 @@ use crate::run::{NewTask, add};
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
+use schedlab_board::thread::Thread;
 use schedlab_kernel::Attr;
 use schedlab_workload::{Env, Op, Program, ROOT_GROUP};
 
@@ -35,23 +36,8 @@ impl System<'_> {
     }
     /// The same in a group.
     fn born_in(&mut self, cpu: CpuId, attr: Attr, allowed: Option<CpuSet>, group: GroupId) -> TaskId {
-        let task = add(
-            self,
-            NewTask {
-                name: String::new(),
-                background: false,
-                waits_at_end: false,
-                counts: true,
-                program: Box::new(Nothing),
-                attr,
-                allowed,
-                footprint_kb: 0,
-                slack_ns: None,
-                mm: None,
-                cpu: BIRTH,
-                group,
-            },
-        );
+        let thread = Thread { counts: true, ..Thread::new(String::new(), Box::new(Nothing), 0, 50_000) };
+        let task = add(self, NewTask { attr, allowed, cpu: BIRTH, group, ..NewTask::of(thread) });
         self.new_task(BIRTH, task, cpu);
         task
     }

@@ -118,6 +118,7 @@ impl CfsRq {
         let node = Node { vruntime, arrival: self.arrivals, entity };
         self.arrivals += 1;
         let at = self.order.partition_point(|n| (n.vruntime, n.arrival) > (node.vruntime, node.arrival));
+        debug_assert!(!self.order.iter().any(|n| n.entity == entity), "{entity:?} is queued twice");
         self.order.insert(at, node);
     }
 

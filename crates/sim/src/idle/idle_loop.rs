@@ -99,7 +99,7 @@ impl System<'_> {
 
     /// Whether idle CPUs keep their tick, because of their kernel or their guest's settings.
     fn keeps_tick(&self) -> bool {
-        self.fixed.history.periodic_tick || self.others.hosted.as_ref().is_some_and(|h| h.periodic_tick)
+        self.fixed.history.periodic_tick || self.hosted.as_ref().is_some_and(|h| h.periodic_tick)
     }
 
     /// Polls for work for this time, with the tick on if it still is.
@@ -123,8 +123,13 @@ impl System<'_> {
     }
 
     fn halt_in(&mut self, cpu: CpuId, state: usize, stops_tick: bool) {
-        let (now, state) = (self.now, state as u8);
+        let (now, states) = (self.now, self.fixed.machine.idle_states.len());
+        debug_assert!(state < states.max(1), "{cpu} halts in state {state} of {states}");
+        let state = state as u8;
         let c = &mut self.cpus[cpu];
+        let (curr, waits) = (c.curr, c.wake_list.len());
+        debug_assert!(curr.is_none(), "{cpu} halts at {now} and has {curr:?}");
+        debug_assert!(waits == 0, "{cpu} halts at {now} with {waits} tasks on its wake list");
         let stops = c.tick_at == NEVER || stops_tick;
         if stops {
             let was_on = std::mem::replace(&mut c.tick_at, NEVER) != NEVER;
@@ -153,6 +158,7 @@ impl System<'_> {
             (self.now, self.fixed.tick_ns, self.board.nic.next(cpu).unwrap_or(NEVER));
         let c = &mut self.cpus[cpu];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
+        debug_assert!(c.halted_at <= now, "{cpu} has halted at {}, after {now}", c.halted_at);
         let stay_ns = now - c.halted_at;
         match c.task.ends == NEVER {
             true => {

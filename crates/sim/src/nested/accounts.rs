@@ -54,8 +54,6 @@ pub fn close_kernel(sys: &mut System<'_>, end_ns: u64, report: &mut SimReport) -
     }
     report.found.intervals.append(&mut sys.board.intervals.kept);
     report.wakeups += sys.accounts.stats.wakeups;
-    if sys.board.channels.may_lose() {
-        *report.found.counters.entry("udp.lost".to_owned()).or_default() += sys.board.counts.datagrams_lost;
-    }
+    sys.board.add_lost(report);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! A virtual machine's kernel, as the driver of its host sees it, whichever simulator that is. Times are ns.
 
-use super::{Nested, accounts};
+use super::{GuestKernel, accounts};
 use crate::frame::Step;
+use crate::invariants;
 use crate::run::begin_measuring;
 use schedlab_base::{CpuId, Result, TaskId};
 use schedlab_board::board::Kernel as _;
@@ -13,9 +14,9 @@ use schedlab_board::report::SimReport;
 use schedlab_board::speed::Speed;
 use schedlab_trace::Sink;
 
-impl Guest for Nested<'_> {
+impl Guest for GuestKernel<'_> {
     fn threads(&self) -> (Vec<TaskId>, TaskId) {
-        (self.vcpus.iter().map(|v| v.thread).collect(), self.vhost.thread)
+        self.threads.clone()
     }
     fn halt_poll_ns(&self) -> u64 {
         self.halt_poll_ns
@@ -39,17 +40,14 @@ impl Guest for Nested<'_> {
     }
     fn enter(&mut self, vcpu: CpuId, now: u64, speed: Speed) -> u64 {
         self.sys.now = now;
-        let state = &mut self.vcpus[vcpu.index()];
-        state.asleep = false;
-        state.polls_on = None;
-        let stood_ns = now - state.paused_at;
+        let stood_ns = now - self.paused_at[vcpu.index()];
         self.sys.resume(vcpu, stood_ns, speed);
         self.acts_at(vcpu, now)
     }
     fn pause(&mut self, vcpu: CpuId, now: u64) {
         self.sys.now = now;
         self.sys.stand_still(vcpu);
-        self.vcpus[vcpu.index()].paused_at = now;
+        self.paused_at[vcpu.index()] = now;
     }
     fn act(
         &mut self,
@@ -84,9 +82,14 @@ impl Guest for Nested<'_> {
         self.sys.now = now;
         self.sys.arrives(IRQ_VCPU, now, packet);
     }
+    fn let_merge(&mut self, merge: bool) {
+        self.sys.stepping.merge = merge;
+    }
+    fn check(&mut self) -> Result<()> {
+        invariants::walk(&mut self.sys)
+    }
     fn begin_measuring(&mut self, now: u64) {
         self.sys.now = now;
-        self.counted = GuestCounts::default();
         begin_measuring(&mut self.sys);
     }
     fn close(&mut self, end_ns: u64, counted: GuestCounts, report: &mut SimReport) -> Result<()> {

@@ -1,14 +1,11 @@
 //! Virtual machines before a run: the workload's tasks go to their places, and the guests boot.
 
 use super::machine::guest;
-use super::{Hosted, Nested, Relay};
+use super::{GuestKernel, Hosted, Relay};
 use crate::run::{load_workload, start_all};
 use crate::system::System;
 use schedlab_base::{CpuId, Result, Stream};
 use schedlab_board::masks::confine;
-use schedlab_board::nested::VCPU_FOOTPRINT_KB;
-use schedlab_board::net::Nic;
-use schedlab_board::thread::UserOp;
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Env, NestedDecl, Op, Place, Program, TaskDecl};
 
@@ -61,13 +58,6 @@ fn twin(task: &mut TaskDecl, place: Place) -> TaskDecl {
     twin
 }
 
-/// A kernel at `place` of a run begins to measure when the run does, and has its network interface.
-pub fn prepare(sys: &mut System<'_>, part: &Built, place: Place, hosted: Hosted) {
-    sys.board.measure_from = part.warmup.0;
-    sys.others.hosted = Some(hosted);
-    sys.board.nic = Nic::new(part, place, sys.nr_cpus());
-}
-
 /// The virtual machines of a workload, before they boot.
 pub struct Guests(Vec<Unbooted>);
 
@@ -98,19 +88,19 @@ impl Guests {
     }
 
     /// Boots the guests: their tasks are there, and run as soon as their vCPUs do.
-    pub fn boot(&mut self, seed: u64) -> Vec<Nested<'_>> {
+    pub fn boot(&mut self, seed: u64) -> Vec<GuestKernel<'_>> {
         self.0.iter_mut().enumerate().filter_map(|(number, own)| own.boot(number, seed)).collect()
     }
 }
 
 impl Unbooted {
-    fn boot(&mut self, number: usize, seed: u64) -> Option<Nested<'_>> {
+    fn boot(&mut self, number: usize, seed: u64) -> Option<GuestKernel<'_>> {
         let (decl, part) = (&self.decl, self.part.take()?);
         let vcpus = decl.vcpus.len();
         let own_seed = Stream::new(seed).purpose("nested").number(number as u64).below(0, u64::MAX);
         let place = Place::Inside(number as u32);
         let mut sys = System::new(&self.seen, decl.kernel, own_seed, &mut self.sink);
-        prepare(&mut sys, &part, place, Hosted::new(vcpus, decl.periodic_tick));
+        sys.hosted = Some(Hosted::new(vcpus, decl.periodic_tick));
         if decl.periodic_tick {
             // Each vCPU starts its timer as it boots: ticks are out of phase.
             let phases = sys.fixed.stream.purpose("tick");
@@ -121,18 +111,13 @@ impl Unbooted {
         let starters = load_workload(&mut sys, part, place);
         start_all(&mut sys, starters);
         sys.stepping.touched.clear();
-        let threads = (decl.vcpus.as_slice(), decl.vhost);
-        Some(Nested::new(sys, threads, decl.halt_poll.0, self.relay.clone()))
+        Some(GuestKernel {
+            sys: Box::new(sys),
+            threads: (decl.vcpus.clone(), decl.vhost),
+            paused_at: vec![0; vcpus],
+            halt_poll_ns: decl.halt_poll.0,
+            relay: self.relay.clone(),
+            done: false,
+        })
     }
-}
-
-/// Adds a guest to its host: its threads execute vCPUs.
-pub fn add<'s>(host: &mut System<'s>, guest: Nested<'s>) {
-    let machine = host.others.nested.len() as u16;
-    for (n, vcpu) in guest.vcpus.iter().enumerate() {
-        let task = &mut host.board.threads[vcpu.thread];
-        task.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
-        task.footprint_kb = VCPU_FOOTPRINT_KB;
-    }
-    host.others.nested.push(guest);
 }

@@ -2,7 +2,6 @@
 
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_board::nested::{GuestCounts, Vcpu, Vhost};
 use schedlab_board::speed::Speed;
 use schedlab_trace::{Event, Sink};
 use std::cell::RefCell;
@@ -62,36 +61,15 @@ impl Hosted {
     }
 }
 
-/// A virtual machine.
-pub struct Nested<'s> {
-    /// The guest's kernel.
-    pub(crate) sys: Box<System<'s>>,
-    /// Counters since the warm-up ended.
-    pub counted: GuestCounts,
-    pub(super) vcpus: Vec<Vcpu>,
-    pub(crate) vhost: Vhost,
+/// A virtual machine's kernel.
+pub struct GuestKernel<'s> {
+    pub(super) sys: Box<System<'s>>,
+    /// The host's tasks that execute its vCPUs, and its vhost thread.
+    pub(super) threads: (Vec<TaskId>, TaskId),
+    /// The instant at which each vCPU last stood still.
+    pub(super) paused_at: Vec<u64>,
     pub(super) halt_poll_ns: u64,
     pub(super) relay: Relay,
     /// Its tasks have all left.
     pub(super) done: bool,
-}
-
-impl<'s> Nested<'s> {
-    /// A machine whose vCPUs have not been entered yet. `threads`: its vCPUs' threads, and vhost's.
-    pub(super) fn new(
-        sys: System<'s>,
-        threads: (&[TaskId], TaskId),
-        halt_poll_ns: u64,
-        relay: Relay,
-    ) -> Nested<'s> {
-        Nested {
-            sys: Box::new(sys),
-            counted: GuestCounts::default(),
-            vcpus: threads.0.iter().map(|thread| Vcpu::new(*thread)).collect(),
-            vhost: Vhost::new(threads.1),
-            halt_poll_ns,
-            relay,
-            done: false,
-        }
-    }
 }

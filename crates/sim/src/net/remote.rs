@@ -5,6 +5,7 @@
 
 use crate::nested::Relay;
 use crate::system::System;
+use schedlab_board::drivers::Runs;
 use schedlab_board::engine::WinnerTree;
 
 /// A machine behind a link.
@@ -21,8 +22,6 @@ pub struct Remote<'s> {
 
 impl Remote<'_> {
     pub(super) fn rearm(&mut self) {
-        while let Some(cpu) = self.sys.stepping.touched.pop() {
-            self.tree.arm(cpu.index(), self.sys.next_event(cpu));
-        }
+        self.sys.rearm(&mut self.tree);
     }
 }

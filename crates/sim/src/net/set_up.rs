@@ -2,11 +2,12 @@
 
 use super::remote::Remote;
 use crate::nested::machine::bare;
-use crate::nested::set_up::{part, prepare};
+use crate::nested::set_up::part;
 use crate::nested::{Hosted, Relay};
 use crate::run::{load_workload, start_all};
 use crate::system::System;
 use schedlab_base::{CpuId, Result, Stream};
+use schedlab_board::board::Kernel as _;
 use schedlab_board::engine::WinnerTree;
 use schedlab_board::masks::confine;
 use schedlab_machine::Machine;
@@ -54,7 +55,7 @@ impl Unbooted {
         let own = Stream::new(seed).purpose("remote").number(number as u64);
         let mut sys = System::new(&self.machine, decl.kernel, own.below(0, u64::MAX), &mut self.sink);
         let (cpus, place) = (sys.nr_cpus(), Place::Remote(number as u32));
-        prepare(&mut sys, &part, place, Hosted::apart(cpus));
+        sys.hosted = Some(Hosted::apart(cpus));
         let starters = load_workload(&mut sys, part, place);
         start_all(&mut sys, starters);
         let mut tree = WinnerTree::new(cpus, own.purpose("ties"));

@@ -39,7 +39,9 @@ impl PrioArray {
     }
     /// Puts a task at the end of its list (`enqueue_task`).
     pub fn push(&mut self, prio: u8, task: TaskId) {
-        self.lists[usize::from(prio)].push_back(task);
+        let list = &mut self.lists[usize::from(prio)];
+        debug_assert!(!list.contains(&task), "{task:?} is in the list of {prio} twice");
+        list.push_back(task);
         self.count_in(prio);
     }
     /// Puts a task directly before another of the same list, or at its end if the other is not there.
@@ -56,6 +58,12 @@ impl PrioArray {
     /// Takes a task out of its list (`dequeue_task`); false if it is not there.
     pub fn remove(&mut self, prio: u8, task: TaskId) -> bool {
         let list = &mut self.lists[usize::from(prio)];
+        let bit = self.bitmap[usize::from(prio) / 64] >> (prio % 64) & 1 == 1;
+        debug_assert!(
+            bit != list.is_empty(),
+            "priority {prio} has {} tasks, and its bit is {bit}",
+            list.len()
+        );
         let Some(at) = list.iter().position(|t| *t == task) else { return false };
         list.remove(at);
         if list.is_empty() {

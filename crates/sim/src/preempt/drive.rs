@@ -66,6 +66,9 @@ impl System<'_> {
     /// Leaves the call of the current task where it is, and switches.
     fn park(&mut self, cpu: CpuId, curr: TaskId, step: (Step, u64)) {
         let (seat, parked) = (&mut self.board.seats[cpu], &mut self.parked[curr]);
+        let (other, listed) = (parked.step, parked.to_wake.len());
+        debug_assert!(other.is_none(), "{curr:?} leaves {step:?} and has left {other:?}");
+        debug_assert!(listed == 0, "{curr:?} leaves a call with {listed} tasks to wake from another one");
         parked.step = Some(step);
         std::mem::swap(&mut parked.to_wake, &mut seat.to_wake[Context::Task as usize]);
         parked.call_left_ns = std::mem::take(&mut seat.call_left_ns);
@@ -96,6 +99,8 @@ impl System<'_> {
     pub fn unpark(&mut self, cpu: CpuId, curr: TaskId) -> bool {
         let (seat, parked) = (&mut self.board.seats[cpu], &mut self.parked[curr]);
         let Some((step, left_ns)) = parked.step.take() else { return false };
+        let listed = seat.to_wake[Context::Task as usize].len();
+        debug_assert!(listed == 0, "{curr:?} continues a call on {cpu}, which is to wake {listed} tasks");
         std::mem::swap(&mut parked.to_wake, &mut seat.to_wake[Context::Task as usize]);
         seat.call_left_ns = parked.call_left_ns;
         seat.sync_wakes = parked.sync_wakes;

@@ -27,3 +27,10 @@ pub struct Parked {
     call_left_ns: u64,
     sync_wakes: bool,
 }
+
+impl Parked {
+    /// Whether the task has left a call in the middle.
+    pub fn is_left(&self) -> bool {
+        self.step.is_some()
+    }
+}

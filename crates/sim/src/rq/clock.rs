@@ -35,6 +35,12 @@ impl RqClock {
         if self.state == ClockState::Held { self.seen_ns } else { now }
     }
 
+    /// Whether the lock is held.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.state == ClockState::Held
+    }
+
     /// Reads the time `at` during other work; a lock holder sees that reading from then on.
     #[inline]
     pub fn look(&mut self, history: &History, at: u64) {

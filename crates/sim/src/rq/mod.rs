@@ -29,6 +29,8 @@ impl System<'_> {
     /// One runnable task less (`sub_nr_running`).
     #[inline]
     pub fn sub_nr_running(&mut self, cpu: CpuId) {
+        let nr = self.rqs.nr_running[cpu];
+        debug_assert!(nr > 0, "a task leaves {cpu}, which counts {nr}");
         self.rqs.nr_running[cpu] -= 1;
         self.rqs.assert_counts(cpu);
     }
@@ -47,6 +49,7 @@ impl System<'_> {
     #[inline]
     pub(crate) fn dequeued(&mut self, task: TaskId) {
         let t = &mut self.tasks[task];
+        debug_assert!(t.on_rq, "{task:?} leaves the queue of {}, where it is not", t.cpu);
         t.on_rq = false;
         let cpu = t.cpu;
         self.count_dequeued(task);
@@ -102,6 +105,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let queued = c.curr.is_none_or(|curr| self.tasks[curr].on_rq);
         let asked = c.must_resched() && queued;
+        debug_assert!(c.clock.is_held(), "an enqueue on {cpu} ends at {} without the lock", self.now);
         c.clock.end(&self.fixed.history, begun, asked);
     }
 }

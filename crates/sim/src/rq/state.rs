@@ -43,6 +43,8 @@ impl Rqs {
     /// Stops counting `tasks` throttled tasks of `cpu`, `idle` of which are SCHED_IDLE.
     pub fn hide(&mut self, cpu: CpuId, tasks: u32, idle: u32) {
         debug_assert!(tasks <= self.nr_running[cpu], "{cpu} hides {tasks} of {} tasks", self.nr_running[cpu]);
+        let all_idle = self.nr_sched_idle[cpu];
+        debug_assert!(idle <= all_idle, "{cpu} hides {idle} of {all_idle} SCHED_IDLE tasks");
         self.nr_running[cpu] -= tasks;
         self.nr_sched_idle[cpu] -= idle;
         self.assert_counts(cpu);
@@ -65,6 +67,8 @@ impl Rqs {
     }
     #[inline]
     pub fn sub_sched_idle(&mut self, cpu: CpuId, tasks: u32) {
+        let all = self.nr_sched_idle[cpu];
+        debug_assert!(tasks <= all, "{tasks} of {all} SCHED_IDLE tasks leave {cpu}");
         self.nr_sched_idle[cpu] -= tasks;
     }
     /// Sets the facts of a CPU directly, without any tasks.

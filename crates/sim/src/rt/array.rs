@@ -44,7 +44,12 @@ impl PrioArray {
         } else {
             self.tasks.partition_point(|(r, _)| *r <= rank)
         };
+        debug_assert!(
+            !self.tasks.iter().any(|(_, t)| *t == task),
+            "{task:?} is queued twice, now at {rank:?}"
+        );
         self.tasks.insert(at, (rank, task));
+        debug_assert!(self.tasks.is_sorted_by_key(|(r, _)| *r), "ranks are out of order: {:?}", self.tasks);
     }
     /// Removes a task; returns its rank.
     pub fn remove(&mut self, task: TaskId) -> Rank {

@@ -35,9 +35,6 @@ impl<'s> TakesTurns<'s> for System<'s> {
     fn irq_due(&self, cpu: CpuId) -> u64 {
         self.cpus[cpu].irq_due()
     }
-    fn next_event(&self, cpu: CpuId) -> u64 {
-        System::next_event(self, cpu)
-    }
     fn ends(&self, cpu: CpuId) -> u64 {
         let c = &self.cpus[cpu];
         match (c.hard.active(), c.soft.active()) {
@@ -62,9 +59,6 @@ impl<'s> TakesTurns<'s> for System<'s> {
         self.stepping.steps += 1;
         self.stepping.horizon = horizon;
         self.step(cpu, at);
-    }
-    fn pop_touched(&mut self) -> Option<CpuId> {
-        self.stepping.touched.pop()
     }
 }
 

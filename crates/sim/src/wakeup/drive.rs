@@ -47,6 +47,11 @@ impl System<'_> {
         }
         // Usually there is one, so `swap_remove` moves nothing.
         let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
+        let state = self.tasks[task].state;
+        debug_assert!(
+            !matches!(state, TaskState::Unborn | TaskState::Dead),
+            "{cpu} wakes {task:?}: {state:?}"
+        );
         let c = &mut self.cpus[cpu];
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
         let traced_at = self.now + self.fixed.machine.costs.trace_event_ns;
@@ -223,20 +228,7 @@ impl System<'_> {
         let mut at = self.now;
         let mut answer = w.asked.take().map(|c| self.read(view.history, c, w));
         loop {
-            let next = match &mut w.stage {
-                WakeStage::Prelude(p) => p.step(&view, answer),
-                WakeStage::Search(s) => {
-                    let next = s.step(&view, answer);
-                    if w.timed_from_ns.is_none() && s.is_timed(&view) {
-                        w.timed_from_ns = Some(at);
-                    }
-                    next
-                }
-                WakeStage::Settle | WakeStage::Requeue | WakeStage::Enqueue { .. } | WakeStage::Signal => {
-                    unreachable!("not probing")
-                }
-            };
-            match next {
+            match w.search_on(&view, answer, at) {
                 SearchStep::Probe(c) => {
                     w.probes = w.probes.saturating_add(1);
                     at += probe_ns(costs, self.remote_reads.read(cpu, c));
@@ -310,6 +302,13 @@ impl System<'_> {
 
     /// Records the choice, made at time `at`, and starts the enqueue; returns when that is done.
     fn placed(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
+        debug_assert!(at >= w.began_ns, "{:?} is placed at {at}, before {}", w.task, w.began_ns);
+        debug_assert!(
+            self.tasks[w.task].may_run_on(to),
+            "{:?} is placed on {to} and may run on {:?}",
+            w.task,
+            self.tasks[w.task].allowed
+        );
         self.accounts.stats.select_ns += at - w.began_ns;
         self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
         w.chosen = to;
@@ -366,7 +365,8 @@ impl System<'_> {
     fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) -> bool {
         let to = w.chosen;
         self.count_wakeup(cpu, to, w.affine);
-        let from = self.tasks[w.task].cpu;
+        let (from, state) = (self.tasks[w.task].cpu, self.tasks[w.task].state);
+        debug_assert!(state == TaskState::Waking, "{cpu} queues {:?} on {to} while {state:?}", w.task);
         if from != to {
             self.migrate_task(w.task, to);
             self.emit(to, EventKind::Migrate { task: w.task, from, why: MoveReason::Wakeup });

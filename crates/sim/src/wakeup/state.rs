@@ -1,7 +1,7 @@
 //! State: a wakeup in progress in one context of a CPU.
 
 use super::prelude::Prelude;
-use super::search::Search;
+use super::search::{Answer, Search, SearchStep, View};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::PlaceReason;
 
@@ -55,6 +55,23 @@ impl Waking {
     /// again.
     pub fn is_pending(&self) -> bool {
         !matches!(self.stage, WakeStage::Signal)
+    }
+    /// The next step of the tests or of the search, at `at`. Notes when a scan whose cost is averaged begins.
+    #[inline]
+    pub(super) fn search_on(&mut self, view: &View<'_>, answer: Option<Answer>, at: u64) -> SearchStep {
+        match &mut self.stage {
+            WakeStage::Prelude(p) => p.step(view, answer),
+            WakeStage::Search(s) => {
+                let next = s.step(view, answer);
+                if self.timed_from_ns.is_none() && s.is_timed(view) {
+                    self.timed_from_ns = Some(at);
+                }
+                next
+            }
+            WakeStage::Settle | WakeStage::Requeue | WakeStage::Enqueue { .. } | WakeStage::Signal => {
+                unreachable!("not probing")
+            }
+        }
     }
     /// The wakeup was paused for `by_ns`, and has taken no lock yet.
     pub fn put_off(&mut self, by_ns: u64) {

@@ -6,7 +6,7 @@ use schedlab_base::{CpuId, Ns};
 use schedlab_machine::{Machine, TurnRule, Turns};
 use schedlab_sim::{Setup, simulate, simulate_unmerged};
 use schedlab_trace::{BalanceTrigger, Event, EventKind, Keep};
-use schedlab_workload::{Built, ChannelKind, Op};
+use schedlab_workload::{Built, Op};
 use std::sync::{Arc, Mutex};
 
 /// The machine of that name, with CPUs that take turns.
@@ -19,63 +19,6 @@ fn in_turns(name: &str) -> Machine {
 /// Goes over memory for `rounds` rounds of 60 us: work that needs the processor, not a wait for a clock.
 fn touches(rounds: u32) -> Op {
     Op::Touch { kb: 1, rounds: rounds * 1000 }
-}
-
-/// As many tasks as CPUs, each bound to its own, that go over memory for ever.
-fn workers(n: u32, ms: u64) -> Load {
-    let mut load = Load::lasting_ms(ms);
-    for cpu in 0..n {
-        let id = load.task("worker", Some(&cpu.to_string()), forever(vec![touches(1_000_000)]));
-        load.builder.edit(id).footprint_kb = 1;
-    }
-    load
-}
-
-#[test]
-fn all_cpus_together_get_one_processors_work_done_and_each_task_is_charged_the_clock() {
-    for n in [1, 2, 4, 8] {
-        let done = run(&in_turns("smp-8"), "v6.5", workers(n, 200));
-        let work: u64 = done.report.tasks.iter().map(|t| t.work_ns).sum();
-        let elapsed = done.report.end.0;
-        assert!(work <= elapsed, "{n} busy CPUs: {work} of {elapsed}");
-        assert!(work > elapsed * 97 / 100, "{n} busy CPUs: {work} of {elapsed}: halted ones take no time");
-        for task in &done.report.tasks {
-            let share = elapsed / u64::from(n);
-            // Uneven, as in a guest: the first CPUs after a tick may get nothing of the first round.
-            assert!((share / 3..share * 2).contains(&task.work_ns), "{} of {share}", task.work_ns);
-            assert!(task.cpu_time_ns > elapsed * 98 / 100, "charged {} of {elapsed}", task.cpu_time_ns);
-        }
-    }
-    let own = run(&machine("smp-8"), "v6.5", workers(8, 200));
-    let work: u64 = own.report.tasks.iter().map(|t| t.work_ns).sum();
-    assert!(work > own.report.end.0 * 7, "with a processor each they get eight times as much done: {work}");
-}
-
-#[test]
-fn computing_for_a_stated_time_ends_by_charged_time() {
-    let mut load = Load::lasting_ms(100);
-    for cpu in ["0", "1", "2", "3"] {
-        load.task("computes", Some(cpu), once(vec![run_us(20_000)]));
-    }
-    let done = run(&in_turns("smp-4"), "v6.5", load);
-    assert_eq!(done.report.tasks.iter().map(|t| t.work_ns).collect::<Vec<_>>(), [20_000_000; 4]);
-    assert!(done.report.end.0 < 22_000_000, "side by side: {}", done.report.end);
-}
-
-#[test]
-fn code_executes_only_in_its_own_turns() {
-    let ends = |machine: &Machine| {
-        let mut load = Load::lasting_ms(100);
-        for cpu in ["0", "1", "2", "3"] {
-            load.task("executes", Some(cpu), once(vec![Op::Execute { length: Ns::ms(5) }]));
-        }
-        let done = run(machine, "v6.5", load);
-        assert_eq!(done.report.tasks.iter().map(|t| t.work_ns).collect::<Vec<_>>(), [5_000_000; 4]);
-        done.report.end.0
-    };
-    let (shared, own) = (ends(&in_turns("smp-4")), ends(&machine("smp-4")));
-    assert!((20_000_000..22_000_000).contains(&shared), "one after the other: {shared}");
-    assert!((5_000_000..5_500_000).contains(&own), "{own}");
 }
 
 #[test]
@@ -294,24 +237,4 @@ fn the_cost_of_newidle_passes_since_boot_decides_which_cpus_make_them() {
     let mixed =
         passes([2_000, 2_000, 2_000, 2_000, 2_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000]);
     assert!(mixed.iter().any(|n| *n > 100) && mixed.iter().any(|n| *n < 20), "each has its own: {mixed:?}");
-}
-
-#[test]
-fn a_cpu_that_waits_for_a_lock_gives_its_turn_away() {
-    let took = |shared: bool| {
-        let mut load = Load::lasting_ms(100);
-        let first = load.builder.channel(ChannelKind::Pipe);
-        let second = if shared { first } else { load.builder.channel(ChannelKind::Pipe) };
-        for (cpu, port) in [("0", first.1), ("1", second.1)] {
-            load.task("writer", Some(cpu), once(vec![Op::Send { port, bytes: 1 }; 2_000]));
-        }
-        let mut machine = in_turns("smp-4");
-        for (name, ns) in [("pipe_io_ns", 2_000), ("pipe_lock_ns", 1_900), ("copy_ns_per_kb", 0)] {
-            machine.set_cost(name, ns).unwrap();
-        }
-        run(&machine, "v6.5", load).report.end.0
-    };
-    let (own, shared) = (took(false), took(true));
-    assert!(own > 2 * 2_000 * 2_000, "one processor's time: {own}");
-    assert!(shared < own * 103 / 100, "turns spent waiting: {shared} and not {own}");
 }

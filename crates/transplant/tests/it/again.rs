@@ -10,8 +10,8 @@ use schedlab_transplant::shim::OVERLAY;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-/// The variable that marks the second process.
-const AGAIN: &str = "SCHEDLAB_TEST_IMAGE";
+/// The variable by which a test knows that it is the second process.
+pub const AGAIN: &str = "SCHEDLAB_TEST_IMAGE";
 
 struct Quiet;
 impl Listener for Quiet {

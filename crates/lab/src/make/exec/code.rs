@@ -56,6 +56,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
                 true => Some(Box::new(explainer(cell, code, prepared.machine)?)),
                 false => None,
             },
+            walk_every: options.walk_every,
             debug: schedlab_transplant::Debug {
                 guard: debug.guard,
                 loaded: &mut || {

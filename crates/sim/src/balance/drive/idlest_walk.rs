@@ -76,12 +76,7 @@ impl System<'_> {
                 }
                 *cost += self.visit(by, cpu);
                 if let Some(rooms) = &mut rooms {
-                    let used = if self.tasks[task].cpu == cpu {
-                        self.util_without(cpu, task)
-                    } else {
-                        self.cfs_util(cpu)
-                    };
-                    rooms.add(self.fixed.cpu_capacity[cpu].saturating_sub(used));
+                    rooms.add(self.room_without(cpu, task));
                 }
                 let idx = params.forkexec_idx;
                 match by_spare {
@@ -109,6 +104,13 @@ impl System<'_> {
             return choice;
         }
         if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
+    }
+
+    /// The capacity of `cpu` that is free if `task` is not there.
+    fn room_without(&self, cpu: CpuId, task: TaskId) -> u64 {
+        let is_there = self.tasks[task].cpu == cpu;
+        let used = if is_there { self.util_without(cpu, task) } else { self.cfs_util(cpu) };
+        self.fixed.cpu_capacity[cpu].saturating_sub(used)
     }
 
     /// The facts about a domain of `at` that decide where `task` goes.

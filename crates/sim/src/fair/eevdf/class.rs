@@ -322,25 +322,9 @@ impl System<'_> {
             true => (self.is_idle_entity(c), self.is_idle_entity(w)),
             false => (cp == Policy::Idle, wp == Policy::Idle),
         };
-        match preempt::by_policy(c_is_idle, w_is_idle, wp, self.fixed.kernel.features) {
-            ByPolicy::Preempt => {
-                self.end_protection(c);
-                return true;
-            }
-            // 7.3 refuses a delayed entity like a SCHED_BATCH one.
-            ByPolicy::Pick if delayed && self.fixed.history.short_buddies => {
-                Eevdf::update_curr(self, queue);
-                self.bound_protection(queue, c);
-                return false;
-            }
-            ByPolicy::Refuse => {
-                if self.fixed.history.short_buddies && self.has(Feature::WakeupPreemption) {
-                    Eevdf::update_curr(self, queue);
-                    self.bound_protection(queue, c);
-                }
-                return false;
-            }
-            ByPolicy::Pick => {}
+        let by_policy = preempt::by_policy(c_is_idle, w_is_idle, wp, self.fixed.kernel.features);
+        if let Some(preempts) = self.judged_by_policy(queue, c, by_policy, delayed) {
+            return preempts;
         }
         if let Some(preempts) = self.by_idleness(c, w).filter(|_| !by_level && !self.is_flat()) {
             return preempts;
@@ -361,6 +345,25 @@ impl System<'_> {
         }
         // A buddy is preferred when the next task is picked, not when a wakee is judged.
         self.pick_among(queue, true, false) == Some(w)
+    }
+
+    /// Whether a wakee preempts `c` by the policies alone; `None`: they leave that open. `delayed`: it still sleeps.
+    fn judged_by_policy(&mut self, queue: CfsRqId, c: EntityId, by: ByPolicy, delayed: bool) -> Option<bool> {
+        let bounds = match by {
+            ByPolicy::Preempt => {
+                self.end_protection(c);
+                return Some(true);
+            }
+            // 7.3 refuses a delayed entity like a SCHED_BATCH one.
+            ByPolicy::Pick if delayed && self.fixed.history.short_buddies => true,
+            ByPolicy::Refuse => self.fixed.history.short_buddies && self.has(Feature::WakeupPreemption),
+            ByPolicy::Pick => return None,
+        };
+        if bounds {
+            Eevdf::update_curr(self, queue);
+            self.bound_protection(queue, c);
+        }
+        Some(false)
     }
 
     /// NEXT_BUDDY as of 6.19: a wakee becomes the buddy unless there is one with an earlier deadline. If its waker is

@@ -51,6 +51,11 @@ impl Timeline {
     pub fn insert(&mut self, node: Node) {
         self.average = self.average.with(node.vruntime, node.weight);
         let at = self.order.partition_point(|n| n.deadline > node.deadline);
+        debug_assert!(
+            !self.order.iter().any(|n| n.entity == node.entity),
+            "{:?} is queued twice",
+            node.entity
+        );
         self.order.insert(at, node);
         match self.slices.binary_search_by_key(&node.slice, |s| s.0) {
             Ok(at) => self.slices[at].1 += 1,
@@ -65,7 +70,14 @@ impl Timeline {
         let at = at.unwrap_or_else(|| panic!("entity {entity:?} is not queued at deadline {deadline}"));
         let node = self.order.remove(from + at);
         self.average.keys -= i128::from(node.vruntime - self.average.zero) * i128::from(node.weight);
+        let (own, all) = (node.weight, self.average.weights);
+        debug_assert!(own <= all, "{entity:?} of weight {own} leaves a timeline of {all}");
         self.average.weights -= node.weight;
+        debug_assert!(
+            !self.order.is_empty() || self.average.weights == 0 && self.average.keys == 0,
+            "an empty timeline sums up {:?}",
+            self.average
+        );
         if let Ok(at) = self.slices.binary_search_by_key(&node.slice, |s| s.0) {
             self.slices[at].1 -= 1;
             if self.slices[at].1 == 0 {

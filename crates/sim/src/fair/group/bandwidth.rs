@@ -153,6 +153,11 @@ impl Bandwidth {
         }
         let passed = (now - self.ends_ns) / self.period_ns + 1;
         self.ends_ns += passed * self.period_ns;
+        debug_assert!(
+            self.ends_ns > now,
+            "{passed} periods have passed at {now}, and one ends at {}",
+            self.ends_ns
+        );
         passed
     }
 
@@ -212,6 +217,7 @@ impl Bandwidth {
 
     /// Gives a throttled queue enough to pay its debt and to continue, if the pool has it (`distribute_cfs_runtime`).
     pub fn pay(&mut self, slice: &mut Slice) {
+        debug_assert!(slice.left_ns <= 0, "a throttled queue has {} ns left", slice.left_ns);
         let taken = ((1 - slice.left_ns).max(0) as u64).min(self.pool_ns);
         self.pool_ns -= taken;
         slice.left_ns += taken as i64;

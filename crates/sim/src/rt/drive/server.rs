@@ -5,6 +5,7 @@ use crate::rt::server::*;
 use crate::system::System;
 use crate::timer::Fires;
 use schedlab_base::CpuId;
+use schedlab_board::board::Kernel as _;
 use schedlab_trace::SwitchReason;
 
 impl System<'_> {

@@ -365,58 +365,6 @@ fn processes_pay_for_their_address_spaces_and_idle_and_kernel_tasks_leave_them_l
     assert_eq!(processes[9].1 - threads[9].1, c.mm_switch_ns, "once, not at every wakeup");
 }
 
-/// A writer of `nr` messages whose reader waits for 50 ms. Returns how many messages were in by then, and how many at
-/// the end.
-fn blocked(kernel_text: &str, kind: ChannelKind, bytes: u32, nr: u32) -> (usize, usize) {
-    let mut load = Load::lasting_ms(200);
-    let series = load.builder.series("sent", "ns", "neither");
-    let (reads, writes) = ends(&mut load, kind);
-    let mut left = nr;
-    let writer = program(move |env| {
-        if left < nr {
-            let now = env.now().0;
-            env.record(series, now);
-        }
-        if left == 0 {
-            return Op::Exit;
-        }
-        left -= 1;
-        send(writes, bytes)
-    });
-    load.task("writer", Some("0"), writer);
-    let read = recv(reads, bytes);
-    let ops = std::iter::once(Op::SleepTo { at: Ns::ms(50) }).chain((0..nr).map(|_| read)).collect();
-    load.task("reader", Some("1"), once(ops));
-    let sent = run(&polling("smp-2"), kernel_text, load).values(0);
-    (sent.iter().filter(|at| **at < 50 * MS).count(), sent.len())
-}
-
-#[test]
-fn a_writer_sleeps_at_exactly_the_buffers_size() {
-    for kernel_text in ["v3.4", "v4.5", "v6.5"] {
-        let all = |kind, bytes, nr| blocked(kernel_text, kind, bytes, nr);
-        assert_eq!(all(ChannelKind::Pipe, 4096, 20), (16, 20), "{kernel_text}");
-        assert_eq!(all(ChannelKind::Pipe, 100, 700), (640, 700), "{kernel_text}");
-        assert_eq!(all(ChannelKind::Pipe, 64, 1100), (1024, 1100), "{kernel_text}");
-        assert_eq!(all(ChannelKind::Pipe, 100_000, 3), (0, 3), "{kernel_text}: more than it holds");
-        assert_eq!(all(ChannelKind::Unix, 100, 400), (278, 400), "{kernel_text}");
-        assert_eq!(all(ChannelKind::Tcp, 1024, 200), (128, 200), "{kernel_text}");
-    }
-}
-
-#[test]
-fn datagrams_that_find_no_room_are_lost_and_counted() {
-    let mut load = Load::lasting_ms(50);
-    let (reads, writes) = ends(&mut load, ChannelKind::Udp);
-    load.task("writer", Some("0"), once(vec![send(writes, 100); 300]));
-    let ops = std::iter::once(Op::SleepTo { at: Ns::ms(20) }).chain(vec![recv(reads, 100); 278]).collect();
-    let reader = load.task("reader", Some("1"), once(ops));
-    let seen = run(&polling("smp-2"), "v4.5", load);
-    assert_eq!(seen.counter("udp.lost"), 300 - 278);
-    let left = seen.events(|e| matches!(e.kind, EventKind::Exited { task } if task == reader).then_some(()));
-    assert_eq!(left.len(), 1, "all others came");
-}
-
 /// Wakeups of a task, by any waker.
 fn wakings(seen: &Run, task: TaskId) -> usize {
     seen.events(|e| matches!(e.kind, EventKind::Waking { task: t, .. } if t == task).then_some(())).len()

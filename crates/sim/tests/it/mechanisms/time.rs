@@ -1,7 +1,7 @@
 //! How long things take: sleeps and their slack, wall clock against work, a busy sibling, a cold cache, the tick grid.
 
 use crate::support::{Load, forever, hog, kernel, machine, once, program, run, run_seeded, run_us, sleep_us};
-use schedlab_base::{Ns, TaskId};
+use schedlab_base::Ns;
 use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::{IdleGovernor, IdleState, Machine};
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
@@ -13,34 +13,6 @@ const MS: u64 = 1_000_000;
 /// A machine whose idle CPUs poll, so that no exit latency blurs the arithmetic.
 fn polling(name: &str) -> Machine {
     Machine { idle_states: Vec::new(), ..machine(name) }
-}
-
-/// How long sleeps of 1 ms take, ns.
-fn sleeps(timer_slack_ns: u64) -> Vec<u64> {
-    let mut load = Load::lasting_ms(100);
-    let series = load.builder.series("took", "ns", "lower");
-    let mut began = None;
-    let sleeper = program(move |env| {
-        let now = env.now();
-        if let Some(before) = began.replace(now) {
-            env.record(series, now.0 - Ns::since(before, Ns::ZERO).0);
-        }
-        sleep_us(1_000)
-    });
-    load.task("sleeper", None, sleeper);
-    let mut kernel = kernel("v4.5");
-    kernel.tunables.timer_slack_ns = timer_slack_ns;
-    run_seeded(&polling("smp-1"), kernel, 1, load).values(0)
-}
-
-#[test]
-fn a_sleep_takes_its_length_the_slack_and_the_way_back() {
-    for slack in [0, 50 * US, 200 * US] {
-        let took = sleeps(slack);
-        assert!(took.len() > 70, "{} sleeps", took.len());
-        let over: Vec<u64> = took.iter().map(|t| t - MS).collect();
-        assert!(over.iter().all(|o| (slack + US..slack + 10 * US).contains(o)), "slack {slack}: {over:?}");
-    }
 }
 
 /// When the wakeups of two sleepers that are due 30 us apart begin, ns.
@@ -60,76 +32,6 @@ fn slack_lets_timers_of_one_cpu_fire_together() {
     assert!(alone[1] - alone[0] > 29 * US, "each at the end of its slack: {alone:?}");
     assert!(together[1] - together[0] < 5 * US, "one interrupt serves both: {together:?}");
     assert!(together[0] >= 10_050 * US && together[1] < 10_060 * US);
-}
-
-#[test]
-fn spinning_ends_by_the_clock_and_work_by_the_amount_done() {
-    let done_at = |op: Op| {
-        let mut load = Load::lasting_ms(100);
-        let tasks: Vec<TaskId> = (0..2).map(|_| load.task("t", Some("0"), once(vec![op]))).collect();
-        let seen = run(&polling("smp-2"), "v4.5", load);
-        let ends = seen.events(|e| matches!(e.kind, EventKind::Exited { .. }).then_some(e.at.0));
-        (ends[1], tasks.iter().map(|t| seen.cpu_ns(*t)).sum::<u64>())
-    };
-    // Two tasks on one CPU: by the clock both are over soon after 20 ms, and neither makes up for lost time.
-    let (end, cpu) = done_at(Op::SpinTo { at: Ns::ms(20) });
-    assert!((20 * MS..21 * MS).contains(&end) && cpu < 21 * MS, "{end} {cpu}");
-    let (end, cpu) = done_at(run_us(20_000));
-    assert!((40 * MS..41 * MS).contains(&end) && cpu >= 40 * MS, "{end} {cpu}");
-}
-
-/// When 10 ms of work on CPU 0 are done while CPU 1 executes `sibling`.
-fn beside(name: &str, sibling: Option<Op>) -> u64 {
-    let mut load = Load::lasting_ms(50);
-    let worker = load.task("worker", Some("0"), once(vec![run_us(10_000)]));
-    if let Some(op) = sibling {
-        load.task("beside", Some("1"), forever(vec![op]));
-    }
-    let seen = run(&polling(name), "v4.5", load);
-    let end = seen.events(|e| (e.kind == EventKind::Exited { task: worker }).then_some(e.at.0));
-    end[0]
-}
-
-#[test]
-fn a_busy_sibling_slows_a_thread_and_a_busy_neighbour_does_not() {
-    let busy = Some(Op::Run { work: Ns::secs(9) });
-    let pct = machine("smt-2").costs.smt_speed_pct;
-    let alone = beside("smt-2", None);
-    assert!((10 * MS..10 * MS + 100 * US).contains(&alone), "{alone}");
-    assert!(beside("smp-2", busy).abs_diff(alone) < 50 * US);
-    let slowed = beside("smt-2", busy);
-    assert!(slowed.abs_diff(10 * MS * 100 / pct) < 150 * US, "{slowed}");
-    // A sibling that is busy half of the time causes half of the slow-down.
-    let mut load = Load::lasting_ms(50);
-    let worker = load.task("worker", Some("0"), once(vec![run_us(10_000)]));
-    load.task("beside", Some("1"), once(vec![run_us(1_000)]));
-    let seen = run(&machine("smt-2"), "v4.5", load);
-    assert!(seen.counter("smt.shared_time") > 2 * MS, "both threads count their shared time");
-    let end = seen.events(|e| (e.kind == EventKind::Exited { task: worker }).then_some(e.at.0))[0];
-    assert!(alone < end && end < slowed);
-}
-
-#[test]
-fn a_moved_task_refills_its_warm_data() {
-    // fb-2x12-smt: CPU 24 is CPU 0's sibling, 1 shares its cache, 12 is on the other socket.
-    let m = machine("fb-2x12-smt");
-    let refill = |to: &str, warm_us: u64| {
-        let mut load = Load::lasting_ms(20);
-        let mask = load.builder.mask(crate::support::cpus(to));
-        let t =
-            load.task("t", Some("0"), once(vec![run_us(warm_us), Op::SetAffinity { mask }, run_us(1_000)]));
-        load.builder.edit(t).footprint_kb = 64;
-        let seen = run(&m, "v4.5", load);
-        (seen.counter("refill.time"), seen.cpu_ns(t))
-    };
-    let (none, base) = refill("24", 1_000);
-    let (near, cpu_near) = refill("1", 1_000);
-    let (far, cpu_far) = refill("12", 1_000);
-    assert_eq!((none, near, far), (0, 64 * m.costs.refill_near_ns_per_kb, 64 * m.costs.refill_far_ns_per_kb));
-    assert!((cpu_near - base).abs_diff(near) < 20 * US && (cpu_far - base).abs_diff(far) < 20 * US);
-    // Only the data it has touched by then are warm.
-    let touched = 20 * US / m.costs.warm_ns_per_kb;
-    assert_eq!(refill("12", 20).0 / m.costs.refill_far_ns_per_kb, touched);
 }
 
 #[test]

@@ -129,12 +129,12 @@ pub fn kernel(text: &str) -> Kernel {
 }
 
 /// Runs a workload without background tasks, with every invariant checked.
-pub fn simulated<S: Sink>(
+pub fn simulated(
     machine: &Machine,
     kernel: Kernel,
     seed: u64,
     load: Built,
-    sink: &mut S,
+    sink: &mut dyn Sink,
 ) -> Result<SimReport> {
     simulate(
         Setup {
@@ -165,6 +165,15 @@ pub fn run_seeded(machine: &Machine, kernel: Kernel, seed: u64, load: Load) -> R
 
 /// As [`run_seeded`], with a workload that is already built.
 pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> Run {
+    checked(machine, built, |built, sink| simulated(machine, kernel, seed, built, sink))
+}
+
+/// A run, whoever makes it, with its events checked.
+pub fn checked(
+    machine: &Machine,
+    built: Built,
+    simulate: impl FnOnce(Built, &mut dyn Sink) -> Result<SimReport>,
+) -> Run {
     let mut checker = checker::Checker::new(machine).measure_from(built.warmup);
     // A task that may change its CPUs later is not restricted to its first ones. Neither is a child, which first has
     // its parent's.
@@ -174,7 +183,7 @@ pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> 
     }
     checker.limit(&built);
     let mut sink = (checker, Keep::default());
-    let report = simulated(machine, kernel, seed, built, &mut Both(&mut sink)).expect("the run ends well");
+    let report = simulate(built, &mut Both(&mut sink)).expect("the run ends well");
     sink.0.verdict(&report).expect("the events make sense");
     Run { report, seen: sink.1 }
 }

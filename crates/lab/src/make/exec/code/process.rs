@@ -27,6 +27,7 @@ struct Job {
     keep_details: bool,
     explains: bool,
     watched: Vec<u64>,
+    walk_every: Option<u64>,
     debug: Debugging,
 }
 
@@ -42,13 +43,13 @@ enum Answer {
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
 pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let RunOptions { keep_events_in, keep_details, explains, watched, .. } = options.clone();
+    let RunOptions { keep_events_in, keep_details, explains, watched, walk_every, .. } = options.clone();
     let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
     if debug.guard && cell.code.as_ref().is_some_and(|code| code.setup.level.counts()) {
         let text = format!("{DEBUG_VARIABLE}=guard moves memory, on which the price of counted code depends");
         return Err(Error::input(text).help("guard is for level free: --level free"));
     }
-    let job = Job { cell: packed, seed, keep_events_in, keep_details, explains, watched, debug };
+    let job = Job { cell: packed, seed, keep_events_in, keep_details, explains, watched, walk_every, debug };
     let begun = |process| {
         if job.debug.gdb {
             eprintln!("{}", gdb_words(cell, process));
@@ -84,8 +85,9 @@ fn kind_of(code: u8) -> ErrorKind {
 /// Those of the run.
 pub fn child() -> Result<()> {
     let job: Job = image_process::asked()?;
-    let Job { keep_events_in, keep_details, explains, watched, debug, .. } = job;
-    let options = RunOptions { keep_events_in, keep_details, explains, watched, ..RunOptions::default() };
+    let Job { keep_events_in, keep_details, explains, watched, walk_every, debug, .. } = job;
+    let options =
+        RunOptions { keep_events_in, keep_details, explains, watched, walk_every, ..RunOptions::default() };
     let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, debug));
     let stopped = || Error::internal("a run that nobody stopped was stopped");
     let answer = match made.and_then(|made| made.ok_or_else(stopped)) {

@@ -5,9 +5,13 @@
 //! which polls for a while and then puts the thread to sleep. Modelled after arch/x86/kvm (`vcpu_enter_guest`,
 //! `kvm_vcpu_block`, `kvm_vcpu_kick`) and drivers/vhost. Times are ns since the run began.
 
+pub mod drive;
+
+use crate::board::Board;
 use crate::net::{Acted, Packet};
 use crate::report::SimReport;
 use crate::speed::Speed;
+use crate::thread::UserOp;
 use schedlab_base::{CpuId, Result, TaskId};
 use schedlab_trace::Sink;
 use std::collections::VecDeque;
@@ -49,6 +53,15 @@ pub trait Guest {
     fn irq_due(&mut self, vcpu: CpuId, now: u64) -> u64;
     /// A message arrives at its network interface.
     fn arrives(&mut self, now: u64, packet: Packet);
+    /// Whether its CPUs may take several steps at once.
+    fn let_merge(&mut self, _merge: bool) {}
+    /// Walks its invariants.
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// The warm-up is over.
     fn begin_measuring(&mut self, now: u64);
     /// Adds the guest's figures and the host's counts of it to the report.
@@ -67,9 +80,7 @@ pub const VCPU_FOOTPRINT_KB: u32 = 256;
 #[derive(Clone, Copy, Debug)]
 pub struct Vcpu {
     pub thread: TaskId,
-    /// The instant at which it last stood still.
-    pub paused_at: u64,
-    /// Its thread sleeps, or is about to sleep, because the vCPU has halted; nobody has signalled it yet.
+    /// Its thread sleeps, or is about to, because the vCPU has halted; no one has signalled it yet.
     pub asleep: bool,
     /// The host polls in its place, on that CPU.
     pub polls_on: Option<CpuId>,
@@ -78,7 +89,11 @@ pub struct Vcpu {
 impl Vcpu {
     /// A vCPU that has not been entered yet.
     pub fn new(thread: TaskId) -> Vcpu {
-        Vcpu { thread, paused_at: 0, asleep: false, polls_on: None }
+        Vcpu { thread, asleep: false, polls_on: None }
+    }
+    /// Its thread executes it: the host neither sleeps nor polls in its place.
+    pub fn executes(&mut self) {
+        (self.asleep, self.polls_on) = (false, None);
     }
 }
 
@@ -121,13 +136,54 @@ impl Vhost {
     }
     /// Adds a message for it. Returns the thread if it is to be woken.
     pub fn take(&mut self, way: Direction, packet: Packet) -> Option<TaskId> {
+        let waits = self.queue.len();
+        debug_assert!(!self.asleep || waits == 0, "{:?} sleeps beside {waits} messages", self.thread);
         self.queue.push_back((way, packet));
         std::mem::take(&mut self.asleep).then_some(self.thread)
     }
     /// Takes up the next message; without one it is about to sleep. Returns whether there is one.
     pub fn take_up(&mut self) -> bool {
+        debug_assert!(self.current.is_none(), "{:?} takes up a message amid {:?}", self.thread, self.current);
         self.current = self.queue.pop_front();
         self.asleep = self.current.is_none();
         self.current.is_some()
+    }
+}
+
+/// A virtual machine of a host.
+pub struct Nested<'s> {
+    pub guest: Box<dyn Guest + 's>,
+    pub vcpus: Vec<Vcpu>,
+    pub vhost: Vhost,
+    /// Counters since the warm-up ended.
+    pub counted: GuestCounts,
+    /// Waits of its vCPUs' threads when measuring began.
+    waited_before_ns: u64,
+}
+
+impl<'s> Board<'s> {
+    /// Adds a guest, all of whose threads are declared: they execute vCPUs.
+    pub fn add_guest(&mut self, guest: Box<dyn Guest + 's>) {
+        let machine = self.nested.len() as u16;
+        let (threads, vhost) = guest.threads();
+        for (n, thread) in threads.iter().enumerate() {
+            let thread = &mut self.threads[*thread];
+            thread.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
+            thread.footprint_kb = VCPU_FOOTPRINT_KB;
+        }
+        self.nested.push(Nested {
+            guest,
+            vcpus: threads.into_iter().map(Vcpu::new).collect(),
+            vhost: Vhost::new(vhost),
+            counted: GuestCounts::default(),
+            waited_before_ns: 0,
+        });
+    }
+
+    /// The thread of a vCPU was woken by its timer.
+    pub fn vcpu_woke(&mut self, thread: TaskId) {
+        if let Some((machine, vcpu)) = self.threads[thread].vcpu() {
+            self.nested[machine].vcpus[vcpu.index()].asleep = false;
+        }
     }
 }
