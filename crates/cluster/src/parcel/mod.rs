@@ -23,7 +23,6 @@ use schedlab_record::{MODEL, WATCHING};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The schema of parcels on disk.
 pub const SCHEMA: &str = "schedlab/parcel/1";
 /// The longest parcel that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB.
 const MAX_MB: u64 = 1024;
@@ -109,7 +108,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// All its runs.
     pub fn runs(&self) -> impl Iterator<Item = (usize, u64)> {
         self.blocks.iter().flatten().copied()
     }
@@ -222,7 +220,6 @@ impl Parcel {
         }
         Ok(parcel)
     }
-    /// Number of its runs.
     pub fn runs(&self) -> usize {
         self.tasks.iter().map(|t| t.runs().count()).sum()
     }

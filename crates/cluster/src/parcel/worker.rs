@@ -23,7 +23,6 @@ pub struct Worker<'a> {
     pub store: &'a Store,
     /// Number of simulations side by side.
     pub jobs: usize,
-    /// Gets the progress.
     pub progress: &'a dyn Progress,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
@@ -32,7 +31,6 @@ pub struct Worker<'a> {
 /// What a worker did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Worked {
-    /// Runs made.
     pub made: usize,
     /// Runs that the store had.
     pub found: usize,
