@@ -37,7 +37,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 /// Steps between two checks of the stop flag and reports of progress.
 const STOP_EVERY: u64 = 4096;
 
-/// The parameters of a new task.
 pub(crate) struct NewTask {
     pub(crate) name: String,
     pub(crate) background: bool,
