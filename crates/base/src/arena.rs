@@ -30,7 +30,6 @@ impl<I: Id, T> Arena<I, T> {
     {
         Arena::from(vec![item; n])
     }
-    /// Appends an item and returns its id.
     pub fn push(&mut self, item: T) -> I {
         let id = I::of(self.items.len());
         self.items.push(item);

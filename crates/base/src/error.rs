@@ -58,7 +58,6 @@ impl Spot {
         let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
         Spot { file: file.to_owned(), line_column: Some((line, column)) }
     }
-    /// A whole file.
     pub fn file(file: &Path) -> Spot {
         Spot { file: file.to_owned(), line_column: None }
     }

@@ -15,7 +15,6 @@ pub struct Version {
 }
 
 impl Version {
-    /// `v(major.minor)`.
     pub const fn new(major: u16, minor: u16) -> Version {
         Version { major, minor, patch: 0 }
     }

@@ -146,7 +146,6 @@ impl MeanMove {
     }
 }
 
-/// All predictions, in the order of records and rows.
 pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     let mut all = Predictions::default();
     for place in LoadOnMachine::all(records, base, variant) {

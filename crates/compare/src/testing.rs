@@ -4,7 +4,6 @@ use schedlab_base::{Backend, Ns};
 use schedlab_kernel::Variant;
 use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
 
-/// A record with only these counters.
 pub fn record(counters: &[(&str, u64)]) -> Record {
     let json = serde_json::json!({
         "schema": RECORD_SCHEMA, "model": MODEL, "backend": "sim", "kernel": "v6.5", "resolved": null,
@@ -19,7 +18,6 @@ pub fn record(counters: &[(&str, u64)]) -> Record {
     record
 }
 
-/// A record with one series of these values.
 pub fn with_series(name: &str, values: &[u64]) -> Record {
     let mut series = Series::new("ns", Better::Neither);
     values.iter().for_each(|v| series.record(*v));

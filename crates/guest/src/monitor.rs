@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ChildStdin;
 
-/// A connection to a monitor.
 #[derive(Debug)]
 pub struct Monitor {
     input: ChildStdin,

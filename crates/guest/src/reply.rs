@@ -21,7 +21,6 @@ pub enum Received<'a> {
     Whole(&'a [u8]),
 }
 
-/// Frames a payload for sending.
 pub fn framed(payload: &[u8]) -> Vec<u8> {
     let mut out = BEGIN.to_vec();
     out.extend(format!("{:08x} {:08x}\n", payload.len(), crc32fast::hash(payload)).into_bytes());

@@ -27,7 +27,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The most guests at rest. Each occupies the memory that its boot wrote to, 150 to 250 MB.
 const MOST: usize = 8;
 
-/// A guest at rest.
 #[derive(Debug)]
 pub(crate) struct Rest {
     /// Its memory, one file per node.

@@ -11,9 +11,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Parting {
     pub name: &'static str,
-    /// The default in the tree.
     pub tree: &'static str,
-    /// The default in Debian.
     pub debian: &'static str,
     /// Its effect: a sentence without the full stop.
     pub about: &'static str,

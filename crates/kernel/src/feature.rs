@@ -10,7 +10,6 @@ use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
 
-/// A row of the table.
 #[derive(Debug)]
 pub struct FeatureRow {
     pub feature: Feature,

@@ -5,7 +5,6 @@ use crate::policy::{EVERY_TASK, group_of};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
-/// Default shares of a group.
 pub const DEFAULT_SHARES: u64 = 1024;
 /// Default period of a quota (`default_cfs_period`; read in 6.1).
 pub const DEFAULT_PERIOD: Ns = Ns::ms(100);

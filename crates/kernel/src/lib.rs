@@ -29,7 +29,6 @@
 //! Changes that were found in kernel trees, but that the simulator lacks, are rows of `history/unmodelled.rs`.
 
 // The crate is not published: a comment adds to its item's name.
-#![allow(missing_docs)]
 
 pub mod distribution;
 pub mod docs;

@@ -102,7 +102,6 @@ pub struct AttrChange {
     pub policy: Option<Policy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nice: Option<i8>,
-    /// The requested slice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<Ns>,
 }

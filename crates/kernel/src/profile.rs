@@ -13,80 +13,32 @@ pub struct Profile {
     pub about: &'static str,
 }
 
-pub const PROFILES: &[Profile] = &[
-    Profile {
-        version: Version::v2_6(12),
-        about: "O(1) scheduler, D003's: arrays, interactivity bonus, wake_idle, cache_hot_time by domain, ticks and timers of jiffies; real-time tasks are pushed and pulled as in later kernels; without SMT nice (dependent_sleeper)",
-    },
-    Profile {
-        version: Version::v2_6(18),
-        about: "O(1) scheduler of D002's guest: as 2.6.12, with loads by slices (smpnice), three load averages and SCHED_BATCH; cache_hot_time is set, not measured at boot; without SMT nice, power-saving policies and priority inheritance",
-    },
-    Profile {
-        version: Version::v2_6(27),
-        about: "CFS of SLE11, on which D004's test ran: a `next` buddy only; its wakeup_granularity and buddies are unverified",
-    },
-    Profile {
-        version: Version::v2_6(30),
-        about: "CFS with NEW_FAIR_SLEEPERS, ADAPTIVE_GRAN, `next` and `last` buddies, slices ended by the tick alone",
-    },
-    Profile {
-        version: Version::new(3, 4),
-        about: "CFS, cpu_load[] balancing, whole-idle-group wakeup search",
-    },
-    Profile {
-        version: Version::new(4, 5),
-        about: "CFS with PELT, group search that passes over the target's group",
-    },
-    Profile {
-        version: Version::new(4, 14),
-        about: "CFS of its long-term series, balances by average load as 4.5: core search with SIS_PROP, early WA_IDLE/WA_WEIGHT; its quota starves queues that were throttled first",
-    },
-    Profile {
-        version: Version::new(4, 19),
-        about: "CFS of RHEL 8's time, balances by average load with the loads of 4.5: WA_IDLE/WA_WEIGHT as in 5.4, UTIL_EST, short naps keep the tick; its quota loses the rests of slices",
-    },
-    Profile {
-        version: Version::new(5, 4),
-        about: "last kernel that balances by average load: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_PROP",
-    },
-    Profile {
-        version: Version::new(5, 10),
-        about: "CFS, balances by spare capacity with the rules of 6.5 (NUMA imbalances and active balance were others); separate searches with SIS_PROP; unverified",
-    },
-    Profile {
-        version: Version::new(5, 15),
-        about: "CFS as 5.10, with one search for core or CPU, ALT_PERIOD and BASE_SLICE; newidle still gated by sched_migration_cost; unverified",
-    },
-    Profile {
-        version: Version::new(5, 19),
-        about: "CFS as 5.15, with newidle passes by cost; the last whose scan is bounded by SIS_PROP",
-    },
-    Profile {
-        version: Version::new(6, 1),
-        about: "CFS as 6.5, as in 6.1.192: with newidle passes at random (NI_RANDOM), which that stable tree backported",
-    },
-    Profile {
-        version: Version::new(6, 5),
-        about: "last CFS: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_UTIL; balances by spare capacity; D001's features",
-    },
-    Profile {
-        version: Version::new(6, 6),
-        about: "first EEVDF: lag, RUN_TO_PARITY to the deadline, no custom slices, no delayed dequeue; without the backports of stable 6.6; picks and balances as 6.12; unverified",
-    },
-    Profile {
-        version: Version::new(6, 12),
-        about: "EEVDF as in 6.12.117 (0.70 ms slices, a yield moves vruntime): lag, custom slices, RUN_TO_PARITY to the deadline, DELAY_DEQUEUE, PREEMPT_SHORT",
-    },
-    Profile {
-        version: Version::new(6, 18),
-        about: "EEVDF with slice protection as in 7.3, resched at once; lag limited as in 6.12 (unverified); balances as 7.3 but for find_new_ilb and SD_SERIALIZE (unverified)",
-    },
-    Profile {
-        version: Version::new(7, 3),
-        about: "EEVDF with flat picking, protection by the queue's smallest slice, HRTICK, lazy preemption, as in 7.3.4; without its balancing by cache (SCHED_CACHE)",
-    },
-];
+macro_rules! profiles {
+    ($($version:expr => $about:literal;)*) => {
+        pub const PROFILES: &[Profile] = &[$(Profile { version: $version, about: $about },)*];
+    };
+}
+
+profiles! {
+    Version::v2_6(12) => "O(1) scheduler, D003's: arrays, interactivity bonus, wake_idle, cache_hot_time by domain, ticks and timers of jiffies; real-time tasks are pushed and pulled as in later kernels; without SMT nice (dependent_sleeper)";
+    Version::v2_6(18) => "O(1) scheduler of D002's guest: as 2.6.12, with loads by slices (smpnice), three load averages and SCHED_BATCH; cache_hot_time is set, not measured at boot; without SMT nice, power-saving policies and priority inheritance";
+    Version::v2_6(27) => "CFS of SLE11, on which D004's test ran: a `next` buddy only; its wakeup_granularity and buddies are unverified";
+    Version::v2_6(30) => "CFS with NEW_FAIR_SLEEPERS, ADAPTIVE_GRAN, `next` and `last` buddies, slices ended by the tick alone";
+    Version::new(3, 4) => "CFS, cpu_load[] balancing, whole-idle-group wakeup search";
+    Version::new(4, 5) => "CFS with PELT, group search that passes over the target's group";
+    Version::new(4, 14) => "CFS of its long-term series, balances by average load as 4.5: core search with SIS_PROP, early WA_IDLE/WA_WEIGHT; its quota starves queues that were throttled first";
+    Version::new(4, 19) => "CFS of RHEL 8's time, balances by average load with the loads of 4.5: WA_IDLE/WA_WEIGHT as in 5.4, UTIL_EST, short naps keep the tick; its quota loses the rests of slices";
+    Version::new(5, 4) => "last kernel that balances by average load: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_PROP";
+    Version::new(5, 10) => "CFS, balances by spare capacity with the rules of 6.5 (NUMA imbalances and active balance were others); separate searches with SIS_PROP; unverified";
+    Version::new(5, 15) => "CFS as 5.10, with one search for core or CPU, ALT_PERIOD and BASE_SLICE; newidle still gated by sched_migration_cost; unverified";
+    Version::new(5, 19) => "CFS as 5.15, with newidle passes by cost; the last whose scan is bounded by SIS_PROP";
+    Version::new(6, 1) => "CFS as 6.5, as in 6.1.192: with newidle passes at random (NI_RANDOM), which that stable tree backported";
+    Version::new(6, 5) => "last CFS: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_UTIL; balances by spare capacity; D001's features";
+    Version::new(6, 6) => "first EEVDF: lag, RUN_TO_PARITY to the deadline, no custom slices, no delayed dequeue; without the backports of stable 6.6; picks and balances as 6.12; unverified";
+    Version::new(6, 12) => "EEVDF as in 6.12.117 (0.70 ms slices, a yield moves vruntime): lag, custom slices, RUN_TO_PARITY to the deadline, DELAY_DEQUEUE, PREEMPT_SHORT";
+    Version::new(6, 18) => "EEVDF with slice protection as in 7.3, resched at once; lag limited as in 6.12 (unverified); balances as 7.3 but for find_new_ilb and SD_SERIALIZE (unverified)";
+    Version::new(7, 3) => "EEVDF with flat picking, protection by the queue's smallest slice, HRTICK, lazy preemption, as in 7.3.4; without its balancing by cache (SCHED_CACHE)";
+}
 
 /// The stable release that a profile follows, with the mechanisms backported to it. `None`: the profile follows the
 /// first release of its series, or this is not known.

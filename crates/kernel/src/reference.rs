@@ -84,6 +84,16 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The releases that have the name, in words.
+    pub fn releases(&self) -> String {
+        match (self.released, self.since, self.until) {
+            (false, ..) => "none".to_owned(),
+            (_, None, None) => "all".to_owned(),
+            (_, Some(since), None) => format!("from {since}"),
+            (_, None, Some(until)) => format!("before {until}"),
+            (_, Some(since), Some(until)) => format!("from {since}, before {until}"),
+        }
+    }
     fn feature(row: &'static FeatureRow) -> Entry {
         let (acts, other) = effect::acts(row.feature);
         let rivals = |r: &&FeatureRow| !row.group.is_empty() && r.group == row.group && r.name != row.name;

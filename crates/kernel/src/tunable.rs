@@ -10,13 +10,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// A row of the table.
 #[derive(Debug)]
 pub struct TunableRow {
     /// The unit is last.
     pub name: &'static str,
     pub about: &'static str,
-    /// Accepted range.
     pub range: (u64, u64),
     /// Releases that have it; `None`: no release.
     pub kernels: Option<Span>,
@@ -53,7 +51,6 @@ const CGROUP_MODES: &[&str] = &["up", "smp", "concur", "max", "tasks"];
 /// The mode that our rules implement: `concur`, the default.
 pub const MODELLED_CGROUP_MODE: u64 = 2;
 
-/// The names for experiments.
 pub fn names() -> Vec<&'static str> {
     TUNABLES.iter().map(|row| row.name).chain([preempt::OLD_TUNABLE]).collect()
 }

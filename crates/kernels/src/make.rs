@@ -47,7 +47,6 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Make<'a> {
     pub tree: &'a Path,
-    /// The folder of objects.
     pub objects: &'a Path,
     /// The file that gets the whole output.
     pub log: PathBuf,

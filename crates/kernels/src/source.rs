@@ -19,7 +19,6 @@ pub(crate) const MARKS: [&str; 3] = ["Makefile", "Kbuild", "kernel/sched/core.c"
 pub enum Source {
     /// The distribution's source package of a series ("6.1").
     Series(String),
-    /// A folder with a tree.
     Tree(PathBuf),
     /// A packed tree.
     Tarball(PathBuf),

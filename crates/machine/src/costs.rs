@@ -6,7 +6,6 @@
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
-/// A row of the table of costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostRow {
     /// Field name, unit last.

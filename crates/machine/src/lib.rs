@@ -149,7 +149,6 @@ impl Machine {
         self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0)
     }
 
-    /// The machine with the costs for that kernel.
     #[must_use]
     pub fn under(&self, kernel: Version) -> Machine {
         let mut machine = self.clone();

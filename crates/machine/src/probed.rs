@@ -50,7 +50,6 @@ pub struct Measured {
 #[serde(deny_unknown_fields)]
 pub struct Probed {
     pub release: String,
-    /// The CPUs' model.
     pub model: String,
     /// Number of online CPUs.
     pub cpus: usize,

@@ -202,7 +202,6 @@ impl<'t> Table<'t> {
         let read = |row: &&[Value<'_>]| row.iter().map(number).collect::<Result<Vec<u32>>>();
         Ok(Some((rows.iter().map(read).collect::<Result<_>>()?, spans)))
     }
-    /// A nested table.
     pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Table<'t>>> {
         let table = self.open_table(key)?;
         if let Some(table) = &table {

@@ -43,7 +43,6 @@ pub struct Shape {
     pub clusters: u32,
     /// Cores: a multiple of clusters and LLCs.
     pub cores: u32,
-    /// Hardware threads of each core.
     pub threads_per_core: u32,
     pub numbering: Numbering,
     /// SLIT distance of any two nodes; a file may give the whole matrix instead.

@@ -58,7 +58,6 @@ impl Machine {
         costs.chain(idle).filter_map(span).collect()
     }
 
-    /// Draws all uncertain figures for the run with that seed.
     pub fn draw(&self, seed: u64, counted: bool) -> Vec<Drawn> {
         let stream = Stream::new(seed).purpose("uncertainty");
         let one =

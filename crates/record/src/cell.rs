@@ -51,7 +51,6 @@ pub struct CodeSetup {
     pub image: String,
     /// The tree's name, for readers.
     pub source: String,
-    /// The patches, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<String>,
     /// The configuration fragment, by name.

@@ -35,7 +35,6 @@ use std::sync::OnceLock;
 /// The schema of the index's files. It must change with the content or meaning of rows, and with the way in which a
 /// record is read.
 pub const INDEX_SCHEMA: &str = "schedlab/index/1";
-/// The index's folder in a store.
 pub const INDEX_FOLDER: &str = ".index";
 /// The next writer merges this many files or more.
 const MOST_FILES: usize = 8;

@@ -18,7 +18,6 @@ pub struct Published {
 }
 
 impl Published {
-    /// Whether this is the figure for a variant, load and metric.
     pub fn is_for(&self, variant: &str, load: &str, metric: &str) -> bool {
         self.variant == variant && self.metric == metric && self.load.as_ref().is_none_or(|l| l == load)
     }

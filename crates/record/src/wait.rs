@@ -56,58 +56,16 @@ pub struct Occupant {
     pub fresh: bool,
 }
 
-/// The cause of a wait, with a name in JSON and an explanation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum WaitCause {
-    /// The balancer moved the task, which ended the wait.
-    Pulled,
-    /// Most of the wait passed before the task was queued.
-    Placing,
-    /// The CPU was idle.
-    IdleExit,
-    /// Queued with another task that had just been woken.
-    Stacked,
-    /// Queued behind several tasks.
-    Queued,
-    /// The running task was preempted for this one.
-    Preempted,
-    /// The running task was not preempted.
-    BehindRunning,
-}
-
-impl WaitCause {
-    /// Every cause, in the order in which they are tested.
-    pub const ALL: [WaitCause; 7] = [
-        WaitCause::Pulled,
-        WaitCause::Placing,
-        WaitCause::IdleExit,
-        WaitCause::Stacked,
-        WaitCause::Queued,
-        WaitCause::Preempted,
-        WaitCause::BehindRunning,
-    ];
-
-    const fn row(self) -> (&'static str, &'static str) {
-        match self {
-            WaitCause::Pulled => ("pulled", "moved to another CPU while it waited, and ran there"),
-            WaitCause::Placing => {
-                ("placing", "most of the wait went by before it was queued: scan, locks, IPI")
-            }
-            WaitCause::IdleExit => ("idle_exit", "its CPU was idle and had to wake up"),
-            WaitCause::Stacked => ("stacked", "queued with another task that had just been woken"),
-            WaitCause::Queued => ("queued", "queued behind two tasks or more"),
-            WaitCause::Preempted => ("preempted", "queued behind a running task, which it preempted"),
-            WaitCause::BehindRunning => {
-                ("behind_running", "queued behind a running task that was not preempted for it")
-            }
-        }
-    }
-    pub const fn name(self) -> &'static str {
-        self.row().0
-    }
-    /// The explanation, one sentence.
-    pub const fn about(self) -> &'static str {
-        self.row().1
+schedlab_trace::reasons! {
+    /// The cause of a wait, in the order in which they are tested.
+    WaitCause {
+        Pulled = "pulled", "moved to another CPU while it waited, and ran there";
+        Placing = "placing", "most of the wait went by before it was queued: scan, locks, IPI";
+        IdleExit = "idle_exit", "its CPU was idle and had to wake up";
+        Stacked = "stacked", "queued with another task that had just been woken";
+        Queued = "queued", "queued behind two tasks or more";
+        Preempted = "preempted", "queued behind a running task, which it preempted";
+        BehindRunning = "behind_running", "queued behind a running task that was not preempted for it";
     }
 }
 

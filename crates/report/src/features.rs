@@ -53,14 +53,7 @@ pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::
 pub fn page(e: &Entry, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}, a {}: ", e.name, e.kind), e.about))?;
     let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<10} "), text));
-    let releases = match (e.released, e.since, e.until) {
-        (false, ..) => "none".to_owned(),
-        (_, None, None) => "all".to_owned(),
-        (_, Some(since), None) => format!("from {since}"),
-        (_, None, Some(until)) => format!("before {until}"),
-        (_, Some(since), Some(until)) => format!("from {since}, before {until}"),
-    };
-    row("releases", &releases)?;
+    row("releases", &e.releases())?;
     row("read", e.read)?;
     let source = match e.source_text {
         "" => e.source.to_owned(),

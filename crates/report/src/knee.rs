@@ -10,7 +10,6 @@ use schedlab_record::{Better, MODEL};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes a knee search's table.
 pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
     let limit = format!("{} {}", k.limit.metric, bound(k));
     let head =

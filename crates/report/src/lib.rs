@@ -91,71 +91,43 @@ pub trait Exporter: Sync {
 
 /// A row of the table of exporters.
 pub struct ReportForm {
-    /// Its name in options.
     pub name: &'static str,
     /// The usual extension of its files.
     pub extension: &'static str,
-    /// A line about it.
     pub about: &'static str,
     pub exporter: &'static dyn Exporter,
 }
 
+const fn row_of(
+    name: &'static str,
+    extension: &'static str,
+    exporter: &'static dyn Exporter,
+    about: &'static str,
+) -> ReportForm {
+    ReportForm { name, extension, about, exporter }
+}
+
 /// Every form; the first is the default.
 pub const EXPORTERS: &[ReportForm] = &[
-    ReportForm {
-        name: "table",
-        extension: "txt",
-        about: "a matrix for each load: metrics by variants, at most 78 columns",
-        exporter: &table::Table,
-    },
-    ReportForm {
-        name: "detail",
-        extension: "txt",
-        about: "every figure with its spread, interval and power, at most 78 columns",
-        exporter: &detail::Detail,
-    },
-    ReportForm {
-        name: "lkml",
-        extension: "txt",
-        about: "the table of schedtests, as in mails to LKML",
-        exporter: &lkml::Lkml,
-    },
-    ReportForm {
-        name: "markdown",
-        extension: "md",
-        about: "one Markdown table",
-        exporter: &markdown::Markdown,
-    },
-    ReportForm {
-        name: "normal",
-        extension: "txt",
-        about: "means in multiples of the baseline's, with their spread",
-        exporter: &normal::Normal,
-    },
-    ReportForm {
-        name: "ranked",
-        extension: "txt",
-        about: "one line for each change, losses first, at most 78 columns",
-        exporter: &ranked::Ranked,
-    },
-    ReportForm {
-        name: "sizes",
-        extension: "txt",
-        about: "a column for each machine: metrics down, the change on each machine, at most 78 columns",
-        exporter: &sizes::Sizes,
-    },
-    ReportForm {
-        name: "csv",
-        extension: "csv",
-        about: "one line for each cell and metric",
-        exporter: &csv::Csv,
-    },
-    ReportForm {
-        name: "json",
-        extension: "json",
-        about: "schedlab/comparison/1, whole",
-        exporter: &json::Json,
-    },
+    row_of("table", "txt", &table::Table, "a matrix for each load: metrics by variants, at most 78 columns"),
+    row_of(
+        "detail",
+        "txt",
+        &detail::Detail,
+        "every figure with its spread, interval and power, at most 78 columns",
+    ),
+    row_of("lkml", "txt", &lkml::Lkml, "the table of schedtests, as in mails to LKML"),
+    row_of("markdown", "md", &markdown::Markdown, "one Markdown table"),
+    row_of("normal", "txt", &normal::Normal, "means in multiples of the baseline's, with their spread"),
+    row_of("ranked", "txt", &ranked::Ranked, "one line for each change, losses first, at most 78 columns"),
+    row_of(
+        "sizes",
+        "txt",
+        &sizes::Sizes,
+        "a column for each machine: metrics down, the change on each machine, at most 78 columns",
+    ),
+    row_of("csv", "csv", &csv::Csv, "one line for each cell and metric"),
+    row_of("json", "json", &json::Json, "schedlab/comparison/1, whole"),
 ];
 
 /// Finds a form by name.

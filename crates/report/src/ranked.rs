@@ -87,7 +87,6 @@ pub(crate) fn runs_in_words(c: &Comparison, variant: &str) -> String {
     }
 }
 
-/// The rows of one variant.
 fn section(
     c: &Comparison,
     rows: &[&ComparisonRow],

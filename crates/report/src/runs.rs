@@ -27,7 +27,6 @@ const LONGEST_VALUE: usize = 30;
 enum ColumnKind {
     /// Names, which may be shortened.
     Names,
-    /// Other texts.
     Texts,
     /// Numbers, right-aligned.
     Numbers,

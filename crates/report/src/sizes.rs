@@ -11,7 +11,6 @@ use std::io::{self, Write};
 
 /// The narrowest column of a machine.
 const COLUMN: usize = 12;
-/// The widest label.
 const LABEL: usize = 26;
 
 pub struct Sizes;

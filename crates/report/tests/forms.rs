@@ -6,7 +6,7 @@ use schedlab_compare::comparison::overview;
 use schedlab_compare::{Comparison, Published, Question, compare};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
-use schedlab_record::{Better, Findings, MODEL, RECORD_SCHEMA, Record, Series, environment};
+use schedlab_record::{Better, Findings, Record, Series};
 use schedlab_report::{EXPORTERS, form, schbench, schbench2016};
 use schedlab_workload::{Params, Spec};
 use std::collections::BTreeMap;
@@ -21,17 +21,12 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
     }
     let given = Params([("message_threads".to_owned(), load.0), ("threads".to_owned(), load.1)].into());
     let spec = Spec::bench("schbench", &given).unwrap();
+    let plain = schedlab_compare::testing::record(&[]);
+    let odd = || Warning::new("test.odd", "the third run was odd, as third runs are");
     Record {
-        schema: RECORD_SCHEMA.into(),
-        model: MODEL,
-        backend: Backend::Sim.into(),
         machine: Machine::load("smp-4").unwrap(),
-        drawn: vec![],
         kernel: kernel.into(),
         resolved: Some(Kernel::profile(kernel).unwrap()),
-        guest: None,
-        code: None,
-        observe: None,
         variant: Variant { name: variant.into(), ..Variant::plain(kernel) },
         workload: "schbench".into(),
         spec: serde_json::to_value(&spec).unwrap(),
@@ -41,14 +36,10 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
             duration: Ns::secs(30),
             series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
             counters: BTreeMap::from([("migrations".to_owned(), 100 + seed * 13 % 7)]),
-            environment: environment::simulated(),
-            warnings: if seed == 3 {
-                vec![Warning::new("test.odd", "the third run was odd, as third runs are")]
-            } else {
-                vec![]
-            },
-            ..Findings::default()
+            warnings: (seed == 3).then(odd).into_iter().collect(),
+            ..plain.found
         },
+        ..plain
     }
 }
 

@@ -75,7 +75,6 @@ fn intervals(kernel: &Kernel, history: &History, nr_cpus: usize) -> IntervalFact
 pub struct Slow {
     /// The kernel's name for it.
     pub name: &'static str,
-    /// The decision that reads it.
     pub reader: &'static str,
     /// How often it is computed on busy CPUs.
     pub every: Ns,

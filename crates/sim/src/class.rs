@@ -151,7 +151,6 @@ impl System<'_> {
         of_class!(self.class(task), dequeue_task(self, task, why));
         self.dequeued(task);
     }
-    /// The running task calls sched_yield.
     pub fn yield_task(&mut self, task: TaskId) {
         of_class!(self.class(task), yield_task(self, task));
     }
@@ -202,12 +201,10 @@ impl System<'_> {
             of_class!(self.class(curr), switched_in(self, cpu));
         }
     }
-    /// The CPU for a task that wakes up, or is new; `by` is the CPU that wakes it, `prev` its own.
     #[inline]
     pub fn select_task_rq(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Select {
         of_class!(self.class(task), select_task_rq(self, by, task, prev))
     }
-    /// A task was woken on `cpu`.
     #[inline]
     pub fn task_woken(&mut self, cpu: CpuId, task: TaskId) {
         of_class!(self.class(task), task_woken(self, cpu, task));
@@ -226,7 +223,6 @@ impl System<'_> {
             of_class!(self.class(curr), charge_curr(self, cpu));
         }
     }
-    /// Moves a task that is on no queue to another CPU.
     pub fn migrate_task(&mut self, task: TaskId, to: CpuId) {
         debug_assert!(!self.tasks[task].on_cpu, "{task:?} moves to {to} while it runs");
         of_class!(self.class(task), migrate_task(self, task, to));
@@ -248,11 +244,9 @@ impl System<'_> {
         }
         Ok(())
     }
-    /// The attributes of a task have changed from `old`.
     pub fn prio_changed(&mut self, task: TaskId, old: Attr) {
         of_class!(self.class(task), prio_changed(self, task, old));
     }
-    /// The CPUs that a task may use have changed.
     pub fn set_cpus_allowed(&mut self, task: TaskId) {
         of_class!(self.class(task), set_cpus_allowed(self, task));
     }

@@ -21,7 +21,6 @@ pub fn rq_lock_ns(costs: &Costs, distance: Distance) -> u64 {
         Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
     }
 }
-/// Delivery of an IPI, ns.
 #[inline]
 pub fn ipi_ns(costs: &Costs, distance: Distance) -> u64 {
     match distance {

@@ -74,11 +74,9 @@ pub struct Cpu {
     pub halted_at: u64,
     /// When the idle period that `avg_idle` samples began (`idle_stamp`); 0 for none.
     pub idle_stamp: u64,
-    /// Average idle time, ns.
     pub avg_idle_ns: u64,
     /// The cost of its scans for idle CPUs, and the idle time available for them.
     pub scans: ScanCost,
-    /// `max_idle_balance_cost`, ns.
     pub max_idle_balance_cost_ns: u64,
     /// When the next periodic balance is due, in ticks.
     pub next_balance: u64,
@@ -113,7 +111,6 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// An idle CPU.
     pub fn new(levels: Vec<crate::balance::state::LevelState>, migration_cost_ns: u64) -> Cpu {
         Cpu {
             task: Frame::until(Step::Halted { state: 0 }, NEVER),

@@ -42,7 +42,6 @@ pub struct Fixed<'s> {
     pub chooser: Chooser,
     /// Scaled granularities.
     pub gran: Granularity,
-    /// Length of a tick, ns.
     pub tick_ns: u64,
     /// Ticks since boot when the run begins, as balancing counts them: longer than any domain's interval, so that all
     /// domains are due at the first tick. 0 before 2.6.23.

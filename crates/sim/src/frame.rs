@@ -7,19 +7,21 @@ use schedlab_base::TaskId;
 use schedlab_board::calls::Call;
 use schedlab_board::engine::NEVER;
 
-/// The step that a context is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Nothing: the context is not active.
     None,
-    /// Halted in an idle state.
-    Halted { state: u8 },
+    Halted {
+        state: u8,
+    },
     /// Leaving an idle state.
     IdleExit,
     /// In the idle loop: look for work or halt.
     IdleLoop,
     /// Idle, before the halt: bringing averages of tickless CPUs up to date, from place `at` of the ring on.
-    BeforeIdle { at: u32 },
+    BeforeIdle {
+        at: u32,
+    },
     /// User mode of the current task.
     User,
     /// In the kernel for the current task.
@@ -27,7 +29,9 @@ pub enum Step {
     /// Waking tasks (`try_to_wake_up`); the wakeup's state is the context's `Waking`.
     Wakeup,
     /// Choosing a CPU for a new task.
-    Fork { task: TaskId },
+    Fork {
+        task: TaskId,
+    },
     /// Choosing a CPU for the current task, at exec.
     Exec,
     /// Newidle balance inside `schedule()`: interrupts off, the departing task still current.
@@ -35,10 +39,11 @@ pub enum Step {
     /// The rest of `schedule()` before the next task is picked, interrupts off, the departing task still current.
     Pick,
     /// Switching from `prev` to the current task.
-    Switch { prev: Option<TaskId> },
+    Switch {
+        prev: Option<TaskId>,
+    },
     /// Periodic or nohz balance in softirq context.
     Rebalance,
-    /// Tick handler.
     Tick,
     /// Timer interrupt, up to the expiry of timers.
     Timer,
@@ -83,7 +88,6 @@ impl Frame {
     /// An inactive context.
     pub const NONE: Frame = Frame { step: Step::None, ends: NEVER, left: 0 };
 
-    /// A step that ends at `ends`.
     pub fn until(step: Step, ends: u64) -> Frame {
         Frame { step, ends, left: 0 }
     }

@@ -128,7 +128,6 @@
 //! agree with real kernels is in docs/fidelity.md.
 
 // The crate is not published: a comment says what its item does not.
-#![allow(missing_docs)]
 
 mod affinity;
 pub mod balance;
@@ -192,7 +191,6 @@ pub struct Setup<'a> {
     pub changes: Vec<(Ns, Kernel)>,
     /// The workload, built with the same seed.
     pub workload: Built,
-    /// Seed of the run.
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,

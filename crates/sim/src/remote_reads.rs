@@ -81,7 +81,6 @@ pub struct LineReader<'l> {
 }
 
 impl LineReader<'_> {
-    /// It reads `cpu`'s line.
     #[inline]
     pub fn read(&mut self, cpu: CpuId) -> LineRead {
         if self.reader == cpu {

@@ -301,7 +301,6 @@ impl<'s> System<'s> {
     }
 }
 
-/// The frame of `context` on a CPU.
 pub fn frame_of(cpu: &mut Cpu, context: Context) -> &mut Frame {
     match context {
         Context::Task => &mut cpu.task,

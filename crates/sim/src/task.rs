@@ -22,7 +22,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// The fair class of a kernel.
     pub const fn fair(history: &History) -> Class {
         match () {
             () if history.o1 => Class::O1,
@@ -92,7 +91,6 @@ pub struct Task {
     pub detached: bool,
     /// Its group has no quota left: it is taken off its queue on its return to user mode (`sched_throttle_work`, 6.18).
     pub throttles: bool,
-    /// The class that runs it.
     pub class: Class,
     pub group: GroupId,
     /// CPU of record (`task_cpu`).
@@ -111,7 +109,6 @@ pub struct Task {
     pub timed_out: bool,
     /// Scheduling attributes.
     pub attr: Attr,
-    /// Ticks of its present SCHED_RR slice.
     pub rr_ticks: u32,
     /// Futex word it waits on.
     pub waits_on: Option<u32>,
@@ -130,7 +127,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// Whether it may run on `cpu`.
     #[inline]
     pub fn may_run_on(&self, cpu: CpuId) -> bool {
         self.allowed.as_ref().is_none_or(|a| a.contains(cpu))

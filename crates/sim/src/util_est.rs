@@ -34,7 +34,6 @@ impl EstimateRule {
 #[derive(Clone, Copy, Debug)]
 pub struct SleepFacts {
     pub util_avg: u64,
-    /// Its runnable average.
     pub runnable_avg: u64,
     pub capacity: u64,
 }

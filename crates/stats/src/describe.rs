@@ -7,7 +7,6 @@ use super::special::root;
 pub struct Summary {
     /// Number of runs.
     pub n: usize,
-    /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation (divides by n - 1); `None` for a single run.
     pub std: Option<f64>,

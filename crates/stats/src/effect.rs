@@ -26,7 +26,6 @@ pub const FEWEST_PAIRS: usize = 6;
 /// See [`FEWEST_PAIRS`].
 pub const FEWEST_GROUP: usize = 4;
 
-/// One run's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunValue {
     /// Seed of the run: runs of equal seed are pairs.

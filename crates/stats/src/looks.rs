@@ -64,15 +64,12 @@ pub struct Table {
     pub base: Vec<RunValue>,
     /// The variant's.
     pub variant: Vec<RunValue>,
-    /// The first seed of the cells.
     pub first_seed: u64,
     /// Runs of the smaller cell, those without this metric included.
     pub runs: u64,
     /// Whether it is the workload's own result.
     pub own: bool,
-    /// The good direction.
     pub direction: Direction,
-    /// The limits of its verdict.
     pub limits: Limits,
 }
 

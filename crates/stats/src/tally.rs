@@ -55,7 +55,6 @@ impl Tally {
         self.series.sum()
     }
 
-    /// The series with all values.
     pub fn into_series(mut self) -> Series {
         if let Some((least, most)) = self.series.noted() {
             let last = bucket(most).min(self.counts.len() - 1);

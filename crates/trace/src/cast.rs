@@ -40,6 +40,23 @@ pub struct Cast {
     pub end: Ns,
 }
 
+#[cfg(test)]
+impl Cast {
+    /// Two tasks, threads 1000 and 1001 of process 1000, on two CPUs.
+    pub(crate) fn of_two(names: [&str; 2], release: &str, end: u64) -> Cast {
+        let actor = |(name, tid): (&str, u32)| Actor {
+            name: name.to_owned(),
+            tid,
+            process: 1000,
+            background: false,
+            prio: 120,
+            group: None,
+        };
+        let tasks = names.into_iter().zip(1000..).map(actor).collect();
+        Cast { tasks, cpus: 2, release: release.to_owned(), end: Ns(end) }
+    }
+}
+
 impl Cast {
     /// A task; `None` if the cast does not have it.
     pub fn of(&self, task: TaskId) -> Option<&Actor> {

@@ -67,7 +67,6 @@ pub struct Counters(u8);
 
 impl Counters {
     pub const NONE: Counters = Counters(0);
-    /// Adds a kind.
     #[must_use]
     pub const fn and(self, kind: CounterKind) -> Counters {
         Counters(self.0 | 1 << kind as u8)

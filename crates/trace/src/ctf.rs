@@ -306,7 +306,6 @@ impl Sink for Ctf<'_> {
             self.flush(event.cpu);
         }
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         self.details
     }

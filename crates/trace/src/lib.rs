@@ -54,7 +54,7 @@ pub trait Sink {
     /// An event of the scheduler.
     fn event(&mut self, event: &Event);
     /// A value that a program recorded for one of its series (index in the workload's order).
-    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64);
+    fn sample(&mut self, _at: Ns, _task: TaskId, _series: u16, _value: u64) {}
     /// Whether the simulator should also report details for explanations ([`EventKind::is_detail`]). Other sinks save
     /// their cost.
     fn wants_details(&self) -> bool {
@@ -74,7 +74,6 @@ pub struct Discard;
 
 impl Sink for Discard {
     fn event(&mut self, _: &Event) {}
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 /// Keeps everything, for tests and short traces.

@@ -2,6 +2,8 @@
 //!
 //! A new mechanism adds its reasons here; metrics, `explain` and docs are made from the rows.
 
+/// Makes an enum of rows: variant, name, sentence.
+#[macro_export]
 macro_rules! reasons {
     ($(#[$doc:meta])* $enum:ident { $($variant:ident = $name:literal, $about:literal;)* }) => {
         $(#[$doc])*

@@ -206,7 +206,6 @@ impl<W: Write> Sink for Text<'_, W> {
             }
         }
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         self.details
     }

@@ -253,7 +253,6 @@ impl Builder {
         });
         Ok(TaskId::from(self.built.tasks.len() - 1))
     }
-    /// The id of the next declared task.
     pub fn next_task(&self) -> TaskId {
         TaskId::from(self.built.tasks.len())
     }
@@ -398,7 +397,6 @@ impl Builder {
     pub(crate) fn tasks_from(&mut self, first: usize) -> &mut [TaskDecl] {
         &mut self.built.tasks[first..]
     }
-    /// The kinds of the channels so far.
     pub(crate) fn kinds(&self) -> &[ChannelKind] {
         &self.built.channels
     }

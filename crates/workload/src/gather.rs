@@ -40,7 +40,6 @@ pub struct Guest {
     /// The controller's first CPU: the one on which the run found it.
     pub on: CpuId,
     pub cpus: usize,
-    /// Its kernel version.
     pub version: Version,
     /// Lines of CPUs and domains in `/proc/schedstat`.
     pub lines: usize,

@@ -148,7 +148,6 @@ pub enum Outcome {
     Done,
     /// Number of tasks that a wake woke.
     Count(u32),
-    /// A wait ended by its time-out.
     TimedOut,
     /// A wait found another value in the word and did not sleep.
     WouldNotWait,

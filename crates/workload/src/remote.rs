@@ -22,7 +22,6 @@ pub struct RemoteSpec {
     pub delay: Ns,
     /// Number of queues of the network interface at this end: the first CPUs take its interrupts, by connection.
     pub queues: u64,
-    /// Names of its tasks.
     pub tasks: Vec<String>,
 }
 

@@ -13,7 +13,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The cost of each step.
 #[derive(Clone, Copy)]
 pub struct Costs {
     /// Cost of each operation for its task.

@@ -9,7 +9,6 @@ use schedlab_kernel::policy::group_of;
 use schedlab_record::accounts::Stays;
 use std::collections::BTreeMap;
 
-/// Stands for "no group".
 pub(super) const NO_GROUP: u8 = u8::MAX;
 
 pub(super) struct Groups {
@@ -42,7 +41,6 @@ impl Groups {
         }
         number
     }
-    /// Makes room for `nr_cpus` CPUs.
     pub fn widen(&mut self, nr_cpus: usize) {
         let mut wide = vec![(0, 0); self.names.len() * nr_cpus];
         for (row, from) in wide.chunks_exact_mut(nr_cpus).zip(self.stays.chunks_exact(self.nr_cpus.max(1))) {

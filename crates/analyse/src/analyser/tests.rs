@@ -1,7 +1,9 @@
 //! Hand-written event sequences, one per definition, and the balance of time over random ones.
 
 use super::*;
+use SwitchReason as S;
 use proptest::prelude::*;
+use schedlab_record::Findings;
 use schedlab_record::accounts::{Stays, TaskAccount};
 use schedlab_record::wait::Occupant;
 use schedlab_record::wait::WaitCause;
@@ -27,6 +29,13 @@ pub(super) fn feed(an: &mut Analyser, events: &[(u64, u32, EventKind)]) {
     }
 }
 
+/// What is seen in a run of these events that ends at `end`.
+fn after(events: &[(u64, u32, EventKind)], end: u64) -> Findings {
+    let mut an = analyser(0);
+    feed(&mut an, events);
+    an.finish(Ns(end))
+}
+
 pub(super) fn switch(prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason) -> EventKind {
     EventKind::Switch { prev, next, why }
 }
@@ -46,7 +55,6 @@ fn only(series: &Series) -> Vec<u64> {
 /// A, just woken, runs on CPU 0 and wakes B, which is stacked with it. Then A is preempted, pulled to another CPU, and
 /// blocks.
 fn story() -> Vec<(u64, u32, EventKind)> {
-    use SwitchReason as S;
     vec![
         (100, 1, waking(A, None)),
         (120, 1, placed(A, 0, PlaceReason::TargetIdle)),
@@ -102,9 +110,7 @@ fn each_definition_on_a_short_story() {
 
 #[test]
 fn each_wait_is_described() {
-    let mut an = analyser(0);
-    feed(&mut an, &story());
-    let waits = an.finish(Ns(2000)).waits;
+    let waits = after(&story(), 2000).waits;
     assert_eq!(waits.len(), 2);
     let stacked = &waits[0];
     assert_eq!((stacked.task.as_str(), stacked.length_ns, stacked.enqueue_ns), ("b", 600, 20));
@@ -119,19 +125,14 @@ fn each_wait_is_described() {
 
 #[test]
 fn a_wait_ended_by_the_balancer_names_it() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (0, 0, switch(None, Some(K), S::FromIdle)),
-            (100, 0, waking(A, None)),
-            (110, 0, queued(A, 2)),
-            (500, 1, EventKind::Migrate { task: A, from: CpuId(0), why: MoveReason::Idle }),
-            (600, 1, switch(None, Some(A), S::FromIdle)),
-        ],
-    );
-    let wait = an.finish(Ns(1000)).waits.remove(0);
+    let events = [
+        (0, 0, switch(None, Some(K), S::FromIdle)),
+        (100, 0, waking(A, None)),
+        (110, 0, queued(A, 2)),
+        (500, 1, EventKind::Migrate { task: A, from: CpuId(0), why: MoveReason::Idle }),
+        (600, 1, switch(None, Some(A), S::FromIdle)),
+    ];
+    let wait = after(&events, 1000).waits.remove(0);
     assert_eq!((wait.moved.as_deref(), wait.cause()), (Some("idle"), WaitCause::Pulled));
     assert_eq!(wait.occupant.map(|o| o.task), Some("kworker".to_owned()));
 }
@@ -152,19 +153,14 @@ fn stays_and_waits_before_the_measurement_are_followed_but_not_counted() {
 
 #[test]
 fn background_tasks_only_cost_time() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (10, 0, waking(K, None)),
-            (15, 0, placed(K, 0, PlaceReason::OnlyAllowed)),
-            (20, 0, queued(K, 1)),
-            (30, 0, switch(None, Some(K), S::FromIdle)),
-            (90, 0, switch(Some(K), None, S::Blocked)),
-        ],
-    );
-    let seen = an.finish(Ns(100));
+    let events = [
+        (10, 0, waking(K, None)),
+        (15, 0, placed(K, 0, PlaceReason::OnlyAllowed)),
+        (20, 0, queued(K, 1)),
+        (30, 0, switch(None, Some(K), S::FromIdle)),
+        (90, 0, switch(Some(K), None, S::Blocked)),
+    ];
+    let seen = after(&events, 100);
     assert_eq!(seen.counters["background.cpu_time"], 60);
     for name in ["wakeups", "switches.voluntary", "placement.only_allowed", "cpu_time"] {
         assert_eq!(seen.counters[name], 0, "{name}");
@@ -174,22 +170,17 @@ fn background_tasks_only_cost_time() {
 
 #[test]
 fn a_wakeup_that_races_with_going_to_sleep() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (0, 0, switch(None, Some(A), S::FromIdle)),
-            // Caught before it slept: there is no wait.
-            (100, 1, waking(A, Some(B))),
-            (110, 0, queued(A, 1)),
-            (200, 1, waking(A, Some(B))),
-            (250, 0, switch(Some(A), None, S::Blocked)),
-            (270, 0, queued(A, 1)),
-            (300, 0, switch(None, Some(A), S::FromIdle)),
-        ],
-    );
-    let seen = an.finish(Ns(400));
+    let events = [
+        (0, 0, switch(None, Some(A), S::FromIdle)),
+        // Caught before it slept: there is no wait.
+        (100, 1, waking(A, Some(B))),
+        (110, 0, queued(A, 1)),
+        (200, 1, waking(A, Some(B))),
+        (250, 0, switch(Some(A), None, S::Blocked)),
+        (270, 0, queued(A, 1)),
+        (300, 0, switch(None, Some(A), S::FromIdle)),
+    ];
+    let seen = after(&events, 400);
     assert_eq!(only(&seen.series["wakeup_delay"]), [50], "it can't wait while it runs");
     assert_eq!(seen.counters["wakeups"], 1);
     assert_eq!(only(&seen.series["slice"]), [250]);
@@ -197,18 +188,13 @@ fn a_wakeup_that_races_with_going_to_sleep() {
 
 #[test]
 fn a_new_task_waits_but_is_not_woken() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (5, 0, EventKind::Forked { task: A, parent: None }),
-            (10, 0, EventKind::Enqueued { task: A, nr_running: 1, new: true }),
-            (30, 0, switch(None, Some(A), S::FromIdle)),
-            (40, 0, switch(Some(A), Some(B), S::Yielded)),
-        ],
-    );
-    let seen = an.finish(Ns(50));
+    let events = [
+        (5, 0, EventKind::Forked { task: A, parent: None }),
+        (10, 0, EventKind::Enqueued { task: A, nr_running: 1, new: true }),
+        (30, 0, switch(None, Some(A), S::FromIdle)),
+        (40, 0, switch(Some(A), Some(B), S::Yielded)),
+    ];
+    let seen = after(&events, 50);
     assert_eq!(only(&seen.series["run_delay"]), [20]);
     assert_eq!((seen.series["wakeup_delay"].count(), seen.counters["wakeups"]), (0, 0));
     assert_eq!(seen.counters["switches.involuntary"], 1, "yielding is involuntary, as the kernel counts");
@@ -216,18 +202,13 @@ fn a_new_task_waits_but_is_not_woken() {
 
 #[test]
 fn lost_events_drop_stays_and_warn() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (10, 0, switch(None, Some(A), S::FromIdle)),
-            (500, 0, switch(Some(B), None, S::Blocked)),
-            (600, 1, switch(None, Some(A), S::FromIdle)),
-            (650, 1, switch(Some(A), None, S::Blocked)),
-        ],
-    );
-    let seen = an.finish(Ns(100_000));
+    let events = [
+        (10, 0, switch(None, Some(A), S::FromIdle)),
+        (500, 0, switch(Some(B), None, S::Blocked)),
+        (600, 1, switch(None, Some(A), S::FromIdle)),
+        (650, 1, switch(Some(A), None, S::Blocked)),
+    ];
+    let seen = after(&events, 100_000);
     assert_eq!(only(&seen.series["slice"]), [50], "neither A's nor B's stay across the gap is known");
     assert_eq!(seen.warnings.len(), 1);
     assert_eq!(seen.warnings[0].code, "trace.gaps");
@@ -240,18 +221,13 @@ fn lost_events_drop_stays_and_warn() {
 
 #[test]
 fn time_before_a_contradictory_switch_belongs_to_no_task() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (100, 0, switch(None, Some(A), S::FromIdle)),
-            (600, 0, switch(Some(A), None, S::Blocked)),
-            // B's arrival was not reported.
-            (604, 0, switch(Some(B), None, S::Blocked)),
-        ],
-    );
-    let seen = an.finish(Ns(1100));
+    let events = [
+        (100, 0, switch(None, Some(A), S::FromIdle)),
+        (600, 0, switch(Some(A), None, S::Blocked)),
+        // B's arrival was not reported.
+        (604, 0, switch(Some(B), None, S::Blocked)),
+    ];
+    let seen = after(&events, 1100);
     assert_eq!(seen.counters["cpu_time"], 500, "B's time is not known");
     assert_eq!(seen.counters["idle_time"], 100 + 496 + 1_100, "of the other CPU, too");
     assert_eq!(seen.warnings.len(), 1);
@@ -341,9 +317,7 @@ proptest! {
 
 #[test]
 fn each_task_has_its_account_and_each_group_its_stays() {
-    let mut an = analyser(0);
-    feed(&mut an, &story());
-    let seen = an.finish(Ns(2000));
+    let seen = after(&story(), 2000);
     let account = |name: &str, ns, voluntary, involuntary, migrations| TaskAccount {
         name: name.into(),
         cpu_time: Ns(ns),
@@ -375,7 +349,6 @@ fn accounts_begin_with_the_measured_time() {
 
 #[test]
 fn preemptions_are_counted_by_the_preempting_group() {
-    use SwitchReason as S;
     let mut an = analyser(0);
     feed(
         &mut an,
@@ -395,9 +368,7 @@ fn preemptions_are_counted_by_the_preempting_group() {
 
 #[test]
 fn waits_are_counted_by_group() {
-    let mut an = analyser(0);
-    feed(&mut an, &story());
-    let seen = an.finish(Ns(2000));
+    let seen = after(&story(), 2000);
     let of = |n: usize| {
         (seen.delays[n].group.as_str(), only(&seen.delays[n].wakeup_delay), only(&seen.delays[n].run_delay))
     };
@@ -435,7 +406,6 @@ fn groups_beyond_the_most_are_left_out() {
 
 #[test]
 fn a_task_added_later_has_a_name_and_an_account() {
-    use SwitchReason as S;
     let mut an = analyser(0);
     let met = |name: &str, background| TaskName { name: name.into(), background };
     let (own, other) = (an.meet(met("late", false)), an.meet(met("rcu", true)));
@@ -459,20 +429,15 @@ fn a_task_added_later_has_a_name_and_an_account() {
 
 #[test]
 fn no_stay_or_wait_spans_lost_events() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (100, 0, switch(None, Some(A), S::FromIdle)),
-            (200, 0, waking(B, Some(A))),
-            (210, 0, queued(B, 2)),
-            (500, 0, EventKind::Lost { count: 7 }),
-            (500, 0, switch(Some(B), Some(A), S::Preempted)),
-            (600, 0, switch(Some(A), None, S::Blocked)),
-        ],
-    );
-    let found = an.finish(Ns(600));
+    let events = [
+        (100, 0, switch(None, Some(A), S::FromIdle)),
+        (200, 0, waking(B, Some(A))),
+        (210, 0, queued(B, 2)),
+        (500, 0, EventKind::Lost { count: 7 }),
+        (500, 0, switch(Some(B), Some(A), S::Preempted)),
+        (600, 0, switch(Some(A), None, S::Blocked)),
+    ];
+    let found = after(&events, 600);
     assert_eq!(only(&found.series["slice"]), [100], "of A's second stay only");
     assert_eq!(only(&found.series["run_delay"]), [] as [u64; 0]);
     assert!(found.warnings.iter().any(|w| w.code == "trace.gaps"), "{:?}", found.warnings);
@@ -481,24 +446,18 @@ fn no_stay_or_wait_spans_lost_events() {
 
 #[test]
 fn a_recording_of_a_cpu_that_begins_late_has_no_gap() {
-    use SwitchReason as S;
-    let mut an = analyser(0);
-    feed(
-        &mut an,
-        &[
-            (100, 0, switch(Some(A), None, S::Blocked)),
-            (400, 1, EventKind::Lost { count: 0 }),
-            (400, 1, switch(Some(B), None, S::Blocked)),
-        ],
-    );
-    let found = an.finish(Ns(1000));
+    let events = [
+        (100, 0, switch(Some(A), None, S::Blocked)),
+        (400, 1, EventKind::Lost { count: 0 }),
+        (400, 1, switch(Some(B), None, S::Blocked)),
+    ];
+    let found = after(&events, 1000);
     assert_eq!(found.warnings, []);
     assert_eq!((found.counters["cpu_time"], found.counters["idle_time"]), (100, 900 + 600));
 }
 
 #[test]
 fn a_task_may_change_its_name_and_cpus_may_appear_late() {
-    use SwitchReason as S;
     let mut an = analyser(0);
     feed(&mut an, &[(0, 0, switch(None, Some(A), S::FromIdle)), (10, 0, switch(Some(A), None, S::Blocked))]);
     an.rename(A, TaskName { name: "z".into(), background: false });

@@ -139,5 +139,4 @@ impl Sink for Activity {
             _ => {}
         }
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }

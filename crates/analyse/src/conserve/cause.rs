@@ -5,63 +5,17 @@ use super::world::{Freed, Queued};
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, SkipReason};
 
-/// Kinds of causes, each with a name in JSON and an explanation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CauseKind {
-    /// A wakeup or fork queued the task on a busy CPU.
-    Placed,
-    /// The task lost its CPU.
-    Preempted,
-    /// A move queued the task on a busy CPU.
-    Moved,
-    /// The newly idle CPU did not search.
-    NewidleSkipped,
-    /// The newly idle CPU searched and did not take the task.
-    NewidleFailed,
-    /// The newly idle CPU searched other CPUs only.
-    OutOfReach,
-    /// The CPU went idle before it could search.
-    Untried,
-    /// A CPU went idle, and the source does not report its attempts.
-    WentIdle,
-}
-
-impl CauseKind {
-    pub const ALL: [CauseKind; 8] = [
-        CauseKind::Placed,
-        CauseKind::Preempted,
-        CauseKind::Moved,
-        CauseKind::NewidleSkipped,
-        CauseKind::NewidleFailed,
-        CauseKind::OutOfReach,
-        CauseKind::Untried,
-        CauseKind::WentIdle,
-    ];
-
-    const fn row(self) -> (&'static str, &'static str) {
-        match self {
-            CauseKind::Placed => {
-                ("placed", "a wakeup or fork queued it on a busy CPU while another was idle")
-            }
-            CauseKind::Preempted => ("preempted", "it lost its CPU while another was idle"),
-            CauseKind::Moved => ("moved", "a move queued it on a busy CPU while another was idle"),
-            CauseKind::NewidleSkipped => ("newidle_skipped", "a CPU went idle and did not look for work"),
-            CauseKind::NewidleFailed => ("newidle_failed", "a CPU went idle, looked, and did not take it"),
-            CauseKind::OutOfReach => {
-                ("out_of_reach", "a CPU went idle and looked, but not as far as its CPU")
-            }
-            CauseKind::Untried => ("untried", "a CPU became idle without an occasion to look for work"),
-            CauseKind::WentIdle => {
-                ("went_idle", "a CPU went idle; whether it looked for the task is not known")
-            }
-        }
-    }
-    pub const fn name(self) -> &'static str {
-        self.row().0
-    }
-    /// The explanation, one sentence.
-    pub const fn about(self) -> &'static str {
-        self.row().1
+schedlab_trace::reasons! {
+    /// Kinds of causes.
+    CauseKind {
+        Placed = "placed", "a wakeup or fork queued it on a busy CPU while another was idle";
+        Preempted = "preempted", "it lost its CPU while another was idle";
+        Moved = "moved", "a move queued it on a busy CPU while another was idle";
+        NewidleSkipped = "newidle_skipped", "a CPU went idle and did not look for work";
+        NewidleFailed = "newidle_failed", "a CPU went idle, looked, and did not take it";
+        OutOfReach = "out_of_reach", "a CPU went idle and looked, but not as far as its CPU";
+        Untried = "untried", "a CPU became idle without an occasion to look for work";
+        WentIdle = "went_idle", "a CPU went idle; whether it looked for the task is not known";
     }
 }
 

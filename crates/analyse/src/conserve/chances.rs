@@ -3,7 +3,7 @@
 //! waits are known.
 
 use super::world::{Change, World};
-use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_machine::Domains;
 use schedlab_trace::{Event, EventKind, KickReason, Sink, SkipReason};
 use serde::Serialize;
@@ -55,7 +55,6 @@ pub struct BalanceTry {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FreeCpu {
     pub cpu: CpuId,
-    /// Time for which it was free, ns.
     pub free_ns: u64,
     /// Whether it was free when the wait began.
     pub from_start: bool,
@@ -340,7 +339,6 @@ impl Sink for Chances {
         changes.iter().for_each(|change| self.change(e.at.0, *change));
         self.world.recycle(changes);
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         true
     }

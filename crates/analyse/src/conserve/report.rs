@@ -35,7 +35,6 @@ pub struct CauseShare {
     pub about: &'static str,
     /// The decision's reason, if a decision was the cause.
     pub reason: Option<&'static str>,
-    /// That reason in a sentence.
     pub reason_about: Option<&'static str>,
     pub stretches: u64,
     /// Sum of the stretches' times over tasks, ns.

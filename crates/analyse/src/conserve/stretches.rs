@@ -54,7 +54,6 @@ pub struct IdleWhileWaitingTimes {
     pub by_bin: Vec<u64>,
 }
 
-/// A stretch that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct OpenStretch {
     from: u64,
@@ -303,7 +302,6 @@ impl Sink for Stretches {
         changes.iter().for_each(|change| self.change(*change));
         self.world.recycle(changes);
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         true
     }

@@ -79,7 +79,6 @@ impl World {
     pub fn free(&self) -> &CpuSet {
         &self.free
     }
-    /// Whether the task may run on the CPU.
     pub fn may_use(&self, task: TaskId, cpu: CpuId) -> bool {
         let allowed = self.tasks.get(task.index()).and_then(|t| t.allowed.as_ref());
         allowed.is_none_or(|a| a.contains(cpu))

@@ -23,7 +23,6 @@ use schedlab_record::{MODEL, WATCHING};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The schema of parcels on disk.
 pub const SCHEMA: &str = "schedlab/parcel/1";
 /// The longest parcel that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB.
 const MAX_MB: u64 = 1024;
@@ -220,7 +219,6 @@ impl Parcel {
         }
         Ok(parcel)
     }
-    /// Number of its runs.
     pub fn runs(&self) -> usize {
         self.tasks.iter().map(|t| t.runs().count()).sum()
     }

@@ -23,7 +23,6 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The schema of files of results.
 pub const SCHEMA: &str = "schedlab/results/1";
 /// The longest first line, bytes. It has three versions and a number; this limit keeps a disk image out of memory.
 const MAX_HEAD: u64 = 64 << 10;
@@ -117,10 +116,8 @@ fn of_run(store: &Store, hash: &str, seed: u64) -> Result<ResultsLine> {
     })
 }
 
-/// The outcome of unpacking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Unpacked {
-    /// Runs stored.
     pub stored: usize,
     /// Runs that the store had already, which stay as they are.
     pub kept: usize,

@@ -106,7 +106,6 @@ impl Slurm<'_> {
         Slurm { stop }
     }
 
-    /// The output of a program.
     fn call(&self, program: &str, args: &[String]) -> Result<Output> {
         let mut command = Command::new(program);
         // sbatch would wait for the job's end, with the lock held.

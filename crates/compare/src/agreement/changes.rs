@@ -26,7 +26,6 @@ pub enum Moves {
 }
 
 impl Moves {
-    /// In words, for tables.
     pub fn words(self) -> &'static str {
         match self {
             Moves::Agrees => "agrees",
@@ -156,16 +155,13 @@ pub struct ChangeResult {
     pub level: Option<Level>,
     /// Real runs of each load under each variant; the fewest where they differ.
     pub runs: usize,
-    /// The rows that must move, load by load.
     pub moves: Vec<MustMove>,
     /// All rows that moved.
     pub predicted: Predictions,
     pub outcome: ChangeOutcome,
-    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
-/// A case of a switched mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct SwitchedCase<'a> {
     pub name: &'a str,

@@ -9,7 +9,6 @@ use schedlab_record::{Better, Record, Series};
 
 #[derive(Clone, Copy, Debug)]
 pub enum RealSide<'a> {
-    /// Records of its runs.
     Runs(&'a [Record]),
     /// A result that has its values.
     Earlier(&'a CaseResult),
@@ -25,7 +24,6 @@ pub struct RealNumber {
 }
 
 impl RealSide<'_> {
-    /// Number of its runs.
     pub fn runs(self) -> u64 {
         match self {
             RealSide::Runs(records) => records.len() as u64,

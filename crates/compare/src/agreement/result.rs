@@ -17,9 +17,7 @@ pub const LEAST_MEASURED: usize = 6;
 /// The measured metrics that agree: the one figure of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AgreementShare {
-    /// Metrics that agree.
     pub agree: usize,
-    /// Metrics that were measured.
     pub measured: usize,
 }
 
@@ -27,7 +25,6 @@ impl AgreementShare {
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a JudgedMetric>) -> AgreementShare {
         AgreementShare::count(rows.into_iter().map(|row| row.verdict))
     }
-    /// The share of these verdicts.
     pub fn count(verdicts: impl Iterator<Item = Agreement>) -> AgreementShare {
         let mut all = AgreementShare::default();
         verdicts.for_each(|verdict| all.add(verdict));
@@ -47,7 +44,6 @@ impl AgreementShare {
     }
 }
 
-/// The outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -113,15 +109,12 @@ impl CaseSide {
 /// when less than half of it agrees and no metric agrees both times.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Tripled {
-    /// The share of it that agrees.
     pub share: AgreementShare,
     /// Metrics that agree as they are and three times as large: their agreement means nothing.
     pub both: Vec<Cow<'static, str>>,
-    /// Whether it is rejected.
     pub rejected: bool,
 }
 
-/// A case that was run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CaseResult {
     pub name: String,
@@ -134,9 +127,7 @@ pub struct CaseResult {
     /// For a control: why it can't agree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
-    /// All metrics of the list.
     pub metrics: Vec<JudgedMetric>,
-    /// The share that agrees.
     pub share: AgreementShare,
     /// The simulated side three times as large.
     pub tripled: Tripled,
@@ -150,7 +141,6 @@ pub struct CaseResult {
     #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub discriminating: Option<Discriminating>,
     pub outcome: Outcome,
-    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
@@ -305,7 +295,6 @@ pub struct Validation {
     #[serde(rename = "decisions_told", skip_serializing_if = "Option::is_none")]
     pub decisions_discriminating: Option<Discriminating>,
     pub classes: Vec<ClassAgreement>,
-    /// By trait of the case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traits: Vec<TraitAgreement>,
     /// Whether at least three quarters agree, every case has its outcome, and all could be run.

@@ -26,7 +26,6 @@ pub enum Class {
     Balance,
     /// Differences in CPU time between like tasks.
     Spread,
-    /// Whole distributions.
     Distributions,
 }
 
@@ -134,7 +133,6 @@ pub struct MetricRow {
     pub enough: f64,
     /// Differences up to this do not count, in `unit`.
     pub slack: f64,
-    /// The source of its value.
     pub how: ValueFrom,
 }
 
@@ -188,7 +186,6 @@ const fn whole(name: &'static str, series: &'static str, within: Class) -> Metri
     }
 }
 
-/// Every row.
 pub const LIST: &[MetricRow] = &[
     sum(Class::Totals, "cpu_time"),
     sum(Class::Delays, "run_delay.total"),

@@ -38,7 +38,6 @@ impl Agreement {
     }
 }
 
-/// One metric of a case, judged.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JudgedMetric {
     pub metric: Cow<'static, str>,

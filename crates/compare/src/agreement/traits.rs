@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Counts of the machine that a case ran on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MachineCounts {
     pub cpus: usize,
@@ -42,7 +41,6 @@ impl MachineCounts {
 /// A trait: its name, and its value in a case, if known.
 type Trait = (&'static str, fn(&CaseResult) -> Option<String>);
 
-/// Every trait.
 const TRAITS: &[Trait] = &[
     ("kernel", |c| c.simulated.as_ref().map(|s| s.kernel.clone())),
     ("SMT", |c| c.counts.map(|m| if m.smt { "yes" } else { "no" }.to_owned())),

@@ -43,7 +43,6 @@ impl Comparison {
                 == (&cell.backend, &cell.machine, &cell.workload, &cell.load)
         })
     }
-    /// The load whose baseline fits best.
     pub fn best_fit(&self) -> Option<&BaselineFit> {
         self.fits.iter().min_by(|a, b| a.order(b))
     }

@@ -221,7 +221,6 @@ pub struct Measured {
     pub mean: f64,
     /// Sample standard deviation in percent of the mean; `null` for a single run.
     pub std_pct: Option<f64>,
-    /// The runs' values.
     pub values: Vec<f64>,
     /// Number of runs that lack the metric.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -144,7 +144,6 @@ impl Sink for Gather {
             self.recount(cpu, e.at);
         }
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         true
     }

@@ -13,7 +13,6 @@ const FIGURES: &[FigureRow] = &[
     FigureRow("op.<operation>.max", "ns", Lower, "longest time of an operation"),
 ];
 
-/// dbench: a file server's load on the file system of its folder.
 pub const DBENCH: Tool = Tool {
     name: "dbench",
     about: "a file server's load on a file system (10 s without -t)",
@@ -30,7 +29,6 @@ pub const DBENCH: Tool = Tool {
     ..BLANK
 };
 
-/// tbench: the same load over TCP to a server on this machine, which is started with it.
 pub const TBENCH: Tool = Tool {
     name: "tbench",
     about: "dbench's load over loopback TCP (10 s without -t); its server is started with it",

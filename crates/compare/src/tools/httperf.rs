@@ -55,26 +55,7 @@ pub const TOOL: Tool = Tool {
 };
 
 /// The server's settings: one worker per CPU, as in distributions' packages.
-const NGINX_CONF: &str = "\
-daemon off;
-worker_processes auto;
-pid nginx.pid;
-error_log stderr;
-events { worker_connections 4096; }
-http {
-    access_log off;
-    client_body_temp_path tmp/body;
-    proxy_temp_path tmp/proxy;
-    fastcgi_temp_path tmp/fastcgi;
-    uwsgi_temp_path tmp/uwsgi;
-    scgi_temp_path tmp/scgi;
-    keepalive_requests 1000000;
-    server {
-        listen 127.0.0.1:{port} backlog=4096;
-        root www;
-    }
-}
-";
+const NGINX_CONF: &str = include_str!("files/nginx.conf");
 
 /// Repeats a text eight times.
 macro_rules! eight {

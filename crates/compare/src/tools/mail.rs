@@ -59,7 +59,6 @@ fn may_be_encoded<'a>(part: impl Iterator<Item = (usize, &'a str)>) -> bool {
     part.map(|(_, line)| line).take_while(|line| !ends(line)).all(fits)
 }
 
-/// The byte of two hexadecimal digits.
 fn byte(digits: &[u8]) -> Option<u8> {
     let [high, low, ..] = digits else { return None };
     let digit = |b: u8| char::from(b).to_digit(16).filter(|_| !b.is_ascii_lowercase());

@@ -8,7 +8,6 @@ use super::tool::{FigureRow, PERF, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-/// `perf bench sched messaging`.
 pub const MESSAGING: Tool = Tool {
     name: "perf-messaging",
     about: "perf bench sched messaging: perf's own hackbench",
@@ -22,7 +21,6 @@ pub const MESSAGING: Tool = Tool {
     ..PERF
 };
 
-/// `perf bench sched pipe`.
 pub const PIPE: Tool = Tool {
     name: "perf-pipe",
     about: "perf bench sched pipe: two tasks that pass a word to and fro",

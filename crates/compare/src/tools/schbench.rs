@@ -30,7 +30,6 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// schbench before its rewrite of 2023.
 pub const TOOL_2016: Tool = Tool {
     name: "schbench-2016",
     about: "schbench before its rewrite of 2023: one block of wakeup latencies",

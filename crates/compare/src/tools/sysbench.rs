@@ -22,7 +22,6 @@ const FIGURES: &[FigureRow] = &[
     FigureRow("fairness.events_std", "", Lower, "standard deviation of the events of each thread"),
 ];
 
-/// `sysbench cpu`: prime numbers, in threads that share nothing.
 pub const CPU: Tool = Tool {
     name: "sysbench-cpu",
     about: "sysbench cpu: threads that look for prime numbers",
@@ -39,7 +38,6 @@ pub const CPU: Tool = Tool {
     ..BLANK
 };
 
-/// `sysbench threads`: threads that compete for mutexes and yield.
 pub const THREADS: Tool = Tool {
     name: "sysbench-threads",
     about: "sysbench threads: threads that fight for mutexes and yield",
@@ -57,7 +55,6 @@ pub const MUTEX: Tool = Tool {
     ..CPU
 };
 
-/// `sysbench memory`: threads that write or read blocks of memory.
 pub const MEMORY: Tool = Tool {
     name: "sysbench-memory",
     about: "sysbench memory: threads that go over blocks of memory",
@@ -90,32 +87,10 @@ pub const OLTP: Tool = Tool {
 };
 
 /// The server's settings. Only a server run by root reads `user`.
-const MY_CNF: &str = "\
-[mysqld]
-user=root
-datadir={folder}/data
-socket={folder}/db.sock
-pid-file={folder}/db.pid
-bind-address=127.0.0.1
-port={port}
-skip-name-resolve
-";
+const MY_CNF: &str = include_str!("files/my.cnf");
 
 /// Makes the database, starts the server to fill the table, and stops it.
-const PREPARE: &str = "\
-set -e
-mariadb-install-db --defaults-file={folder}/my.cnf --auth-root-authentication-method=normal --skip-test-db >/dev/null
-echo 'create database sbtest;' | mariadbd --defaults-file={folder}/my.cnf --bootstrap 2>/dev/null
-mariadbd --defaults-file={folder}/my.cnf 2>/dev/null &
-server=$!
-until [ -S {folder}/db.sock ]; do
-    kill -0 $server
-    sleep 0.1
-done
-sysbench oltp_read_write --db-driver=mysql --mysql-socket={folder}/db.sock --mysql-user=root --table-size=10000 prepare
-kill $server
-wait $server
-";
+const PREPARE: &str = include_str!("files/prepare.sh");
 
 fn is_sysbench(text: &str) -> bool {
     lines(text).any(|l| l.starts_with("sysbench 1.") || l.starts_with("sysbench 0."))

@@ -121,7 +121,6 @@ fn check_number(tool: &Tool, load: &str) -> Result<()> {
     }
 }
 
-/// Fills the load and numbers of CPUs into a word.
 fn fill(word: &str, load: &str, cpus: u64) -> String {
     let (mut out, mut rest) = (String::new(), word);
     while let Some(open) = rest.find('{') {

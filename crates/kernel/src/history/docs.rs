@@ -4,24 +4,8 @@ use super::{HISTORY, UNMODELLED};
 use crate::PROFILES;
 use std::fmt::Write;
 
-const HEAD: &str = "# Chronology
+const HEAD: &str = include_str!("page-head.md");
 
-Mechanisms that came to the kernel's scheduler or went, as far as the simulator models them: each once, by subject,
-in order of time. What was found and is not modelled is at the end. Made from the tables in
-`crates/kernel/src/history/`; change these, then run `SCHEDLAB_BLESS=1 cargo test -p schedlab-kernel chronology_page`.
-`schedlab kernel history [VERSION|MECHANISM]` prints the same; with a version it prints the behaviour of that profile.
-
-Mechanisms that can be switched in the kernel's sched/features are in [features.md](features.md). Parameters of
-sched domains differ by version, too: `schedlab machine NAME` prints them.
-
-- **Releases** are those of kernel.org that have the mechanism: from the first, before the second.
-- **Function** is the kernel's function, by its name at the change or today.
-- **Read** names the source trees between which the change lies, or says that the release is from memory and what
-  was read in other trees. Trees: as in [features.md](features.md).
-
-";
-
-/// The whole page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     let profiles: Vec<String> = PROFILES.iter().map(|p| p.version.to_string()).collect();

@@ -11,7 +11,6 @@ use std::process::Command;
 /// A place of the code where a statement of a changed line begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CodePlace {
-    /// Index of the change.
     pub change: usize,
     pub address: u64,
     /// The function of `kernel/sched` that holds the address; empty if none does.

@@ -283,28 +283,18 @@ impl Reader<'_> {
                 // Mail programs strip the space of an empty context line.
                 None => (b' ', Vec::new()),
             };
-            let fits = match sign {
-                b' ' => old > 0 && new > 0,
-                b'-' => old > 0,
-                b'+' => new > 0,
-                b'\\' => true,
-                _ => false,
+            let (kept, of_old, of_new) = match sign {
+                b' ' => (Some(Line::Context(text)), 1, 1),
+                b'-' => (Some(Line::Removed(text)), 1, 0),
+                b'+' => (Some(Line::Added(text)), 0, 1),
+                b'\\' => (None, 0, 0),
+                _ => return Err(self.error("the hunk ends early")),
             };
-            if !fits {
+            let (Some(left), Some(right)) = (old.checked_sub(of_old), new.checked_sub(of_new)) else {
                 return Err(self.error("the hunk ends early"));
-            }
-            match sign {
-                b' ' => (old, new) = (old - 1, new - 1),
-                b'-' => old -= 1,
-                b'+' => new -= 1,
-                _ => {}
-            }
-            match sign {
-                b' ' => lines.push(Line::Context(text)),
-                b'-' => lines.push(Line::Removed(text)),
-                b'+' => lines.push(Line::Added(text)),
-                _ => {}
-            }
+            };
+            (old, new) = (left, right);
+            lines.extend(kept);
             self.at += 1;
         }
         // "\ No newline at end of file" refers to the line above.

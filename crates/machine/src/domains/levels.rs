@@ -11,9 +11,7 @@ use schedlab_base::{CpuId, CpuSet, Version};
 /// disjoint, except at NUMA levels.
 pub(super) struct Spans {
     pub level: Level,
-    /// The unit of each CPU.
     pub unit: Vec<u32>,
-    /// The span of each unit.
     pub span: Vec<CpuSet>,
     /// The span of each unit as an ascending list.
     pub cpus: Vec<Vec<CpuId>>,

@@ -20,9 +20,7 @@ pub enum Level {
 /// Balancing parameters and flags of a domain, by kernel era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainParams {
-    /// Shortest balance interval, ms.
     pub min_interval_ms: u32,
-    /// Longest balance interval, ms.
     pub max_interval_ms: u32,
     /// Interval a fresh domain starts with, ms.
     pub first_interval_ms: u32,

@@ -20,7 +20,6 @@ const SAME: f64 = 1.6;
 pub struct RevisitTime {
     /// The set's size, bytes.
     pub size: u64,
-    /// Time per line, ns.
     pub line_ns: f64,
 }
 

@@ -5,7 +5,6 @@ use schedlab_base::CpuId;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// The origin of a cutoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -57,7 +56,6 @@ impl Matrix {
         }
         Ok(matrix)
     }
-    /// The cutoff of a distance, ns.
     pub fn cutoff_ns(&self, distance: usize) -> Option<u64> {
         self.entries.iter().find(|e| e.distance == distance).map(|e| e.cutoff_ns)
     }

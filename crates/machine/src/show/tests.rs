@@ -12,56 +12,8 @@ fn before_costs(text: &str) -> &str {
 
 #[test]
 fn the_machine_of_d001_can_be_checked_by_eye() {
-    insta::assert_snapshot!(before_costs(&shown("spr-2x56", "v6.5", 8)), @r"
-        spr-2x56: 2-socket Sapphire Rapids, 2 x 56 cores x 2 threads, 224 CPUs (D001)
-          D001 states sockets, cores and threads; numbering as Intel servers have it
-            (cpu8 and cpu120 are siblings); distance usual for 2-socket Xeon
-
-        topology
-          224 CPUs, 112 cores
-          package 0: 0-55,112-167
-          package 1: 56-111,168-223
-          node 0: 0-55,112-167
-          node 1: 56-111,168-223
-          LLC 0: 0-55,112-167
-          LLC 1: 56-111,168-223
-          core 0-111: CPUs 0,112 then 1,113 and so on, up to 111,223
-
-        node distances
-          node 0: 10 21
-          node 1: 21 10
-
-        domains under v6.5
-          domains of one shape on all CPUs; LLC is domain1
-          domain0 SMT     2 CPUs, 2 groups of 1 CPU
-              interval 2 to 4 ms, first 2; busy_factor 16; imbalance_pct 110;
-                cache_nice_tries 0; imb_numa_nr 0
-              BALANCE_NEWIDLE BALANCE_EXEC BALANCE_FORK WAKE_AFFINE SHARE_CPUCAPACITY
-                SHARE_LLC PREFER_SIBLING
-          domain1 MC    112 CPUs, 56 groups of 2 CPUs
-              interval 112 to 224 ms, first 112; busy_factor 16; imbalance_pct 117;
-                cache_nice_tries 1; imb_numa_nr 0
-              BALANCE_NEWIDLE BALANCE_EXEC BALANCE_FORK WAKE_AFFINE SHARE_LLC
-                PREFER_SIBLING
-          domain2 NUMA  224 CPUs, 2 groups of 112 CPUs, distance to 21
-              interval 224 to 448 ms, first 224; busy_factor 16; imbalance_pct 117;
-                cache_nice_tries 2; imb_numa_nr 14
-              BALANCE_NEWIDLE BALANCE_EXEC BALANCE_FORK WAKE_AFFINE SERIALIZE NUMA
-
-        groups of cpu8, in the order it visits them
-          domain0 SMT
-            {8} {120}
-          domain1 MC
-            {8,120} {9,121} {10,122} {11,123} {12,124} {13,125} {14,126} {15,127}
-              {16,128} {17,129} {18,130} {19,131} {20,132} {21,133} {22,134} {23,135}
-              {24,136} {25,137} {26,138} {27,139} {28,140} {29,141} {30,142} {31,143}
-              {32,144} {33,145} {34,146} {35,147} {36,148} {37,149} {38,150} {39,151}
-              {40,152} {41,153} {42,154} {43,155} {44,156} {45,157} {46,158} {47,159}
-              {48,160} {49,161} {50,162} {51,163} {52,164} {53,165} {54,166} {55,167}
-              {0,112} {1,113} {2,114} {3,115} {4,116} {5,117} {6,118} {7,119}
-          domain2 NUMA
-            {0-55,112-167} {56-111,168-223}
-        ");
+    let text = shown("spr-2x56", "v6.5", 8);
+    assert_eq!(before_costs(&text), include_str!("spr-2x56.txt"));
 }
 
 #[test]

@@ -300,7 +300,6 @@ impl<T: std::io::Read + AsFd> Listened<T> {
     }
 }
 
-/// A command that was started.
 struct RunningCommand {
     leader: u32,
     /// Readable after the leader's end; `None` on kernels without pidfds.

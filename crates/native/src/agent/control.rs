@@ -45,7 +45,6 @@ const REAP_EVERY: Ns = Ns::ms(500);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Woke {
-    /// The requested time.
     Time,
     /// The awaited condition holds.
     Done,

@@ -35,7 +35,6 @@ impl Batches {
 pub(super) struct KnownCosts {
     /// Measured costs; for others the table's.
     pub(super) costs: Costs,
-    /// The measured ones.
     pub(super) found: Vec<Measured>,
 }
 
@@ -48,7 +47,6 @@ impl KnownCosts {
     }
 }
 
-/// Times `batches` batches of `calls` calls each.
 pub(super) fn timed(batches: usize, calls: u64, mut call: impl FnMut()) -> Batches {
     let one = |_| {
         let began = sys::monotonic_ns();

@@ -5,7 +5,6 @@ use crate::sys;
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 use schedlab_kernel::{Attr, Policy};
 
-/// Calls `body` on one CPU.
 pub(super) fn on<T>(cpu: CpuId, body: impl FnOnce() -> Result<T>) -> Result<T> {
     let mask: CpuSet = [cpu].into_iter().collect();
     sys::set_affinity(&mask).map_err(|e| Error::machine(format!("can't stay on CPU {}: {e}", cpu.0)))?;

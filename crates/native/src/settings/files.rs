@@ -19,7 +19,6 @@ pub trait Files {
     /// Names in a folder, in no order; empty if there is no folder.
     fn list(&self, folder: &Path) -> Vec<String>;
     fn is_folder(&self, path: &Path) -> bool;
-    /// Makes a control group.
     fn make_group(&self, path: &Path) -> io::Result<()>;
     /// Removes a control group made by schedlab; remaining tasks move to the parent group.
     fn remove_group(&self, path: &Path) -> io::Result<()>;

@@ -126,7 +126,6 @@ impl Scope {
 pub enum Waited {
     /// Woken, possibly spuriously.
     Woken,
-    /// The absolute time-out passed.
     TimedOut,
     /// The word had another value.
     Mismatch,
@@ -366,7 +365,6 @@ pub fn spawn_process(sibling: bool, body: impl FnOnce()) -> io::Result<()> {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaped {
-    /// A child ended, with this status.
     Child(u32, ExitStatus),
     Running,
     /// There are no children.

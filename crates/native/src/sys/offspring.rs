@@ -90,7 +90,6 @@ pub fn end_of(process: u32) -> Option<OwnedFd> {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// A child has ended, with this status and usage.
     Child(u32, ExitStatus, Used),
     /// All children still run.
     None,

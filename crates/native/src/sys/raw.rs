@@ -3,7 +3,6 @@
 use libc::{c_int, c_long};
 use std::io;
 
-/// A second, ns.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
 /// A time in ns in the kernel's form.

@@ -6,7 +6,6 @@
 use schedlab_base::{Error, Result};
 use std::hint::black_box;
 
-/// A cache line.
 #[repr(C, align(64))]
 #[derive(Clone)]
 struct Line([u64; 8]);

@@ -35,7 +35,6 @@ pub struct Shared {
     /// Number of tasks that exist from the start.
     pub roots: u32,
     pub names: Vec<String>,
-    /// Control groups, if any.
     pub groups: Places,
     /// Whether the run changes groups or CPUs of tasks; spawned tasks inherit these.
     pub changes_tasks: bool,

@@ -148,18 +148,9 @@ pub fn a_failing_process_is_named() {
     assert!(e.message().contains("task 'wrong'") && e.message().contains("mask 3"), "{e}");
 }
 
-/// 2016 schbench with times in us and a runtime in ms.
-fn schbench(threads: u64, runtime_ms: u64) -> Job {
-    let given = [
-        ("message_threads", 1),
-        ("threads", threads),
-        ("runtime", Ns::ms(runtime_ms).0),
-        ("cputime", Ns::us(1000).0),
-        ("sleeptime", Ns::us(1000).0),
-    ];
-    let params = Params(given.map(|(name, value)| (name.to_owned(), value)).into());
+fn job(workload: Spec) -> Job {
     Job {
-        workload: Spec::bench("schbench", &params).unwrap(),
+        workload,
         seed: 1,
         attrs: [].into(),
         changes: Vec::new(),
@@ -171,6 +162,19 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         keep: None,
         keep_most_bytes: 0,
     }
+}
+
+/// 2016 schbench with times in us and a runtime in ms.
+fn schbench(threads: u64, runtime_ms: u64) -> Job {
+    let given = [
+        ("message_threads", 1),
+        ("threads", threads),
+        ("runtime", Ns::ms(runtime_ms).0),
+        ("cputime", Ns::us(1000).0),
+        ("sleeptime", Ns::us(1000).0),
+    ];
+    let params = Params(given.map(|(name, value)| (name.to_owned(), value)).into());
+    job(Spec::bench("schbench", &params).unwrap())
 }
 
 /// Whether there are as many samples, or wakeups, as in a second of that schbench on an idle machine; or, if this
@@ -255,23 +259,7 @@ fn stopped_run(factor: u64) -> Result<(), String> {
 
 pub fn an_agents_error_comes_back_as_it_was() {
     let workload = Spec::Bench { name: "schbnech".into(), params: Params::default() };
-    let e = run(
-        &Job {
-            workload,
-            seed: 1,
-            attrs: [].into(),
-            changes: Vec::new(),
-            later: Vec::new(),
-            groups: Default::default(),
-            session: false,
-            observe: Observe::Counters,
-            ring_kib: 0,
-            keep: None,
-            keep_most_bytes: 0,
-        },
-        None,
-    )
-    .unwrap_err();
+    let e = run(&job(workload), None).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Input);
     assert!(e.to_string().contains("did you mean 'schbench'?"), "{e}");
 }
@@ -325,23 +313,7 @@ pub fn the_slice_test_reads_the_usage_of_processes() {
         ];
         let given = given.map(|(name, value)| (name.to_owned(), value));
         let spec = Spec::bench("slice", &Params(given.into_iter().collect())).unwrap();
-        let outcome = execute(
-            &Job {
-                workload: spec,
-                seed: 1,
-                attrs: [].into(),
-                changes: Vec::new(),
-                later: Vec::new(),
-                groups: Default::default(),
-                session: false,
-                observe: Observe::Counters,
-                ring_kib: 0,
-                keep: None,
-                keep_most_bytes: 0,
-            },
-            None,
-        )
-        .unwrap();
+        let outcome = execute(&job(spec), None).unwrap();
         let series = |name: &str| &outcome.found.series[&format!("slice-test.{name}")];
         let intervals = series("interval").count();
         assert!(
@@ -365,20 +337,8 @@ pub fn a_variants_attributes_reach_tasks_and_commands() {
     let change = |nice| AttrChange { policy: Some(Policy::Batch), nice: Some(nice), slice: None };
     let line = ["cut", "-d ", "-f19,41", "/proc/self/stat"].map(str::to_owned);
     let workload = Spec::Command(Box::new(CommandSpec::new("cut", line.to_vec())));
-    let job = Job {
-        workload,
-        seed: 1,
-        attrs: [("*".to_owned(), change(7))].into(),
-        changes: Vec::new(),
-        later: Vec::new(),
-        groups: Default::default(),
-        session: false,
-        observe: Observe::Counters,
-        ring_kib: 0,
-        keep: None,
-        keep_most_bytes: 0,
-    };
-    let said = run(&job, None).unwrap().said.unwrap();
+    let command = Job { attrs: [("*".to_owned(), change(7))].into(), ..job(workload) };
+    let said = run(&command, None).unwrap().said.unwrap();
     assert_eq!(said.stdout.trim(), "7 3");
 
     let fifo = AttrChange { policy: Some(Policy::Fifo), nice: None, slice: None };

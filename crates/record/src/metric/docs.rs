@@ -4,39 +4,7 @@ use super::{METRICS, Metric};
 use crate::Observe;
 use std::fmt::Write;
 
-const HEAD: &str = "# Metrics
-
-Made from the table in `crates/record/src/metric/table.rs`; change that, then run
-`SCHEDLAB_BLESS=1 cargo test -p schedlab-record metrics_page`.
-
-Values are integers of the unit given; times are nanoseconds and are rounded only when printed. `<stat>` is `mean`,
-`min`, `max`, `count`, or a percentile between 0 and 100 with at most three decimals (`p50`, `p99.9`). Mean, min,
-max and count are exact; a percentile is nearest-rank and known to one part in a thousand. A percentile above 50
-with fewer than 10 samples beyond it is missing. A metric that a backend does not measure is missing, too, never 0.
-
-Names that end in `<counter>` ask for a counter of /proc/schedstat over the measured time: as the simulator keeps
-it, or the whole machine's live, where the kernel has it; of whatever task. Times among them are ns, shares %, all
-else counts.
-
-\"Better\" is the direction a comparison calls `better`; where it says neither, a change is only `changed`.
-
-`perf.*` are the kernel's performance counters of the workload's tasks, or of a command and its children, over the
-measured time ([live.md](live.md#performance-counters)); one that the machine does not have is missing, with the reason.
-
-Deterministic guests of the vm backend count instructions, which all their CPUs execute in turns, and call that
-time: rates and the time that work took (`*.rate`, `*.elapsed`, `perf.cpus_used`, a command's own times and rates)
-are missing there.
-
-host (counters), host (caches): live only where an experiment asks for it, or with `--counters` or `--counters=caches`,
-because it makes switches longer;
-host (events): live with `--events` only, which records every switch, wakeup and migration ([live.md](live.md)).
-
-Metrics are of the workload's tasks only, not of the machine's own (kworkers and the like). The exceptions are
-`balance.*`, `idle.*` and `sim.*`, and definitions that say otherwise.
-
-| metric | unit | better | backends | definition |
-| --- | --- | --- | --- | --- |
-";
+const HEAD: &str = include_str!("page-head.md");
 
 pub fn page() -> String {
     let mut text = HEAD.to_owned();

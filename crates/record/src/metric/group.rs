@@ -213,7 +213,6 @@ fn delay_names(group: &str) -> Vec<String> {
     all
 }
 
-/// A CPU's word in names.
 fn word(cpu: CpuId) -> String {
     format!("cpu{}", cpu.0)
 }

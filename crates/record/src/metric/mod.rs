@@ -46,7 +46,6 @@ pub struct Metric {
     pub backends: &'static [Backend],
     /// Names for the placeholder; for the last one if there are several.
     pub choices: Option<Choices>,
-    /// The series whose rate it is.
     pub rate: Option<Rate>,
     /// How closely a live run must be watched to have it.
     pub watched: Observe,
@@ -80,7 +79,6 @@ pub(crate) fn newidle_entries(record: &Record) -> Option<f64> {
 pub enum Rate {
     /// Of the number of values.
     Count(&'static str),
-    /// Of the sum of values.
     Sum(&'static str),
 }
 
@@ -241,11 +239,12 @@ impl Metric {
         Resolved { name, unit, better: self.better, about, row: self, from }
     }
     fn asking(&'static self, name: &str, query: Query) -> Resolved {
+        let (unit, about) = query.unit_and_about();
         Resolved {
             name: name.to_owned(),
-            unit: query.unit().to_owned(),
+            unit: unit.to_owned(),
             better: if query.lower_is_better() { Better::Lower } else { Better::Neither },
-            about: format!("{}: {}", self.about, query.about()),
+            about: format!("{}: {about}", self.about),
             row: self,
             from: MetricSource::Schedstat(query),
         }

@@ -24,7 +24,7 @@ enum At {
 
 impl std::fmt::Debug for Query {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.pattern(), self.about())
+        write!(f, "{}: {}", self.pattern(), self.unit_and_about().1)
     }
 }
 
@@ -61,21 +61,13 @@ impl Query {
             (Some(_), At::Balance(..) | At::Derived(..)) => "cpu<k>.domain<n>.<type>.<counter>",
         }
     }
-    /// "" for counts.
-    pub fn unit(&self) -> &'static str {
+    /// Its unit, "" for counts, and a line about it.
+    pub fn unit_and_about(&self) -> (&'static str, &'static str) {
         match self.at {
-            At::Cpu(row) => row.unit,
-            At::Domain(_, row) => row.unit,
-            At::Balance(_, _, row) => row.unit,
-            At::Derived(_, _, figure) => figure.unit,
-        }
-    }
-    pub fn about(&self) -> &'static str {
-        match self.at {
-            At::Cpu(row) => row.about,
-            At::Domain(_, row) => row.about,
-            At::Balance(_, _, row) => row.about,
-            At::Derived(_, _, figure) => figure.about,
+            At::Cpu(row) => (row.unit, row.about),
+            At::Domain(_, row) => (row.unit, row.about),
+            At::Balance(_, _, row) => (row.unit, row.about),
+            At::Derived(_, _, figure) => (figure.unit, figure.about),
         }
     }
     /// Whether lower is better; otherwise neither direction is.

@@ -24,7 +24,6 @@ pub struct DomainTotal {
     pub cpus: usize,
     /// Counters of balancing, by idle type.
     pub lb: [Balance; 3],
-    /// All other counters.
     pub counters: DomainCounters,
 }
 

@@ -2,11 +2,11 @@
 
 use super::*;
 use schedlab_analyse::TaskName;
-use schedlab_base::{Backend, Ns, TaskId};
+use schedlab_base::{Ns, TaskId};
 use schedlab_compare::strips::{BesideIdle, track::Track, who};
 use schedlab_compare::{Question, compare};
 use schedlab_kernel::Variant;
-use schedlab_record::{Better, Findings, MODEL, RECORD_SCHEMA, Series, TaskAccount, Wait, environment};
+use schedlab_record::{Better, Findings, Series, TaskAccount, Wait};
 use std::collections::BTreeMap;
 
 /// A run of two CPUs whose latencies are `factor` times 1 to 3 us.
@@ -39,25 +39,17 @@ fn record(variant: &str, seed: u64, factor: u64) -> Record {
         idle_exit_ns: 0,
     };
     let cpu = |core: u32| serde_json::json!({ "package": 0, "node": 0, "llc": 0, "cluster": core, "core": core, "thread": 0 });
+    let plain = schedlab_compare::testing::record(&[]);
     Record {
-        schema: RECORD_SCHEMA.into(),
-        model: MODEL,
-        backend: Backend::Sim.into(),
         machine: serde_json::from_value(serde_json::json!({
             "name": "two", "about": "", "costs": {}, "idle_states": [], "background": [],
             "topology": { "cpus": [cpu(0), cpu(1)], "node_distance": [[10]] },
         }))
         .unwrap(),
-        drawn: Vec::new(),
         kernel: "v4.5".into(),
-        resolved: None,
-        guest: None,
-        code: None,
         variant: Variant { name: variant.to_owned(), ..Variant::plain("v4.5") },
         workload: "schbench".into(),
-        spec: serde_json::json!({}),
         load: "2x4".into(),
-        observe: None,
         seed,
         found: Findings {
             duration: Ns::ms(8),
@@ -72,9 +64,9 @@ fn record(variant: &str, seed: u64, factor: u64) -> Record {
             ]),
             tasks: vec![account("worker-1"), account("worker-2"), account("<b>evil")],
             waits: vec![wait],
-            environment: environment::simulated(),
-            ..Findings::default()
+            ..plain.found
         },
+        ..plain
     }
 }
 

@@ -3,7 +3,7 @@
 use schedlab_base::{Ns, Stream};
 use schedlab_lab::ask::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Options, plan};
-use schedlab_record::{Better, Figure, Findings, RECORD_SCHEMA, Record, environment, version_of};
+use schedlab_record::{Better, Figure, Findings, Record, version_of};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -41,17 +41,13 @@ fn record(cell: &Cell, number: u64, seed: u64, metrics: &[String]) -> Record {
         let value = value(number, i as u64, seed);
         (name.clone(), Figure { value, unit: if i % 2 == 0 { "ns" } else { "" }.to_owned(), better })
     };
+    let plain = schedlab_compare::testing::record(&[]);
     Record {
-        schema: RECORD_SCHEMA.into(),
         model: version_of(&cell.backend.into()),
         backend: cell.backend.into(),
         machine: (*cell.machine).clone(),
-        drawn: Vec::new(),
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
-        guest: None,
-        code: None,
-        observe: None,
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),
         spec,
@@ -60,9 +56,9 @@ fn record(cell: &Cell, number: u64, seed: u64, metrics: &[String]) -> Record {
         found: Findings {
             duration: Ns::secs(1),
             figures: metrics.iter().enumerate().map(figure).collect(),
-            environment: environment::simulated(),
-            ..Findings::default()
+            ..plain.found
         },
+        ..plain
     }
 }
 

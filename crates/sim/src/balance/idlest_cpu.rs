@@ -42,7 +42,6 @@ impl From<Balancer> for Chooser {
     }
 }
 
-/// The idle state of an idle CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleSleep {
     /// Exit latency of its idle state, us; `None` while it polls or is between states.
@@ -68,7 +67,6 @@ pub struct Candidate {
 pub enum IdlestRule {
     /// It is idle, and the fastest idle one to wake; among equals the last to have gone idle.
     Idle,
-    /// It runs only SCHED_IDLE tasks.
     SchedIdle,
     /// No CPU is idle; it is the least loaded.
     LeastLoaded,

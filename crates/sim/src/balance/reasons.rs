@@ -11,19 +11,29 @@ use super::nohz::NoKick;
 use super::spare::busiest::Balanced as SpareBalanced;
 use super::spare::imbalance::AmountRule;
 use super::spare::nohz::Kick as SpareKick;
+use crate::o1::busiest::Balanced as O1Balanced;
 use schedlab_trace::{BalanceReason, KickReason, SkipReason};
 
-impl From<Balanced> for BalanceReason {
-    fn from(why: Balanced) -> BalanceReason {
-        match why {
-            Balanced::NoBusiest => BalanceReason::NoBusiest,
-            Balanced::LocalBusier => BalanceReason::LocalBusier,
-            Balanced::LocalAboveAverage => BalanceReason::LocalAboveAverage,
-            Balanced::EnoughIdle => BalanceReason::EnoughIdle,
-            Balanced::WithinPct => BalanceReason::WithinPct,
-            Balanced::OneTask => BalanceReason::OneTask,
-        }
-    }
+/// Verdicts whose names are those of rows.
+macro_rules! rows_of_the_same_names {
+    ($($from:ident => $to:ident { $($name:ident)* })*) => {
+        $(impl From<$from> for $to {
+            fn from(why: $from) -> $to {
+                match why {
+                    $($from::$name => $to::$name,)*
+                }
+            }
+        })*
+    };
+}
+
+rows_of_the_same_names! {
+    O1Balanced => BalanceReason { NoBusiest LocalBusier LocalAboveAverage WithinPct OneTask }
+    Balanced => BalanceReason { NoBusiest LocalBusier LocalAboveAverage EnoughIdle WithinPct OneTask }
+    Skip => SkipReason { ShortIdle NoOverload TooDear }
+    Kick => KickReason { TwoTasks BusyCache ReducedCapacity Misfit }
+    SpareKick => KickReason { TwoTasks BusyCache ReducedCapacity Misfit AveragesOnly NextBalance }
+    NoKick => KickReason { Idle NobodyTickless TooEarly NothingToGive }
 }
 
 impl From<SpareBalanced> for BalanceReason {
@@ -80,51 +90,6 @@ pub(super) fn walked_in_vain(refusal: Option<Refusal>, ended: Option<Stop>) -> B
         (Some(refusal), _) => refusal.into(),
         (None, Some(Stop::NothingWanted)) => BalanceReason::NothingWanted,
         (None, _) => BalanceReason::Emptied,
-    }
-}
-
-impl From<Skip> for SkipReason {
-    fn from(why: Skip) -> SkipReason {
-        match why {
-            Skip::ShortIdle => SkipReason::ShortIdle,
-            Skip::NoOverload => SkipReason::NoOverload,
-            Skip::TooDear => SkipReason::TooDear,
-        }
-    }
-}
-
-impl From<Kick> for KickReason {
-    fn from(why: Kick) -> KickReason {
-        match why {
-            Kick::TwoTasks => KickReason::TwoTasks,
-            Kick::BusyCache => KickReason::BusyCache,
-            Kick::ReducedCapacity => KickReason::ReducedCapacity,
-            Kick::Misfit => KickReason::Misfit,
-        }
-    }
-}
-
-impl From<SpareKick> for KickReason {
-    fn from(why: SpareKick) -> KickReason {
-        match why {
-            SpareKick::TwoTasks => KickReason::TwoTasks,
-            SpareKick::BusyCache => KickReason::BusyCache,
-            SpareKick::ReducedCapacity => KickReason::ReducedCapacity,
-            SpareKick::Misfit => KickReason::Misfit,
-            SpareKick::AveragesOnly => KickReason::AveragesOnly,
-            SpareKick::NextBalance => KickReason::NextBalance,
-        }
-    }
-}
-
-impl From<NoKick> for KickReason {
-    fn from(why: NoKick) -> KickReason {
-        match why {
-            NoKick::Idle => KickReason::Idle,
-            NoKick::NobodyTickless => KickReason::NobodyTickless,
-            NoKick::TooEarly => KickReason::TooEarly,
-            NoKick::NothingToGive => KickReason::NothingToGive,
-        }
     }
 }
 

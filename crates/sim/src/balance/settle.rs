@@ -20,7 +20,6 @@ pub struct DomainState {
 pub struct Bounds {
     /// Interval after an imbalance, ms.
     pub min_interval_ms: u32,
-    /// The longest interval of a balanced domain, ms.
     pub max_interval_ms: u32,
     /// Number of failures after which hot tasks move.
     pub cache_nice_tries: u32,

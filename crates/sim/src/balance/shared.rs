@@ -11,7 +11,6 @@ use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Domain, Domains};
 
-/// Shared state of one domain.
 #[derive(Clone, Debug)]
 pub struct DomainShared {
     /// The facts about the domain on which scan depths depend.

@@ -157,25 +157,53 @@ pub(crate) enum PassStage {
     #[default]
     Idle,
     /// Reading the local group, to find out whether it is this CPU's turn.
-    Elect { at: usize, election: Election },
-    /// Reading groups.
-    Stats { group: usize, at: usize, tally: Tally, stats: Option<DomainStats> },
+    Elect {
+        at: usize,
+        election: Election,
+    },
+    Stats {
+        group: usize,
+        at: usize,
+        tally: Tally,
+        stats: Option<DomainStats>,
+    },
     /// Searching for the busiest queue of the busiest group.
-    Queue { group: u32, at: usize, queue: BusiestQueue, imbalance: u64 },
+    Queue {
+        group: u32,
+        at: usize,
+        queue: BusiestQueue,
+        imbalance: u64,
+    },
     /// Locks are held; tasks move at the end of the step.
-    Move { src: CpuId, imbalance: u64 },
+    Move {
+        src: CpuId,
+        imbalance: u64,
+    },
     /// 5.5 and later: reading groups.
     Groups(Groups),
     /// 5.5 and later: searching for the busiest queue of the busiest group.
     Queues(Queues),
     /// 5.5 and later: locks are held.
-    Take { src: CpuId, amount: Amount },
+    Take {
+        src: CpuId,
+        amount: Amount,
+    },
     /// Before 2.6.23: reading groups.
-    O1Groups { group: usize, at: usize, sums: Sums, seen: GroupsSeen },
+    O1Groups {
+        group: usize,
+        at: usize,
+        sums: Sums,
+        seen: GroupsSeen,
+    },
     /// Before 2.6.23: searching for the busiest queue of the busiest group.
-    O1Queue { pull: Pull },
+    O1Queue {
+        pull: Pull,
+    },
     /// Before 2.6.23: locks are held.
-    O1Move { src: CpuId, load: u64 },
+    O1Move {
+        src: CpuId,
+        load: u64,
+    },
 }
 
 /// A pass over one domain.
@@ -186,7 +214,6 @@ pub struct Pass {
     pub dst: CpuId,
     /// The CPU to which tasks would move: another one of its group if affinity keeps them from `dst` (`env->dst_cpu`).
     pub(super) gainer: CpuId,
-    /// The level of the domain.
     pub level: usize,
     pub trigger: BalanceTrigger,
     pub(super) began_ns: u64,
@@ -242,7 +269,6 @@ impl Pass {
     pub fn running(&self) -> bool {
         !matches!(self.stage, PassStage::Idle)
     }
-    /// When it began, ns.
     pub fn began_ns(&self) -> u64 {
         self.began_ns
     }

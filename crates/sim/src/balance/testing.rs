@@ -3,6 +3,8 @@
 use super::can_migrate::{MigrateRules, TaskFacts};
 use super::era::{Balancer, PassKind};
 use super::fits::Asymmetry;
+use super::spare::classify::SpareType;
+use super::spare::stats::GroupStats;
 use super::spare::{DomainFacts, NodeTolerance, SpareLater};
 
 /// A busy pass of 4.5, on a kernel that is not preemptible.
@@ -53,3 +55,23 @@ pub const MC: DomainFacts = DomainFacts {
     asym: Asymmetry::NONE,
     cores: None,
 };
+
+/// A group of `weight` CPUs with `nr` tasks of `each` load and utilisation, at most one on each CPU as long as CPUs are
+/// free.
+pub fn spare_group(kind: SpareType, weight: u32, nr: u32, each: u64) -> GroupStats {
+    let (load, capacity) = (each * u64::from(nr), 1024 * u64::from(weight));
+    GroupStats {
+        group_load: load,
+        group_util: load,
+        group_runnable: load,
+        capacity,
+        avg_load: if kind == SpareType::Overloaded { load * 1024 / capacity } else { 0 },
+        sum_nr_running: nr,
+        sum_h_nr_running: nr,
+        idle_cpus: weight.saturating_sub(nr),
+        weight,
+        group_type: kind,
+        overload: nr > weight,
+        kinds: Default::default(),
+    }
+}

@@ -8,7 +8,6 @@ const MOST_NS: u64 = 200_000_000;
 /// The scaled granularities of a kernel on a machine, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granularity {
-    /// sched_latency.
     pub latency_ns: u64,
     pub min_ns: u64,
     pub wakeup_ns: u64,
@@ -19,7 +18,6 @@ pub struct Granularity {
 }
 
 impl Granularity {
-    /// The granularities of `kernel` on `nr_cpus` CPUs.
     pub fn of(kernel: &Kernel, nr_cpus: usize) -> Granularity {
         let (t, factor) = (&kernel.tunables, kernel.tunables.factor(nr_cpus));
         // Kernels that scale by every CPU (before 2.6.32) limit two of the three.

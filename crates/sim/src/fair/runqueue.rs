@@ -166,7 +166,6 @@ impl CfsRq {
         self.min_vruntime = self.min_vruntime.max(candidate);
     }
 
-    /// Clears the buddy marks of `entity`.
     #[inline]
     pub fn clear_buddies(&mut self, entity: EntityId) {
         for buddy in [&mut self.next, &mut self.last, &mut self.skip] {

@@ -67,7 +67,6 @@ impl Scale {
     pub fn bonus(self, avg_ns: u64) -> u64 {
         avg_ns / self.tick_ns() * MAX_BONUS / self.max_ticks()
     }
-    /// The average for this bonus, ns.
     fn average_of(self, bonus: u64) -> u64 {
         bonus * self.max_ticks() / MAX_BONUS * self.tick_ns()
     }

@@ -22,7 +22,6 @@ pub struct O1BusiestRules {
     pub counts_tasks: bool,
     /// Whether a group may be the busiest with any load, and idle CPUs try to get a task (before 2.6.13).
     pub tries_anyway: bool,
-    /// The domain's `imbalance_pct`.
     pub imbalance_pct: u64,
 }
 

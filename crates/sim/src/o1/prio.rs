@@ -9,7 +9,6 @@ pub const MAX_RT_PRIO: u8 = 100;
 pub const MAX_PRIO: u8 = 140;
 /// Number of priorities of ordinary tasks (`MAX_USER_PRIO`).
 const MAX_USER_PRIO: u64 = 40;
-/// The priority of nice 0.
 const NICE_0_PRIO: u8 = 120;
 /// The load of a task of nice 0 that is always runnable. The kernel's SCHED_LOAD_SCALE is 128 here.
 pub const ONE_TASK: u64 = 1024;
@@ -20,7 +19,6 @@ pub fn static_prio(nice: i8) -> u8 {
     (i16::from(NICE_0_PRIO) + i16::from(nice)).clamp(i16::from(MAX_RT_PRIO), i16::from(MAX_PRIO) - 1) as u8
 }
 
-/// The nice value of a static priority.
 #[inline]
 pub fn nice(static_prio: u8) -> i64 {
     i64::from(static_prio) - i64::from(NICE_0_PRIO)

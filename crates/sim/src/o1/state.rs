@@ -87,7 +87,6 @@ impl O1Rq {
 /// The scheduler's data of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1Task {
-    /// Its priority (`prio`).
     pub prio: u8,
     /// The number of the array that it is in.
     pub array: Option<u8>,

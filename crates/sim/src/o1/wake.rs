@@ -25,11 +25,8 @@ pub struct WakeFacts {
 /// A domain of the waker's CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeLevel {
-    /// SD_WAKE_AFFINE.
     pub wake_affine: bool,
-    /// SD_WAKE_BALANCE.
     pub wake_balance: bool,
-    /// `imbalance_pct`.
     pub imbalance_pct: u64,
     /// Whether the task is cache hot by the domain's `cache_hot_time` (2.6.12).
     pub hot: bool,

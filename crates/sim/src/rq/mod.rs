@@ -16,7 +16,6 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 
 impl System<'_> {
-    /// One more runnable task on `cpu` (`add_nr_running`).
     #[inline]
     pub fn add_nr_running(&mut self, cpu: CpuId) {
         let nr = &mut self.rqs.nr_running[cpu];
@@ -26,7 +25,6 @@ impl System<'_> {
         }
         self.rqs.assert_counts(cpu);
     }
-    /// One runnable task less (`sub_nr_running`).
     #[inline]
     pub fn sub_nr_running(&mut self, cpu: CpuId) {
         let nr = self.rqs.nr_running[cpu];

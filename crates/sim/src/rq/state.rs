@@ -8,7 +8,6 @@ use schedlab_base::{Arena, CpuId};
 
 /// The facts, by CPU.
 pub struct Rqs {
-    /// Runnable tasks (`rq->nr_running`).
     pub(super) nr_running: Arena<CpuId, u32>,
     /// Of these, the SCHED_IDLE ones, including delayed ones (`cfs.h_nr_idle`, earlier `idle_h_nr_running`).
     pub(super) nr_sched_idle: Arena<CpuId, u32>,

@@ -213,7 +213,6 @@ impl System<'_> {
         self.charge_share(cpu, delta)
     }
 
-    /// Ticks of a SCHED_RR slice.
     fn rr_slice_ticks(&self) -> u64 {
         (self.fixed.kernel.tunables.rr_timeslice_ns / self.fixed.tick_ns).max(1)
     }

@@ -8,7 +8,6 @@
 //!
 //! Since 6.12 only groups of real-time tasks are throttled, and the fair server replaces the throttling of whole CPUs.
 
-/// A CPU's share of a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeriodShare {
     /// Time charged to real-time tasks (`rt_time`), ns.

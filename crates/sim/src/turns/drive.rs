@@ -9,7 +9,6 @@ use schedlab_board::engine::NEVER;
 use schedlab_board::turns::{Course, TakesTurns};
 
 impl System<'_> {
-    /// The context that is active on `cpu`.
     fn active_frame(&mut self, cpu: CpuId) -> &mut Frame {
         let c = &mut self.cpus[cpu];
         match (c.hard.active(), c.soft.active()) {

@@ -52,7 +52,6 @@ pub struct AffineFacts<'a> {
     pub this_capacity: u64,
     /// Capacity of the previous CPU.
     pub prev_capacity: u64,
-    /// The domain's `imbalance_pct`.
     pub imbalance_pct: u64,
 }
 

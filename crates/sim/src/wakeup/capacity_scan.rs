@@ -44,7 +44,6 @@ enum Rank {
 }
 
 impl CapacityScan {
-    /// The next step; see [`super::search::Search::step`].
     pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         let Some(answer) = last else { return self.begin(view) };
         let Some(cpu) = self.present(view) else { return self.end() };

@@ -108,7 +108,6 @@ impl CoreScan {
         self.spent
     }
 
-    /// The next step; see [`super::search::Search::step`].
     pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         if let Some(found) = last.and_then(|answer| self.answer(view, answer)) {
             return found;

@@ -17,7 +17,6 @@ impl FirstIdle {
     pub fn start() -> FirstIdle {
         FirstIdle::default()
     }
-    /// The next step; see [`super::search::Search::step`].
     pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> SearchStep {
         let cpus = view.llc(view.target).map_or(&[][..], |llc| &llc.cpus[..]);
         match last_probe_idle {

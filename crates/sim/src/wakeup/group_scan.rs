@@ -34,7 +34,6 @@ impl GroupScan {
         }
     }
 
-    /// The next step; see [`super::search::Search::step`].
     pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> SearchStep {
         match last_probe_idle {
             Some(true) => self.cpu += 1,

@@ -52,7 +52,6 @@ impl Prelude {
         self.fallback
     }
 
-    /// The next step; see [`super::search::Search::step`].
     pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         if let Some(step) = last.and_then(|answer| self.answered(view, answer)) {
             return step;

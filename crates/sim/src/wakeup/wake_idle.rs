@@ -23,7 +23,6 @@ impl WakeIdle {
     pub fn start() -> WakeIdle {
         WakeIdle::default()
     }
-    /// The next step; see [`super::search::Search::step`].
     pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> SearchStep {
         if view.target_nr_running > 1 {
             return SearchStep::NotFound(PlaceReason::TargetBusy);

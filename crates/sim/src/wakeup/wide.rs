@@ -15,7 +15,6 @@ pub struct Flips {
     decayed_at_ns: u64,
 }
 
-/// A second, in ns.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The owner of `flips` wakes `wakee`. The count is first halved if more than a second has passed since the last

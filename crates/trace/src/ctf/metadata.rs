@@ -87,43 +87,8 @@ const EVENTS: [Described; 13] = [
 const WOKEN: [(char, &str); 4] = [('s', "comm"), ('i', "tid"), ('i', "prio"), ('i', "target_cpu")];
 
 /// Types, packets and event headers. Everything is aligned to bytes.
-const TYPES: &str = r#"/* CTF 1.8 */
-typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
-typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
-typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
-typealias integer { size = 32; align = 8; signed = true; } := int32_t;
-typealias integer { size = 64; align = 8; signed = true; } := int64_t;
-
-trace {
-	major = 1;
-	minor = 8;
-	byte_order = le;
-	packet.header := struct { uint32_t magic; uint32_t stream_id; };
-};
-"#;
-const STREAM: &str = r#"
-clock {
-	name = "monotonic";
-	description = "Nanoseconds since the run began";
-	freq = 1000000000;
-	offset = 0;
-};
-
-typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; } := uint64_clock_t;
-
-stream {
-	id = 0;
-	event.header := struct { uint16_t id; uint64_clock_t timestamp; };
-	packet.context := struct {
-		uint64_clock_t timestamp_begin;
-		uint64_clock_t timestamp_end;
-		uint64_t content_size;
-		uint64_t packet_size;
-		uint64_t events_discarded;
-		uint32_t cpu_id;
-	};
-};
-"#;
+const TYPES: &str = include_str!("types.tsdl");
+const STREAM: &str = include_str!("stream.tsdl");
 
 /// The whole description.
 pub(super) fn text(cast: &Cast) -> String {

@@ -1,21 +1,13 @@
 //! A small hand-made run, read back byte by byte.
 
 use super::*;
-use crate::{Actor, SwitchReason};
+use crate::SwitchReason;
 
 const A: TaskId = TaskId(0);
 const B: TaskId = TaskId(1);
 
 fn cast() -> Cast {
-    let actor = |name: &str, tid| Actor {
-        name: name.to_owned(),
-        tid,
-        process: 1000,
-        background: false,
-        prio: 120,
-        group: None,
-    };
-    Cast { tasks: vec![actor("a", 1000), actor("b", 1001)], cpus: 2, release: "v6.5".into(), end: Ns(100) }
+    Cast::of_two(["a", "b"], "v6.5", 100)
 }
 
 fn number(bytes: &[u8], at: usize) -> u64 {

@@ -3,7 +3,6 @@
 use crate::{BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason};
 use serde::{Deserialize, Serialize};
 
-/// A kind of reasons.
 pub(super) trait Reason: Copy + 'static {
     /// By number.
     const ALL: &'static [Self];

@@ -78,20 +78,7 @@ fn item() -> impl Strategy<Value = Item> {
 }
 
 fn cast() -> Cast {
-    let actor = |name: &str, tid| crate::Actor {
-        name: name.to_owned(),
-        tid,
-        process: 1000,
-        background: false,
-        prio: 120,
-        group: None,
-    };
-    Cast {
-        tasks: vec![actor("a", 1000), actor("b \u{e9}", 1001)],
-        cpus: 2,
-        release: "6.1.192".into(),
-        end: Ns(99),
-    }
+    Cast::of_two(["a", "b \u{e9}"], "6.1.192", 99)
 }
 
 fn write(items: &[Item], sink: &mut impl Sink) {

@@ -64,7 +64,6 @@ impl Bundle {
         self.switches.add(s.at, numbers);
         self.count += 1;
     }
-    /// Adds a wakeup of a task with that name.
     pub(super) fn waking(&mut self, w: &Waked, task: TaskId, name: &str) {
         let name = self.names.number(Some(task), name);
         let numbers = [w.pid as u64, w.target_cpu.into(), w.prio as u64, name, w.flags.into()];

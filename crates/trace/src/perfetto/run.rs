@@ -300,7 +300,6 @@ impl<W: Write> Sink for Run<'_, W> {
         }
         self.tracks.write(&mut self.pen, event);
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         self.details
     }

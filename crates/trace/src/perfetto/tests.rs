@@ -4,7 +4,7 @@ use super::messages::{Ftrace, Trace, TracePacket, TrackEventType};
 use super::{Perfetto, Run, Side};
 use crate::perfetto::message::Message;
 use crate::{
-    Actor, BalanceReason, BalanceTrigger, Cast, Counter, CounterKind, Counters, Event, EventKind, MoveReason,
+    BalanceReason, BalanceTrigger, Cast, Counter, CounterKind, Counters, Event, EventKind, MoveReason,
     PlaceReason, Sink, SwitchReason,
 };
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -14,15 +14,9 @@ const A: TaskId = TaskId(0);
 const B: TaskId = TaskId(1);
 
 fn cast() -> Cast {
-    let actor = |name: &str, tid| Actor {
-        name: name.to_owned(),
-        tid,
-        process: 1000,
-        background: false,
-        prio: 120,
-        group: (tid == 1001).then(|| "/db".to_owned()),
-    };
-    Cast { tasks: vec![actor("a", 1000), actor("b", 1001)], cpus: 2, release: "v4.5".into(), end: Ns(1000) }
+    let mut cast = Cast::of_two(["a", "b"], "v4.5", 1000);
+    cast.tasks[1].group = Some("/db".to_owned());
+    cast
 }
 
 /// A runs and wakes B. B is placed on CPU 1, runs there, and is preempted. CPU 1's balancer finds no task.

@@ -13,7 +13,6 @@ const COUNT: i32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Track {
-    /// The phases of the run.
     Phases,
     /// The parent of all CPUs' counters.
     Queues,
@@ -61,7 +60,6 @@ impl Track {
         let (kind, number) = self.place();
         (u64::from(number) * KINDS + kind) << 1 | u64::from(side)
     }
-    /// The track that contains it.
     pub(super) fn parent(self) -> Option<Track> {
         match self {
             Track::Queue(_) => Some(Track::Queues),

@@ -35,7 +35,6 @@ const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// State for the tracks.
 #[derive(Default)]
 pub(super) struct Tracks {
     told: Kinds,

@@ -69,7 +69,6 @@ enum State {
     First,
     /// Prepared: take the lock.
     Lock,
-    /// The lock is taken.
     Locked,
     /// Pages are changed: release the lock.
     Unlock,

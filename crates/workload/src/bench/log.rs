@@ -66,7 +66,6 @@ impl Commit {
 }
 
 enum Doing {
-    /// Looks for records.
     Look,
     /// Writes up to this record.
     Write(u32),

@@ -286,7 +286,6 @@ enum Doing {
     Lock,
     /// The work is done: a commit releases the locks.
     Worked,
-    /// Waits for the log.
     Log,
     Answer,
 }

@@ -6,7 +6,6 @@ use schedlab_base::Result;
 
 /// An hour, the longest runtime, ns.
 const HOUR: u64 = 3_600_000_000_000;
-/// A second, ns.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
 pub(super) const fn runtime(short: Option<char>, default: u64) -> Param {
@@ -30,9 +29,7 @@ pub(super) const fn work(name: &'static str, about: &'static str) -> Param {
 }
 /// The name of the parameter that chooses processes or threads.
 pub const MODE: &str = "mode";
-/// Its value for processes.
 pub const PROCESSES: u64 = 0;
-/// Its value for threads.
 pub const THREADS: u64 = 1;
 
 /// Makes live tasks processes or threads, according to [`mode`].

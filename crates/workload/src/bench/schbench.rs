@@ -6,10 +6,11 @@
 //! futex time-out has a jitter drawn once per thread; a latency of zero microseconds is not recorded. `-m` works (the
 //! posted source parses it but ignores it; `-m 2` gives that behaviour). Times are ns, recorded unrounded.
 
+use super::params::{SECOND, runtime, warmup};
 use super::wake_list::{BLOCKED, Hub, NOBODY, Seat, post};
 use crate::build::{Builder, MAX_TASKS};
 use crate::op::{Env, Op, Outcome, Program, SeriesId};
-use crate::param::{Benchmark, Param, ParamKind, Params};
+use crate::param::{Benchmark, Param, Params};
 use schedlab_base::{Error, Ns, Result, Stream, TaskId};
 
 pub const SCHBENCH: Benchmark = Benchmark {
@@ -26,54 +27,26 @@ pub const SCHBENCH: Benchmark = Benchmark {
 };
 
 const PARAMS: &[Param] = &[
-    Param {
-        name: "message_threads",
-        short: Some('m'),
-        kind: ParamKind::Count,
-        default: Some(2),
-        range: (1, 10_000),
-        about: "message threads, each with its own workers",
-    },
-    Param {
-        name: "threads",
-        short: Some('t'),
-        kind: ParamKind::Count,
-        default: Some(16),
-        range: (1, 10_000),
-        about: "workers per message thread",
-    },
-    Param {
-        name: "runtime",
-        short: Some('r'),
-        kind: ParamKind::Time("s"),
-        default: Some(30_000_000_000),
-        range: (1_000_000, 3_600_000_000_000),
-        about: "how long to run",
-    },
-    Param {
-        name: "sleeptime",
-        short: Some('s'),
-        kind: ParamKind::Time("us"),
-        default: Some(30_000_000),
-        range: (4_000, 60_000_000_000),
-        about: "sleep of a message thread between wake lists",
-    },
-    Param {
-        name: "cputime",
-        short: Some('c'),
-        kind: ParamKind::Time("us"),
-        default: Some(30_000_000),
-        range: (0, 60_000_000_000),
-        about: "think time a worker spins on the wall clock",
-    },
-    Param {
-        name: "warmup",
-        short: None,
-        kind: ParamKind::Time("s"),
-        default: Some(0),
-        range: (0, 3_600_000_000_000),
-        about: "how long it runs before it is measured",
-    },
+    Param::count("message_threads", Some('m'), 2, (1, 10_000), "message threads, each with its own workers"),
+    Param::count("threads", Some('t'), 16, (1, 10_000), "workers per message thread"),
+    runtime(Some('r'), 30 * SECOND),
+    Param::time(
+        "sleeptime",
+        Some('s'),
+        "us",
+        30_000_000,
+        (4_000, 60 * SECOND),
+        "sleep of a message thread between wake lists",
+    ),
+    Param::time(
+        "cputime",
+        Some('c'),
+        "us",
+        30_000_000,
+        (0, 60 * SECOND),
+        "think time a worker spins on the wall clock",
+    ),
+    warmup(None),
 ];
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {

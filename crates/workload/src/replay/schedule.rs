@@ -24,7 +24,6 @@ pub const MAGIC: &str = "schedlab-schedule 1 ";
 /// Number of steps per line.
 const ON_A_LINE: usize = 16;
 
-/// A step of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     Run(Ns),
@@ -75,7 +74,6 @@ pub struct Prices {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
-    /// Length of the recording.
     pub length: Ns,
     pub parts: Vec<Part>,
 }

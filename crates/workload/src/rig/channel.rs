@@ -94,7 +94,6 @@ impl Channels {
         let sets = sets.into_iter().map(|ends| Set { ends: ends.into(), waiter: None }).collect();
         Channels { ways, sets }
     }
-    /// The direction towards an end.
     fn towards(&mut self, end: PortId) -> &mut Way {
         &mut self.ways[end.channel()][end.index() % 2]
     }

@@ -62,7 +62,6 @@ pub enum EventAction {
     Fork(String),
 }
 
-/// A condition and its mutex.
 #[derive(Debug)]
 pub struct Condition {
     pub name: String,

@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// The longest run of a file without a duration.
 pub const LONGEST: Ns = Ns::secs(3_600);
 
-/// A planned thread.
 struct Planned {
     /// Index of the task in the file.
     task: usize,

@@ -27,7 +27,6 @@ pub enum Timer {
     Shared(SlotId),
 }
 
-/// One step of a phase.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// Set attributes, unless they are set already.

@@ -104,7 +104,6 @@ pub fn read(source: Source<'_>, root: &Value) -> Result<File> {
     }
 }
 
-/// The settings of `global`.
 struct Global {
     duration: Option<Ns>,
     buffer: u64,

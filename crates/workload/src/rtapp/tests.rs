@@ -4,7 +4,7 @@ use crate::op::{Op, Outcome};
 use crate::rig::{Costs, Log, run};
 use crate::{Builder, Built, Spec};
 use proptest::prelude::*;
-use schedlab_base::{Ns, TaskId};
+use schedlab_base::Ns;
 use schedlab_kernel::{Attr, Policy};
 
 /// Operations and wakes take no time: all times are the file's.
@@ -20,14 +20,8 @@ fn built(text: &str) -> Built {
 fn tasks(text: &str, costs: Costs) -> Log {
     run(built(&format!("{{\"global\": {{\"duration\": 1}}, \"tasks\": {{{text}}}}}")), costs)
 }
-fn ms(list: &[u64]) -> Vec<Ns> {
-    list.iter().map(|m| Ns::ms(*m)).collect()
-}
 fn is_run(op: &Op) -> bool {
     matches!(op, Op::Run { .. })
-}
-fn is_futex_wake(op: &Op) -> bool {
-    matches!(op, Op::Wake { .. })
 }
 
 #[test]
@@ -65,90 +59,31 @@ fn loops_nest_task_over_phases() {
     assert_eq!(log.values("rtapp.run").iter().sum::<u64>(), 44_000);
 }
 
+/// The cases of a file: a line that says what is shown, the tasks, and after '= ' what comes of them. Runs begin and
+/// tasks end at so many ms; values are in us; 'left' and 'stuck' count the tasks that ended and that nothing can wake.
 #[test]
-fn a_task_without_a_loop_count_continues_to_the_end() {
-    let log =
-        tasks(r#""a": {"run": 1000, "sleep": 1000}, "b": {"loop": -1, "run": 1000, "sleep": 9000}"#, FREE);
-    assert_eq!((log.times("a-0", is_run).len(), log.times("b-1", is_run).len()), (500, 100));
-    assert!(log.left.is_empty() && log.stuck.is_empty());
-}
-
-#[test]
-fn a_timer_keeps_its_period_whatever_the_run_takes() {
-    let log = tasks(
-        r#""a": {"loop": 2, "phases": {
-            "x": {"run": 3000, "timer": {"ref": "unique", "period": 10000}},
-            "y": {"run": 6000, "timer": {"ref": "unique", "period": 10000}}}}"#,
-        FREE,
-    );
-    assert_eq!(log.times("a-0", is_run), ms(&[0, 10, 20, 30]));
-    assert_eq!(log.values("rtapp.slack"), [7_000_000, 4_000_000, 7_000_000, 4_000_000]);
-    assert!(log.values("rtapp.lateness").is_empty());
-    assert_eq!(log.values("rtapp.wakeup_latency"), [0; 4]);
-}
-
-#[test]
-fn wakeup_latency_is_from_expiry_to_running() {
-    let log = tasks(r#""a": {"loop": 3, "run": 1000, "timer": {"ref": "unique", "period": 5000}}"#, REAL);
-    assert_eq!(log.values("rtapp.wakeup_latency"), [55_000; 3]);
-    let log = tasks(r#""a": {"loop": 3, "sleep": 1000, "run": 1}"#, REAL);
-    assert_eq!(log.values("rtapp.wakeup_latency"), [55_700; 3], "a sleep's own call counts, too");
-}
-
-/// A long run (25 ms) among short ones (5 ms), with a period of 10 ms.
-fn late(mode: &str) -> Log {
-    let timer = format!(r#""timer": {{"ref": "unique", "period": 10000 {mode}}}"#);
-    let text = format!(
-        r#""a": {{"loop": 1, "phases": {{
-            "p": {{"run": 5000, {timer}}}, "q": {{"run": 25000, {timer}}}, "r": {{"loop": 3, "run": 5000, {timer}}}}}}}"#
-    );
-    tasks(&text, FREE)
-}
-
-#[test]
-fn a_late_relative_timer_begins_anew() {
-    for mode in ["", r#", "mode": "relative""#] {
-        let log = late(mode);
-        // 10 + 25 = 35 ms: late by 15; the next activations are at 45 and 55 ms.
-        assert_eq!(log.times("a-0", is_run), ms(&[0, 10, 35, 45, 55]));
-        assert_eq!(log.values("rtapp.lateness"), [15_000_000]);
+fn events_happen_when_they_are_due() {
+    let shown = |list: Vec<u64>, unit: f64| list.into_iter().map(|n| n as f64 / unit).collect::<Vec<f64>>();
+    for case in include_str!("../../tests/timings.txt").split("\n\n") {
+        let (wanted, text): (Vec<&str>, Vec<&str>) = case.lines().skip(1).partition(|l| l.starts_with("= "));
+        let log = tasks(&text.join("\n"), if case.starts_with("# With costs: ") { REAL } else { FREE });
+        for line in wanted {
+            let (what, numbers) = line[2..].split_once(':').unwrap();
+            let (what, task) = what.split_once(' ').unwrap_or((what, ""));
+            let runs = log.times(task, is_run);
+            let found = match what {
+                "runs" => shown(runs.iter().map(|at| at.0).collect(), 1e6),
+                "end" => shown(log.end_of(task).iter().map(|at| at.0).collect(), 1e6),
+                "count" => vec![runs.len() as f64],
+                "wakes" => vec![log.times(task, |op| matches!(op, Op::Wake { .. })).len() as f64],
+                "left" => vec![log.left.len() as f64],
+                "stuck" => vec![log.stuck.len() as f64],
+                series => shown(log.values(series), 1e3),
+            };
+            let numbers: Vec<f64> = numbers.split_whitespace().map(|n| n.parse().unwrap()).collect();
+            assert_eq!(found, numbers, "{line}\n{case}");
+        }
     }
-}
-
-#[test]
-fn a_late_absolute_timer_catches_up() {
-    let log = late(r#", "mode": "absolute""#);
-    // Activations stay on the grid: it comes at 35 (for 20), 40 (for 30), 45 (for 40) and 50 (for 50).
-    assert_eq!(log.times("a-0", is_run), ms(&[0, 10, 35, 40, 45]));
-    assert_eq!(log.values("rtapp.lateness"), [15_000_000, 10_000_000, 5_000_000, 0]);
-}
-
-#[test]
-fn a_unique_timer_is_each_threads_own_and_a_named_one_is_shared() {
-    let file = |name: &str| {
-        tasks(
-            &format!(
-                r#""a": {{"instance": 2, "loop": 2, "run": 1000, "timer": {{"ref": "{name}", "period": 10000}}}}"#
-            ),
-            FREE,
-        )
-    };
-    let own = file("unique");
-    assert_eq!((own.times("a-0", is_run), own.times("a-1", is_run)), (ms(&[0, 10]), ms(&[0, 10])));
-    let shared = file("tick");
-    // The two take turns: the timer advances at each use.
-    assert_eq!((shared.times("a-0", is_run), shared.times("a-1", is_run)), (ms(&[0, 10]), ms(&[0, 20])));
-    assert_eq!(shared.end_of("a-1"), Some(Ns::ms(40)));
-}
-
-#[test]
-fn a_delay_moves_the_start_and_the_timers() {
-    let log = tasks(
-        r#""a": {"delay": 3000, "loop": 2, "run": 1000, "timer": {"ref": "unique", "period": 10000}}"#,
-        FREE,
-    );
-    assert_eq!(log.times("a-0", is_run), ms(&[3, 13]));
-    assert_eq!(log.values("rtapp.period"), [10_000_000, 10_000_000]);
 }
 
 #[test]
@@ -166,41 +101,6 @@ fn a_mutex_admits_one_at_a_time_and_costs_nothing_when_free() {
 }
 
 #[test]
-fn a_wait_releases_its_mutex_and_holds_it_again_afterwards() {
-    let log = tasks(
-        r#""waiter": {"loop": 1, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "run": 5000, "unlock": "m"},
-           "signaller": {"loop": 1, "sleep": 1000, "lock": "m", "signal": "c", "run": 2000, "unlock": "m"},
-           "third": {"loop": 1, "sleep": 4000, "lock": "m", "run": 1000, "unlock": "m"}"#,
-        FREE,
-    );
-    assert_eq!(log.times("signaller-1", is_run), ms(&[1]), "the mutex was free");
-    assert_eq!(log.times("waiter-0", is_run), ms(&[3]), "signalled at 1 ms, but the mutex comes at 3 ms");
-    assert_eq!(log.times("third-2", is_run), ms(&[8]));
-}
-
-#[test]
-fn each_signal_lets_one_waiter_go_and_broad_all() {
-    let waiters = r#""w": {"instance": 4, "loop": 1, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "run": 1, "unlock": "m"}"#;
-    let two = tasks(&format!(r#"{waiters}, "s": {{"loop": 2, "sleep": 1000, "signal": "c"}}"#), REAL);
-    assert_eq!((two.left.len(), two.stuck.len()), (3, 2));
-    for event in ["broad", "broad2"] {
-        let all = tasks(&format!(r#"{waiters}, "s": {{"loop": 1, "sleep": 1000, "{event}": "c"}}"#), REAL);
-        assert_eq!((all.left.len(), all.stuck.len()), (5, 0));
-    }
-}
-
-#[test]
-fn a_signal_without_a_waiter_is_lost() {
-    let log = tasks(
-        r#""w": {"loop": 1, "sleep": 5000, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m"},
-           "s": {"loop": 3, "sleep": 1000, "signal": "c"}"#,
-        FREE,
-    );
-    assert_eq!(log.stuck, [TaskId(0)]);
-    assert!(!log.steps_of("s-1").iter().any(|s| is_futex_wake(&s.op)), "and costs no call");
-}
-
-#[test]
 fn sync_hands_over_in_both_forms() {
     let ping = |around: bool, name: &str, run: u32, first: &str| {
         let (lock, unlock) = if around { (r#""lock": "m", "#, r#", "unlock": "m""#) } else { ("", "") };
@@ -213,40 +113,6 @@ fn sync_hands_over_in_both_forms() {
         let log = tasks(&text, FREE);
         // a waits; b wakes it and waits; a wakes b after its run; and so on: one run per turn.
         assert!(log.times("a-0", is_run).len() >= 4 && log.times("b-1", is_run).len() >= 4, "{around}");
-    }
-}
-
-#[test]
-fn suspend_waits_for_resume_and_an_early_resume_is_lost() {
-    let log = tasks(
-        r#""worker": {"loop": 2, "suspend": "", "run": 1000},
-           "boss": {"loop": 3, "sleep": 10000, "resume": "worker"}"#,
-        FREE,
-    );
-    assert_eq!(log.times("worker-0", is_run), ms(&[10, 20]));
-    let named = tasks(
-        r#""a": {"loop": 1, "suspend": "gate", "run": 1}, "b": {"loop": 1, "suspend": "gate", "run": 1},
-           "c": {"loop": 1, "sleep": 2000, "resume": "gate"}"#,
-        FREE,
-    );
-    assert_eq!((named.times("a-0", is_run), named.times("b-1", is_run)), (ms(&[2]), ms(&[2])));
-    let early = tasks(
-        r#""w": {"loop": 1, "run": 5000, "suspend": ""}, "b": {"loop": 1, "sleep": 1000, "resume": "w"}"#,
-        FREE,
-    );
-    assert_eq!(early.stuck, [TaskId(0)]);
-}
-
-#[test]
-fn a_barrier_holds_all_until_the_last_and_works_again() {
-    let log = tasks(
-        r#""quick": {"instance": 2, "loop": 3, "run": 1000, "barrier": "x"},
-           "slow": {"loop": 3, "run": 4000, "barrier": "x"}"#,
-        FREE,
-    );
-    for name in ["quick-0", "quick-1", "slow-2"] {
-        assert_eq!(log.times(name, is_run), ms(&[0, 4, 8]), "{name}");
-        assert_eq!(log.end_of(name), Some(Ns::ms(12)));
     }
 }
 
@@ -316,15 +182,6 @@ fn repeated_events_run_in_the_order_of_the_file() {
     );
     assert_eq!(log.names, ["a-0", "a1-1"]);
     assert_eq!(log.times("a1-1", is_run).len(), 2);
-}
-
-#[test]
-fn a_suspend_without_a_value_waits_for_the_tasks_own_name() {
-    let log = tasks(
-        r#""w": {"loop": 2, "suspend", "run": 1}, "b": {"loop": 3, "sleep": 10000, "resume": "w"}"#,
-        FREE,
-    );
-    assert_eq!(log.times("w-0", is_run), ms(&[10, 20]));
 }
 
 #[test]

@@ -38,7 +38,6 @@ pub struct Ahead {
     pub sizes: usize,
     /// Number of pairs with one measured size.
     pub pairs: usize,
-    /// Expected time of everything, ns.
     pub expected_ns: u64,
 }
 

@@ -139,7 +139,6 @@ pub struct Live {
     pattern: Pattern,
     largest: u64,
     workers: BTreeMap<CpuId, Worker>,
-    /// The last used set.
     last: Option<Arc<Set>>,
 }
 

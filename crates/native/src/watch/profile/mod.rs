@@ -34,7 +34,6 @@ const MAX_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 pub enum Clock {
     /// The CPU's cycle counter.
     Cycles,
-    /// A timer of the kernel.
     Timer,
 }
 

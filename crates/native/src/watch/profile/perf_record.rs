@@ -35,8 +35,10 @@ pub enum Record {
         /// The user mode part; empty unless requested.
         user: Vec<u64>,
     },
-    /// A thread was named.
-    Named { thread: u32, name: String },
+    Named {
+        thread: u32,
+        name: String,
+    },
     /// A process mapped code.
     Mapped {
         process: u32,

@@ -49,7 +49,6 @@ fn folder() -> io::Result<PathBuf> {
     Ok(tracefs::root()?.join("instances"))
 }
 
-/// The names of all instances.
 pub fn names() -> Vec<String> {
     let listed = folder().and_then(fs::read_dir).into_iter().flatten().flatten();
     listed.filter_map(|entry| entry.file_name().into_string().ok()).collect()

@@ -12,17 +12,35 @@ pub use schedlab_import::sched_record::TRACEPOINTS as NAMES;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TracepointKind {
     /// `prev` left the CPU for `next`.
-    Switch { prev: u32, next: u32, why: SwitchReason },
+    Switch {
+        prev: u32,
+        next: u32,
+        why: SwitchReason,
+    },
     /// `waker` began to wake `thread`; 0: an interrupt or the idle task.
-    Waking { thread: u32, waker: u32 },
+    Waking {
+        thread: u32,
+        waker: u32,
+    },
     /// `thread` was queued on `cpu`.
-    Queued { thread: u32, cpu: u32, new: bool },
+    Queued {
+        thread: u32,
+        cpu: u32,
+        new: bool,
+    },
     /// `thread` moves to another CPU.
-    Migrate { thread: u32, from: u32, to: u32 },
-    /// `parent` made `child`.
-    Fork { parent: u32, child: u32 },
-    /// `thread` is exiting.
-    Exit { thread: u32 },
+    Migrate {
+        thread: u32,
+        from: u32,
+        to: u32,
+    },
+    Fork {
+        parent: u32,
+        child: u32,
+    },
+    Exit {
+        thread: u32,
+    },
 }
 
 struct Switch {

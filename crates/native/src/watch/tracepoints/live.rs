@@ -290,7 +290,6 @@ fn is_news(running: &mut BTreeMap<u32, u32>, told: &SchedRecord) -> bool {
     is_news_of(running, told.cpu, prev.tid, next.tid)
 }
 
-/// The record with renumbered CPUs.
 fn renumbered(told: SchedRecord, number: &impl Fn(u32) -> u32) -> SchedRecord {
     let what = match told.what {
         RecordKind::Waking { thread, waker, cpu } => RecordKind::Waking { thread, waker, cpu: number(cpu) },

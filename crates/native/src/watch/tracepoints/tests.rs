@@ -15,55 +15,37 @@ const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\ts
 
 ";
 
-/// A tracepoint's format file; its own fields are (declaration, offset, size).
-fn file(name: &str, id: u16, fields: &[(&str, usize, usize)]) -> String {
-    let own = fields.iter().map(|(d, o, s)| format!("\tfield:{d};\toffset:{o};\tsize:{s};\tsigned:1;\n"));
+/// A tracepoint's format file; its own fields are 'declaration @offset +size', with commas between them.
+fn file(name: &str, id: u16, fields: &str) -> String {
+    let own = fields.split(", ").map(|field| {
+        let (declared, place) = field.split_once(" @").unwrap();
+        let (offset, size) = place.split_once(" +").unwrap();
+        format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:1;\n")
+    });
     format!("name: {name}\nID: {id}\nformat:\n{COMMON}{}\nprint fmt: \"field:x\"\n", own.collect::<String>())
 }
 
 /// All formats: names inline as in 6.1, or partly elsewhere as in 6.18.
 fn formats(elsewhere: bool) -> [Format; NAMES.len()] {
-    let comm = ("char comm[16]", 8, 16);
-    let task =
-        |last: (&'static str, usize, usize)| vec![comm, ("pid_t pid", 24, 4), ("int prio", 28, 4), last];
-    let woken = || task(("int target_cpu", 32, 4));
-    let fields: [Vec<(&str, usize, usize)>; 7] = [
-        vec![
-            ("char prev_comm[16]", 8, 16),
-            ("pid_t prev_pid", 24, 4),
-            ("int prev_prio", 28, 4),
-            ("long prev_state", 32, 8),
-            ("char next_comm[16]", 40, 16),
-            ("pid_t next_pid", 56, 4),
-            ("int next_prio", 60, 4),
-        ],
-        woken(),
-        woken(),
-        woken(),
-        match elsewhere {
-            false => vec![comm, ("pid_t pid", 24, 4), ("int orig_cpu", 32, 4), ("int dest_cpu", 36, 4)],
-            true => vec![
-                ("__data_loc char[] comm", 8, 4),
-                ("pid_t pid", 12, 4),
-                ("int orig_cpu", 20, 4),
-                ("int dest_cpu", 24, 4),
-            ],
-        },
-        match elsewhere {
-            false => {
-                vec![("char parent_comm[16]", 8, 16), ("pid_t parent_pid", 24, 4), ("pid_t child_pid", 44, 4)]
-            }
-            true => vec![
-                ("pid_t parent_pid", 12, 4),
-                ("__data_loc char[] child_comm", 16, 4),
-                ("pid_t child_pid", 20, 4),
-            ],
-        },
-        task(("bool group_dead", 32, 1)),
+    const WOKEN: &str = "char comm[16] @8 +16, pid_t pid @24 +4, int prio @28 +4, int target_cpu @32 +4";
+    let of = |inline, data_loc| if elsewhere { data_loc } else { inline };
+    let fields = [
+        "char prev_comm[16] @8 +16, pid_t prev_pid @24 +4, int prev_prio @28 +4, long prev_state @32 +8, \
+         char next_comm[16] @40 +16, pid_t next_pid @56 +4, int next_prio @60 +4",
+        WOKEN,
+        WOKEN,
+        WOKEN,
+        of(
+            "char comm[16] @8 +16, pid_t pid @24 +4, int orig_cpu @32 +4, int dest_cpu @36 +4",
+            "__data_loc char[] comm @8 +4, pid_t pid @12 +4, int orig_cpu @20 +4, int dest_cpu @24 +4",
+        ),
+        of(
+            "char parent_comm[16] @8 +16, pid_t parent_pid @24 +4, pid_t child_pid @44 +4",
+            "pid_t parent_pid @12 +4, __data_loc char[] child_comm @16 +4, pid_t child_pid @20 +4",
+        ),
+        "char comm[16] @8 +16, pid_t pid @24 +4, int prio @28 +4, bool group_dead @32 +1",
     ];
-    std::array::from_fn(|at| {
-        Format::parse(NAMES[at], &file(NAMES[at], 300 + at as u16, &fields[at])).unwrap()
-    })
+    std::array::from_fn(|at| Format::parse(NAMES[at], &file(NAMES[at], 300 + at as u16, fields[at])).unwrap())
 }
 
 pub(super) fn layouts() -> Layouts {
@@ -103,7 +85,7 @@ fn a_format_that_lacks_something_is_named() {
     assert!(e.to_string().contains("sched_x has no number"), "{e}");
     let broken = "ID: 7\nformat:\n\tfield:int a;\toffset:x;\tsize:4;\tsigned:1;\n";
     assert!(Format::parse("sched_x", broken).err().unwrap().to_string().contains("can't be read"));
-    let format = Format::parse("sched_x", &file("sched_x", 7, &[("char comm[16]", 8, 16)])).unwrap();
+    let format = Format::parse("sched_x", &file("sched_x", 7, "char comm[16] @8 +16")).unwrap();
     assert_eq!(format.id, 7);
     let text = |name: &str| format.number(name).unwrap_err().to_string();
     assert!(text("pid").contains("field pid of tracepoint sched_x is not there"), "{}", text("pid"));
@@ -176,7 +158,6 @@ impl Sink for Heard {
     fn event(&mut self, event: &Event) {
         self.kept.event(event);
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 impl Audience for Heard {

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Receives the events, and assigns ids to undeclared tasks.
 pub trait Audience: Sink {
-    /// Assigns an id to a new task.
     fn meet(&mut self, task: TaskName) -> TaskId;
 }
 

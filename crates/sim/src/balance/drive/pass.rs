@@ -22,7 +22,6 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
 
-/// The progress of a pass after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PassProgress {
     /// It continues at this time.

@@ -4,29 +4,15 @@ use super::*;
 use crate::balance::fits::{Asymmetry, Kinds};
 use crate::balance::spare::imbalance::MigrationType;
 use crate::balance::spare::{NodeTolerance, SpareLater};
-use crate::balance::testing::MC;
+use crate::balance::testing::{MC, spare_group};
 use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
 
 const PLAIN: DomainFacts = DomainFacts { prefer_sibling: false, groups_are_cores: false, ..MC };
 
 /// A group of `weight` CPUs with `nr` tasks of weight 1024, at most one on each CPU as long as CPUs are free.
 fn group(kind: SpareType, weight: u32, nr: u32) -> GroupStats {
-    let load = 1024 * u64::from(nr);
-    let capacity = 1024 * u64::from(weight);
-    GroupStats {
-        group_load: load,
-        group_util: load.min(capacity),
-        group_runnable: load,
-        capacity,
-        avg_load: if kind == Overloaded { load * SCALE / capacity } else { 0 },
-        sum_nr_running: nr,
-        sum_h_nr_running: nr,
-        idle_cpus: weight.saturating_sub(nr),
-        weight,
-        group_type: kind,
-        overload: nr > weight,
-        kinds: Default::default(),
-    }
+    let group = spare_group(kind, weight, nr, 1024);
+    GroupStats { group_util: group.group_load.min(group.capacity), ..group }
 }
 fn seen(domain: &DomainFacts, local: GroupStats, others: &[GroupStats]) -> DomainStats {
     let mut s = DomainStats::new(local);

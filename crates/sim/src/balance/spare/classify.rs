@@ -32,7 +32,6 @@ pub struct SpareFacts {
     pub weight: u32,
     /// The flag set by passes over the level below.
     pub imbalanced: bool,
-    /// The domain's `imbalance_pct`.
     pub imbalance_pct: u32,
     /// Whether it is a core with more than one fair task, and the reading CPU is an idle one outside of it
     /// (`smt_balance`).

@@ -22,7 +22,6 @@ pub struct ImbalanceFacts {
     pub pass: PassKind,
     /// The balancing CPU's group.
     pub local: GroupStats,
-    /// The group to pull from.
     pub busiest: GroupStats,
     /// Load of the domain per capacity; that of the stored totals after an early end of the scan.
     pub domain_avg_load: u64,
@@ -179,7 +178,7 @@ fn to_average(f: &ImbalanceFacts) -> Amount {
 mod tests {
     use super::*;
     use crate::balance::spare::Cores;
-    use crate::balance::testing::MC;
+    use crate::balance::testing::{MC, spare_group};
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
 
     const LLC: DomainFacts =
@@ -188,22 +187,7 @@ mod tests {
 
     /// A group of `weight` CPUs with `nr` tasks of load and utilisation 512.
     fn group(kind: SpareType, weight: u32, nr: u32) -> GroupStats {
-        let load = 512 * u64::from(nr);
-        let capacity = 1024 * u64::from(weight);
-        GroupStats {
-            group_load: load,
-            group_util: load,
-            group_runnable: load,
-            capacity,
-            avg_load: if kind == Overloaded { load * SCALE / capacity } else { 0 },
-            sum_nr_running: nr,
-            sum_h_nr_running: nr,
-            idle_cpus: weight.saturating_sub(nr),
-            weight,
-            group_type: kind,
-            overload: false,
-            kinds: Default::default(),
-        }
+        GroupStats { overload: false, ..spare_group(kind, weight, nr, 512) }
     }
     fn facts(domain: DomainFacts, local: GroupStats, busiest: GroupStats) -> ImbalanceFacts {
         let load = SCALE * (local.group_load + busiest.group_load);

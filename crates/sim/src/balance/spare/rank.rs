@@ -25,7 +25,6 @@ pub struct Claim {
     pub sum_h_nr_running: u32,
     /// Far fewer than 2^28.
     pub idle_cpus: u32,
-    /// The largest load of a misfit.
     pub misfit_load: u64,
     /// Whether it is the threads of one core; known in domains where some groups are.
     pub is_core: bool,

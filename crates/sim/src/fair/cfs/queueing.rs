@@ -14,7 +14,6 @@ use crate::system::System;
 use schedlab_kernel::Feature;
 
 impl System<'_> {
-    /// `enqueue_entity`.
     pub(in crate::fair) fn cfs_enqueue_entity<R: Ordered>(&mut self, entity: EntityId, why: Enqueue) {
         let queue = self.fair.entities[entity].cfs_rq;
         let uncharged = self.fair.queues[queue].min_vruntime;
@@ -78,7 +77,6 @@ impl System<'_> {
         left.map(|(_, vruntime)| vruntime.min(q.min_vruntime))
     }
 
-    /// `dequeue_entity`.
     pub(in crate::fair) fn cfs_dequeue_entity(&mut self, entity: EntityId, why: Dequeue) {
         let queue = self.fair.entities[entity].cfs_rq;
         Cfs::update_curr(self, queue);
@@ -169,7 +167,6 @@ impl System<'_> {
             placement::initial(facts, vslice, self.has(Feature::StartDebit));
     }
 
-    /// The slice of an entity on its queue, ns.
     pub fn slice_ns(&self, entity: EntityId) -> u64 {
         let e = &self.fair.entities[entity];
         let own = &self.fair.queues[e.cfs_rq];

@@ -14,7 +14,6 @@ pub struct Average {
     pub zero: i64,
     /// Sum of `(v - zero) * weight`.
     pub keys: i128,
-    /// Sum of weights.
     pub weights: u64,
 }
 

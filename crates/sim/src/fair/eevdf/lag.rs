@@ -1,13 +1,10 @@
 //! Lag: the difference from its share that an entity keeps when it leaves a queue (`update_entity_lag`).
 
-/// The facts that limit an entity's lag.
 #[derive(Clone, Copy, Debug)]
 pub struct LagLimit {
-    /// Its slice, ns.
     pub slice_ns: u64,
     /// The longest slice in the queue, ns, if that is the limit (7.0+).
     pub longest_ns: Option<u64>,
-    /// Length of a tick, ns.
     pub tick_ns: u64,
 }
 

@@ -13,7 +13,6 @@ pub struct ProtectFacts {
     pub vruntime: i64,
     pub deadline: i64,
     pub slope: Slope,
-    /// Its slice, ns.
     pub slice_ns: u64,
     /// The slice that bounds protection, ns: the queue's shortest, or the base slice; `None` before 6.17.
     pub bound_ns: Option<u64>,

@@ -154,7 +154,6 @@ impl System<'_> {
         timeline.insert(Node::of(entity, &self.fair.entities[entity]));
     }
 
-    /// `enqueue_entity`.
     pub(super) fn eevdf_enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
         let queue = self.fair.entities[entity].cfs_rq;
         Eevdf::update_curr(self, queue);

@@ -11,13 +11,11 @@ use crate::fair::entity::{Entity, EntityId};
 /// One queued entity, with all values that a pick reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Virtual deadline.
     pub deadline: i64,
     /// Virtual runtime.
     pub vruntime: i64,
     /// Its weight in the sums.
     weight: u64,
-    /// Its slice, ns.
     slice: u32,
     pub entity: EntityId,
 }
@@ -98,11 +96,9 @@ impl Timeline {
     pub fn earliest_eligible(&self, virtual_time: i64) -> Option<&Node> {
         self.order.iter().rev().find(|n| n.vruntime <= virtual_time)
     }
-    /// The shortest slice queued, ns.
     pub fn shortest_slice_ns(&self) -> Option<u64> {
         self.slices.first().map(|s| s.0.into())
     }
-    /// The longest slice queued, ns.
     pub fn longest_slice_ns(&self) -> Option<u64> {
         self.slices.last().map(|s| s.0.into())
     }

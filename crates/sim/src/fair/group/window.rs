@@ -20,7 +20,6 @@ pub struct LoadWindow {
 }
 
 impl LoadWindow {
-    /// Time since the last update, ns.
     pub fn since_ns(&self, now_ns: u64) -> u64 {
         now_ns - self.stamp_ns
     }

@@ -8,7 +8,7 @@ use crate::balance::state::Why;
 use crate::fair::{Cfs, Eevdf, Fair};
 use crate::system::System;
 use crate::task::Class;
-use schedlab_base::{CpuId, GroupId, Ns, Result, TaskId};
+use schedlab_base::{CpuId, GroupId, Result, TaskId};
 use schedlab_board::decision::{AskedFleet, FleetAnswer, FleetQuestion};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
@@ -36,7 +36,6 @@ impl Sink for Reasons<'_> {
             _ => {}
         }
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         true
     }

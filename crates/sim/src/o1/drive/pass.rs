@@ -5,25 +5,13 @@ use crate::balance::era::PassKind;
 use crate::balance::settle::{Active, PassOutcome};
 use crate::balance::state::{Pass, PassStage};
 use crate::costs::rq_lock_ns;
-use crate::o1::busiest::{Balanced, BusiestQueue, O1BusiestRules, Pull, SCALE, Sums};
+use crate::o1::busiest::{BusiestQueue, O1BusiestRules, Pull, SCALE, Sums};
 use crate::o1::detach::{self, Best, O1Refusal, O1TaskFacts, O1Walk, can_migrate, is_hot};
 use crate::o1::prio::{MAX_PRIO, ONE_TASK};
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::{ActiveReason, BalanceReason, BalanceTrigger};
-
-impl From<Balanced> for BalanceReason {
-    fn from(why: Balanced) -> BalanceReason {
-        match why {
-            Balanced::NoBusiest => BalanceReason::NoBusiest,
-            Balanced::LocalBusier => BalanceReason::LocalBusier,
-            Balanced::LocalAboveAverage => BalanceReason::LocalAboveAverage,
-            Balanced::WithinPct => BalanceReason::WithinPct,
-            Balanced::OneTask => BalanceReason::OneTask,
-        }
-    }
-}
 
 impl System<'_> {
     fn o1_rules(&self, p: &Pass) -> O1BusiestRules {
