@@ -63,14 +63,14 @@
 //!    (`futex_wake_ns`), and `begin_call` adds the entry. Time passes.
 //! 2. `engine.rs`: the path ends, and `act` comes to `Next::Call`. The board's `futex_wake` takes B off the word's
 //!    waiters; `calls.rs`: `wake_next` enters the CPU and calls the verb.
-//! 3. `load.rs`: `Image::wake` calls `img_do`. `shim/image/weave.c`: `img_do` runs `img_wake`, on the engine's stack
+//! 3. `verbs.rs`: `Image::wake` calls `img_do`. `shim/image/weave.c`: `img_do` runs `img_wake`, on the engine's stack
 //!    or, where CPUs are woven, on one of the CPU's own. `img_wake` (`shim/image/verbs.c`) calls the tree's
 //!    `try_to_wake_up`.
 //! 4. The tree chooses a CPU, queues B there and sends an interrupt. Its tracepoints and `arch_smp_send_reschedule`
 //!    leave notes (`shim/image/notes.c`).
-//! 5. `engine.rs`: `follow` calls `take_notes`. In `notes.rs` notes become events and prices: `sched_waking` is
-//!    `EventKind::Waking`; `sched_wakeup` is `EventKind::Enqueued`, and costs `enqueue_ns` and a lock by distance; the
-//!    reschedule note makes an interrupt due on B's CPU.
+//! 5. `engine.rs`: `follow` calls `take_notes`. `note.rs` decodes a note, and in `notes.rs` it becomes an event and a
+//!    price: `sched_waking` is `EventKind::Waking`; `sched_wakeup` is `EventKind::Enqueued`, and costs `enqueue_ns` and
+//!    a lock by distance; the reschedule note makes an interrupt due on B's CPU.
 //! 6. `follow` lets the price pass. `wake_next` then takes the next waiter, or the call ends.
 //! 7. On B's CPU `begin_interrupt` and `interrupt` call the verb `irq_resched`. `settle` looks at the view: an idle CPU
 //!    leaves its idle loop (`Next::IdleLeave`), a busy one gives way on its return to user mode (`Next::Schedule`).
@@ -88,11 +88,12 @@
 //! # Invariants and files
 //!
 //! Times are ns; the engine's count from the run's begin, the image's are ahead by the time since its boot. A look
-//! (view, audit, counters) changes nothing that a run computes. `load.rs`, `verbs.rs`, `fault.rs`, `symbols.rs`,
-//! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `run.rs` boots, rests and drives
-//! the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs` hold one machine.
-//! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind links
-//! and in virtual machines (`net.rs`, `nested.rs`) are `sim`'s: `lab` boots them, and the engine sees a trait.
+//! (view, audit, counters) changes nothing that a run computes. `load.rs`, `verbs.rs`, `choices.rs`, `judged.rs`,
+//! `fault.rs`, `symbols.rs`, `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `run.rs`
+//! boots, rests and drives the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs`
+//! hold one machine. `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`).
+//! Kernels behind links and in virtual machines (`net.rs`, `nested.rs`) are `sim`'s: `lab` boots them, and the engine
+//! sees a trait.
 
 #![allow(missing_docs)]
 
@@ -110,6 +111,7 @@ mod judged;
 mod kernel;
 pub mod load;
 mod nested;
+pub mod note;
 mod notes;
 mod on_board;
 mod oracle;
@@ -131,3 +133,4 @@ pub use kernel::{Debug, Kernel};
 pub use run::{Setup, simulate};
 pub use setting::Setting;
 pub use task::kthread_names;
+pub use verbs::Verb;
