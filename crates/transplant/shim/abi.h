@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 9		/* raised with every change of this file */
+#define IMG_ABI 10		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -162,15 +162,42 @@ const struct img_sample *img_samples(unsigned long long *number);	/* since img_c
 void img_forget_samples(void);
 
 /*
- * Verbs that may be left in the middle, after img_weave(): img_do() is the verb of that name, below, with its
- * arguments. The engine sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it
- * may leave.
+ * Verbs of the entered CPU and its current task that may be left in the middle, after img_weave(): name, result,
+ * arguments, and how img_do() calls the verb with its own arguments a and b. src/verbs.rs has the same rows. The engine
+ * sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it may leave.
  */
-enum img_verb {
-	IMG_DO_IRQ_TIMER, IMG_DO_IRQ_RESCHED, IMG_DO_IRQ_CALL, IMG_DO_IDLE_ENTER, IMG_DO_IDLE_LEAVE, IMG_DO_SCHEDULE,
-	IMG_DO_START_TIMER, IMG_DO_YIELD, IMG_DO_EXIT, IMG_DO_EXEC, IMG_DO_USER_WORK, IMG_DO_KTHREAD, IMG_DO_RESUME,
-	IMG_DO_WAKE, IMG_DO_TASK_START,
-};
+#define IMG_WOVEN(VERB) \
+	/* the clock event device fires; user: it interrupted user mode */ \
+	VERB(irq_timer, void, (int user), (img_irq_timer(a), 0)) \
+	VERB(irq_resched, void, (void), (img_irq_resched(), 0)) \
+	VERB(irq_call, void, (void), (img_irq_call(), 0)) \
+	/* before a halt: idle balance for others, the tick may stop, a state is chosen */ \
+	VERB(idle_enter, void, (void), (img_idle_enter(), 0)) \
+	/* after an interrupt, or where it polls and its flag is set; then schedule_idle() */ \
+	VERB(idle_leave, void, (void), (img_idle_leave(), 0)) \
+	/* preemption; or schedule() of a task that is about to sleep */ \
+	VERB(schedule, void, (void), (img_schedule(), 0)) \
+	/* that wakes it */ \
+	VERB(start_timer, void, (unsigned long long until, unsigned long long slack_ns), (img_start_timer(a, b), 0)) \
+	VERB(yield_now, void, (void), (img_yield_now(), 0)) \
+	VERB(exit, void, (void), (img_exit(), 0)) \
+	/* sched_exec() */ \
+	VERB(exec, void, (void), (img_exec(), 0)) \
+	VERB(user_work, void, (void), (img_user_work(), 0)) \
+	/* the stopper or ksoftirqd does its work and sleeps */ \
+	VERB(kthread, void, (void), (img_kthread(), 0)) \
+	/* a call that was left in the middle continues */ \
+	VERB(resume, void, (void), (img_resume(), 0)) \
+	/* 1: it was asleep */ \
+	VERB(wake, int, (int pid, int sync), img_wake(a, b)) \
+	/* wake_up_new_task() */ \
+	VERB(task_start, void, (int pid), (img_task_start(a), 0))
+#define IMG_NUMBER(name, result, arguments, call) IMG_DO_##name,
+enum img_verb { IMG_WOVEN(IMG_NUMBER) };
+#undef IMG_NUMBER
+#define IMG_DECLARE(name, result, arguments, call) result img_##name arguments;
+IMG_WOVEN(IMG_DECLARE)
+#undef IMG_DECLARE
 extern unsigned long long img_horizon_ps;
 void img_weave(int exact);	/* after img_count(); 1: it may leave at each basic block, not only at a lost line */
 int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave);	/* the verb's result */
@@ -185,37 +212,20 @@ const struct img_view *img_enter(int cpu);	/* every verb below is of this CPU, a
 void img_clear(void);			/* forgets the notes */
 
 /* Interrupts, on the entered CPU. */
-void img_irq_timer(int user);		/* user: it interrupted user mode */
-void img_irq_resched(void);
 void img_irq_idle_tick(void);		/* the CPU is idle: its domains are balanced if they are due */
-void img_irq_call(void);
 void img_irq_device(const int *pids, unsigned int nr);	/* a device's handler wakes these tasks */
 
-/* The idle loop, cut where a CPU may halt. */
-void img_idle_enter(void);	/* before it halts: idle balance for others, the tick may stop, a state is chosen */
-void img_idle_leave(void);	/* after an interrupt, or where it polls and its flag is set; then schedule_idle() */
-
 /* The current task. */
-void img_schedule(void);		/* preemption; or schedule() of a task that is about to sleep */
-void img_prepare_sleep(int uninterruptible);	/* it will sleep, unless it is woken before img_schedule() */
-void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* a timer that wakes it */
+void img_prepare_sleep(int uninterruptible);	/* it is about to sleep, unless it is woken before img_schedule() */
 int img_single_task(void);		/* 1: current is the only runnable task of its CPU */
 int img_timed_out(int pid);		/* 1: its last timer has fired; else the timer is cancelled */
-void img_yield(void);
-void img_exit(void);
-void img_exec(void);			/* sched_exec() */
-void img_user_work(void);
-void img_kthread(void);			/* the stopper or ksoftirqd does its work and sleeps */
-void img_resume(void);			/* a call that was left in the middle continues */
 
 /* Notes present faults (IMG_FOUND). If CPUs have left verbs, only unchanged findings of two audits are faults. */
 void img_audit(void);
 
 /* Tasks; the entered CPU is the caller's. */
 int img_task_new(const struct img_new_task *task);	/* pid, or a negative errno; not yet woken */
-void img_task_start(int pid);		/* wake_up_new_task() */
 void img_task_slept(int pid);		/* a queued fair task of ordinary policy sleeps, and wakes up on its CPU */
-int img_wake(int pid, int sync);	/* 1: it was asleep */
 int img_set_attr(int pid, const struct img_attr *attr);
 int img_set_affinity(int pid, const unsigned long *allowed);	/* the caller may sleep in the middle: IMG_V_PARKED */
 int img_confine(int pid, const unsigned long *allowed);	/* the same from outside: no caller sleeps */

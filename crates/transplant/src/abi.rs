@@ -4,7 +4,7 @@ use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 9;
+pub const ABI: c_int = 10;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 
@@ -40,10 +40,10 @@ pub struct RawIdleState {
     pub polls: c_uint,
 }
 
-/// `struct img_note`.
+/// `struct img_note`; [`crate::note`] reads it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Note {
+pub struct RawNote {
     pub kind: u16,
     pub flags: u16,
     /// The CPU that it concerns, which need not be the entered one.
@@ -106,7 +106,7 @@ pub struct RawView {
     pub current: c_int,
     pub flags: c_uint,
     pub nr_notes: u64,
-    pub notes: *const Note,
+    pub notes: *const RawNote,
 }
 
 /// `enum img_view_flags`.
@@ -119,27 +119,6 @@ pub mod view {
     pub const USER_WORK: u32 = 32;
     pub const PARKED: u32 = 64;
     pub const LEFT: u32 = 128;
-}
-
-/// `enum img_verb`.
-#[repr(i32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verb {
-    IrqTimer,
-    IrqResched,
-    IrqCall,
-    IdleEnter,
-    IdleLeave,
-    Schedule,
-    StartTimer,
-    Yield,
-    Exit,
-    Exec,
-    UserWork,
-    Kthread,
-    Resume,
-    Wake,
-    TaskStart,
 }
 
 /// `struct img_attr`.
@@ -533,7 +512,7 @@ pub struct RawStubs {
 /// Sizes in the order of `img_sizes()`.
 pub const SIZES: [usize; 23] = [
     size_of::<RawMachine>(),
-    size_of::<Note>(),
+    size_of::<RawNote>(),
     size_of::<RawView>(),
     size_of::<Attr>(),
     size_of::<RawNewTask>(),

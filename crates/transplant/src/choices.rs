@@ -4,9 +4,10 @@
 //!
 //! Notes and answers take no time, so the run is the same as without them.
 
-use crate::abi::{Note, RawChoice, RawChoiceCpu, choice_how, kind, wakee};
+use crate::abi::{RawChoice, RawChoiceCpu, choice_how};
 use crate::engine::Engine;
 use crate::load::Image;
+use crate::note::{ChoiceAt, Wakee};
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Warning};
 use schedlab_board::decision::{AskedChoice, AskedChoiceCpu, Choice, Rules};
 use schedlab_trace::{EventKind, PlaceReason, SwitchReason};
@@ -42,8 +43,8 @@ impl Explaining<'_> {
 /// A task that is being woken or made.
 #[derive(Clone, Copy)]
 enum Pending {
-    /// `by` is the waking CPU, `was` the task's state then ([`wakee`]).
-    Waking { by: CpuId, was: u64 },
+    /// `by` this CPU, and what it was then.
+    Waking { by: CpuId, was: Wakee },
     /// A class has chosen its CPU.
     Chosen,
 }
@@ -74,13 +75,11 @@ impl Image {
         unsafe { (self.verbs.img_explain)() };
     }
 
-    /// The state in which a noted choice was made, as far as it was read: all of it for a fair task's wakeup.
-    fn choice(&self, note: &Note, into: &mut AskedChoice) -> Option<&RawChoice> {
-        if note.kind != kind::CHOSE || note.at == 0 {
-            return None;
-        }
-        // SAFETY: such a note points to a state, which is there until the notes are forgotten; that takes `&mut self`.
-        let raw = unsafe { &*(note.at as *const RawChoice) };
+    /// The state in which a noted choice was made, as far as it was read: the whole of it for a fair task's wakeup.
+    fn choice(&self, state: ChoiceAt, into: &mut AskedChoice) -> &RawChoice {
+        // SAFETY: a note of this image, which is not forgotten yet, has the pointer to such a state, which is not null;
+        // to forget notes takes `&mut self`.
+        let raw = unsafe { &*state.pointer() };
         // SAFETY: the state has an element for each CPU, and a bit for each.
         let (cpus, words) = unsafe {
             let words = self.cpus.div_ceil(64);
@@ -98,7 +97,7 @@ impl Image {
         (into.waker_load, into.wakee_load, into.util) = (raw.waker_load, raw.wakee_load, raw.util);
         into.avg_idle_ns = raw.avg_idle;
         (into.wake_avg_idle_ns, into.avg_scan_cost_ns) = (raw.wake_avg_idle, raw.avg_scan_cost);
-        Some(raw)
+        raw
     }
 }
 
@@ -116,11 +115,11 @@ fn read(c: &RawChoiceCpu) -> AskedChoiceCpu {
 }
 
 impl Image {
-    /// Sets who ran where when the choice was made, if others acted meanwhile. Hints and loads stay those of its
-    /// beginning, since the choice itself changes them. `false`: nobody acted.
-    fn pass_on(&self, note: &Note, state: &mut AskedChoice) -> bool {
-        // SAFETY: as in `choice`, which has read the note.
-        let raw = unsafe { &*(note.at as *const RawChoice) };
+    /// Who runs where when the choice was made, if others acted meanwhile; hints and loads are those of its begin,
+    /// since the choice changes them itself. `false`: nobody acted.
+    fn pass_on(&self, noted: ChoiceAt, state: &mut AskedChoice) -> bool {
+        // SAFETY: as in `choice`.
+        let raw = unsafe { &*noted.pointer() };
         if raw.after.is_null() {
             return false;
         }
@@ -161,35 +160,39 @@ impl<'s> Engine<'s> {
     }
 
     /// A task is about to be woken by a CPU.
-    pub fn waking_begins(&mut self, task: TaskId, by: CpuId, note: &Note) {
+    pub fn waking_begins(&mut self, task: TaskId, by: CpuId, was: Wakee) {
         if let Some(explaining) = &mut self.explaining {
-            explaining.pending.insert(task, Pending::Waking { by, was: note.value });
+            explaining.pending.insert(task, Pending::Waking { by, was });
         }
     }
 
     /// A task is about to be queued. If no class was asked for its CPU, there was no choice.
     pub fn explain_queued(&mut self, at: u64, task: TaskId, on: CpuId, is_new: bool) {
         let Some(explaining) = &mut self.explaining else { return };
-        let (by, was) = match explaining.pending.remove(&task) {
-            Some(Pending::Waking { by, was }) => (by, was),
-            None if is_new => (on, wakee::PINNED),
+        let (by, stays) = match explaining.pending.remove(&task) {
+            Some(Pending::Waking { by, was }) => (by, was.queued || was.on_cpu || !was.pinned),
+            None if is_new => (on, false),
             Some(Pending::Chosen) | None => return,
         };
-        let stays = was & (wakee::QUEUED | wakee::ON_CPU) != 0 || was & wakee::PINNED == 0;
         let reason = if stays { PlaceReason::StillQueued } else { PlaceReason::OnlyAllowed };
         self.accounts.explained.choices += 1;
         self.emit_at(at, by, EventKind::Placed { task, target: on, reason, probes: 0 });
     }
 
     /// A class has chosen a CPU.
-    pub fn explain_choice(&mut self, at: u64, by: CpuId, note: &Note) {
-        let (task, target) = (self.any_task(note.pid), CpuId(note.other as u32));
-        let (Some(explaining), Some(task)) = (&mut self.explaining, task) else { return };
-        let Some(raw) = self.kernel.image().choice(note, &mut explaining.state) else { return };
+    pub fn explain_choice(
+        &mut self,
+        (by, at): (CpuId, u64),
+        (pid, target): (i32, CpuId),
+        noted: ChoiceAt,
+    ) -> u64 {
+        let task = self.any_task(pid);
+        let (Some(explaining), Some(task)) = (&mut self.explaining, task) else { return 0 };
+        let raw = self.kernel.image().choice(noted, &mut explaining.state);
         let (how, is_fair, prev) = (raw.how, raw.fair != 0, CpuId(raw.prev));
         if how == choice_how::EXEC {
             // The task runs, and the stopper will move it.
-            return;
+            return 0;
         }
         explaining.pending.insert(task, Pending::Chosen);
         let counts = &mut self.accounts.explained;
@@ -198,7 +201,7 @@ impl<'s> Engine<'s> {
             true if how == choice_how::WAKEUP => {
                 let mut ours = explaining.rules.choose(&explaining.state);
                 let same = |ours: &Result<Choice, _>| ours.as_ref().is_ok_and(|ours| ours.cpu == target);
-                if !same(&ours) && self.kernel.image().pass_on(note, &mut explaining.state) {
+                if !same(&ours) && self.kernel.image().pass_on(noted, &mut explaining.state) {
                     let then = explaining.rules.choose(&explaining.state);
                     ours = if same(&then) { then } else { ours };
                 }
@@ -212,6 +215,7 @@ impl<'s> Engine<'s> {
             false => (PlaceReason::RtLowest, 0),
         };
         self.emit_at(at, by, EventKind::Placed { task, target, reason, probes });
+        0
     }
 }
 

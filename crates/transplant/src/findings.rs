@@ -9,11 +9,13 @@
 //!
 //! Invariant: a look changes nothing that a run computes.
 
-use crate::abi::{Note, finding};
+use crate::abi::finding;
 use crate::cpu::{Activity, Current};
 use crate::engine::Engine;
 use crate::kernel::called_by;
+use crate::note::Found;
 use crate::task::{LastEvent, Life};
+use crate::verbs::Verb;
 use schedlab_base::{Arena, CpuId, Error, Ns, Result, TaskId, Warning};
 use schedlab_board::board::Kernel as _;
 use schedlab_board::ensure;
@@ -126,22 +128,23 @@ impl Engine<'_> {
         })
     }
 
-    /// The image has found something at `at`.
-    pub fn found(&mut self, note: Note, at: u64) {
+    /// The image has found something at `at`. That costs nothing.
+    pub fn found(&mut self, found: Found, at: u64) -> u64 {
+        let Found { kind, on, pid, value, verb, calls } = found;
+        let suspect = (kind, on.0, pid, value);
         if let Some(look) = &mut self.findings.look {
-            look.push((note.flags, note.cpu, note.pid, note.value));
-            return;
+            look.push(suspect);
+        } else if kind == finding::LOST_TASK {
+            let calls = called_by(&self.kernel.image().calls(calls));
+            self.lose(pid, at, &calls);
+        } else if self.findings.cases.contains_key(&kind) {
+            self.findings.add(kind, String::new);
+        } else {
+            let calls = called_by(&self.kernel.image().calls(calls));
+            let words = self.words(suspect, at, (&calls, verb));
+            self.findings.add(kind, || words);
         }
-        if note.flags == finding::LOST_TASK {
-            let calls = called_by(&self.kernel.image().calls(&note));
-            return self.lose(note.pid, at, &calls);
-        }
-        if self.findings.cases.contains_key(&note.flags) {
-            return self.findings.add(note.flags, String::new);
-        }
-        let calls = called_by(&self.kernel.image().calls(&note));
-        let words = self.words((note.flags, note.cpu, note.pid, note.value), at, (&calls, note.other));
-        self.findings.add(note.flags, || words);
+        0
     }
 
     /// A runnable task on no queue ends the run.
@@ -156,7 +159,7 @@ impl Engine<'_> {
         );
     }
 
-    fn words(&self, (kind, cpu, pid, value): Suspect, at: u64, (by, verb): (&str, i32)) -> String {
+    fn words(&self, (kind, cpu, pid, value): Suspect, at: u64, (by, verb): (&str, Option<Verb>)) -> String {
         let (name, when) = (self.name_of(pid), self.time_words(at));
         match kind {
             finding::DROPPED_WAKEUP => {
@@ -235,7 +238,7 @@ impl Engine<'_> {
         if kind == finding::LOST_TASK {
             return self.lose(pid, self.now, "");
         }
-        let words = self.words(suspect, self.now, ("", -1));
+        let words = self.words(suspect, self.now, ("", None));
         self.findings.add(kind, || words);
     }
 
@@ -337,27 +340,9 @@ impl Engine<'_> {
     }
 }
 
-/// Verbs by their numbers (`enum img_verb`), in words.
-const VERBS: [&str; 15] = [
-    "the timer's interrupt",
-    "a reschedule interrupt",
-    "a call interrupt",
-    "the way to a halt",
-    "the way out of a halt",
-    "schedule()",
-    "hrtimer_start()",
-    "yield()",
-    "exit()",
-    "sched_exec()",
-    "task work",
-    "a kernel thread's work",
-    "the rest of a call",
-    "a wakeup",
-    "wake_up_new_task()",
-];
-
-fn verb_words(verb: i32) -> &'static str {
-    usize::try_from(verb).ok().and_then(|verb| VERBS.get(verb)).copied().unwrap_or("a change from outside")
+/// What ran as something was found.
+fn verb_words(verb: Option<Verb>) -> &'static str {
+    verb.map_or("a change from outside", Verb::words)
 }
 
 #[cfg(test)]
@@ -374,12 +359,5 @@ mod tests {
         let texts: Vec<String> = findings.warnings().map(|w| w.message).collect();
         let known = ["case 0 (3 times; this is the first)", "once"];
         assert_eq!(texts, known.map(|k| format!("the kernel's code is wrong: {k}")));
-    }
-
-    #[test]
-    fn a_verb_is_named_by_its_number() {
-        assert_eq!(verb_words(crate::abi::Verb::IrqTimer as i32), "the timer's interrupt");
-        assert_eq!(verb_words(crate::abi::Verb::TaskStart as i32), "wake_up_new_task()");
-        assert_eq!(verb_words(-1), "a change from outside");
     }
 }

@@ -2,10 +2,11 @@
 //! asked for it (`shim/image/judged.c`): the check after an enqueue, or a tick. For a check it also notes the queue, so
 //! that our rules can judge the same.
 
-use crate::abi::{Note, RawJudged, RawJudgedEntity, entity, kind};
+use crate::abi::{RawJudgedEntity, entity};
 use crate::engine::Engine;
 use crate::kernel::policy_of;
 use crate::load::Image;
+use crate::note::{Judged, QueueAt, Switched};
 use schedlab_base::{CpuId, Ns};
 use schedlab_board::decision::{AskedEntity, AskedQueue, Bearing};
 use schedlab_trace::SwitchReason;
@@ -14,13 +15,11 @@ use schedlab_trace::SwitchReason;
 type Queue = (AskedQueue, Vec<Bearing>);
 
 impl Image {
-    /// The queue of a noted check; `None` if it was not read.
-    fn judged(&self, note: &Note) -> Option<Queue> {
-        if note.kind != kind::JUDGED || note.at == 0 {
-            return None;
-        }
-        // SAFETY: such a note points to a queue, which is there until the notes are forgotten; that takes `&mut self`.
-        let raw = unsafe { &*(note.at as *const RawJudged) };
+    /// The queue of a noted check; `None` where it was not read.
+    fn judged(&self, queue: QueueAt) -> Option<Queue> {
+        // SAFETY: a note of this image, which is not forgotten yet, has the pointer to such a queue or to nothing; to
+        // forget notes takes `&mut self`.
+        let raw = unsafe { queue.pointer().as_ref() }?;
         if raw.why_not != 0 {
             return None;
         }
@@ -60,11 +59,12 @@ impl Image {
 
 impl Engine<'_> {
     /// A check was made, or a tick has asked the current task to give way.
-    pub fn judged(&mut self, at: u64, note: &Note) {
-        let (on, arrived, current) = (CpuId(note.cpu), self.any_task(note.pid), self.any_task(note.other));
-        let queue = self.kernel.image().judged(note);
-        let (before, after) = (note.flags & 1 != 0, note.flags & 2 != 0);
-        let Some(explaining) = &mut self.explaining else { return };
+    pub fn judged(&mut self, at: u64, judged: Judged) -> u64 {
+        let Judged { on, before, after, .. } = judged;
+        let (arrived, current) =
+            (judged.arrived.and_then(|pid| self.any_task(pid)), self.any_task(judged.current));
+        let queue = self.kernel.image().judged(judged.queue);
+        let Some(explaining) = &mut self.explaining else { return 0 };
         let woken = arrived.is_some_and(|task| explaining.is_on_its_way(task));
         // A tick of CFS asks for two reasons, which can't be distinguished.
         let charged =
@@ -84,7 +84,7 @@ impl Engine<'_> {
         }
         let counts = &mut self.accounts.explained;
         counts.checks += u64::from(arrived.is_some() && !before);
-        let Some((queue, bearings)) = queue else { return };
+        let Some((queue, bearings)) = queue else { return 0 };
         let ours = explaining.rules.gives_way(&queue, &bearings);
         counts.checks_asked += 1;
         counts.checks_shared += u64::from(ours == after);
@@ -97,14 +97,15 @@ impl Engine<'_> {
                 format!("at {} on CPU {}: {current} {code} by the code, {ours} by our rules", Ns(at), on.0)
             });
         }
+        0
     }
 
-    /// Why a preempted task has left, as far as notes show it. `flags` are those of the switch.
-    pub fn why_left(&mut self, on: CpuId, flags: u16) -> SwitchReason {
+    /// Why a preempted task has left, as far as notes say it.
+    pub fn why_left(&mut self, switched: &Switched) -> SwitchReason {
         let Some(explaining) = &mut self.explaining else { return SwitchReason::Preempted };
-        match explaining.asked_to_leave(on) {
-            _ if flags & 4 != 0 => SwitchReason::Throttled,
-            _ if flags & 2 != 0 => SwitchReason::Yielded,
+        match explaining.asked_to_leave(switched.on) {
+            _ if switched.throttled => SwitchReason::Throttled,
+            _ if switched.yields => SwitchReason::Yielded,
             asked => asked.unwrap_or(SwitchReason::Preempted),
         }
     }

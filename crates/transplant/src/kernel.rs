@@ -1,7 +1,8 @@
 //! The image's kernel, as the engine sees it: the verbs of `load` in schedlab's terms for machines, masks and errors.
 
-use crate::abi::{Attr, Note, Usage, view};
+use crate::abi::{Attr, RawNote, Usage, view};
 use crate::load::{IdleState, Image, Machine as Topology, NewTask as RawTask};
+use crate::note::{CallsAt, Message};
 use schedlab_base::{CpuId, CpuSet, Error, Result, Warning};
 use schedlab_kernel::{Attr as TaskAttr, Policy};
 use schedlab_machine::{IdleGovernor, Machine};
@@ -81,9 +82,9 @@ pub struct Kernel {
     image: Image,
     /// The kernel's own tasks by CPU: stopper and ksoftirqd.
     kthreads: Vec<[i32; 2]>,
-    /// Its warnings, each once, with the note of the first case.
-    messages: Vec<(String, Note)>,
-    /// Warnings beyond [`MOST_MESSAGES`].
+    /// Its warnings, each once, with the calls of the first.
+    messages: Vec<(String, CallsAt)>,
+    /// Those beyond [`MOST_MESSAGES`].
     further_messages: usize,
 }
 
@@ -251,7 +252,7 @@ impl Kernel {
         self.image.notes().len()
     }
     #[inline]
-    pub fn note(&self, i: usize) -> Note {
+    pub fn note(&self, i: usize) -> RawNote {
         self.image.notes()[i]
     }
     #[inline]
@@ -336,18 +337,19 @@ impl Kernel {
         }
     }
 
-    /// Keeps the text of a message, if it is a warning.
+    /// Keeps the text of a message, if it is a warning. That costs nothing.
     #[cold]
-    pub fn keep_message(&mut self, note: &Note) {
-        let text = self.image.text(note);
-        if note.flags & 1 == 0 || self.messages.iter().any(|(known, _)| *known == text) {
-            return;
+    pub fn keep_message(&mut self, message: Message) -> u64 {
+        let text = self.image.text(message.text);
+        if !message.is_warning || self.messages.iter().any(|(known, _)| *known == text) {
+            return 0;
         }
         if self.messages.len() < MOST_MESSAGES {
-            self.messages.push((text, *note));
+            self.messages.push((text, message.calls));
         } else {
             self.further_messages += 1;
         }
+        0
     }
     /// The name of a pid of the kernel's own; "swapper" is the idle task.
     pub fn own_name(&self, pid: i32) -> String {
@@ -360,8 +362,8 @@ impl Kernel {
     }
     /// The kernel's own warnings so far.
     pub fn warnings(&self) -> Vec<Warning> {
-        let one = |(text, note): &(String, Note)| {
-            let calls = called_by(&self.image.calls(note));
+        let one = |(text, calls): &(String, CallsAt)| {
+            let calls = called_by(&self.image.calls(*calls));
             Warning::new("kernel.warn", format!("the kernel's code warns: {text}{calls}"))
         };
         let further = (self.further_messages > 0).then(|| {
@@ -411,7 +413,7 @@ mod tests {
             "img_say at arch/sim/image/notes.c:66",
             "f at kernel/sched/core.c:1",
             "g at kernel/sched/core.c:2",
-            "img_yield at arch/sim/image/verbs.c:3",
+            "img_yield_now at arch/sim/image/verbs.c:3",
             "schedule at kernel/sched/core.c:4",
         ];
         assert_eq!(called_by(&calls.map(str::to_owned)), " (calls: f < g)");

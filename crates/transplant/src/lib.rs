@@ -63,14 +63,14 @@
 //!    (`futex_wake_ns`), and `begin_call` adds the entry. Time passes.
 //! 2. `engine.rs`: the path ends, and `act` comes to `Next::Call`. The board's `futex_wake` takes B off the word's
 //!    waiters; `calls.rs`: `wake_next` enters the CPU and calls the verb.
-//! 3. `load.rs`: `Image::wake` calls `img_do`. `shim/image/weave.c`: `img_do` runs `img_wake`, on the engine's stack
+//! 3. `verbs.rs`: `Image::wake` calls `img_do`. `shim/image/weave.c`: `img_do` runs `img_wake`, on the engine's stack
 //!    or, where CPUs are woven, on one of the CPU's own. `img_wake` (`shim/image/verbs.c`) calls the tree's
 //!    `try_to_wake_up`.
 //! 4. The tree chooses a CPU, queues B there and sends an interrupt. Its tracepoints and `arch_smp_send_reschedule`
 //!    leave notes (`shim/image/notes.c`).
-//! 5. `engine.rs`: `follow` calls `take_notes`. In `notes.rs` notes become events and prices: `sched_waking` is
-//!    `EventKind::Waking`; `sched_wakeup` is `EventKind::Enqueued`, and costs `enqueue_ns` and a lock by distance; the
-//!    reschedule note makes an interrupt due on B's CPU.
+//! 5. `engine.rs`: `follow` calls `take_notes`. `note.rs` decodes a note, and in `notes.rs` it becomes an event and a
+//!    price: `sched_waking` is `EventKind::Waking`; `sched_wakeup` is `EventKind::Enqueued`, and costs `enqueue_ns` and
+//!    a lock by distance; the reschedule note makes an interrupt due on B's CPU.
 //! 6. `follow` lets the price pass. `wake_next` then takes the next waiter, or the call ends.
 //! 7. On B's CPU `begin_interrupt` and `interrupt` call the verb `irq_resched`. `settle` looks at the view: an idle CPU
 //!    leaves its idle loop (`Next::IdleLeave`), a busy one gives way on its return to user mode (`Next::Schedule`).
@@ -109,6 +109,7 @@ mod fleet;
 mod judged;
 mod kernel;
 pub mod load;
+pub mod note;
 mod notes;
 mod on_board;
 mod oracle;
@@ -130,3 +131,4 @@ pub use kernel::{Debug, Kernel};
 pub use run::{Setup, simulate};
 pub use setting::Setting;
 pub use task::kthread_names;
+pub use verbs::Verb;

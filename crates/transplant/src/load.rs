@@ -5,11 +5,12 @@
 //! process (`fault`).
 
 use crate::abi::{
-    ABI, Attr, Note, RawAnswer, RawFleet, RawFleetAnswer, RawIdleState, RawMachine, RawNewTask, RawQuestion,
-    RawStubs, RawTree, RawTreeAnswer, RawView, SIZES, Usage, Verb,
+    ABI, Attr, RawAnswer, RawFleet, RawFleetAnswer, RawIdleState, RawMachine, RawNewTask, RawNote,
+    RawQuestion, RawStubs, RawTree, RawTreeAnswer, RawView, SIZES, Usage,
 };
 use crate::charge::Counted;
-use crate::verbs::{Handle, Verbs};
+use crate::note::{CallsAt, TextAt};
+use crate::verbs::{Handle, Verb, Verbs};
 use crate::{fault, watchdog};
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong};
@@ -254,7 +255,7 @@ impl Image {
         self.raw_view().flags
     }
     /// Notes since [`Image::clear`].
-    pub fn notes(&self) -> &[Note] {
+    pub fn notes(&self) -> &[RawNote] {
         let view = self.raw_view();
         if view.nr_notes == 0 {
             return &[];
@@ -262,26 +263,18 @@ impl Image {
         // SAFETY: the image gives their place and number; verbs, which move them, take `&mut self`.
         unsafe { std::slice::from_raw_parts(view.notes, view.nr_notes as usize) }
     }
-    /// The text of a message's note; empty for other notes.
-    pub fn text(&self, note: &Note) -> String {
-        if note.kind != crate::abi::kind::PRINTK || note.value == 0 {
-            return String::new();
-        }
-        // SAFETY: the value of such a note points to text that ends with a zero and is not freed.
-        unsafe { CStr::from_ptr(note.value as *const c_char) }.to_string_lossy().into_owned()
+    /// The text of a message.
+    pub fn text(&self, text: TextAt) -> String {
+        // SAFETY: a note of this image has the pointer, which is not null; the text ends with a zero and is not freed.
+        unsafe { CStr::from_ptr(text.pointer()) }.to_string_lossy().into_owned()
     }
     /// The calls that led to a message or a finding, as "function at file:line", innermost first; empty where they were
     /// not kept.
-    pub fn calls(&self, note: &Note) -> Vec<String> {
-        let has_calls =
-            [crate::abi::kind::PRINTK, crate::abi::kind::FOUND].contains(&note.kind) && note.at != 0;
-        let (Some(code), true) = (fault::code(), has_calls) else {
-            return Vec::new();
-        };
-        let list = note.at as *const usize;
-        // SAFETY: such a note points to addresses that end with a zero and are not freed.
-        let all: Vec<usize> = (0..).map(|i| unsafe { *list.add(i) }).take_while(|at| *at != 0).collect();
-        code.names(&code.kept(&all))
+    pub fn calls(&self, calls: CallsAt) -> Vec<String> {
+        let (Some(code), false) = (fault::code(), calls.pointer().is_null()) else { return Vec::new() };
+        // SAFETY: a note of this image has the pointer to addresses, with a zero behind them, that are not freed.
+        let all = (0..).map(|i| unsafe { *calls.pointer().add(i) }).take_while(|at| *at != 0);
+        code.names(&code.kept(&all.collect::<Vec<_>>()))
     }
     /// Notes the faults of tasks and queues at this instant ([`crate::abi::kind::FOUND`]).
     pub fn audit(&mut self) {
@@ -299,47 +292,9 @@ impl Image {
     }
 }
 
-/// Verbs of plain numbers: the image checks them, and ends the process if one names nothing. Where CPUs are woven, they
-/// may leave in the middle.
-macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident = $verb:ident($($argument:ident: $type:ty),*);)*) => {
-        impl Image {
-            $($(#[$doc])*
-            pub fn $name(&mut self, $($argument: $type),*) {
-                self.act(Verb::$verb, &[$($argument as u64),*]);
-            })*
-        }
-    };
-}
-
-plain! {
-    /// The clock event device fires; `user`: it interrupted user mode.
-    irq_timer = IrqTimer(user: bool);
-    irq_resched = IrqResched();
-    irq_call = IrqCall();
-    /// Before the CPU halts.
-    idle_enter = IdleEnter();
-    /// After an interrupt, or where it polls and its flag is set.
-    idle_leave = IdleLeave();
-    /// Preemption.
-    schedule = Schedule();
-    /// A timer will wake the current task.
-    start_timer = StartTimer(until: u64, slack_ns: u64);
-    yield_now = Yield();
-    exit = Exit();
-    exec = Exec();
-    /// Work on the way to user mode.
-    user_work = UserWork();
-    /// The stopper or ksoftirqd does its work, or sleeps.
-    kthread = Kthread();
-    /// A call that was left in the middle continues.
-    resume = Resume();
-    task_start = TaskStart(pid: i32);
-}
-
 impl Image {
     /// A verb with its arguments, which may leave in the middle if [`Image::leaves`] says so.
-    fn act(&mut self, verb: Verb, arguments: &[u64]) -> c_int {
+    pub(crate) fn act(&mut self, verb: Verb, arguments: &[u64]) -> c_int {
         assert!(self.cpus > 0, "the image is not booted");
         let argument = |i: usize| arguments.get(i).copied().unwrap_or_default();
         // SAFETY: a CPU is entered, and the verb takes numbers alone.
@@ -382,10 +337,6 @@ impl Image {
         assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
         // SAFETY: the CPU is there.
         unsafe { (self.verbs.img_kthread_pid)(cpu as c_int, c_int::from(ksoftirqd)) }
-    }
-    /// Wakes a task; returns whether it was asleep.
-    pub fn wake(&mut self, pid: i32, sync: bool) -> bool {
-        self.act(Verb::Wake, &[pid as u64, u64::from(sync)]) != 0
     }
     /// Makes a task, not yet woken.
     ///

@@ -6,11 +6,11 @@
 //! ([`schedlab_machine::Costs::beside_counted_code`]), and the image reports the cost of its code. An event has the
 //! time of its verb's start. Where CPUs are woven, the cost of the code before it is added.
 
-use crate::abi::{Note, kind};
 use crate::cpu::{Current, Halt, Interrupt};
 use crate::engine::Engine;
+use crate::note::{BalanceIdle, Balanced, Note, Queued, Switched, Wakee};
 use crate::task::{LastEvent, Task, kthread_id};
-use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_board::board::Kernel as _;
 use schedlab_board::drivers::UserMode;
 use schedlab_board::engine::NEVER;
@@ -25,8 +25,14 @@ impl Engine<'_> {
     pub fn take_notes(&mut self, cpu: CpuId) -> u64 {
         let mut spent_ns = 0;
         for i in 0..self.kernel.nr_notes() {
-            let note = self.kernel.note(i);
-            spent_ns += self.take_note(cpu, note, spent_ns + note.after_ns);
+            let raw = self.kernel.note(i);
+            match Note::decode(&raw, self.nr_cpus()) {
+                Ok(note) => {
+                    let at = self.time_of(raw.after_ns);
+                    spent_ns += self.take_note((cpu, at), note, spent_ns + raw.after_ns);
+                }
+                Err(malformed) => self.fail(malformed.into()),
+            }
         }
         self.kernel.clear();
         spent_ns + self.kernel.image().take_charge_ns()
@@ -43,126 +49,122 @@ impl Engine<'_> {
         self.board.machine.costs.trace_event_ns
     }
 
-    /// The time of an event in the verb under way. A woven verb lets others act before an event whose time has passed
-    /// the horizon, so no event of theirs is earlier. Otherwise others have not acted yet, and the event has the verb's
-    /// time.
-    fn time_of(&self, note: Note) -> u64 {
-        let in_order = self.now.saturating_add(note.after_ns).min(self.horizon.max(self.now));
+    /// The time of an event in the verb under way, whose code had cost `after_ns` until then. A woven verb lets others
+    /// act before an event whose time has passed the horizon, so no event of theirs is earlier. Elsewhere others have
+    /// not acted yet, and it has the verb's time.
+    fn time_of(&self, after_ns: u64) -> u64 {
+        let in_order = self.now.saturating_add(after_ns).min(self.horizon.max(self.now));
         if self.kernel.weaves() { in_order } else { self.now }
     }
 
-    fn take_note(&mut self, by: CpuId, note: Note, spent_ns: u64) -> u64 {
-        let (on, at) = (CpuId(note.cpu), self.time_of(note));
-        let costs = &self.board.machine.costs;
-        match note.kind {
-            kind::TIMER => {
-                let at =
-                    if note.at == NEVER { NEVER } else { note.at.saturating_sub(self.epoch).max(self.now) };
-                self.cpus[on].timer_at = at;
-                if on != by {
-                    self.touch(on);
-                }
-                0
-            }
-            kind::IPI_RESCHED => self.send(by, on, Interrupt::Resched, spent_ns),
-            kind::IPI_CALL => self.send(by, on, Interrupt::Call, spent_ns),
-            kind::SWITCH => self.switched(on, at, note),
-            kind::WAKING => {
-                let Some(task) = self.any_task(note.pid) else { return 0 };
-                self.waking(task, LastEvent { at, cpu: by, name: "sched_waking" });
-                self.waking_begins(task, by, &note);
-                let waker = if note.flags & 1 == 0 { self.any_task(note.other) } else { None };
-                self.accounts.wakeups += 1;
-                self.emit_at(at, by, EventKind::Waking { task, waker })
-            }
-            kind::WAKEUP => {
-                let Some(task) = self.any_task(note.pid) else { return 0 };
-                self.woken(task, LastEvent { at, cpu: on, name: "sched_wakeup" }, note.flags & 1 != 0);
-                let lock_ns = match self.distance(by, on) {
-                    Distance::Own => 0,
-                    Distance::Smt | Distance::Llc => costs.rq_lock_near_ns,
-                    Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
-                };
-                let (enqueue_ns, is_new) = (costs.enqueue_ns, note.flags & 1 != 0);
-                self.explain_queued(at, task, on, is_new);
-                let made_on = self
-                    .board
-                    .threads
-                    .get(task.index())
-                    .map(|t| t.ran_on)
-                    .filter(|from| is_new && *from != on);
-                if let Some(from) = made_on {
-                    self.emit_at(at, on, EventKind::Migrate { task, from, why: MoveReason::Fork });
-                }
-                let nr_running = u16::try_from(note.value).unwrap_or(u16::MAX);
-                self.arrived(on, is_new, note.flags & 2 != 0);
-                let event = EventKind::Enqueued { task, nr_running, new: is_new };
-                enqueue_ns + lock_ns + self.emit_at(at, on, event)
-            }
-            kind::MIGRATE => {
-                let Some(task) = self.any_task(note.pid) else { return 0 };
-                self.happened(task, LastEvent { at, cpu: on, name: "sched_migrate_task" });
-                if let Some(own) = self.tasks.get_mut(task.index()) {
-                    own.placed = Some(on);
-                }
-                let own = self.tasks.get(task.index());
-                let why = match own {
-                    Some(t) if t.waking => MoveReason::Wakeup,
-                    Some(t) => self.why_moved(by, on, t),
-                    None => MoveReason::Moved,
-                };
-                self.emit_at(at, on, EventKind::Migrate { task, from: CpuId(note.value as u32), why })
-            }
-            kind::BALANCE => {
-                let looked_ns = note.at * (costs.update_blocked_ns + note.other as u64 * costs.visit_hit_ns);
-                let took_ns = looked_ns + note.pid as u64 * costs.move_task_ns;
-                match note.flags {
-                    2 => self.accounts.newidle_ns += took_ns,
-                    _ => self.accounts.periodic_ns += took_ns,
-                }
-                took_ns
-            }
-            kind::TICK => costs.tick_ns.saturating_sub(costs.timer_irq_ns),
-            kind::NO_IPI => {
-                let at = self.now + spent_ns;
-                let c = &mut self.cpus[on];
-                c.resched_at = c.resched_at.min(at);
-                self.touch(on);
-                0
-            }
-            kind::IDLE => {
-                let until = note.at.saturating_sub(self.epoch);
-                let polls_until = Some(until).filter(|_| note.flags & 2 != 0);
-                self.cpus[on].halts = Some(Halt { state: note.value.min(255) as u8, polls_until });
-                0
-            }
-            kind::FORK | kind::EXIT => 0,
-            kind::PRINTK => {
-                self.kernel.keep_message(&note);
-                0
-            }
-            kind::CHOSE => {
-                self.explain_choice(at, by, &note);
-                0
-            }
-            kind::JUDGED => {
-                self.judged(at, &note);
-                0
-            }
-            kind::FOUND => {
-                self.found(note, at);
-                0
-            }
-            other => {
-                self.fail(Error::internal(format!(
-                    "the image wrote a note of kind {other}, which is not known"
-                )));
-                0
-            }
+    /// Takes a note of a verb on `by`. Returns its price, ns; those before it in the verb have cost `spent_ns`.
+    fn take_note(&mut self, (by, at): (CpuId, u64), note: Note, spent_ns: u64) -> u64 {
+        match note {
+            Note::Timer { on, at } => self.set_timer(by, on, at),
+            Note::Resched { on } => self.send(by, on, Interrupt::Resched, spent_ns),
+            Note::Call { on } => self.send(by, on, Interrupt::Call, spent_ns),
+            Note::Switch(switched) => self.switched(at, switched),
+            Note::Waking { pid, by: waker, was } => self.begins_waking((by, at), (pid, waker), was),
+            Note::Wakeup(queued) => self.queued((by, at), queued),
+            Note::Migrate { pid, from, to } => self.migrated((by, at), pid, (from, to)),
+            Note::Fork { .. } | Note::Exit { .. } => 0,
+            Note::Balance(passes) => self.balanced(passes),
+            Note::Idle { on, state, polls_until } => self.goes_idle(on, state, polls_until),
+            Note::NoIpi { on } => self.ends_polling(on, self.now + spent_ns),
+            Note::Printk(message) => self.kernel.keep_message(message),
+            Note::Tick { .. } => self.tick_ns(),
+            Note::Found(found) => self.found(found, at),
+            Note::Chose { pid, cpu, state } => self.explain_choice((by, at), (pid, cpu), state),
+            Note::Judged(judged) => self.judged(at, judged),
         }
     }
 
-    /// Why the verb under way on `by` moves a task to `on`, if it neither wakes nor makes it.
+    fn set_timer(&mut self, by: CpuId, on: CpuId, at: Option<u64>) -> u64 {
+        self.cpus[on].timer_at = at.map_or(NEVER, |at| at.saturating_sub(self.epoch).max(self.now));
+        if on != by {
+            self.touch(on);
+        }
+        0
+    }
+
+    /// `sched_waking`.
+    fn begins_waking(&mut self, (by, at): (CpuId, u64), (pid, waker): (i32, Option<i32>), was: Wakee) -> u64 {
+        let Some(task) = self.any_task(pid) else { return 0 };
+        self.waking(task, LastEvent { at, cpu: by, name: "sched_waking" });
+        self.waking_begins(task, by, was);
+        let waker = waker.and_then(|pid| self.any_task(pid));
+        self.accounts.wakeups += 1;
+        self.emit_at(at, by, EventKind::Waking { task, waker })
+    }
+
+    /// `sched_wakeup` or `sched_wakeup_new`.
+    fn queued(&mut self, (by, at): (CpuId, u64), queued: Queued) -> u64 {
+        let Queued { on, pid, nr_running, is_new, gives_way } = queued;
+        let Some(task) = self.any_task(pid) else { return 0 };
+        self.woken(task, LastEvent { at, cpu: on, name: "sched_wakeup" }, is_new);
+        self.explain_queued(at, task, on, is_new);
+        let ran_on = self.board.threads.get(task.index()).map(|t| t.ran_on);
+        if let Some(from) = ran_on.filter(|from| is_new && *from != on) {
+            self.emit_at(at, on, EventKind::Migrate { task, from, why: MoveReason::Fork });
+        }
+        self.arrived(on, is_new, gives_way);
+        let event_ns = self.emit_at(at, on, EventKind::Enqueued { task, nr_running, new: is_new });
+        let costs = &self.board.machine.costs;
+        let lock_ns = match self.distance(by, on) {
+            Distance::Own => 0,
+            Distance::Smt | Distance::Llc => costs.rq_lock_near_ns,
+            Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
+        };
+        costs.enqueue_ns + lock_ns + event_ns
+    }
+
+    /// `sched_migrate_task`.
+    fn migrated(&mut self, (by, at): (CpuId, u64), pid: i32, (from, to): (CpuId, CpuId)) -> u64 {
+        let Some(task) = self.any_task(pid) else { return 0 };
+        self.happened(task, LastEvent { at, cpu: to, name: "sched_migrate_task" });
+        if let Some(own) = self.tasks.get_mut(task.index()) {
+            own.placed = Some(to);
+        }
+        let why = match self.tasks.get(task.index()) {
+            Some(t) if t.waking => MoveReason::Wakeup,
+            Some(t) => self.why_moved(by, to, t),
+            None => MoveReason::Moved,
+        };
+        self.emit_at(at, to, EventKind::Migrate { task, from, why })
+    }
+
+    fn balanced(&mut self, passes: Balanced) -> u64 {
+        let costs = &self.board.machine.costs;
+        let looked_ns = passes.passes * (costs.update_blocked_ns + passes.cpus * costs.visit_hit_ns);
+        let took_ns = looked_ns + passes.gained * costs.move_task_ns;
+        match passes.idle {
+            BalanceIdle::NewlyIdle => self.accounts.newidle_ns += took_ns,
+            BalanceIdle::Idle | BalanceIdle::Busy => self.accounts.periodic_ns += took_ns,
+        }
+        took_ns
+    }
+
+    fn goes_idle(&mut self, on: CpuId, state: u8, polls_until: Option<u64>) -> u64 {
+        let polls_until = polls_until.map(|until| until.saturating_sub(self.epoch));
+        self.cpus[on].halts = Some(Halt { state, polls_until });
+        0
+    }
+
+    /// A CPU that polls finds its flag set.
+    fn ends_polling(&mut self, on: CpuId, at: u64) -> u64 {
+        let c = &mut self.cpus[on];
+        c.resched_at = c.resched_at.min(at);
+        self.touch(on);
+        0
+    }
+
+    /// What a tick costs beside its interrupt.
+    fn tick_ns(&self) -> u64 {
+        let costs = &self.board.machine.costs;
+        costs.tick_ns.saturating_sub(costs.timer_irq_ns)
+    }
+
+    /// Why the verb under way on `by` moves a task to `on` that it neither wakes nor makes.
     fn why_moved(&self, by: CpuId, on: CpuId, task: &Task) -> MoveReason {
         match self.moves {
             MoveReason::Active if task.asked != MoveReason::Moved => task.asked,
@@ -206,13 +208,15 @@ impl Engine<'_> {
     }
 
     /// `sched_switch`: the CPU has another current task.
-    fn switched(&mut self, cpu: CpuId, at: u64, note: Note) -> u64 {
-        let (prev, next) = (self.any_task(note.pid), self.any_task(note.other));
-        let asked = self.why_left(cpu, note.flags);
-        let why = match (note.value, note.flags & 1 != 0) {
+    fn switched(&mut self, at: u64, switched: Switched) -> u64 {
+        let Switched { on: cpu, preempted, state, .. } = switched;
+        let (prev, next) = (self.any_task(switched.prev), self.any_task(switched.next));
+        let asked = self.why_left(&switched);
+        let why = match state {
             _ if prev.is_none() => SwitchReason::FromIdle,
-            (_, true) | (0, _) => asked,
-            (state, _) if state & EXITED_STATES != 0 => SwitchReason::Exited,
+            0 => asked,
+            _ if preempted => asked,
+            _ if state & EXITED_STATES != 0 => SwitchReason::Exited,
             _ => SwitchReason::Blocked,
         };
         let sleeps = matches!(why, SwitchReason::FromIdle | SwitchReason::Blocked | SwitchReason::Exited);

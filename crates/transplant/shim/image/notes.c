@@ -104,7 +104,7 @@ static void switched(bool preempt, struct task_struct *prev, struct task_struct 
 
 	note->pid = prev->pid;
 	note->other = next->pid;
-	note->flags = preempt | (img_verb == IMG_DO_YIELD ? 2 : 0) | (is_throttled(prev) ? 4 : 0);
+	note->flags = preempt | (img_verb == IMG_DO_yield_now ? 2 : 0) | (is_throttled(prev) ? 4 : 0);
 	note->value = preempt ? 0 : (READ_ONCE(prev->__state) | prev->exit_state) & TASK_REPORT;
 	/* A further note may move this one in memory. */
 	if (READ_ONCE(prev->__state) == TASK_RUNNING && !is_idle_task(prev))

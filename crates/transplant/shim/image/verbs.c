@@ -137,7 +137,7 @@ int img_timed_out(int pid)
 	return fired;
 }
 
-void img_yield(void)
+void img_yield_now(void)
 {
 	yield();
 	img_settle_balanced();

@@ -22,54 +22,11 @@ static int img_run_verb(int verb, u64 a, u64 b)
 {
 	img_verb = verb;
 	switch (verb) {
-	case IMG_DO_WAKE:
-		return img_wake(a, b);
-	case IMG_DO_IRQ_TIMER:
-		img_irq_timer(a);
-		break;
-	case IMG_DO_IRQ_RESCHED:
-		img_irq_resched();
-		break;
-	case IMG_DO_IRQ_CALL:
-		img_irq_call();
-		break;
-	case IMG_DO_IDLE_ENTER:
-		img_idle_enter();
-		break;
-	case IMG_DO_IDLE_LEAVE:
-		img_idle_leave();
-		break;
-	case IMG_DO_SCHEDULE:
-		img_schedule();
-		break;
-	case IMG_DO_START_TIMER:
-		img_start_timer(a, b);
-		break;
-	case IMG_DO_YIELD:
-		img_yield();
-		break;
-	case IMG_DO_EXIT:
-		img_exit();
-		break;
-	case IMG_DO_EXEC:
-		img_exec();
-		break;
-	case IMG_DO_USER_WORK:
-		img_user_work();
-		break;
-	case IMG_DO_KTHREAD:
-		img_kthread();
-		break;
-	case IMG_DO_RESUME:
-		img_resume();
-		break;
-	case IMG_DO_TASK_START:
-		img_task_start(a);
-		break;
-	default:
-		img_fatal("img_do(): no such verb");
+#define IMG_CALL(name, result, arguments, call) case IMG_DO_##name: return call;
+	IMG_WOVEN(IMG_CALL)
+#undef IMG_CALL
 	}
-	return 0;
+	img_fatal("img_do(): no such verb");
 }
 
 #ifdef CONFIG_SIM_COUNTED

@@ -2,7 +2,7 @@
 
 use crate::again::{machine, works};
 use crate::engine::{Engine, Program};
-use schedlab_transplant::abi::{Attr, Note, kind};
+use schedlab_transplant::abi::{Attr, RawNote, kind};
 use schedlab_transplant::load::{IdleState, Machine, NewTask};
 
 const MS: u64 = 1_000_000;
@@ -33,7 +33,7 @@ fn a_sleeper_preempts_a_hog() {
 }
 
 /// A hash of all notes, which must not depend on where the image lies in memory.
-fn hash(notes: &[Note]) -> u64 {
+fn hash(notes: &[RawNote]) -> u64 {
     notes.iter().filter(|n| n.kind != kind::PRINTK).fold(0xcbf2_9ce4_8422_2325, |hash, n| {
         let words =
             [n.kind.into(), n.flags.into(), n.cpu.into(), n.pid as u64, n.other as u64, n.at, n.value];

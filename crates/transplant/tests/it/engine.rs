@@ -1,7 +1,8 @@
 //! A small engine: programs that compute and sleep, and no costs but 600 ns for an interrupt between CPUs.
 
-use schedlab_transplant::abi::{NEVER, Note, kind, view};
+use schedlab_transplant::abi::{RawNote, view};
 use schedlab_transplant::load::{Image, NewTask};
+use schedlab_transplant::note::Note;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Computes for `run`, then sleeps for `sleep`; 0: never.
@@ -24,7 +25,7 @@ enum Event {
 
 pub struct Engine {
     pub image: Image,
-    pub notes: Vec<Note>,
+    pub notes: Vec<RawNote>,
     pub now: u64,
     events: BTreeSet<(u64, u64, usize, Event)>,
     order: u64,
@@ -71,20 +72,19 @@ impl Engine {
     fn take_notes(&mut self) {
         let new = self.image.notes().to_vec();
         self.image.clear();
-        for note in &new {
-            let cpu = note.cpu as usize;
-            match note.kind {
-                kind::TIMER => {
-                    self.forget(cpu, Event::Timer);
-                    if note.at != NEVER && note.at < 1 << 62 {
-                        self.push(note.at.max(self.now), cpu, Event::Timer);
+        for raw in &new {
+            match Note::decode(raw, self.since.len()).unwrap() {
+                Note::Timer { on, at } => {
+                    self.forget(on.index(), Event::Timer);
+                    if let Some(at) = at.filter(|at| *at < 1 << 62) {
+                        self.push(at.max(self.now), on.index(), Event::Timer);
                     }
                 }
-                kind::IPI_RESCHED => self.push(self.now + 600, cpu, Event::Resched),
-                kind::IPI_CALL => self.push(self.now + 600, cpu, Event::Call),
-                kind::NO_IPI => self.push(self.now, cpu, Event::Poll),
-                kind::IDLE if note.flags & 2 != 0 => self.push(note.at, cpu, Event::Poll),
-                kind::PRINTK => println!("{}", self.image.text(note)),
+                Note::Resched { on } => self.push(self.now + 600, on.index(), Event::Resched),
+                Note::Call { on } => self.push(self.now + 600, on.index(), Event::Call),
+                Note::NoIpi { on } => self.push(self.now, on.index(), Event::Poll),
+                Note::Idle { on, polls_until: Some(at), .. } => self.push(at, on.index(), Event::Poll),
+                Note::Printk(message) => println!("{}", self.image.text(message.text)),
                 _ => {}
             }
         }

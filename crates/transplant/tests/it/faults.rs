@@ -3,8 +3,9 @@
 use crate::again::{Asked, Ended, again_as, image_with, machine, patch_behind, works};
 use crate::engine::{Engine, Program};
 use schedlab_kernels::{diff::Patch, shipped};
-use schedlab_transplant::abi::{Attr, kind};
+use schedlab_transplant::abi::Attr;
 use schedlab_transplant::load::{Image, NewTask};
+use schedlab_transplant::note::Note;
 use schedlab_transplant::watchdog::LIMIT_VARIABLE;
 
 /// Faults in yield(), selected by the caller's nice value.
@@ -75,9 +76,10 @@ fn yields_as(test: &str, nice: i32, asked: Asked, before: fn(&mut Image)) -> Opt
         engine.run(100_000);
         engine.image.enter(0);
         engine.image.yield_now();
-        for note in engine.image.notes().iter().filter(|n| n.kind == kind::PRINTK) {
-            println!("= {} {}", note.flags, engine.image.text(note));
-            engine.image.calls(note).iter().for_each(|call| println!("=   {call}"));
+        for raw in engine.image.notes() {
+            let Note::Printk(message) = Note::decode(raw, 2).unwrap() else { continue };
+            println!("= {} {}", i32::from(message.is_warning), engine.image.text(message.text));
+            engine.image.calls(message.calls).iter().for_each(|call| println!("=   {call}"));
         }
     })
 }
@@ -89,7 +91,7 @@ fn a_stub_names_its_symbol_and_its_caller() {
     let words =
         "image: the kernel code calls `no_such_function`, which the image lacks (from yield at kernel/sched/";
     assert!(ended.err.contains(words), "{}", ended.err);
-    assert!(ended.err.contains("\n    img_yield at arch/sim/image/verbs.c:"), "{}", ended.err);
+    assert!(ended.err.contains("\n    img_yield_now at arch/sim/image/verbs.c:"), "{}", ended.err);
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn an_endless_loop_is_noticed_and_named() {
     let words = "image: the kernel code is in an endless loop: a call has taken 1 s of CPU time (from yield at \
                  kernel/sched/";
     assert!(ended.err.contains(words), "what it calls is not named: {}", ended.err);
-    assert!(ended.err.contains("\n    img_yield at arch/sim/image/verbs.c:"), "{}", ended.err);
+    assert!(ended.err.contains("\n    img_yield_now at arch/sim/image/verbs.c:"), "{}", ended.err);
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn a_warning_is_a_note_with_place_and_calls() {
     assert!(lines[0].starts_with("1 WARNING in yield at kernel/sched/"), "{lines:?}");
     assert!(lines[0].ends_with(": seven is 7"), "{lines:?}");
     let by = |name: &str| lines.iter().position(|l| l.starts_with(&format!("  {name} at ")));
-    assert!(by("yield").is_some_and(|at| Some(at + 1) == by("img_yield")), "{lines:?}");
+    assert!(by("yield").is_some_and(|at| Some(at + 1) == by("img_yield_now")), "{lines:?}");
 }
 
 #[test]
