@@ -79,6 +79,7 @@ fn command(argv: &[String]) -> Result<(Command, &str)> {
 pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
     use schedlab_base::ErrorKind::{NoCommand, NotExecutable};
     match e.kind() {
+        ErrorKind::PermissionDenied if nowhere(program) => unstartable(program, &ErrorKind::NotFound.into()),
         ErrorKind::NotFound => Error::new(NoCommand, format!("can't start '{program}': it is not there"))
             .help("install it, or name it with its folder"),
         ErrorKind::PermissionDenied => {
@@ -87,6 +88,13 @@ pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
         }
         _ => Error::new(NotExecutable, format!("can't start '{program}': {e}")),
     }
+}
+
+/// Whether no folder of PATH that this user may search has the command. execvp(3) reports EACCES for such a name if
+/// there is a folder that this user may not search; shells say that the command is not there.
+fn nowhere(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    !program.contains('/') && !std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
 /// Replaces this process by the command, under the attributes. Returns only on failure.
@@ -257,6 +265,14 @@ fn parent(process: u32) -> Option<u32> {
 mod tests {
     use super::*;
     use schedlab_kernel::Policy;
+
+    #[test]
+    fn a_command_that_no_searchable_folder_has_is_not_there() {
+        let kind = |program| unstartable(program, &ErrorKind::PermissionDenied.into()).kind();
+        assert_eq!(kind("no-folder-has-this"), schedlab_base::ErrorKind::NoCommand);
+        assert_eq!(kind("./no-folder-has-this"), schedlab_base::ErrorKind::NotExecutable);
+        assert_eq!(kind("sh"), schedlab_base::ErrorKind::NotExecutable, "found, so a right is missing");
+    }
 
     #[test]
     fn threads_made_since_go_back_with_the_rest() {
