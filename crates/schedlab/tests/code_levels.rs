@@ -4,21 +4,6 @@ use crate::code::has_source;
 use crate::common::{Lab, texts};
 use serde_json::Value;
 
-/// Two variants of one kernel.
-const TWO: &str = "name = \"two\"
-machine = \"smp-2\"
-[workload]
-name = \"hackbench\"
-groups = 1
-loops = 20
-[[variant]]
-kernel = \"v6.1\"
-[[variant]]
-name = \"calm\"
-kernel = \"v6.1\"
-features = [\"NO_WAKEUP_PREEMPTION\"]
-";
-
 const LEVELS: [&str; 4] = ["free", "counted", "woven", "exact"];
 
 fn bench(level: &str, words: &[&str]) -> Value {
@@ -86,69 +71,4 @@ fn instructions_of_the_schedulers_functions_are_counted_and_charged() {
     assert_ne!(figure(&free_again, "wakeup_delay.mean"), figure(&counted, "wakeup_delay.mean"));
     let free = bench("free", &words);
     assert!(free["metrics"].get("instructions.scheduler").is_none(), "free counts nothing");
-}
-
-#[test]
-fn every_form_says_the_level() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    lab.write("mine.toml", TWO);
-    let words = ["run", "mine.toml", "--kernel", "6.1", "--backend", "code", "--runs", "2", "-q"];
-    for form in ["table", "detail", "lkml", "markdown", "normal", "ranked"] {
-        let out = lab.ok(&[&words[..], &["--format", form]].concat());
-        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
-        let said = ["own code (level free)", "charged at level free"].iter().any(|said| out.contains(said));
-        assert!(said, "{form}: {out}");
-    }
-    let woven = lab.json(&[&words[..], &["--level", "woven", "--json"]].concat());
-    let levels: Vec<&Value> = woven["cells"].as_array().unwrap().iter().map(|cell| &cell["level"]).collect();
-    let (woven, none) = (&Value::from("woven"), &Value::Null);
-    assert_eq!(levels, [woven, woven, none, none], "the simulations beside them have none");
-    let one = [
-        "bench",
-        "pipe",
-        "--loops",
-        "100",
-        "--machine",
-        "smp-2",
-        "--kernel",
-        "6.1",
-        "--backend",
-        "code",
-        "-q",
-    ];
-    let run = lab.ok(&one);
-    assert!(run.contains("own code (level free)"), "{run}");
-}
-
-#[test]
-fn a_level_is_of_backend_code_and_cpus_that_take_turns_are_not_woven() {
-    let lab = Lab::new();
-    let sim = lab.command(&["bench", "pipe", "--machine", "smp-2", "--level", "counted"]).output().unwrap();
-    let (_, said) = texts(&sim);
-    assert!(
-        sim.status.code() == Some(2) && said.contains("--level") && said.contains("--backend code"),
-        "{said}"
-    );
-    let unknown = lab.command(&["bench", "pipe", "--backend", "code", "--level", "wovn"]).output().unwrap();
-    assert!(texts(&unknown).1.contains("did you mean 'woven'"), "{}", texts(&unknown).1);
-    if !has_source() {
-        return;
-    }
-    let words = [
-        "bench",
-        "pipe",
-        "--backend",
-        "code",
-        "--kernel",
-        "6.1",
-        "--level",
-        "woven",
-        "--machine",
-        "icount-4",
-    ];
-    let (_, said) = texts(&lab.command(&words).output().unwrap());
-    assert!(said.contains("icount-4 has CPUs that take turns"), "{said}");
 }

@@ -41,11 +41,3 @@ fn decided(series: &str, more: &[&str]) -> Vec<serde_json::Value> {
     let found: serde_json::Value = serde_json::from_str(&out).unwrap();
     found["rows"].as_array().unwrap().clone()
 }
-
-#[test]
-fn a_function_that_is_not_there_is_refused() {
-    let output = Lab::new().command(&["validate", "--rules", "--function", "pikc"]).output().unwrap();
-    let (_, said) = texts(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("pick"), "{said}");
-}

@@ -2,7 +2,7 @@
 //! The bounds are around what the code does.
 
 use crate::code::has_source_of;
-use crate::common::{self, Lab};
+use crate::common::Lab;
 use serde_json::Value;
 
 /// The records of a stored case's runs of one kernel, by our rules and, if its source is there, by its own code.
@@ -26,13 +26,10 @@ fn records(case: &str, series: &str, load: Option<&str>, more: &[&str]) -> Vec<V
     }
     words.extend(more);
     lab.ok(&words);
-    let files = common::files(&lab.path().join("runs"));
-    let records = files.into_iter().filter(|(name, _)| name.ends_with("record.json"));
-    let records = records.map(|(_, bytes)| serde_json::from_slice::<Value>(&bytes).unwrap());
     // A run by the code has one by the rules beside it.
     let profile = format!("v{series}");
     let wanted = |r: &Value| if code { r["backend"] == "code" } else { r["kernel"] == *profile };
-    let found: Vec<Value> = records.filter(wanted).collect();
+    let found: Vec<Value> = lab.records("runs").into_iter().filter(wanted).collect();
     assert!(!found.is_empty(), "no run of {series} in {case}");
     found
 }

@@ -17,13 +17,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Two hogs in groups of weight 1 to 3, on one CPU.
 fn thirds(kernel: &str, runtime: &str) -> String {
-    format!(
-        "name = 'thirds'\nabout = 'weights 1 to 3'\nruns = 1\nmachine = 'smp-2'\nmetrics = ['work']\n\
-         [workload]\nname = 'hogs'\nruntime = '{runtime}'\n[[beside]]\nname = 'hogs'\ncalled = 'other'\n\
-         [[group]]\npath = '/a'\nweight = 100\ncpus = '0'\ntasks = ['hog']\n\
-         [[group]]\npath = '/b/inner'\nweight = 50\ncpus = '0'\ntasks = ['other']\n\
-         [[group]]\npath = '/b'\nweight = 300\n[[variant]]\nkernel = '{kernel}'\n"
-    )
+    include_str!("cases/files/thirds.toml").replace("KERNEL", kernel).replace("RUNTIME", runtime)
 }
 
 fn schedlab(lab: &Lab, words: &[&str]) -> Command {
@@ -59,12 +53,10 @@ fn run_live(lab: &Lab, words: &[&str]) -> Option<(Option<i32>, String, String)> 
 
 /// The CPU time of the tasks of a name in the only record.
 fn cpu_time(lab: &Lab, name: &str) -> f64 {
-    let files = common::files(&lab.path().join("runs"));
-    let records: Vec<_> = files.iter().filter(|(file, _)| file.ends_with("record.json")).collect();
+    let records = lab.records("runs");
     assert_eq!(records.len(), 1);
-    let record: serde_json::Value = serde_json::from_slice(&records[0].1).unwrap();
     let own = |task: &&serde_json::Value| task["name"].as_str().unwrap().starts_with(name);
-    record["tasks"].as_array().unwrap().iter().filter(own).map(|t| t["cpu_time"].as_f64().unwrap()).sum()
+    records[0]["tasks"].as_array().unwrap().iter().filter(own).map(|t| t["cpu_time"].as_f64().unwrap()).sum()
 }
 
 fn entries(lab: &Lab) -> Vec<PathBuf> {
@@ -97,23 +89,12 @@ fn weights_of_1_to_3_divide_a_cpu_of_the_simulator_and_of_this_machine() {
     }
 }
 
-/// Shares of 1 to 3, and of 3 to 1 from the first second on; later the other hog joins the first one's group.
-fn changing(kernel: &str) -> String {
-    format!(
-        "name = 'changing'\nruns = 1\nmachine = 'smp-2'\nmetrics = ['task.hog.cpu_time']\nbackground = false\n\
-         [workload]\nname = 'hogs'\nruntime = '3s'\n[[beside]]\nname = 'hogs'\ncalled = 'other'\n\
-         [[group]]\npath = '/a'\ncpus = '0'\ntasks = ['hog']\n[[group]]\npath = '/b'\ncpus = '0'\ntasks = ['other']\n\
-         [[variant]]\nkernel = '{kernel}'\n[[variant.group]]\npath = '/b'\ncpus = '0'\nweight = 300\n\
-         [[at]]\ntime = '1s'\ngroup = '/a'\nweight = 900\n[[at]]\ntime = '1500ms'\ntask = 'other'\ngroup = '/a'\n"
-    )
-}
-
 #[test]
 fn groups_and_tasks_change_in_mid_run_in_the_simulator_and_on_this_machine() {
     let _alone = alone();
     for (backend, kernel) in [("sim", "v6.12"), ("host", "running")] {
         let lab = Lab::new();
-        lab.write("changing.toml", &changing(kernel));
+        lab.write("changing.toml", &include_str!("cases/files/changing.toml").replace("KERNEL", kernel));
         let words = ["run", "changing.toml", "--backend", backend, "--quiet"];
         let Some((code, _, err)) = run_live(&lab, &words) else { continue };
         assert_eq!(code, Some(0), "{err}");

@@ -2,7 +2,7 @@
 //! builds the scheduler in `examples/scx` and runs a workload under it. SCHEDLAB_TEST_KERNEL=6.1, or any other image,
 //! makes runs of that kernel in deterministic guests. Without them only bad input is tested, which builds nothing.
 
-use crate::common::{Lab, fake_tree, texts};
+use crate::common::{Lab, Words, fake_tree, texts};
 use schedlab_base::testing::skipped;
 use schedlab_lab::trial;
 use std::os::unix::fs::symlink;
@@ -26,7 +26,7 @@ fn is_asked(variable: &str) -> bool {
 }
 
 /// Runs schedlab, and returns exit code, standard output and standard error.
-fn run(lab: &Lab, words: &[&str]) -> (i32, String, String) {
+fn run(lab: &Lab, words: &(impl Words + ?Sized)) -> (i32, String, String) {
     let output = lab.command(words).output().unwrap();
     let (out, said) = texts(&output);
     (output.status.code().unwrap_or(-1), out, said)
@@ -57,24 +57,9 @@ fn each_patch_boots_with_8_and_32_cpus_and_does_nothing_while_its_feature_is_off
         path_of(&out)
     };
     let bench = |kernel: &str, machine: &str| {
-        let words = [
-            "bench",
-            "pipe",
-            "--loops",
-            "200",
-            "--pairs",
-            "4",
-            "--backend",
-            "vm",
-            "--guest-mode",
-            "deterministic",
-            "--kernel",
-            kernel,
-            "--machine",
-            machine,
-            "--json",
-            "-q",
-        ];
+        let words = format!(
+            "bench pipe --loops 200 --pairs 4 --backend vm --guest-mode deterministic --kernel {kernel} --machine {machine} --json -q"
+        );
         let (code, out, said) = run(&lab, &words);
         assert_eq!(code, 0, "{kernel} on {machine}: {said}");
         out
@@ -116,19 +101,6 @@ fn a_workload_runs_under_the_smallest_scheduler() {
 }
 
 #[test]
-fn a_patch_that_is_not_there_or_is_none_is_told_before_anything_is_built() {
-    let lab = Lab::new();
-    std::fs::write(lab.path().join("x.patch"), "hello\n").unwrap();
-    let (code, _, said) = run(&lab, &["try", "x.patch", "-q"]);
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("x.patch"), "{said}");
-    let (code, _, said) = run(&lab, &["try", "first-idel", "-q"]);
-    assert!(code == 2 && said.contains("first-idle"), "{said}");
-    let (code, _, said) = run(&lab, &["try", "first-idle", "--feature", "OTHER", "-q"]);
-    assert!(code == 2 && said.contains("SIS_FIRST_IDLE"), "{said}");
-}
-
-#[test]
 fn a_bisection_needs_a_repository_and_ends_that_are_commits() {
     let lab = Lab::new();
     let words = ["bisect", "--good", "a", "--bad", "b", "--metric", "migrations", "--load", "storm", "-q"];
@@ -147,32 +119,6 @@ fn a_bisection_needs_a_repository_and_ends_that_are_commits() {
     let words = ["bisect", "--good", "HEAD~1", "--metric", "migrations", "--load", "strom", "-q"];
     let (code, _, said) = run(&lab, &words);
     assert!(code == 2 && said.contains("storm"), "an unknown load, before anything is built: {said}");
-}
-
-#[test]
-fn a_hunt_writes_what_it_found_and_confirms_it() {
-    let lab = Lab::new();
-    let words = [
-        "hunt",
-        "v6.5",
-        "--wrong",
-        "nice-preemption",
-        "--evals",
-        "160",
-        "--machine",
-        "smp-2",
-        "--out",
-        "found",
-        "-q",
-    ];
-    let (code, out, said) = run(&lab, &words);
-    assert_eq!(code, 0, "{said}");
-    assert!(out.contains("confirmed by other seeds on sim") && out.contains("nice -5"), "{out}");
-    let experiment = lab.path().join("found/latency.toml");
-    assert!(experiment.is_file() && lab.path().join("found/latency.json").is_file(), "{out}");
-    let (code, table, said) = run(&lab, &["run", "found/latency.toml", "--runs", "2", "-q"]);
-    assert_eq!(code, 0, "{said}");
-    assert!(table.contains("wakeup_delay"), "{table}");
 }
 
 /// A file of the cases.
@@ -293,36 +239,7 @@ fn the_first_hours_patches_are_told_and_built_as_they_should_be() {
 }
 
 /// Three loads that leave the scheduler in different states.
-const THREE: &str = r#"
-name = "three"
-about = "does a load depend on the loads beside it?"
-runs = 2
-machines = ["smp-4"]
-metrics = ["migrations"]
-[[workload]]
-name = "hackbench"
-groups = 1
-fds = 4
-loops = 6
-[[load]]
-workload = "hackbench"
-name = "messages"
-[[workload]]
-name = "rr"
-runtime = "30ms"
-[[load]]
-workload = "rr"
-name = "clients"
-pairs = 4
-[[workload]]
-name = "nanosleep"
-runtime = "30ms"
-[[load]]
-workload = "nanosleep"
-name = "storm"
-tasks = 4
-[[variant]]
-"#;
+const THREE: &str = include_str!("cases/files/three-loads.toml");
 
 /// The records in a store, as bytes, by their places.
 fn records(store: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {

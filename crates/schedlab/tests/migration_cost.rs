@@ -38,7 +38,7 @@ fn run(lab: &Lab, words: &[&str]) -> (i32, String, String) {
 }
 
 fn knob(lab: &Lab) -> String {
-    std::fs::read_to_string(lab.path().join(KNOB)).unwrap().trim().to_owned()
+    lab.text(KNOB).trim().to_owned()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_small_search_prints_matrix_curve_and_map() {
     {
         assert!(out.contains(part), "{part}: {out}");
     }
-    let map = std::fs::read_to_string(lab.path().join("map.svg")).unwrap();
+    let map = lab.text("map.svg");
     assert!(map.contains("from CPU") && map.contains("CPU 0 to 1: "));
 }
 
@@ -156,18 +156,6 @@ fn one_cpu_is_too_few() {
     }
     assert_eq!(output.status.code(), Some(3), "{err}");
     assert!(err.contains("only one CPU") && err.contains("help:"), "{err}");
-}
-
-#[test]
-fn the_procedure_runs_on_simulated_caches() {
-    let lab = lab();
-    let words = ["migration-cost", "--machine", "celeron-2", "--kernel", "v2.6.12", "--pattern", "2005"];
-    let (code, out, err) = run(&lab, &words);
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("migration cost matrix (max_cache_size: 131072)") && out.contains("(1)"), "{out}");
-    assert_eq!(run(&lab, &words).1, out, "the same bytes");
-    let (code, _, err) = run(&lab, &["migration-cost", "--machine", "smp-2"]);
-    assert!(code == 2 && err.contains("cache"), "{code} {err}");
 }
 
 #[test]

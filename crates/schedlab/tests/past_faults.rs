@@ -1,6 +1,5 @@
 //! Faults of past kernels that were reported in public: the profiles of those kernels show them, and later ones do not.
 
-use crate::common;
 use crate::common::Lab;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,11 +10,8 @@ fn records(case: &str) -> BTreeMap<String, Vec<Value>> {
     let file = format!("{}/tests/cases/reports/{case}.toml", env!("CARGO_MANIFEST_DIR"));
     lab.ok(&["run", &file, "--out", "runs", "--quiet"]);
     let mut records = BTreeMap::<String, Vec<Value>>::new();
-    for (name, bytes) in common::files(&lab.path().join("runs")) {
-        if name.ends_with("record.json") {
-            let record: Value = serde_json::from_slice(&bytes).unwrap();
-            records.entry(record["kernel"].as_str().unwrap().to_owned()).or_default().push(record);
-        }
+    for record in lab.records("runs") {
+        records.entry(record["kernel"].as_str().unwrap().to_owned()).or_default().push(record);
     }
     records
 }
@@ -81,20 +77,7 @@ fn clusters_beside_faster_cpus_are_not_evened_out_before_7_3() {
     lab.ok(&["run", &file, "--out", "runs", "--quiet"]);
     // Four tasks are on CPUs 2 to 5 when they may use all; CPUs 6 to 9, of the other slow cluster, are idle.
     let moved = |variant: &str| {
-        let words = [
-            "trace",
-            &file,
-            "--out",
-            "runs",
-            "--variant",
-            variant,
-            "--seed",
-            "1",
-            "--format",
-            "text",
-            "-o",
-            "-",
-        ];
+        let words = format!("trace '{file}' --out runs --variant {variant} --seed 1 --format text -o -");
         let text = lab.ok(&words);
         let migrations = text.lines().filter(|l| l.contains("sched_migrate_task: comm=small"));
         let to = |line: &str| line.rsplit_once("dest_cpu=").unwrap().1.trim().parse::<u32>().unwrap();

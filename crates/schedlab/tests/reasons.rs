@@ -133,37 +133,7 @@ const RARE: &[(&str, &str)] = &[
 ];
 
 /// Two CPUs that share no cache.
-const ALONE: &str = r#"name = "alone"
-about = "2 CPUs, each with its own cache"
-[topology]
-packages = 2
-nodes = 1
-llcs = 2
-cores = 2
-[[idle_state]]
-name = "C1"
-exit = "1us"
-residency = "1us"
-source = "a test"
-[[background]]
-name = "kworker"
-per_cpu = true
-every = "1s"
-run = "15us"
-source = "a test"
-[[background]]
-name = "rcu"
-per_cpu = true
-every = "500ms"
-run = "8us"
-source = "a test"
-[[background]]
-name = "sampler"
-per_cpu = false
-every = "100ms"
-run = "200us"
-source = "a test"
-"#;
+const ALONE: &str = include_str!("cases/files/alone.toml");
 
 fn table() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
@@ -177,13 +147,8 @@ fn table() -> BTreeSet<String> {
 }
 
 fn counters(lab: &Lab, line: &str) -> BTreeMap<String, u64> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let words = [&["bench"][..], &words, &["--backend", "sim"]].concat();
-    let (_, err) = lab.run(&words, 0);
-    let folder = err.trim().rsplit(' ').next().unwrap();
-    let text = std::fs::read_to_string(lab.path().join(folder).join("record.json")).unwrap();
-    let record: serde_json::Value = serde_json::from_str(&text).unwrap();
-    serde_json::from_value(record["counters"].clone()).unwrap()
+    let folder = lab.kept(&format!("bench {line} --backend sim"));
+    serde_json::from_value(lab.record(&folder)["counters"].take()).unwrap()
 }
 
 #[test]

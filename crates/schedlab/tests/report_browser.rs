@@ -35,8 +35,8 @@ fn the_page_opens_draws_zooms_and_goes_to_a_wait() {
         return skipped("Chromium (SCHEDLAB_TEST_BROWSER=1)");
     }
     let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q"]);
-    lab.ok(&["report", "small.toml", "-o", "page.html"]);
+    lab.ok("run small.toml -q");
+    lab.ok("report small.toml -o page.html");
     let told = selftest(&lab, "page.html");
     assert_eq!(told["errors"], serde_json::json!([]), "{told}");
     assert_eq!(told["runs"], 2);

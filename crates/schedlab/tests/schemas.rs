@@ -74,7 +74,7 @@ fn the_schemas_hold_for_output() {
         "compare A=h1.txt,h2.txt B=h3.txt,h4.txt --json",
         "run published.toml --json --quiet",
     ] {
-        holds("comparison", &lab.json(&line.split(' ').collect::<Vec<_>>()));
+        holds("comparison", &lab.json(line));
     }
     for line in [
         "bench --backend sim --machine smp-2 pipe --loops 200 --json",
@@ -83,14 +83,11 @@ fn the_schemas_hold_for_output() {
         // All tasks have one name: the record leaves out what there is by group.
         "bench --backend sim --machine smp-2 --json nanosleep -r 50ms",
     ] {
-        holds("run", &lab.json(&line.split(' ').collect::<Vec<_>>()));
+        holds("run", &lab.json(line));
     }
-    let stored = files(&lab.path().join("runs"));
-    let records: Vec<_> = stored.iter().filter(|(name, _)| name.ends_with("record.json")).collect();
+    let records = lab.records("runs");
     assert!(records.len() >= 16, "{} records", records.len());
-    for (_, bytes) in records {
-        holds("record", &serde_json::from_slice(bytes).unwrap());
-    }
+    records.iter().for_each(|record| holds("record", record));
 }
 
 #[test]

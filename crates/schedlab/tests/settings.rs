@@ -47,7 +47,7 @@ fn start(lab: &Lab, words: &[&str]) -> Child {
 }
 
 fn value(lab: &Lab) -> String {
-    std::fs::read_to_string(lab.path().join(AUTOGROUP)).unwrap().trim().to_owned()
+    lab.text(AUTOGROUP).trim().to_owned()
 }
 
 fn entries(lab: &Lab) -> Vec<PathBuf> {
@@ -242,28 +242,6 @@ fn input_output_and_exit_code_are_the_commands() {
     assert_eq!(value(&lab), "1");
 }
 
-/// The policy's number and the nice value of a shell's child.
-const TELL: &[&str] = &["--", "sh", "-c", "cut -d' ' -f19,41 /proc/self/stat; true"];
-
-#[test]
-fn a_command_and_its_children_run_under_the_policy() {
-    let lab = lab();
-    for set in [&[][..], &["--set", "autogroup=0"]] {
-        for (options, seen) in [
-            (&["--policy", "batch", "--nice", "7"][..], "7 3"),
-            (&["--policy", "SCHED_IDLE"], " 5"),
-            (&["--nice", "9", "--slice", "3ms"], "9 0"),
-        ] {
-            let (code, out, err) = run(&lab, &[&["exec"], set, options, TELL].concat());
-            assert!(code == Some(0) && out.trim_end().ends_with(seen), "{options:?}: {out}{err}");
-        }
-        let words =
-            [&["exec", "--cpus", "0"], set, &["--", "grep", "Cpus_allowed_list", "/proc/self/status"]]
-                .concat();
-        assert_eq!(run(&lab, &words).1, "Cpus_allowed_list:\t0\n");
-    }
-}
-
 #[test]
 fn a_live_process_is_changed_for_a_time() {
     let lab = lab();
@@ -287,55 +265,7 @@ fn a_live_process_is_changed_for_a_time() {
     assert!(code == Some(2) && err.contains("no process 4194304"), "{err}");
 }
 
-#[test]
-fn what_is_wrong_is_told_before_anything_is_changed() {
-    let lab = lab();
-    for (words, code, says) in [
-        (&["exec"][..], 2, "no command"),
-        (&["exec", "--policy", "btch", "--", "true"], 2, "'batch'"),
-        (&["exec", "--slice", "1s", "--", "true"], 2, "100ms"),
-        (&["exec", "--set", "autogruop=1", "--", "true"], 2, "'autogroup'"),
-        (
-            &["exec", "--set", "autogroup=0", "--set", "governor=performance", "--", "true"],
-            3,
-            "scaling_governor",
-        ),
-        (&["exec", "--set", "autogroup=0", "--", "no-such-command"], 127, "is not there"),
-        (&["exec", "--priority", "3", "--", "true"], 2, "needs the policy fifo or rr"),
-        (&["exec", "--pid", "1"], 2, "nothing is to be changed"),
-        (&["exec", "--cpus", "4000", "--", "true"], 3, "this process may use"),
-        (&["exec", "--cpus", "", "--", "true"], 2, "no CPU is named"),
-        (&["exec", "--children", "--nice", "1", "--", "true"], 2, "--children needs --pid"),
-        (&["exec", "--for", "1s", "--nice", "1", "--", "true"], 2, "--for needs --pid"),
-        (&["exec", "--policy", "fifo", "--slice", "3ms", "--", "true"], 2, "policy fifo"),
-    ] {
-        let (got, out, err) = run(&lab, words);
-        assert!(got == Some(code) && out.is_empty() && err.contains(says), "{words:?}: {got:?} {err}");
-        assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0), "{words:?}");
-    }
-}
-
-const LIVE: &str = r#"
-name = "live"
-about = "does autogroup matter?"
-runs = 2
-metrics = ["work"]
-[workload]
-name = "schbench"
-runtime = "300ms"
-[[load]]
-name = "1x1"
-message_threads = 1
-threads = 1
-[[variant]]
-name = "as-is"
-kernel = "running"
-[[variant]]
-name = "without"
-kernel = "running"
-[variant.settings]
-autogroup = "0"
-"#;
+const LIVE: &str = include_str!("cases/files/live.toml");
 
 #[test]
 fn a_live_variant_is_made_for_its_runs_and_put_back() {
@@ -344,9 +274,8 @@ fn a_live_variant_is_made_for_its_runs_and_put_back() {
     let (code, _, err) = run(&lab, &["run", "live.toml", "--backend", "host", "--quiet"]);
     assert_eq!(code, Some(0), "{err}");
     assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
-    let records = common::files(&lab.path().join("runs"));
-    let told = records.iter().filter(|(name, _)| name.ends_with("record.json")).filter(|(_, text)| {
-        let record: serde_json::Value = serde_json::from_slice(text).unwrap();
+    let records = lab.records("runs");
+    let told = records.iter().filter(|record| {
         let without = record["variant"]["name"] == "without";
         assert_eq!(record["environment"].get("setting.autogroup").is_some(), without);
         record["environment"]["setting.autogroup"] == "0 (was 1)"

@@ -3,16 +3,19 @@
 //! | line | meaning |
 //! | --- | --- |
 //! | `## NAME` | a case begins; it has `small.toml` |
+//! | `needs source SERIES` | the rest is left out unless the cache has a source package of that series |
 //! | `+ FILE` | a file, whose text are the following lines, indented by four spaces |
 //! | `+ FILE < NAME` | a file that is the text of another, of the case or of `tests`; ` s/A/B/` replaces a part of it |
 //! | `$ schedlab WORDS` | runs it and expects exit code 0; `2$` another, `?$` any but 0; `NAME=VALUE` may precede |
 //! | <code>&#124; TEXT</code> | standard output has this text; `\n` is the end of a line |
 //! | `^ TEXT` | standard output begins with it |
 //! | `~ TEXT` | standard output has it, wherever its lines are broken |
-//! | `! TEXT`, `1! TEXT` | standard error has it; once |
+//! | `! TEXT` | standard error has it |
+//! | `2\| TEXT`, `1! TEXT` | it has it so many times |
 //! | `- TEXT` | neither has it |
 //! | `/PATH VALUE` | standard output is JSON that has it: `#3` is a length, `~TEXT` a part, `>3` and `<3` bounds |
 //! | `> FILE` | keeps standard output in the case's folder |
+//! | `in FILE` | the lines that follow are about the text of this file, as if it were standard output |
 //! | `== FILE`, `!= FILE` | standard output is the text of that file, or another |
 //! | `same FILE FILE` | two files have one text |
 //! | `narrow` | no line of standard output is wider than 78 columns |
@@ -25,8 +28,8 @@
 //! that path of a kept file. A command that ends with code 2 prints no result, one error of a few lines,
 //! and changes no file. A file of `tests` that `==` or `same` compares is written anew under SCHEDLAB_BLESS.
 
-use crate::common::{Lab, files, texts};
-use crate::front_doors::words;
+use crate::code::has_source_of;
+use crate::common::{Lab, Words, files, texts};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -126,7 +129,7 @@ impl Case<'_> {
         std::fs::write(path, text).unwrap();
     }
     fn run(&mut self, code: &str, line: &str) {
-        let filled: Vec<String> = words(line).into_iter().map(|w| self.filled(&w)).collect();
+        let filled: Vec<String> = line.words().into_iter().map(|w| self.filled(&w)).collect();
         let start = filled.iter().position(|w| w == "schedlab").unwrap_or_else(|| panic!("{line}"));
         let arguments: Vec<&str> = filled[start + 1..].iter().map(String::as_str).collect();
         let mut command = self.lab.command(&arguments);
@@ -185,7 +188,6 @@ impl Case<'_> {
             "^" => out.starts_with(&text),
             "~" => flat(out).contains(&text),
             "!" => err.contains(&text),
-            "1!" => err.matches(text.as_str()).count() == 1,
             "-" => !out.contains(&text) && !err.contains(&text),
             "==" => self.holds(&text, out),
             "!=" => *out != self.text(&text),
@@ -197,6 +199,10 @@ impl Case<'_> {
             "empty" => out.is_empty(),
             "quiet" => err.is_empty(),
             "lines" => err.lines().count().to_string() == text,
+            "in" => {
+                self.printed.out = self.text(&text);
+                true
+            }
             "has" => self.lab.path().join(&text).exists(),
             "lacks" => !self.lab.path().join(&text).exists(),
             ">" => {
@@ -206,7 +212,13 @@ impl Case<'_> {
             path if path.starts_with('/') => {
                 serde_json::from_str(out).is_ok_and(|json: Value| is_as(&at(&json, path), &text))
             }
-            _ => panic!("{}: '{line}' is no line of a case", self.name),
+            counted => {
+                let number = counted.strip_suffix(['|', '!']).and_then(|number| number.parse().ok());
+                let number: usize =
+                    number.unwrap_or_else(|| panic!("{}: '{line}' is no line of a case", self.name));
+                let whole = if counted.ends_with('!') { err } else { out };
+                whole.matches(text.as_str()).count() == number
+            }
         };
         self.check(holds, line);
     }
@@ -226,12 +238,19 @@ fn worked(text: &str) -> Vec<String> {
         if line.is_empty() || line.starts_with("# ") {
             continue;
         }
+        if let Some(series) = line.strip_prefix("needs source ") {
+            if !has_source_of(series) {
+                break;
+            }
+            continue;
+        }
         if let Some(file) = line.strip_prefix("+ ") {
+            let file = if file.contains(" < {") { case.filled(file) } else { file.to_owned() };
             let mut text = String::new();
             while let Some(next) = lines.next_if(|l| l.starts_with("    ")) {
                 text += &format!("{}\n", &next[4..]);
             }
-            case.file(file, &text);
+            case.file(&file, &text);
         } else if let Some((code, command)) =
             line.split_once("$ ").filter(|(code, _)| *code == "?" || code.chars().all(|c| c.is_ascii_digit()))
         {
@@ -261,7 +280,10 @@ macro_rules! files_of_cases {
     };
 }
 
-files_of_cases! { bad_input bench filters forms kernels live new runs }
+files_of_cases! {
+    background bad_input bench code code_wrong external filters forms groups import kernels live new reading replay
+    report runs schedstat searches settings suite validate
+}
 
 #[test]
 fn a_line_that_does_not_hold_is_a_fault() {
