@@ -7,13 +7,10 @@ use schedlab_base::{Error, Result};
 pub enum Form {
     /// Text of tracefs or of `trace-cmd report`.
     Ftrace,
-    /// Text of `perf script`.
     PerfScript,
-    /// Text of babeltrace.
     Babeltrace,
     /// A file of trace-cmd.
     TraceDat,
-    /// A file of perf.
     PerfData,
     /// Perfetto's protobuf.
     Perfetto,

@@ -166,7 +166,6 @@ impl Sink for Latency {
             _ => {}
         }
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 impl Audience for Latency {

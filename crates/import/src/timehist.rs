@@ -186,7 +186,6 @@ impl<F: FnMut(Row<'_>)> Sink for Timehist<'_, F> {
             _ => {}
         }
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 impl<F: FnMut(Row<'_>)> Audience for Timehist<'_, F> {

@@ -118,7 +118,6 @@ impl Sink for RunBuilder {
         }
         self.analyser.event(event);
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 impl Audience for RunBuilder {

@@ -3,16 +3,13 @@
 //! They are unpacked while they are read. A stream that ends too early gives what it has and reports that it was cut; a
 //! damaged one ends in an error, since anything after the damage would be invented.
 
-use miniz_oxide::inflate::stream::{InflateState, inflate};
-use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
+use flate2::bufread::{GzDecoder, ZlibDecoder};
 use std::cell::Cell;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
 
 /// Bytes read at once.
 const BUFFER: usize = 1 << 16;
-/// The longest name or comment in a gzip file's head.
-const MOST_OF_HEAD: usize = 1 << 12;
 /// The line before the data of an Android trace.
 const ATRACE: &[u8] = b"TRACE:";
 /// The line begins within this many bytes of the file.
@@ -51,13 +48,14 @@ impl Packing {
     /// # Errors
     /// A head that can't be read.
     pub fn unpacked(self, mut from: Box<dyn Read>, cut: Rc<Cell<bool>>) -> io::Result<Box<dyn Read>> {
+        if let Packing::Zlib(behind) = self {
+            io::copy(&mut from.by_ref().take(behind as u64), &mut io::sink())?;
+        }
+        let buffered = |from| BufReader::with_capacity(BUFFER, from);
         Ok(match self {
-            Packing::Gzip => Box::new(Inflate::new(from, true, cut)),
-            Packing::Zlib(behind) => {
-                io::copy(&mut from.by_ref().take(behind as u64), &mut io::sink())?;
-                Box::new(Inflate::new(from, false, cut))
-            }
-            Packing::Zstd => Box::new(Zstd { frame: next_frame(from)?, cut }),
+            Packing::Gzip => parts(Some(GzDecoder::new(buffered(from))), next_member, cut),
+            Packing::Zlib(_) => parts(Some(ZlibDecoder::new(buffered(from))), |_| Ok(None), cut),
+            Packing::Zstd => parts(next_frame(from)?, |frame| next_frame(frame.into_inner()), cut),
         })
     }
 }
@@ -79,34 +77,58 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the compressed data is damaged: {what}"))
 }
 
-/// A zstd frame that is being unpacked.
-type Frame = ruzstd::decoding::StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>;
-
-/// zstd: frames one after the other, some without content. Its decoder reports the end of the input as an error.
-struct Zstd {
-    /// `None` after the last frame.
-    frame: Option<Frame>,
+/// Parts of a stream, one after the other, each with its decoder. Decoders report the end of the input as an error.
+struct Parts<D> {
+    /// `None` after the last part.
+    part: Option<D>,
+    next: fn(D) -> io::Result<Option<D>>,
     cut: Rc<Cell<bool>>,
 }
 
-impl Read for Zstd {
+fn parts<D: Read + 'static>(
+    part: Option<D>,
+    next: fn(D) -> io::Result<Option<D>>,
+    cut: Rc<Cell<bool>>,
+) -> Box<dyn Read> {
+    Box::new(Parts { part, next, cut })
+}
+
+impl<D: Read> Read for Parts<D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !self.cut.get() && !buffer.is_empty() {
-            let Some(frame) = &mut self.frame else { return Ok(0) };
-            let read = match frame.read(buffer) {
-                Ok(0) => self.frame.take().map_or(Ok(None), |frame| next_frame(frame.into_inner())),
+            let Some(part) = &mut self.part else { return Ok(0) };
+            let read = match part.read(buffer) {
+                Ok(0) => self.part.take().map_or(Ok(None), self.next),
                 Ok(n) => return Ok(n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => Err(e),
             };
             match read {
-                Ok(next) => self.frame = next,
+                Ok(next) => self.part = next,
                 Err(e) if ends_early(&e) => self.cut.set(true),
+                // The file's own errors, and those of a packing inside this one.
+                Err(e) if e.raw_os_error().is_some() || e.kind() == io::ErrorKind::InvalidData => {
+                    return Err(e);
+                }
                 Err(e) => return Err(damaged(&e.to_string())),
             }
         }
         Ok(0)
     }
 }
+
+/// A member of gzip that is being unpacked.
+type Member = GzDecoder<BufReader<Box<dyn Read>>>;
+
+/// The member that follows; `None` at the end. gzip itself ignores other bytes after the last member.
+fn next_member(member: Member) -> io::Result<Option<Member>> {
+    let mut from = member.into_inner();
+    let follows = from.fill_buf()?.first() == Some(&0x1f);
+    Ok(follows.then(|| GzDecoder::new(from)))
+}
+
+/// A zstd frame that is being unpacked.
+type Frame = ruzstd::decoding::StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>;
 
 /// The next frame that holds content; `None` at the end.
 fn next_frame(mut from: Box<dyn Read>) -> io::Result<Option<Frame>> {
@@ -146,209 +168,17 @@ fn ends_early(e: &io::Error) -> bool {
     false
 }
 
-/// Deflate in members of gzip (one or several), or in zlib.
-struct Inflate {
-    from: Box<dyn Read>,
-    held: Box<[u8]>,
-    start: usize,
-    end: usize,
-    state: Box<InflateState>,
-    is_gzip: bool,
-    /// Within the data of a member.
-    inside: bool,
-    begun: bool,
-    over: bool,
-    /// CRC-32 and length of this member.
-    sum: crc32fast::Hasher,
-    length: u32,
-    cut: Rc<Cell<bool>>,
-}
-
-impl Inflate {
-    fn new(from: Box<dyn Read>, is_gzip: bool, cut: Rc<Cell<bool>>) -> Inflate {
-        let format = if is_gzip { DataFormat::Raw } else { DataFormat::Zlib };
-        Inflate {
-            from,
-            held: vec![0; BUFFER].into_boxed_slice(),
-            start: 0,
-            end: 0,
-            state: InflateState::new_boxed(format),
-            is_gzip,
-            inside: !is_gzip,
-            begun: false,
-            over: false,
-            sum: crc32fast::Hasher::new(),
-            length: 0,
-            cut,
-        }
-    }
-
-    /// Reads on; false at the end of the input.
-    fn fill(&mut self) -> io::Result<bool> {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        } else if self.end == self.held.len() {
-            self.held.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        loop {
-            match self.from.read(&mut self.held[self.end..]) {
-                Ok(n) => {
-                    self.end += n;
-                    return Ok(n > 0);
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    fn byte(&mut self) -> io::Result<Option<u8>> {
-        if self.start == self.end && !self.fill()? {
-            return Ok(None);
-        }
-        self.start += 1;
-        Ok(Some(self.held[self.start - 1]))
-    }
-
-    fn array<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
-        let mut bytes = [0; N];
-        for byte in &mut bytes {
-            let Some(read) = self.byte()? else { return Ok(None) };
-            *byte = read;
-        }
-        Ok(Some(bytes))
-    }
-
-    /// Reads a member's head. `None`: the input ended within it; false: no member follows.
-    fn head(&mut self) -> io::Result<Option<bool>> {
-        let Some(first) = self.byte()? else { return Ok(if self.begun { Some(false) } else { None }) };
-        if self.begun && first != 0x1f {
-            // gzip itself ignores bytes after the last member.
-            return Ok(Some(false));
-        }
-        let Some([second, method, flags, ..]) = self.array::<9>()? else { return Ok(None) };
-        if (first, second, method) != (0x1f, 0x8b, 8) || flags & 0xe0 != 0 {
-            return Err(damaged("no head of gzip"));
-        }
-        if flags & 4 != 0 {
-            let Some(length) = self.array::<2>()? else { return Ok(None) };
-            for _ in 0..u16::from_le_bytes(length) {
-                if self.byte()?.is_none() {
-                    return Ok(None);
-                }
-            }
-        }
-        // A name and a comment end with a zero.
-        for _ in 0..u32::from(flags & 8 != 0) + u32::from(flags & 16 != 0) {
-            let mut left = MOST_OF_HEAD;
-            loop {
-                match self.byte()? {
-                    None => return Ok(None),
-                    Some(0) => break,
-                    Some(_) if left == 0 => return Err(damaged("a name without an end")),
-                    Some(_) => left -= 1,
-                }
-            }
-        }
-        if flags & 2 != 0 && self.array::<2>()?.is_none() {
-            return Ok(None);
-        }
-        (self.begun, self.inside, self.length) = (true, true, 0);
-        self.sum.reset();
-        self.state.reset(DataFormat::Raw);
-        Ok(Some(true))
-    }
-
-    /// Checks a member's end. `None`: the input ended within it.
-    fn tail(&mut self) -> io::Result<Option<()>> {
-        self.inside = false;
-        if !self.is_gzip {
-            self.over = true;
-            return Ok(Some(()));
-        }
-        let Some(sum) = self.array::<4>()? else { return Ok(None) };
-        let Some(length) = self.array::<4>()? else { return Ok(None) };
-        if (u32::from_le_bytes(sum), u32::from_le_bytes(length)) != (self.sum.clone().finalize(), self.length)
-        {
-            return Err(damaged("its sum is another one"));
-        }
-        Ok(Some(()))
-    }
-
-    /// Unpacks into the buffer; returns 0 at the end of the input.
-    fn next(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            if self.over {
-                return Ok(Some(0));
-            }
-            if !self.inside {
-                match self.head()? {
-                    None => return Ok(None),
-                    Some(more) => self.over = !more,
-                }
-                continue;
-            }
-            let result = inflate(&mut self.state, &self.held[self.start..self.end], buffer, MZFlush::None);
-            self.start += result.bytes_consumed;
-            let n = result.bytes_written;
-            if self.is_gzip {
-                self.sum.update(&buffer[..n]);
-                self.length = self.length.wrapping_add(n as u32);
-            }
-            match result.status {
-                Ok(MZStatus::StreamEnd) => {
-                    if self.tail()?.is_none() {
-                        self.cut.set(true);
-                        self.over = true;
-                    }
-                }
-                Ok(_) | Err(MZError::Buf) if n == 0 => {
-                    if self.start < self.end && self.end - self.start >= BUFFER {
-                        return Err(damaged("its content does not continue"));
-                    }
-                    if !self.fill()? {
-                        return Ok(None);
-                    }
-                }
-                Ok(_) | Err(MZError::Buf) => {}
-                Err(_) => return Err(damaged("its content is not deflate's")),
-            }
-            if n > 0 {
-                return Ok(Some(n));
-            }
-        }
-    }
-}
-
-impl Read for Inflate {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        match self.next(buffer)? {
-            Some(n) => Ok(n),
-            None => {
-                self.cut.set(true);
-                self.over = true;
-                Ok(0)
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use miniz_oxide::deflate::{compress_to_vec, compress_to_vec_zlib};
+    use flate2::{Compression, GzBuilder};
+    use miniz_oxide::deflate::compress_to_vec_zlib;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         // A head with a name, as gzip writes it.
-        let mut all = b"\x1f\x8b\x08\x08\0\0\0\0\0\x03trace.txt\0".to_vec();
-        all.extend(compress_to_vec(bytes, 6));
-        all.extend(crc32fast::hash(bytes).to_le_bytes());
-        all.extend((bytes.len() as u32).to_le_bytes());
-        all
+        let mut all = GzBuilder::new().filename("trace.txt").write(Vec::new(), Compression::default());
+        io::Write::write_all(&mut all, bytes).unwrap();
+        all.finish().unwrap()
     }
 
     /// The content of a packed file, and whether it was cut.
@@ -372,6 +202,7 @@ mod tests {
         }
         let two = [gzip(b"one "), gzip(b"two")].concat();
         assert_eq!(read(&two).unwrap(), (b"one two".to_vec(), false));
+        assert_eq!(read(&[&two[..], b"\0\0"].concat()).unwrap(), (b"one two".to_vec(), false));
         assert_eq!(Packing::of(b"TRACE:\n# tracer: nop\n"), None);
         assert_eq!(Packing::of(b"x"), None);
     }

@@ -12,34 +12,12 @@ const GUARD: char = '\'';
 /// The first characters of such names.
 const FORMULAS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-const COLUMNS: &[&str] = &[
-    "experiment",
-    "backend",
-    "machine",
-    "kernel",
-    "workload",
-    "load",
-    "variant",
-    "runs",
-    "metric",
-    "unit",
-    "better",
-    "mean",
-    "std_pct",
-    "missing",
-    "baseline",
-    "change_pct",
-    "ci95_low_pct",
-    "ci95_high_pct",
-    "p",
-    "verdict",
-    "mean_change_pct",
-    "astray",
-];
+const HEAD: &str = "experiment,backend,machine,kernel,workload,load,variant,runs,metric,unit,better,mean,std_pct,missing,\
+                    baseline,change_pct,ci95_low_pct,ci95_high_pct,p,verdict,mean_change_pct,astray";
 
 impl Exporter for Csv {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{}\r\n", COLUMNS.join(","))?;
+        write!(out, "{HEAD}\r\n")?;
         for cell in groups(c).into_iter().flatten() {
             for (metric, stat) in c.metrics.iter().filter_map(|m| Some((m, cell.metrics.get(m)?))) {
                 let fields: Vec<String> = line(c, cell, metric, stat).iter().map(|f| quoted(f)).collect();

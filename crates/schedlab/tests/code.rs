@@ -10,7 +10,6 @@ pub fn has_source() -> bool {
     has_source_of("6.1")
 }
 
-/// Whether the cache has the source of a series.
 pub fn has_source_of(series: &str) -> bool {
     let folder = cache::folder(None).map(|f| f.join("sources"));
     let name = format!("linux-source-{series}_");
@@ -22,6 +21,11 @@ pub fn has_source_of(series: &str) -> bool {
         skipped(format!("a source package of {series} in the cache (schedlab kernel build --code {series})"));
     }
     found
+}
+
+/// A lab, if the cache has the source of a series.
+pub fn lab_of(series: &str) -> Option<Lab> {
+    has_source_of(series).then(Lab::new)
 }
 
 /// Runs schedlab on backend code; exit code, standard output and standard error.
@@ -92,53 +96,6 @@ fn every_kind_runs_under(series: &str) {
     }
 }
 
-#[test]
-fn a_kernels_own_features_and_tunables_are_known_and_others_are_not() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    let hogs = ["bench", "hogs", "--tasks", "4", "--runtime", "1s", "--machine", "smp-2", "--kernel", "6.1"];
-    let slices = |granularity: &str| {
-        let tunables = ["--tunable", granularity, "--tunable", "sched_latency_ns=1000000"];
-        figure(&bench(&lab, &[&hogs[1..8], &tunables].concat()), "switches.involuntary")
-    };
-    let (short, long) = (slices("min_granularity_ns=500000"), slices("min_granularity_ns=50000000"));
-    assert!(short > 3.0 * long, "{short} switches with slices of 0.5 ms, {long} with slices of 50 ms");
-    let (code, _, said) = run(&lab, &[&hogs[..], &["--feature", "SIS_FIRST_IDLE"]].concat());
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("SIS_FIRST_IDLE"), "{said}");
-}
-
-/// An experiment of one load on smp-4 with changes in mid-run.
-fn changed(lab: &Lab, workload: &str, changes: &str) -> serde_json::Value {
-    let text = format!(
-        "name = \"changed\"\nmachine = \"smp-4\"\nruns = 1\nmetrics = [\"migrations\", \"cpu_time\"]\n\
-         [workload]\n{workload}\n{changes}\n[[variant]]\nkernel = \"6.1\"\n"
-    );
-    std::fs::write(lab.0.path().join("changed.toml"), text).unwrap();
-    let (code, out, said) = run(lab, &["run", "changed.toml", "--json", "--quiet"]);
-    assert_eq!(code, 0, "{said}");
-    serde_json::from_str(&out).unwrap()
-}
-
-#[test]
-fn cpus_and_groups_of_running_sleeping_and_unborn_tasks_change_from_outside() {
-    if !has_source() {
-        return;
-    }
-    let at = |ms: u64, cpu: u64| format!("[[at]]\ntime = \"{ms}ms\"\ntask = \"hog\"\ncpus = \"{cpu}\"\n");
-    let hog = "name = \"hogs\"\ntasks = 1\nruntime = \"500ms\"";
-    let moved = changed(&Lab::new(), hog, &[at(50, 3), at(100, 2), at(150, 1), at(200, 3)].concat());
-    let migrations = moved["cells"][0]["metrics"]["migrations"]["mean"].as_f64();
-    assert!(
-        migrations.is_some_and(|n| n >= 3.0),
-        "CPU 0 is idle, and nobody there can sleep for it: {moved:.400}"
-    );
-    let forks = "name = \"forks\"\nforks = 100\n[[group]]\npath = \"/g\"\ntasks = [\"*\"]";
-    changed(&Lab::new(), forks, "[[at]]\ntime = \"5ms\"\ngroup = \"/g\"\ncpus = \"0-1\"");
-}
-
 /// The mean of a metric of each cell, by backend.
 fn by_backend<'a>(result: &'a serde_json::Value, metric: &str) -> Vec<(&'a str, f64)> {
     let cells = result["cells"].as_array().into_iter().flatten();
@@ -173,88 +130,14 @@ fn linked_machines_are_simulated_by_rules_and_the_code_part_runs() {
     }
 }
 
-#[test]
-fn deadline_tasks_are_served_first_by_the_kernels_own_class_and_refused_by_our_rules() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    // Two of 3 ms in each 10 ms, and four hogs, on two CPUs.
-    let file = r#"{"global": {"duration": 1}, "tasks": {
-        "dead": {"instance": 2, "policy": "SCHED_DEADLINE", "dl-runtime": 3000, "dl-period": 10000, "loop": -1,
-            "run": 2000, "timer": {"ref": "unique", "period": 10000}},
-        "hog": {"instance": 4, "loop": -1, "run": 5000}}}"#;
-    std::fs::write(lab.0.path().join("dead.json"), file).unwrap();
-    let words = ["dead.json", "--machine", "smp-2"];
-    let masked = file.replace("\"loop\": -1,\n", "\"cpus\": [0], \"loop\": -1,\n");
-    assert_ne!(masked, file);
-    std::fs::write(lab.0.path().join("masked.json"), masked).unwrap();
-    let (code, _, said) =
-        run(&lab, &["bench", "masked.json", "--machine", "smp-2", "--kernel", "6.1", "--quiet"]);
-    assert!(code == 2 && said.contains("task 'dead") && said.contains("not permitted"), "{said}");
-    assert!(said.contains("a deadline task may use all CPUs"), "{said}");
-    let run = bench(&lab, &words);
-    assert!(!run["warnings"].to_string().contains("WARNING in"), "{}", run["warnings"]);
-    assert_eq!(figure(&run, "task.dead.switches.involuntary"), 0.0);
-    assert!(figure(&run, "task.dead.wakeup_delay.p90") < 100_000.0, "{run:.300}");
-    let cpu_time = figure(&run, "task.dead.cpu_time");
-    assert!((390e6..420e6).contains(&cpu_time), "{cpu_time}");
-    let refused = lab.command(&["bench", "dead.json", "--machine", "smp-2"]).output().unwrap();
-    let (_, said) = texts(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("no SCHED_DEADLINE") && said.contains("--backend code"), "{said}");
-}
-
-/// The text of an experiment of a patch with a sysctl of its own, and with that sysctl set in the second variant.
-fn with_sysctl(lab: &Lab, sysctl: &str) -> (i32, String, String) {
-    let patch = include_str!("cases/files/own-sysctl-and-fork.patch");
-    lab.write("meek.patch", patch);
-    let variant = |name: &str, value: u64| {
-        format!(
-            "[[variant]]\nname = \"{name}\"\nkernel = \"6.1\"\npatch = [\"meek.patch\"]\ntunables = {{ {sysctl} = {value} }}\n"
-        )
-    };
-    let text = format!(
-        "name = \"meek\"\nmachine = \"smp-2\"\nruns = 1\nmetrics = [\"switches.involuntary\"]\n[workload]\nname = \"slice\"\n\
-         runtime = \"500ms\"\n{}{}",
-        variant("bold", 0),
-        variant("meek", 1)
-    );
-    lab.write("meek.toml", &text);
-    run(lab, &["run", "meek.toml", "--json", "--quiet"])
-}
-
-#[test]
-fn a_sysctl_of_a_patch_is_a_tunable_and_left_out_files_are_a_warning() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    let (code, out, said) = with_sysctl(&lab, "sched_meek");
-    assert_eq!(code, 0, "{said}");
-    let made: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let switches = |i: usize| made["cells"][i]["metrics"]["switches.involuntary"]["mean"].as_f64().unwrap();
-    assert!(switches(0) > 2.0 * switches(1), "{} and {} switches", switches(0), switches(1));
-    let warnings = made["warnings"].to_string();
-    assert!(warnings.contains("kernel/fork.c, which the image does not compile"), "{warnings}");
-    assert!(!warnings.contains("kernel/sched/"), "{warnings}");
-    let (code, _, said) = with_sysctl(&lab, "sched_meak");
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("unknown tunable 'sched_meak'") && said.contains("sched_meek"), "{said}");
-}
-
 /// A mailbox: an answer, the second mail of a series, its cover letter, and the first one.
 const SERIES: &str = include_str!("cases/files/own-sysctl-series.mbox");
 
 #[test]
 fn a_series_on_standard_input_is_tried() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_of("6.1") else { return };
     let words = "try - --backend code --source 6.1 --machine smp-2 --load hogs --runs 1";
-    let words: Vec<&str> = words.split(' ').collect();
-    let output = lab.command(&words).write_stdin(SERIES).output().unwrap();
+    let output = lab.command(words).write_stdin(SERIES).output().unwrap();
     let (out, said) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("no {text} in {out}"));
@@ -301,53 +184,11 @@ fn a_child_is_in_its_makers_group() {
 }
 
 #[test]
-fn a_wakeup_is_searched_for_before_the_first_tick_as_on_a_machine_that_was_up_for_long() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    let load = r#"{"global": {"duration": 3}, "tasks": {"t": {"instance": 8, "cpus": [4, 5, 6, 7], "loop": -1,
-                   "run": 20, "sleep": 1000}}}"#;
-    std::fs::write(lab.0.path().join("load.json"), load).unwrap();
-    let text = "name = \"rest\"\nmachine = \"smp-8\"\nruns = 1\nmetrics = [\"woken.llc\"]\n[workload]\n\
-                rtapp = \"load.json\"\nruntime = \"3500us\"\n[[variant]]\nkernel = \"6.1\"\n";
-    let found = found(&lab, text);
-    let elsewhere = found["cells"][0]["metrics"]["woken.llc"]["mean"].as_f64().unwrap();
-    assert!(elsewhere > 0.0, "SIS_UTIL scans a cache that was idle: {found:.600}");
-}
-
-#[test]
 fn a_preemption_model_is_set_in_the_image() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_of("6.1") else { return };
     let words = ["hackbench", "--groups", "2", "--loops", "100", "--machine", "smp-2"];
     let of = |model: &str| bench(&lab, &[&words[..], &["--tunable", &format!("preempt={model}")]].concat());
     let (full, none) = (of("full"), of("none"));
     let preempted = |run: &serde_json::Value| figure(run, "switches.involuntary");
     assert!(preempted(&full) > preempted(&none), "{} and {}", preempted(&full), preempted(&none));
-}
-
-#[test]
-fn a_run_under_guard_is_the_same_run() {
-    if !has_source() {
-        return;
-    }
-    let words =
-        ["hogs", "--tasks", "4", "--runtime", "50ms", "--machine", "smp-2", "--kernel", "6.1", "--json"];
-    let at = |level: &str, debug: &str| {
-        let lab = Lab::new();
-        let code = ["--quiet", "--backend", "code", "--level", level];
-        let mut command = lab.command(&[&["bench"], &words[..], &code].concat());
-        let output = command.env("SCHEDLAB_CODE_DEBUG", debug).output().unwrap();
-        (output.status.code(), texts(&output))
-    };
-    let of = |debug: &str| at("free", debug);
-    let (plain, guarded) = (of(""), of("guard"));
-    assert_eq!(plain, guarded);
-    let (code, (_, said)) = of("gard");
-    assert!(code == Some(2) && said.contains("SCHEDLAB_CODE_DEBUG") && said.contains("'guard'"), "{said}");
-    let (code, (_, said)) = at("counted", "guard");
-    assert!(code == Some(2) && said.contains("guard is for level free"), "one cell has one price: {said}");
 }

@@ -1,7 +1,7 @@
-//! Uses of stored runs of backend 'code': each run is made again by a separate process, and is the same run.
+//! What is made of stored runs of backend 'code': each is made again by a process of its own, and is the same run.
 
-use crate::code::has_source;
-use crate::common::{Lab, fake_tree, texts};
+use crate::code::{has_source, lab_of};
+use crate::common::{Lab, texts};
 use std::path::Path;
 
 /// A run of schbench on the code of 6.1, stored in `out`; `more` options.
@@ -13,10 +13,7 @@ fn stored(lab: &Lab, out: &str, more: &[&str]) {
 
 #[test]
 fn a_run_without_kept_events_is_made_again_and_names_its_gaps() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_of("6.1") else { return };
     stored(&lab, "runs", &[]);
     stored(&lab, "kept", &["--keep-events"]);
     let text = |store: &str, more: &[&str]| {
@@ -32,9 +29,8 @@ fn a_run_without_kept_events_is_made_again_and_names_its_gaps() {
     let said = |store: &str| lab.run(&["trace", store, "-o", "x.pftrace"], 0).1;
     assert!(said("kept").contains("reasons are missing") && !said("runs").contains("reasons are missing"));
     assert!(text("runs", &["--details"]).contains(" placed "));
-    let (_, said) = lab.run(&["trace", "runs", "--counters", "load"], 2);
-    assert!(said.contains("--counters") && said.contains("--backend sim"), "{said}");
-    let replayed = lab.json(&["replay", "runs", "--json", "-q"]);
+    lab.says("trace runs --counters load", 2, &["--counters", "--backend sim"]);
+    let replayed = lab.json("replay runs --json -q");
     assert_eq!(replayed["kernel"], "v6.1", "{replayed:.300}");
     let left: Vec<_> = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().collect();
     let ours = format!(".schedlab-code-{}", std::process::id());
@@ -43,31 +39,28 @@ fn a_run_without_kept_events_is_made_again_and_names_its_gaps() {
 
 #[test]
 fn waits_are_explained_without_claims_about_unknown_things() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_of("6.1") else { return };
     stored(&lab, "runs", &[]);
-    let found = lab.json(&["explain", "runs", "--json"]);
+    let found = lab.json("explain runs --json");
     let chances: Vec<_> =
         found["worst"].as_array().unwrap().iter().filter_map(|w| w.get("idle_meanwhile")).collect();
     assert!(!chances.is_empty() && chances.iter().all(|c| c["reasons_missing"] == true), "{found:.600}");
-    let text = lab.ok(&["explain", "runs"]);
+    let text = lab.ok("explain runs");
     assert!(text.contains("reasons are our rules'") && !text.contains("why is not known"), "{text}");
     for claim in ["no balance pass", "no tick fell"] {
         assert!(!text.contains(claim), "{text}");
     }
-    let stored = lab.ok(&["explain", "runs", "--stored"]);
+    let stored = lab.ok("explain runs --stored");
     assert!(stored.contains("reasons are missing") && stored.contains("why is not known"), "{stored}");
-    let idle = lab.json(&["explain", "runs", "--idle-while-waiting", "--json"]);
+    let idle = lab.json("explain runs --idle-while-waiting --json");
     let causes: Vec<&str> =
         idle["causes"].as_array().unwrap().iter().filter_map(|c| c["cause"].as_str()).collect();
     assert!(causes.iter().all(|c| !c.starts_with("newidle") && *c != "out_of_reach"), "{causes:?}");
     assert!(idle["notes"].to_string().contains("reasons are our rules'"), "{}", idle["notes"]);
-    let tail = lab.json(&["explain", "runs", "--metric", "run_delay.p50", "--json"]);
+    let tail = lab.json("explain runs --metric run_delay.p50 --json");
     assert!(tail["samples"].as_u64().unwrap() > 0, "{tail:.300}");
-    lab.ok(&["report", "runs", "-o", "page.html"]);
-    let page = std::fs::read_to_string(lab.path().join("page.html")).unwrap();
+    lab.ok("report runs -o page.html");
+    let page = lab.text("page.html");
     assert!(page.contains("class=\"strip\"") && !page.contains("can't be shown over time"));
 }
 
@@ -112,10 +105,7 @@ fn one_record(store: &Path) -> serde_json::Value {
 
 #[test]
 fn a_record_that_contradicts_its_run_is_refused() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_of("6.1") else { return };
     stored(&lab, "runs", &[]);
     let cell =
         std::fs::read_dir(lab.path().join("runs")).unwrap().flatten().find(|e| e.path().join("1").is_dir());
@@ -130,16 +120,12 @@ fn a_record_that_contradicts_its_run_is_refused() {
     assert!(said.contains("switches.voluntary differs") && !lab.path().join("x.pftrace").exists(), "{said}");
     json["code"]["image"] = "00000000000000000000000000000000".into();
     std::fs::write(&path, json.to_string()).unwrap();
-    let (_, said) = lab.run(&["trace", &run, "-o", "x.pftrace"], 3);
-    assert!(said.contains("no longer has image 00000000"), "{said}");
+    lab.says(&["trace", &run, "-o", "x.pftrace"], 3, &["no longer has image 00000000"]);
 }
 
 #[test]
 fn a_schedule_is_replayed_by_the_kernels_own_code() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_of("6.1") else { return };
     stored(&lab, "runs", &[]);
     let words = ["replay", "runs", "--by", "code", "--json", "-q"];
     let own = lab.json(&words);
@@ -155,59 +141,17 @@ fn a_schedule_is_replayed_by_the_kernels_own_code() {
     let both = lab.json(&under);
     let cells = both["cells"].as_array().unwrap();
     assert!(cells.len() == 2 && cells.iter().all(|c| c["backend"] == "code"), "{both:.500}");
-    let (_, said) = lab.run(&["replay", "runs", "--by", "vm"], 2);
-    assert!(said.contains("unknown backend of a replay 'vm'"), "{said}");
-}
-
-#[test]
-fn kernels_named_on_the_command_line_run_the_variants_of_their_series() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    lab.write("two.toml", &format!("{}[[variant]]\nkernel = \"v6.1\"\n", crate::common::SMALL));
-    let words = [
-        "run",
-        "two.toml",
-        "--kernel",
-        "6.1",
-        "--kernel",
-        "6.1",
-        "--backend",
-        "code",
-        "--load",
-        "1x2",
-        "--runs",
-        "1",
-        "--json",
-        "-q",
-    ];
-    let made = lab.json(&words);
-    let cells = made["cells"].as_array().unwrap().iter();
-    let cells: Vec<(&str, &str)> =
-        cells.filter_map(|c| Some((c["variant"].as_str()?, c["backend"].as_str()?))).collect();
-    assert_eq!(cells, [("v6.1", "code"), ("v6.1", "sim")], "a kernel that is named twice runs once");
-    let (_, said) = lab.run(&["run", "two.toml", "--kernel", "6.1"], 2);
-    assert!(said.contains("--backend vm or --backend code"), "{said}");
-    let (_, said) = lab.run(&["run", "two.toml", "--backend", "code", "--guest-mode", "real-time"], 2);
-    assert!(said.contains("--backend vm"), "{said}");
-    fake_tree(&lab);
-    let (_, said) =
-        lab.run(&["bench", "pipe", "--backend", "code", "--kernel", "image", "--machine", "smp-2"], 2);
-    assert!(said.contains("is a kernel's image") && said.contains("backend 'vm' boots"), "{said}");
+    lab.says("replay runs --by vm", 2, &["unknown backend of a replay 'vm'"]);
 }
 
 #[test]
 fn an_image_is_built_listed_and_removed_by_name() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_of("6.1") else { return };
     stored(&lab, "runs", &[]);
-    let built = lab.json(&["kernel", "build", "--code", "6.1", "--json", "-q"]);
+    let built = lab.json("kernel build --code 6.1 --json -q");
     let (name, path) = (built["name"].as_str().unwrap(), built["path"].as_str().unwrap());
     assert_eq!(built["new"], false, "the run has built it: {built:.300}");
-    let text = lab.ok(&["kernel", "build", "--code", "6.1", "-q"]);
+    let text = lab.ok("kernel build --code 6.1 -q");
     for part in [name, "was there already", path, "release 6.1.", "FAIR_GROUP_SCHED", "HZ=250"] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -216,9 +160,9 @@ fn an_image_is_built_listed_and_removed_by_name() {
     for file in ["image.so", "config", "functions", "image.json"] {
         std::fs::copy(from.join(file), to.join(file)).unwrap();
     }
-    // The image that made a stored run makes it again as long as it is whole.
+    // What made a stored run makes it again as long as it is whole.
     let replayed = |code: i32| {
-        let mut command = lab.command(&["replay", "runs", "-q"]);
+        let mut command = lab.command("replay runs -q");
         let output = command.env("SCHEDLAB_CACHE_DIR", lab.path().join("cache")).output().unwrap();
         let (_, said) = texts(&output);
         assert_eq!(output.status.code(), Some(code), "{said}");
@@ -229,17 +173,16 @@ fn an_image_is_built_listed_and_removed_by_name() {
     std::fs::write(to.join("functions"), [&functions[..], b"\n"].concat()).unwrap();
     assert!(replayed(3).contains("functions of image"), "altered");
     std::fs::write(to.join("functions"), functions).unwrap();
-    let list = lab.json(&["kernel", "list", "--cache", "cache", "--json"]);
+    let list = lab.json("kernel list --cache cache --json");
     let row = &list["code"][0];
     assert_eq!((&row["name"], &row["hash"]), (&built["name"], &built["hash"]), "{row:.300}");
     assert!(
         row["size_bytes"].as_u64().unwrap() > 100_000 && row["last_use_s"].as_u64().is_some(),
         "{row:.300}"
     );
-    let shown = lab.ok(&["kernel", "list", "--cache", "cache"]);
+    let shown = lab.ok("kernel list --cache cache");
     assert!(shown.contains("patches: none, used 0 min ago"), "{shown}");
-    let (_, said) = lab.run(&["kernel", "remove", "base-0", "--cache", "cache"], 2);
-    assert!(said.contains("'base-0'"), "{said}");
+    lab.says("kernel remove base-0 --cache cache", 2, &["'base-0'"]);
     assert!(lab.ok(&["kernel", "remove", name, "--cache", "cache"]).contains("removed"));
     assert!(!to.exists());
 }

@@ -25,7 +25,7 @@ fn git(lab: &Lab, words: &[&str]) -> String {
     String::from_utf8_lossy(&said.stdout).trim().to_owned()
 }
 
-/// Whether an image's build may read a file of the tree. Copying the whole tree would take minutes.
+/// Whether an image's build may read a file of the tree. A whole tree would take minutes.
 fn is_of_build(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     let folders = "kernel lib include scripts tools/include drivers/cpuidle init io_uring mm";
@@ -46,7 +46,7 @@ fn files_below(tree: &Path, folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Commits the files of the build in the lab's folder `linux`.
+/// Commits what the build needs in the lab's folder `linux`.
 fn repository(lab: &Lab, tree: &Path) {
     let linux = lab.path().join("linux");
     let mut files = Vec::new();
@@ -54,7 +54,7 @@ fn repository(lab: &Lab, tree: &Path) {
     for file in files {
         let to = linux.join(&file);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        // Another test's build may remove its patch's file from the tree meanwhile; the tree of 6.1 does not need it.
+        // Another test's build may take its patch's file out of the tree meanwhile; the tree of 6.1 has no need of it.
         let _ = std::fs::copy(tree.join(&file), to);
     }
     git(lab, &["init", "-q"]);

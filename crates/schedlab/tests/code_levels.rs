@@ -1,23 +1,8 @@
-//! Levels of the kernel's own code: its instructions are its price, and CPUs act while another one is in kernel code.
+//! Levels of the kernel's own code: what it executes is its price, and CPUs act while another one is in kernel code.
 
 use crate::code::has_source;
 use crate::common::{Lab, texts};
 use serde_json::Value;
-
-/// Two variants of one kernel.
-const TWO: &str = "name = \"two\"
-machine = \"smp-2\"
-[workload]
-name = \"hackbench\"
-groups = 1
-loops = 20
-[[variant]]
-kernel = \"v6.1\"
-[[variant]]
-name = \"calm\"
-kernel = \"v6.1\"
-features = [\"NO_WAKEUP_PREEMPTION\"]
-";
 
 const LEVELS: [&str; 4] = ["free", "counted", "woven", "exact"];
 
@@ -44,7 +29,7 @@ fn every_level_runs_and_gives_the_same_bytes_every_time() {
     for (level, run) in LEVELS.iter().zip(&all) {
         assert_eq!(*run, bench(level, &words), "{level}");
         assert_eq!(run["level"], **level, "also the default is said");
-        // 2 groups of 20 senders, each with 20 messages to 20 receivers: every level sends all of them.
+        // 2 groups of 20 senders, each with 20 messages to 20 receivers: all of them are sent under every level.
         assert!(figure(run, "switches.voluntary") > 500.0, "{level}: {run:.300}");
     }
     let cpu_time: Vec<f64> = all.iter().map(|run| figure(run, "cpu_time")).collect();
@@ -78,7 +63,7 @@ fn instructions_of_the_schedulers_functions_are_counted_and_charged() {
     // A guest that counts executes 2,600 in the functions that both have (docs/code.md).
     let per_wakeup = figure(&run, "instructions.scheduler") / figure(&run, "wakeups");
     assert!((2000.0..4000.0).contains(&per_wakeup), "{per_wakeup}");
-    // A sleeper also waits for the scheduler's code, which takes no time where it is free.
+    // The scheduler's code is a part of what a sleeper waits for, and takes no time where it is free.
     let free_again =
         bench("free", &["nanosleep", "--tasks", "1", "--runtime", "200ms", "--machine", "smp-4"]);
     let counted =
@@ -86,69 +71,4 @@ fn instructions_of_the_schedulers_functions_are_counted_and_charged() {
     assert_ne!(figure(&free_again, "wakeup_delay.mean"), figure(&counted, "wakeup_delay.mean"));
     let free = bench("free", &words);
     assert!(free["metrics"].get("instructions.scheduler").is_none(), "free counts nothing");
-}
-
-#[test]
-fn every_form_says_the_level() {
-    if !has_source() {
-        return;
-    }
-    let lab = Lab::new();
-    lab.write("mine.toml", TWO);
-    let words = ["run", "mine.toml", "--kernel", "6.1", "--backend", "code", "--runs", "2", "-q"];
-    for form in ["table", "detail", "lkml", "markdown", "normal", "ranked"] {
-        let out = lab.ok(&[&words[..], &["--format", form]].concat());
-        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
-        let said = ["own code (level free)", "charged at level free"].iter().any(|said| out.contains(said));
-        assert!(said, "{form}: {out}");
-    }
-    let woven = lab.json(&[&words[..], &["--level", "woven", "--json"]].concat());
-    let levels: Vec<&Value> = woven["cells"].as_array().unwrap().iter().map(|cell| &cell["level"]).collect();
-    let (woven, none) = (&Value::from("woven"), &Value::Null);
-    assert_eq!(levels, [woven, woven, none, none], "the simulations beside them have none");
-    let one = [
-        "bench",
-        "pipe",
-        "--loops",
-        "100",
-        "--machine",
-        "smp-2",
-        "--kernel",
-        "6.1",
-        "--backend",
-        "code",
-        "-q",
-    ];
-    let run = lab.ok(&one);
-    assert!(run.contains("own code (level free)"), "{run}");
-}
-
-#[test]
-fn a_level_is_of_backend_code_and_cpus_that_take_turns_are_not_woven() {
-    let lab = Lab::new();
-    let sim = lab.command(&["bench", "pipe", "--machine", "smp-2", "--level", "counted"]).output().unwrap();
-    let (_, said) = texts(&sim);
-    assert!(
-        sim.status.code() == Some(2) && said.contains("--level") && said.contains("--backend code"),
-        "{said}"
-    );
-    let unknown = lab.command(&["bench", "pipe", "--backend", "code", "--level", "wovn"]).output().unwrap();
-    assert!(texts(&unknown).1.contains("did you mean 'woven'"), "{}", texts(&unknown).1);
-    if !has_source() {
-        return;
-    }
-    let words = [
-        "bench",
-        "pipe",
-        "--backend",
-        "code",
-        "--kernel",
-        "6.1",
-        "--level",
-        "woven",
-        "--machine",
-        "icount-4",
-    ];
-    let (_, said) = texts(&lab.command(&words).output().unwrap());
-    assert!(said.contains("icount-4 has CPUs that take turns"), "{said}");
 }

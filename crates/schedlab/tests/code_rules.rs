@@ -1,4 +1,4 @@
-//! `validate --rules` end to end: our rules compared with the kernel's own code of 6.1, one decision at a time.
+//! `validate --rules` end to end: our rules beside the kernel's own code of 6.1, one decision at a time.
 
 use crate::code::{has_source, has_source_of};
 use crate::common::{Lab, texts};
@@ -40,12 +40,4 @@ fn decided(series: &str, more: &[&str]) -> Vec<serde_json::Value> {
     assert_eq!(output.status.code(), Some(0), "{said}{out}");
     let found: serde_json::Value = serde_json::from_str(&out).unwrap();
     found["rows"].as_array().unwrap().clone()
-}
-
-#[test]
-fn a_function_that_is_not_there_is_refused() {
-    let output = Lab::new().command(&["validate", "--rules", "--function", "pikc"]).output().unwrap();
-    let (_, said) = texts(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("pick"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Each command from end to end: its output in every form, and the files it leaves behind.
+//! Each command from end to end: what it prints, in every form, and what it leaves behind.
 
 use crate::common;
 use crate::common::{Lab, files};
@@ -29,7 +29,7 @@ fn a_machine_has_the_costs_of_the_kernel_asked_for() {
 fn a_list_and_its_data_have_the_same_entries() {
     let lab = Lab::new();
     for (list, first) in [("study", "idle-sibling "), ("machine", "smp-N ")] {
-        let text = lab.ok(&[list]);
+        let text = lab.ok(list);
         narrow(&text);
         assert!(text.lines().any(|l| l.starts_with(first)), "{text}");
         let json = lab.json(&[list, "--json"]);
@@ -43,7 +43,7 @@ fn a_list_and_its_data_have_the_same_entries() {
 #[test]
 fn an_experiment_gives_a_table_and_run_folders() {
     let lab = Lab::new();
-    let (text, err) = lab.run(&["run", "small.toml", "--timing"], 0);
+    let (text, err) = lab.run("run small.toml --timing", 0);
     narrow(&text);
     for part in ["small", "1x2", "1x6", "smp-4", "first-idle", "v4.5", "work", "migrations"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -54,8 +54,8 @@ fn an_experiment_gives_a_table_and_run_folders() {
     let experiments =
         stored.iter().filter(|(n, b)| n.ends_with("experiment.toml") && b == common::SMALL.as_bytes());
     assert_eq!((stored.len(), experiments.count()), (24, 12));
-    // Made again: no run is made, and the table is the same to the byte.
-    let (again, err) = lab.run(&["run", "small.toml"], 0);
+    // Again: nothing is made, and the table is the same to the byte.
+    let (again, err) = lab.run("run small.toml", 0);
     assert_eq!(again, text);
     assert!(err.contains("0 runs made, 12 found"), "{err}");
 }
@@ -63,22 +63,22 @@ fn an_experiment_gives_a_table_and_run_folders() {
 #[test]
 fn same_seed_same_bytes_whatever_the_number_of_jobs() {
     let lab = Lab::new();
-    let one = lab.ok(&["run", "small.toml", "--jobs", "1", "--out", "one", "--json"]);
-    let two = lab.ok(&["run", "small.toml", "--jobs", "2", "--out", "two", "--json", "--timing"]);
+    let one = lab.ok("run small.toml --jobs 1 --out one --json");
+    let two = lab.ok("run small.toml --jobs 2 --out two --json --timing");
     // Only the folders of the runs differ, as asked for.
     assert!(one.contains("\"one/") && one.replace("\"one/", "\"two/") == two, "the JSON differs");
     let (one, two) = (files(&lab.path().join("one")), files(&lab.path().join("two")));
     assert_eq!(one.len(), 24);
     assert!(one == two, "the records differ");
-    let other = lab.ok(&["run", "small.toml", "--seed", "2", "--out", "three", "--json"]);
+    let other = lab.ok("run small.toml --seed 2 --out three --json");
     assert!(!other.is_empty() && files(&lab.path().join("three")) != one, "another seed is another run");
 }
 
 #[test]
 fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
     let lab = Lab::new();
-    let words = ["bench", "schbench", "-m", "1", "-t", "2", "-r", "1", "-c", "1000", "-s", "1000"];
-    let (text, err) = lab.run(&words, 0);
+    let words = "bench schbench -m 1 -t 2 -r 1 -c 1000 -s 1000";
+    let (text, err) = lab.run(words, 0);
     narrow(&text);
     for part in ["schbench on host", "message_threads=1 threads=2 runtime=1s", "  p50 ", "switches.voluntary"]
     {
@@ -87,43 +87,29 @@ fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
     assert!(err.contains("the run is kept in runs/") && err.contains("/1\n"), "{err}");
     let folder = err.trim().rsplit(' ').next().unwrap();
     assert!(lab.run(&["explain", folder], 3).1.contains("record its events (--events)"));
-    let json = lab.json(&[&words[..], &["--json"]].concat());
+    let json = lab.json(&format!("{words} --json"));
     assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("schedlab/run/1"), Some(2)));
     let samples = json["metrics"]["schbench.latency.count"]["value"].as_f64().unwrap();
-    // Some 880 on an idle machine; other work may take most of the CPU time.
+    // Some 880 on an idle machine; other work may take most of them.
     assert!(samples > 50.0, "{samples} samples in a second");
-    // The second run is of the same cell, and is stored next to the first.
-    let compared = lab.json(&["compare", "runs", "--json"]);
+    // The second run is of the same cell, and is stored beside the first.
+    let compared = lab.json("compare runs --json");
     assert_eq!(compared["cells"][0]["runs"], 2);
 }
 
 #[test]
 fn a_simulated_bench_takes_machine_kernel_and_features() {
     let lab = Lab::new();
-    let base = [
-        "bench",
-        "schbench",
-        "--backend",
-        "sim",
-        "--machine",
-        "smp-4",
-        "-r",
-        "0.2",
-        "-s",
-        "1000",
-        "-c",
-        "1000",
-    ];
-    let with = |more: &[&str]| lab.json(&[&base[..], more, &["--json"]].concat());
-    let plain = with(&["--kernel", "v4.5"]);
-    let first = with(&["--kernel", "v4.5", "--feature", "SIS_FIRST_IDLE", "--tunable", "hz=1000"]);
+    let base = "bench schbench --backend sim --machine smp-4 -r 0.2 -s 1000 -c 1000 --json";
+    let with = |more: &str| lab.json(&format!("{base} {more}"));
+    let plain = with("--kernel v4.5");
+    let first = with("--kernel v4.5 --feature SIS_FIRST_IDLE --tunable hz=1000");
     assert_eq!(first["variant"], "v4.5:SIS_FIRST_IDLE,hz=1000");
     assert_eq!((plain["kernel"].as_str(), plain["machine"].as_str()), (Some("v4.5"), Some("smp-4")));
     assert_ne!(plain["metrics"], first["metrics"]);
-    assert_eq!(plain, with(&["--kernel", "v4.5"]), "the same again");
+    assert_eq!(plain, with("--kernel v4.5"), "the same again");
     // Options may stand before the workload, too.
-    let before =
-        lab.json(&["bench", "--backend", "sim", "--machine", "smp-4", "--json", "schbench", "-r", "0.2"]);
+    let before = lab.json("bench --backend sim --machine smp-4 --json schbench -r 0.2");
     assert_eq!(before["backend"], "sim");
 }
 
@@ -140,9 +126,8 @@ fn slices(text: &str) -> Vec<(f64, f64)> {
 #[test]
 fn the_slice_test_prints_like_the_document() {
     let lab = Lab::new();
-    let sim =
-        ["bench", "slice", "--backend", "sim", "--machine", "smp-2", "--kernel", "v4.5", "--runtime", "5s"];
-    let text = lab.ok(&[&sim[..], &["--tasks", "8", "--format", "slice"]].concat());
+    let sim = "bench slice --backend sim --machine smp-2 --kernel v4.5 --runtime 5s";
+    let text = lab.ok(&format!("{sim} --tasks 8 --format slice"));
     narrow(&text);
     let woken = slices(&text);
     // Four whole intervals, two CPUs among eight processes: a quarter of a second each.
@@ -151,9 +136,9 @@ fn the_slice_test_prints_like_the_document() {
         woken.iter().all(|(slice, _)| (slice * 8.0).fract().min(1.0 - (slice * 8.0).fract()) < 0.05),
         "{text}"
     );
-    let calm = slices(&lab.ok(&[&sim[..], &["--tasks", "8", "--rate", "0", "--format", "slice"]].concat()));
+    let calm = slices(&lab.ok(&format!("{sim} --tasks 8 --rate 0 --format slice")));
     assert!(calm[1].0 > 1.5 * woken[1].0, "{calm:?} {woken:?}");
-    let json = lab.json(&[&sim[..], &["--tasks", "8", "--json"]].concat());
+    let json = lab.json(&format!("{sim} --tasks 8 --json"));
     let metric = |name: &str| json["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name}"));
     let [hogs, wakers] = ["hog", "waker"].map(|g| metric(&format!("task.{g}.cpu_time")));
     assert!((9.8e9..=10e9).contains(&(hogs + wakers + metric("task.sampler.cpu_time"))), "{hogs} {wakers}");
@@ -165,17 +150,16 @@ fn the_slice_test_prints_like_the_document() {
     let starts: Vec<u64> =
         json["intervals"].as_array().unwrap().iter().map(|i| i["start"].as_u64().unwrap()).collect();
     assert!(starts.len() == 4 && starts.is_sorted() && starts[1] > 1_000_000_000, "{starts:?}");
-    let (_, err) = lab.run(&["bench", "schbench", "--backend", "sim", "--format", "slice"], 2);
-    assert!(err.contains("no slices to print"), "{err}");
+    lab.says("bench schbench --backend sim --format slice", 2, &["no slices to print"]);
 }
 
 #[test]
 fn the_slice_test_runs_live() {
     let lab = Lab::new();
-    let words = ["bench", "slice", "--tasks", "2", "--rate", "100", "--interval", "300ms", "--runtime", "1s"];
-    let seen = slices(&lab.ok(&[&words[..], &["--format", "slice"]].concat()));
+    let words = "bench slice --tasks 2 --rate 100 --interval 300ms --runtime 1s";
+    let seen = slices(&lab.ok(&format!("{words} --format slice")));
     assert!((1..=3).contains(&seen.len()) && seen.iter().all(|(_, utime)| *utime < 2e6), "{seen:?}");
-    let json = lab.json(&[&words[..], &["--mode", "thread", "--json"]].concat());
+    let json = lab.json(&format!("{words} --mode thread --json"));
     let hogs = json["metrics"]["task.hog.cpu_time"]["value"].as_f64().unwrap();
     assert!(hogs > 0.05e9 && hogs < 2.5e9, "{hogs}");
     assert!(json["metrics"]["task.waker.switches.voluntary"]["value"].as_f64().unwrap() > 20.0);
@@ -185,8 +169,7 @@ fn the_slice_test_runs_live() {
 fn kernels_are_listed_and_files_that_are_none_are_reported() {
     let lab = Lab::new();
     lab.write("vmlinux", "\u{7f}ELF and more");
-    let (_, err) = lab.run(&["kernel", "list", "vmlinux"], 2);
-    assert!(err.contains("vmlinux is an ELF file") && err.contains("bzImage"), "{err}");
+    lab.says("kernel list vmlinux", 2, &["vmlinux is an ELF file", "bzImage"]);
     let mut image = vec![0u8; 0x2000];
     for (at, bytes) in [(0x1fe, &[0x55, 0xaa][..]), (0x202, b"HdrS\x0f\x02"), (0x20f, &[0x10]), (0x211, &[1])]
     {
@@ -196,11 +179,11 @@ fn kernels_are_listed_and_files_that_are_none_are_reported() {
     let banner = b"6.1.0-56-cloud-amd64 (k@x) #1 SMP Debian 6.1.192-2";
     image[0x1200..0x1200 + banner.len()].copy_from_slice(banner);
     std::fs::write(lab.path().join("vmlinuz"), image).unwrap();
-    let listed = lab.json(&["kernel", "list", "vmlinuz", "--cache", "none", "--json"]);
+    let listed = lab.json("kernel list vmlinuz --cache none --json");
     let own = &listed["images"][0];
     assert_eq!((&own["release"], &own["version"]), (&"6.1.0-56-cloud-amd64".into(), &"v6.1.192".into()));
     assert_eq!((&own["origin"], &own["size_bytes"]), (&"given".into(), &0x2000.into()));
-    assert!(lab.run(&["kernel", "fetch", "six"], 2).1.contains("6.12"));
+    assert!(lab.run("kernel fetch six", 2).1.contains("6.12"));
 }
 
 /// The examples of docs/automation.md, from top to bottom. SCHEDLAB_PYTHON names another interpreter.

@@ -38,18 +38,18 @@ fn only_options_of_guests_and_clusters_are_under_their_headings() {
 #[test]
 fn two_commands_keep_their_output_to_themselves() {
     let lab = Lab::new();
-    let words = ["stat", "--runs", "2", "--vs", "echo of-B", "--", "echo", "of-A"];
-    let (out, err) = lab.run(&words, 0);
+    let words = "stat --runs 2 --vs 'echo of-B' -- echo of-A";
+    let (out, err) = lab.run(words, 0);
     let table = out.lines().filter(|l| !l.contains("echo of-")).count();
     assert!(table > 3 && !out.lines().any(|l| l == "of-A" || l == "of-B"), "{out}");
     assert!(!err.contains("of-A") && !err.contains("of-B"), "{err}");
-    assert!(lab.ok(&["stat", "--", "echo", "of-A"]).starts_with("of-A\n"), "one command keeps its terminal");
+    assert!(lab.ok("stat -- echo of-A").starts_with("of-A\n"), "one command keeps its terminal");
 }
 
 #[test]
 fn verdicts_have_colours_on_request() {
     let lab = Lab::new();
-    // A change that no run can miss: with the shorter period the waker lacks the credit to preempt.
+    // A change that no run can miss: the shorter period leaves the waker no credit to preempt with.
     let slices = "name = \"slices\"\nruns = 10\nmachines = [\"smp-2\"]\nmetrics = [\"slice.mean\"]\n[workload]\n\
         name = \"slice\"\nruntime = \"300ms\"\n[[variant]]\nkernel = \"v4.5\"\n[[variant]]\nname = \"short\"\n\
         kernel = \"v4.5\"\ntunables = { sched_latency_ns = 1000000, min_granularity_ns = 100000 }\n";
@@ -70,49 +70,14 @@ fn verdicts_have_colours_on_request() {
     assert!(detail.contains("\u{1b}[0m\n") && strip(&detail) == form(&["--format", "detail"]), "{detail}");
     assert_eq!(form(&["--color", "never"]), plain);
     assert!(!form(&["--color", "always", "--json"]).contains('\u{1b}'), "JSON has none");
-    assert!(lab.run(&["run", "small.toml", "--color", "blue"], 2).1.contains("auto, always, never"));
-}
-
-#[test]
-fn a_knee_of_an_rtapp_file_is_how_many_copies_it_takes() {
-    let lab = Lab::new();
-    let text = r#"{ "global": { "duration": 1 }, "tasks": { "t": { "loop": -1, "run": 2000, "timer": { "ref": "unique", "period": 10000 } } } }"#;
-    lab.write("t.json", text);
-    let words = [
-        "knee",
-        "t.json",
-        "--backend",
-        "sim",
-        "--machine",
-        "smp-2",
-        "--limit",
-        "p50 < 1ms",
-        "--runs",
-        "1",
-        "--max-load",
-        "32",
-        "-q",
-    ];
-    let json = lab.json(&[&words[..], &["--json", "--plot", "knee.svg"]].concat());
-    assert_eq!(
-        (&json["parameter"], &json["limit"]["metric"]),
-        (&"copies".into(), &"rtapp.wakeup_latency.p50".into())
-    );
-    // 2 ms of every 10 on two CPUs: ten tasks fill them.
-    let knee = json["variants"][0]["knees"][0].as_u64().unwrap();
-    assert!((2..=12).contains(&knee), "{json}");
-    assert!(json["tried"].as_array().unwrap().len() >= 4 && json["unit"] == "ns", "{json}");
-    let svg = std::fs::read_to_string(lab.path().join("knee.svg")).unwrap();
-    assert!(svg.contains(">copies<") && svg.contains("limit &lt; 1.00ms"), "{svg}");
-    assert!(lab.run(&["knee", "t.json", "--plot", "knee.pdf"], 2).1.contains(".svg or .png"));
+    assert!(lab.run("run small.toml --color blue", 2).1.contains("auto, always, never"));
 }
 
 #[test]
 fn a_knee_of_a_tool_needs_a_limit_and_a_load() {
     let lab = Lab::new();
-    let (_, err) = lab.run(&["knee", "--tool", "perf-pipe", "--limit", "perf-pipe.time < 1s"], 2);
-    assert!(err.contains("takes no load") && err.contains("hackbench"), "{err}");
-    let output = lab.command(&["knee", "--tool", "hackbench"]).output().unwrap();
+    lab.says("knee --tool perf-pipe --limit 'perf-pipe.time < 1s'", 2, &["takes no load", "hackbench"]);
+    let output = lab.command("knee --tool hackbench").output().unwrap();
     let (_, err) = texts(&output);
     // Where the tool is missing, the first error names its package.
     let installed = !err.contains("rt-tests");
@@ -122,45 +87,10 @@ fn a_knee_of_a_tool_needs_a_limit_and_a_load() {
         return;
     }
     assert!(err.contains("--limit") && err.contains("hackbench.time"), "{err}");
-    let words = [
-        "knee",
-        "--tool",
-        "hackbench",
-        "--args=-l 1 -f 1",
-        "--limit",
-        "hackbench.time < 100s",
-        "--max-load",
-        "2",
-        "--runs",
-        "1",
-        "--json",
-        "-q",
-    ];
-    let json = lab.json(&words);
+    let words = "knee --tool hackbench '--args=-l 1 -f 1' --limit 'hackbench.time < 100s' --max-load 2 --runs 1 --json -q";
+    let json = lab.json(words);
     assert_eq!(
         (&json["parameter"], &json["variants"][0]["knees"]),
         (&"load".into(), &serde_json::json!([2]))
     );
-}
-
-/// A first experiment: two workloads, five loads and three variants on a machine of its own file.
-#[test]
-fn a_first_experiment_is_whole_and_a_part_of_it_is_run() {
-    let lab = Lab::new();
-    lab.write("own.toml", include_str!("cases/first-hour/own.toml"));
-    lab.write("mybox.toml", include_str!("cases/first-hour/mybox.toml"));
-    let (_, packed) = lab.run(&["pack", "own.toml", "-o", "own.parcel"], 0);
-    assert!(packed.contains("150 runs"), "5 loads x 3 variants x 10 seeds: {packed}");
-    let part = ["run", "own.toml", "--load", "groups=4", "--runs", "2", "--json", "-q"];
-    let json = lab.json(&part);
-    let cells = json["cells"].as_array().unwrap();
-    let of = |name: &str| cells.iter().map(|c| c[name].as_str().unwrap()).collect::<Vec<_>>();
-    assert_eq!(of("variant"), ["v6.5", "v6.12", "no-parity"]);
-    assert!(of("machine").iter().all(|m| *m == "mybox"), "{json}");
-    assert!(cells.iter().all(|c| c["runs"] == 2), "{json}");
-    let rows = json["comparisons"].as_array().unwrap();
-    assert!(rows.iter().any(|r| r["metric"].as_str().unwrap().starts_with("hackbench")), "{json}");
-    let record = lab.path().join(cells[0]["folders"][0].as_str().unwrap()).join("1/record.json");
-    let record: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(record).unwrap()).unwrap();
-    assert_eq!(record["machine"]["topology"]["cpus"].as_array().map(Vec::len), Some(64));
 }

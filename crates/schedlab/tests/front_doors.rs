@@ -1,11 +1,11 @@
-//! The first pages of a newcomer do as they say: README.md, docs/first-hour.md, examples/*.toml.
+//! What a newcomer meets first does what it says: README.md, docs/first-hour.md, examples/*.toml.
 //!
 //! In a page, a block of kind `console` holds commands behind `$ ` and their output, in which a line `...` stands for
-//! any lines. A block of kind `toml` whose first line is `# FILE` is written to that file; `# FILE, at its end` appends
-//! to it. Blocks of other kinds are only for reading and are not run. Their commands, and those of all other pages,
-//! must have subcommands and options that help lists.
+//! any lines. A block of kind `toml` whose first line is `# FILE` is written to that file; `# FILE, at its end` is
+//! added to it. Blocks of other kinds are for the reader's eye and are not run; their commands, and those of all other
+//! pages, must have the subcommands and options that help lists.
 
-use crate::common::Lab;
+use crate::common::{Lab, Words};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -30,25 +30,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The words of a page's command: `'...'` and `"..."` keep words together.
-pub fn words(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in command.chars() {
-        match (quote, c) {
-            (Some(q), _) if c == q => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, ' ') => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
-}
-
-/// Whether the output matches a page: the same lines, where `...` stands for any.
+/// Whether the output is what a page shows: the same lines, where `...` stands for any.
 fn shows(shown: &[&str], output: &[&str]) -> bool {
     match shown.split_first() {
         None => output.is_empty(),
@@ -59,18 +41,16 @@ fn shows(shown: &[&str], output: &[&str]) -> bool {
     }
 }
 
-/// Runs a block's commands in the lab and compares their output with the block. Returns how many it ran.
+/// Runs a block's commands in the lab and holds their output against the block. Says how many it ran.
 fn run_block(lab: &Lab, name: &str, text: &str) -> usize {
     let mut runs = 0;
     for part in format!("\n{text}").split("\n$ ").skip(1) {
         let (command, shown) = part.split_once('\n').unwrap_or((part, ""));
-        let command = words(command);
-        assert_eq!(command[0], "schedlab", "{name}: a page's commands are schedlab's");
-        let command: Vec<&str> = command[1..].iter().map(String::as_str).collect();
-        let output = lab.ok(&command);
+        let line = command.strip_prefix("schedlab ");
+        let output = lab.ok(line.unwrap_or_else(|| panic!("{name}: a page's commands are schedlab's")));
         let shown: Vec<&str> = shown.lines().collect();
         let lines: Vec<&str> = output.lines().collect();
-        assert!(shows(&shown, &lines), "{name}: schedlab {} prints\n{output}", command.join(" "));
+        assert!(shows(&shown, &lines), "{name}: {command} prints\n{output}");
         runs += 1;
     }
     runs
@@ -87,7 +67,7 @@ fn work_through(lab: &Lab, name: &str) -> usize {
                 let (head, _) = block.text.split_once('\n').unwrap();
                 let file = head.strip_prefix("# ").unwrap_or_else(|| panic!("{name}: a file without a name"));
                 let (file, old) = match file.strip_suffix(", at its end") {
-                    Some(file) => (file, std::fs::read_to_string(lab.path().join(file)).unwrap() + "\n"),
+                    Some(file) => (file, lab.text(file) + "\n"),
                     None => (file, String::new()),
                 };
                 lab.write(file, &(old + &block.text));
@@ -103,7 +83,7 @@ fn only_lines_left_out_of_a_page_stand_for_any() {
     assert!(shows(&["a", "...", "c"], &["a", "b", "b", "c"]) && shows(&["a", "...", "c"], &["a", "c"]));
     assert!(!shows(&["a", "c"], &["a", "b", "c"]) && !shows(&["a", "..."], &["b", "a"]));
     assert!(!shows(&["a"], &["a", "b"]) && !shows(&["a", "b"], &["a"]));
-    assert_eq!(words("schedlab run 'a b'  \"c\" d''"), ["schedlab", "run", "a b", "c", "d"]);
+    assert_eq!("schedlab run 'a b'  \"c\" d''".words(), ["schedlab", "run", "a b", "c", "d"]);
 }
 
 #[test]
@@ -120,12 +100,12 @@ fn the_tables_of_readme_equal_the_output() {
 }
 
 /// The command in an example's comment, without `schedlab`.
-fn command_of(text: &str, file: &str) -> Vec<String> {
+fn command_of<'t>(text: &'t str, file: &str) -> &'t str {
     let line = text.lines().find_map(|l| l.strip_prefix("#   schedlab "));
-    words(line.unwrap_or_else(|| panic!("{file}: no line '#   schedlab run {file}'")))
+    line.unwrap_or_else(|| panic!("{file}: no line '#   schedlab run {file}'"))
 }
 
-/// Whether a row of a comparison has a verdict of change: then the example shows something.
+/// Whether a comparison has a row whose verdict is a change: an example shows something.
 fn changes(comparison: &serde_json::Value) -> bool {
     let rows = comparison["comparisons"].as_array().unwrap();
     rows.iter().any(|r| ["better", "worse", "changed"].contains(&r["verdict"].as_str().unwrap()))
@@ -161,21 +141,21 @@ fn every_example_runs_as_its_comment_says() {
         );
         lab.write(file, &text);
         let command = command_of(&text, file);
-        let command: Vec<&str> = command.iter().map(String::as_str).collect();
-        assert_eq!(command[..2], ["run", file.as_str()], "{file}");
-        match command.iter().position(|w| *w == "--backend").map(|at| command[at + 1]) {
+        assert!(format!("{command} ").starts_with(&format!("run {file} ")), "{file}: {command}");
+        let backend = command.split_once("--backend ").map(|(_, rest)| rest.split(' ').next().unwrap());
+        match backend {
             None => {
-                let json = lab.json(&[&command[..], &["--json", "-q"]].concat());
+                let json = lab.json(&format!("{command} --json -q"));
                 assert_eq!(unmeasured(&json), [""; 0], "{file}");
                 assert!(changes(&json), "{file} shows no change:\n{json:#}");
                 simulated += 1;
             }
-            // Without a quiet machine a live example is only planned.
+            // Planned with all its runs; made only where a live run may disturb nobody.
             Some("host") if std::env::var_os("SCHEDLAB_TEST_LIVE").is_none() => {
                 lab.ok(&["pack", file, "--backend", "host", "-o", "live.parcel"]);
                 skipped.push(format!("a quiet machine (SCHEDLAB_TEST_LIVE=1): {file}"));
             }
-            Some("host") => drop(lab.json(&[&command[..], &["--json", "-q"]].concat())),
+            Some("host") => drop(lab.json(&format!("{command} --json -q"))),
             // Its experiment is made in the simulator, which has the patch's feature.
             Some("vm") => {
                 let json = lab.json(&["run", file, "--json", "-q"]);
@@ -191,8 +171,8 @@ fn every_example_runs_as_its_comment_says() {
     }
 }
 
-/// The command lines of a page that begin with `schedlab`, from indented lines and code within lines; without the parts
-/// for a shell or another program.
+/// The command lines of a page: indented lines and code within lines that begin with `schedlab`, without what a shell
+/// or another program takes of them.
 fn commands_of(page: &str) -> Vec<String> {
     let mut commands = Vec::new();
     for line in page.lines() {
@@ -211,7 +191,7 @@ fn without_shell(command: &str) -> String {
     command[..end].to_owned()
 }
 
-/// Help of schedlab's commands, fetched once each; `None` for words that are not a command.
+/// Help of schedlab's commands, asked for once each; `None` for words that are not a command.
 struct Helps {
     lab: Lab,
     known: BTreeMap<Vec<String>, Option<String>>,
@@ -221,8 +201,7 @@ impl Helps {
     fn of(&mut self, command: &[String]) -> Option<String> {
         let lab = &self.lab;
         let ask = || {
-            let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
-            let output = lab.command(&words).output().unwrap();
+            let output = lab.command(&format!("{} --help", command.join(" "))).output().unwrap();
             output.status.success().then(|| crate::common::texts(&output).0)
         };
         self.known.entry(command.to_owned()).or_insert_with(ask).clone()
@@ -247,9 +226,9 @@ fn lists(help: &str, option: &str) -> bool {
         .any(|(at, _)| ends(&help[at + option.len()..]) && help[..at].ends_with([' ', '[', '\n', '\'']))
 }
 
-/// The part of a page's command line that schedlab does not have.
+/// What of a page's command line schedlab does not have.
 fn unknown_in(helps: &mut Helps, command: &str) -> Option<String> {
-    let words = words(command).split_off(1);
+    let words = command.words().split_off(1);
     let first = words.first().filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
     if first.starts_with('-') {
         return None;

@@ -1,8 +1,8 @@
-//! Reports about groups and quotas: the results of our rules, and of the kernel's own code if its source is in the
-//! cache. The bounds are around the results of the code.
+//! Reports about groups and quotas: what our rules make of them, and the kernel's own code where its source is at hand.
+//! The bounds are around what the code does.
 
 use crate::code::has_source_of;
-use crate::common::{self, Lab};
+use crate::common::Lab;
 use serde_json::Value;
 
 /// The records of a stored case's runs of one kernel, by our rules and, if its source is there, by its own code.
@@ -14,7 +14,7 @@ fn on_both(case: &str, series: &str, load: Option<&str>) -> Vec<(&'static str, V
     all
 }
 
-/// The records of one backend, which `more` chooses.
+/// The same of one backend: `more` is what chooses the code.
 fn records(case: &str, series: &str, load: Option<&str>, more: &[&str]) -> Vec<Value> {
     let lab = Lab::new();
     let file = format!("{}/tests/cases/reports/{case}.toml", env!("CARGO_MANIFEST_DIR"));
@@ -26,13 +26,10 @@ fn records(case: &str, series: &str, load: Option<&str>, more: &[&str]) -> Vec<V
     }
     words.extend(more);
     lab.ok(&words);
-    let files = common::files(&lab.path().join("runs"));
-    let records = files.into_iter().filter(|(name, _)| name.ends_with("record.json"));
-    let records = records.map(|(_, bytes)| serde_json::from_slice::<Value>(&bytes).unwrap());
-    // A run by the code comes with one by the rules.
+    // A run by the code has one by the rules beside it.
     let profile = format!("v{series}");
     let wanted = |r: &Value| if code { r["backend"] == "code" } else { r["kernel"] == *profile };
-    let found: Vec<Value> = records.filter(wanted).collect();
+    let found: Vec<Value> = lab.records("runs").into_iter().filter(wanted).collect();
     assert!(!found.is_empty(), "no run of {series} in {case}");
     found
 }
@@ -43,7 +40,7 @@ fn of<'a>(records: &'a [Value], variant: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no variant {variant} of {}", records.len()))
 }
 
-/// CPU time of the tasks whose names begin with `name`, s.
+/// CPU time of the tasks whose names begin so, s.
 fn cpu_s(record: &Value, name: &str) -> f64 {
     let tasks = record["tasks"].as_array().unwrap();
     let named = tasks.iter().filter(|t| t["name"].as_str().unwrap().starts_with(name));

@@ -1,5 +1,5 @@
-//! Control groups through the binary: weights on the live kernel and in the simulator, kill -9, and missing permission.
-//! Tests that make groups are skipped where no cpu controller can be written.
+//! Control groups through the binary: weights on the live kernel and in the simulator, kill -9, and no permission. The
+//! tests that make groups are left out where there is no cpu controller that can be written.
 
 use crate::common;
 use crate::common::Lab;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Only one process at a time makes groups of a machine.
+/// One process at a time makes groups of a machine.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -17,13 +17,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Two hogs in groups of weight 1 to 3, on one CPU.
 fn thirds(kernel: &str, runtime: &str) -> String {
-    format!(
-        "name = 'thirds'\nabout = 'weights 1 to 3'\nruns = 1\nmachine = 'smp-2'\nmetrics = ['work']\n\
-         [workload]\nname = 'hogs'\nruntime = '{runtime}'\n[[beside]]\nname = 'hogs'\ncalled = 'other'\n\
-         [[group]]\npath = '/a'\nweight = 100\ncpus = '0'\ntasks = ['hog']\n\
-         [[group]]\npath = '/b/inner'\nweight = 50\ncpus = '0'\ntasks = ['other']\n\
-         [[group]]\npath = '/b'\nweight = 300\n[[variant]]\nkernel = '{kernel}'\n"
-    )
+    include_str!("cases/files/thirds.toml").replace("KERNEL", kernel).replace("RUNTIME", runtime)
 }
 
 fn schedlab(lab: &Lab, words: &[&str]) -> Command {
@@ -38,7 +32,7 @@ fn run(lab: &Lab, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Runs it once no other schedlab changes settings of this machine; `None` if no group can be made.
+/// Runs it once no other schedlab changes settings of this machine; `None` where no group can be made.
 fn run_live(lab: &Lab, words: &[&str]) -> Option<(Option<i32>, String, String)> {
     let since = Instant::now();
     loop {
@@ -57,13 +51,12 @@ fn run_live(lab: &Lab, words: &[&str]) -> Option<(Option<i32>, String, String)> 
     }
 }
 
+/// The CPU time of the tasks of a name in the only record.
 fn cpu_time(lab: &Lab, name: &str) -> f64 {
-    let files = common::files(&lab.path().join("runs"));
-    let records: Vec<_> = files.iter().filter(|(file, _)| file.ends_with("record.json")).collect();
+    let records = lab.records("runs");
     assert_eq!(records.len(), 1);
-    let record: serde_json::Value = serde_json::from_slice(&records[0].1).unwrap();
     let own = |task: &&serde_json::Value| task["name"].as_str().unwrap().starts_with(name);
-    record["tasks"].as_array().unwrap().iter().filter(own).map(|t| t["cpu_time"].as_f64().unwrap()).sum()
+    records[0]["tasks"].as_array().unwrap().iter().filter(own).map(|t| t["cpu_time"].as_f64().unwrap()).sum()
 }
 
 fn entries(lab: &Lab) -> Vec<PathBuf> {
@@ -71,7 +64,7 @@ fn entries(lab: &Lab) -> Vec<PathBuf> {
     listed.map(|e| e.path()).collect()
 }
 
-/// The groups in the journal.
+/// The groups that the journal has.
 fn groups(lab: &Lab) -> Vec<PathBuf> {
     let path = |file: PathBuf| -> Option<PathBuf> {
         let entry: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
@@ -96,23 +89,12 @@ fn weights_of_1_to_3_divide_a_cpu_of_the_simulator_and_of_this_machine() {
     }
 }
 
-/// Shares of 1 to 3, and of 3 to 1 from the first second on; later the other hog joins the first one's group.
-fn changing(kernel: &str) -> String {
-    format!(
-        "name = 'changing'\nruns = 1\nmachine = 'smp-2'\nmetrics = ['task.hog.cpu_time']\nbackground = false\n\
-         [workload]\nname = 'hogs'\nruntime = '3s'\n[[beside]]\nname = 'hogs'\ncalled = 'other'\n\
-         [[group]]\npath = '/a'\ncpus = '0'\ntasks = ['hog']\n[[group]]\npath = '/b'\ncpus = '0'\ntasks = ['other']\n\
-         [[variant]]\nkernel = '{kernel}'\n[[variant.group]]\npath = '/b'\ncpus = '0'\nweight = 300\n\
-         [[at]]\ntime = '1s'\ngroup = '/a'\nweight = 900\n[[at]]\ntime = '1500ms'\ntask = 'other'\ngroup = '/a'\n"
-    )
-}
-
 #[test]
 fn groups_and_tasks_change_in_mid_run_in_the_simulator_and_on_this_machine() {
     let _alone = alone();
     for (backend, kernel) in [("sim", "v6.12"), ("host", "running")] {
         let lab = Lab::new();
-        lab.write("changing.toml", &changing(kernel));
+        lab.write("changing.toml", &include_str!("cases/files/changing.toml").replace("KERNEL", kernel));
         let words = ["run", "changing.toml", "--backend", backend, "--quiet"];
         let Some((code, _, err)) = run_live(&lab, &words) else { continue };
         assert_eq!(code, Some(0), "{err}");
@@ -123,7 +105,7 @@ fn groups_and_tasks_change_in_mid_run_in_the_simulator_and_on_this_machine() {
     }
 }
 
-/// Starts a live run in groups, and returns once its tasks are in them; `None` if no group can be made.
+/// Starts a live run in groups and gives it once they are there and its tasks are in them; `None` where none can be.
 fn begun(lab: &Lab) -> Option<(Child, Vec<PathBuf>)> {
     lab.write("short.toml", &thirds("running", "50ms"));
     run_live(lab, &["run", "short.toml", "--backend", "host", "--quiet"])?;

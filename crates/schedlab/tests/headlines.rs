@@ -13,12 +13,12 @@ struct Headline<'a> {
     load: &'a str,
     variants: &'a [&'a str],
     runs: &'a str,
-    /// Edits of the study's file that shorten it to seconds: from, to.
+    /// Edits of the study's file, that it takes seconds: from, to.
     edits: &'a [(&'a str, &'a str)],
     rows: &'a [Row],
 }
 
-/// A figure of a variant and its bounds; a multiple of another variant's figure if `of` names one.
+/// A figure of a variant, as a multiple of another variant's if `of` names one, and its bounds.
 struct Row {
     metric: &'static str,
     variant: &'static str,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A colour, a new line, C1, DEL and an override of the reading direction.
 const BAD: &str = "pi\u{1b}[31m\npe\u{9b}32m\u{7f}\u{202e}";
-/// The same text as it is shown in the middle of a line.
+/// The same, as it is shown in the middle of a line.
 const SHOWN: &str = "pi\\u001b[31m\\u000ape\\u009b32m\\u007f\\u202e";
 
 fn acts(c: char) -> bool {
@@ -21,10 +21,10 @@ fn harmless(what: &str, text: &str) {
     assert!(!text.contains(acts), "{what}: {}", text.escape_debug());
 }
 
-/// Stores the runs of a small experiment, then puts bad names wherever their records have a name.
+/// Stores the runs of a small experiment whose records then carry bad names wherever a record has one.
 fn spoiled() -> Lab {
     let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q"]);
+    lab.ok("run small.toml -q");
     let runs = lab.path().join("runs");
     for (name, bytes) in files(&runs) {
         if !name.ends_with("record.json") {
@@ -51,7 +51,7 @@ fn spoiled() -> Lab {
     lab
 }
 
-/// Spoils every text that is a task's name.
+/// Every text that is a task's name.
 fn spoil(value: &mut Value) {
     match value {
         Value::String(text) if text.contains('/') => *text = BAD.into(),
@@ -71,11 +71,11 @@ fn no_form_of_a_result_passes_on_terminal_codes() {
         harmless(form, &err);
         assert!(out.contains("\\u001b"), "{form} shows it:\n{out}");
     }
-    let json = lab.json(&["compare", "runs", "--json"]);
+    let json = lab.json("compare runs --json");
     assert_eq!(json["cells"][0]["workload"], SHOWN);
-    harmless("json", &lab.ok(&["compare", "runs", "--json"]));
-    lab.ok(&["compare", "runs", "--plot", "p.svg"]);
-    let svg = std::fs::read_to_string(lab.path().join("p.svg")).unwrap();
+    harmless("json", &lab.ok("compare runs --json"));
+    lab.ok("compare runs --plot p.svg");
+    let svg = lab.text("p.svg");
     harmless("svg", &svg);
     assert!(svg.contains("\\u001b[31m"), "{svg}");
 }
@@ -113,17 +113,18 @@ fn schedlab_writes_no_such_names_itself() {
     ];
     for (old, new) in names {
         lab.write("named.toml", &SMALL.replace(old, new));
-        let (_, err) = lab.run(&["run", "named.toml"], 2);
-        assert!(err.contains("named.toml:") && err.contains("control characters"), "{new}: {err}");
+        lab.says("run named.toml", 2, &["named.toml:", "control characters"]);
     }
     let rtapp = r#"{ "global": { "duration": 1 }, "tasks": { "a\u001bb": { "run": 10, "sleep": 10 } } }"#;
     lab.write("task.json", rtapp);
-    let (_, err) = lab.run(&["bench", "task.json", "--backend", "sim", "--machine", "smp-2"], 2);
-    assert!(err.contains("task.json:1:") && err.contains("control characters"), "{err}");
+    lab.says("bench task.json --backend sim --machine smp-2", 2, &["task.json:1:", "control characters"]);
     let good = rtapp.replace("\\u001b", "");
     lab.write("a\u{202e}b.json", &good);
-    let (_, err) = lab.run(&["bench", "a\u{202e}b.json", "--backend", "sim", "--machine", "smp-2"], 2);
-    assert!(err.contains("a\\u202eb.json") && err.contains("rename it"), "{err}");
+    lab.says(
+        &["bench", "a\u{202e}b.json", "--backend", "sim", "--machine", "smp-2"],
+        2,
+        &["a\\u202eb.json", "rename it"],
+    );
 }
 
 #[test]
@@ -147,8 +148,7 @@ fn endless_input_is_refused_before_it_is_read() {
     }
     let plain = "name = \"z\"\nmachines = [\"smp-4\"]\n[workload]\nrtapp = \"/dev/zero\"\n[[variant]]\nkernel = \"v4.5\"\n";
     lab.write("rtapp.toml", plain);
-    let (_, err) = lab.run(&["run", "rtapp.toml"], 2);
-    assert!(err.contains("rtapp.toml:4:") && err.contains("it is a device"), "{err}");
+    lab.says("run rtapp.toml", 2, &["rtapp.toml:4:", "it is a device"]);
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn a_limit_on_length_can_be_raised() {
     let lab = Lab::new();
     let long = format!("{SMALL}\n{}", "#".repeat(1 << 20));
     lab.write("long.toml", &long);
-    let words = ["run", "long.toml", "--runs", "1", "-q"];
-    let limited = |mb: &str| lab.command(&words).env("SCHEDLAB_MAX_INPUT_MB", mb).output().unwrap();
+    let words = "run long.toml --runs 1 -q";
+    let limited = |mb: &str| lab.command(words).env("SCHEDLAB_MAX_INPUT_MB", mb).output().unwrap();
     let (refused, read, wrong) = (limited("1"), limited("2"), limited("much"));
     assert_eq!((refused.status.code(), read.status.code(), wrong.status.code()), (Some(2), Some(0), Some(2)));
     let err = common::texts(&refused).1;
@@ -175,7 +175,7 @@ fn simulations_that_do_not_fit_side_by_side_are_refused_before_they_start() {
     }
     let lab = Lab::new();
     lab.write("wide.toml", &SMALL.replace("smp-4", "smp-4096").replace("runs = 3", "runs = 256"));
-    let (_, err) = lab.run(&["run", "wide.toml", "--jobs", "1024"], 3);
+    let (_, err) = lab.run("run wide.toml --jobs 1024", 3);
     for part in ["1024 simulations side by side", " GB of memory are available", "4096 CPUs", "help: "] {
         assert!(err.contains(part), "{part}: {err}");
     }
@@ -202,22 +202,22 @@ fn flat(text: &str) -> String {
 #[test]
 fn runs_of_two_computers_are_compared_and_the_heading_says_so() {
     let lab = case("two-machines");
-    let words = ["compare", "two-machines/m1", "two-machines/m2"];
+    let words = "compare two-machines/m1 two-machines/m2";
     let place = "2 CPUs of Intel(R) Xeon(R) Processor against 128 CPUs of AMD EPYC 9754 128-Core Processor";
     for form in ["table", "detail", "lkml", "normal"] {
-        let text = flat(&lab.ok(&[&words[..], &["--format", form]].concat()));
+        let text = flat(&lab.ok(&format!("{words} --format {form}")));
         assert!(
             text.contains(&format!("on {place}")) || text.contains(&format!("{place}, measured")),
             "{form}: {text}"
         );
     }
-    let json = lab.json(&[&words[..], &["--json"]].concat());
+    let json = lab.json(&format!("{words} --json"));
     assert_eq!(json["comparisons"][0]["baseline"], "before", "the first one given");
     assert_eq!(json["cells"][1]["computer"]["cpus"], 128);
     let warnings = json["warnings"].as_array().unwrap();
     let told = warnings.iter().find(|w| w["code"] == "compare.computers").unwrap_or_else(|| panic!("{json}"));
     assert!(told["message"].as_str().unwrap().contains("after: 128 CPUs of AMD"), "{told}");
-    let turned = lab.json(&["compare", "two-machines/m2", "two-machines/m1", "--json"]);
+    let turned = lab.json("compare two-machines/m2 two-machines/m1 --json");
     assert_eq!(turned["comparisons"][0]["baseline"], "after");
 }
 
@@ -228,60 +228,56 @@ fn runs_of_two_computers_or_two_builds_are_not_pooled() {
         let cells = json["cells"].as_array().unwrap().iter();
         cells.map(|c| (c["variant"].as_str().unwrap().to_owned(), c["runs"].as_u64().unwrap())).collect()
     };
-    let json = lab.json(&["compare", "two-machines-pooled", "--json"]);
+    let json = lab.json("compare two-machines-pooled --json");
     assert_eq!(cells(&json), [("running on Xeon".to_owned(), 6), ("running on EPYC".to_owned(), 6)]);
-    assert!(
-        flat(&lab.ok(&["compare", "two-machines-pooled"])).contains("2 CPUs of Xeon against 2 CPUs of EPYC")
-    );
+    assert!(flat(&lab.ok("compare two-machines-pooled")).contains("2 CPUs of Xeon against 2 CPUs of EPYC"));
     let lab = case("host-rebuilt-kernel");
-    let json = lab.json(&["compare", "host-rebuilt-kernel", "--json"]);
+    let json = lab.json("compare host-rebuilt-kernel --json");
     let counts: Vec<u64> = cells(&json).into_iter().map(|(_, runs)| runs).collect();
     assert_eq!(counts, [2, 2], "{json}");
-    // They are marked as runs that this version would not find again, and are kept.
-    let listed = lab.json(&["runs", "--out", "host-rebuilt-kernel", "--json"]);
+    // They are marked as such that this version would not find again, and are kept.
+    let listed = lab.json("runs --out host-rebuilt-kernel --json");
     assert!(listed["cells"][0]["outdated"].as_str().unwrap().contains("computer"), "{listed}");
-    let removal = lab.json(&["runs", "gc", "--out", "host-rebuilt-kernel", "--json"]);
+    let removal = lab.json("runs gc --out host-rebuilt-kernel --json");
     assert_eq!((removal["runs"].as_array().unwrap().len(), &removal["live"]), (0, &4.into()), "{removal}");
 }
 
 #[test]
 fn a_live_run_is_not_found_for_another_build_of_the_kernel() {
     let lab = Lab::new();
-    let words = ["bench", "hogs", "--tasks", "1", "-r", "20ms", "-q"];
-    lab.ok(&words);
+    let words = "bench hogs --tasks 1 -r 20ms -q";
+    lab.ok(words);
     let experiment = "name = 'l'\nruns = 1\nmachine = 'host'\n[workload]\nname = 'hogs'\ntasks = 1\nruntime = '20ms'\n\
                       [[variant]]\nkernel = 'running'\n";
     lab.write("l.toml", experiment);
     let run = |found: &str| {
-        let (_, err) = lab.run(&["run", "l.toml", "--backend", "host", "--out", "live"], 0);
-        assert!(err.contains(found), "{err}");
+        lab.says("run l.toml --backend host --out live", 0, &[found]);
     };
     run("1 run made, 0 found");
     run("0 runs made, 1 found");
-    // The run of another computer, put in the place of this one's.
+    // The run of another computer, put where this one's lies.
     let live = lab.path().join("live");
     let (name, bytes) = files(&live).into_iter().find(|(name, _)| name.ends_with("record.json")).unwrap();
     let mut record: Value = serde_json::from_slice(&bytes).unwrap();
     record["environment"]["kernel.version"] = "#99 OTHER BUILD".into();
     std::fs::write(live.join(&name), record.to_string()).unwrap();
-    let (_, err) = lab.run(&["run", "l.toml", "--backend", "host", "--out", "live"], 2);
-    assert!(err.contains("the record in it is cell") && err.contains("runs rm"), "{err}");
+    lab.says("run l.toml --backend host --out live", 2, &["the record in it is cell", "runs rm"]);
 }
 
 #[test]
 fn a_record_in_another_cells_folder_does_not_count_as_found() {
     let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q"]);
+    lab.ok("run small.toml -q");
     let runs = lab.path().join("runs");
     let all: Vec<_> = files(&runs).into_iter().filter(|(name, _)| name.ends_with("/1/record.json")).collect();
     std::fs::write(runs.join(&all[0].0), &all[1].1).unwrap();
-    let (_, err) = lab.run(&["run", "small.toml", "-q"], 2);
+    let (_, err) = lab.run("run small.toml -q", 2);
     let cell = all[0].0.split('/').next().unwrap();
     assert!(err.contains(&format!("the folder is cell {cell}'s")), "{err}");
-    // The remedy works.
+    // The remedy is one.
     let remedy = err.split("'schedlab ").nth(1).unwrap().split('\'').next().unwrap().to_owned();
-    lab.ok(&remedy.split(' ').collect::<Vec<_>>());
-    lab.ok(&["run", "small.toml", "-q"]);
+    lab.ok(&remedy);
+    lab.ok("run small.toml -q");
 }
 
 #[test]
@@ -290,13 +286,15 @@ fn a_figure_that_no_record_holds_is_refused_before_it_is_stored() {
     for (figure, unit) in [("1e308", "s"), ("1e308", ""), ("-1e200", "")] {
         let line = format!("echo v={figure}");
         let metric = format!("v[{unit}]=v=(.*)");
-        let (_, err) = lab.run(&["bench", "--command", &line, "--metric-regex", &metric, "-q"], 2);
-        assert!(err.contains("'echo.v'") && err.contains("can't be compared"), "{err}");
+        lab.says(
+            &["bench", "--command", &line, "--metric-regex", &metric, "-q"],
+            2,
+            &["'echo.v'", "can't be compared"],
+        );
     }
     assert!(files(&lab.path().join("runs")).is_empty(), "nothing is stored");
     lab.write("big.txt", r#"{"schema": "schedlab/run/1", "seed": 1, "metrics": {"x": {"unit": "ns", "better": "lower", "value": 1e308}}}"#);
-    let (_, err) = lab.run(&["compare", "a=big.txt", "b=big.txt"], 2);
-    assert!(err.contains("can't be compared"), "{err}");
+    lab.says("compare a=big.txt b=big.txt", 2, &["can't be compared"]);
 }
 
 #[test]
@@ -320,7 +318,7 @@ fn figures_of_another_unit_or_direction_are_not_compared() {
         record["spec"] = same["spec"].clone();
         std::fs::write(lab.path().join("b").join(name), record.to_string()).unwrap();
     }
-    let json = lab.json(&["compare", "a", "b", "--metric", "echo.v", "--json"]);
+    let json = lab.json("compare a b --metric echo.v --json");
     assert_eq!(json["comparisons"].as_array().unwrap().len(), 0, "{json}");
     assert!(json["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "compare.unit"), "{json}");
 }
@@ -328,19 +326,7 @@ fn figures_of_another_unit_or_direction_are_not_compared() {
 #[test]
 fn a_recorded_command_is_not_a_run_of_the_benchmark_of_its_name() {
     let lab = Lab::new();
-    lab.ok(&[
-        "bench",
-        "hackbench",
-        "--machine",
-        "smp-2",
-        "--kernel",
-        "v6.5",
-        "--groups",
-        "1",
-        "--loops",
-        "2",
-        "-q",
-    ]);
+    lab.ok("bench hackbench --machine smp-2 --kernel v6.5 --groups 1 --loops 2 -q");
     // As 'schedlab record -- hackbench' stores it.
     for (name, bytes) in files(&lab.path().join("runs")) {
         let mut record: Value = serde_json::from_slice(&bytes).unwrap();
@@ -352,14 +338,14 @@ fn a_recorded_command_is_not_a_run_of_the_benchmark_of_its_name() {
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, record.to_string()).unwrap();
     }
-    assert!(lab.ok(&["compare", "recorded"]).contains("wakeup_delay.p99"));
-    lab.ok(&["report", "recorded", "-q", "--no-strips"]);
-    lab.ok(&["compare", "recorded", "runs"]);
-    lab.ok(&["runs", "--out", "recorded"]);
+    assert!(lab.ok("compare recorded").contains("wakeup_delay.p99"));
+    lab.ok("report recorded -q --no-strips");
+    lab.ok("compare recorded runs");
+    lab.ok("runs --out recorded");
 }
 
-/// Machines whose CPUs can stop in the middle of a step: CPUs that take turns, and virtual machines with more CPUs than
-/// the host. All invariants are walked after every step.
+/// Machines whose CPUs stand still in the middle of a step: CPUs that take turns, and virtual machines with more CPUs
+/// than the host has. All invariants are walked after every step.
 #[test]
 fn invariants_hold_at_every_step_where_cpus_stand_still() {
     let lab = Lab::new();
@@ -384,7 +370,7 @@ fn every_file_of_the_cases_is_used_by_a_test() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let sources: String = files(&tests)
         .into_iter()
-        .filter(|(name, _)| name.ends_with(".rs"))
+        .filter(|(name, _)| name.ends_with(".rs") || name.starts_with("texts/"))
         .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
         .collect();
     for folder in ["files", "first-hour", "hostile"] {

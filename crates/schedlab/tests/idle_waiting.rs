@@ -4,12 +4,9 @@
 use crate::common::Lab;
 use schedlab_trace::{BalanceReason, KickReason, SkipReason};
 
-/// A run in which tasks wait while CPUs are idle; its folder.
+/// A run in which tasks wait beside idle CPUs; its folder.
 fn run(lab: &Lab) -> String {
-    let line = "bench schbench --backend sim --machine fb-2x12-smt --kernel v4.5 -m 2 -t 24 -r 0.8";
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (_, err) = lab.run(&words, 0);
-    err.trim().rsplit(' ').next().unwrap().to_owned()
+    lab.kept("bench schbench --backend sim --machine fb-2x12-smt --kernel v4.5 -m 2 -t 24 -r 0.8")
 }
 
 #[test]
@@ -76,10 +73,12 @@ fn a_run_that_cannot_be_made_again_says_so() {
     let model = format!("\"model\":{}", schedlab_record::MODEL);
     assert!(text.contains(&model));
     std::fs::write(&file, text.replacen(&model, "\"model\":1", 1)).unwrap();
-    let (_, err) = lab.run(&["explain", &folder, "--idle-while-waiting"], 2);
-    assert!(err.contains("version 1 of the simulator's model") && err.contains("make the run anew"), "{err}");
+    lab.says(
+        &["explain", &folder, "--idle-while-waiting"],
+        2,
+        &["version 1 of the simulator's model", "make the run anew"],
+    );
     let text = lab.ok(&["explain", &folder, "--worst", "1"]);
     assert!(text.contains("is not shown"), "{text}");
-    let (_, err) = lab.run(&["explain", &folder, "--idle-while-waiting", "--vs", "v4.5"], 2);
-    assert!(err.contains("--vs"), "{err}");
+    lab.says(&["explain", &folder, "--idle-while-waiting", "--vs", "v4.5"], 2, &["--vs"]);
 }

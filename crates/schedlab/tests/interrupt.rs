@@ -1,18 +1,18 @@
-//! Ctrl-C: the work ends in under a second, the finished part is kept, and the message says so.
+//! Ctrl-C: the work ends in under a second, what is finished is kept, and the message says so.
 
 use crate::common;
-use crate::common::{Lab, SMALL, at_work};
+use crate::common::{Lab, SMALL, Words, at_work};
 use schedlab_base::testing::{in_time, stretch};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-fn start(lab: &Lab, words: &[&str]) -> Child {
+fn start(lab: &Lab, line: &str) -> Child {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("schedlab"));
-    command.current_dir(lab.path()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir(lab.path()).args(line.words()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
-/// Checks that an attempt ends within 1.5 s; several attempts and a factor allow for busy CPUs.
+/// Whether one of five tries ends as soon as it does unless other programs keep the CPUs busy.
 fn ends_soon(mut attempt: impl FnMut() -> Duration) {
     in_time(|factor| {
         let took = attempt();
@@ -49,9 +49,9 @@ fn finished_runs_are_kept_and_the_rest_can_be_made_later() {
 
 fn interrupted_runs() -> Duration {
     let lab = Lab::new();
-    // Hundreds of runs of some hundredths of a second: one is always under way.
+    // Hundreds of runs of some hundredths of a second: there is always one under way.
     lab.write("long.toml", &SMALL.replace("runs = 3", "runs = 2000").replace("200ms", "2s"));
-    let child = start(&lab, &["run", "long.toml", "--jobs", "2"]);
+    let child = start(&lab, "run long.toml --jobs 2");
     let (since, patience) = (Instant::now(), Duration::from_secs(60 * stretch()));
     while runs(&lab) < 4 && since.elapsed() < patience {
         std::thread::sleep(Duration::from_millis(20));
@@ -59,7 +59,7 @@ fn interrupted_runs() -> Duration {
     interrupt(&child);
     let (code, out, err, took) = end(child);
     let kept = runs(&lab);
-    // The runs made until then are compared, and the page says how many they are.
+    // What was made until then is compared, and the page says how much that is.
     let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(code, Some(1), "{err}");
     assert!(said.contains(&format!("warning: interrupted: {kept} of 8000 runs finished")), "{out}");
@@ -71,7 +71,7 @@ fn interrupted_runs() -> Duration {
         common::files(&lab.path().join("runs")).iter().all(|(n, _)| !n.contains(".tmp")),
         "nothing half-written"
     );
-    let compared = lab.json(&["compare", "runs", "--json"]);
+    let compared = lab.json("compare runs --json");
     let made: u64 = compared["cells"].as_array().unwrap().iter().map(|c| c["runs"].as_u64().unwrap()).sum();
     assert_eq!(made, kept as u64);
     took
@@ -81,7 +81,7 @@ fn interrupted_runs() -> Duration {
 fn a_live_run_ends_at_once() {
     ends_soon(|| {
         let lab = Lab::new();
-        let child = start(&lab, &["bench", "schbench", "-r", "60", "-m", "1", "-t", "2"]);
+        let child = start(&lab, "bench schbench -r 60 -m 1 -t 2");
         at_work(&child);
         interrupt(&child);
         let (code, out, err, took) = end(child);
@@ -94,22 +94,9 @@ fn a_live_run_ends_at_once() {
 #[test]
 fn a_long_simulation_ends_within_a_second() {
     let lab = Lab::new();
-    let words = [
-        "bench",
-        "schbench",
-        "--backend",
-        "sim",
-        "--machine",
-        "spr-2x56",
-        "-m",
-        "8",
-        "-t",
-        "100",
-        "-r",
-        "3600",
-    ];
+    let words = "bench schbench --backend sim --machine spr-2x56 -m 8 -t 100 -r 3600";
     ends_soon(|| {
-        let child = start(&lab, &words);
+        let child = start(&lab, words);
         at_work(&child);
         interrupt(&child);
         let (code, _, err, took) = end(child);

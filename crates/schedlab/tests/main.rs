@@ -29,7 +29,6 @@ mod migration_cost;
 mod output;
 mod past_faults;
 mod profile;
-mod reading;
 mod reasons;
 mod record;
 mod recordings;

@@ -1,5 +1,5 @@
-//! `schedlab migration-cost` and `machine probe --write` from end to end. On a machine with one CPU, live tests say so
-//! and end.
+//! `schedlab migration-cost` and `machine probe --write` from end to end. Where there is one CPU only, live tests
+//! say so and end.
 
 use crate::common;
 use crate::common::Lab;
@@ -38,7 +38,7 @@ fn run(lab: &Lab, words: &[&str]) -> (i32, String, String) {
 }
 
 fn knob(lab: &Lab) -> String {
-    std::fs::read_to_string(lab.path().join(KNOB)).unwrap().trim().to_owned()
+    lab.text(KNOB).trim().to_owned()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_small_search_prints_matrix_curve_and_map() {
     {
         assert!(out.contains(part), "{part}: {out}");
     }
-    let map = std::fs::read_to_string(lab.path().join("map.svg")).unwrap();
+    let map = lab.text("map.svg");
     assert!(map.contains("from CPU") && map.contains("CPU 0 to 1: "));
 }
 
@@ -129,7 +129,7 @@ fn wrong_options_are_refused_before_anything_is_measured() {
         (vec!["--kernel", "best"], "best"),
     ] {
         let (code, _, err) = run(&lab, &[&["migration-cost"][..], &words].concat());
-        // The single CPU is noticed before the size is checked.
+        // One CPU is found out before the size is looked at.
         assert!(code == 2 || (!two_cpus() && code == 3), "{words:?}: {code} {err}");
         assert!(code == 3 || err.contains(said), "{words:?}: {err}");
     }
@@ -159,24 +159,12 @@ fn one_cpu_is_too_few() {
 }
 
 #[test]
-fn the_procedure_runs_on_simulated_caches() {
-    let lab = lab();
-    let words = ["migration-cost", "--machine", "celeron-2", "--kernel", "v2.6.12", "--pattern", "2005"];
-    let (code, out, err) = run(&lab, &words);
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("migration cost matrix (max_cache_size: 131072)") && out.contains("(1)"), "{out}");
-    assert_eq!(run(&lab, &words).1, out, "the same bytes");
-    let (code, _, err) = run(&lab, &["migration-cost", "--machine", "smp-2"]);
-    assert!(code == 2 && err.contains("cache"), "{code} {err}");
-}
-
-#[test]
 fn a_written_machine_file_is_the_probed_host() {
     if !two_cpus() {
         return;
     }
     let lab = lab();
-    // Tests run in parallel: other programs are busy.
+    // Tests run beside one another: other programs are busy.
     let (code, out, err) = run(&lab, &["machine", "probe", "--write", "mine.toml", "--even-if-busy"]);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("touch_ns_per_kb"), "{out}");

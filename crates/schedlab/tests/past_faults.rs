@@ -1,6 +1,5 @@
 //! Faults of past kernels that were reported in public: the profiles of those kernels show them, and later ones do not.
 
-use crate::common;
 use crate::common::Lab;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,11 +10,8 @@ fn records(case: &str) -> BTreeMap<String, Vec<Value>> {
     let file = format!("{}/tests/cases/reports/{case}.toml", env!("CARGO_MANIFEST_DIR"));
     lab.ok(&["run", &file, "--out", "runs", "--quiet"]);
     let mut records = BTreeMap::<String, Vec<Value>>::new();
-    for (name, bytes) in common::files(&lab.path().join("runs")) {
-        if name.ends_with("record.json") {
-            let record: Value = serde_json::from_slice(&bytes).unwrap();
-            records.entry(record["kernel"].as_str().unwrap().to_owned()).or_default().push(record);
-        }
+    for record in lab.records("runs") {
+        records.entry(record["kernel"].as_str().unwrap().to_owned()).or_default().push(record);
     }
     records
 }
@@ -54,7 +50,7 @@ fn a_short_quota_starves_those_throttled_first_until_4_18() {
         let most = times.iter().copied().fold(0.0, f64::max);
         times.iter().copied().fold(f64::INFINITY, f64::min) / most
     };
-    // In four seconds each queue has had about ten turns; the number varies by one or two.
+    // In four seconds each queue has had about ten turns; how many differs by one or two.
     assert!(least("v4.14") < 0.1, "{}", least("v4.14"));
     for kernel in ["v4.19", "v5.10"] {
         assert!(least(kernel) > 0.5, "{kernel}: {}", least(kernel));
@@ -65,8 +61,7 @@ fn a_short_quota_starves_those_throttled_first_until_4_18() {
 fn before_5_6_a_pair_may_be_pulled_apart_over_two_nodes() {
     let records = records("numa-pair");
     let most = records["v5.10"].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>()).fold(0.0, f64::max);
-    // The tasks of a separated pair wait for messages and do less work. A tenth leaves out pairs that begin on two
-    // nodes and soon meet.
+    // A pair apart waits for messages: it works less. A tenth leaves out pairs that begin on two nodes and soon meet.
     let apart = |kernel: &str| {
         let works = records[kernel].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>());
         works.filter(|ms| *ms < 0.9 * most).count()
@@ -82,20 +77,7 @@ fn clusters_next_to_faster_cpus_are_not_evened_out_before_7_3() {
     lab.ok(&["run", &file, "--out", "runs", "--quiet"]);
     // Four tasks are on CPUs 2 to 5 when they may use all; CPUs 6 to 9, of the other slow cluster, are idle.
     let moved = |variant: &str| {
-        let words = [
-            "trace",
-            &file,
-            "--out",
-            "runs",
-            "--variant",
-            variant,
-            "--seed",
-            "1",
-            "--format",
-            "text",
-            "-o",
-            "-",
-        ];
+        let words = format!("trace '{file}' --out runs --variant {variant} --seed 1 --format text -o -");
         let text = lab.ok(&words);
         let migrations = text.lines().filter(|l| l.contains("sched_migrate_task: comm=small"));
         let to = |line: &str| line.rsplit_once("dest_cpu=").unwrap().1.trim().parse::<u32>().unwrap();

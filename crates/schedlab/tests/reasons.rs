@@ -1,4 +1,4 @@
-//! Every reason of the balancers and of `wake_affine` occurs in some run, or the test of its rule is named.
+//! Every reason of the balancers and of `wake_affine` is one that some run has, or the test of its rule is named.
 
 use crate::common::Lab;
 use schedlab_trace::{ActiveReason, AffineReason, BalanceReason, KickReason, SkipReason};
@@ -133,37 +133,7 @@ const RARE: &[(&str, &str)] = &[
 ];
 
 /// Two CPUs that share no cache.
-const ALONE: &str = r#"name = "alone"
-about = "2 CPUs, each with its own cache"
-[topology]
-packages = 2
-nodes = 1
-llcs = 2
-cores = 2
-[[idle_state]]
-name = "C1"
-exit = "1us"
-residency = "1us"
-source = "a test"
-[[background]]
-name = "kworker"
-per_cpu = true
-every = "1s"
-run = "15us"
-source = "a test"
-[[background]]
-name = "rcu"
-per_cpu = true
-every = "500ms"
-run = "8us"
-source = "a test"
-[[background]]
-name = "sampler"
-per_cpu = false
-every = "100ms"
-run = "200us"
-source = "a test"
-"#;
+const ALONE: &str = include_str!("cases/files/alone.toml");
 
 fn table() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
@@ -177,13 +147,8 @@ fn table() -> BTreeSet<String> {
 }
 
 fn counters(lab: &Lab, line: &str) -> BTreeMap<String, u64> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let words = [&["bench"][..], &words, &["--backend", "sim"]].concat();
-    let (_, err) = lab.run(&words, 0);
-    let folder = err.trim().rsplit(' ').next().unwrap();
-    let text = std::fs::read_to_string(lab.path().join(folder).join("record.json")).unwrap();
-    let record: serde_json::Value = serde_json::from_str(&text).unwrap();
-    serde_json::from_value(record["counters"].clone()).unwrap()
+    let folder = lab.kept(&format!("bench {line} --backend sim"));
+    serde_json::from_value(lab.record(&folder)["counters"].take()).unwrap()
 }
 
 #[test]
@@ -198,11 +163,11 @@ fn every_reason_occurs_or_its_test_is_named() {
             assert!(counters[*reason] > 0, "{reason} does not occur in {line}");
             seen.insert(reason);
         }
-        // Records leave out two reasons of the O(1) scheduler if they do not occur.
+        // Two reasons of the O(1) scheduler are left out of the records in which they do not occur.
         let rare = ["affine.cache_cold", "affine.cache_hot"];
         let counted = |name: &&String| counters.contains_key(*name) || rare.contains(&name.as_str());
         assert!(table.iter().all(|name| counted(&name)), "all are counted, if as 0");
-        // Each pass ends for one reason.
+        // Each pass ends in one way.
         let ends = BalanceReason::ALL.iter().map(|r| counters[&format!("balance.{}", r.name())]);
         let passes = ["newidle", "idle", "busy", "nohz"].map(|t| counters[&format!("balance.{t}.passes")]);
         assert_eq!(ends.sum::<u64>(), passes.iter().sum::<u64>(), "{line}");

@@ -2,7 +2,7 @@
 
 use crate::common::Lab;
 
-/// The same events in each form, put together by hand (`SCHEDLAB_SAMPLES=DIR cargo test -p schedlab-import samples`).
+/// The same story in each form, put together by hand (`SCHEDLAB_SAMPLES=DIR cargo test -p schedlab-import samples`).
 const FORMS: [(&str, &[u8]); 5] = [
     ("trace-6.dat", include_bytes!("../../import/tests/data/trace-6.dat")),
     ("trace-7.dat", include_bytes!("../../import/tests/data/trace-7.dat")),
@@ -34,6 +34,7 @@ fn on(lab: &Lab, command: &[&str], name: &str, bytes: &[u8]) -> Result<String, S
     }
 }
 
+/// Replaces bytes wherever they stand.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut all = bytes.to_vec();
@@ -109,7 +110,7 @@ const SWITCH: &str = "a-1 [000] 1.0: sched_switch: prev_comm=a prev_pid=1 prev_p
 #[test]
 fn time_that_goes_backwards_is_counted() {
     let lab = Lab::new();
-    // The second record's time becomes an hour earlier; more records of its CPU follow.
+    // The second record's time becomes one of an hour before; other records follow on its CPU.
     let times = |ns: u64| ns.to_ne_bytes();
     let (_, perf) = FORMS[3];
     let told = on(&lab, &["latency"], "perf.data", &replaced(perf, &times(1_330_000), &times(1))).unwrap();

@@ -1,7 +1,7 @@
-//! The page of `schedlab report` in a real browser. This takes seconds, so it needs `SCHEDLAB_TEST_BROWSER=1` and a
-//! Chromium that `SCHEDLAB_BROWSER` names or that is in PATH.
+//! The page of `schedlab report` in a real browser, which takes seconds: only with `SCHEDLAB_TEST_BROWSER=1`, and with
+//! a Chromium that `SCHEDLAB_BROWSER` names or that is in PATH.
 //!
-//! Opened as `page.html#selftest` the page zooms, pans and clicks a wait by itself, and writes its findings into an
+//! Opened as `page.html#selftest` the page zooms, pans and clicks a wait by itself, and writes what came of it into an
 //! element (crates/report/src/html/selftest.js).
 
 use crate::common::Lab;
@@ -9,7 +9,7 @@ use schedlab_base::testing::skipped;
 use serde_json::Value;
 use std::process::Command;
 
-/// The findings of the page about itself.
+/// What the page told of itself.
 fn selftest(lab: &Lab, page: &str) -> Value {
     let browser = std::env::var("SCHEDLAB_BROWSER").unwrap_or_else(|_| "chromium".to_owned());
     let url = format!("file://{}#selftest", lab.path().join(page).display());
@@ -35,8 +35,8 @@ fn the_page_opens_draws_zooms_and_goes_to_a_wait() {
         return skipped("Chromium (SCHEDLAB_TEST_BROWSER=1)");
     }
     let lab = Lab::new();
-    lab.ok(&["run", "small.toml", "-q"]);
-    lab.ok(&["report", "small.toml", "-o", "page.html"]);
+    lab.ok("run small.toml -q");
+    lab.ok("report small.toml -o page.html");
     let told = selftest(&lab, "page.html");
     assert_eq!(told["errors"], serde_json::json!([]), "{told}");
     assert_eq!(told["runs"], 2);
@@ -49,9 +49,9 @@ fn the_page_opens_draws_zooms_and_goes_to_a_wait() {
     let panned = numbers(&told["panned"]);
     // It moves by whole pixels.
     assert!((panned[0] - zoomed[0] - length(&zoomed) / 4.0).abs() < length(&zoomed) / 500.0, "{told}");
-    // The kept part of a moved view equals the whole, except for rounding.
+    // What was kept of a moved view is what a whole one has, but for rounding.
     assert!(told["keptDiffers"].as_f64().is_some_and(|most| most <= 2.0), "{told}");
-    // In a view narrower than the bins of the counts, the steps of counts are the steps of the CPUs.
+    // In a view narrower than the bins of the counts, their steps are those of the CPUs.
     let steps = told["countsWidth"].as_f64().unwrap();
     assert!(numbers(&told["countsWhole"]).iter().all(|mixed| *mixed < steps / 10.0), "{told}");
     let (wait, at) = (&told["wait"], numbers(&told["at"]));

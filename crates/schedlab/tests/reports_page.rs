@@ -1,4 +1,4 @@
-//! The public reports: all their runs, compared with docs/reports.md and with the verdicts that must stay.
+//! The public reports: the runs of all of them, held to docs/reports.md and to the verdicts that must stay.
 
 use crate::common::Lab;
 use std::path::Path;
@@ -30,7 +30,7 @@ const GUARDS: &[&str] = &[
 #[test]
 fn the_page_of_reports_matches_the_runs_and_no_guard_is_lost() {
     let lab = Lab::new();
-    let table = lab.ok(&["study", "reports", "--format", "markdown", "--quiet", "--out", "runs"]);
+    let table = lab.ok("study reports --format markdown --quiet --out runs");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reports.md");
     let page = std::fs::read_to_string(&file).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();
@@ -40,7 +40,7 @@ fn the_page_of_reports_matches_the_runs_and_no_guard_is_lost() {
     } else {
         assert_eq!(stored.trim(), table.trim(), "run this test with SCHEDLAB_BLESS=1");
     }
-    let json = lab.json(&["study", "reports", "--json", "--quiet", "--out", "runs"]);
+    let json = lab.json("study reports --json --quiet --out runs");
     for name in GUARDS {
         let report = json["reports"].as_array().unwrap().iter().find(|r| r["name"] == *name).unwrap();
         assert!(["reproduced", "direction"].contains(&report["verdict"].as_str().unwrap()), "{report:#}");
@@ -48,17 +48,4 @@ fn the_page_of_reports_matches_the_runs_and_no_guard_is_lost() {
     for report in json["reports"].as_array().unwrap() {
         assert!(report["warnings"].is_null(), "{report:#}");
     }
-}
-
-#[test]
-fn reports_are_named_and_take_no_part_of_an_experiment() {
-    let lab = Lab::new();
-    let one = lab.ok(&["study", "reports", "half-sleeper", "--quiet"]);
-    assert!(one.contains("half-sleeper ") && one.contains("Of 1 report,"), "{one}");
-    let refused = |words: &[&str]| lab.run(&[&["study", "reports"], words].concat(), 2).1;
-    assert!(refused(&["half-sleper"]).contains("'half-sleeper'"));
-    assert!(refused(&["--variant", "v6.5"]).contains("--variant does not go with reports"));
-    assert!(refused(&["--fail-on", "worse"]).contains("--fail-on"));
-    assert!(refused(&["--format", "csv"]).contains("no form 'csv'"));
-    assert!(lab.run(&["study", "newidle", "half-sleeper"], 2).1.contains("only 'reports' takes names"));
 }

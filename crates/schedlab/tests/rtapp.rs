@@ -1,4 +1,5 @@
-//! rt-app files through the binary: files that run, files that are refused, CPUs that the machine lacks, saved logs.
+//! rt-app files through the binary: files that run, files that are refused, CPUs that the machine does not have, saved
+//! logs.
 
 use crate::common::Lab;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ fn every_syntax_of_rt_apps_examples_runs_as_the_page_says() {
         let file = format!("{name}.json");
         let text = std::fs::read_to_string(format!("{ROOT}/crates/workload/tests/rtapp/{file}")).unwrap();
         lab.write(&file, &text);
-        let at = ["bench", &file, "--backend", "sim", "--machine", "4cpu", "-r", "60ms"];
+        let at = format!("bench {file} --backend sim --machine 4cpu -r 60ms");
         if sim {
             assert!(lab.ok(&at).contains("rtapp.period"), "{name}");
             continue;
@@ -42,19 +43,6 @@ fn every_syntax_of_rt_apps_examples_runs_as_the_page_says() {
 }
 
 #[test]
-fn a_file_without_an_end_needs_a_runtime() {
-    let lab = Lab::new();
-    lab.write("on.json", r#"{"tasks": {"t": {"run": 1000, "sleep": 1000}}}"#);
-    let sim = ["bench", "on.json", "--backend", "sim", "--machine", "smp-2"];
-    let (_, told) = lab.run(&sim, 2);
-    assert!(told.contains("on.json:1:12") && told.contains("-r TIME"), "{told}");
-    let text = lab.ok(&[&sim[..], &["-r", "0.2"]].concat());
-    assert!(text.contains("simulated for 200ms"), "{text}");
-    let (_, told) = lab.run(&["bench", "-r", "2", "schbench"], 2);
-    assert!(told.contains("bench schbench -r TIME"), "{told}");
-}
-
-#[test]
 fn tasks_and_phases_may_ask_for_a_slice_and_old_kernels_warn() {
     let lab = Lab::new();
     let hogs = |name: &str, task: &str| {
@@ -66,14 +54,13 @@ fn tasks_and_phases_may_ask_for_a_slice_and_old_kernels_warn() {
     hogs("plain.json", r#""run": 100000"#);
     hogs("task.json", r#""dl-runtime": 20000, "run": 100000"#);
     hogs("phase.json", r#""phases": {"p": {"loop": -1, "dl-runtime": 20000, "run": 100000}}"#);
-    let sim = ["bench", "--backend", "sim", "--machine", "smp-2", "--json", "--kernel"];
-    let slice = |file: &str| {
-        lab.json(&[&sim[..], &["v6.12", file]].concat())["metrics"]["slice.p50"]["value"].as_f64()
-    };
+    let sim = "bench --backend sim --machine smp-2 --json --kernel";
+    let slice =
+        |file: &str| lab.json(&format!("{sim} v6.12 {file}"))["metrics"]["slice.p50"]["value"].as_f64();
     assert!(slice("plain.json").unwrap() < 5e6);
     assert!(slice("task.json").unwrap() > 19e6 && slice("phase.json").unwrap() > 19e6);
     for (file, asks) in [("plain.json", false), ("task.json", true), ("phase.json", true)] {
-        let told = lab.json(&[&sim[..], &["v6.5", file]].concat())["warnings"].to_string();
+        let told = lab.json(&format!("{sim} v6.5 {file}"))["warnings"].to_string();
         assert_eq!(told.contains("take no notice"), asks, "{told}");
     }
 }
@@ -96,15 +83,17 @@ fn cpus_that_are_not_there_are_left_out_live_and_all_are_none_named() {
                 "wide": {{"cpus": [{cpu}, 4095], "run": 100}}, "all": {{"run": 100}}}}}}}}}}"#
         ),
     );
-    assert!(lab.ok(&["bench", "wide.json"]).contains("rtapp.period"));
+    assert!(lab.ok("bench wide.json").contains("rtapp.period"));
     lab.write("away.json", "{\"tasks\": {\"t\": {\"loop\": 1,\n\"cpus\": [4095], \"run\": 100}}}");
-    let (_, told) = lab.run(&["bench", "away.json"], 3);
-    assert!(told.contains("away.json:2:9: task 't-0': may run on CPUs 4095 only"), "{told}");
-    let (_, told) = lab.run(&["bench", "away.json", "--backend", "sim", "--machine", "smp-2"], 2);
-    assert!(told.contains("away.json:2:9: task 't-0': may run on CPUs 4095 only"), "{told}");
+    lab.says("bench away.json", 3, &["away.json:2:9: task 't-0': may run on CPUs 4095 only"]);
+    lab.says(
+        "bench away.json --backend sim --machine smp-2",
+        2,
+        &["away.json:2:9: task 't-0': may run on CPUs 4095 only"],
+    );
 }
 
-/// A log of rt-app: repetitions whose run takes `run` us.
+/// A log of rt-app's: repetitions whose run takes so many us.
 fn log(thread: u32, run: u32) -> String {
     let head = "# Policy : SCHED_OTHER priority : 0\n#idx     perf      run   period           start             end          rel_st      slack c_duration   c_period     wu_lat\n";
     let row =
@@ -134,8 +123,7 @@ fn logs_of_rt_app_are_compared_thread_by_thread() {
     };
     assert!(row("rt-app thread 0").contains("+50% !"), "{text}");
     assert!(row("rt-app thread 1").ends_with('='), "{text}");
-    let (_, told) = lab.run(&["bench", "--tool", "rt-app"], 2);
-    assert!(told.contains("schedlab compare reads them"), "{told}");
+    lab.says("bench --tool rt-app", 2, &["schedlab compare reads them"]);
 }
 
 /// The waits of a file's tasks for their CPU: number, longest in ms. Under CFS a task of low weight begins soon.

@@ -22,8 +22,8 @@ fn is_of_type(word: &str, value: &Value) -> bool {
     }
 }
 
-/// The first part of a value that the schema does not describe. A key that it does not name is a fault, too, so that a
-/// new key gets its place in the schema.
+/// The first part of a value that the schema does not describe. A key that it does not name is a fault, too: a new key
+/// gets its place in the schema.
 fn fault(schema: &Value, value: &Value, place: &str) -> Option<String> {
     if let Some(kinds) = schema["anyOf"].as_array() {
         let all: Vec<String> = kinds.iter().filter_map(|kind| fault(kind, value, place)).collect();
@@ -74,23 +74,20 @@ fn the_schemas_hold_for_output() {
         "compare A=h1.txt,h2.txt B=h3.txt,h4.txt --json",
         "run published.toml --json --quiet",
     ] {
-        holds("comparison", &lab.json(&line.split(' ').collect::<Vec<_>>()));
+        holds("comparison", &lab.json(line));
     }
     for line in [
         "bench --backend sim --machine smp-2 pipe --loops 200 --json",
         "bench --backend sim --machine smp-2 --json slice -r 200ms",
         "bench --backend sim --machine smp-2 --json schbench-modern -r 2s",
-        // All tasks have one name: the record leaves out figures by group.
+        // All tasks have one name: the record leaves out what there is by group.
         "bench --backend sim --machine smp-2 --json nanosleep -r 50ms",
     ] {
-        holds("run", &lab.json(&line.split(' ').collect::<Vec<_>>()));
+        holds("run", &lab.json(line));
     }
-    let stored = files(&lab.path().join("runs"));
-    let records: Vec<_> = stored.iter().filter(|(name, _)| name.ends_with("record.json")).collect();
+    let records = lab.records("runs");
     assert!(records.len() >= 16, "{} records", records.len());
-    for (_, bytes) in records {
-        holds("record", &serde_json::from_slice(bytes).unwrap());
-    }
+    records.iter().for_each(|record| holds("record", record));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Settings and attributes through the binary: they are changed, take effect, and are put back; after kill -9 the next
-//! start puts them back. A tree of files stands for /proc and /sys, so no test needs root.
+//! Settings and attributes through the binary: they are changed, take effect, and are put back, after kill -9 by the
+//! next start. A tree of files stands for /proc and /sys, so no test needs root.
 
 use crate::common;
 use crate::common::Lab;
@@ -36,7 +36,7 @@ fn run(lab: &Lab, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Starts it with the signals of a terminal: under nohup(1) it would inherit and keep ignored hangups.
+/// Starts it with the signals of a terminal: under nohup(1) it would inherit ignored hangups, and go on ignoring them.
 fn start(lab: &Lab, words: &[&str]) -> Child {
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT,TERM");
@@ -47,7 +47,7 @@ fn start(lab: &Lab, words: &[&str]) -> Child {
 }
 
 fn value(lab: &Lab) -> String {
-    std::fs::read_to_string(lab.path().join(AUTOGROUP)).unwrap().trim().to_owned()
+    lab.text(AUTOGROUP).trim().to_owned()
 }
 
 fn entries(lab: &Lab) -> Vec<PathBuf> {
@@ -147,7 +147,7 @@ fn only_one_changes_settings_at_a_time() {
     assert!(child.wait().unwrap().success() && value(&lab) == "1");
 }
 
-/// An entry whose file has become a pipe: neither reading nor restoring waits for it.
+/// An entry whose file has become a pipe: neither looking nor restoring waits for it.
 #[test]
 fn an_entry_whose_file_is_a_pipe_is_reported_and_not_waited_for() {
     let lab = lab();
@@ -170,7 +170,7 @@ fn an_entry_whose_file_is_a_pipe_is_reported_and_not_waited_for() {
     }
     assert!(began.elapsed() < Duration::from_secs(30 * stretch()));
     assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 1), "the entry stays");
-    // A file that is not the setting's.
+    // Another file than the setting's name says.
     entry["setting"] = "autogroup".into();
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "9\n").unwrap();
@@ -179,7 +179,7 @@ fn an_entry_whose_file_is_a_pipe_is_reported_and_not_waited_for() {
     assert!(format!("{out}{err}").contains("not that of setting 'autogroup'"), "{out}{err}");
     assert_eq!(std::fs::read_to_string(&pipe).unwrap(), "9\n");
     assert!(err.contains("1 setting could not be put back") && err.contains("by hand"), "{err}");
-    // Any user who may write the file could have made it.
+    // As many as may write it might have made it.
     use std::os::unix::fs::PermissionsExt;
     let file = lab.path().join("state/journal/1.json");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
@@ -242,28 +242,6 @@ fn input_output_and_exit_code_are_the_commands() {
     assert_eq!(value(&lab), "1");
 }
 
-/// The policy's number and the nice value of a shell's child.
-const TELL: &[&str] = &["--", "sh", "-c", "cut -d' ' -f19,41 /proc/self/stat; true"];
-
-#[test]
-fn a_command_and_its_children_run_under_the_policy() {
-    let lab = lab();
-    for set in [&[][..], &["--set", "autogroup=0"]] {
-        for (options, seen) in [
-            (&["--policy", "batch", "--nice", "7"][..], "7 3"),
-            (&["--policy", "SCHED_IDLE"], " 5"),
-            (&["--nice", "9", "--slice", "3ms"], "9 0"),
-        ] {
-            let (code, out, err) = run(&lab, &[&["exec"], set, options, TELL].concat());
-            assert!(code == Some(0) && out.trim_end().ends_with(seen), "{options:?}: {out}{err}");
-        }
-        let words =
-            [&["exec", "--cpus", "0"], set, &["--", "grep", "Cpus_allowed_list", "/proc/self/status"]]
-                .concat();
-        assert_eq!(run(&lab, &words).1, "Cpus_allowed_list:\t0\n");
-    }
-}
-
 #[test]
 fn a_live_process_is_changed_for_a_time() {
     let lab = lab();
@@ -287,55 +265,7 @@ fn a_live_process_is_changed_for_a_time() {
     assert!(code == Some(2) && err.contains("no process 4194304"), "{err}");
 }
 
-#[test]
-fn errors_are_reported_before_any_change() {
-    let lab = lab();
-    for (words, code, says) in [
-        (&["exec"][..], 2, "no command"),
-        (&["exec", "--policy", "btch", "--", "true"], 2, "'batch'"),
-        (&["exec", "--slice", "1s", "--", "true"], 2, "100ms"),
-        (&["exec", "--set", "autogruop=1", "--", "true"], 2, "'autogroup'"),
-        (
-            &["exec", "--set", "autogroup=0", "--set", "governor=performance", "--", "true"],
-            3,
-            "scaling_governor",
-        ),
-        (&["exec", "--set", "autogroup=0", "--", "no-such-command"], 127, "is not there"),
-        (&["exec", "--priority", "3", "--", "true"], 2, "needs the policy fifo or rr"),
-        (&["exec", "--pid", "1"], 2, "nothing is to be changed"),
-        (&["exec", "--cpus", "4000", "--", "true"], 3, "this process may use"),
-        (&["exec", "--cpus", "", "--", "true"], 2, "no CPU is named"),
-        (&["exec", "--children", "--nice", "1", "--", "true"], 2, "--children needs --pid"),
-        (&["exec", "--for", "1s", "--nice", "1", "--", "true"], 2, "--for needs --pid"),
-        (&["exec", "--policy", "fifo", "--slice", "3ms", "--", "true"], 2, "policy fifo"),
-    ] {
-        let (got, out, err) = run(&lab, words);
-        assert!(got == Some(code) && out.is_empty() && err.contains(says), "{words:?}: {got:?} {err}");
-        assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0), "{words:?}");
-    }
-}
-
-const LIVE: &str = r#"
-name = "live"
-about = "does autogroup matter?"
-runs = 2
-metrics = ["work"]
-[workload]
-name = "schbench"
-runtime = "300ms"
-[[load]]
-name = "1x1"
-message_threads = 1
-threads = 1
-[[variant]]
-name = "as-is"
-kernel = "running"
-[[variant]]
-name = "without"
-kernel = "running"
-[variant.settings]
-autogroup = "0"
-"#;
+const LIVE: &str = include_str!("cases/files/live.toml");
 
 #[test]
 fn a_live_variant_is_made_for_its_runs_and_put_back() {
@@ -344,9 +274,8 @@ fn a_live_variant_is_made_for_its_runs_and_put_back() {
     let (code, _, err) = run(&lab, &["run", "live.toml", "--backend", "host", "--quiet"]);
     assert_eq!(code, Some(0), "{err}");
     assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
-    let records = common::files(&lab.path().join("runs"));
-    let told = records.iter().filter(|(name, _)| name.ends_with("record.json")).filter(|(_, text)| {
-        let record: serde_json::Value = serde_json::from_slice(text).unwrap();
+    let records = lab.records("runs");
+    let told = records.iter().filter(|record| {
         let without = record["variant"]["name"] == "without";
         assert_eq!(record["environment"].get("setting.autogroup").is_some(), without);
         record["environment"]["setting.autogroup"] == "0 (was 1)"

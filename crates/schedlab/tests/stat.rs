@@ -7,7 +7,7 @@ use std::process::Command;
 #[test]
 fn json_is_alone_on_standard_output() {
     let lab = Lab::new();
-    let output = lab.command(&["stat", "--runs", "3", "--json", "--", "echo", "hello"]).output().unwrap();
+    let output = lab.command("stat --runs 3 --json -- echo hello").output().unwrap();
     let (out, err) = texts(&output);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((json["schema"].as_str(), json["runs"].as_u64()), (Some("schedlab/stat/1"), Some(3)));
@@ -19,10 +19,10 @@ fn json_is_alone_on_standard_output() {
         let metric = &json["metrics"][name];
         assert!(metric["mean"].is_number() || metric["missing"].is_string(), "{name}: {metric}");
     }
-    assert!(unwrapped(&lab.ok(&["stat", "--runs", "2", "true"])).contains("mean of 2 runs"));
+    assert!(unwrapped(&lab.ok("stat --runs 2 true")).contains("mean of 2 runs"));
 }
 
-/// Masked counters behave as on a CPU without counters; the kernel's own counts stay.
+/// Masked counters are those of a CPU that has none; what the kernel counts by itself stays.
 #[test]
 fn a_cpu_without_counters_is_reported_and_caches_are_counted_on_request() {
     let lab = Lab::new();
@@ -49,7 +49,7 @@ fn a_cpu_without_counters_is_reported_and_caches_are_counted_on_request() {
     } else {
         skipped("counted switches");
     }
-    let text = texts(&lab.command(&["stat", "true"]).output().unwrap()).0;
+    let text = texts(&lab.command("stat true").output().unwrap()).0;
     assert!(!text.contains("cache"), "what was not asked for has no line: {text}");
 }
 
@@ -62,7 +62,7 @@ fn two_commands_are_compared_run_about() {
     let (a, b) = (format!("echo A >> log; sleep {a}"), format!("sh -c 'echo B >> log; sleep {b}'"));
     let words = ["stat", "--runs", "6", "--vs", &b, "--json", "--", "sh", "-c", &a];
     let json = lab.json(&words);
-    assert_eq!(std::fs::read_to_string(lab.path().join("log")).unwrap(), "A\nB\nB\nA\n".repeat(3));
+    assert_eq!(lab.text("log"), "A\nB\nB\nA\n".repeat(3));
     assert_eq!(json["schema"], "schedlab/comparison/1");
     let elapsed = json["comparisons"].as_array().unwrap().iter().find(|r| r["metric"] == "command.elapsed");
     assert_eq!(elapsed.unwrap()["verdict"], "worse", "{json}");
@@ -70,14 +70,14 @@ fn two_commands_are_compared_run_about() {
     std::fs::remove_file(lab.path().join("log")).unwrap();
     let words = ["stat", "--runs", "2", "--repeat-order", "--vs", "sh -c 'echo B >> log'", "--"];
     let text = lab.ok(&[&words[..], &["sh", "-c", "echo A >> log"]].concat());
-    assert_eq!(std::fs::read_to_string(lab.path().join("log")).unwrap(), "A\nB\nA\nB\n");
+    assert_eq!(lab.text("log"), "A\nB\nA\nB\n");
     assert!(text.contains("elapsed") && text.lines().all(|l| l.chars().count() <= 78), "{text}");
 }
 
 #[test]
 fn the_whole_system_is_counted_or_the_error_names_the_remedy() {
     let lab = Lab::new();
-    let output = lab.command(&["stat", "-a", "--for", "200ms", "--json"]).output().unwrap();
+    let output = lab.command("stat -a --for 200ms --json").output().unwrap();
     let (out, err) = texts(&output);
     if output.status.code() == Some(3) {
         assert!(err.contains("perf_event_paranoid") && err.contains("without -a"), "{err}");
@@ -88,7 +88,7 @@ fn the_whole_system_is_counted_or_the_error_names_the_remedy() {
     let cpus = std::thread::available_parallelism().unwrap().get() as f64;
     let used = json["metrics"]["perf.cpus_used"]["mean"].as_f64().unwrap();
     assert!(used > 0.9 * cpus.min(1.0), "{json}");
-    assert!(lab.ok(&["stat", "-a", "--", "sleep", "0.1"]).contains("whole system during: sleep 0.1"));
+    assert!(lab.ok("stat -a -- sleep 0.1").contains("whole system during: sleep 0.1"));
 }
 
 /// perf and schedlab count the same switches of a program that sleeps fifty times. Other work on the machine can only
@@ -110,8 +110,7 @@ fn perf_stat_counts_the_same() {
         Some((of("perf.context_switches")?, of("perf.task_clock")? / 1e6))
     };
     let of_cpu = ["cycles", "instructions", "branches", "branch-misses"];
-    let has_counters =
-        lab.json(&["stat", "--json", "--", "true"])["metrics"]["perf.cycles"]["mean"].is_number();
+    let has_counters = lab.json("stat --json -- true")["metrics"]["perf.cycles"]["mean"].is_number();
     let group = if has_counters { format!(",{{{}}}", of_cpu.join(",")) } else { String::new() };
     let events = format!("task-clock,context-switches,cpu-migrations,page-faults{group}");
     let theirs = || {
@@ -155,19 +154,8 @@ fn perf_stat_counts_the_same() {
 #[test]
 fn an_experiment_asks_for_counters_by_name() {
     let lab = Lab::new();
-    let text = r#"
-name = "counted"
-runs = 2
-metrics = ["perf.context_switches", "perf.cpus_used", "perf.ipc"]
-[workload]
-name = "nap"
-[workload.command]
-run = ["sh", "-c", "sleep 0.01"]
-[[variant]]
-kernel = "running"
-"#;
-    lab.write("counted.toml", text);
-    let json = lab.json(&["run", "counted.toml", "--backend", "host", "--json"]);
+    lab.write("counted.toml", include_str!("cases/files/counted.toml"));
+    let json = lab.json("run counted.toml --backend host --json");
     let metrics = &json["cells"][0]["metrics"];
     for name in ["perf.context_switches", "perf.cpus_used", "perf.ipc"] {
         let m = &metrics[name];

@@ -1,23 +1,26 @@
-//! Commands and their output, as text: each file of `tests/texts` holds cases, each case in a folder of its own.
+//! Commands and what they print, as text: each file of `tests/texts` holds cases, each case in a folder of its own.
 //!
 //! | line | meaning |
 //! | --- | --- |
 //! | `## NAME` | a case begins; it has `small.toml` |
+//! | `needs source SERIES` | the rest is left out unless the cache has a source package of that series |
 //! | `+ FILE` | a file, whose text are the following lines, indented by four spaces |
 //! | `+ FILE < NAME` | a file that is the text of another, of the case or of `tests`; ` s/A/B/` replaces a part of it |
 //! | `$ schedlab WORDS` | runs it and expects exit code 0; `2$` another, `?$` any but 0; `NAME=VALUE` may precede |
 //! | <code>&#124; TEXT</code> | standard output has this text; `\n` is the end of a line |
 //! | `^ TEXT` | standard output begins with it |
 //! | `~ TEXT` | standard output has it, wherever its lines are broken |
-//! | `! TEXT`, `1! TEXT` | standard error has it; once |
+//! | `! TEXT` | standard error has it |
+//! | `2\| TEXT`, `1! TEXT` | it has it so many times |
 //! | `- TEXT` | neither has it |
 //! | `/PATH VALUE` | standard output is JSON that has it: `#3` is a length, `~TEXT` a part, `>3` and `<3` bounds |
 //! | `> FILE` | keeps standard output in the case's folder |
+//! | `in FILE` | the lines that follow are about the text of this file, as if it were standard output |
 //! | `== FILE`, `!= FILE` | standard output is the text of that file, or another |
 //! | `same FILE FILE` | two files have one text |
 //! | `narrow` | no line of standard output is wider than 78 columns |
 //! | `empty`, `quiet` | standard output, or standard error, is empty |
-//! | `lines N` | standard error has N lines |
+//! | `lines N` | standard error has so many lines |
 //! | `has PATH`, `lacks PATH` | a file or folder is there, or is not |
 //!
 //! In a path of JSON `*` stands for all elements and gives a list, `@` for an object's keys, `[NAME=VALUE]` for the
@@ -25,14 +28,15 @@
 //! that path of a kept file. A command that ends with code 2 prints no result, one error of a few lines,
 //! and changes no file. A file of `tests` that `==` or `same` compares is written anew under SCHEDLAB_BLESS.
 
-use crate::common::{Lab, files, texts};
-use crate::front_doors::words;
+use crate::code::has_source_of;
+use crate::common::{Lab, Words, files, texts};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Most lines of an error, empty ones left out.
 const ERROR_LINES: usize = 6;
 
+/// What a command has printed.
 struct Printed {
     line: String,
     out: String,
@@ -64,7 +68,7 @@ fn at(value: &Value, path: &str) -> Value {
     }
 }
 
-/// Whether a value fulfils a line.
+/// Whether a value is as a line says.
 fn is_as(value: &Value, wanted: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().unwrap();
     match wanted.split_at(1) {
@@ -125,7 +129,7 @@ impl Case<'_> {
         std::fs::write(path, text).unwrap();
     }
     fn run(&mut self, code: &str, line: &str) {
-        let filled: Vec<String> = words(line).into_iter().map(|w| self.filled(&w)).collect();
+        let filled: Vec<String> = line.words().into_iter().map(|w| self.filled(&w)).collect();
         let start = filled.iter().position(|w| w == "schedlab").unwrap_or_else(|| panic!("{line}"));
         let arguments: Vec<&str> = filled[start + 1..].iter().map(String::as_str).collect();
         let mut command = self.lab.command(&arguments);
@@ -150,7 +154,7 @@ impl Case<'_> {
             self.check(files(self.lab.path()) == before, "no file is changed");
         }
     }
-    /// A word or text with the values of kept files filled in.
+    /// A word or text with what is at a path of a kept file in its place.
     fn filled(&self, word: &str) -> String {
         let word = unescaped(word);
         let parts = word.split_once('{').and_then(|(head, rest)| {
@@ -168,7 +172,7 @@ impl Case<'_> {
             self.faults.push(format!("{}\n$ {line}\n{what}\n{out}\n{err}", self.name));
         }
     }
-    /// Checks a line about the output of the last command.
+    /// Checks a line that says what the last command printed.
     fn expect(&mut self, line: &str) {
         let mut within = false;
         let end = line.find(|c| {
@@ -184,7 +188,6 @@ impl Case<'_> {
             "^" => out.starts_with(&text),
             "~" => flat(out).contains(&text),
             "!" => err.contains(&text),
-            "1!" => err.matches(text.as_str()).count() == 1,
             "-" => !out.contains(&text) && !err.contains(&text),
             "==" => self.holds(&text, out),
             "!=" => *out != self.text(&text),
@@ -196,6 +199,10 @@ impl Case<'_> {
             "empty" => out.is_empty(),
             "quiet" => err.is_empty(),
             "lines" => err.lines().count().to_string() == text,
+            "in" => {
+                self.printed.out = self.text(&text);
+                true
+            }
             "has" => self.lab.path().join(&text).exists(),
             "lacks" => !self.lab.path().join(&text).exists(),
             ">" => {
@@ -205,7 +212,13 @@ impl Case<'_> {
             path if path.starts_with('/') => {
                 serde_json::from_str(out).is_ok_and(|json: Value| is_as(&at(&json, path), &text))
             }
-            _ => panic!("{}: '{line}' is no line of a case", self.name),
+            counted => {
+                let number = counted.strip_suffix(['|', '!']).and_then(|number| number.parse().ok());
+                let number: usize =
+                    number.unwrap_or_else(|| panic!("{}: '{line}' is no line of a case", self.name));
+                let whole = if counted.ends_with('!') { err } else { out };
+                whole.matches(text.as_str()).count() == number
+            }
         };
         self.check(holds, line);
     }
@@ -215,7 +228,7 @@ fn unescaped(text: &str) -> String {
     text.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t")
 }
 
-/// Works through a case and returns its faults.
+/// Works through a case and gives its faults.
 fn worked(text: &str) -> Vec<String> {
     let (name, body) = text.split_once('\n').unwrap_or((text, ""));
     let printed = Printed { line: String::new(), out: String::new(), err: String::new() };
@@ -225,12 +238,19 @@ fn worked(text: &str) -> Vec<String> {
         if line.is_empty() || line.starts_with("# ") {
             continue;
         }
+        if let Some(series) = line.strip_prefix("needs source ") {
+            if !has_source_of(series) {
+                break;
+            }
+            continue;
+        }
         if let Some(file) = line.strip_prefix("+ ") {
+            let file = if file.contains(" < {") { case.filled(file) } else { file.to_owned() };
             let mut text = String::new();
             while let Some(next) = lines.next_if(|l| l.starts_with("    ")) {
                 text += &format!("{}\n", &next[4..]);
             }
-            case.file(file, &text);
+            case.file(&file, &text);
         } else if let Some((code, command)) =
             line.split_once("$ ").filter(|(code, _)| *code == "?" || code.chars().all(|c| c.is_ascii_digit()))
         {
@@ -260,7 +280,10 @@ macro_rules! files_of_cases {
     };
 }
 
-files_of_cases! { bad_input bench filters forms kernels live new runs }
+files_of_cases! {
+    background bad_input bench code code_wrong external filters forms groups import kernels live new reading replay
+    report runs schedstat searches settings suite validate
+}
 
 #[test]
 fn a_line_that_does_not_hold_is_a_fault() {

@@ -11,15 +11,7 @@ use std::process::Command;
 
 /// A run of schbench, with further options; its folder.
 fn bench(lab: &Lab, more: &str) -> String {
-    let line = format!("bench schbench --backend sim --machine smp-4 -m 1 -t 6 -r 0.2 {more}");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (_, err) = lab.run(&words, 0);
-    err.trim().rsplit(' ').next().unwrap().to_owned()
-}
-
-fn record(lab: &Lab, folder: &str) -> Value {
-    let text = std::fs::read_to_string(lab.path().join(folder).join("record.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    lab.kept(&format!("bench schbench --backend sim --machine smp-4 -m 1 -t 6 -r 0.2 {more}"))
 }
 
 fn packets(lab: &Lab, file: &str) -> Vec<TracePacket> {
@@ -99,16 +91,16 @@ fn a_simulated_run_is_traced_to_the_nanosecond_with_and_without_kept_events() {
     assert!(!lab.path().join(&folder).join("events.slt").exists());
     lab.run(&["trace", &folder, "-o", "again.pftrace"], 0);
     let again = packets(&lab, "again.pftrace");
-    adds_up(&again, &record(&lab, &folder));
+    adds_up(&again, &lab.record(&folder));
 
     let kept = bench(&lab, "--kernel v6.5 --keep-events --out kept");
-    assert_eq!(record(&lab, &kept), record(&lab, &folder), "keeping events changes nothing");
+    assert_eq!(lab.record(&kept), lab.record(&folder), "keeping events changes nothing");
     assert!(lab.path().join(&kept).join("events.slt").exists());
     lab.run(&["trace", &kept, "-o", "kept.pftrace"], 0);
     let bytes = |file: &str| std::fs::read(lab.path().join(file)).unwrap();
     assert!(bytes("kept.pftrace") == bytes("again.pftrace"), "the same trace from both");
-    // Files next to a run are removed with it, and nothing is left in the store's folder.
-    lab.run(&["runs", "rm", "--out", "kept", "--yes", "--load", "threads=6"], 0);
+    // What is beside a run goes with it, and nothing is left in the store's folder.
+    lab.run("runs rm --out kept --yes --load threads=6", 0);
     assert_eq!(std::fs::read_dir(lab.path().join("kept")).unwrap().count(), 0);
 }
 
@@ -118,13 +110,16 @@ fn another_run_than_the_stored_one_is_not_traced() {
     let folder = bench(&lab, "--kernel v4.5");
     let file = lab.path().join(&folder).join("record.json");
     let text = std::fs::read_to_string(&file).unwrap();
-    let migrations = record(&lab, &folder)["counters"]["migrations"].as_u64().unwrap();
+    let migrations = lab.record(&folder)["counters"]["migrations"].as_u64().unwrap();
     let (old, new) =
         (format!("\"migrations\":{migrations},\"migr"), format!("\"migrations\":{},\"migr", migrations + 1));
     assert!(text.contains(&old), "{text}");
     std::fs::write(&file, text.replacen(&old, &new, 1)).unwrap();
-    let (_, err) = lab.run(&["trace", &folder, "-o", "x.pftrace"], 1);
-    assert!(err.contains("the run is another one than the stored: migrations differs"), "{err}");
+    lab.says(
+        &["trace", &folder, "-o", "x.pftrace"],
+        1,
+        &["the run is another one than the stored: migrations differs"],
+    );
     let left: Vec<_> = std::fs::read_dir(lab.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(!left.iter().any(|n| n.to_string_lossy().contains("pftrace")), "{left:?}");
 }
@@ -132,20 +127,9 @@ fn another_run_than_the_stored_one_is_not_traced() {
 #[test]
 fn two_runs_are_shown_above_each_other() {
     let lab = Lab::new();
-    lab.run(&["run", "small.toml", "--load", "1x6", "--runs", "1"], 0);
-    let words = [
-        "trace",
-        "small.toml",
-        "--load",
-        "1x6",
-        "--variant",
-        "v4.5",
-        "--vs",
-        "first-idle",
-        "-o",
-        "two.pftrace",
-    ];
-    lab.run(&words, 0);
+    lab.run("run small.toml --load 1x6 --runs 1", 0);
+    let words = "trace small.toml --load 1x6 --variant v4.5 --vs first-idle -o two.pftrace";
+    lab.run(words, 0);
     let packets = packets(&lab, "two.pftrace");
     let cpus: Vec<u32> = packets.iter().filter_map(|p| p.ftrace_events.as_ref()?.cpu).collect();
     assert!((0..8).all(|cpu| cpus.contains(&cpu)) && !cpus.contains(&8));
@@ -157,22 +141,11 @@ fn two_runs_are_shown_above_each_other() {
         .collect();
     assert!(names.iter().any(|n| *n == "A: schbench (v4.5)"), "{names:?}");
     assert!(names.iter().any(|n| *n == "B: schbench (first-idle)"), "{names:?}");
-    let (_, err) = lab.run(
-        &[
-            "trace",
-            "small.toml",
-            "--load",
-            "1x6",
-            "--variant",
-            "v4.5",
-            "--vs",
-            "first-idle",
-            "--format",
-            "text",
-        ],
+    lab.says(
+        "trace small.toml --load 1x6 --variant v4.5 --vs first-idle --format text",
         2,
+        &["--vs: only a Perfetto trace has two runs"],
     );
-    assert!(err.contains("--vs: only a Perfetto trace has two runs"), "{err}");
 }
 
 #[test]
@@ -193,7 +166,7 @@ fn a_text_goes_to_standard_output_in_order_of_time() {
     let own = |l: &&&str| (1000..1007).any(|tid| l.contains(&format!(" prev_pid={tid} ")));
     let slept = |l: &&&str| ["S", "X"].iter().any(|s| l.contains(&format!(" prev_state={s} ")));
     let (voluntary, involuntary): (Vec<&&str>, Vec<&&str>) = lines.iter().filter(own).partition(slept);
-    let counted = |name: &str| record(&lab, &folder)["counters"][name].as_u64().unwrap() as usize;
+    let counted = |name: &str| lab.record(&folder)["counters"][name].as_u64().unwrap() as usize;
     assert_eq!(voluntary.len(), counted("switches.voluntary"));
     assert_eq!(involuntary.len(), counted("switches.involuntary"));
     let plain = lab.ok(&["trace", &folder, "--format", "text", "--plain", "-o", "-"]);
@@ -207,10 +180,8 @@ fn damage_and_wrong_words_are_reported() {
     let file = lab.path().join(&folder).join("events.slt");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    let (_, err) = lab.run(&["trace", &folder, "-o", "x.pftrace"], 2);
-    assert!(err.contains("events.slt: damaged at byte") && err.contains("no end"), "{err}");
-    let (_, err) = lab.run(&["trace", &folder, "--plain"], 2);
-    assert!(err.contains("--plain is for texts and CTF"), "{err}");
+    lab.says(&["trace", &folder, "-o", "x.pftrace"], 2, &["events.slt: damaged at byte", "no end"]);
+    lab.says(&["trace", &folder, "--plain"], 2, &["--plain is for texts and CTF"]);
 }
 
 #[test]
@@ -227,23 +198,7 @@ fn counters_are_written_on_request_and_change_nothing() {
     assert!(has("lag worker") && has("load 3") && !has("slice") && !has("vruntime"));
     assert!(!tracks(&plain).iter().any(|n| n.starts_with("lag")));
     assert_eq!(running(&plain), running(&counted));
-    let (_, err) = lab.run(&["trace", &folder, "--counters", "speed"], 2);
-    assert!(err.contains("speed") && err.contains("slice"), "{err}");
-}
-
-#[test]
-fn a_ctf_trace_is_a_new_folder_with_a_file_for_each_cpu() {
-    let lab = Lab::new();
-    let folder = bench(&lab, "--kernel v6.5");
-    let words = ["trace", &folder, "--format", "ctf", "-o", "run.ctf"];
-    lab.run(&words, 0);
-    for name in ["metadata", "channel0_0", "channel0_1", "channel0_2", "channel0_3"] {
-        assert!(lab.path().join("run.ctf").join(name).is_file(), "{name}");
-    }
-    let (_, err) = lab.run(&words, 2);
-    assert!(err.contains("run.ctf is there already"), "{err}");
-    let (_, err) = lab.run(&["trace", &folder, "--format", "ctf", "-o", "-"], 2);
-    assert!(err.contains("a CTF trace is a folder"), "{err}");
+    lab.says(&["trace", &folder, "--counters", "speed"], 2, &["speed", "slice"]);
 }
 
 /// Running time by thread as babeltrace2 reads it from the CTF trace, if SCHEDLAB_TEST_BABELTRACE is 1.
@@ -279,7 +234,7 @@ fn babeltrace_reads_the_same_sums() {
         }
     }
     since.into_values().for_each(|(from, name)| *sums.entry(name).or_default() += end - from.min(end));
-    let accounts = accounts(&record(&lab, &folder));
+    let accounts = accounts(&lab.record(&folder));
     assert!(!accounts.is_empty());
     for (name, ns) in accounts {
         assert_eq!(sums[&name], ns, "{name}");
@@ -303,7 +258,7 @@ fn perfettos_own_definitions_read_the_same() {
     let out = Command::new(python).arg(script).arg(lab.path().join("run.pftrace")).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let sums: BTreeMap<String, u64> = serde_json::from_slice(&out.stdout).unwrap();
-    for (name, ns) in accounts(&record(&lab, &folder)) {
+    for (name, ns) in accounts(&lab.record(&folder)) {
         assert_eq!(sums[&name], ns, "{name}");
     }
 }

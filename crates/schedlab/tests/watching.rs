@@ -1,7 +1,6 @@
 //! How closely live runs are watched: by accounts, which cost nothing, unless a metric or an option asks for more; and
 //! the warning about runs that were watched differently.
 
-use crate::common;
 use crate::common::Lab;
 use serde_json::Value;
 
@@ -35,7 +34,7 @@ fn runs_that_were_watched_differently_are_other_cells_and_their_comparison_warns
     }
     let folders = std::fs::read_dir(lab.path().join("runs")).unwrap().count();
     assert_eq!(folders, 2, "a cell for each way");
-    let both = lab.json(&["compare", "runs", "--json"]);
+    let both = lab.json("compare runs --json");
     let variants: Vec<&str> =
         both["cells"].as_array().unwrap().iter().map(|c| c["variant"].as_str().unwrap()).collect();
     assert_eq!(variants, ["running", "running (counters)"]);
@@ -46,8 +45,7 @@ fn runs_that_were_watched_differently_are_other_cells_and_their_comparison_warns
     assert!(!alike["warnings"].to_string().contains("watched.differently"), "{alike}");
 }
 
-/// The metrics of an experiment decide. A metric that the experiment did not ask for is missing, and the reason names
-/// the option.
+/// The metrics of an experiment decide; a metric that it did not ask for is missing, and the reason names the option.
 #[test]
 fn an_experiment_is_watched_as_its_metrics_need() {
     let lab = Lab::new();
@@ -65,23 +63,10 @@ fn an_experiment_is_watched_as_its_metrics_need() {
         lab.write("w.toml", &experiment(metrics));
         let out = format!("runs-{watched}");
         lab.ok(&["run", "w.toml", "--backend", "host", "--out", &out, "--quiet"]);
-        let of = common::files(&lab.path().join(&out));
-        let (_, record) = of.iter().find(|(name, _)| name.ends_with("record.json")).unwrap();
-        let record: Value = serde_json::from_slice(record).unwrap();
-        assert_eq!(record["observe"], watched);
+        assert_eq!(lab.records(&out)[0]["observe"], watched);
     }
-    let asked =
-        lab.json(&["compare", "runs-accounts", "--metric", "perf.ipc", "--metric", "slice.p50", "--json"]);
+    let asked = lab.json("compare runs-accounts --metric perf.ipc --metric slice.p50 --json");
     for metric in ["perf.ipc", "slice.p50"] {
         assert_eq!(asked["cells"][0]["metrics"][metric]["missing"], "not watched: add --counters", "{asked}");
     }
-}
-
-#[test]
-fn the_options_are_of_live_runs_and_exclude_each_other() {
-    let lab = Lab::new();
-    let (_, said) = lab.run(&["bench", "pipe", "--backend", "sim", "--machine", "smp-2", "--counters"], 2);
-    assert!(said.contains("--counters is for live runs"), "{said}");
-    lab.run(&["bench", "pipe", "--counters", "--events"], 2);
-    lab.run(&["run", "small.toml", "--backend", "host", "--counters", "--events"], 2);
 }

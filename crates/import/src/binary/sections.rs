@@ -55,7 +55,6 @@ pub struct Opened {
     pub layout: Layout,
     /// The pages by CPU.
     pub cpus: Vec<(u32, Stream)>,
-    /// The content of its options.
     pub told: options::TraceOptions,
 }
 

@@ -37,7 +37,6 @@ impl Content {
         Content { states, running: Vec::new() }
     }
 
-    /// Gives the importer an event of the scheduler.
     pub fn give<A: Audience>(
         &mut self,
         name: &str,

@@ -30,7 +30,6 @@ use tsdl::Description;
 pub const METADATA: &str = "metadata";
 /// The folder of a trace lies at most this deep in the named one (`kernel/` of LTTng's).
 const DEPTH: usize = 3;
-/// The most streams of a trace.
 const MOST_STREAMS: usize = 2 * MAX_CPUS as usize;
 
 /// The folder of the trace: the named one, or the only trace in it.

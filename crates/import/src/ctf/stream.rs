@@ -17,9 +17,14 @@ const MAGIC: i64 = 0xc1fc_1fc1;
 /// The next part of a stream.
 pub enum Next {
     /// An event. Its fields are [`Stream::scope`].
-    Event { at_ns: u64, cpu: u32 },
-    /// Events of the CPU were lost.
-    Lost { cpu: u32, count: u64 },
+    Event {
+        at_ns: u64,
+        cpu: u32,
+    },
+    Lost {
+        cpu: u32,
+        count: u64,
+    },
     /// An event that can't be read; the rest of its packet is passed over.
     Unreadable,
     /// The file ends within a packet.

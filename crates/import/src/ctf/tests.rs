@@ -1,60 +1,10 @@
 //! A trace as LTTng's kernel tracer writes it: a description in packets, headers of few bits, characters in arrays.
 
 use super::*;
-use schedlab_base::{Ns, TaskId};
+use schedlab_base::TaskId;
 use schedlab_trace::{Actor, Event, EventKind, Sink, SwitchReason};
 
-const DESCRIPTION: &str = r#"/* CTF 1.8 */
-typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
-typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
-typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
-typealias integer { size = 64; align = 8; signed = false; } := unsigned long;
-typealias integer { size = 5; align = 1; signed = false; } := uint5_t;
-typealias integer { size = 27; align = 1; signed = false; } := uint27_t;
-trace {
-	major = 1; minor = 8; byte_order = le;
-	packet.header := struct { uint32_t magic; uint8_t uuid[16]; uint32_t stream_id; uint64_t stream_instance_id; };
-};
-env { hostname = "box"; domain = "kernel"; kernel_release = "4.9.0-13-amd64"; };
-clock { name = "monotonic"; freq = 1000000000; offset = 5000; /* as of "boot" */ };
-typealias integer { size = 27; align = 1; signed = false; map = clock.monotonic.value; } := uint27_clock_monotonic_t;
-typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; } := uint64_clock_monotonic_t;
-struct packet_context {
-	uint64_clock_monotonic_t timestamp_begin;
-	uint64_clock_monotonic_t timestamp_end;
-	uint64_t content_size;
-	uint64_t packet_size;
-	uint64_t packet_seq_num;
-	unsigned long events_discarded;
-	uint32_t cpu_id;
-};
-struct event_header_compact {
-	enum : uint5_t { compact = 0 ... 30, extended = 31 } id;
-	variant <id> {
-		struct { uint27_clock_monotonic_t timestamp; } compact;
-		struct { uint32_t id; uint64_clock_monotonic_t timestamp; } extended;
-	} v;
-} align(8);
-struct event_header_large {
-	enum : uint32_t { compact = 0 ... 65534, extended = 65535 } id;
-} align(8);
-stream { id = 0; event.header := struct event_header_compact; packet.context := struct packet_context; };
-event { name = "sched_switch"; id = 3; stream_id = 0;
-	fields := struct {
-		integer { size = 8; align = 8; signed = 0; encoding = UTF8; base = 10; } _prev_comm[16];
-		integer { size = 32; align = 8; signed = 1; } _prev_tid;
-		integer { size = 32; align = 8; signed = 1; } _prev_prio;
-		integer { size = 64; align = 8; signed = 1; } _prev_state;
-		integer { size = 8; align = 8; signed = 0; encoding = UTF8; base = 10; } _next_comm[16];
-		integer { size = 32; align = 8; signed = 1; } _next_tid;
-		integer { size = 32; align = 8; signed = 1; } _next_prio;
-	}; };
-event { name = "irq_handler_entry"; id = 40; stream_id = 0;
-	fields := struct {
-		integer { size = 32; align = 8; signed = 1; } _irq;
-		uint32_t __n_length; uint8_t _n[ __n_length ];
-	}; };
-"#;
+const DESCRIPTION: &str = include_str!("../../tests/data/lttng.tsdl");
 
 fn in_packets(text: &str) -> Vec<u8> {
     let mut all = Vec::new();
@@ -120,7 +70,6 @@ impl Sink for Heard {
     fn event(&mut self, e: &Event) {
         self.0.push((e.at.0, e.cpu.0, e.kind));
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 impl Audience for Heard {
     fn meet(&mut self, _: TaskId, actor: &Actor) {

@@ -15,7 +15,6 @@ use schedlab_base::{Error, Result};
 use std::borrow::Cow;
 
 const DAY_NS: u64 = 86_400 * 1_000_000_000;
-/// The most fields of an event.
 const MOST_FIELDS: usize = 256;
 
 /// Whether a line is an event of this form.

@@ -147,7 +147,6 @@ pub struct Headings {
     pub release: Option<String>,
     /// The machine's number of CPUs.
     pub cpus: Option<u32>,
-    /// Events that were overwritten.
     pub overwritten: u64,
     /// The tracer, except "nop", which records nothing by itself.
     pub tracer: Option<String>,
@@ -200,7 +199,6 @@ pub fn note(losses: &mut Losses, count: u64) {
     losses.places += u64::from(count > 0);
 }
 
-/// The number that a text begins with.
 fn number_at(text: &[u8]) -> Option<u64> {
     number(text).map(|(n, _)| n)
 }

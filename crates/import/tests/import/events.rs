@@ -15,7 +15,6 @@ impl Sink for Heard {
     fn event(&mut self, event: &Event) {
         self.events.push(*event);
     }
-    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 impl Audience for Heard {

@@ -1,38 +1,14 @@
 //! A schedlab in a folder of its own, and an experiment that takes milliseconds.
 
 use assert_cmd::Command;
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Two loads, two variants, three runs each.
-pub const SMALL: &str = r#"
-name = "small"
-about = "does the first idle CPU help where there is one?"
-runs = 3
-machines = ["smp-4"]
-metrics = ["schbench.latency.p50", "work", "migrations"]
-[workload]
-name = "schbench"
-runtime = "200ms"
-sleeptime = "1ms"
-cputime = "1ms"
-[[load]]
-name = "1x2"
-message_threads = 1
-threads = 2
-[[load]]
-name = "1x6"
-message_threads = 1
-threads = 6
-[[variant]]
-kernel = "v4.5"
-[[variant]]
-name = "first-idle"
-kernel = "v4.5"
-features = ["SIS_FIRST_IDLE"]
-"#;
+pub const SMALL: &str = include_str!("../cases/files/small.toml");
 
 /// A folder to work in.
 pub struct Lab(pub TempDir);
@@ -49,25 +25,105 @@ impl Lab {
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path().join(name), text).unwrap();
     }
-    pub fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, line: &(impl Words + ?Sized)) -> Command {
         let mut command = Command::cargo_bin("schedlab").unwrap();
-        command.current_dir(self.path()).args(words);
+        command.current_dir(self.path()).args(line.words());
         command
     }
-    pub fn run(&self, words: &[&str], code: i32) -> (String, String) {
-        let output = self.command(words).output().unwrap();
+    /// Runs it and expects an exit code.
+    pub fn run(&self, line: &(impl Words + ?Sized), code: i32) -> (String, String) {
+        let output = self.command(line).output().unwrap();
         let (out, err) = texts(&output);
-        assert_eq!(output.status.code(), Some(code), "schedlab {words:?}\n{out}\n{err}");
+        assert_eq!(output.status.code(), Some(code), "schedlab {:?}\n{out}\n{err}", line.words());
         (out, err)
     }
-    /// Runs it, expects success and gives its standard output.
-    pub fn ok(&self, words: &[&str]) -> String {
-        self.run(words, 0).0
+    /// Runs it well and gives its standard output.
+    pub fn ok(&self, line: &(impl Words + ?Sized)) -> String {
+        self.run(line, 0).0
     }
     /// As [`Lab::ok`], read as JSON.
-    pub fn json(&self, words: &[&str]) -> serde_json::Value {
-        let text = self.ok(words);
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{words:?}: {e}\n{text}"))
+    pub fn json(&self, line: &(impl Words + ?Sized)) -> Value {
+        let text = self.ok(line);
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{:?}: {e}\n{text}", line.words()))
+    }
+    /// Runs a command that keeps one run, and gives the run's folder.
+    pub fn kept(&self, line: &str) -> String {
+        let (_, err) = self.run(line, 0);
+        err.trim().rsplit(' ').next().unwrap().to_owned()
+    }
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+    /// The record in a run's folder.
+    pub fn record(&self, folder: &str) -> Value {
+        serde_json::from_str(&self.text(&format!("{folder}/record.json"))).unwrap()
+    }
+    /// The records of a store, in the order of their paths.
+    pub fn records(&self, store: &str) -> Vec<Value> {
+        let stored = files(&self.path().join(store));
+        let records = stored.iter().filter(|(name, _)| name.ends_with("record.json"));
+        records.map(|(_, bytes)| serde_json::from_slice(bytes).unwrap()).collect()
+    }
+    /// Changes the text of every record in `runs`.
+    pub fn rewrite(&self, change: impl Fn(&str) -> String) {
+        for (name, bytes) in files(&self.path().join("runs")) {
+            if name.ends_with("record.json") {
+                self.write(&format!("runs/{name}"), &change(&String::from_utf8(bytes).unwrap()));
+            }
+        }
+    }
+    /// Runs it, and expects an exit code and these parts in its standard error.
+    pub fn says(&self, line: &(impl Words + ?Sized), code: i32, parts: &[&str]) {
+        let (_, err) = self.run(line, code);
+        assert!(parts.iter().all(|part| err.contains(part)), "{:?} says {parts:?}: {err}", line.words());
+    }
+}
+
+/// The words of a command: a line, in which `'...'` and `"..."` hold a word together, or the words themselves.
+pub trait Words {
+    fn words(&self) -> Vec<String>;
+}
+
+impl Words for str {
+    fn words(&self) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for c in self.chars() {
+            match (quote, c) {
+                (Some(q), _) if c == q => quote = None,
+                (None, '\'' | '"') => {
+                    quote = Some(c);
+                    word.get_or_insert_default();
+                }
+                (None, ' ') => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        words
+    }
+}
+
+impl Words for String {
+    fn words(&self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl Words for [&str] {
+    fn words(&self) -> Vec<String> {
+        self.iter().map(|word| (*word).to_owned()).collect()
+    }
+}
+
+impl<const N: usize> Words for [&str; N] {
+    fn words(&self) -> Vec<String> {
+        self[..].words()
+    }
+}
+
+impl Words for Vec<&str> {
+    fn words(&self) -> Vec<String> {
+        self[..].words()
     }
 }
 
@@ -126,8 +182,8 @@ pub fn texts(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Every file below a folder with its content, by path. Files that are renamed or removed meanwhile are left out, since
-/// a running command may write to the folder.
+/// Every file below a folder with its content, by path. A file that is renamed or removed meanwhile is left out: the
+/// folder may be one that a running command writes to.
 pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -146,7 +202,7 @@ pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// The result of a look at a file; `None` if it no longer exists.
+/// What was found; `None` if it is no longer there.
 fn still_there<T>(found: std::io::Result<T>) -> Option<T> {
     match found {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,

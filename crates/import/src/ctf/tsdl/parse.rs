@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 /// The deepest nesting of types.
 const DEPTH: u32 = 24;
-/// The most types of a description.
 const MOST_TYPES: usize = 1 << 18;
 
 /// Reads a description's text.

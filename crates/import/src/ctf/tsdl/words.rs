@@ -32,7 +32,6 @@ pub enum Word {
     /// A name, path or keyword; a path contains dots.
     Name(String),
     Number(i64),
-    /// A text in quotes.
     Quoted(String),
     /// Anything else: one character, `:=` or `...`.
     Mark(&'static str),
