@@ -146,7 +146,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         engine.kernel.image().weave(level == Level::Exact);
     }
     if let Some(rules) = rules {
-        engine.explain_by(rules);
+        engine.explain_by(rules, &settings);
     }
     engine.alive += peers.iter().filter(|peer| !peer.is_done()).count();
     engine.board.peers = peers;
@@ -284,7 +284,7 @@ impl Outside {
                 set(&mut engine.kernel, setting)?;
                 engine.preempt = setting.preempt().unwrap_or(engine.preempt);
             }
-            engine.pass_features();
+            engine.pass_settings(&settings);
         }
         while let Some((_, later)) = due(&mut self.later, engine.now) {
             engine.change(later);
@@ -530,8 +530,9 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
     found.counters.extend(engine.board.by_level.iter().flat_map(|memory| memory.sources.named()));
     found.counters.extend(engine.quota_counts());
-    if engine.explaining.is_some() {
+    if let Some(explaining) = &engine.explaining {
         found.counters.extend(engine.accounts.explained.counters());
+        found.warnings.extend(explaining.warnings());
     }
     found.warnings.extend(engine.accounts.explained.warnings());
     if engine.board.channels.may_lose() {

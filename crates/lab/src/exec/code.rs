@@ -182,14 +182,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
             seed,
             background: !prepared.machine.background.is_empty(),
             rules: match explains {
-                true => {
-                    let mut kernel = Kernel::of(code.version);
-                    // The rules' own tunables; those that only the code has decide nothing that rules are asked.
-                    for (name, value) in &cell.variant.tunables {
-                        let _ = kernel.tunables.set(name, *value);
-                    }
-                    Some(Box::new(Explainer::new(prepared.machine, kernel)?))
-                }
+                true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
                 false => None,
             },
             debug: schedlab_transplant::Debug {
