@@ -92,7 +92,7 @@ static u64 decayed(u64 sum, u64 periods)
 	return mul_u64_u32_shr(sum, runnable_avg_yN_inv[periods % LOAD_AVG_PERIOD], 32);
 }
 
-/* util_avg as sync_entity_load_avg() leaves it, where CPUs differ in capacity: by the queue that the task was on last. */
+/* util_avg as sync_entity_load_avg() leaves it where CPUs differ in capacity, by the clock of the task's last queue. */
 static unsigned long util_of(struct task_struct *p)
 {
 	const struct sched_avg *avg = &p->se.avg;
