@@ -90,7 +90,8 @@ fn our_rules_share_the_decisions_of_the_code_and_the_run_is_the_same() {
             serde_json::from_value(record["counters"].take()).unwrap()
         };
         let (plain, asked) = (of(""), of("rules"));
-        let added = |name: &str| ["placement.", "rules.", "slice."].iter().any(|p| name.starts_with(p));
+        let added =
+            |name: &str| ["placement.", "affine.", "rules.", "slice."].iter().any(|p| name.starts_with(p));
         let kept = |of: &serde_json::Map<String, serde_json::Value>| {
             of.iter().filter(|(n, _)| !added(n)).map(|(n, v)| (n.clone(), v.clone())).collect::<Vec<_>>()
         };
@@ -139,6 +140,17 @@ fn a_request_to_leave_that_was_heeded_is_not_the_reason_of_the_next_switch() {
     let ends = |why: &str| counter(&record, &format!("slice.end.{why}"));
     assert!(ends("wakeup") >= 45, "the sleeper wakes up each 9.1 ms: {}", record["counters"]);
     assert!(ends("slice") <= 15, "the light hog has hardly any weight: {}", record["counters"]);
+}
+
+#[test]
+fn our_rules_pick_as_the_code_since_entities_may_be_delayed() {
+    for series in ["6.12", "7.3"].into_iter().filter(|series| has_source_of(series)) {
+        let words = ["bench", "hackbench", "--groups", "1", "--loops", "40", "--machine", "smt-8"];
+        let record = asked(&Lab::new(), &[&words[..], &["--kernel", series, "--level", "free"]].concat());
+        let picks = counter(&record, "rules.picks_asked");
+        assert!(picks > 500, "{series}: {}", record["counters"]);
+        assert_eq!(counter(&record, "rules.picks_shared"), picks, "{series}: {}", record["warnings"]);
+    }
 }
 
 #[test]

@@ -98,7 +98,8 @@ static unsigned long util_of(struct task_struct *p)
 	const struct sched_avg *avg = &p->se.avg;
 	u64 delta = cfs_rq_of(&p->se)->avg.last_update_time - avg->last_update_time, periods;
 
-	if (!static_key_enabled(&sched_asym_cpucapacity) || (s64)delta < 0)
+	/* static_key_enabled() costs. */
+	if (sched_asym_cpucapacity.key.enabled.counter <= 0 || (s64)delta < 0)
 		return avg->util_avg;
 	delta = (delta >> 10) + avg->period_contrib;
 	periods = delta / 1024;
