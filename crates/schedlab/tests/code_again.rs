@@ -1,6 +1,6 @@
 //! What is made of stored runs of backend 'code': each is made again by a process of its own, and is the same run.
 
-use crate::code::{has_source, lab_of};
+use crate::code::{has_source, has_source_of, lab_of};
 use crate::common::{Lab, texts};
 use std::path::Path;
 
@@ -21,13 +21,14 @@ fn a_run_without_kept_events_is_made_again_and_names_its_gaps() {
     };
     let again = text("runs", &[]);
     assert!(again.matches("sched_switch:").count() > 30, "{again:.500}");
-    assert!(again.contains(" placed ") && !text("kept", &[]).contains(" placed "), "{again:.500}");
+    assert!(again.contains(" placed "), "{again:.500}");
+    assert_eq!(again, text("kept", &[]), "the events are those that the run kept, with their reasons");
     let plain = ["--plain"];
-    assert_eq!(text("runs", &plain), text("kept", &plain), "the events are those that the run kept");
+    assert_eq!(text("runs", &plain), text("kept", &plain));
     let part = text("runs", &["--from", "50ms", "--for", "10ms"]);
     assert!(!part.is_empty() && part.len() < again.len() / 4, "{} of {}", part.len(), again.len());
     let said = |store: &str| lab.run(&["trace", store, "-o", "x.pftrace"], 0).1;
-    assert!(said("kept").contains("reasons are missing") && !said("runs").contains("reasons are missing"));
+    assert!(!["kept", "runs"].iter().any(|store| said(store).contains("reasons are missing")));
     assert!(text("runs", &["--details"]).contains(" placed "));
     lab.says("trace runs --counters load", 2, &["--counters", "--backend sim"]);
     let replayed = lab.json("replay runs --json -q");
@@ -78,11 +79,12 @@ fn our_rules_share_the_decisions_of_the_code_and_the_run_is_the_same() {
             let mut command = lab.command(&[&words[..], &more].concat());
             let output = command.env("SCHEDLAB_CODE_DEBUG", debug).output().unwrap();
             assert!(output.status.success(), "{}", texts(&output).1);
-            let mut record = one_record(&lab.path().join("runs"));
+            let mut record = records(&lab.path().join("runs")).next().unwrap();
             serde_json::from_value(record["counters"].take()).unwrap()
         };
         let (plain, asked) = (of(""), of("rules"));
-        let added = |name: &str| ["placement.", "rules.", "slice."].iter().any(|p| name.starts_with(p));
+        let added =
+            |name: &str| ["placement.", "affine.", "rules.", "slice."].iter().any(|p| name.starts_with(p));
         let kept = |of: &serde_json::Map<String, serde_json::Value>| {
             of.iter().filter(|(n, _)| !added(n)).map(|(n, v)| (n.clone(), v.clone())).collect::<Vec<_>>()
         };
@@ -96,11 +98,91 @@ fn our_rules_share_the_decisions_of_the_code_and_the_run_is_the_same() {
     }
 }
 
-/// The record of the only run of a store.
-fn one_record(store: &Path) -> serde_json::Value {
+/// The record of a run of the code whose rules were asked.
+fn asked(lab: &Lab, words: &[&str]) -> serde_json::Value {
+    let mut command = lab.command(&[words, &["--backend", "code", "--quiet", "--out", "runs"]].concat());
+    let output = command.env("SCHEDLAB_CODE_DEBUG", "rules").output().unwrap();
+    assert!(output.status.success(), "{}", texts(&output).1);
+    records(&lab.path().join("runs")).find(|r| r["backend"] == "code").unwrap()
+}
+
+/// The same of an experiment.
+fn asked_of(machine: &str, workload: &str, more: &str) -> serde_json::Value {
+    let lab = Lab::new();
+    let head = format!("name = \"asked\"\nmachine = \"{machine}\"\nruns = 1\nmetrics = [\"cpu_time\"]\n");
+    lab.write("asked.toml", &format!("{head}[workload]\n{workload}\n{more}\n"));
+    asked(&lab, &["run", "asked.toml"])
+}
+
+fn counter(record: &serde_json::Value, name: &str) -> u64 {
+    record["counters"][name].as_u64().unwrap_or_else(|| panic!("{name} in {}", record["counters"]))
+}
+
+#[test]
+fn a_request_to_leave_that_was_heeded_is_not_the_reason_of_the_next_switch() {
+    if !has_source_of("6.12") {
+        return;
+    }
+    // Slices of the heavy hog end, and it is picked again; later the sleeper takes its CPU.
+    let workload = r#"runtime = "500ms"
+        rtapp_text = '''{ "tasks": {
+        "heavy": { "loop": -1, "run": 10000, "priority": -20, "cpus": [0] },
+        "light": { "loop": -1, "run": 10000, "priority": 19, "cpus": [0] },
+        "sleeper": { "loop": -1, "run": 100, "sleep": 9000, "policy": "SCHED_FIFO", "priority": 10, "cpus": [0] } } }'''"#;
+    let record = asked_of("smp-2", workload, "[[variant]]\nkernel = \"6.12\"");
+    let ends = |why: &str| counter(&record, &format!("slice.end.{why}"));
+    assert!(ends("wakeup") >= 45, "the sleeper wakes up each 9.1 ms: {}", record["counters"]);
+    assert!(ends("slice") <= 15, "the light hog has hardly any weight: {}", record["counters"]);
+}
+
+#[test]
+fn our_rules_pick_as_the_code_since_entities_may_be_delayed() {
+    for series in ["6.12", "7.3"].into_iter().filter(|series| has_source_of(series)) {
+        let words = ["bench", "hackbench", "--groups", "1", "--loops", "40", "--machine", "smt-8"];
+        let record = asked(&Lab::new(), &[&words[..], &["--kernel", series, "--level", "free"]].concat());
+        let picks = counter(&record, "rules.picks_asked");
+        assert!(picks > 500, "{series}: {}", record["counters"]);
+        assert_eq!(counter(&record, "rules.picks_shared"), picks, "{series}: {}", record["warnings"]);
+    }
+}
+
+#[test]
+fn a_run_in_which_none_of_its_tasks_wakes_says_that_rules_were_asked() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let hog = ["bench", "hogs", "--tasks", "1", "-r", "50ms", "--warmup", "20ms", "--machine", "smp-2"];
+    let record = asked(&lab, &[&hog[..], &["--kernel", "6.1"]].concat());
+    assert_eq!((counter(&record, "rules.checks"), counter(&record, "wakeups")), (0, 0), "{record:.300}");
+    assert!(counter(&record, "rules.choices") <= 2, "the machine's own: {}", record["counters"]);
+    let stored = lab.ok(&["explain", "runs", "--stored"]);
+    assert!(!stored.contains("reasons are missing"), "{stored}");
+    lab.ok(&["trace", "runs", "--format", "text", "-o", "-", "-q"]);
+}
+
+#[test]
+fn tunables_of_the_run_reach_the_rules_and_so_do_those_of_its_middle() {
+    if !has_source() {
+        return;
+    }
+    let hackbench = "name = \"hackbench\"\ngroups = 1\nloops = 60";
+    let set = |ns: u64| format!("tunables = {{ wakeup_granularity_ns = {ns} }}\n");
+    let variant = "[[variant]]\nkernel = \"6.1\"\n";
+    let later = format!("[[at]]\ntime = \"5ms\"\n{}{variant}", set(100_000));
+    for more in [format!("{variant}{}", set(200_000)), format!("{variant}{}", set(5_000_000)), later] {
+        let record = asked_of("smp-8", hackbench, &more);
+        let checks = counter(&record, "rules.checks_asked");
+        assert!(checks > 300, "{more}: {}", record["counters"]);
+        assert_eq!(counter(&record, "rules.checks_shared"), checks, "{more}: {}", record["warnings"]);
+    }
+}
+
+/// The records of a store.
+fn records(store: &Path) -> impl Iterator<Item = serde_json::Value> {
     let cells = std::fs::read_dir(store).unwrap().flatten();
-    let path = cells.map(|e| e.path().join("1/record.json")).find(|path| path.is_file()).unwrap();
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    let paths = cells.map(|e| e.path().join("1/record.json")).filter(|path| path.is_file());
+    paths.map(|path| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
 }
 
 #[test]

@@ -54,13 +54,14 @@ reasons! {
         IdleFastest = "idle_fastest", "CPUs differ in capacity, and the task fits no idle one: the fastest idle one (5.7 and later)";
         NotShared = "not_shared", "the kernel's own code chose it, and our rules would have chosen another CPU";
         Unexplained = "unexplained", "the kernel's own code chose it, and our rules could not be asked";
+        KthreadStacks = "kthread_stacks", "the kernel's own code chose it: a kernel thread of this CPU woke the task, which was there before, and nothing else waited (5.6 and later)";
     }
 }
 
 impl PlaceReason {
     /// Whether only a kernel's own code has it, of which our rules are asked for the reason.
     pub const fn is_of_code(self) -> bool {
-        matches!(self, PlaceReason::NotShared | PlaceReason::Unexplained)
+        matches!(self, PlaceReason::NotShared | PlaceReason::Unexplained | PlaceReason::KthreadStacks)
     }
 }
 

@@ -69,9 +69,11 @@ enum img_note_kind {
 				   calls that led there, as those of a message, if it is not 0 */
 	IMG_CHOSE,		/* a class chose CPU `other` for pid; `at` points to a struct img_choice; after
 				   img_explain() */
-	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 after
-				   the preemption check of pid, or 0: after a tick that changed it; `at` points to
-				   a struct img_judged, or is 0; after img_explain() */
+	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 behind the
+				   preemption check of pid, or 0: behind a tick that changed it; `at` points to a struct
+				   img_judged, or is 0; after img_explain() */
+	IMG_PICKED,		/* an entity was picked on cpu, on the way to task pid, as other left: `about` of the
+				   struct img_judged that `at` points to; after img_explain(), a note for each queue */
 };
 
 /* A task's state when it was about to be woken. */
@@ -303,7 +305,7 @@ struct img_choice_cpu {
 	unsigned int capacity;		/* left to fair tasks */
 	unsigned int nr_running;
 	unsigned int nr_delayed, nr_sched_idle;	/* of them: asleep and still queued; SCHED_IDLE */
-	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache */
+	unsigned int nr_idle_scan, has_idle_cores;	/* of the domain that a search near it scans */
 	unsigned int idle;		/* available_idle_cpu() */
 };
 enum img_choice_how { IMG_C_WAKEUP, IMG_C_FORK, IMG_C_EXEC };
@@ -314,19 +316,22 @@ struct img_choice {
 	unsigned int cpu;		/* the choosing CPU */
 	unsigned int prev, recent;	/* the task's CPU; its recent_used_cpu */
 	unsigned int how, fair, sched_idle;	/* its class and policy */
-	unsigned int sync, from_interrupt;
-	unsigned int waker_flips, wakee_flips;	/* the current task's after this wakeup; the task's */
+	unsigned int sync, by_cpu_thread;	/* the current task is a kernel thread of one CPU, and no interrupt */
+	unsigned int waker_flips, wakee_flips;	/* the current task's as this wakeup leaves it; the task's */
 	unsigned long long util;	/* of the task, estimated */
-	unsigned long long wakee_load, waker_load;	/* task_h_load(); 0: the current task is not fair */
+	unsigned long long wakee_load, waker_load;	/* task_h_load() of the task and of the current one */
 	unsigned long long avg_idle, wake_avg_idle, avg_scan_cost;	/* of the choosing CPU */
 };
 
-/* The queue on which the current task and a queued one meet, as wakeup preemption judged it. */
+/*
+ * A queue: the one on which the current task and one that was queued meet, as wakeup preemption judged of it, or one of
+ * which an entity was picked.
+ */
 #define IMG_JUDGED_MOST 64
 enum img_not_judged { IMG_J_ABSENT = 1, IMG_J_MANY };	/* one of the two is missing; it has more entities */
 struct img_judged_entity {
-	struct img_entity entity;	/* only of the two with its policy; without nice */
-	unsigned long long weight;	/* in units of 1/1024 */
+	struct img_entity entity;	/* only of those two with its policy; without nice */
+	unsigned long long weight;	/* 1024 times as fine */
 };
 struct img_judged {
 	struct img_judged_entity *entities;
@@ -347,7 +352,8 @@ struct img_averages {
 struct img_fleet_cpu {
 	struct img_averages avg;	/* of its queue */
 	unsigned long long avg_idle;
-	unsigned int nr_idle_scan, has_idle_cores;	/* of its last-level cache; its first CPU's count */
+	unsigned int nr_idle_scan, has_idle_cores;	/* of the domain that a search near it scans; its first CPU's
+							   count */
 	unsigned int wakeup_pending;
 	unsigned int idle_exit_us;	/* of its present idle state; UINT_MAX: it is in none */
 	unsigned long long idle_stamp;

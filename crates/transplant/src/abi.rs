@@ -75,6 +75,7 @@ pub mod kind {
     pub const FOUND: u16 = 15;
     pub const CHOSE: u16 = 16;
     pub const JUDGED: u16 = 17;
+    pub const PICKED: u16 = 18;
 }
 
 /// `enum img_wakee`.
@@ -466,7 +467,7 @@ pub struct RawChoice {
     pub fair: c_uint,
     pub sched_idle: c_uint,
     pub sync: c_uint,
-    pub from_interrupt: c_uint,
+    pub by_cpu_thread: c_uint,
     pub waker_flips: c_uint,
     pub wakee_flips: c_uint,
     pub util: u64,

@@ -54,6 +54,7 @@ impl Engine<'_> {
 
     /// The current task sleeps until it is woken.
     pub fn blocks(&mut self, cpu: CpuId) {
+        debug_assert!(self.cpus[cpu].current.program().is_some(), "{cpu} has no task that could sleep");
         self.enter(cpu);
         self.kernel.image().prepare_sleep(false);
         self.follow(cpu, After::Schedule);
@@ -62,6 +63,10 @@ impl Engine<'_> {
     pub fn sleep(&mut self, cpu: CpuId, curr: TaskId, until: u64, word: Option<u32>) {
         let slack_ns =
             if self.tasks[curr].attr.policy.is_fair() { self.board.threads[curr].slack_ns } else { 0 };
+        debug_assert!(
+            self.tasks[curr].slept.is_none(),
+            "a task sleeps before it is back from its last sleep"
+        );
         self.tasks[curr].slept = Some(Slept::Timed { word });
         self.enter(cpu);
         self.kernel.image().prepare_sleep(false);
@@ -117,6 +122,7 @@ impl Engine<'_> {
         if !is_call || is_locked {
             return false;
         }
+        debug_assert!(self.tasks[curr].parked.is_none(), "a call is left within a call that was left");
         let seat = &mut self.board.seats[cpu];
         self.tasks[curr].parked = Some(Box::new(Parked {
             next,
@@ -141,6 +147,12 @@ impl Engine<'_> {
     }
 
     fn exit(&mut self, cpu: CpuId, curr: TaskId) {
+        debug_assert_eq!(
+            self.tasks[curr].life,
+            Life::Alive,
+            "'{}' ends twice",
+            self.board.threads[curr].name
+        );
         let thread = &mut self.board.threads[curr];
         thread.ended = self.now;
         self.tasks[curr].life = Life::Dead;

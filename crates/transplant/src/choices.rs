@@ -8,10 +8,11 @@ use crate::abi::{RawChoice, RawChoiceCpu, choice_how};
 use crate::engine::Engine;
 use crate::load::Image;
 use crate::note::{ChoiceAt, Wakee};
+use crate::setting::Setting;
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Warning};
 use schedlab_board::decision::{AskedChoice, AskedChoiceCpu, Choice, Rules};
 use schedlab_trace::{EventKind, PlaceReason, SwitchReason};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences that are kept in words.
 const MOST_WORDS: usize = 5;
@@ -23,6 +24,8 @@ pub struct Explaining<'s> {
     pending: BTreeMap<TaskId, Pending>,
     /// By CPU: the reason why its current task is to leave.
     to_leave: BTreeMap<CpuId, SwitchReason>,
+    /// Settings of the run that the rules do not know.
+    unknown: BTreeSet<String>,
 }
 
 impl Explaining<'_> {
@@ -34,7 +37,15 @@ impl Explaining<'_> {
     pub fn ask_to_leave(&mut self, on: CpuId, why: SwitchReason) {
         self.to_leave.entry(on).or_insert(why);
     }
-    /// The CPU switches, or its current task was picked again: the reason for which it was to leave.
+    /// What the rules lack, in words.
+    pub fn warnings(&self) -> impl Iterator<Item = Warning> {
+        self.unknown.iter().map(|what| {
+            let text =
+                format!("our rules do not know {what}, which the run sets: their reasons are without it");
+            Warning::new("rules.unknown", text)
+        })
+    }
+    /// The CPU switches, or its current task was picked again: why that was to leave.
     pub fn asked_to_leave(&mut self, on: CpuId) -> Option<SwitchReason> {
         self.to_leave.remove(&on)
     }
@@ -62,10 +73,18 @@ pub struct Explained {
     pub checks: u64,
     pub checks_asked: u64,
     pub checks_shared: u64,
+    /// The same of picks, one for each queue on the way to a task; and why those were picked that they share.
+    pub picks: u64,
+    pub picks_asked: u64,
+    pub picks_shared: u64,
+    pub picked: BTreeMap<&'static str, u64>,
+    /// Answers of `wake_affine` in choices that they share, of tasks of the workload.
+    pub affine: BTreeMap<&'static str, u64>,
     /// Choices without a reason, by why our rules could not be asked.
     pub unexplained: BTreeMap<&'static str, u64>,
-    /// The first differences.
+    /// The first differences, and how many more there were.
     pub words: Vec<String>,
+    pub more_words: u64,
 }
 
 impl Image {
@@ -93,6 +112,7 @@ impl Image {
         into.allowed = (!all).then(|| (0..self.cpus).filter(may).map(CpuId::from).collect::<CpuSet>());
         (into.cpu, into.prev, into.recent) = (CpuId(raw.cpu), CpuId(raw.prev), recent(raw));
         (into.sched_idle, into.sync) = (raw.sched_idle != 0, raw.sync != 0);
+        into.by_cpu_thread = raw.by_cpu_thread != 0;
         (into.waker_flips, into.wakee_flips) = (raw.waker_flips, raw.wakee_flips);
         (into.waker_load, into.wakee_load, into.util) = (raw.waker_load, raw.wakee_load, raw.util);
         into.avg_idle_ns = raw.avg_idle;
@@ -139,12 +159,17 @@ fn recent(raw: &RawChoice) -> CpuId {
 }
 
 impl<'s> Engine<'s> {
-    /// Asks these rules about each choice from now on.
-    pub fn explain_by(&mut self, rules: Box<dyn Rules + 's>) {
-        let (pending, to_leave) = (BTreeMap::new(), BTreeMap::new());
-        self.explaining = Some(Explaining { rules, state: AskedChoice::default(), pending, to_leave });
+    /// Asks these rules about each choice from now on, of a kernel that has these settings.
+    pub fn explain_by(&mut self, rules: Box<dyn Rules + 's>, settings: &[Setting]) {
+        self.explaining = Some(Explaining {
+            rules,
+            state: AskedChoice::default(),
+            pending: BTreeMap::new(),
+            to_leave: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        });
         self.kernel.image().explain();
-        self.pass_features();
+        self.pass_settings(settings);
     }
     /// The CPU has picked a task: drops any request to leave, even if no switch was noted.
     pub fn picked(&mut self, on: CpuId) {
@@ -152,10 +177,18 @@ impl<'s> Engine<'s> {
             explaining.asked_to_leave(on);
         }
     }
-    /// The features of the image may have changed.
-    pub fn pass_features(&mut self) {
-        if let Some(explaining) = &mut self.explaining {
-            explaining.rules.switch(&self.kernel.features());
+    /// The kernel has these settings from now on. Another switch of the image's may have followed from them.
+    pub fn pass_settings(&mut self, settings: &[Setting]) {
+        let Some(Explaining { rules, unknown, .. }) = &mut self.explaining else { return };
+        for (name, on) in self.kernel.features() {
+            rules.switch(&name, on);
+        }
+        for setting in settings {
+            let (known, words) = match setting {
+                Setting::Feature(name, on) => (rules.switch(name, *on), format!("feature {name}")),
+                Setting::Tunable(name, value) => (rules.tune(name, value), format!("tunable {name}")),
+            };
+            unknown.extend((!known).then_some(words));
         }
     }
 
@@ -205,10 +238,11 @@ impl<'s> Engine<'s> {
                     let then = explaining.rules.choose(&explaining.state);
                     ours = if same(&then) { then } else { ours };
                 }
-                let name = self.board.threads.get(task.index()).map_or("the kernel's", |t| &t.name);
+                let own = self.board.threads.get(task.index());
+                let name = own.map_or("the kernel's", |t| &t.name);
                 let between =
                     || format!("choice for {name} at {}, woken on CPU {}, from CPU {}", Ns(at), by.0, prev.0);
-                counts.judge(target, ours, between)
+                counts.judge(target, own.is_some_and(|t| !t.background), ours, between)
             }
             true => (PlaceReason::IdlestFork, 0),
             false if target == prev => (PlaceReason::RtStays, 0),
@@ -220,10 +254,11 @@ impl<'s> Engine<'s> {
 }
 
 impl Explained {
-    /// Compares a choice with ours. The reason is ours if it is the same.
+    /// Compares a choice with ours. The reason is ours if it is the same. `counts`: the task is of the workload.
     fn judge(
         &mut self,
         code: CpuId,
+        counts: bool,
         ours: Result<Choice, &'static str>,
         between: impl FnOnce() -> String,
     ) -> (PlaceReason, u16) {
@@ -237,6 +272,9 @@ impl Explained {
         self.asked += 1;
         if ours.cpu == code {
             self.shared += 1;
+            if let Some(why) = ours.affine.filter(|_| counts) {
+                *self.affine.entry(why.name()).or_default() += 1;
+            }
             return (ours.reason, ours.probes);
         }
         let (cpu, why) = (ours.cpu.0, ours.reason.name());
@@ -247,6 +285,8 @@ impl Explained {
     pub fn differs(&mut self, words: impl FnOnce() -> String) {
         if self.words.len() < MOST_WORDS {
             self.words.push(words());
+        } else {
+            self.more_words += 1;
         }
     }
 
@@ -254,9 +294,11 @@ impl Explained {
     pub fn warnings(&self) -> Vec<Warning> {
         let of = |text| Warning::new("rules.differ", text);
         let differences = self.words.iter().map(|text| of(format!("our rules differ: {text}")));
+        let more =
+            (self.more_words > 0).then(|| of(format!("our rules differ {} times more", self.more_words)));
         let without = self.unexplained.iter();
         let without = without.map(|(why, n)| of(format!("{n} choices are not explained: {why}")));
-        differences.chain(without).collect()
+        differences.chain(more).chain(without).collect()
     }
     /// Counters. Zeros are included, so that a record shows that the rules were asked.
     pub fn counters(&self) -> Vec<(String, u64)> {
@@ -269,28 +311,51 @@ impl Explained {
             ("checks", self.checks),
             ("checks_asked", self.checks_asked),
             ("checks_shared", self.checks_shared),
+            ("picks", self.picks),
+            ("picks_asked", self.picks_asked),
+            ("picks_shared", self.picks_shared),
         ];
-        all.map(|(name, n)| (format!("rules.{name}"), n)).into()
+        let named = |of: &str, all: &BTreeMap<&str, u64>| -> Vec<(String, u64)> {
+            all.iter().map(|(why, n)| (format!("{of}.{why}"), *n)).collect()
+        };
+        let all = all.into_iter().map(|(name, n)| (format!("rules.{name}"), n));
+        all.chain(named("affine", &self.affine)).chain(named("rules.picks", &self.picked)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_trace::AffineReason;
 
     #[test]
-    fn a_reason_is_ours_if_we_choose_the_same_and_differences_are_counted() {
-        let ours = |cpu| Choice { cpu: CpuId(cpu), reason: PlaceReason::IdleCore, affine: None, probes: 3 };
-        let mut counts = Explained { choices: 3, ..Explained::default() };
+    fn a_reason_is_ours_if_the_choice_is_and_others_are_counted() {
+        let affine = Some(AffineReason::WakerLighter);
+        let ours = |cpu| Choice { cpu: CpuId(cpu), reason: PlaceReason::IdleCore, affine, probes: 3 };
+        let mut counts = Explained { choices: 4, ..Explained::default() };
         let between = || "choice".to_owned();
-        assert_eq!(counts.judge(CpuId(5), Ok(ours(5)), between), (PlaceReason::IdleCore, 3));
-        assert_eq!(counts.judge(CpuId(4), Ok(ours(5)), between), (PlaceReason::NotShared, 0));
-        assert_eq!(counts.judge(CpuId(4), Err("a feature is on"), between), (PlaceReason::Unexplained, 0));
+        let shared = (PlaceReason::IdleCore, 3);
+        assert_eq!(counts.judge(CpuId(5), true, Ok(ours(5)), between), shared);
+        assert_eq!(counts.judge(CpuId(5), false, Ok(ours(5)), between), shared, "of the machine's own");
+        let not = (PlaceReason::NotShared, 0);
+        assert_eq!(counts.judge(CpuId(4), true, Ok(ours(5)), between), not);
+        let without = (PlaceReason::Unexplained, 0);
+        assert_eq!(counts.judge(CpuId(4), true, Err("a feature is on"), between), without);
         let all: BTreeMap<String, u64> = counts.counters().into_iter().collect();
         let of = |name: &str| all[&format!("rules.{name}")];
-        assert_eq!((of("choices"), of("asked"), of("shared"), of("unexplained")), (3, 2, 1, 1));
+        assert_eq!((of("choices"), of("asked"), of("shared"), of("unexplained")), (4, 3, 2, 1));
+        assert_eq!(all["affine.waker_lighter"], 1);
         let words: Vec<String> = counts.warnings().into_iter().map(|w| w.message).collect();
         assert!(words[0].contains("the code took CPU 4, our rules CPU 5 by idle_core"), "{words:?}");
         assert_eq!(words[1], "1 choices are not explained: a feature is on");
+    }
+
+    #[test]
+    fn differences_beyond_the_first_ones_are_counted() {
+        let mut counts = Explained::default();
+        (0..MOST_WORDS + 3).for_each(|n| counts.differs(|| n.to_string()));
+        let words: Vec<String> = counts.warnings().into_iter().map(|w| w.message).collect();
+        assert_eq!(words.len(), MOST_WORDS + 1);
+        assert_eq!(words[MOST_WORDS], "our rules differ 3 times more");
     }
 }

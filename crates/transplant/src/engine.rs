@@ -27,7 +27,10 @@ use std::collections::BTreeMap;
 /// work is the fair server's timer in 6.12, after 950 ms, which has idle CPUs balance.
 const REST_NS: u64 = 2_000_000_000;
 
-/// Counts and records, and since when.
+/// No path takes so long, ns: a price that large was below 0.
+const MOST_NS: u64 = 1 << 62;
+
+/// What is counted and recorded, and since when.
 #[derive(Default)]
 pub struct Accounts {
     pub wakeups: u64,
@@ -167,16 +170,21 @@ impl<'s> Engine<'s> {
     /// A path of `cost_ns` begins, in which interrupts are off.
     #[inline]
     pub fn begin(&mut self, cpu: CpuId, next: Next, cost_ns: u64) {
-        let c = &mut self.cpus[cpu];
-        c.activity = Activity::Path { next, irqs: false };
-        c.ends = self.now + cost_ns;
+        self.begin_path(cpu, Activity::Path { next, irqs: false }, cost_ns);
     }
     /// The same with interrupts on.
     #[inline]
     pub fn begin_open(&mut self, cpu: CpuId, next: Next, cost_ns: u64) {
+        self.begin_path(cpu, Activity::Path { next, irqs: true }, cost_ns);
+    }
+    #[inline]
+    fn begin_path(&mut self, cpu: CpuId, activity: Activity, cost_ns: u64) {
+        debug_assert!(
+            cost_ns < MOST_NS,
+            "{activity:?} costs {cost_ns} ns on {cpu}: a price below 0 has run over"
+        );
         let c = &mut self.cpus[cpu];
-        c.activity = Activity::Path { next, irqs: true };
-        c.ends = self.now + cost_ns;
+        (c.activity, c.ends) = (activity, self.now + cost_ns);
     }
 
     /// Kernel code runs on this CPU from here on, at this instant.

@@ -9,6 +9,7 @@ use crate::load::Image;
 use crate::note::{Judged, QueueAt, Switched};
 use schedlab_base::{CpuId, Ns};
 use schedlab_board::decision::{AskedEntity, AskedQueue, Bearing};
+use schedlab_kernel::History;
 use schedlab_trace::SwitchReason;
 
 /// A queue that was judged, and the weights and states of its entities.
@@ -66,9 +67,7 @@ impl Engine<'_> {
         let queue = self.kernel.image().judged(judged.queue);
         let Some(explaining) = &mut self.explaining else { return 0 };
         let woken = arrived.is_some_and(|task| explaining.is_on_its_way(task));
-        // A tick of CFS asks for two reasons, which can't be distinguished.
-        let charged =
-            if self.board.history.eevdf { SwitchReason::TickSlice } else { SwitchReason::Preempted };
+        let charged = charged(&self.board.history);
         let cause = match arrived {
             None => charged,
             Some(_) if woken => SwitchReason::WakeupPreempt,
@@ -100,6 +99,41 @@ impl Engine<'_> {
         0
     }
 
+    /// An entity was picked, on the way to a task.
+    pub fn picked_from(&mut self, (on, at): (CpuId, u64), pid: i32, queue: QueueAt) -> u64 {
+        let next = self.any_task(pid);
+        let queue = self.kernel.image().judged(queue);
+        let Some(explaining) = &mut self.explaining else { return 0 };
+        let counts = &mut self.accounts.explained;
+        counts.picks += 1;
+        let Some((queue, bearings)) = queue else { return 0 };
+        let (ours, code) = (explaining.rules.pick(&queue, &bearings), queue.about);
+        counts.picks_asked += 1;
+        counts.picks_shared += u64::from(ours == Some(code));
+        if ours == Some(code) {
+            let why = match () {
+                () if queue.entities.len() == 1 => "alone",
+                () if queue.next == ours => "buddy",
+                () if queue.current == ours => "current",
+                () => "deadline",
+            };
+            *counts.picked.entry(why).or_default() += 1;
+        } else {
+            let next = next.and_then(|t| self.board.threads.get(t.index()));
+            let next = next.map_or("the kernel's own task", |t| &t.name);
+            let n = queue.entities.len();
+            counts.differs(|| {
+                let ours = ours.map_or("none".to_owned(), |i| i.to_string());
+                format!(
+                    "at {} on CPU {}, towards {next}: of {n} entities the code picks {code}, our rules {ours}",
+                    Ns(at),
+                    on.0
+                )
+            });
+        }
+        0
+    }
+
     /// Why a preempted task has left, as far as notes say it.
     pub fn why_left(&mut self, switched: &Switched) -> SwitchReason {
         let Some(explaining) = &mut self.explaining else { return SwitchReason::Preempted };
@@ -113,9 +147,15 @@ impl Engine<'_> {
     /// A task was queued. `gives_way`: the current task is to leave now. The queued one asked for it unless another did
     /// before.
     pub fn arrived(&mut self, on: CpuId, is_new: bool, gives_way: bool) {
+        let charged = charged(&self.board.history);
         if let Some(explaining) = self.explaining.as_mut().filter(|_| gives_way) {
-            explaining
-                .ask_to_leave(on, if is_new { SwitchReason::Arrived } else { SwitchReason::WakeupPreempt });
+            explaining.ask_to_leave(on, if is_new { charged } else { SwitchReason::WakeupPreempt });
         }
     }
+}
+
+/// Why a task is to leave that was charged, at a tick or before another one is queued. CFS asks for two reasons, which
+/// nothing tells apart.
+fn charged(history: &History) -> SwitchReason {
+    if history.eevdf { SwitchReason::TickSlice } else { SwitchReason::Preempted }
 }

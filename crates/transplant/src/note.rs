@@ -46,6 +46,8 @@ pub enum Note {
     Chose { pid: i32, cpu: CpuId, state: ChoiceAt },
     /// A current task is to give way, or not.
     Judged(Judged),
+    /// An entity of a queue was picked, on the way to task `pid`.
+    Picked { on: CpuId, pid: i32, queue: QueueAt },
 }
 
 /// A CPU has another current task; pid 0 is idle.
@@ -166,7 +168,7 @@ pointers! {
     CallsAt(usize);
     /// The state of a choice, until the notes are forgotten.
     ChoiceAt(RawChoice);
-    /// The queue of a check, until the notes are forgotten.
+    /// The queue of a check or a pick, until the notes are forgotten.
     QueueAt(RawJudged);
 }
 
@@ -330,6 +332,10 @@ impl Note {
                 state: ChoiceAt::of(of.pointer("state", raw.at)?),
             },
             kind::JUDGED => Note::Judged(of.judged()?),
+            kind::PICKED => {
+                let queue = QueueAt::of(of.pointer("queue", raw.at)?);
+                Note::Picked { on: of.on()?, pid: pid()?, queue }
+            }
             other => return Err(Malformed::Kind(other)),
         })
     }

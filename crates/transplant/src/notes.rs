@@ -76,6 +76,7 @@ impl Engine<'_> {
             Note::Found(found) => self.found(found, at),
             Note::Chose { pid, cpu, state } => self.explain_choice((by, at), (pid, cpu), state),
             Note::Judged(judged) => self.judged(at, judged),
+            Note::Picked { on, pid, queue } => self.picked_from((on, at), pid, queue),
         }
     }
 

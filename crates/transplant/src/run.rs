@@ -94,7 +94,7 @@ pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> 
         None => setup.machine,
     };
     let (kernel, preempt) = setup.boot(machine)?;
-    let Setup { level, history, settings, workload, seed, stop, walk_every, .. } = setup;
+    let Setup { level, history, settings, workload, rules, seed, stop, walk_every, .. } = setup;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,
@@ -113,8 +113,8 @@ pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> 
     if level.weaves() {
         engine.kernel.image().weave(level == Level::Exact);
     }
-    if let Some(rules) = setup.rules {
-        engine.explain_by(rules);
+    if let Some(rules) = rules {
+        engine.explain_by(rules, &settings);
     }
     engine.alive += setup.peers.iter().filter(|peer| !peer.is_done()).count();
     engine.board.peers = setup.peers;
@@ -252,7 +252,7 @@ impl Outside {
                 set(&mut engine.kernel, setting)?;
                 engine.preempt = setting.preempt().unwrap_or(engine.preempt);
             }
-            engine.pass_features();
+            engine.pass_settings(&settings);
         }
         while let Some((_, later)) = due(&mut self.later, engine.now) {
             engine.change(later);
@@ -457,8 +457,9 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result
     found.warnings.extend(engine.findings.warnings());
     found.counters.extend(sums(&engine));
     found.counters.extend(engine.quota_counts());
-    if engine.explaining.is_some() {
+    if let Some(explaining) = &engine.explaining {
         found.counters.extend(engine.accounts.explained.counters());
+        found.warnings.extend(explaining.warnings());
     }
     found.warnings.extend(engine.accounts.explained.warnings());
     Ok(report)

@@ -40,6 +40,7 @@ overlay! {
     "image/notes.c"
     "image/oracle.c"
     "image/percpu.c"
+    "image/picked.c"
     "image/probes.c"
     "image/processes.c"
     "image/reports.c"

@@ -212,9 +212,12 @@ mod tests {
 
     #[test]
     fn the_other_verbs_are_declared_in_abi_h() {
+        let code = |line: &'static str| (!line.starts_with(" *")).then(|| line.split("/*").next()).flatten();
+        let lines: Vec<&str> = ABI_H.lines().filter_map(code).collect();
         for (name, n) in DECLARED {
-            let declared = ABI_H.split_once(&format!("{name}(")).unwrap_or_else(|| panic!("{name}")).1;
-            assert_eq!(parameters(declared), *n, "{name}");
+            let begins = format!("{name}(");
+            let list = lines.iter().find_map(|line| line.split_once(&begins));
+            assert_eq!(list.map(|(_, list)| parameters(list)), Some(*n), "{name}");
         }
     }
 

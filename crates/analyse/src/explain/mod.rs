@@ -276,6 +276,11 @@ pub fn rules_share(record: &Record) -> Option<String> {
         let other = checks.saturating_sub(same);
         text.push_str(&format!("; they judged {} preemption checks as the code", all_but(other, checks)));
     }
+    let (picks, same) = (count("rules.picks_asked").unwrap_or(0), count("rules.picks_shared").unwrap_or(0));
+    if picks > 0 {
+        let other = picks.saturating_sub(same);
+        text.push_str(&format!("; they picked the same entity in {} picks", all_but(other, picks)));
+    }
     text.push_str("; what balancing was tried is not explained");
     Some(text)
 }

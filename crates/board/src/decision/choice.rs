@@ -15,7 +15,7 @@ pub struct AskedChoiceCpu {
     /// Of these, tasks that sleep and are still queued, and SCHED_IDLE tasks.
     pub nr_delayed: u32,
     pub nr_sched_idle: u32,
-    /// Hints of its last-level cache.
+    /// Hints of the domain that a search near it scans.
     pub nr_idle_scan: u32,
     pub has_idle_cores: bool,
     pub is_idle: bool,
@@ -37,11 +37,13 @@ pub struct AskedChoice {
     pub sched_idle: bool,
     /// Its waker is about to sleep.
     pub sync: bool,
-    /// How often the choosing CPU's current task has woken another task than the last time, this wakeup included; and
-    /// the same of the woken task.
+    /// Its waker is a kernel thread that may run on the choosing CPU only, and no interrupt.
+    pub by_cpu_thread: bool,
+    /// How often the choosing CPU's current task has woken another task than the last time, this wakeup included, and
+    /// how often the woken task has.
     pub waker_flips: u32,
     pub wakee_flips: u32,
-    /// Loads as the root sees them.
+    /// Loads as the root sees them; the first is that of the choosing CPU's current task, of whichever class.
     pub waker_load: u64,
     pub wakee_load: u64,
     /// Estimated utilisation of the task.
@@ -74,13 +76,17 @@ pub struct Bearing {
 
 /// Rules that are asked about the decisions of a kernel's own code.
 pub trait Rules {
-    /// The kernel's features from now on.
-    fn switch(&mut self, features: &[(String, bool)]);
-    /// The CPU that the rules would have chosen.
+    /// The kernel has switched a feature of its own table. `false`: they do not know it.
+    fn switch(&mut self, feature: &str, on: bool) -> bool;
+    /// The kernel's tunable of that name in its own tree has this value. `false`: they do not know it.
+    fn tune(&mut self, tunable: &str, value: &str) -> bool;
+    /// The CPU that they would have chosen.
     ///
     /// # Errors
     /// The reason why the rules can't be asked.
     fn choose(&mut self, state: &AskedChoice) -> Result<Choice, &'static str>;
     /// Whether the current entity gives way to the one that has just been queued. Each entity has a bearing.
     fn gives_way(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> bool;
+    /// The entity that they would pick, by its place in the queue's list. There is a bearing for each entity.
+    fn pick(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> Option<usize>;
 }

@@ -1,13 +1,23 @@
-//! Parts for the events of a simulated run outside the simulator: two sinks for one run, the cast, and the check that a
-//! run made again is the stored one.
+//! The check that a run made again is the stored one.
 
 use schedlab_base::{Error, ErrorKind, Result};
-use schedlab_record::{Findings, Wait};
+use schedlab_record::{Findings, Series, Wait};
 
 /// Whether a counter or series gives reasons for decisions: a run of the kernel's own code has it only if it was made
-/// to be explained.
+/// to be explained. That a task went to sleep or ended is always known.
 fn is_of_reasons(name: &str) -> bool {
-    ["placement.", "rules.", "slice."].iter().any(|begin| name.starts_with(begin))
+    let is_known = ["blocked", "exited"].iter().any(|end| name.ends_with(end));
+    ["placement.", "affine.", "rules."].iter().any(|begin| name.starts_with(begin))
+        || name.starts_with("slice.") && !is_known
+}
+
+/// Stays of tasks, summed over the reasons of their ends: how many are counted, how many there are, and how long they
+/// are together. Rules move a stay from one reason to another.
+fn stays(found: &Findings) -> (u64, u64, u128) {
+    let counted =
+        found.counters.iter().filter(|(name, _)| name.starts_with("slice.end.")).map(|(_, n)| n).sum();
+    let stays = || found.series.iter().filter(|(name, _)| name.starts_with("slice.")).map(|(_, s)| s);
+    (counted, stays().map(Series::count).sum(), stays().map(Series::sum).sum())
 }
 
 /// A wait without the facts that only a run made to be explained has.
@@ -29,6 +39,7 @@ pub(crate) fn check_same(stored: &Findings, again: &Findings) -> Result<()> {
     let other = of(stored.duration == again.duration, "its length")
         .or_else(|| counter.map(|(name, _)| name.clone()))
         .or_else(|| series.map(|(name, _)| name.clone()))
+        .or_else(|| of(stays(stored) == stays(again), "slice.*"))
         .or_else(|| of(stored.tasks == again.tasks, "the accounts of its tasks"))
         .or_else(|| of(stored.stays == again.stays, "its stays by CPU"))
         .or_else(|| of(same_waits, "its longest waits"));
@@ -64,5 +75,21 @@ mod tests {
         assert!(e.message().contains("migrations differs"), "{e}");
         let longer = Findings { duration: Ns(11), ..again(3) };
         assert!(check_same(&stored, &longer).unwrap_err().message().contains("its length"));
+    }
+
+    #[test]
+    fn stays_may_have_other_reasons_in_a_run_that_is_explained_and_no_other_number() {
+        let of = |counters: &[(&str, u64)]| Findings {
+            counters: counters.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+            ..Findings::default()
+        };
+        let stored = of(&[("slice.end.blocked", 2), ("slice.end.preempted", 5)]);
+        let asked = ("rules.choices", 1);
+        let again = [("slice.end.blocked", 2), ("slice.end.wakeup", 4), ("slice.end.slice", 1), asked];
+        assert!(check_same(&stored, &of(&again)).is_ok());
+        let fewer = of(&[("slice.end.blocked", 2), ("slice.end.wakeup", 4), asked]);
+        assert!(check_same(&stored, &fewer).unwrap_err().message().contains("slice.* differs"));
+        let slept = of(&[("slice.end.blocked", 3), ("slice.end.wakeup", 4), asked]);
+        assert!(check_same(&stored, &slept).unwrap_err().message().contains("slice.end.blocked differs"));
     }
 }

@@ -7,7 +7,7 @@ use super::search::{Answer, Needs, Search, SearchStep, View};
 use super::target::asked_domain;
 use super::wide::wake_wide;
 use crate::fair::oracle::fleet::timeless;
-use crate::fair::oracle::queue::gives_way;
+use crate::fair::oracle::queue::{gives_way, picks};
 use crate::fixed::{Fixed, history_of};
 use schedlab_base::{CpuId, Result};
 use schedlab_board::board::Board;
@@ -105,17 +105,51 @@ impl<'m> Explainer<'m> {
     }
 }
 
+/// Tunables of trees, without `sched_` before their names, that decide nothing which rules are asked, or whose effect
+/// is part of a state.
+const OF_NO_EFFECT: [&str; 11] = [
+    "nr_migrate",
+    "tunable_scaling",
+    "autogroup_enabled",
+    "cfs_bandwidth_slice_us",
+    "rt_period_us",
+    "rt_runtime_us",
+    "rr_timeslice_ms",
+    "preempt",
+    "cgroup_mode",
+    "child_runs_first",
+    "idle_min_granularity_ns",
+];
+/// Folders of such tunables.
+const FOLDERS: [&str; 4] = ["llc_balancing/", "numa_balancing/", "fair_server/", "ext_server/"];
+
 impl Rules for Explainer<'_> {
-    fn switch(&mut self, features: &[(String, bool)]) {
-        for (name, on) in features {
-            if let Ok(feature) = Feature::parse(name) {
-                self.fixed.kernel.features.switch(feature, *on);
-            }
-        }
+    fn switch(&mut self, feature: &str, on: bool) -> bool {
+        let known = Feature::parse(feature);
+        known.map(|feature| self.fixed.kernel.features.switch(feature, on)).is_ok()
+    }
+
+    /// A tree's granularities are those of its number of CPUs, as ours are here.
+    fn tune(&mut self, tunable: &str, value: &str) -> bool {
+        let name = tunable.strip_prefix("sched_").unwrap_or(tunable);
+        let (gran, own) = (&mut self.fixed.gran, &mut self.fixed.kernel.tunables);
+        let of_rules = match name {
+            "latency_ns" => &mut gran.latency_ns,
+            "min_granularity_ns" => &mut gran.min_ns,
+            "wakeup_granularity_ns" => &mut gran.wakeup_ns,
+            "base_slice_ns" => &mut gran.base_ns,
+            "migration_cost_ns" => &mut own.migration_cost_ns,
+            _ => return OF_NO_EFFECT.contains(&name) || FOLDERS.iter().any(|f| name.starts_with(f)),
+        };
+        value.parse().map(|value| *of_rules = value).is_ok()
     }
 
     fn gives_way(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> bool {
         gives_way(&self.small, &self.fixed.kernel, self.fixed.gran, (queue, bearings))
+    }
+
+    fn pick(&mut self, queue: &AskedQueue, bearings: &[Bearing]) -> Option<usize> {
+        picks(&self.small, &self.fixed.kernel, self.fixed.gran, (queue, bearings))
     }
 
     fn choose(&mut self, s: &AskedChoice) -> std::result::Result<Choice, &'static str> {
@@ -136,7 +170,8 @@ impl Rules for Explainer<'_> {
             probes += 1;
             answer(&view, &s.cpus[cpu.index()], s.sched_idle)
         };
-        let (cpu, reason) = search(&view, &mut read);
+        let stacks = stacks(&view, s, &mut read);
+        let (cpu, reason) = stacks.unwrap_or_else(|| search(&view, &mut read));
         Ok(Choice { cpu, reason, affine, probes })
     }
 }
@@ -150,6 +185,21 @@ fn answer(view: &View<'_>, cpu: &AskedChoiceCpu, wakee_is_sched_idle: bool) -> A
         false if view.history.reads_sched_idle && only_sched_idle && !waits => Answer::SchedIdle,
         false => Answer::Busy,
     }
+}
+
+/// A CPU's own kernel thread wakes a task of that CPU: the task stays there if nothing else waits (5.6). The waker
+/// runs, so that neither the target nor the previous CPU, which are both this one, is idle.
+fn stacks(
+    view: &View<'_>,
+    s: &AskedChoice,
+    read: &mut dyn FnMut(CpuId) -> Answer,
+) -> Option<(CpuId, PlaceReason)> {
+    let cpu = s.cpu;
+    let stays = s.by_cpu_thread && s.prev == cpu && s.cpus[cpu.index()].nr_running <= 1 && view.fits(cpu);
+    let mut threads =
+        std::iter::successors(view.thread_beside(cpu, 0), |(passed, _)| view.thread_beside(cpu, *passed));
+    let alone = stays && threads.all(|(_, thread)| read(thread).is_idle());
+    alone.then_some((cpu, PlaceReason::KthreadStacks))
 }
 
 /// The tests before the search, and the search.
@@ -211,7 +261,7 @@ mod tests {
         features: &[(&str, bool)],
     ) -> std::result::Result<Choice, &'static str> {
         let mut rules = Explainer::new(machine, Kernel::of(Version::new(6, 12))).unwrap();
-        rules.switch(&features.iter().map(|(name, on)| ((*name).to_owned(), *on)).collect::<Vec<_>>());
+        assert!(features.iter().all(|(name, on)| rules.switch(name, *on)));
         rules.choose(s)
     }
 
@@ -247,5 +297,32 @@ mod tests {
         let off = chosen(&s, &machine, &[("WA_WEIGHT", false)]).unwrap();
         assert_eq!((off.cpu, off.affine), (CpuId(2), Some(AffineReason::Neither)));
         assert_eq!(chosen(&s, &machine, &[("VCPU_PACK", true)]), Err("VCPU_PACK is on"));
+    }
+    #[test]
+    fn a_cpus_own_kernel_thread_keeps_its_wakee_beside_it() {
+        let machine = Machine::load("smp-8").unwrap();
+        let mut s = AskedChoice { cpu: CpuId(2), by_cpu_thread: true, ..state(&machine) };
+        s.cpus[6].is_idle = true;
+        let stacks = chosen(&s, &machine, &[]).unwrap();
+        assert_eq!((stacks.cpu, stacks.reason), (CpuId(2), PlaceReason::KthreadStacks));
+        s.cpus[2].nr_running = 2;
+        assert_eq!(chosen(&s, &machine, &[]).unwrap().cpu, CpuId(6), "another task waits there");
+        s.cpus[2].nr_running = 1;
+        s.cpu = CpuId(1);
+        assert_eq!(chosen(&s, &machine, &[]).unwrap().cpu, CpuId(6), "it wakes a task of another CPU");
+    }
+
+    #[test]
+    fn tunables_have_the_trees_names_and_what_decides_nothing_is_known() {
+        let machine = Machine::load("smp-8").unwrap();
+        let mut rules = Explainer::new(&machine, Kernel::of(Version::new(6, 1))).unwrap();
+        let boots_with = rules.fixed.gran;
+        assert!(rules.tune("rt_runtime_us", "900000") && rules.tune("preempt", "full"));
+        assert_eq!(rules.fixed.gran, boots_with);
+        for name in ["wakeup_granularity_ns", "sched_wakeup_granularity_ns"] {
+            assert!(rules.tune(name, "7000000"));
+            assert_eq!(rules.fixed.gran.wakeup_ns, 7_000_000, "for this number of CPUs, as the tree has it");
+        }
+        assert!(!rules.tune("burst_penalty_scale", "7") && !rules.switch("BURST", true));
     }
 }

@@ -10,6 +10,7 @@
  * Its data and memory are apart from the kernel's, whose cache lines are counted by their addresses.
  */
 #include "image.h"
+#include "kernel/sched/sched-pelt.h"
 
 #define APART __section(".img_choices")
 
@@ -83,7 +84,32 @@ static unsigned long load_of(struct task_struct *p)
 	return p->se.avg.load_avg * h_load(cfs_rq) / (cfs_rq->avg.load_avg + 1);
 }
 
-/* _task_util_est(): one word, or the greater of two; the upper bit of the first is a mark. */
+/* decay_load() */
+static u64 decayed(u64 sum, u64 periods)
+{
+	if (periods > LOAD_AVG_PERIOD * 63)
+		return 0;
+	sum >>= periods / LOAD_AVG_PERIOD;
+	return mul_u64_u32_shr(sum, runnable_avg_yN_inv[periods % LOAD_AVG_PERIOD], 32);
+}
+
+/* util_avg as sync_entity_load_avg() leaves it where CPUs differ in capacity, by the clock of the task's last queue. */
+static unsigned long util_of(struct task_struct *p)
+{
+	const struct sched_avg *avg = &p->se.avg;
+	u64 delta = cfs_rq_of(&p->se)->avg.last_update_time - avg->last_update_time, periods;
+
+	/* static_key_enabled() costs. */
+	if (sched_asym_cpucapacity.key.enabled.counter <= 0 || (s64)delta < 0)
+		return avg->util_avg;
+	delta = (delta >> 10) + avg->period_contrib;
+	periods = delta / 1024;
+	if (!periods)
+		return avg->util_avg;
+	return decayed(avg->util_sum, periods) / (LOAD_AVG_MAX - 1024 + delta % 1024);
+}
+
+/* _task_util_est(): a word, or two of which the greater counts; the upper bit of the first is a mark. */
 static unsigned int util_est_of(struct task_struct *p)
 {
 	unsigned int words[sizeof(p->se.avg.util_est) / sizeof(int)];
@@ -93,9 +119,28 @@ static unsigned int util_est_of(struct task_struct *p)
 	return max(words[0], words[ARRAY_SIZE(words) - 1]);
 }
 
+/* The hints of the domain that a search near this CPU scans; a domain without a shared state limits no scan. */
+static void read_hints(struct img_choice_cpu *c, int cpu)
+{
+#ifdef HAVE_BALANCE_SHARED
+	struct sched_domain *asym = per_cpu(sd_asym_cpucapacity, cpu);
+	struct sched_domain_shared *shared = per_cpu(sd_balance_shared, cpu);
+	bool unlimited = asym && !asym->shared;
+#else
+	struct sched_domain_shared *shared = per_cpu(sd_llc_shared, cpu);
+	bool unlimited = false;
+#endif
+
+	if (!shared)
+		return;
+	c->has_idle_cores = shared->has_idle_cores;
+#ifdef HAVE_NR_IDLE_SCAN
+	c->nr_idle_scan = unlimited ? INT_MAX : shared->nr_idle_scan;
+#endif
+}
+
 static void read_cpu(struct img_choice_cpu *c, int cpu)
 {
-	struct sched_domain_shared *shared = per_cpu(sd_llc_shared, cpu);
 	struct rq *rq = cpu_rq(cpu);
 	bool pending = false;
 
@@ -116,12 +161,7 @@ static void read_cpu(struct img_choice_cpu *c, int cpu)
 #elif defined(HAVE_H_NR_DELAYED)
 	c->nr_delayed = rq->cfs.h_nr_delayed;
 #endif
-	if (!shared)
-		return;
-	c->has_idle_cores = shared->has_idle_cores;
-#ifdef HAVE_NR_IDLE_SCAN
-	c->nr_idle_scan = shared->nr_idle_scan;
-#endif
+	read_hints(c, cpu);
 }
 
 /* The figures that SIS_PROP reads. */
@@ -168,16 +208,16 @@ static struct slot *read_state(PARAMETERS)
 		.cpus = c->cpus, .allowed = c->allowed, .cpu = img_cpu, .prev = prev, .recent = p->recent_used_cpu,
 		.how = IS_NEW ? IMG_C_FORK : IS_WAKEUP ? IMG_C_WAKEUP : IMG_C_EXEC,
 		.fair = p->sched_class == &fair_sched_class, .sched_idle = p->policy == SCHED_IDLE,
-		.sync = (flags & WF_SYNC) && !(current->flags & PF_EXITING), .from_interrupt = !in_task(),
-		.waker_flips = flips_with(p), .wakee_flips = p->wakee_flips, .util = p->se.avg.util_avg,
+		.sync = (flags & WF_SYNC) && !(current->flags & PF_EXITING),
+		.by_cpu_thread = in_task() && (current->flags & PF_KTHREAD) && current->nr_cpus_allowed == 1,
+		.waker_flips = flips_with(p), .wakee_flips = p->wakee_flips,
 	};
 	memcpy(c->allowed, cpumask_bits(p->cpus_ptr), BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
 	if (!c->fair || c->how != IMG_C_WAKEUP)
 		return slot;
-	c->util = max_t(unsigned long long, c->util, util_est_of(p));
+	c->util = max_t(unsigned long long, util_of(p), util_est_of(p));
 	c->wakee_load = load_of(p);
-	if (current->sched_class == &fair_sched_class)
-		c->waker_load = load_of(current);
+	c->waker_load = load_of(current);
 	read_costs(c);
 	read_cpus(c->cpus);
 	return slot;

@@ -204,9 +204,20 @@ static void queue(struct rq *rq, const struct img_fleet *f)
 		is_current(rq, runs);
 }
 
+static void hint(struct sched_domain_shared *shared, const struct img_fleet_cpu *c)
+{
+	shared->has_idle_cores = c->has_idle_cores;
+#ifdef HAVE_NR_IDLE_SCAN
+	shared->nr_idle_scan = c->nr_idle_scan;
+#endif
+}
+
 static void build_cpu(int cpu, const struct img_fleet *f)
 {
 	const struct img_fleet_cpu *c = &f->cpus[cpu];
+#ifdef HAVE_BALANCE_SHARED
+	struct sched_domain *asym;
+#endif
 	struct sched_domain_shared *shared = rcu_dereference(per_cpu(sd_llc_shared, cpu));
 	struct rq *rq = cpu_rq(cpu);
 	struct rq_flags rf;
@@ -248,12 +259,13 @@ static void build_cpu(int cpu, const struct img_fleet *f)
 	rq->avg_rt.last_update_time = rq_clock_pelt(rq);
 	rq->avg_rt.util_avg = c->rt_util;
 	add_nr_running(rq, c->nr_rt);
-	if (shared && cpumask_first(sched_domain_span(rcu_dereference(per_cpu(sd_llc, cpu)))) == cpu) {
-		shared->has_idle_cores = c->has_idle_cores;
-#ifdef HAVE_NR_IDLE_SCAN
-		shared->nr_idle_scan = c->nr_idle_scan;
+	if (shared && cpumask_first(sched_domain_span(rcu_dereference(per_cpu(sd_llc, cpu)))) == cpu)
+		hint(shared, c);
+#ifdef HAVE_BALANCE_SHARED
+	asym = rcu_dereference(per_cpu(sd_asym_cpucapacity, cpu));
+	if (asym && asym->shared && cpumask_first(sched_domain_span(asym)) == cpu)
+		hint(asym->shared, c);
 #endif
-	}
 	rq_unlock(rq, &rf);
 }
 

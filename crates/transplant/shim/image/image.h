@@ -144,6 +144,13 @@ extern unsigned long img_times_left;	/* how often verbs were left in the middle 
 void img_judged_forget(void);
 void img_explain_preemption(void);
 bool img_gives_way(struct rq *rq);
+struct img_judged *img_queue_read(struct cfs_rq *cfs_rq, struct sched_entity *curr, struct sched_entity *off,
+				  struct sched_entity *about);
+unsigned long img_queue_noted(struct img_judged *queue);
+/* picked.c */
+void img_buddies_look(struct task_struct *p);
+void img_picked(struct task_struct *prev, struct task_struct *next);
+void img_explain_picks(void);
 /* audit.c */
 void img_found_here(int kind, unsigned int cpu, const struct task_struct *p, u64 value);
 void img_audit_queued(struct task_struct *p);

@@ -32,7 +32,7 @@ void img_judged_forget(void)
 	}
 }
 
-static struct img_judged *slot_new(void)
+static struct img_judged *queue_new(void)
 {
 	struct slot *slot = unused;
 
@@ -98,11 +98,12 @@ static unsigned int policy_of(struct sched_entity *se, struct task_struct *below
 	return is_task || below->policy != SCHED_IDLE ? below->policy : SCHED_BATCH;
 }
 
-static void read_entity(struct img_judged_entity *to, struct cfs_rq *cfs_rq, struct sched_entity *se)
+static void read_entity(struct img_judged_entity *to, struct cfs_rq *cfs_rq, struct sched_entity *se, bool runs)
 {
 	struct img_entity *e = &to->entity;
 
 	*to = (struct img_judged_entity){ .weight = se->load.weight };
+	e->policy = SCHED_NORMAL;
 	e->vruntime = se->vruntime;
 #ifdef HAVE_FLAT_WEIGHT
 	to->weight = se->h_load.weight;
@@ -113,7 +114,7 @@ static void read_entity(struct img_judged_entity *to, struct cfs_rq *cfs_rq, str
 #ifdef HAVE_LAG
 	e->deadline = se->deadline;
 	e->slice_ns = se->slice;
-	if (se == cfs_rq->curr) {
+	if (runs) {
 #ifdef HAVE_PROTECTED_UNTIL
 		e->protected_until = se->vprot;
 #else
@@ -126,7 +127,7 @@ static void read_entity(struct img_judged_entity *to, struct cfs_rq *cfs_rq, str
 #ifdef HAVE_CUSTOM_SLICE
 	e->flags |= se->custom_slice ? IMG_E_OWN_SLICE : 0;
 #endif
-	e->flags |= se == cfs_rq->curr ? IMG_E_CURRENT : 0;
+	e->flags |= runs ? IMG_E_CURRENT : 0;
 	e->flags |= se == cfs_rq->next ? IMG_E_NEXT : 0;
 #ifdef HAVE_LAST_BUDDY
 	e->flags |= se == cfs_rq->last ? IMG_E_LAST : 0;
@@ -134,52 +135,72 @@ static void read_entity(struct img_judged_entity *to, struct cfs_rq *cfs_rq, str
 #endif
 }
 
-static struct img_judged *read_queue(struct rq *rq, struct task_struct *p, int flags)
+/*
+ * A queue, of which `curr` runs; `off` is the one that is not in its tree, `about` the one that is asked about. Its
+ * place in the list is that of its entity.
+ */
+struct img_judged *img_queue_read(struct cfs_rq *cfs_rq, struct sched_entity *curr, struct sched_entity *off,
+				  struct sched_entity *about)
 {
-	struct img_judged *j = slot_new();
-	struct sched_entity *curr = &rq->curr->se, *wakee = &p->se, *se;
-	struct cfs_rq *cfs_rq = meeting(&curr, &wakee);
+	struct img_judged *j = queue_new();
 	struct rb_node *node = cfs_rq->tasks_timeline.rb_leftmost;
-	int i;
+	struct sched_entity *se = off;
 
-	j->sync = !!(flags & WF_SYNC);
-	j->is_new = !!(flags & WF_FORK);
 	j->about = IMG_JUDGED_MOST;
-	if (cfs_rq_of(&p->se)->throttle_count || cfs_rq->curr != curr || !curr->on_rq) {
-		j->why_not = IMG_J_ABSENT;
-		return j;
-	}
 #ifdef HAVE_ZERO_VRUNTIME
 	j->min_vruntime = cfs_rq->zero_vruntime;
 #else
 	j->min_vruntime = cfs_rq->min_vruntime;
 #endif
-	j->ran_ns = max_t(s64, rq->clock_task - curr->exec_start, 0);
-	for (i = -1; i < IMG_JUDGED_MOST && (i < 0 || node); i++) {
-		struct img_judged_entity *to = &j->entities[j->nr];
-
-		se = i < 0 ? curr : rb_entry(node, struct sched_entity, run_node);
-		if (i >= 0)
+	while (se || node) {
+		if (!se) {
+			se = rb_entry(node, struct sched_entity, run_node);
 			node = following(node);
-		if (se == curr && i >= 0)
-			continue;
+		}
 		if (j->nr == IMG_JUDGED_MOST) {
 			j->why_not = IMG_J_MANY;
 			return j;
 		}
-		read_entity(to, cfs_rq, se);
-		to->entity.policy = SCHED_NORMAL;
-		if (se == curr || se == wakee)
-			to->entity.policy = policy_of(se, se == curr ? rq->curr : p);
-		if (se == wakee)
+		if (se == about)
 			j->about = j->nr;
-		j->nr++;
+		read_entity(&j->entities[j->nr++], cfs_rq, se, se == curr);
+		se = NULL;
 	}
-	if (node)
-		j->why_not = IMG_J_MANY;
-	else if (j->about == IMG_JUDGED_MOST)
+	if (j->about == IMG_JUDGED_MOST)
 		j->why_not = IMG_J_ABSENT;
 	return j;
+}
+
+/* What the current task and the one that was queued are where they meet. */
+static struct img_judged *read_queue(struct rq *rq, struct task_struct *p, int flags)
+{
+	struct sched_entity *curr = &rq->curr->se, *wakee = &p->se;
+	struct cfs_rq *cfs_rq = meeting(&curr, &wakee);
+	struct img_judged *j;
+
+	if (cfs_rq_of(&p->se)->throttle_count || cfs_rq->curr != curr || !curr->on_rq) {
+		j = queue_new();
+		j->why_not = IMG_J_ABSENT;
+		return j;
+	}
+	j = img_queue_read(cfs_rq, curr, curr, wakee);
+	j->sync = !!(flags & WF_SYNC);
+	j->is_new = !!(flags & WF_FORK);
+	j->ran_ns = max_t(s64, rq->clock_task - curr->exec_start, 0);
+	j->entities[0].entity.policy = policy_of(curr, rq->curr);
+	if (!j->why_not)
+		j->entities[j->about].entity.policy = policy_of(wakee, p);
+	return j;
+}
+
+/* The queue is there until the notes are forgotten. */
+unsigned long img_queue_noted(struct img_judged *j)
+{
+	struct slot *slot = container_of(j, struct slot, judged);
+
+	slot->next = noted;
+	noted = slot;
+	return (unsigned long)j;
 }
 
 static void note(struct rq *rq, struct task_struct *p, bool before, struct img_judged *j)
@@ -189,22 +210,24 @@ static void note(struct rq *rq, struct task_struct *p, bool before, struct img_j
 	note->pid = p ? p->pid : 0;
 	note->other = rq->curr->pid;
 	note->flags = before | img_gives_way(rq) << 1;
-	note->at = (unsigned long)j;
-	if (j) {
-		struct slot *slot = container_of(j, struct slot, judged);
-
-		slot->next = noted;
-		noted = slot;
-	}
+	note->at = j ? img_queue_noted(j) : 0;
 }
 
 static void judged(struct rq *rq, struct task_struct *p, int flags)
 {
 	bool before = img_gives_way(rq), is_fair = rq->curr->sched_class == &fair_sched_class && rq->curr != p;
-	struct img_judged *j = is_fair && !before ? read_queue(rq, p, flags) : NULL;
+	struct img_judged *j = NULL;
 
+	/* The class hears of tasks of higher classes, too (7.0), and judges nothing then. */
+	if (p->sched_class != &fair_sched_class) {
+		preempt_fair(rq, p, flags);
+		return;
+	}
+	if (is_fair && !before)
+		j = read_queue(rq, p, flags);
 	preempt_fair(rq, p, flags);
 	note(rq, p, before, j);
+	img_buddies_look(p);
 }
 
 static void ticked(struct rq *rq, struct task_struct *p, int queued)
@@ -229,4 +252,5 @@ void img_explain_preemption(void)
 	*preempt = judged;
 	tick_fair = *tick;
 	*tick = ticked;
+	img_explain_picks();
 }

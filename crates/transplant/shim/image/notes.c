@@ -100,8 +100,10 @@ static bool is_throttled(struct task_struct *p)
 /* prev_state as the tracepoint prints it: bits of TASK_REPORT, 0 for a task that stays runnable. */
 static void switched(bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	struct img_note *note = img_event(IMG_SWITCH, img_cpu);
+	struct img_note *note;
 
+	img_picked(prev, next);
+	note = img_event(IMG_SWITCH, img_cpu);
 	note->pid = prev->pid;
 	note->other = next->pid;
 	note->flags = preempt | (img_verb == IMG_DO_yield_now ? 2 : 0) | (is_throttled(prev) ? 4 : 0);

@@ -137,3 +137,5 @@ bool probe_task_throttled(struct task_struct *p) { return p->throttled && list_e
 void *probe_pick_next_fair(struct rq *rq) { return pick_next_task_fair(rq, NULL, NULL); }
 /* PROBE(IDLE_GROUP) */
 int probe_idle_group(struct cfs_rq *cfs_rq, struct task_group *tg) { return cfs_rq->idle + tg->idle; }
+/* PROBE(BALANCE_SHARED) */
+void *probe_balance_shared(void) { return per_cpu(sd_balance_shared, 0); }

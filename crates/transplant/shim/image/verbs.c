@@ -94,7 +94,13 @@ static void preempted(void)
 
 void img_schedule(void)
 {
+	struct task_struct *was = current;
+	unsigned long left = img_times_left;
+
 	preempted();
+	/* The same was picked again: no event says so. Its queue is as it was, if nobody else has acted. */
+	if (current == was && left == img_times_left)
+		img_picked(was, was);
 	img_settle_balanced();
 }
 

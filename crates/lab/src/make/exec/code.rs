@@ -11,14 +11,13 @@ use super::executor::Made;
 use super::options::RunOptions;
 use super::simulated;
 use crate::ask::cell::Cell;
-use crate::ask::code::{CodeImage, settings};
+use crate::ask::code::settings;
 use debugging::Debugging;
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History, Kernel};
-use schedlab_machine::Machine;
 use schedlab_sim::{Explainer, Guests, Unlinked};
 use schedlab_transplant::{Setting, Setup, fault, visits};
 
@@ -53,7 +52,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
             seed,
             background: !prepared.machine.background.is_empty(),
             rules: match explains {
-                true => Some(Box::new(explainer(cell, code, prepared.machine)?)),
+                true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
                 false => None,
             },
             walk_every: options.walk_every,
@@ -81,16 +80,6 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
         made.record.found.warnings.extend(warnings);
         made
     }))
-}
-
-/// Our rules for the code's kernel, which say why it chose as it did.
-fn explainer<'m>(cell: &Cell, code: &CodeImage, machine: &'m Machine) -> Result<Explainer<'m>> {
-    let mut kernel = Kernel::of(code.version);
-    // The rules' own tunables; those that only the code has decide nothing that rules are asked.
-    for (name, value) in &cell.variant.tunables {
-        let _ = kernel.tunables.set(name, *value);
-    }
-    Explainer::new(machine, kernel)
 }
 
 /// A variant's changes of the kernel in the middle of a run.

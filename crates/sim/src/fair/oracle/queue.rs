@@ -39,20 +39,41 @@ pub fn answer(
     sys.answer(state, &tasks, question)
 }
 
-/// Whether the current entity is to give way to the one that has just been queued, by our rules with these
-/// granularities. A group's weight is not that of a nice level.
+/// Whether the current entity is to give way to the one that has just been queued.
 pub(crate) fn gives_way(
     machine: &Machine,
     kernel: &Kernel,
     granularity: Granularity,
-    (state, bearings): (&AskedQueue, &[Bearing]),
+    state: (&AskedQueue, &[Bearing]),
 ) -> bool {
+    let answer = asked((machine, kernel, granularity), state, QueueQuestion::Preempt);
+    matches!(answer, QueueAnswer::Judged { preempts: true, .. })
+}
+
+/// The entity that is picked.
+pub(crate) fn picks(
+    machine: &Machine,
+    kernel: &Kernel,
+    granularity: Granularity,
+    state: (&AskedQueue, &[Bearing]),
+) -> Option<usize> {
+    match asked((machine, kernel, granularity), state, QueueQuestion::Pick) {
+        QueueAnswer::Picked(picked) => picked,
+        QueueAnswer::Placed { .. } | QueueAnswer::Judged { .. } => None,
+    }
+}
+
+/// The answer of our rules with these granularities. A group's weight is not that of a nice level.
+fn asked(
+    (machine, kernel, granularity): (&Machine, &Kernel, Granularity),
+    (state, bearings): (&AskedQueue, &[Bearing]),
+    question: QueueQuestion,
+) -> QueueAnswer {
     let mut sink = Discard;
     let mut sys = System::new(machine, *kernel, 1, &mut sink);
     sys.fixed.gran = granularity;
     let tasks = sys.write(state, bearings);
-    let answer = sys.answer(state, &tasks, QueueQuestion::Preempt);
-    matches!(answer, QueueAnswer::Judged { preempts: true, .. })
+    sys.answer(state, &tasks, question)
 }
 
 impl System<'_> {
@@ -89,11 +110,11 @@ impl System<'_> {
         let mut tasks = vec![TaskId(0); state.entities.len()];
         // Alone on the queue, it leaves without delay.
         if let Some(absent) = state.absent {
-            tasks[absent] = self.asked(&state.entities[absent]);
+            tasks[absent] = self.asked_entity(&state.entities[absent]);
             self.deactivate_task(tasks[absent], Dequeue::Sleep);
         }
         for (i, entity) in state.entities.iter().enumerate().filter(|(i, _)| Some(*i) != state.absent) {
-            tasks[i] = self.asked(entity);
+            tasks[i] = self.asked_entity(entity);
         }
         let queue = self.root(CPU);
         let queued = |i: &usize| Some(*i) != state.absent;
@@ -133,7 +154,7 @@ impl System<'_> {
         q.h_nr_running -= u32::from(to.delayed);
     }
 
-    fn asked(&mut self, entity: &AskedEntity) -> TaskId {
+    fn asked_entity(&mut self, entity: &AskedEntity) -> TaskId {
         let slice = Ns(entity.slice_ns.into()).into();
         let attr = Attr { policy: entity.policy, nice: entity.nice, slice, ..Attr::default() };
         self.born(CPU, attr, None)
