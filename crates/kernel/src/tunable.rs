@@ -79,6 +79,10 @@ pub fn read(name: &str, text: &str) -> Result<u64> {
     Ok(value)
 }
 
+/// Tunables of which the kernel's file has the product with the factor of the CPUs ([`Tunables::factor`]).
+pub const SCALED: &[&str] =
+    &["base_slice_ns", "sched_latency_ns", "min_granularity_ns", "wakeup_granularity_ns"];
+
 /// Whether a tunable's values have the kernel's names.
 pub fn takes_words(name: &str) -> bool {
     TUNABLES.iter().any(|row| row.name == name && !row.words().is_empty())

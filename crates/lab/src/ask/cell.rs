@@ -143,7 +143,7 @@ impl Cell {
         }
         machine.fit()?;
         spec.clone().with_groups(&variant.groups)?;
-        settings(&variant.features, &variant.tunables)
+        settings(&variant.features, &variant.tunables, 1)
             .map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
         let machine =
             if machine.kernels.is_empty() { machine.clone() } else { Arc::new(machine.under(image.version)) };

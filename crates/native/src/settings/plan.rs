@@ -11,15 +11,12 @@ use super::system::System;
 use super::table::{FILE_PREFIX, SETTINGS, row};
 use crate::settings::cgroups::Groups;
 use schedlab_base::{CpuSet, Error, Ns, Result, Version};
-use schedlab_kernel::tunable::TUNABLES;
+use schedlab_kernel::tunable::{SCALED, TUNABLES};
 use schedlab_kernel::{Tunables, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-
-/// Tunables whose file has the product with the CPU factor.
-const SCALED: &[&str] = &["base_slice_ns", "sched_latency_ns", "min_granularity_ns", "wakeup_granularity_ns"];
 
 /// Writes during a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

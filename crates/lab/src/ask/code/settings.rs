@@ -26,12 +26,13 @@ pub(crate) fn name_in_tree(ours: &str) -> &str {
     TUNABLES.iter().find(|(name, ..)| *name == ours).map_or(ours, |(_, theirs, _)| *theirs)
 }
 
-/// Feature words and tunables as settings of the image's kernel. A tunable that our table does not have has the tree's
+/// Feature words and tunables as settings of the image's kernel, which multiplies granularities by `factor` for its
+/// CPUs ([`Tunables::factor`](schedlab_kernel::Tunables::factor)). A tunable that our table does not have has the tree's
 /// own name and unit.
 ///
 /// # Errors
 /// A tunable that the kernel's code has no file for.
-pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result<Vec<Setting>> {
+pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>, factor: u64) -> Result<Vec<Setting>> {
     let feature = |word: &String| match word.strip_prefix("NO_") {
         Some(name) => Setting::Feature(name.to_owned(), false),
         None => Setting::Feature(word.clone(), true),
@@ -55,7 +56,9 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result
             let text = format!("{name} = {value} is not a whole number of the kernel's units, {units} each");
             return Err(Error::input(text).help(format!("take a multiple of {units}")));
         }
-        all.push(Setting::Tunable((*theirs).to_owned(), (value / units).to_string()));
+        let scaled =
+            if tunable::SCALED.contains(&name.as_str()) { value.saturating_mul(factor) } else { *value };
+        all.push(Setting::Tunable((*theirs).to_owned(), (scaled / units).to_string()));
     }
     Ok(all)
 }
@@ -65,12 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preemption_model_is_set_in_debugfs_by_its_word() {
+    fn tunables_have_the_files_words_units_and_products() {
         let tunables = BTreeMap::from([("preempt".to_owned(), 2), ("rt_period_ns".to_owned(), 5_000_000)]);
         let set = |name: &str, value: &str| Setting::Tunable(name.to_owned(), value.to_owned());
-        let all = settings(&[], &tunables).unwrap();
-        let groups = settings(&[], &[("cgroup_mode".to_owned(), 3)].into()).unwrap();
+        let all = settings(&[], &tunables, 4).unwrap();
+        let groups = settings(&[], &[("cgroup_mode".to_owned(), 3)].into(), 4).unwrap();
         assert_eq!(groups, [set("cgroup_mode", "max")]);
+        let slice = settings(&[], &[("base_slice_ns".to_owned(), 700_000)].into(), 4).unwrap();
+        assert_eq!(slice, [set("base_slice_ns", "2800000")], "as debugfs has it on eight CPUs");
         assert_eq!(all, [set("preempt", "full"), set("sched_rt_period_us", "5000")]);
     }
 }

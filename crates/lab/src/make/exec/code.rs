@@ -13,11 +13,11 @@ use super::simulated;
 use crate::ask::cell::Cell;
 use crate::ask::code::settings;
 use debugging::Debugging;
-use schedlab_base::{Error, Ns, Result, Warning};
+use schedlab_base::{Error, Ns, Result, Version, Warning};
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
-use schedlab_kernel::{Change, History, Kernel};
+use schedlab_kernel::{Change, History, Kernel, Tunables};
 use schedlab_sim::{Explainer, Guests, Unlinked};
 use schedlab_transplant::{Setting, Setup, fault, visits};
 
@@ -27,7 +27,8 @@ pub(crate) const VISITS: &str = "visits";
 /// Makes a run in this process, which must not have made another: an image has global state.
 fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Result<Option<Made>> {
     let code = cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))?;
-    let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
+    let factor = factor(cell, code.version);
+    let settings = settings(&cell.variant.features, &cell.variant.tunables, factor)?;
     let mut watched = Ok(());
     let explains = options.explains || debug.rules;
     let made = simulated::made(cell, seed, options, |mut prepared, sink| {
@@ -45,7 +46,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
             history: History::of(code.version),
             preempt: Preempt::numbered(code.preempt),
             settings,
-            changes: changes(&cell.variant.at, warmup)?,
+            changes: changes(&cell.variant.at, warmup, factor)?,
             workload: prepared.workload,
             guests,
             peers,
@@ -82,8 +83,17 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
     }))
 }
 
+/// The factor of granularities for the machine's CPUs.
+fn factor(cell: &Cell, version: Version) -> u64 {
+    let mut tunables = Tunables::defaults(version);
+    if let Some(scaling) = cell.variant.tunables.get("scale_by_cpus") {
+        tunables.scale_by_cpus = *scaling;
+    }
+    tunables.factor(cell.machine.topology.cpus.len())
+}
+
 /// A variant's changes of the kernel in the middle of a run.
-fn changes(at: &[Change], warmup: Ns) -> Result<Vec<(Ns, Vec<Setting>)>> {
-    let of = |c: &Change| Ok((warmup.plus(c.time), settings(&c.features, &c.tunables)?));
+fn changes(at: &[Change], warmup: Ns, factor: u64) -> Result<Vec<(Ns, Vec<Setting>)>> {
+    let of = |c: &Change| Ok((warmup.plus(c.time), settings(&c.features, &c.tunables, factor)?));
     at.iter().filter(|c| c.is_of_kernel()).map(of).collect()
 }
