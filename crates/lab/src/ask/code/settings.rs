@@ -27,8 +27,8 @@ pub(crate) fn name_in_tree(ours: &str) -> &str {
 }
 
 /// Feature words and tunables as settings of the image's kernel, which multiplies granularities by `factor` for its
-/// CPUs ([`Tunables::factor`](schedlab_kernel::Tunables::factor)). A tunable that our table does not have has the tree's
-/// own name and unit.
+/// CPUs ([`Tunables::factor`](schedlab_kernel::Tunables::factor)). A tunable that our table does not have has the
+/// tree's own name and unit.
 ///
 /// # Errors
 /// A tunable that the kernel's code has no file for.
