@@ -31,7 +31,7 @@
 //! float is stored where an integer will do. A change that alters counts of events raises [`WATCHING`]; one that alters
 //! simulated results raises [`MODEL`].
 //!
-//! This crate stands on `machine`, `kernel` and `trace`. It knows no backend and prints nothing.
+//! This crate stands on `stats`, `machine`, `kernel` and `trace`. It knows no backend and prints nothing.
 
 pub mod accounts;
 pub mod cell;

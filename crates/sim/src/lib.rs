@@ -81,7 +81,7 @@
 //! - `wakeup/`: `target` (waker's or previous CPU), `prelude` (quick answers), a file for each search.
 //! - `balance/` (`load_balance`): `average/` and `spare/` (since 5.5) are two families of pure rules, `drive/` takes
 //!   both through time: `pass`, `newidle`, `periodic`, `nohz`, `idlest_walk`.
-//! - `idle/` (idle loop, menu), `timer.rs` (hrtimers), `pelt.rs`, `cpu_load.rs` and `util_est.rs` (load averages),
+//! - `idle/` (idle loop, menu), `timer.rs` (hrtimers), `pelt/`, `cpu_load.rs` and `util_est.rs` (load averages),
 //!   `schedstat.rs`.
 //! - `on_board.rs` makes a kernel of the board of it; `syscall.rs` has the calls that are the kernel's own. User mode,
 //!   other calls, pipes and sockets, locks of user space and links are in [`schedlab_board`].

@@ -146,8 +146,8 @@ impl Image {
         // SAFETY: it has an element for each CPU.
         let after = unsafe { std::slice::from_raw_parts(raw.after, self.cpus) };
         for (cpu, now) in state.cpus.iter_mut().zip(after.iter().map(read)) {
-            (cpu.is_idle, cpu.nr_running, cpu.nr_sched_idle) =
-                (now.is_idle, now.nr_running, now.nr_sched_idle);
+            (cpu.is_idle, cpu.nr_sched_idle) = (now.is_idle, now.nr_sched_idle);
+            (cpu.nr_running, cpu.nr_delayed) = (now.nr_running, now.nr_delayed);
         }
         true
     }

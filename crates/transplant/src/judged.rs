@@ -1,6 +1,7 @@
-//! Reasons why a current task gave way, if a run asks for them (`choices`). The image notes which call of the code
-//! asked for it (`shim/image/judged.c`): the check after an enqueue, or a tick. For a check it also notes the queue, so
-//! that our rules can judge the same.
+//! Reasons why a current task gave way, and picks of the next one (since 6.12), if a run asks for them (`choices`).
+//!
+//! The image notes which call of the code asked for it (`shim/image/judged.c`): the check after an enqueue, or a tick.
+//! For a check and for a pick it also notes the queue, so that our rules can judge the same.
 
 use crate::abi::{RawJudgedEntity, entity};
 use crate::engine::Engine;

@@ -13,7 +13,7 @@
 //! # Picture
 //!
 //! ```text
-//! lab/src/make/exec/code.rs starts a process for each run, and reads its record
+//! lab/src/make/exec/code/process.rs starts a process for each run, and reads its record
 //!   the process             holds one image, for good: the kernel's code has global state
 //!     engine                this crate: the clock, interrupts, user mode, system calls, prices
 //!       |  enters a CPU, sets the clock, calls a verb     ^  reads the view and the notes

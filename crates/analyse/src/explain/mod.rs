@@ -340,6 +340,7 @@ pub(crate) mod tests {
             },
             "kernel": "v4.5", "variant": schedlab_kernel::Variant::plain("v4.5"),
             "workload": "schbench", "spec": {"threads": 24}, "load": "2x24", "seed": 1, "duration": Ns::secs(1),
+            "series": {}, "counters": {}, "waits": [], "warnings": [], "resolved": null,
             "environment": schedlab_record::environment::simulated(),
         }))
         .unwrap();

@@ -60,7 +60,8 @@ impl Heat {
         let title =
             Mark::Text { at: (LEFT, 24.0), text: self.title.clone(), size: 14.0, anchor: Anchor::Start };
         let mut marks = vec![title, text((LEFT, 42.0), self.about.clone(), Anchor::Start)];
-        self.legend(&mut marks);
+        let range = self.range();
+        legend(range, &mut marks);
         marks.push(text((LEFT + side / 2.0, TOP + side + 34.0), "to CPU", Anchor::Middle));
         marks.push(text((LEFT - 26.0, TOP - 10.0), "from CPU", Anchor::Middle));
         let step = (LABELS / cell).ceil().max(1.0) as usize;
@@ -75,53 +76,56 @@ impl Heat {
             }
             for (j, to) in self.cpus.iter().enumerate() {
                 let at = (LEFT + j as f64 * cell, TOP + i as f64 * cell);
-                self.cell(at, cell, (*cpu, *to), self.ms[i][j], &mut marks);
+                let timed = self.ms[i][j].map(|ms| (ms, share(range, ms)));
+                draw_cell(at, cell, (*cpu, *to), timed, &mut marks);
             }
         }
         let width = (LEFT + side + 30.0).max(LEFT + LEGEND.0 + 120.0).max(620.0);
         Scene { size: (width, TOP + side + 48.0), marks }
     }
-    fn cell(&self, at: (f64, f64), side: f64, pair: (u32, u32), ms: Option<f64>, marks: &mut Vec<Mark>) {
-        let gap = if side > 12.0 { 1.0 } else { 0.0 };
-        let color = ms.map_or(0xf2f2f2, |ms| shade(self.share(ms)));
-        let mark = Mark::Rect { at, size: (side - gap, side - gap), color };
-        let Some(ms) = ms else {
-            marks.push(mark);
-            return;
-        };
-        let tip = format!("CPU {} to {}: {ms:.3} ms", pair.0, pair.1);
-        marks.push(Mark::Tipped { mark: Box::new(mark), tip });
-        if side >= FIGURES {
-            let middle = (at.0 + side / 2.0, at.1 + side / 2.0 + 4.0);
-            if self.share(ms) > 0.5 {
-                // Texts are black; a pale background keeps them legible on a dark cell.
-                let size = (side * 0.7, SMALL + 4.0);
-                let corner = (middle.0 - size.0 / 2.0, middle.1 - SMALL);
-                marks.push(Mark::Rect { at: corner, size, color: WHITE });
-            }
-            marks.push(text(middle, short(ms), Anchor::Middle));
+}
+
+/// A pair's cell, with its time and the time's share of the range.
+fn draw_cell(at: (f64, f64), side: f64, pair: (u32, u32), timed: Option<(f64, f64)>, marks: &mut Vec<Mark>) {
+    let gap = if side > 12.0 { 1.0 } else { 0.0 };
+    let color = timed.map_or(0xf2f2f2, |(_, share)| shade(share));
+    let mark = Mark::Rect { at, size: (side - gap, side - gap), color };
+    let Some((ms, share)) = timed else {
+        marks.push(mark);
+        return;
+    };
+    let tip = format!("CPU {} to {}: {ms:.3} ms", pair.0, pair.1);
+    marks.push(Mark::Tipped { mark: Box::new(mark), tip });
+    if side >= FIGURES {
+        let middle = (at.0 + side / 2.0, at.1 + side / 2.0 + 4.0);
+        if share > 0.5 {
+            // Texts are black; a pale background keeps them legible on a dark cell.
+            let size = (side * 0.7, SMALL + 4.0);
+            let corner = (middle.0 - size.0 / 2.0, middle.1 - SMALL);
+            marks.push(Mark::Rect { at: corner, size, color: WHITE });
         }
+        marks.push(text(middle, short(ms), Anchor::Middle));
     }
-    /// A time's position between the smallest and the largest, 0 to 1.
-    fn share(&self, ms: f64) -> f64 {
-        let (least, most) = self.range();
-        if most > least { (ms - least) / (most - least) } else { 0.3 }
+}
+
+/// A time's position between the smallest and the largest, 0 to 1.
+fn share((least, most): (f64, f64), ms: f64) -> f64 {
+    if most > least { (ms - least) / (most - least) } else { 0.3 }
+}
+
+fn legend((least, most): (f64, f64), marks: &mut Vec<Mark>) {
+    let (top, step) = (54.0, LEGEND.0 / STEPS as f64);
+    for i in 0..STEPS {
+        let at = (LEFT + i as f64 * step, top);
+        let color = shade(i as f64 / (STEPS - 1) as f64);
+        marks.push(Mark::Rect { at, size: (step + 0.3, LEGEND.1), color });
     }
-    fn legend(&self, marks: &mut Vec<Mark>) {
-        let (least, most) = self.range();
-        let (top, step) = (54.0, LEGEND.0 / STEPS as f64);
-        for i in 0..STEPS {
-            let at = (LEFT + i as f64 * step, top);
-            let color = shade(i as f64 / (STEPS - 1) as f64);
-            marks.push(Mark::Rect { at, size: (step + 0.3, LEGEND.1), color });
-        }
-        let frame =
-            [(LEFT, top), (LEFT + LEGEND.0, top), (LEFT + LEGEND.0, top + LEGEND.1), (LEFT, top + LEGEND.1)];
-        let points = frame.iter().copied().chain([frame[0]]).collect();
-        marks.push(Mark::Line { points, color: GREY, width: 0.5, dashed: false });
-        let words = format!("{} to {} ms", short(least), short(most));
-        marks.push(text((LEFT + LEGEND.0 + 10.0, top + 10.0), words, Anchor::Start));
-    }
+    let frame =
+        [(LEFT, top), (LEFT + LEGEND.0, top), (LEFT + LEGEND.0, top + LEGEND.1), (LEFT, top + LEGEND.1)];
+    let points = frame.iter().copied().chain([frame[0]]).collect();
+    marks.push(Mark::Line { points, color: GREY, width: 0.5, dashed: false });
+    let words = format!("{} to {} ms", short(least), short(most));
+    marks.push(text((LEFT + LEGEND.0 + 10.0, top + 10.0), words, Anchor::Start));
 }
 
 /// A time with as many decimals as are useful.

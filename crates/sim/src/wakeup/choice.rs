@@ -59,7 +59,7 @@ impl<'m> Explainer<'m> {
             this_idle: this.is_idle,
             prev_idle: prev.is_idle,
             shares_cache: self.shares_cache(s.cpu, s.prev),
-            this_nr_running: this.nr_running - this.nr_delayed,
+            this_nr_running: this.nr_running.saturating_sub(this.nr_delayed),
             this_load: this.load,
             prev_load: prev.load,
             prev_target_load: prev.load,
@@ -107,7 +107,7 @@ impl<'m> Explainer<'m> {
 
 /// Tunables of trees, without `sched_` before their names, that decide nothing which rules are asked, or whose effect
 /// is part of a state.
-const OF_NO_EFFECT: [&str; 11] = [
+const OF_NO_EFFECT: [&str; 18] = [
     "nr_migrate",
     "tunable_scaling",
     "autogroup_enabled",
@@ -119,6 +119,13 @@ const OF_NO_EFFECT: [&str; 11] = [
     "cgroup_mode",
     "child_runs_first",
     "idle_min_granularity_ns",
+    "schedstats",
+    "numa_balancing",
+    "deadline_period_max_us",
+    "deadline_period_min_us",
+    "latency_warn_ms",
+    "latency_warn_once",
+    "panic_on_warn",
 ];
 /// Folders of such tunables.
 const FOLDERS: [&str; 4] = ["llc_balancing/", "numa_balancing/", "fair_server/", "ext_server/"];

@@ -19,11 +19,6 @@ impl Backends {
     pub fn new(options: RunOptions) -> Backends {
         Backends { options, guests: vm::Guests::default() }
     }
-    /// The same for the kernel's own code: events that are kept have reasons.
-    fn of_code(&self) -> RunOptions {
-        let explains = self.options.explains || self.options.keep_events_in.is_some();
-        RunOptions { explains, ..self.options.clone() }
-    }
 }
 
 impl Executor for Backends {
@@ -32,7 +27,7 @@ impl Executor for Backends {
             Backend::Sim => sim::run(cell, seed, &self.options, stop),
             Backend::Host => host::run(cell, seed, &self.options, stop),
             Backend::Vm => vm::run(&self.guests, cell, seed, &self.options, stop),
-            Backend::Code => code::run(cell, seed, &self.of_code(), stop),
+            Backend::Code => code::run(cell, seed, &self.options, stop),
         })
     }
     fn parallel(&self, cell: &Cell) -> bool {

@@ -1,5 +1,5 @@
 //! Finds idle CPUs during waits the slow way: all events are kept, and for each instant between two of them every task
-//! is compared with every CPU. Shares only the definitions with `record::conserve`.
+//! is compared with every CPU. Shares only the definitions with `analyse::conserve`.
 
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
