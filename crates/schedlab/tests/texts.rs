@@ -215,7 +215,7 @@ impl Case<'_> {
             counted => {
                 let number = counted.strip_suffix(['|', '!']).and_then(|number| number.parse().ok());
                 let number: usize =
-                    number.unwrap_or_else(|| panic!("{}: '{line}' is no line of a case", self.name));
+                    number.unwrap_or_else(|| panic!("{}: '{line}' is not a line of a case", self.name));
                 let whole = if counted.ends_with('!') { err } else { out };
                 whole.matches(text.as_str()).count() == number
             }
