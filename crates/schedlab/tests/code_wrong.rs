@@ -1,5 +1,5 @@
-//! Kernels that do what none may, on backend `code`, and whose fault is reported with the calls that led to it. The patches
-//! are ours, of 6.1, and so are their faults; more of them are in `texts/code_wrong.txt`.
+//! Kernels that do what none may, on backend `code`. Their faults are reported with the calls that led to them. The
+//! patches are ours, of 6.1, and so are their faults; more of them are in `texts/code_wrong.txt`.
 
 use crate::code::lab_of;
 
