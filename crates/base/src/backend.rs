@@ -28,10 +28,17 @@ impl Backend {
     /// The one of these, which are `what`, with that name.
     ///
     /// # Errors
-    /// For any other word.
+    /// For any other word. Another backend is not a spelling mistake.
     pub fn among(known: &[Backend], what: &str, text: &str) -> Result<Backend> {
-        let found = known.iter().copied().find(|b| b.name() == text);
-        found.ok_or_else(|| Error::unknown(what, text, known.iter().map(|b| b.name())))
+        let named = |all: &[Backend]| all.iter().copied().find(|b| b.name() == text);
+        named(known).ok_or_else(|| {
+            let names = || known.iter().map(|b| b.name());
+            match named(&Backend::ALL) {
+                Some(other) => Error::input(format!("'{other}' is no {what}"))
+                    .help(format!("there are: {}", names().collect::<Vec<_>>().join(", "))),
+                None => Error::unknown(what, text, names()),
+            }
+        })
     }
     /// Whether machines are simulated, so that a run always gives the same result.
     pub const fn is_simulated(self) -> bool {

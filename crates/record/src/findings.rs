@@ -6,6 +6,7 @@
 
 use crate::{Delays, Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
 use schedlab_base::{Ns, Warning};
+use schedlab_trace::SwitchReason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -86,6 +87,15 @@ impl Findings {
 }
 
 impl Findings {
+    /// Drops findings that the kernel's own code does not give unless our rules are asked for reasons.
+    pub fn keep_what_code_shows(&mut self) {
+        self.series.retain(|name, _| !is_of_reasons(name));
+        self.counters.retain(|name, _| !is_of_reasons(name));
+        self.counters.entry("slice.end.preempted".to_owned()).or_insert(0);
+    }
+}
+
+impl Findings {
     /// Drops findings that switches alone do not show: wakeups, and all waits, since those after a wakeup would be
     /// missing.
     pub fn keep_what_switches_show(&mut self) {
@@ -94,6 +104,16 @@ impl Findings {
         self.waits.clear();
         self.delays.clear();
     }
+}
+
+/// Whether the metric or series of a name gives reasons for decisions: a run of the kernel's own code has it only if
+/// our rules were asked. That a task went to sleep, ended or was still runnable is always known.
+pub fn is_of_reasons(name: &str) -> bool {
+    let reason = name.strip_prefix("slice.end.").or_else(|| name.strip_prefix("slice."));
+    let word = reason.and_then(|words| words.split('.').next());
+    let is_reason = |word| SwitchReason::ALL.iter().any(|why| why.name() == word);
+    ["placement.", "affine.", "rules.", "slice.preempted_by."].iter().any(|begin| name.starts_with(begin))
+        || word.is_some_and(|word| is_reason(word) && !["blocked", "exited", "preempted"].contains(&word))
 }
 
 /// Whether switches alone give the metric or series of a name.
@@ -166,5 +186,26 @@ mod tests {
         ] {
             assert!(!tracepoints_show(name), "{name}");
         }
+    }
+
+    #[test]
+    fn reasons_that_nobody_was_asked_for_are_not_measured() {
+        let all = [
+            "migrations.newidle",
+            "placement.probes",
+            "slice.end.arrived",
+            "slice.end.blocked",
+            "slice.end.wakeup",
+            "slice.preempted_by.a",
+        ];
+        let mut found =
+            Findings { counters: all.map(|name| (name.to_owned(), 0)).into(), ..Findings::default() };
+        found.keep_what_code_shows();
+        let left: Vec<&str> = found.counters.keys().map(String::as_str).collect();
+        assert_eq!(left, ["migrations.newidle", "slice.end.blocked", "slice.end.preempted"]);
+        for series in ["slice", "slice.blocked", "slice.preempted.p50", "slice.p50", "slice.mean"] {
+            assert!(!is_of_reasons(series), "{series}");
+        }
+        assert!(is_of_reasons("slice.wakeup") && is_of_reasons("slice.slice.p99"));
     }
 }

@@ -12,6 +12,7 @@ use crate::store_listing::{is_cell, remove_unfinished};
 use crate::{RECORD_SCHEMA, Record, cell_hash};
 use schedlab_base::temp::{self, TempFolder};
 use schedlab_base::{Error, Result, Spot, input, printable};
+use schedlab_trace::kept::{self, EVENTS_FILE, RunId};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -141,15 +142,16 @@ impl Store {
     ) -> Result<Stored> {
         self.put_with(cell_hash, seed, record, extra, None)
     }
-    /// As [`Store::put`], with one more file (name, place), which is moved. It may be too large for memory, so it must
-    /// have been written in the store's folder. If the run is not stored, the file stays where it is.
+    /// As [`Store::put`], with the file of the run's events, which is moved and gets the run's identity. It may be too
+    /// large for memory, so it must have been written in the store's folder. If the run is not stored, the file stays
+    /// where it is.
     pub fn put_with(
         &self,
         cell_hash: &str,
         seed: u64,
         record: &Record,
         extra: &[(&str, &[u8])],
-        moved: Option<(&str, &Path)>,
+        events: Option<&Path>,
     ) -> Result<Stored> {
         if let Some(run) = self.get(cell_hash, seed) {
             return Ok(Stored::Kept(run));
@@ -159,8 +161,7 @@ impl Store {
             let text = format!("figure '{name}' is {:e}, which no record holds", figure.value);
             return Err(Error::internal(text));
         }
-        let mut names = extra.iter().map(|(name, _)| *name).chain(moved.map(|(name, _)| name));
-        if let Some(name) = names.find(|name| !is_name(name)) {
+        if let Some((name, _)) = extra.iter().find(|(name, _)| !is_name(name)) {
             return Err(Error::internal(format!("'{name}' can't be a file's name in a run's folder")));
         }
         let place = self.place(cell_hash, seed);
@@ -173,8 +174,9 @@ impl Store {
         for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
             write_synced(&temp.path.join(name), content)?;
         }
-        if let Some((name, path)) = moved {
-            fs::rename(path, temp.path.join(name)).map_err(|e| Error::io(path, "move", &e))?;
+        if let Some(path) = events {
+            kept::assign(path, &RunId { cell: cell_hash.to_owned(), seed })?;
+            fs::rename(path, temp.path.join(EVENTS_FILE)).map_err(|e| Error::io(path, "move", &e))?;
         }
         if place.is_dir() {
             clear_place(&cell, &place)?;
@@ -326,10 +328,15 @@ fn on_one_line_each<T>(named: BTreeMap<String, T>) -> BTreeMap<String, T> {
     named.into_iter().map(|(name, value)| (printable::name(&name).into_owned(), value)).collect()
 }
 
-/// The message of a JSON error, without the place.
-pub(crate) fn words(e: &serde_json::Error) -> String {
+/// The message of a JSON error, without the place, and without the names of our types.
+pub fn words(e: &serde_json::Error) -> String {
     let words = e.to_string();
-    words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned()
+    let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w);
+    match [", expected struct ", ", expected enum "].iter().find_map(|named| words.split_once(named)) {
+        Some((found, _)) if found.starts_with("invalid length") => "a list, expected an object".to_owned(),
+        Some((found, _)) => format!("{found}, expected an object"),
+        None => words.to_owned(),
+    }
 }
 
 /// Describes why a text is not a record of this version: its schema first, on which all other fields depend.

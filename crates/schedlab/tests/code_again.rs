@@ -30,7 +30,12 @@ fn a_run_without_kept_events_is_made_again_and_names_its_gaps() {
     assert!(!part.is_empty() && part.len() < again.len() / 4, "{} of {}", part.len(), again.len());
     let said = |store: &str| lab.run(&["trace", store, "-o", "x.pftrace"], 0).1;
     assert!(said("kept").contains("reasons are missing") && !said("runs").contains("reasons are missing"));
-    assert!(text("runs", &["--details"]).contains(" placed "));
+    assert!(text("kept", &["--details"]).contains(" placed "));
+    let noted = |more: &[&str]| lab.run(&[&["trace", "runs", "-o", "x.pftrace"], more].concat(), 0).1;
+    assert!(
+        noted(&["--details"]).contains("does not say why it began no pass")
+            && !noted(&[]).contains("no pass")
+    );
     lab.says("trace runs --counters load", 2, &["--counters", "--backend sim"]);
     let replayed = lab.json("replay runs --json -q");
     assert_eq!(replayed["kernel"], "v6.1", "{replayed:.300}");
@@ -224,7 +229,7 @@ fn a_schedule_is_replayed_by_the_kernels_own_code() {
     let both = lab.json(&under);
     let cells = both["cells"].as_array().unwrap();
     assert!(cells.len() == 2 && cells.iter().all(|c| c["backend"] == "code"), "{both:.500}");
-    lab.says("replay runs --by vm", 2, &["unknown backend of a replay 'vm'"]);
+    lab.says("replay runs --by vm", 2, &["'vm' is no backend of a replay"]);
 }
 
 #[test]

@@ -23,6 +23,8 @@
 //! | `lines N` | standard error has so many lines |
 //! | `has PATH`, `lacks PATH` | a file or folder is there, or is not |
 //!
+//! A case has at least one line that checks something, beside the exit codes.
+//!
 //! In a path of JSON `*` stands for all elements and gives a list, `@` for an object's keys, `[NAME=VALUE]` for the
 //! first element that has it, `%8` for eight characters of a path's last part. `{FILE:/PATH}` in a line is the text at
 //! that path of a kept file. A command that ends with code 2 prints no result, one error of a few lines,
@@ -228,9 +230,25 @@ fn unescaped(text: &str) -> String {
     text.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t")
 }
 
+/// The expected exit code and the words of a line that runs a command.
+fn command_of(line: &str) -> Option<(&str, &str)> {
+    line.split_once("$ ").filter(|(code, _)| *code == "?" || code.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// Whether a line of a case checks something: a text that is empty is found anywhere.
+fn is_check(line: &str) -> bool {
+    let (mark, text) = line.split_once(' ').unwrap_or((line, ""));
+    let is_other = mark.is_empty() || ["#", "+", "needs", ">", "in"].contains(&mark);
+    let takes_text = mark.ends_with(['|', '!', '^', '~', '-']);
+    !is_other && command_of(line).is_none() && !(takes_text && text.trim().is_empty())
+}
+
 /// Works through a case and gives its faults.
 fn worked(text: &str) -> Vec<String> {
     let (name, body) = text.split_once('\n').unwrap_or((text, ""));
+    if !body.lines().any(is_check) {
+        return vec![format!("{name}: no line of the case checks anything")];
+    }
     let printed = Printed { line: String::new(), out: String::new(), err: String::new() };
     let mut case = Case { name, lab: Lab::new(), printed, faults: Vec::new() };
     let mut lines = body.lines().peekable();
@@ -251,9 +269,7 @@ fn worked(text: &str) -> Vec<String> {
                 text += &format!("{}\n", &next[4..]);
             }
             case.file(&file, &text);
-        } else if let Some((code, command)) =
-            line.split_once("$ ").filter(|(code, _)| *code == "?" || code.chars().all(|c| c.is_ascii_digit()))
-        {
+        } else if let Some((code, command)) = command_of(line) {
             case.run(code, command);
         } else {
             case.expect(line);
@@ -305,7 +321,15 @@ fn a_line_that_does_not_hold_is_a_fault() {
     for line in wrong {
         assert_eq!(faults(line), 1, "{line}");
     }
-    assert_eq!(worked("a case\n2$ schedlab machine smp-2").len(), 1, "another exit code");
+    assert_eq!(worked("a case\n2$ schedlab machine smp-2\nhas small.toml").len(), 1, "another exit code");
+}
+
+#[test]
+fn a_case_that_checks_nothing_is_malformed() {
+    for lines in ["> kept", "+ file\n    | text", "| ", "needs source 99.9", "# | text"] {
+        let faults = worked(&format!("a case\n{lines}\n$ schedlab machine smp-2"));
+        assert!(faults.concat().contains("no line of the case checks"), "{lines}: {faults:?}");
+    }
 }
 
 #[test]

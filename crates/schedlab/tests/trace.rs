@@ -174,6 +174,24 @@ fn a_text_goes_to_standard_output_in_order_of_time() {
 }
 
 #[test]
+fn the_events_of_another_run_are_refused() {
+    let lab = Lab::new();
+    let [one, two] = ["", " --seed 2"].map(|more| bench(&lab, &format!("--kernel v6.5 --keep-events{more}")));
+    let file = |folder: &str| lab.path().join(folder).join("events.slt");
+    std::fs::copy(file(&two), file(&one)).unwrap();
+    let said = ["events.slt: these events are of run", "/2, and the record", "/1", "remove the file"];
+    lab.says(&["trace", &one, "-o", "x.pftrace"], 2, &said);
+    // Files of 0.2 do not say whose they are.
+    let bytes = std::fs::read(file(&two)).unwrap();
+    let (end, foot) = bytes.split_at(bytes.len() - 16);
+    let run_at = end.windows(9).rposition(|w| w.starts_with(b"R") && w[2..5] == [0; 3]).unwrap();
+    std::fs::write(file(&two), [&end[..run_at], foot].concat()).unwrap();
+    lab.run(&["trace", &two, "-o", "old.pftrace"], 0);
+    std::fs::remove_file(file(&one)).unwrap();
+    lab.run(&["trace", &one, "-o", "again.pftrace"], 0);
+}
+
+#[test]
 fn damage_and_wrong_words_are_reported() {
     let lab = Lab::new();
     let folder = bench(&lab, "--kernel v6.5 --keep-events");

@@ -11,10 +11,12 @@
 //! | `H` | JSON: the schema, and for each kind of reason its names in numerical order |
 //! | `B` | a block of events and samples, at most [`MAX_SECTION`] bytes; any number of blocks |
 //! | `C` | JSON: the cast, the numbers of events and samples, the start of the measured time |
+//! | `R` | JSON: the run to which the events belong; a file that is in no store yet lacks it |
 //!
 //! JSON that is longer than a section continues in the next `C`: a section of [`MAX_SECTION`] bytes is not the last.
 //! The last 16 bytes of the file are the offset of the first `C` section (u64) and [`END_MAGIC`]. The cast is at the
-//! end, because a recording knows it only then; a reader still gets it before the first event. Reasons are stored by
+//! end, because a recording knows it only then; a reader still gets it before the first event. The run is known when
+//! the store takes the file ([`assign`]). Reasons are stored by
 //! number; the header has their names, so that later versions with more reasons can read the file.
 //!
 //! In a block every number is a LEB128 varint. An event is the number of its kind, the difference to the previous time
@@ -25,12 +27,14 @@
 
 mod code;
 mod names;
+mod owner;
 mod read;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
+pub use owner::{RunId, assign};
 pub use read::{Items, Reader};
 pub use write::Writer;
 
@@ -47,6 +51,8 @@ pub const MAGIC: [u8; 8] = *b"SLTEVT1\n";
 pub const END_MAGIC: [u8; 8] = *b"SLTEND1\n";
 /// The longest content of a section, bytes. A longer one counts as damage.
 pub const MAX_SECTION: usize = 64 << 20;
+/// Bytes of the file's end: offset of the first `C` section, magic.
+const FOOT: u64 = 16;
 /// The schema in the header.
 const SCHEMA: &str = "schedlab/events/1";
 /// A block with this much content is written, bytes.

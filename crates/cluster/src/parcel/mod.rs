@@ -18,6 +18,7 @@ use schedlab_base::content_hash;
 use schedlab_base::{Error, Result, Spot, input};
 use schedlab_lab::make::packed_cell::PackedCell;
 use schedlab_lab::make::plan::{Plan, Run};
+use schedlab_record::store::words;
 use schedlab_record::store_listing::is_cell;
 use schedlab_record::{MODEL, WATCHING};
 use serde::{Deserialize, Serialize};
@@ -181,7 +182,7 @@ impl Parcel {
         let text = input::text_up_to(file, MAX_MB)?;
         let wrong = |e: serde_json::Error| {
             let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
-            Error::input(format!("not a whole parcel: {e}"))
+            Error::input(format!("not a whole parcel: {}", words(&e)))
                 .help("'schedlab pack' of this version writes one")
                 .at(spot)
         };

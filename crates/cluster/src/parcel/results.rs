@@ -13,7 +13,7 @@ use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, Result, Spot, input};
 use schedlab_lab::judge::validate::case::CASE_FILE;
 use schedlab_lab::make::plan::Run;
-use schedlab_record::store::{MAX_RECORD_MB, RECORD_FILE};
+use schedlab_record::store::{MAX_RECORD_MB, RECORD_FILE, words};
 use schedlab_record::store_listing::{CHAINS_FILE, EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
 use schedlab_record::{Record, Store, Stored, cell_hash, version_of};
 use schedlab_trace::kept::EVENTS_FILE;
@@ -222,7 +222,7 @@ fn each(
     let Some((_, first)) = lines.next(MAX_HEAD, long)? else {
         return Err(damaged("the file is empty".to_owned()).at(Spot::file(file)));
     };
-    let head: ResultsHead = serde_json::from_slice(&first).map_err(|e| at(other(e.to_string()), 0))?;
+    let head: ResultsHead = serde_json::from_slice(&first).map_err(|e| at(other(words(&e)), 0))?;
     if head.schema != SCHEMA {
         let text = format!("schema is '{}', and '{SCHEMA}' was expected", head.schema);
         return Err(at(Error::input(text).help("use the same schedlab on both sides"), 0));
@@ -235,8 +235,8 @@ fn each(
     };
     let mut runs = 0;
     while let Some((nr, text)) = lines.next(limit_mb << 20, long)? {
-        let line: ResultsLine =
-            serde_json::from_slice(&text).map_err(|e| at(damaged(format!("not a whole run: {e}")), nr))?;
+        let line: ResultsLine = serde_json::from_slice(&text)
+            .map_err(|e| at(damaged(format!("not a whole run: {}", words(&e))), nr))?;
         let run = checked(&line).map_err(|text| at(damaged(text), nr))?;
         take(&line, &run)?;
         runs += 1;

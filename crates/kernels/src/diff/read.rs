@@ -50,8 +50,12 @@ pub fn read(path: &Path) -> Result<Vec<Patch>> {
         let text = format!("{} is longer than {} MB", path.display(), MOST_BYTES >> 20);
         return Err(Error::input(text).help("give a patch: a diff, a mail, or a mailbox"));
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    parse(&name, &bytes)
+    let (place, name) =
+        (path.display().to_string(), path.file_name().unwrap_or_default().display().to_string());
+    let mut all = parse(&place, &bytes)?;
+    // Errors have the whole path; a page has room for a name.
+    all.iter_mut().for_each(|patch| patch.name = patch.name.replacen(&place, &name, 1));
+    Ok(all)
 }
 
 /// The patches of a folder, in order.

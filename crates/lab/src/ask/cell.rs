@@ -62,39 +62,27 @@ impl Cell {
             Arc::new(machine.under(kernel.version))
         };
         kernel.cutoffs = cutoffs::of_variant(&variant, &machine, kernel.version)?;
-        let backend = Backend::Sim;
-        let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
-        Ok(Cell {
-            backend,
-            machine,
-            uncertain: Vec::new(),
-            kernel,
-            resolved,
-            guest: None,
-            code: None,
-            variant,
-            spec,
-            load,
-            observe: Observe::Accounts,
-        })
+        let name = kernel.version.to_string();
+        let of = Cell::of(Backend::Sim, machine, name, variant, spec, load);
+        Ok(Cell { resolved: Some(kernel), ..of })
+    }
+    /// What cells of all backends have, watched by accounts.
+    fn of(
+        backend: Backend,
+        machine: Arc<Machine>,
+        kernel: String,
+        variant: Variant,
+        spec: Spec,
+        load: String,
+    ) -> Cell {
+        let (uncertain, observe) = (Vec::new(), Observe::Accounts);
+        let (resolved, guest, code) = (None, None, None);
+        Cell { backend, machine, uncertain, kernel, resolved, guest, code, variant, spec, load, observe }
     }
     /// A cell of the running kernel as it is, watched by its own accounts, which cost nothing; `machine` is
     /// this host.
     pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
-        let (machine, backend) = (machine.clone(), Backend::Host);
-        Cell {
-            backend,
-            machine,
-            uncertain: Vec::new(),
-            kernel: release(),
-            resolved: None,
-            guest: None,
-            code: None,
-            variant,
-            spec,
-            load,
-            observe: Observe::Accounts,
-        }
+        Cell::of(Backend::Host, machine.clone(), release(), variant, spec, load)
     }
     /// A cell of a kernel in a guest with that machine's topology. A command goes into the guest with its
     /// libraries.
@@ -110,26 +98,13 @@ impl Cell {
     ) -> Result<Cell> {
         let machine = Arc::new(shape::as_built(machine)?);
         spec.clone().with_groups(&variant.groups)?;
-        let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
+        let of = Cell::of(Backend::Vm, machine, guest.image.release.clone(), variant, spec, load);
         // The guest's init is root, so it may record events.
-        let observe = Observe::Events;
-        Ok(Cell {
-            backend,
-            machine,
-            uncertain: Vec::new(),
-            kernel,
-            resolved: None,
-            guest: Some(guest),
-            code: None,
-            variant,
-            spec,
-            load,
-            observe,
-        })
+        Ok(Cell { guest: Some(guest), observe: Observe::Events, ..of })
     }
     /// A cell of the kernel's own code on a simulated machine.
     ///
-    /// For a command, which needs a real kernel, and for a machine that is not fit for simulation.
+    /// # Errors
     /// A command, which needs a real kernel, and a machine that is not fit for simulation.
     pub fn of_code(
         machine: &Arc<Machine>,
@@ -147,19 +122,8 @@ impl Cell {
             .map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
         let machine =
             if machine.kernels.is_empty() { machine.clone() } else { Arc::new(machine.under(image.version)) };
-        Ok(Cell {
-            backend: Backend::Code,
-            machine,
-            uncertain: Vec::new(),
-            kernel: image.version.to_string(),
-            resolved: None,
-            guest: None,
-            code: Some(image),
-            variant,
-            spec,
-            load,
-            observe: Observe::Accounts,
-        })
+        let of = Cell::of(Backend::Code, machine, image.version.to_string(), variant, spec, load);
+        Ok(Cell { code: Some(image), ..of })
     }
     /// The same cell with costs drawn from their ranges for each run. Run i of every cell draws the same
     /// costs.

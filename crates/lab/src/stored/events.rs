@@ -5,8 +5,8 @@
 
 use crate::stored::rerun::Rerun;
 use schedlab_base::{Error, Ns, Result, Spot};
-use schedlab_record::{Record, RunDir};
-use schedlab_trace::kept::{EVENTS_FILE, Reader};
+use schedlab_record::{Record, RunDir, cell_hash};
+use schedlab_trace::kept::{EVENTS_FILE, Reader, RunId};
 use schedlab_trace::{Cast, Sink, Window, Within};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -41,7 +41,7 @@ impl<'a> Events<'a> {
     /// The events that a run has kept.
     ///
     /// # Errors
-    /// When the file of events is damaged, or the run kept none.
+    /// When the file of events is damaged or another run's, or the run kept none.
     pub fn kept(run: &RunDir, record: &Record) -> Result<Events<'a>> {
         let file = events_file(run);
         if !file.is_file() {
@@ -51,6 +51,18 @@ impl<'a> Events<'a> {
                 .at(Spot::file(file.parent().unwrap_or(&file))));
         }
         let reader = Reader::open(&file)?;
+        let own = RunId { cell: cell_hash(record), seed: record.seed };
+        if let Some(run) = reader.run().filter(|run| **run != own) {
+            let text = format!(
+                "these events are of run {}/{}, and the record beside them is of {}/{}",
+                run.cell, run.seed, own.cell, own.seed
+            );
+            let error = Error::input(text).at(Spot::file(&file));
+            return Err(match record.backend.is_simulated() {
+                true => error.help("remove the file: the run is simulated again without it"),
+                false => error.help("put the run's own file back; without one the run has no events"),
+            });
+        }
         let (cast, measured_from) = (reader.cast().clone(), reader.close().measured_from);
         Ok(Events::whole(cast, measured_from, From::File(Box::new(reader))))
     }

@@ -9,6 +9,7 @@ use crate::ask::code::CodeImage;
 use crate::make::exec::cast::{Both, cast};
 use crate::make::exec::prepared::{Prepared, allowed, names, series};
 use crate::make::exec::sim;
+use crate::make::exec::simulated::observed;
 use crate::stored::code_events::CodeEvents;
 use crate::stored::same::check_same;
 use schedlab_analyse::conserve::{
@@ -274,13 +275,11 @@ impl<'a> Rerun<'a> {
         let topology = &self.cell.machine.topology;
         let (names, series) = (self.names.clone(), self.series.clone());
         let mut analyser = Analyser::new(topology.nr_cpus(), names, series, self.warmup).on(topology);
-        let report = self.report(&mut Both(&mut analyser, sink), stop)?;
+        let mut report = self.report(&mut Both(&mut analyser, sink), stop)?;
         if report.stopped {
             return Ok(false);
         }
-        let mut found = analyser.finish(report.end);
-        found.add(report.found);
-        check_same(&self.record.found, &found).map(|()| true)
+        check_same(&self.record.found, &observed(analyser, &mut report)).map(|()| true)
     }
 
     /// Makes a run of the kernel's own code, if it is not made yet; false: `stop` ended it.

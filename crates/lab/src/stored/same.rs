@@ -1,14 +1,23 @@
 //! The check that a run made again is the stored one.
 
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_record::findings::is_of_reasons;
 use schedlab_record::{Findings, Series, Wait};
+use std::collections::BTreeMap;
 
-/// Whether a counter or series gives reasons for decisions: a run of the kernel's own code has it only if it was made
-/// to be explained. That a task went to sleep or ended is always known.
-fn is_of_reasons(name: &str) -> bool {
-    let is_known = ["blocked", "exited"].iter().any(|end| name.ends_with(end));
-    ["placement.", "affine.", "rules."].iter().any(|begin| name.starts_with(begin))
-        || name.starts_with("slice.") && !is_known
+/// Whether a run that was made to be explained may have another value than one that was not. Rules move stays from
+/// `preempted` to another reason.
+fn moves_with_reasons(name: &str) -> bool {
+    is_of_reasons(name) || name == "slice.end.preempted" || name == "slice.preempted"
+}
+
+/// The first name, of those that are compared, whose values differ or that only one side has.
+fn differing<'a, T: PartialEq>(
+    a: &'a BTreeMap<String, T>,
+    b: &'a BTreeMap<String, T>,
+    compared: impl Fn(&str) -> bool,
+) -> Option<String> {
+    a.keys().chain(b.keys()).find(|name| compared(name) && a.get(*name) != b.get(*name)).cloned()
 }
 
 /// Stays of tasks, summed over the reasons of their ends: how many are counted, how many there are, and how long they
@@ -30,15 +39,14 @@ pub(crate) fn check_same(stored: &Findings, again: &Findings) -> Result<()> {
     let of = |same: bool, what: &str| (!same).then(|| what.to_owned());
     let is_explained = |found: &Findings| found.counters.contains_key("rules.choices");
     let explains = is_explained(again) && !is_explained(stored);
-    let compared = |name: &str| !(explains && is_of_reasons(name));
-    let counter =
-        again.counters.iter().find(|(name, n)| compared(name) && stored.counters.get(*name) != Some(n));
-    let series = again.series.iter().find(|(name, s)| compared(name) && stored.series.get(*name) != Some(s));
+    let compared = |name: &str| !(explains && moves_with_reasons(name));
+    let counter = differing(&again.counters, &stored.counters, compared);
+    let series = differing(&again.series, &stored.series, compared);
     let bare = |found: &Findings| found.waits.iter().map(unexplained).collect::<Vec<_>>();
     let same_waits = stored.waits == again.waits || explains && bare(stored) == bare(again);
     let other = of(stored.duration == again.duration, "its length")
-        .or_else(|| counter.map(|(name, _)| name.clone()))
-        .or_else(|| series.map(|(name, _)| name.clone()))
+        .or(counter)
+        .or(series)
         .or_else(|| of(stays(stored) == stays(again), "slice.*"))
         .or_else(|| of(stored.tasks == again.tasks, "the accounts of its tasks"))
         .or_else(|| of(stored.stays == again.stays, "its stays by CPU"))
@@ -67,12 +75,15 @@ mod tests {
         };
         let again = |migrations| Findings {
             duration: Ns(10),
-            counters: [("migrations".to_owned(), migrations)].into(),
+            counters: [("migrations".to_owned(), migrations), ("sim.events".to_owned(), 9)].into(),
             ..Findings::default()
         };
         assert!(check_same(&stored, &again(3)).is_ok());
         let e = check_same(&stored, &again(4)).unwrap_err();
         assert!(e.message().contains("migrations differs"), "{e}");
+        let less = Findings { counters: [("sim.events".to_owned(), 9)].into(), ..again(3) };
+        let e = check_same(&stored, &less).unwrap_err();
+        assert!(e.message().contains("migrations differs"), "only the stored run has it: {e}");
         let longer = Findings { duration: Ns(11), ..again(3) };
         assert!(check_same(&stored, &longer).unwrap_err().message().contains("its length"));
     }

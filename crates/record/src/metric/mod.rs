@@ -22,6 +22,7 @@ pub use schedlab_stats::{Better, Value};
 pub use stat::Stat;
 pub use table::METRICS;
 
+use crate::findings::is_of_reasons;
 use crate::schedstat::{IdleType, Query};
 use crate::{Observe, Record};
 use group::GroupQuery;
@@ -415,6 +416,10 @@ impl Resolved {
                     "not measured in this run: it takes every event (--events)".to_owned()
                 }
                 _ if events => why_no_events().unwrap_or_else(|| "not measured in this run".to_owned()),
+                _ if record.backend == Backend::Code && is_of_reasons(&self.name) => {
+                    "not measured: our rules were not asked for reasons (SCHEDLAB_CODE_DEBUG=rules)"
+                        .to_owned()
+                }
                 _ if record.backend.made_by().is_some_and(|b| self.row.backends.contains(&b)) => {
                     "not measured in this run".to_owned()
                 }

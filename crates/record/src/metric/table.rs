@@ -159,11 +159,13 @@ pub const METRICS: &[Metric] = &[
     stays(row("slice.<stat>", "ns", Neither, ALL,
         "a task's stay on a CPU, from the switch to it until the switch away; being picked again is not a switch")),
     stays(rows(ends, row("slice.end.<reason>", "", Neither, ALL,
-        "stays ended for this reason; of live ones only whether they were `blocked` or `preempted` is known"))),
+        "stays ended for this reason; of live ones, and under the kernel's own code unless our rules were asked, only whether \
+         they were `blocked`, `exited` or `preempted` is known"))),
     events(rows(ends, row("slice.<reason>.<stat>", "ns", Neither, ALL, "stays that ended for this reason"))),
     row("slice.preempted_by.<group>", "", Neither, SIMULATED,
         "stays ended by a task of this group that woke up, or arrived by balancing or fork (reasons `wakeup`, `arrived`), \
-         the machine's own tasks included; a group's name is its tasks' without their number; the first 64 groups are distinguished"),
+         the machine's own tasks included; a group's name is its tasks' without their number; the first 64 groups are \
+         distinguished; on backend `code` only where our rules were asked"),
     events(row("cpu<k>.slice.mean", "ns", Neither, ALL, "mean of the stays on one CPU")),
     row("task.<group>.cpu_time", "ns", Neither, ALL, "time the tasks of a group were on a CPU (`task.hog.cpu_time`)"),
     row("task.<group>.switches.voluntary", "", Neither, ALL, "switches.voluntary of a group's tasks"),

@@ -94,6 +94,11 @@ fn missing_values_give_the_reason() {
     assert_eq!(why(evaluate(&r, "wakeups")), "not measured in this run");
     assert!(why(evaluate(&r, "schbench.latency.p99.9")).contains("10 are needed"));
     assert!(why(evaluate(&r, "other.latency.p50")).contains("unknown series"));
+    r.backend = Backend::Code.into();
+    for name in ["slice.end.wakeup", "slice.slice.p50", "slice.preempted_by.a", "placement.idle_core"] {
+        assert!(why(evaluate(&r, name)).contains("rules were not asked"), "{name}");
+    }
+    assert_eq!(why(evaluate(&r, "slice.end.preempted")), "not measured in this run");
     r.backend = Backend::Host.into();
     assert_eq!(why(evaluate(&r, "placement.idle_core")), "the host backend does not measure it");
     assert!(why(evaluate(&r, "woken.prev")).contains("--events"));

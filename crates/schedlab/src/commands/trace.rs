@@ -44,7 +44,8 @@ struct TraceArgs {
     #[arg(long, value_name = "FORM", value_enum, default_value = "perfetto")]
     format: Form,
     /// Also why CPUs began no pass of the balancer, and what ticks decided about tickless CPUs; of runs that our
-    /// rules simulate, which are made again for it
+    /// rules simulate, which are made again for it. The kernel's own code says neither: its runs are made again with
+    /// our rules' reasons
     #[arg(long)]
     details: bool,
     /// Tracks of these counters, with commas between them: load, of each CPU; vruntime (CFS), lag (EEVDF) and what is
@@ -141,6 +142,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let mut records = std::iter::once(&record).chain(of.other);
         let missing = records.find_map(explain::reasons_missing).filter(|_| !args.plain && !again);
         missing.iter().for_each(|text| output::note(text));
+        let mut records = std::iter::once(&record).chain(of.other);
+        if args.details && records.any(|r| r.backend == Backend::Code) {
+            output::note(
+                "--details: the kernel's own code does not say why it began no pass of the balancer",
+            );
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::code::Decoder;
 use super::names::ReasonTables;
-use super::{Close, END_MAGIC, Head, Item, MAGIC, MAX_SECTION, SCHEMA};
+use super::{Close, END_MAGIC, FOOT, Head, Item, MAGIC, MAX_SECTION, RunId, SCHEMA};
 use crate::{Cast, Sink};
 use schedlab_base::{Error, Result, Spot};
 use serde::de::DeserializeOwned;
@@ -12,14 +12,15 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a section's head: letter, length, checksum.
 const SECTION_HEAD: usize = 9;
-/// Bytes of the file's end: offset of the last section, magic.
-const FOOT: u64 = 16;
 
 /// Reads a file of events. [`Reader::items`] gives the events, any number of times.
 pub struct Reader<R = File> {
     from: Source<R>,
     known: ReasonTables,
     close: Close,
+    /// Offset of the cast's first section.
+    close_at: u64,
+    run: Option<RunId>,
     /// Offset of the first block.
     first: u64,
 }
@@ -47,7 +48,12 @@ impl<R: Read + Seek> Reader<R> {
     /// Reads a complete file; `path` is for errors.
     pub fn of(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut reader = Reader::begin(bytes, path)?;
+        let foot_at = reader.from.to_close()?;
+        reader.close_at = reader.from.offset;
         reader.close = reader.from.close()?;
+        if reader.from.offset < foot_at {
+            reader.run = Some(reader.from.json(b'R')?);
+        }
         Ok(reader)
     }
     fn begin(bytes: R, path: &Path) -> Result<Reader<R>> {
@@ -68,7 +74,8 @@ impl<R: Read + Seek> Reader<R> {
             return Err(from.wrong(from.offset, &format!("its schema is '{}', not '{SCHEMA}'", head.schema)));
         }
         let first = from.offset;
-        Ok(Reader { from, known: ReasonTables::of(&head.names), close: Close::default(), first })
+        let known = ReasonTables::of(&head.names);
+        Ok(Reader { from, known, close: Close::default(), close_at: 0, run: None, first })
     }
 
     pub fn cast(&self) -> &Cast {
@@ -76,6 +83,13 @@ impl<R: Read + Seek> Reader<R> {
     }
     pub fn close(&self) -> &Close {
         &self.close
+    }
+    pub(super) fn close_at(&self) -> u64 {
+        self.close_at
+    }
+    /// The run to which the events belong; `None` if the file does not say it.
+    pub fn run(&self) -> Option<&RunId> {
+        self.run.as_ref()
     }
     /// The events and samples from the beginning, in the order of writing. An error is the last item.
     pub fn items(&mut self) -> Items<'_, R> {
@@ -207,7 +221,8 @@ impl<R: Read + Seek> Source<R> {
         }
         self.of_json(&content)
     }
-    fn close(&mut self) -> Result<Close> {
+    /// Goes to the cast's first section; returns the offset of the file's last bytes.
+    fn to_close(&mut self) -> Result<u64> {
         let length = self.bytes.seek(SeekFrom::End(0)).map_err(|e| Error::io(&self.file, "read", &e))?;
         let no_end = |from: &Source<R>| from.wrong(length, "the file has no end: its writer was stopped");
         let Some(foot_at) = length.checked_sub(FOOT) else { return Err(no_end(self)) };
@@ -220,7 +235,10 @@ impl<R: Read + Seek> Source<R> {
             return Err(no_end(self));
         }
         self.seek(SeekFrom::Start(start))?;
-        let mut content = Vec::new();
+        Ok(foot_at)
+    }
+    fn close(&mut self) -> Result<Close> {
+        let (start, mut content) = (self.offset, Vec::new());
         match self.section(&mut content)? {
             b'C' => self.rest_of_close(content),
             _ => Err(self.wrong(start, "another section was expected")),

@@ -228,3 +228,22 @@ fn a_cast_that_is_longer_than_a_section_comes_back() {
     let cut = Reader::of(Cursor::new(&bytes[..bytes.len() - 20]), path);
     assert!(cut.is_err());
 }
+
+#[test]
+fn a_file_says_its_run_once_it_has_one() {
+    let folder = schedlab_base::temp::TempFolder::create(&std::env::temp_dir(), ".owner-", 0o700).unwrap();
+    let path = folder.path.join("events.slt");
+    let items: Vec<Item> =
+        (0..9).map(|at| Item::Event(Event { at: Ns(at), cpu: CpuId(0), kind: EventKind::Stay })).collect();
+    std::fs::write(&path, written(&items)).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().run(), None);
+    let run = RunId { cell: "ab".to_owned(), seed: 7 };
+    assign(&path, &run).unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    assert_eq!((reader.run(), reader.cast()), (Some(&run), &cast()));
+    assert_eq!(reader.items().map(Result::unwrap).collect::<Vec<_>>(), items);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.len() - FOOT as usize - 3;
+    bytes[at] ^= 1;
+    assert!(read(&bytes).is_err(), "a damaged identity is none");
+}

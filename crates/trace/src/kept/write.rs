@@ -107,7 +107,7 @@ impl<W: Write> Writer<W> {
 }
 
 /// Writes a section; returns its length including the head, bytes.
-fn section<W: Write>(out: &mut W, letter: u8, content: &[u8]) -> io::Result<u64> {
+pub(super) fn section<W: Write>(out: &mut W, letter: u8, content: &[u8]) -> io::Result<u64> {
     let length = u32::try_from(content.len()).ok().filter(|_| content.len() <= MAX_SECTION);
     let length = length.ok_or_else(|| io::Error::other("a part of a file of events is too long"))?;
     out.write_all(&[letter])?;

@@ -73,6 +73,9 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
     })?;
     watched?;
     Ok(made.map(|mut made| {
+        if !explains {
+            made.record.found.keep_what_code_shows();
+        }
         if !options.watched.is_empty() {
             let counts: Vec<String> = visits::counts().iter().map(u64::to_string).collect();
             made.files.push((VISITS, counts.join("\n").into_bytes()));

@@ -3,7 +3,6 @@
 use crate::ask::cell::Cell;
 use schedlab_base::Result;
 use schedlab_record::{Record, Store, Stored};
-use schedlab_trace::kept::EVENTS_FILE;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -22,10 +21,10 @@ impl Made {
     pub fn put(&self, store: &Store, hash: &str, seed: u64, attach: &[(&str, &[u8])]) -> Result<Stored> {
         let own = self.files.iter().map(|(name, content)| (*name, content.as_slice()));
         let files: Vec<(&str, &[u8])> = attach.iter().copied().chain(own).collect();
-        let events = self.events.as_deref().map(|path| (EVENTS_FILE, path));
+        let events = self.events.as_deref();
         let stored = store.put_with(hash, seed, &self.record, &files, events);
         // A store that already has the run does not move it.
-        let _ = self.events.as_deref().map(std::fs::remove_file);
+        let _ = events.map(std::fs::remove_file);
         stored
     }
 }

@@ -17,7 +17,7 @@ mod options;
 pub(crate) mod prepared;
 mod session;
 pub(crate) mod sim;
-mod simulated;
+pub(crate) mod simulated;
 pub mod under_way;
 mod vm;
 mod warnings;

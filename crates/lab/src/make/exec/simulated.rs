@@ -55,7 +55,7 @@ pub(super) fn made(
 }
 
 /// What the analyser saw and what the simulation reports; its findings are taken out of the report.
-fn observed(analyser: Analyser, report: &mut SimReport) -> Findings {
+pub(crate) fn observed(analyser: Analyser, report: &mut SimReport) -> Findings {
     let mut found = analyser.finish(report.end);
     found.add(std::mem::take(&mut report.found));
     found.counters.extend(instruction_counts::counters(&report.functions));
