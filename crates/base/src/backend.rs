@@ -34,7 +34,7 @@ impl Backend {
         named(known).ok_or_else(|| {
             let names = || known.iter().map(|b| b.name());
             match named(&Backend::ALL) {
-                Some(other) => Error::input(format!("'{other}' is no {what}"))
+                Some(other) => Error::input(format!("'{other}' is not a {what}"))
                     .help(format!("there are: {}", names().collect::<Vec<_>>().join(", "))),
                 None => Error::unknown(what, text, names()),
             }

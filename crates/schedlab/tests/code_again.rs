@@ -229,7 +229,7 @@ fn a_schedule_is_replayed_by_the_kernels_own_code() {
     let both = lab.json(&under);
     let cells = both["cells"].as_array().unwrap();
     assert!(cells.len() == 2 && cells.iter().all(|c| c["backend"] == "code"), "{both:.500}");
-    lab.says("replay runs --by vm", 2, &["'vm' is no backend of a replay"]);
+    lab.says("replay runs --by vm", 2, &["'vm' is not a backend of a replay"]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_hunt_judges_workloads_by_the_kernels_own_code() {
     let Some(lab) = lab_of("6.1") else { return };
     let found = hunted(&lab, &["6.1+NO_WAKEUP_PREEMPTION", "--backend", "code"]);
     assert_eq!(found["evals"], 6, "{found:.300}");
-    lab.says("hunt 6.1+NO_WAKEUP_PREEMPTION --backend host", 2, &["'host' is no backend of a hunt"]);
+    lab.says("hunt 6.1+NO_WAKEUP_PREEMPTION --backend host", 2, &["'host' is not a backend of a hunt"]);
 }
 
 #[test]
