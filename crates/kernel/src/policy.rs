@@ -161,6 +161,7 @@ pub fn changed(tasks: &BTreeMap<String, AttrChange>, name: &str, own: Attr) -> A
 
 /// The group of a task: its name without the number at the end (`hog` of `hog/3`, `worker` of `worker12`). Variants
 /// name groups, and CPU time is summed over them.
+#[inline]
 pub fn group_of(name: &str) -> &str {
     let bare =
         name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '/' | '-' | '.' | ':' | '#'));

@@ -34,6 +34,7 @@ impl Preempt {
     pub fn numbered(number: u8) -> Preempt {
         MODELS[usize::from(number).min(MODELS.len() - 1)]
     }
+    #[inline]
     pub fn of(kernel: &Kernel) -> Preempt {
         MODELS[(kernel.tunables.preempt as usize).min(MODELS.len() - 1)]
     }
@@ -60,8 +61,9 @@ impl Preempt {
     }
     /// Whether the kernel's code is built to be preempted (CONFIG_PREEMPTION), whichever model it uses.
     pub fn is_built_in(kernel: &Kernel) -> bool {
-        let dynamic = span("dynamic-preemption").has(kernel.version);
-        dynamic || matches!(Preempt::of(kernel), Preempt::Full | Preempt::Lazy)
+        // A constant: a balancing kernel asks for each queue that it takes tasks from.
+        const DYNAMIC: Span = span("dynamic-preemption");
+        DYNAMIC.has(kernel.version) || matches!(Preempt::of(kernel), Preempt::Full | Preempt::Lazy)
     }
     /// # Errors
     /// When the kernel's release lacks its model. The message has the models of the release.

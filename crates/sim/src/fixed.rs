@@ -6,6 +6,7 @@ use crate::balance::idlest_cpu::Chooser;
 use crate::balance::members::GroupCpus;
 use crate::balance::newidle_gate::Gates;
 use crate::balance::shared::DomainShared;
+use crate::balance::spare::DomainFacts;
 use crate::booted;
 use crate::cache_by_level::by_domain;
 use crate::fair::granularity::Granularity;
@@ -16,7 +17,7 @@ use schedlab_base::{Arena, CpuId, Stream};
 use schedlab_board::NO_DICE;
 use schedlab_board::board::Board;
 use schedlab_kernel::{Feature, History, Kernel};
-use schedlab_machine::{Domains, Group, Level, Machine, Topology};
+use schedlab_machine::{Domain, Domains, Group, Level, Machine, Topology};
 
 /// Data that do not change during a run, except the kernel's switches; see
 /// [`System::switch_kernel`](crate::system::System::switch_kernel).
@@ -60,6 +61,8 @@ pub struct Fixed<'s> {
     /// Capacity of each group of the domains: the sum of its CPUs'.
     pub group_capacity: Vec<u64>,
     pub group_cores: Vec<u32>,
+    /// The facts about each CPU's domains, by level, that balancing by spare capacity needs.
+    pub spare_facts: Arena<CpuId, Vec<DomainFacts>>,
     /// The number of the shared state of a CPU's domains, by level.
     pub shared_of: Arena<CpuId, Vec<Option<u32>>>,
     /// The time for which tasks stay cache hot, by CPU and domain, ns, where the kernel has it by distance.
@@ -92,6 +95,7 @@ impl<'s> Fixed<'s> {
             max_capacity: cpu_capacity.iter().copied().max().unwrap_or(SCALE),
             group_capacity: domains.groups.iter().map(|g| group_capacity(g, &cpu_capacity)).collect(),
             group_cores: domains.groups.iter().map(|g| group_cores(g, siblings)).collect(),
+            spare_facts: domains.of_cpu.iter().map(|levels| spare_facts(&history, levels)).collect(),
             group_cpus: GroupCpus::new(&domains.groups),
             cutoffs: by_domain(&kernel, topology, &domains),
             sum_rule: SumRule::of(&history),
@@ -131,6 +135,10 @@ fn capacities(topology: &Topology, history: &History, board: &Board<'_>) -> Aren
         return board.speed.clone();
     }
     board.siblings.iter().map(|others| cpu_capacity(history, others.len() + 1)).collect()
+}
+
+fn spare_facts(history: &History, levels: &[Domain]) -> Vec<DomainFacts> {
+    (0..levels.len()).map(|level| DomainFacts::of(history, levels, level)).collect()
 }
 
 fn group_capacity(group: &Group, of: &Arena<CpuId, u64>) -> u64 {

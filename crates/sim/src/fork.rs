@@ -120,6 +120,9 @@ impl System<'_> {
                 }
             };
             sys.new_task(CpuId(0), task, to);
+            if let Some(places) = &mut sys.balance.first_places {
+                places.changed(to);
+            }
             to
         });
     }

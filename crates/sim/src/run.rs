@@ -97,11 +97,13 @@ pub fn run(
 
 /// Starts tasks, and signals the CPUs that they are on.
 pub(crate) fn start_all(sys: &mut System<'_>, tasks: Vec<TaskId>) {
+    sys.balance.first_places = Some(Box::default());
     for task in tasks {
         sys.start_task(task);
         let cpu = sys.tasks[task].cpu;
         sys.kick(CpuId(0), cpu);
     }
+    sys.balance.first_places = None;
 }
 
 /// Declares the workload's tasks; returns those that start by themselves `here`.

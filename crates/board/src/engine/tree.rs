@@ -5,8 +5,9 @@
 //! is room for 4096 CPUs, the most a machine has, and for the slot of events from outside them.
 //!
 //! A node holds the least key of its four children, and its place is a quarter of theirs. A turn walks twice from a
-//! leaf to the root, and each level waits for one comparison. No branch predictor foresees which key is the least, so
-//! comparisons select and do not branch.
+//! leaf to the root. No branch predictor foresees which key is the least, so comparisons select and do not branch. A
+//! slot that would need one more level for itself is kept beside the tree: 1,024 CPUs and the slot of events from
+//! outside have five levels, not six.
 
 use super::NEVER;
 use schedlab_base::Stream;
@@ -24,6 +25,8 @@ pub struct WinnerTree {
     /// that a place needs no check of bounds.
     keys: Box<[u64; PLACES]>,
     leaves: usize,
+    /// The key of slot `leaves`, the only one that may have no leaf.
+    aside: u64,
     rank_of: Vec<u16>,
     slot_of: Vec<u16>,
 }
@@ -31,6 +34,15 @@ pub struct WinnerTree {
 #[inline]
 fn lesser(a: u64, b: u64) -> u64 {
     select_unpredictable(a < b, a, b)
+}
+
+/// The leaves for this many slots: a power of four, at least as large but for one.
+fn leaves(slots: usize) -> usize {
+    let mut leaves = 4;
+    while leaves + 1 < slots {
+        leaves *= 4;
+    }
+    leaves
 }
 
 impl WinnerTree {
@@ -47,7 +59,8 @@ impl WinnerTree {
         }
         WinnerTree {
             keys: Box::new([IDLE_KEY; PLACES]),
-            leaves: 4usize.pow(slots.next_power_of_two().ilog2().div_ceil(2)),
+            leaves: leaves(slots),
+            aside: IDLE_KEY,
             rank_of,
             slot_of,
         }
@@ -70,18 +83,25 @@ impl WinnerTree {
         &mut self.keys[place % PLACES]
     }
 
-    /// The least key among a place and its three siblings.
+    /// The least key of a place and its three siblings.
     #[inline]
-    fn of_siblings(&mut self, place: usize) -> u64 {
-        lesser(lesser(*self.at(place ^ 1), *self.at(place ^ 2)), *self.at(place ^ 3))
+    fn of_siblings(&self, place: usize) -> u64 {
+        let first = place % PLACES & !3;
+        let [a, b, c, d] = [first, first | 1, first | 2, first | 3].map(|at| self.keys[at]);
+        lesser(lesser(a, b), lesser(c, d))
     }
 
     /// Arms `slot` for `at`; [`NEVER`] disarms it.
     #[inline]
     pub fn arm(&mut self, slot: usize, at: u64) {
-        let (mut place, mut key) = (self.leaves + slot, self.key(slot, at));
+        let mut key = self.key(slot, at);
+        if slot >= self.leaves {
+            self.aside = key;
+            return;
+        }
+        let mut place = self.leaves + slot;
         while std::mem::replace(self.at(place), key) != key && place > 1 {
-            key = lesser(self.of_siblings(place), key);
+            key = self.of_siblings(place);
             place /= 4;
         }
     }
@@ -90,20 +110,29 @@ impl WinnerTree {
     /// [`put`](WinnerTree::put) arms it again.
     #[inline]
     pub fn take(&mut self, slot: usize) -> u64 {
+        if slot >= self.leaves {
+            self.aside = IDLE_KEY;
+            return self.least();
+        }
         let (mut place, mut least) = (self.leaves + slot, IDLE_KEY);
         *self.at(place) = least;
         while place > 1 {
-            least = lesser(self.of_siblings(place), least);
+            least = self.of_siblings(place);
             place /= 4;
             *self.at(place) = least;
         }
-        least
+        lesser(least, self.aside)
     }
 
     /// Arms a slot that is disarmed. Its key can only lower the keys above it, so no level waits for the one below.
     #[inline]
     pub fn put(&mut self, slot: usize, at: u64) {
-        let (mut place, key) = (self.leaves + slot, self.key(slot, at));
+        let key = self.key(slot, at);
+        if slot >= self.leaves {
+            self.aside = key;
+            return;
+        }
+        let mut place = self.leaves + slot;
         while place > 0 {
             let node = self.at(place);
             *node = lesser(key, *node);
@@ -114,7 +143,7 @@ impl WinnerTree {
     /// The least key of all slots.
     #[inline]
     pub fn least(&self) -> u64 {
-        self.keys[1]
+        lesser(self.keys[1], self.aside)
     }
 
     /// The slot and the time of a key; `None` for the key of no slot.

@@ -9,6 +9,9 @@ use super::capacity::SCALE;
 use super::spare::classify::{SpareFacts, SpareType, since_5_5};
 use schedlab_kernel::History;
 
+/// The highest rank within a type of group.
+const MOST: u64 = (1 << 60) - 1;
+
 /// One domain of a CPU, as the walk sees it; lowest first in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LevelFacts {
@@ -198,6 +201,22 @@ struct SpareStats {
     max_capacity: u64,
 }
 
+impl SpareStats {
+    /// The order of groups as one number: the type, then within it what the type compares. The least is the idlest.
+    #[inline]
+    fn rank(&self) -> u64 {
+        let within = match self.kind {
+            SpareType::Overloaded | SpareType::FullyBusy => self.avg_load,
+            SpareType::SharedCore | SpareType::Imbalanced => 0,
+            SpareType::Misfit => u64::from(u32::MAX) - self.max_capacity,
+            SpareType::HasSpare => {
+                u64::from((u32::MAX >> 4) - self.idle_cpus) << 32 | self.util.min(MOST >> 28)
+            }
+        };
+        (self.kind as u64) << 60 | within.min(MOST)
+    }
+}
+
 /// Compares groups by type and idle CPUs, as 5.5 and later do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BySpare {
@@ -205,6 +224,8 @@ pub struct BySpare {
     idle_cpus: u32,
     local: Option<SpareStats>,
     best: Option<(u32, SpareStats)>,
+    /// The best group's rank.
+    least: u64,
 }
 
 impl BySpare {
@@ -218,8 +239,10 @@ impl BySpare {
         self.idle_cpus += u32::from(s.idle && s.nr_running == 0);
     }
 
-    /// Ends a group; `local`: it contains the forking CPU.
-    pub fn close(&mut self, group: u32, facts: &SpareGroup, domain: &SpareDomain, local: bool) {
+    /// Ends a group and returns its rank; `local`: it contains the forking CPU. The search starts as if it had found an
+    /// overloaded group with infinite load; of equal groups the first stays.
+    #[inline]
+    pub fn close(&mut self, group: u32, facts: &SpareGroup, domain: &SpareDomain, local: bool) -> u64 {
         let sum = std::mem::take(&mut self.sum);
         let kind = since_5_5(&SpareFacts {
             util: sum.util,
@@ -235,34 +258,20 @@ impl BySpare {
         });
         let stats = SpareStats {
             kind,
-            avg_load: sum.load * SCALE / facts.capacity,
+            // A single CPU needs no division.
+            avg_load: if facts.capacity == SCALE { sum.load } else { sum.load * SCALE / facts.capacity },
             util: sum.util,
             nr_running: sum.nr_running,
             idle_cpus: std::mem::take(&mut self.idle_cpus),
             max_capacity: facts.max_capacity,
         };
+        let rank = stats.rank();
         if local {
             self.local = Some(stats);
-        } else if self.is_idler(&stats) {
-            self.best = Some((group, stats));
+        } else if self.best.is_none() || rank < self.least {
+            (self.best, self.least) = (Some((group, stats)), rank);
         }
-    }
-
-    /// Whether `s` replaces the best so far. The search starts as if it had found an overloaded group with infinite
-    /// load; of two imbalanced groups the first stays.
-    fn is_idler(&self, s: &SpareStats) -> bool {
-        let Some((_, best)) = &self.best else { return true };
-        if s.kind != best.kind {
-            return s.kind < best.kind;
-        }
-        match s.kind {
-            SpareType::Overloaded | SpareType::FullyBusy => s.avg_load < best.avg_load,
-            SpareType::SharedCore | SpareType::Imbalanced => false,
-            SpareType::Misfit => s.max_capacity > best.max_capacity,
-            SpareType::HasSpare => {
-                s.idle_cpus > best.idle_cpus || (s.idle_cpus == best.idle_cpus && s.util < best.util)
-            }
-        }
+        rank
     }
 
     /// The choice. If the task may not run in the local group, it is the best other one.

@@ -190,6 +190,43 @@ fn an_imbalanced_group_yields_to_one_with_room_and_to_its_first_kind() {
     }
 }
 
+/// `update_pick_idlest()`: whether `s` replaces the best so far.
+fn is_idler(s: &SpareStats, best: &SpareStats) -> bool {
+    if s.kind != best.kind {
+        return s.kind < best.kind;
+    }
+    match s.kind {
+        SpareType::Overloaded | SpareType::FullyBusy => s.avg_load < best.avg_load,
+        SpareType::SharedCore | SpareType::Imbalanced => false,
+        SpareType::Misfit => s.max_capacity > best.max_capacity,
+        SpareType::HasSpare => {
+            s.idle_cpus > best.idle_cpus || (s.idle_cpus == best.idle_cpus && s.util < best.util)
+        }
+    }
+}
+
+#[test]
+fn ranks_are_in_the_kernels_order() {
+    use SpareType::{FullyBusy, HasSpare, Imbalanced, Misfit, Overloaded, SharedCore};
+    let mut all = Vec::new();
+    for kind in [HasSpare, FullyBusy, Misfit, SharedCore, Imbalanced, Overloaded] {
+        for (avg_load, util, idle_cpus, max_capacity) in [
+            (0, 0, 0, 1024),
+            (7, 900, 2, 446),
+            (4_194_304, 4_194_304, 4096, 1),
+            (7, 901, 3, 446),
+            (8, 899, 2, 1024),
+        ] {
+            all.push(SpareStats { kind, avg_load, util, nr_running: 3, idle_cpus, max_capacity });
+        }
+    }
+    for a in &all {
+        for b in &all {
+            assert_eq!(a.rank() < b.rank(), is_idler(a, b), "{a:?} before {b:?}");
+        }
+    }
+}
+
 #[test]
 fn an_idle_cpu_with_a_task_queued_is_not_idle() {
     let mut s = BySpare::default();

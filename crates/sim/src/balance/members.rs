@@ -6,25 +6,26 @@ use schedlab_machine::Group;
 #[derive(Debug)]
 pub struct GroupCpus {
     cpus: Vec<CpuId>,
-    /// Where each group's CPUs begin, and the end.
-    starts: Vec<u32>,
+    /// Where each group's CPUs begin and end.
+    spans: Vec<(u32, u32)>,
 }
 
 impl GroupCpus {
     /// For groups in the order of their numbers.
     pub fn new(groups: &[Group]) -> GroupCpus {
-        let mut all = GroupCpus { cpus: Vec::new(), starts: vec![0] };
+        let mut all = GroupCpus { cpus: Vec::new(), spans: Vec::with_capacity(groups.len()) };
         for group in groups {
+            let from = all.cpus.len() as u32;
             all.cpus.extend_from_slice(&group.cpus);
-            all.starts.push(all.cpus.len() as u32);
+            all.spans.push((from, all.cpus.len() as u32));
         }
         all
     }
     /// A group's CPUs, ascending.
     #[inline]
     pub fn of(&self, group: u32) -> &[CpuId] {
-        let at = group as usize;
-        &self.cpus[self.starts[at] as usize..self.starts[at + 1] as usize]
+        let (from, to) = self.spans[group as usize];
+        &self.cpus[from as usize..to as usize]
     }
 }
 

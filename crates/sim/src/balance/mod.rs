@@ -13,6 +13,7 @@ pub mod capacity;
 mod decision;
 mod drive;
 pub mod era;
+pub mod first_places;
 pub mod fits;
 pub mod idlest;
 pub mod idlest_cpu;

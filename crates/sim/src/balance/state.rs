@@ -4,6 +4,7 @@
 use super::average::busiest::DomainStats;
 use super::average::queue::BusiestQueue;
 use super::average::stats::Tally;
+use super::first_places::FirstPlaces;
 use super::idlest::{LevelFacts, start_level};
 use super::interval::{Election, NextBalance};
 use super::newidle_dice::Dice;
@@ -132,6 +133,8 @@ pub struct BalanceState {
     pub(super) gathered: Vec<Option<Gathered>>,
     /// Balancing on behalf of tickless CPUs.
     pub(super) nohz: NohzState,
+    /// While tasks that are there from the start are placed: what searches have read of CPU 0's highest domain.
+    pub(crate) first_places: Option<Box<FirstPlaces>>,
 }
 
 impl BalanceState {
@@ -148,6 +151,7 @@ impl BalanceState {
             shared,
             gathered: vec![None; sharable],
             nohz: NohzState::new(cpus),
+            first_places: None,
         }
     }
 }

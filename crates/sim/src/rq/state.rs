@@ -35,6 +35,11 @@ impl Rqs {
     pub fn is_idle(&self, cpu: CpuId) -> bool {
         self.idle[cpu]
     }
+    /// `nr_running` and whether it reads as idle, of all CPUs.
+    #[inline]
+    pub fn by_cpu(&self) -> (&[u32], &[bool]) {
+        (&self.nr_running, &self.idle)
+    }
     /// The sum of `nr_running` over all CPUs.
     pub fn all_running(&self) -> u32 {
         self.nr_running.iter().sum()

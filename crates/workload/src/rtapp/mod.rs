@@ -48,6 +48,7 @@ use crate::build::Builder;
 use crate::param::{Param, ParamKind};
 use schedlab_base::{Error, Ns, Result, Spot, printable};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The only parameter of an rt-app file: a runtime that replaces the file's duration.
 pub const RUNTIME: Param = Param {
@@ -58,6 +59,33 @@ pub const RUNTIME: Param = Param {
     range: (1_000_000, 3_600_000_000_000),
     about: "how long to run, whatever the file's duration",
 };
+
+/// A file that was read and checked.
+struct Checked {
+    file: String,
+    text: String,
+    runtime: Option<Ns>,
+    content: schema::File,
+    modes: check::Modes,
+}
+
+/// The last file that was read: a command builds the tasks of its file several times.
+static LAST: Mutex<Option<Arc<Checked>>> = Mutex::new(None);
+
+fn checked(file: &str, text: &str, runtime: Option<Ns>) -> Result<Arc<Checked>> {
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = |c: &&Arc<Checked>| c.runtime == runtime && c.file == file && c.text == text;
+    if let Some(same) = last.as_ref().filter(same) {
+        return Ok(Arc::clone(same));
+    }
+    let source = json::Source::new(file, text);
+    let mut content = schema::read(source, &json::parse(source)?)?;
+    content.duration = runtime.or(content.duration);
+    let modes = check::check(source, &content)?;
+    let read = Arc::new(Checked { file: file.to_owned(), text: text.to_owned(), runtime, content, modes });
+    *last = Some(Arc::clone(&read));
+    Ok(read)
+}
 
 /// Builds the tasks of an rt-app text. Series: `rtapp.wakeup_latency`, `rtapp.slack`, `rtapp.lateness`, `rtapp.run`,
 /// `rtapp.period`, all in ns. A `runtime` replaces the file's duration.
@@ -70,9 +98,6 @@ pub fn build(file: &str, text: &str, runtime: Option<Ns>, b: &mut Builder) -> Re
             .help("rename it")
             .at(Spot::file(Path::new(file))));
     }
-    let source = json::Source::new(file, text);
-    let mut content = schema::read(source, &json::parse(source)?)?;
-    content.duration = runtime.or(content.duration);
-    let modes = check::check(source, &content)?;
-    lower::lower(source, &content, &modes, b)
+    let read = checked(file, text, runtime)?;
+    lower::lower(json::Source::new(file, text), &read.content, &read.modes, b)
 }

@@ -49,7 +49,7 @@ impl System<'_> {
 
     /// Reads groups until time must pass; decides after the last group.
     pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
-        let mut facts = self.fixed.spare_facts(p.dst, p.level);
+        let mut facts = self.fixed.spare_facts[p.dst][p.level];
         facts.asym = self.asymmetry(p.dst, p.level);
         let began = *at;
         let over = self.read_groups_on(by, p, &facts, at);

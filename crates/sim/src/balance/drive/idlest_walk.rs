@@ -3,14 +3,17 @@
 //!
 //! Each CPU read costs a visit. Mirrors the descent in `select_task_rq_fair` of 3.4, 4.5 and 6.5.
 
-use crate::balance::capacity::SCALE;
+use super::ring::{OtherCpus, Sight};
+use crate::balance::capacity::{GroupFacts, SCALE};
+use crate::balance::first_places::FirstPlaces;
 use crate::balance::idlest::{
     ByLoad, ByRoom, BySpare, GroupChoice, NodeStay, SpareDomain, SpareGroup, SpareSample, next_level,
 };
 use crate::balance::idlest_cpu::{Candidate, IdleSleep, IdlestCpu};
+use crate::balance::spare::stats::CpuSample;
 use crate::balance::state::{Descent, Why, levels};
 use crate::frame::Step;
-use crate::remote_reads::visit_ns;
+use crate::remote_reads::{LineReader, visit_ns};
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
 
@@ -58,6 +61,9 @@ impl System<'_> {
         let by_spare = self.fixed.history.idlest_by_spare;
         let params = self.fixed.domains.of_cpu[at][level].params;
         let domain = self.spare_domain(task, at, level);
+        if by_spare && walk.why == Why::Fork && self.reads_all(task) && !params.asym_capacity {
+            return self.idlest_of_all(by, walk, level, &domain, cost);
+        }
         let (mut loads, mut spares) = (ByLoad::default(), BySpare::default());
         let mut rooms = itself.filter(|_| self.fixed.history.exec_by_capacity).map(|_| ByRoom::default());
         for g in 0..self.fixed.domains.of_cpu[at][level].groups.len() {
@@ -104,6 +110,11 @@ impl System<'_> {
             return choice;
         }
         if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
+    }
+
+    /// Whether the search reads every CPU, and each counts with its whole capacity.
+    fn reads_all(&self, task: TaskId) -> bool {
+        self.tasks[task].allowed.is_none() && !self.rt.shared.any
     }
 
     /// The capacity of `cpu` that is free if `task` is not there.
@@ -194,12 +205,121 @@ impl System<'_> {
     }
 }
 
+impl System<'_> {
+    /// The choice for a new task that may run anywhere. While tasks that are there from the start are placed, it reads
+    /// only the groups that may have changed; no time passes then.
+    fn idlest_of_all(
+        &mut self,
+        by: CpuId,
+        walk: &Descent,
+        level: usize,
+        domain: &SpareDomain,
+        cost: &mut u64,
+    ) -> GroupChoice {
+        let is_first = walk.at == CpuId(0) && level + 1 == self.fixed.domains.of_cpu[CpuId(0)].len();
+        let mut places = if is_first { self.balance.first_places.take() } else { None };
+        let mut groups = self.sight().groups(by, walk, level, domain);
+        match &mut places {
+            Some(places) if places.is_read() => groups.read_changed(places),
+            Some(unread) => match FirstPlaces::of(groups.cpus(), groups.state.nr_cpus()) {
+                Some(read) => {
+                    **unread = read;
+                    groups.read_all(|place, rank| unread.rank(place, rank));
+                }
+                None => {
+                    groups.read_all(|_, _| {});
+                    places = None;
+                }
+            },
+            None => groups.read_all(|_, _| {}),
+        }
+        *cost += groups.cost;
+        let choice = groups.spares.choose(domain);
+        if is_first {
+            self.balance.first_places = places;
+        }
+        choice
+    }
+}
+
+/// The groups of a domain as the search for the idlest one reads them. It borrows the state of other CPUs once for all
+/// groups: on a machine of a thousand CPUs a new task reads all of them.
+struct GroupReader<'s, 'm> {
+    state: OtherCpus<'s, 'm>,
+    lines: LineReader<'s>,
+    ring: &'s [u32],
+    domain: &'s SpareDomain,
+    at: CpuId,
+    level: usize,
+    spares: BySpare,
+    /// Time spent, ns.
+    cost: u64,
+}
+
+impl<'s, 'm> Sight<'s, 'm> {
+    fn groups(self, by: CpuId, walk: &Descent, level: usize, domain: &'s SpareDomain) -> GroupReader<'s, 'm> {
+        GroupReader {
+            state: self.state,
+            lines: self.lines.by(by),
+            ring: &self.state.fixed.domains.of_cpu[walk.at][level].groups,
+            domain,
+            at: walk.at,
+            level,
+            spares: BySpare::default(),
+            cost: 0,
+        }
+    }
+}
+
+impl<'s> GroupReader<'s, '_> {
+    /// The CPUs of each group.
+    fn cpus(&self) -> impl Iterator<Item = &'s [CpuId]> + use<'s> {
+        let (ring, fixed) = (self.ring, self.state.fixed);
+        ring.iter().map(move |index| fixed.group_cpus.of(*index))
+    }
+
+    /// Reads the group at a place of the ring, and returns its rank.
+    #[inline]
+    fn read(&mut self, place: usize) -> u64 {
+        let (index, fixed) = (self.ring[place], self.state.fixed);
+        let (cpus, costs) = (fixed.group_cpus.of(index), &fixed.machine.costs);
+        for &cpu in cpus {
+            self.cost += costs.fork_visit_ns + self.lines.visit_ns(costs, cpu);
+            let CpuSample { load, util, runnable, nr_running, idle, .. } = self.state.sample(cpu);
+            self.spares.add(&SpareSample { load, util, runnable, nr_running, idle });
+        }
+        let GroupFacts { capacity, weight, imbalanced, .. } = self.state.group(index, cpus.len());
+        let group = SpareGroup { capacity, weight, imbalanced, misfit: false, max_capacity: SCALE };
+        let local = place == 0 || fixed.overlaps(index, self.at, self.level);
+        self.spares.close(index, &group, self.domain, local)
+    }
+
+    fn read_all(&mut self, mut ranks: impl FnMut(usize, u64)) {
+        for place in 0..self.ring.len() {
+            ranks(place, self.read(place));
+        }
+    }
+
+    /// Reads the groups that got a task since the last search, then the local one and the idlest of the others.
+    fn read_changed(&mut self, places: &mut FirstPlaces) {
+        while let Some(place) = places.next_changed() {
+            places.rank(place, self.read(place));
+        }
+        self.spares = BySpare::default();
+        self.read(0);
+        if let Some(place) = places.idlest() {
+            self.read(place);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upkeep_tests::born;
+    use crate::run::NewTask;
+    use crate::upkeep_tests::{born, new_hog};
     use schedlab_base::CpuSet;
-    use schedlab_kernel::{Kernel, Policy};
+    use schedlab_kernel::{Attr, Kernel, Policy};
     use schedlab_machine::Machine;
     use schedlab_trace::Discard;
 
@@ -262,6 +382,46 @@ mod tests {
             let walk = Descent { at: CpuId(2), level: Some(level), why: Why::Fork };
             let choice = sys.idlest_group(CpuId(2), new, &walk, level, &mut 0);
             assert_eq!(matches!(choice, GroupChoice::Go(_)), leaves, "{profile}: {choice:?}");
+        }
+    }
+
+    /// Tasks of every kind are placed one after another, with and without what earlier searches have read.
+    #[test]
+    fn first_tasks_go_where_a_search_of_all_groups_puts_them() {
+        for (machine, profile) in [
+            ("smp-8", "v6.5"),
+            ("smp-64", "v6.12"),
+            ("fb-2x24-smt", "v6.1"),
+            ("nodes-2x4", "v5.10"),
+            ("smp-8", "v7.3"),
+        ] {
+            let machine = Machine::load(machine).expect("a machine");
+            let kernel = Kernel::profile(profile).expect("a profile");
+            let place = |remembers: bool| {
+                let mut sink = Discard;
+                let mut sys = System::new(&machine, kernel, 1, &mut sink);
+                sys.balance.first_places = remembers.then(Box::default);
+                let placed: Vec<CpuId> = (0..200u32)
+                    .map(|n| {
+                        let nice = if n % 5 == 0 { -10 } else { (n % 7) as i8 };
+                        let rt = n > 150 && n % 10 == 0;
+                        let policy = if rt { Policy::Fifo } else { Policy::Other };
+                        let rt_priority = if rt { 10 } else { 0 };
+                        let attr = Attr { policy, nice, rt_priority, ..Attr::default() };
+                        let allowed = (n % 11 == 3).then(|| CpuSet::parse("1-3").expect("CPUs"));
+                        let task = crate::run::add(&mut sys, NewTask { attr, allowed, ..new_hog() });
+                        sys.start_task(task);
+                        sys.tasks[task].cpu
+                    })
+                    .collect();
+                let lines: Vec<_> = sys.cpus.ids().map(|cpu| sys.remote_reads.read(CpuId(0), cpu)).collect();
+                let kept = sys.balance.first_places.is_some_and(|places| places.is_read());
+                (placed, lines, kept)
+            };
+            let ((by_all, read, _), (by_kept, read_too, kept)) = (place(false), place(true));
+            assert_eq!(by_kept, by_all, "{} {profile}", machine.name);
+            assert_eq!(read_too, read, "{} {profile}: lines that CPU 0 has", machine.name);
+            assert!(kept, "{} {profile}: no search remembered anything", machine.name);
         }
     }
 }

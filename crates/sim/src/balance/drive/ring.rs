@@ -9,21 +9,17 @@
 
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::PassKind;
-use crate::balance::fits::Asymmetry;
 use crate::balance::spare::busiest::Totals;
 use crate::balance::spare::stats::{CpuSample, Tally};
-use crate::balance::spare::{DomainFacts, NodeTolerance, SpareLater};
 use crate::balance::state::{Groups, Pass, PassStage};
 use crate::cpu::Cpu;
-use crate::fair::{CfsRq, CfsRqId};
+use crate::fair::CfsRq;
 use crate::fixed::Fixed;
 use crate::remote_reads::RemoteReads;
-use crate::rq::state::Rqs;
 use crate::system::System;
 use crate::util_est::cpu_util;
 use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::Feature;
-use schedlab_machine::Cores;
 
 /// Number of CPUs read before simulated time advances, unless the tunable says otherwise. A core is read at one
 /// instant. If a whole node were read at one instant, its state would be some 10 us too old, and newidle passes, which
@@ -42,18 +38,22 @@ pub(super) enum AfterReading {
 
 /// Other CPUs as a pass sees them: their cache lines, and their state.
 pub(super) struct Sight<'s, 'm> {
-    lines: &'s mut RemoteReads,
-    state: OtherCpus<'s, 'm>,
+    pub(super) lines: &'s mut RemoteReads,
+    pub(super) state: OtherCpus<'s, 'm>,
     horizon: u64,
 }
 
-/// The state of other CPUs that a pass reads.
+/// The state of other CPUs that a pass reads, by CPU.
 #[derive(Clone, Copy)]
-struct OtherCpus<'s, 'm> {
-    fixed: &'s Fixed<'m>,
-    queues: &'s Arena<CfsRqId, CfsRq>,
-    rqs: &'s Rqs,
-    misfit: &'s Arena<CpuId, u64>,
+pub(super) struct OtherCpus<'s, 'm> {
+    pub(super) fixed: &'s Fixed<'m>,
+    /// Their root queues.
+    queues: &'s [CfsRq],
+    nr_running: &'s [u32],
+    idle: &'s [bool],
+    capacity: &'s [u64],
+    misfit: &'s [u64],
+    /// By group.
     imbalanced: &'s [bool],
 }
 
@@ -72,8 +72,10 @@ impl<'m> System<'m> {
     #[inline]
     fn cpus_and_sight(&mut self) -> (&mut Arena<CpuId, Cpu>, Sight<'_, 'm>) {
         let System { cpus, fixed, remote_reads, fair, rqs, balance, stepping, .. } = self;
-        let (misfit, imbalanced) = (&balance.misfit, &balance.imbalanced[..]);
-        let state = OtherCpus { fixed, queues: &fair.queues, rqs, misfit, imbalanced };
+        let (misfit, imbalanced) = (&*balance.misfit, &*balance.imbalanced);
+        let (nr_running, idle) = rqs.by_cpu();
+        let (queues, capacity) = (&*fair.queues, &*fixed.cpu_capacity);
+        let state = OtherCpus { fixed, queues, nr_running, idle, capacity, misfit, imbalanced };
         (cpus, Sight { lines: remote_reads, state, horizon: stepping.horizon })
     }
 
@@ -109,14 +111,14 @@ impl Sight<'_, '_> {
         if *again || !scan.is_complete() {
             return AfterReading::Group;
         }
-        let (state, fixed) = (self.state, self.state.fixed);
-        let (facts, batch) = (fixed.spare_facts(*dst, *level), fixed.at_once());
-        if fixed.domains.of_cpu[*dst][*level].params.asym_capacity || facts.some_are_cores {
+        let (state, fixed) = (self.state.of_one_length(), self.state.fixed);
+        let (facts, batch) = (&fixed.spare_facts[*dst][*level], fixed.at_once());
+        let domain = &fixed.domains.of_cpu[*dst][*level];
+        if domain.params.asym_capacity || facts.some_are_cores {
             return AfterReading::Group;
         }
         let to_idle = facts.groups_are_cores && facts.gives_to_idle(PassKind::from(*trigger));
-        let ring = &fixed.domains.of_cpu[*dst][*level].groups[..];
-        let mut lines = self.lines.by(by);
+        let (ring, costs, mut lines) = (&domain.groups[..], &fixed.machine.costs, self.lines.by(by));
         let (mut now, mut totals) = (*at, Totals::default());
         let (from, mut nr_read, mut end) = (*group, 0, AfterReading::Complete);
         while let Some(&index) = ring.get(*group) {
@@ -127,13 +129,19 @@ impl Sight<'_, '_> {
             }
             let mut sums = Tally::default();
             for &cpu in cpus {
-                now += lines.visit_ns(&fixed.machine.costs, cpu);
+                now += lines.visit_ns(costs, cpu);
                 sums.add(&state.sample(cpu));
             }
             nr_read += cpus.len();
-            let of_group = state.group(index, cpus.len());
-            seen.consider_sums(&facts, index, &sums, &of_group, to_idle);
-            totals.add(&sums, &of_group);
+            let capacity = fixed.group_capacity[index as usize];
+            if seen.may_be_busier(&sums, cpus.len(), capacity) {
+                // A copy, so that the loop has its sums in registers.
+                let (sums, of_group) = ({ sums }, state.group(index, cpus.len()));
+                seen.consider_sums(facts, index, &sums, &of_group, to_idle);
+            } else {
+                seen.pass_over();
+            }
+            totals.add(&sums, capacity);
             *group += 1;
             if now >= self.horizon && *group < ring.len() {
                 end = AfterReading::Pause;
@@ -148,27 +156,45 @@ impl Sight<'_, '_> {
     }
 }
 
-impl OtherCpus<'_, '_> {
-    #[inline]
-    fn sample(&self, cpu: CpuId) -> CpuSample {
-        let q = &self.queues[CfsRqId(cpu.0)];
-        let apart = self.fixed.history.delayed_set_apart;
-        let estimates = if self.fixed.kernel.features.has(Feature::UtilEst) { q.util_est } else { 0 };
+impl<'s, 'm> OtherCpus<'s, 'm> {
+    /// The same with all of its slices cut to the number of CPUs: a loop then checks a CPU's number once.
+    #[inline(always)]
+    pub(super) fn of_one_length(&self) -> OtherCpus<'s, 'm> {
+        let n = self.nr_running.len();
+        OtherCpus {
+            queues: &self.queues[..n],
+            idle: &self.idle[..n],
+            capacity: &self.capacity[..n],
+            misfit: &self.misfit[..n],
+            ..*self
+        }
+    }
+
+    pub(super) fn nr_cpus(&self) -> usize {
+        self.nr_running.len()
+    }
+
+    #[inline(always)]
+    pub(super) fn sample(&self, cpu: CpuId) -> CpuSample {
+        let (at, features) = (cpu.index(), self.fixed.kernel.features);
+        let nr_running = self.nr_running[at];
+        let q = &self.queues[at];
+        let estimates = if features.has(Feature::UtilEst) { q.util_est } else { 0 };
         CpuSample {
             cpu,
             load: q.avg.load_avg,
-            util: cpu_util(q.avg.util_avg, estimates, self.fixed.cpu_capacity[cpu]),
+            util: cpu_util(q.avg.util_avg, estimates, self.capacity[at]),
             runnable: q.avg.runnable_avg,
-            nr_running: self.rqs.nr_running(cpu),
-            h_nr_running: if apart { q.h_nr_running } else { q.h_nr_queued },
-            idle: self.rqs.is_idle(cpu),
-            misfit: self.misfit[cpu],
+            nr_running,
+            h_nr_running: if self.fixed.history.delayed_set_apart { q.h_nr_running } else { q.h_nr_queued },
+            idle: self.idle[at],
+            misfit: self.misfit[at],
         }
     }
 
     /// The facts about a group without real-time tasks.
     #[inline]
-    fn group(&self, index: u32, weight: usize) -> GroupFacts {
+    pub(super) fn group(&self, index: u32, weight: usize) -> GroupFacts {
         GroupFacts {
             imbalanced: self.imbalanced[index as usize],
             ..GroupFacts::of(weight as u32, self.fixed.group_capacity[index as usize])
@@ -183,30 +209,6 @@ impl Fixed<'_> {
         match self.kernel.tunables.probe_batch {
             0 => AT_ONCE,
             n => n as usize,
-        }
-    }
-
-    /// The facts about a domain that the rules need.
-    pub(super) fn spare_facts(&self, dst: CpuId, level: usize) -> DomainFacts {
-        let levels = &self.domains.of_cpu[dst];
-        let domain = &levels[level];
-        let child = level.checked_sub(1).map(|below| &levels[below].params);
-        DomainFacts {
-            imbalance_pct: domain.params.imbalance_pct,
-            prefer_sibling: child.is_some_and(|c| c.prefer_sibling),
-            groups_are_cores: domain.cores == Cores::All,
-            some_are_cores: domain.cores == Cores::Some,
-            share_llc: domain.params.share_llc,
-            numa: domain.params.numa,
-            later: SpareLater {
-                cores_last_when_full: self.history.cores_last_when_full,
-                smt_balance: self.history.smt_balance,
-                siblings_by_cores: self.history.siblings_by_cores,
-                misfit_first_stays: self.history.misfit_first_stays,
-            },
-            tolerance: NodeTolerance::of(&self.history, domain.imb_numa_nr),
-            asym: Asymmetry::default(),
-            cores: None,
         }
     }
 }
@@ -251,7 +253,7 @@ mod tests {
         let (by, mut at, mut turns) = (CpuId(0), 0, 0);
         let (mut p, horizon) = (sys.begin_pass(by, level, trigger), sys.stepping.horizon);
         p.stage = PassStage::Groups(Groups::new());
-        let facts = sys.fixed.spare_facts(by, level);
+        let facts = sys.fixed.spare_facts[by][level];
         let mut pauses = Vec::new();
         loop {
             turns += 1;

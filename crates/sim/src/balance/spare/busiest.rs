@@ -8,8 +8,8 @@
 use super::DomainFacts;
 use super::classify::SpareType;
 use super::imbalance::{self, Amount, AmountRule};
-use super::rank::Claim;
-use super::stats::{GroupStats, Tally};
+use super::rank::{Claim, OVERLOADED};
+use super::stats::{GroupStats, Tally, load_per_capacity};
 use crate::balance::capacity::{GroupFacts, SCALE};
 use crate::balance::era::PassKind;
 
@@ -107,10 +107,28 @@ impl DomainStats {
         busier
     }
 
+    /// Whether the next group of the ring may be busier than the busiest so far. Without a fair task it is not, and
+    /// only an overloaded group with more load is busier than an overloaded one: most groups of a loaded machine need
+    /// no more than this test.
+    #[inline]
+    pub fn may_be_busier(&self, sums: &Tally, weight: usize, capacity: u64) -> bool {
+        match self.rank.checked_sub(OVERLOADED) {
+            _ if sums.h_nr_running == 0 => false,
+            Some(most) => sums.nr_running as usize > weight && load_per_capacity(sums.load, capacity) > most,
+            None => true,
+        }
+    }
+
+    /// The next group of the ring is not the busiest.
+    #[inline]
+    pub fn pass_over(&mut self) {
+        self.considered += 1;
+    }
+
     /// Considers the next group of the ring by its CPUs' sums: its statistics are made only if it becomes the busiest.
     /// The caller adds it to the totals. `to_idle`: if the group is a core, the reading CPU is an idle one outside of
     /// it (6.6).
-    #[inline]
+    #[inline(never)]
     pub fn consider_sums(
         &mut self,
         domain: &DomainFacts,
@@ -231,9 +249,9 @@ pub struct Totals {
 
 impl Totals {
     #[inline]
-    pub fn add(&mut self, sums: &Tally, group: &GroupFacts) {
+    pub fn add(&mut self, sums: &Tally, capacity: u64) {
         self.load += sums.load;
-        self.capacity += group.capacity;
+        self.capacity += capacity;
         self.util += sums.util;
         self.overload |= sums.overload;
     }

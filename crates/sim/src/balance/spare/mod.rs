@@ -27,6 +27,7 @@ pub mod turn;
 use crate::balance::era::PassKind;
 use crate::balance::fits::Asymmetry;
 use schedlab_kernel::History;
+use schedlab_machine::{self as machine, Domain};
 
 /// The facts about a domain on which the rules depend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +65,29 @@ pub struct Cores {
 }
 
 impl DomainFacts {
+    /// The facts about the domain at `level`; `levels` are those of its CPU, lowest first.
+    pub fn of(history: &History, levels: &[Domain], level: usize) -> DomainFacts {
+        let domain = &levels[level];
+        let child = level.checked_sub(1).map(|below| &levels[below].params);
+        DomainFacts {
+            imbalance_pct: domain.params.imbalance_pct,
+            prefer_sibling: child.is_some_and(|c| c.prefer_sibling),
+            groups_are_cores: domain.cores == machine::Cores::All,
+            some_are_cores: domain.cores == machine::Cores::Some,
+            share_llc: domain.params.share_llc,
+            numa: domain.params.numa,
+            later: SpareLater {
+                cores_last_when_full: history.cores_last_when_full,
+                smt_balance: history.smt_balance,
+                siblings_by_cores: history.siblings_by_cores,
+                misfit_first_stays: history.misfit_first_stays,
+            },
+            tolerance: NodeTolerance::of(history, domain.imb_numa_nr),
+            asym: Asymmetry::default(),
+            cores: None,
+        }
+    }
+
     /// Whether cores other than the local group would give a task to an idle CPU (6.6).
     #[inline]
     pub fn gives_to_idle(&self, pass: PassKind) -> bool {

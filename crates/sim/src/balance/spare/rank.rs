@@ -13,6 +13,9 @@ use std::hint::select_unpredictable;
 /// The highest rank within a type.
 const MOST: u64 = (1 << 60) - 1;
 
+/// The rank of an overloaded group without load: no other type has a higher one, and with load it is higher by that.
+pub const OVERLOADED: u64 = (SpareType::Overloaded as u64 + 1) << 60;
+
 /// The facts about a group that decide whether it is the busiest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {

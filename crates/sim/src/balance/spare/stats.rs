@@ -38,8 +38,8 @@ pub struct Tally {
     /// Sum of utilisation.
     pub(super) util: u64,
     runnable: u64,
-    nr_running: u32,
-    h_nr_running: u32,
+    pub(super) nr_running: u32,
+    pub(super) h_nr_running: u32,
     idle_cpus: u32,
     /// Whether some CPU has two runnable tasks.
     pub(super) overload: bool,
@@ -108,8 +108,7 @@ impl Tally {
     pub(super) fn claim(&self, group: &GroupFacts, group_type: SpareType) -> Claim {
         Claim {
             group_type,
-            // A single CPU without real-time tasks, as in most groups of long rings, needs no division.
-            avg_load: if group.capacity == SCALE { self.load } else { self.load * SCALE / group.capacity },
+            avg_load: load_per_capacity(self.load, group.capacity),
             sum_nr_running: self.nr_running,
             sum_h_nr_running: self.h_nr_running,
             idle_cpus: self.idle_cpus,
@@ -138,6 +137,13 @@ impl Tally {
         }
         stats
     }
+}
+
+/// Load per whole CPU of capacity. A single CPU without real-time tasks, as in most groups of long rings, needs no
+/// division.
+#[inline]
+pub(super) fn load_per_capacity(load: u64, capacity: u64) -> u64 {
+    if capacity == SCALE { load } else { load * SCALE / capacity }
 }
 
 /// The statistics of a group (`struct sg_lb_stats`).
@@ -170,7 +176,7 @@ pub struct GroupStats {
 impl GroupStats {
     /// Load per whole CPU of capacity, for any type.
     pub fn load_per_capacity(&self) -> u64 {
-        self.group_load * SCALE / self.capacity
+        load_per_capacity(self.group_load, self.capacity)
     }
 }
 
