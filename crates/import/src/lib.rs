@@ -18,8 +18,8 @@
 //! 4. [`translate`] gives an [`Audience`] the analyser's events. [`task_table`] makes ids that are not reused of the
 //!    kernel's numbers; [`states`] knows what `prev_state` meant in which release.
 //! 5. [`losses`] counts lost records, [`lacks`] says which tracepoints there are none of and what follows from that.
-//!    Both come back in [`Imported`]. [`to_run`] makes the record of a run; [`latency`] and [`timehist`] print the
-//!    tables of `perf sched`.
+//!    Both come back in [`Imported`]. [`to_run`] makes the record of a run, [`hears`] also the file of its events;
+//!    [`latency`] and [`timehist`] print the tables of `perf sched`.
 //!
 //! Start with [`sched_record`] and [`translate`]; the smallest reader is `text/babeltrace.rs`.
 //!
@@ -33,6 +33,7 @@
 pub mod binary;
 pub mod ctf;
 pub mod form;
+pub mod hears;
 pub mod lacks;
 pub mod latency;
 pub mod losses;
@@ -101,10 +102,10 @@ fn passed_over(files: &[String]) -> Option<Warning> {
 }
 
 /// Takes records as they are read, and gives an audience their events in order of time.
-pub struct Importer<'a, A> {
+pub struct Importer<'a> {
     order: Order,
     translator: Translator,
-    audience: &'a mut A,
+    audience: &'a mut dyn Audience,
     pub losses: Losses,
     /// The tracepoints that were recorded.
     kinds: Kinds,
@@ -112,8 +113,8 @@ pub struct Importer<'a, A> {
     lost: Vec<Option<u64>>,
 }
 
-impl<'a, A: Audience> Importer<'a, A> {
-    pub fn new(audience: &'a mut A) -> Importer<'a, A> {
+impl<'a> Importer<'a> {
+    pub fn new(audience: &'a mut dyn Audience) -> Importer<'a> {
         Importer {
             order: Order::default(),
             translator: Translator::default(),

@@ -59,7 +59,7 @@ impl Recording {
 ///
 /// # Errors
 /// When it can't be read, or holds no records of the scheduler, with the place of the error.
-pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+pub fn read(recording: &Recording, audience: &mut dyn Audience) -> Result<Imported> {
     read_unpacked(recording, audience).map_err(|e| e.at(Spot::file(&recording.path)))
 }
 
@@ -112,7 +112,7 @@ fn unpacked(recording: &Recording) -> Result<Unpacked> {
     Ok(Unpacked { begin, from, layers, cut })
 }
 
-fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+fn read_unpacked(recording: &Recording, audience: &mut dyn Audience) -> Result<Imported> {
     if recording.path.is_dir() && recording.form.is_none_or(|form| form == Form::Ctf) {
         return read_ctf(&recording.path, recording, audience);
     }
@@ -170,7 +170,7 @@ pub fn read_part(
     recording: &Recording,
     window: Window,
     moved: bool,
-    audience: &mut impl Audience,
+    audience: &mut dyn Audience,
 ) -> Result<Imported> {
     let checked = |imported: Imported| {
         let checked = imported.kinds.check(imported.records);
@@ -201,7 +201,7 @@ fn of_part(whole: u64, part: Window) -> u64 {
 }
 
 /// Reads a trace that is a folder; its fingerprint is computed from its files.
-fn read_ctf(folder: &Path, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+fn read_ctf(folder: &Path, recording: &Recording, audience: &mut dyn Audience) -> Result<Imported> {
     let (told, files) = ctf::read(folder, audience)?;
     let mut fingerprint = Fingerprint::default();
     for path in files.iter().filter(|_| recording.hashed) {
@@ -257,7 +257,7 @@ fn nameless(folder: &Path) -> io::Result<File> {
     }
 }
 
-fn binary(form: Form, file: File, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+fn binary(form: Form, file: File, recording: &Recording, audience: &mut dyn Audience) -> Result<Imported> {
     let again = recording.hashed.then(|| file.try_clone()).transpose().map_err(|e| recording.io(&e))?;
     let told = match form {
         Form::TraceDat => binary::trace_dat(file, &recording.path, audience)?,
@@ -268,7 +268,7 @@ fn binary(form: Form, file: File, recording: &Recording, audience: &mut impl Aud
     Ok(Imported { fingerprint, ..told })
 }
 
-fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recording) -> Result<Imported> {
+fn read_text(from: impl Read, audience: &mut dyn Audience, recording: &Recording) -> Result<Imported> {
     let mut lines = Lines::new(from);
     let mut importer = Importer::new(audience);
     let mut headings = Headings::default();
@@ -387,7 +387,7 @@ impl Files {
     }
 }
 
-fn read_babeltrace(from: impl Read, audience: &mut impl Audience, recording: &Recording) -> Result<Imported> {
+fn read_babeltrace(from: impl Read, audience: &mut dyn Audience, recording: &Recording) -> Result<Imported> {
     let mut lines = Lines::new(from);
     let mut importer = Importer::new(audience);
     let states = States::of_release(recording.kernel.as_deref().unwrap_or_default());

@@ -22,7 +22,7 @@ pub trait Audience: Sink {
 const NICE_0: i32 = 120;
 
 /// Passes on a part of a recording, and all its tasks.
-impl<A: Audience> Audience for Within<'_, A> {
+impl<A: Audience + ?Sized> Audience for Within<'_, A> {
     fn opens(&mut self, at_ns: u64) {
         let at_ns = at_ns.saturating_add(self.opened().0);
         self.inner().opens(at_ns);
@@ -79,7 +79,7 @@ pub struct TaskTable {
 impl TaskTable {
     /// The thread's task; `None` for the idle task.
     #[inline]
-    pub fn task(&mut self, thread: &Thread, audience: &mut impl Audience) -> Option<TaskId> {
+    pub fn task(&mut self, thread: &Thread, audience: &mut dyn Audience) -> Option<TaskId> {
         if thread.tid == 0 || thread.tid >= MAX_THREADS {
             return None;
         }
@@ -94,7 +94,7 @@ impl TaskTable {
     }
 
     #[inline]
-    fn refresh(&mut self, task: TaskId, thread: &Thread, audience: &mut impl Audience) {
+    fn refresh(&mut self, task: TaskId, thread: &Thread, audience: &mut dyn Audience) {
         let note = &mut self.notes[task.index()];
         if let Some(prio) = thread.prio {
             self.actors[task.index()].prio = prio;
@@ -108,7 +108,7 @@ impl TaskTable {
     }
 
     #[cold]
-    fn meet(&mut self, thread: &Thread, audience: &mut impl Audience) -> TaskId {
+    fn meet(&mut self, thread: &Thread, audience: &mut dyn Audience) -> TaskId {
         let task = TaskId::from(self.actors.len());
         let tid = thread.tid as usize;
         if tid >= self.by_tid.len() {
@@ -140,7 +140,7 @@ impl TaskTable {
 
     /// Sets the process of a thread, if the thread is known and its process is not.
     #[inline]
-    pub fn belongs(&mut self, tid: u32, process: u32, audience: &mut impl Audience) {
+    pub fn belongs(&mut self, tid: u32, process: u32, audience: &mut dyn Audience) {
         if process == UNKNOWN_PROCESS || process >= MAX_THREADS {
             return;
         }

@@ -37,7 +37,7 @@ pub struct Translator {
 
 impl Translator {
     /// The time of a record, since the first one.
-    fn at(&mut self, at_ns: u64, audience: &mut impl Audience) -> Ns {
+    fn at(&mut self, at_ns: u64, audience: &mut dyn Audience) -> Ns {
         let opened_ns = *self.opened_ns.get_or_insert_with(|| {
             audience.opens(at_ns);
             at_ns
@@ -56,15 +56,17 @@ impl Translator {
     }
 
     /// Gives the audience a record's events; `later` are the records that follow.
-    pub fn translate<A: Audience>(
+    pub fn translate(
         &mut self,
         record: &SchedRecord,
         later: &mut VecDeque<SchedRecord>,
-        audience: &mut A,
+        audience: &mut dyn Audience,
     ) {
         let at = self.at(record.at_ns, audience);
         let cpu = self.sees(record.cpu);
-        let say = |audience: &mut A, cpu: CpuId, kind: EventKind| audience.event(&Event { at, cpu, kind });
+        let say = |audience: &mut dyn Audience, cpu: CpuId, kind: EventKind| {
+            audience.event(&Event { at, cpu, kind })
+        };
         match &record.what {
             RecordKind::Switch { prev, next, why } => {
                 let (from, to) = (self.tasks.task(prev, audience), self.tasks.task(next, audience));
@@ -130,13 +132,13 @@ impl Translator {
     }
 
     /// A task was made; `None` if another tracepoint has already reported it.
-    fn forked<A: Audience>(
+    fn forked(
         &mut self,
         at: Ns,
         parent: Option<TaskId>,
         child: &Thread,
         own_process: Option<bool>,
-        audience: &mut A,
+        audience: &mut dyn Audience,
     ) -> Option<TaskId> {
         let before = parent.and_then(|parent| self.forks.insert(parent, (child.tid, at)));
         let just_told = before.is_some_and(|(same, then)| same == child.tid && at.since(then) <= SAME_FORK);
@@ -166,7 +168,7 @@ impl Translator {
         tid: u32,
         at: Ns,
         later: &mut VecDeque<SchedRecord>,
-        audience: &mut impl Audience,
+        audience: &mut dyn Audience,
     ) {
         let next = later.iter().take(LOOK_AHEAD).position(|t| t.cpu == waker_cpu);
         let moved = next.and_then(|i| match later[i].what {

@@ -7,10 +7,12 @@ use crate::{
     CodeSetup, Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays,
     TaskAccount, Wait,
 };
+use memchr::memmem;
 use schedlab_base::{Ns, Origin, Warning};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
@@ -98,12 +100,25 @@ impl From<Wire<Vec<Wait>, Vec<Interval>>> for Record {
     }
 }
 
+/// Reads a part of a record that needs no waits. They are most of the text, so they are cut out unread: up to the first
+/// end of a list of objects that another key follows. If that is the end of another list or within a name, what is left
+/// is no JSON; then the whole text is read, as it is where something else is wrong, for the place of the error.
+pub fn without_waits<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    let short = || {
+        let from = memmem::find(text.as_bytes(), b"\"waits\":[{")? + 8;
+        let until = from + memmem::find(text.as_bytes().get(from..)?, b"}],\"")? + 2;
+        Some([text.get(..from)?, "null", text.get(until..)?].concat())
+    };
+    let read = short().and_then(|short| serde_json::from_str(&short).ok());
+    read.map_or_else(|| serde_json::from_str(text), Ok)
+}
+
 /// The record without waits and intervals.
 ///
 /// # Errors
 /// When any other part is wrong.
 pub fn outline(text: &str) -> serde_json::Result<Record> {
-    let wire: Wire<IgnoredAny, Option<IgnoredAny>> = serde_json::from_str(text)?;
+    let wire: Wire<IgnoredAny, Option<IgnoredAny>> = without_waits(text)?;
     Ok(wire.record(|_| Vec::new(), |_| Vec::new()))
 }
 
@@ -155,6 +170,14 @@ mod tests {
         let mut made = full();
         made.found.outline();
         assert_eq!(made, without, "an outline of a record is the one read of it");
+        // Ends of lists within names and lists, and fields in another order.
+        let empty = "\"waits\":[],";
+        let filled = |wait: &str| text.replacen(empty, &format!("\"waits\":[{{}},{{{wait}}}],"), 1);
+        for wait in ["", r#""a":"}],","b":1"#, r#""a":[{}],"environment":{}"#, r#""waits":[{}],"a":1"#] {
+            assert!(filled(wait) != text && outline(&filled(wait)).unwrap() == without, "{wait}");
+        }
+        let moved = text.replacen(empty, "", 1).replacen("\"tasks\":[{", &format!("{empty}\"tasks\":[{{"), 1);
+        assert!(moved != text && outline(&moved).unwrap() == without);
         let old = serde_json::to_string(&record(1)).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&old).unwrap(), record(1), "fields that may be missing");
     }

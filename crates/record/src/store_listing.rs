@@ -7,6 +7,7 @@
 //!
 //! Several processes may remove the same runs. A run that another process removed first counts as removed.
 
+use crate::record_wire::without_waits;
 use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
 use schedlab_base::{Backend, Error, GuestMode, Origin, Result, Spot, input, temp};
@@ -88,7 +89,7 @@ impl RunHead {
     pub fn of(run: &RunDir) -> Result<RunHead> {
         let file = run.path.join(RECORD_FILE);
         let text = input::text_up_to(&file, MAX_RECORD_MB)?;
-        serde_json::from_str(&text).map_err(|e| {
+        without_waits(&text).map_err(|e: serde_json::Error| {
             let spot = Spot { file, line_column: Some((e.line(), e.column())) };
             Error::input(format!("not a whole record: {}", words(&e))).at(spot)
         })

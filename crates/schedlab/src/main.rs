@@ -30,7 +30,6 @@ mod external;
 mod fault;
 mod gate;
 mod guests;
-mod hears;
 mod interrupt;
 mod listener;
 mod names;

@@ -71,7 +71,7 @@ enum Place {
 }
 
 /// Passes the events of a window to a sink.
-pub struct Within<'a, S> {
+pub struct Within<'a, S: ?Sized> {
     window: Window,
     /// Whether times count from the beginning of the window.
     moved: bool,
@@ -80,7 +80,7 @@ pub struct Within<'a, S> {
     places: Vec<Place>,
 }
 
-impl<'a, S: Sink> Within<'a, S> {
+impl<'a, S: Sink + ?Sized> Within<'a, S> {
     /// Keeps the run's times.
     pub fn new(window: Window, inner: &'a mut S) -> Within<'a, S> {
         Within { window, moved: false, inner, begun: window.from == Ns::ZERO, places: Vec::new() }
@@ -175,7 +175,7 @@ impl<'a, S: Sink> Within<'a, S> {
     }
 }
 
-impl<S: Sink> Sink for Within<'_, S> {
+impl<S: Sink + ?Sized> Sink for Within<'_, S> {
     fn event(&mut self, event: &Event) {
         if event.at < self.window.from {
             return self.follow(event);

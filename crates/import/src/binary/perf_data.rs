@@ -62,7 +62,7 @@ struct Head {
 ///
 /// # Errors
 /// When it is cut, compressed, of another byte order, or has no records of the scheduler.
-pub fn read(mut file: File, path: &Path, audience: &mut impl Audience) -> Result<Imported> {
+pub fn read(mut file: File, path: &Path, audience: &mut dyn Audience) -> Result<Imported> {
     let head = head(&file)?;
     file.seek(SeekFrom::Start(head.data.0)).map_err(|e| Error::io(path, "read", &e))?;
     let data = file.take(head.data.1);
@@ -179,7 +179,7 @@ fn without_tracepoints(file: &File, (at, size): (u64, u64)) -> Error {
 }
 
 /// Takes all records; returns the number of those of other events.
-fn records<A: Audience>(mut data: impl BufRead, head: &Head, rounds: &mut Rounds<'_, A>) -> Result<u64> {
+fn records(mut data: impl BufRead, head: &Head, rounds: &mut Rounds<'_>) -> Result<u64> {
     let (mut others, mut number) = (0, 0);
     let mut record = vec![0; 1 << 16];
     loop {
@@ -234,13 +234,7 @@ fn start(bytes: &[u8; START]) -> Option<(u32, usize)> {
 
 /// Takes a record; returns 1 if it is of another event.
 #[inline]
-fn take<A: Audience>(
-    kind: u32,
-    body: &[u8],
-    number: u64,
-    head: &Head,
-    rounds: &mut Rounds<'_, A>,
-) -> Result<u64> {
+fn take(kind: u32, body: &[u8], number: u64, head: &Head, rounds: &mut Rounds<'_>) -> Result<u64> {
     match kind {
         SAMPLE => match sample(body, head) {
             Some((at_ns, cpu, process, raw)) => match head.tracepoints.read(raw) {
@@ -311,7 +305,7 @@ fn sample<'a>(body: &'a [u8], head: &Head) -> Option<(u64, u32, u32, &'a [u8])> 
 }
 
 /// Records of a CPU were lost. The CPU stands at the end, before the identifier.
-fn lost<A: Audience>(body: &[u8], head: &Head, rounds: &mut Rounds<'_, A>) {
+fn lost(body: &[u8], head: &Head, rounds: &mut Rounds<'_>) {
     let count = body.get(8..16).and_then(|b| Fields(b).u64()).unwrap_or(0);
     let after = if head.sample_type & IDENTIFIER != 0 { 8 } else { 0 };
     let cpu = body.len().checked_sub(after + 8).and_then(|at| Fields(&body[at..]).u32());
@@ -323,7 +317,7 @@ fn lost<A: Audience>(body: &[u8], head: &Head, rounds: &mut Rounds<'_, A>) {
 }
 
 /// A thread's name and process, at perf's start or when they changed.
-fn comm<A: Audience>(body: &[u8], rounds: &mut Rounds<'_, A>) {
+fn comm(body: &[u8], rounds: &mut Rounds<'_>) {
     let mut at = Fields(body);
     let (Some(process), Some(tid), Some(name)) = (at.u32(), at.u32(), at.text()) else { return };
     if tid > 0 && tid < MAX_THREADS && process < MAX_THREADS {

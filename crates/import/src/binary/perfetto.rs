@@ -35,7 +35,7 @@ const NOT_TOLD: u32 = u32::MAX;
 ///
 /// # Errors
 /// When it can't be read, is not a trace, or has no events of the scheduler.
-pub fn read(from: impl Read, audience: &mut impl Audience) -> Result<Imported> {
+pub fn read(from: impl Read, audience: &mut dyn Audience) -> Result<Imported> {
     let mut reader = Reader {
         rounds: Rounds::new(audience),
         running: Vec::new(),
@@ -59,8 +59,8 @@ pub fn read(from: impl Read, audience: &mut impl Audience) -> Result<Imported> {
     }
 }
 
-struct Reader<'a, A> {
-    rounds: Rounds<'a, A>,
+struct Reader<'a> {
+    rounds: Rounds<'a>,
     /// The task that runs on each CPU, plus one; 0 if unknown.
     running: Vec<u32>,
     last_cpu: u32,
@@ -72,7 +72,7 @@ struct Reader<'a, A> {
     states: States,
 }
 
-impl<A: Audience> Reader<'_, A> {
+impl Reader<'_> {
     /// Takes all packets; false if the file ends within one.
     fn packets(&mut self, mut from: impl Read) -> Result<bool> {
         let mut from = std::io::BufReader::with_capacity(1 << 18, &mut from);

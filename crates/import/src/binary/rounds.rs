@@ -8,9 +8,9 @@ use crate::{Audience, Importer};
 const MOST_HELD: usize = 1 << 20;
 
 /// The records of the rounds that have not been passed on yet.
-pub struct Rounds<'a, A> {
+pub struct Rounds<'a> {
     /// Receives the sorted records.
-    pub importer: Importer<'a, A>,
+    pub importer: Importer<'a>,
     held: Vec<SchedRecord>,
     /// The time of each CPU's last record among the held ones.
     last_ns: Vec<Option<u64>>,
@@ -19,8 +19,8 @@ pub struct Rounds<'a, A> {
     until_ns: u64,
 }
 
-impl<'a, A: Audience> Rounds<'a, A> {
-    pub fn new(audience: &'a mut A) -> Rounds<'a, A> {
+impl<'a> Rounds<'a> {
+    pub fn new(audience: &'a mut dyn Audience) -> Rounds<'a> {
         Rounds {
             importer: Importer::new(audience),
             held: Vec::new(),
@@ -68,7 +68,7 @@ impl<'a, A: Audience> Rounds<'a, A> {
         self.until_ns = self.newest_ns;
     }
     /// Passes on all held records.
-    pub fn finish(mut self) -> Importer<'a, A> {
+    pub fn finish(mut self) -> Importer<'a> {
         self.flush(u64::MAX);
         self.importer
     }

@@ -37,7 +37,7 @@ struct Pages {
 ///
 /// # Errors
 /// When it is cut, of another version or byte order, or has no records of the scheduler.
-pub fn read(file: File, path: &Path, audience: &mut impl Audience) -> Result<Imported> {
+pub fn read(file: File, path: &Path, audience: &mut dyn Audience) -> Result<Imported> {
     let size = file.metadata().map_err(|e| Error::io(path, "read", &e))?.len();
     let Opened { layout, cpus, told } = open(&file, size)?;
     let mut pages: Vec<Pages> = cpus
@@ -120,11 +120,11 @@ fn places(bytes: &[u8]) -> Option<Places> {
 
 impl Pages {
     /// Reads on until a record is held; returns its time, `None` at the end.
-    fn fill<A: Audience>(
+    fn fill(
         &mut self,
         file: &File,
         layout: &Layout,
-        importer: &mut Importer<'_, A>,
+        importer: &mut Importer<'_>,
         others: &mut u64,
     ) -> Option<u64> {
         let Pages { cpu, stream, held, missed } = self;

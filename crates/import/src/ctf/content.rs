@@ -4,7 +4,6 @@
 use super::bits::{Scope, Value};
 use crate::sched_record::{Comm, MAX_CPUS, MAX_THREADS, RecordKind, SchedRecord, Thread, UNKNOWN_PROCESS};
 use crate::states::States;
-use crate::task_table::Audience;
 use crate::{Importer, KnownThread};
 use schedlab_trace::SwitchReason;
 
@@ -37,12 +36,12 @@ impl Content {
         Content { states, running: Vec::new() }
     }
 
-    pub fn give<A: Audience>(
+    pub fn give(
         &mut self,
         name: &str,
         fields: &impl EventFields,
         (at_ns, cpu): (u64, u32),
-        importer: &mut Importer<'_, A>,
+        importer: &mut Importer<'_>,
     ) {
         let at = cpu as usize;
         if at >= self.running.len() {

@@ -102,7 +102,7 @@ fn found_alone(path: &Path, beside: &[PathBuf]) -> bool {
 ///
 /// # Errors
 /// When the folder has no description, one that can't be read, or no events of the scheduler.
-pub fn read(folder: &Path, audience: &mut impl Audience) -> Result<(Imported, Vec<PathBuf>)> {
+pub fn read(folder: &Path, audience: &mut dyn Audience) -> Result<(Imported, Vec<PathBuf>)> {
     let folder = find(folder)?;
     let description = Description::read(&input::bytes(&folder.join(METADATA))?)?;
     let mut streams = Vec::new();
@@ -159,13 +159,13 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-struct Reader<'a, A> {
-    importer: Importer<'a, A>,
+struct Reader<'a> {
+    importer: Importer<'a>,
     content: Content,
     others: u64,
 }
 
-impl<A: Audience> Reader<'_, A> {
+impl Reader<'_> {
     /// Moves to the stream's next event of the scheduler; returns its time and CPU, `None` at the end.
     fn advance(&mut self, stream: &mut Stream, description: &Description) -> Result<Option<(u64, u32)>> {
         loop {

@@ -8,7 +8,6 @@
 use crate::ctf::content::{Content, EventFields};
 use crate::sched_record::{MAX_CPUS, TRACEPOINTS};
 use crate::states::States;
-use crate::task_table::Audience;
 use crate::{Importer, text};
 use memchr::memmem;
 use schedlab_base::{Error, Result};
@@ -188,7 +187,7 @@ impl Reader {
     }
 
     /// Reads a line; `at` is its number. `is_last`: the line has no newline, so a part may be missing.
-    pub fn line<A: Audience>(&mut self, line: &[u8], at: u64, is_last: bool, importer: &mut Importer<'_, A>) {
+    pub fn line(&mut self, line: &[u8], at: u64, is_last: bool, importer: &mut Importer<'_>) {
         if is_last && !line.trim_ascii_end().ends_with(b"}") {
             importer.losses.cut |= !line.trim_ascii().is_empty();
             return;

@@ -164,11 +164,12 @@ impl Metric {
                     Error::internal(format!("the table of metrics has no row {}", query.pattern()))
                 });
         }
-        if let Some(found) = METRICS.iter().find_map(|row| row.counter(name)) {
+        let rows = || METRICS.iter().filter(|row| row.begins_as(name));
+        if let Some(found) = rows().find_map(|row| row.counter(name)) {
             return Ok(found);
         }
         let (base, stat) = stat::split(name);
-        let row = METRICS.iter().find(|r| r.is_series(base));
+        let row = rows().find(|r| r.is_series(base));
         let row =
             row.or_else(|| METRICS.iter().find(|r| r.name == PROGRAM_SERIES && is_program_series(base)));
         match (row, stat) {
@@ -207,6 +208,11 @@ impl Metric {
         Ok(found)
     }
 
+    /// Whether the row may be of that name, by the first letter: tables look up names by the thousand.
+    fn begins_as(&self, name: &str) -> bool {
+        let first = self.name.as_bytes().first();
+        first == Some(&b'<') || first == name.as_bytes().first()
+    }
     /// The metric, if the row is a counter of this name.
     fn counter(&'static self, name: &str) -> Option<Resolved> {
         if self.is_schedstat() || self.series().is_some() || self.name == PROGRAM_SERIES {

@@ -24,6 +24,8 @@ pub fn pooled(runs: &[Record], name: &str) -> Option<Series> {
     let mut all = runs.iter().filter_map(|r| r.found.series.get(name)).filter(|s| s.count() > 0);
     let mut sum = all.next()?.clone();
     all.for_each(|s| sum.merge(s));
+    // Percentiles and bars walk its buckets.
+    sum.pack();
     Some(sum)
 }
 

@@ -2,11 +2,11 @@
 
 use crate::cli::Entry;
 use crate::common::WindowOptions;
-use crate::hears::Hears;
 use crate::recordings::{StoreOptions, TaskOptions, shown};
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, counted, one_or};
+use schedlab_import::hears::Hears;
 use schedlab_import::to_run::{ChosenTasks, Labels, record};
 use schedlab_import::{Form, Imported, Recording, read_part};
 use schedlab_machine::Machine;

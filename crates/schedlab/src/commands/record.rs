@@ -1,12 +1,12 @@
 //! `schedlab record`: the live schedule of this machine becomes a stored run with its events.
 
 use crate::cli::Entry;
-use crate::hears::Hears;
 use crate::recordings::{StoreOptions, TaskOptions, shown};
 use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result, counted};
 use schedlab_import::Imported;
+use schedlab_import::hears::Hears;
 use schedlab_import::to_run::{ChosenTasks, record};
 use schedlab_machine::Machine;
 use schedlab_native::tracepoints::live::{FinishedRecording, Recorder, RecordingResult};

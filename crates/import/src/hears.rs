@@ -1,9 +1,9 @@
 //! Who hears a recording once: for its record, and for the file of its events.
 
+use crate::to_run::{ChosenTasks, RunBuilder};
+use crate::{Audience, Imported};
 use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, Ns, Result, TaskId};
-use schedlab_import::to_run::{ChosenTasks, RunBuilder};
-use schedlab_import::{Audience, Imported};
 use schedlab_machine::Machine;
 use schedlab_record::{Findings, Record, Store, Stored, cell_hash};
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
