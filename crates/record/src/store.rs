@@ -139,7 +139,7 @@ impl Store {
         record: &Record,
         extra: &[(&str, &[u8])],
     ) -> Result<Stored> {
-        self.put_with(cell_hash, seed, record, extra, None)
+        self.put_with(cell_hash, seed, (record, None), extra, None)
     }
     /// As [`Store::put`], with one more file (name, place), which is moved. It may be too large for memory, so it must
     /// have been written in the store's folder. If the run is not stored, the file stays where it is.
@@ -147,7 +147,7 @@ impl Store {
         &self,
         cell_hash: &str,
         seed: u64,
-        record: &Record,
+        (record, json): (&Record, Option<&[u8]>),
         extra: &[(&str, &[u8])],
         moved: Option<(&str, &Path)>,
     ) -> Result<Stored> {
@@ -167,10 +167,10 @@ impl Store {
         let cell = self.root.join(cell_hash);
         let _emptied = Emptied(&cell);
         let temp = folder_in(&cell)?;
-        let json = record
-            .to_json()
-            .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
-        for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
+        let written = json.map_or_else(|| record.to_json().map(Cow::Owned), |json| Ok(Cow::Borrowed(json)));
+        let json =
+            written.map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
+        for (name, content) in extra.iter().copied().chain([(RECORD_FILE, &*json)]) {
             write_synced(&temp.path.join(name), content)?;
         }
         if let Some((name, path)) = moved {

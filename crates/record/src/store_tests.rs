@@ -64,7 +64,10 @@ fn a_file_outside_of_the_folder_is_not_written() {
     fs::write(&moved, "x").unwrap();
     for name in ["../pwned", "/tmp/schedlab-pwned", "a/b", "a/", ".", "..", ""] {
         assert!(store.put(&cell_hash(&r), 3, &r, &[(name, b"x")]).is_err(), "'{name}'");
-        assert!(store.put_with(&cell_hash(&r), 3, &r, &[], Some((name, &moved))).is_err(), "'{name}'");
+        assert!(
+            store.put_with(&cell_hash(&r), 3, (&r, None), &[], Some((name, &moved))).is_err(),
+            "'{name}'"
+        );
         assert_eq!(fs::read_dir(store.root()).unwrap().count(), 0, "'{name}'");
     }
     assert!(!Path::new("/tmp/schedlab-pwned").exists() && moved.exists());

@@ -50,7 +50,7 @@ impl KeptEvents {
         let written = self.writer.finish(cast).and_then(|file| file.sync_all());
         written.map_err(|e| Error::io(&self.place, "write", &e))?;
         let events = Some((EVENTS_FILE, self.temp.path()));
-        store.put_with(&cell_hash(record), record.seed, record, &[], events)
+        store.put_with(&cell_hash(record), record.seed, (record, None), &[], events)
     }
 }
 
