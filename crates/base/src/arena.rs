@@ -90,6 +90,14 @@ impl<'a, I, T> IntoIterator for &'a Arena<I, T> {
     }
 }
 
+impl<I, T> IntoIterator for Arena<I, T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
 impl<I, T> Default for Arena<I, T> {
     fn default() -> Arena<I, T> {
         Arena::from(Vec::new())

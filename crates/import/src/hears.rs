@@ -49,7 +49,7 @@ impl KeptEvents {
     pub fn stored(self, store: &Store, record: &Record, cast: Cast) -> Result<Stored> {
         let written = self.writer.finish(cast).and_then(|file| file.sync_all());
         written.map_err(|e| Error::io(&self.place, "write", &e))?;
-        store.put_with(&cell_hash(record), record.seed, record, &[], Some(self.temp.path()))
+        store.put_with(&cell_hash(record), record.seed, (record, None), &[], Some(self.temp.path()))
     }
 }
 

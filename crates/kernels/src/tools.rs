@@ -1,7 +1,8 @@
 //! The tools that a kernel's build needs, each with its package, checked before anything is fetched or compiled.
 
-use schedlab_base::{Error, Result};
-use std::path::Path;
+use schedlab_base::{Error, Result, temp};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How to check that a tool is installed.
@@ -100,6 +101,62 @@ pub fn compiler() -> Result<String> {
     Ok(text.lines().next().unwrap_or("gcc").to_owned())
 }
 
+/// What [`compiler`] says, kept in the cache: it is asked once for each file that `gcc` of PATH is.
+///
+/// # Errors
+/// When it can't be started.
+pub fn known_compiler(cache: &Path) -> Result<String> {
+    let Some(file) = CompilerFile::here() else { return compiler() };
+    let place = cache.join(COMPILER_NOTE);
+    let noted = std::fs::read(&place).ok().and_then(|text| serde_json::from_slice::<Noted>(&text).ok());
+    if let Some(noted) = noted.filter(|noted| noted.file == file) {
+        return Ok(noted.says);
+    }
+    let says = compiler()?;
+    let noted = Noted { file, says };
+    if let (Ok(text), Ok(())) = (serde_json::to_vec(&noted), std::fs::create_dir_all(cache)) {
+        // A cache that can't be written costs a question more.
+        let _ = temp::write_whole(&place, &text);
+    }
+    Ok(noted.says)
+}
+
+/// In the cache: the compiler that was asked last.
+const COMPILER_NOTE: &str = "compiler.json";
+
+#[derive(Serialize, Deserialize)]
+struct Noted {
+    file: CompilerFile,
+    says: String,
+}
+
+/// The file behind `gcc`.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct CompilerFile {
+    path: PathBuf,
+    bytes: u64,
+    modified_s: i64,
+    modified_ns: i64,
+}
+
+impl CompilerFile {
+    /// `None`: there is none, or a program of another name is in its place, which may call any compiler.
+    fn here() -> Option<CompilerFile> {
+        use std::os::unix::fs::MetadataExt;
+        let folders = std::env::var_os("PATH")?;
+        let found = std::env::split_paths(&folders).map(|d| d.join("gcc")).find(|p| p.is_file())?;
+        let path = found.canonicalize().ok()?;
+        let about = path.metadata().ok()?;
+        let is_gcc = path.file_name()?.to_str()?.contains("gcc");
+        is_gcc.then_some(CompilerFile {
+            bytes: about.len(),
+            modified_s: about.mtime(),
+            modified_ns: about.mtime_nsec(),
+            path,
+        })
+    }
+}
+
 /// Checks that a file system has enough free space.
 ///
 /// # Errors
@@ -145,6 +202,21 @@ mod tests {
             "{text}"
         );
         assert!(refuse(&[]).is_ok());
+    }
+
+    #[test]
+    fn a_compiler_is_asked_again_when_its_file_has_changed() {
+        let Some(file) = CompilerFile::here() else { return };
+        let cache = tempfile::tempdir().unwrap();
+        let note = |file, says: &str| {
+            let noted = Noted { file, says: says.to_owned() };
+            std::fs::write(cache.path().join(COMPILER_NOTE), serde_json::to_vec(&noted).unwrap()).unwrap();
+        };
+        let other = CompilerFile { bytes: file.bytes + 1, ..CompilerFile::here().unwrap() };
+        note(file, "as noted");
+        assert_eq!(known_compiler(cache.path()).unwrap(), "as noted");
+        note(other, "of an older file");
+        assert_eq!(known_compiler(cache.path()).unwrap(), compiler().unwrap());
     }
 
     #[test]

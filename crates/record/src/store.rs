@@ -140,7 +140,7 @@ impl Store {
         record: &Record,
         extra: &[(&str, &[u8])],
     ) -> Result<Stored> {
-        self.put_with(cell_hash, seed, record, extra, None)
+        self.put_with(cell_hash, seed, (record, None), extra, None)
     }
     /// As [`Store::put`], with the file of the run's events, which is moved and gets the run's identity. It may be too
     /// large for memory, so it must have been written in the store's folder. If the run is not stored, the file stays
@@ -149,7 +149,7 @@ impl Store {
         &self,
         cell_hash: &str,
         seed: u64,
-        record: &Record,
+        (record, json): (&Record, Option<&[u8]>),
         extra: &[(&str, &[u8])],
         events: Option<&Path>,
     ) -> Result<Stored> {
@@ -168,10 +168,10 @@ impl Store {
         let cell = self.root.join(cell_hash);
         let _emptied = Emptied(&cell);
         let temp = folder_in(&cell)?;
-        let json = record
-            .to_json()
-            .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
-        for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
+        let written = json.map_or_else(|| record.to_json().map(Cow::Owned), |json| Ok(Cow::Borrowed(json)));
+        let json =
+            written.map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
+        for (name, content) in extra.iter().copied().chain([(RECORD_FILE, &*json)]) {
             write_synced(&temp.path.join(name), content)?;
         }
         if let Some(path) = events {

@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 10		/* raised with every change of this file */
+#define IMG_ABI 11		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -209,6 +209,7 @@ void img_finish(void);			/* all CPUs that have left a verb finish it; before an 
 /* Set-up, once. 0 or a negative errno: EINVAL for a machine without room, ENODEV for a missing idle governor. */
 int img_abi(void);			/* IMG_ABI of the image */
 int img_boot(const struct img_machine *machine);
+void img_seed(unsigned long long seed);	/* draws from here on are those of a machine that booted with it */
 int img_count(const struct img_costs *costs);	/* costs are charged from here on; ENOSYS: this image can't */
 const struct img_view *img_enter(int cpu);	/* every verb below is of this CPU, and refreshes the view */
 void img_clear(void);			/* forgets the notes */
@@ -221,6 +222,7 @@ void img_irq_device(const int *pids, unsigned int nr);	/* a device's handler wak
 void img_prepare_sleep(int uninterruptible);	/* it is about to sleep, unless it is woken before img_schedule() */
 int img_single_task(void);		/* 1: current is the only runnable task of its CPU */
 int img_timed_out(int pid);		/* 1: its last timer has fired; else the timer is cancelled */
+void img_set_timer(int pid, unsigned long long until, unsigned long long slack_ns);	/* of a sleeper on this CPU */
 
 /* Notes present faults (IMG_FOUND). If CPUs have left verbs, only unchanged findings of two audits are faults. */
 void img_audit(void);

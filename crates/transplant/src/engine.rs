@@ -13,10 +13,12 @@ use schedlab_base::{Arena, CpuId, Error, GroupId, TaskId};
 use schedlab_board::BEGINS_AT;
 use schedlab_board::board::Board;
 use schedlab_board::board::Kernel as _;
+use schedlab_board::cache_by_core::Caches;
 use schedlab_board::calls::Call;
 use schedlab_board::drivers::{Calls, Links, UserMode};
 use schedlab_board::engine::NEVER;
 use schedlab_board::preempt::Point;
+use schedlab_board::thread::Thread;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{History, Level};
 use schedlab_machine::{Distance, Machine};
@@ -137,6 +139,52 @@ impl<'s> Engine<'s> {
             fault: None,
             sink,
         }
+    }
+    /// The same with another sink.
+    pub fn reporting_to<'t>(self, sink: &'t mut dyn Sink) -> Engine<'t>
+    where
+        's: 't,
+    {
+        Engine {
+            now: self.now,
+            epoch: self.epoch,
+            watched: self.watched,
+            board: self.board,
+            kernel: self.kernel,
+            preempt: self.preempt,
+            cpus: self.cpus,
+            tasks: self.tasks,
+            by_pid: self.by_pid,
+            leaders: self.leaders,
+            groups: self.groups,
+            quotas: self.quotas,
+            distance: self.distance,
+            accounts: self.accounts,
+            alive: self.alive,
+            touched: self.touched,
+            moves: self.moves,
+            steps: self.steps,
+            level: self.level,
+            horizon: self.horizon,
+            findings: self.findings,
+            explaining: None,
+            fault: self.fault,
+            sink,
+        }
+    }
+    /// Takes the tasks out, which all sleep; those that come before them later are `first`.
+    pub fn without_tasks(&mut self, first: usize) -> Vec<(Task, Thread)> {
+        debug_assert!(
+            self.cpus.iter().all(|c| c.current == Current::Idle),
+            "a task runs on a machine at rest"
+        );
+        for id in self.by_pid.iter_mut().flatten() {
+            *id = TaskId::from(id.index() + first);
+        }
+        // What tasks of other numbers have left in caches does not count.
+        self.board.by_core = Caches::new(&self.board.machine.topology, &self.board.machine.costs);
+        let tasks = std::mem::take(&mut self.tasks).into_iter();
+        tasks.zip(std::mem::take(&mut self.board.threads)).collect()
     }
     #[inline]
     pub fn nr_cpus(&self) -> usize {

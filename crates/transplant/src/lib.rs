@@ -8,13 +8,14 @@
 //! long, and which tasks a balance pass moves. Everything around it is simulated: CPUs, time, programs, system calls.
 //! So one executable runs a patch on 224 CPUs without QEMU, and the same seed gives the same bytes.
 //!
-//! [`simulate`] is the entry. It takes a [`Setup`] and sends the same events to a sink as the crate `sim` does.
+//! [`Rested::of`] boots a machine, and [`simulate`] runs a [`Setup`] on it. It sends the same events to a sink as the
+//! crate `sim` does.
 //!
 //! # Picture
 //!
 //! ```text
-//! lab/src/make/exec/code/process.rs starts a process for each run, and reads its record
-//!   the process             holds one image, for good: the kernel's code has global state
+//! lab/src/make/exec/code/process.rs starts a process for each machine at rest, and reads the records of its runs
+//!   the process             holds one image, for good: the kernel's code has global state; its copies make the runs
 //!     engine                this crate: the clock, interrupts, user mode, system calls, prices
 //!       |  enters a CPU, sets the clock, calls a verb     ^  reads the view and the notes
 //!     image (image.so)      kernel/sched of the tree, with hrtimers, ticks, softirqs, cpuidle
@@ -89,8 +90,9 @@
 //!
 //! Times are ns; the engine's count from the run's begin, the image's are ahead by the time since its boot. A look
 //! (view, audit, counters) changes nothing that a run computes. `load.rs`, `verbs.rs`, `fault.rs`, `symbols.rs`,
-//! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `run.rs` boots, rests and drives
-//! the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs` hold one machine.
+//! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `rest.rs` boots and rests,
+//! `run.rs` drives the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs` hold one
+//! machine.
 //! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind links
 //! and in virtual machines are `sim`'s: `lab` boots them, and the board sees traits.
 
@@ -115,6 +117,7 @@ mod on_board;
 mod oracle;
 mod properties;
 mod quotas;
+mod rest;
 mod run;
 mod setting;
 pub mod shim;
@@ -128,6 +131,7 @@ pub mod watchdog;
 
 pub use charge::Prices;
 pub use kernel::{Debug, Kernel};
+pub use rest::{Ground, Rested, costs_at};
 pub use run::{Setup, simulate};
 pub use setting::Setting;
 pub use task::kthread_names;

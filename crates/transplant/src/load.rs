@@ -215,6 +215,11 @@ impl Image {
         Ok(())
     }
 
+    /// Random draws from here on are those of a machine that booted with that seed.
+    pub fn seed(&mut self, seed: u64) {
+        // SAFETY: the verb takes a number.
+        unsafe { (self.verbs.img_seed)(seed) };
+    }
     /// Makes each allocation of the kernel end at a page that nobody may touch, and closes freed memory: an access to
     /// either is a fault. Such a run takes much memory and time. Must be called before the boot.
     ///
@@ -313,6 +318,12 @@ impl Image {
     pub fn timed_out(&mut self, pid: i32) -> bool {
         // SAFETY: the verb takes a number, and ends the process if it names no task.
         unsafe { (self.verbs.img_timed_out)(pid) != 0 }
+    }
+    /// Sets the timer of a task that sleeps with one, on the entered CPU, to another time.
+    pub fn set_timer(&mut self, pid: i32, until: u64, slack_ns: u64) {
+        assert!(self.cpus > 0, "the image is not booted");
+        // SAFETY: a CPU is entered; the verb takes numbers, and ends the process if the first names no task.
+        unsafe { (self.verbs.img_set_timer)(pid, until, slack_ns) };
     }
     /// Whether the current task is the only runnable one of its CPU.
     pub fn single_task(&mut self) -> bool {
@@ -526,7 +537,8 @@ impl Image {
             .unwrap_or_default()
     }
     fn written(&self, write: impl Fn(*mut c_char, c_int) -> c_int) -> Option<String> {
-        let mut bytes = vec![0u8; 1 << 16];
+        // Room for all domains of every CPU, so that nothing is written twice.
+        let mut bytes = vec![0u8; (1 << 16) + (self.cpus << 11)];
         loop {
             let length = write(bytes.as_mut_ptr().cast(), bytes.len() as c_int);
             match usize::try_from(length) {

@@ -1,16 +1,13 @@
-//! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are closed.
+//! A run on a machine that has come to rest: tasks are set up, the clock runs to the end, accounts are closed.
 
-use crate::blocks::Blocks;
-use crate::charge::{self, Prices};
-use crate::cpu::{Current, Next};
-use crate::engine::{Accounts, Engine, booted_at_ns, first_due_ns, rest_ns};
-use crate::kernel::{Debug, Kernel};
+use crate::charge;
+use crate::cpu::Current;
+use crate::engine::{Accounts, Engine};
+use crate::rest::{self, Rested};
 use crate::setting::{Setting, set};
 use crate::task::{Life, Task};
 use crate::{turns, visits};
-use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
-use schedlab_board::arrivals::of_machine;
-use schedlab_board::board::Counts;
+use schedlab_base::{CpuId, Error, Ns, Result, TaskId};
 use schedlab_board::board::Kernel as _;
 use schedlab_board::decision::Rules;
 use schedlab_board::drivers::{Links, Runs, UserMode};
@@ -21,10 +18,8 @@ use schedlab_board::net::Peer;
 use schedlab_board::report::SimReport;
 use schedlab_board::run::{check_turns, counting, starters};
 use schedlab_board::thread::Thread;
+use schedlab_kernel::Level;
 use schedlab_kernel::policy::group_of;
-use schedlab_kernel::preempt::Preempt;
-use schedlab_kernel::{History, Level};
-use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
 use schedlab_trace::Sink;
 use schedlab_workload::{Built, Later, Place, ROOT_GROUP};
@@ -34,26 +29,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// How much later than asked a timer may fire by default, ns.
-const TIMER_SLACK_NS: u64 = 50_000;
+pub const TIMER_SLACK_NS: u64 = 50_000;
 /// Steps between two looks at the flags from outside.
 const LOOK_EVERY: u64 = 4096;
 /// This many steps at one instant are an endless loop, in a program or in the engine.
 const STEPS_AT_ONCE: u64 = 1_000_000;
 
-/// The full input of a run.
+/// A run, on a machine that has come to rest.
 pub struct Setup<'a> {
-    pub machine: &'a Machine,
-    /// The image's shared object.
-    pub object: &'a Path,
-    /// The image of the same tree that does not count, if the code is charged by its instructions.
-    pub plain: Option<&'a Path>,
-    pub level: Level,
-    /// The release of the tree, whose rules channels and policies have.
-    pub history: History,
-    /// The preemption model that the image was built with.
-    pub preempt: Preempt,
-    /// Settings from the start.
-    pub settings: Vec<Setting>,
     /// Settings in the middle of the run, each from its time on, ns since the run began.
     pub changes: Vec<(Ns, Vec<Setting>)>,
     /// The workload, built with the same seed.
@@ -63,53 +46,46 @@ pub struct Setup<'a> {
     /// The machines behind its links, booted.
     pub peers: Vec<Box<dyn Peer + 'a>>,
     pub seed: u64,
-    /// Whether the machine's background tasks run.
-    pub background: bool,
     /// The rules that explain the code's choices, if the run asks for it.
     pub rules: Option<Box<dyn Rules + 'a>>,
-    /// How the run helps to find a fault.
-    pub debug: Debug<'a>,
     /// Steps between two walks over the invariants of the board; `None`: they are not walked.
     pub walk_every: Option<u64>,
+    /// The run ends then, if its workload lasts longer.
+    pub until: Option<Ns>,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
     /// The run stores its progress here from time to time, simulated ns.
     pub clock: Option<&'a AtomicU64>,
 }
 
-/// Runs a workload on the image's kernel, to the workload's end. A process makes one run.
+/// Runs a workload on the image's kernel, to the workload's end.
 ///
 /// # Errors
 /// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
-pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
-    setup.check()?;
-    confine(&mut setup.workload, setup.machine)?;
-    let counted;
-    let machine = match setup.plain {
-        Some(_) => {
-            let costs = setup.machine.costs.beside_counted_code();
-            counted = Machine { costs, ..setup.machine.clone() };
-            &counted
-        }
-        None => setup.machine,
-    };
-    let (kernel, preempt) = setup.boot(machine)?;
-    let Setup { level, history, settings, workload, rules, seed, stop, walk_every, .. } = setup;
+pub fn simulate<'m: 'a, 'a>(
+    rested: Rested<'m>,
+    setup: Setup<'a>,
+    sink: &'a mut dyn Sink,
+) -> Result<SimReport> {
+    let Setup { mut workload, rules, seed, stop, walk_every, .. } = setup;
+    let Rested { engine, settings } = rested;
+    let machine = engine.board.machine;
+    check_turns(machine, setup.peers.is_empty() && setup.guests.is_empty())?;
+    confine(&mut workload, machine)?;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,
         changes: setup.changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
-    let mut engine = Engine::new(machine, kernel, (history, preempt), sink);
-    engine.level = level;
+    let mut engine = engine.reporting_to(sink);
+    engine.kernel.image().seed(seed);
+    let first_own = workload.tasks.len();
     let starters = load(&mut engine, workload, settings.iter().any(Setting::asks_for_sessions))?;
     setup.guests.into_iter().for_each(|guest| engine.board.add_guest(guest));
-    if setup.background {
-        load_background(&mut engine, seed);
-    }
+    rest::draw_arrivals(&mut engine, seed, first_own);
     engine.board.lay_out_memory();
-    rest(&mut engine, seed)?;
+    let level = engine.level;
     if level.weaves() {
         engine.kernel.image().weave(level == Level::Exact);
     }
@@ -122,6 +98,7 @@ pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> 
     if let Some(fault) = engine.fault.take() {
         return Err(fault);
     }
+    let end = setup.until.map_or(end, |until| end.min(until.0));
     let clock = Clock { end, walk_every, stop, progress: setup.clock };
     let ended = match engine.board.turns {
         Some(_) => turns::drive(&mut engine, seed, &clock, &mut outside)?,
@@ -131,74 +108,14 @@ pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> 
     report(engine, ended, &outside)
 }
 
-impl Setup<'_> {
-    /// CPUs that take turns are neither woven nor beside another machine.
-    fn check(&self) -> Result<()> {
-        if self.machine.turns.is_some() && self.level.weaves() {
-            let text =
-                format!("{} has CPUs that take turns: none acts while another one does", self.machine.name);
-            return Err(Error::input(text).help("take level counted, or a machine without [turns]"));
-        }
-        check_turns(self.machine, self.peers.is_empty() && self.guests.is_empty())
-    }
-
-    /// The image boots for a machine. Returns its kernel, with its settings from the start, and their preemption model.
-    fn boot(&mut self, machine: &Machine) -> Result<(Kernel, Preempt)> {
-        let at = booted_at_ns(machine.topology.nr_cpus());
-        let mut kernel = Kernel::boot(self.object, machine, self.seed, at, &mut self.debug)?;
-        self.settings.iter().try_for_each(|s| set(&mut kernel, s))?;
-        let preempt = self.settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(self.preempt);
-        if let Some(plain) = self.plain {
-            kernel.image().count(Blocks::of(self.object, plain)?, &Prices::of(&machine.costs))?;
-        }
-        Ok((kernel, preempt))
-    }
-}
-
-/// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
-/// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Once its domains are
-/// due, each CPU balances them with nothing to move, as on a machine that was up for long: then intervals are long,
-/// SIS_UTIL scans all of a cache, and no runqueue counts as overloaded. Each balances once more half-way. By then the
-/// boot's remains in the averages of its queues, by which new tasks are judged, have decayed. Nobody watches, and time
-/// begins anew afterwards.
-fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
-    for cpu in engine.cpus.ids() {
-        engine.enter(cpu);
-        for pid in engine.kernel.kthreads(cpu) {
-            engine.kernel.image().wake(pid, false);
-        }
-        engine.take_notes(cpu);
-        engine.begin(cpu, Next::Settle, 0);
-    }
-    let alive = engine.alive;
-    engine.alive = 1;
-    let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
-    let (due, end) = (first_due_ns(engine.nr_cpus()), rest_ns(engine.nr_cpus()));
-    for at in [due, end / 2] {
-        drive(engine, seed, &Clock::up_to(at), nothing)?;
-        engine.now = at;
-        for cpu in engine.cpus.ids() {
-            engine.enter(cpu);
-            engine.kernel.image().irq_idle_tick();
-            engine.settle_after(cpu);
-        }
-    }
-    drive(engine, seed, &Clock::up_to(end), nothing)?;
-    engine.cpus.ids().for_each(|cpu| engine.cpus[cpu].shift(end));
-    (engine.now, engine.epoch, engine.alive, engine.steps) = (0, engine.epoch + end, alive, 0);
-    engine.findings.begin();
-    engine.accounts = Accounts::default();
-    engine.board.counts = Counts::default();
-    engine.watched = true;
-    Ok(())
-}
-
-/// Declares the workload's tasks; returns those that start by themselves.
+/// Declares the workload's tasks, before those that are there already; returns those that start by themselves.
 fn load(engine: &mut Engine<'_>, mut workload: Built, in_sessions: bool) -> Result<Vec<TaskId>> {
     engine.board.load(&mut workload, Place::Host);
+    engine.enter(CpuId(0));
     engine.make_groups(&workload.groups)?;
     engine.alive = counting(&workload, Place::Host);
     let starters = starters(&workload, Place::Host);
+    let own = engine.without_tasks(workload.tasks.len());
     for mut decl in workload.tasks {
         // Threads share an address space; a process has its own.
         let mm = if workload.processes { engine.tasks.len() as u32 + 2 } else { 1 };
@@ -212,18 +129,11 @@ fn load(engine: &mut Engine<'_>, mut workload: Built, in_sessions: bool) -> Resu
         engine.board.threads.push(Thread::of(decl, TIMER_SLACK_NS));
         engine.tasks.push(Task { group, session, allowed, mm, ..Task::new(attr) });
     }
-    Ok(starters)
-}
-
-/// The machine's own tasks: each is made before the machine rests, and sleeps until its first arrival.
-fn load_background(engine: &mut Engine<'_>, seed: u64) {
-    let rest_ns = rest_ns(engine.nr_cpus());
-    for mut own in of_machine(engine.board.machine, Stream::new(seed)) {
-        own.program = own.program.asleep(rest_ns);
-        let id = engine.tasks.push(Task { allowed: own.allowed.take(), ..Task::new(own.attr) });
-        engine.board.threads.push(own.into_thread(TIMER_SLACK_NS));
-        engine.start_task(id);
+    for (task, thread) in own {
+        engine.tasks.push(task);
+        engine.board.threads.push(thread);
     }
+    Ok(starters)
 }
 
 /// Events from outside at stated times.
@@ -234,6 +144,10 @@ pub struct Outside {
 }
 
 impl Outside {
+    /// Nothing happens.
+    pub fn nothing() -> Outside {
+        Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() }
+    }
     /// When the next one is due.
     pub fn next(&self) -> u64 {
         let change = self.changes.front().map_or(NEVER, |c| c.0);
@@ -276,7 +190,7 @@ pub struct Clock<'a> {
 
 impl Clock<'_> {
     /// Nobody ends it before, and nobody watches.
-    fn up_to(end: u64) -> Clock<'static> {
+    pub fn up_to(end: u64) -> Clock<'static> {
         Clock { end, walk_every: None, stop: None, progress: None }
     }
     /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
@@ -322,7 +236,7 @@ impl Ended {
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
+pub fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
     let n = engine.nr_cpus();
     let mut tree = engine.order_of_events(seed);
     tree.arm(n, outside.next());

@@ -104,6 +104,7 @@ verbs! {
     img_last_words() -> *const c_char;
     img_memory_at(*const c_void, *mut *mut c_void) -> *const c_char;
     img_boot(*const RawMachine) -> c_int;
+    img_seed(c_ulonglong);
     img_count(*const RawCosts) -> c_int;
     img_samples(*mut c_ulonglong) -> *const RawSample;
     img_forget_samples();
@@ -119,6 +120,7 @@ verbs! {
     img_irq_device(*const c_int, c_uint);
     img_prepare_sleep(c_int);
     img_timed_out(c_int) -> c_int;
+    img_set_timer(c_int, c_ulonglong, c_ulonglong);
     img_single_task() -> c_int;
     img_kthread_pid(c_int, c_int) -> c_int;
     img_task_new(*const RawNewTask) -> c_int;

@@ -69,7 +69,15 @@ pub(crate) fn begin() -> Result<()> {
     fault::on_signal(libc::SIGPROF, look, libc::SA_RESTART).map_err(refused)?;
     #[cfg(target_arch = "x86_64")]
     fault::on_signal(libc::SIGTRAP, step, 0).map_err(refused)?;
-    start_timer(LOOKS).map_err(refused)
+    watch()
+}
+
+/// Watches this thread from now on: a copy of a process has no timer.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn watch() -> Result<()> {
+    start_timer(LOOKS).map_err(|e| Error::machine(format!("the kernel's code can't be watched: {e}")))
 }
 
 /// The timer has expired.

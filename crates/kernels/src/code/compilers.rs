@@ -21,7 +21,7 @@ pub fn compiler_of(
     cache: &Path,
     say: &mut dyn FnMut(&str),
 ) -> Result<String> {
-    if let Ok(here) = tools::compiler() {
+    if let Ok(here) = tools::known_compiler(cache) {
         return Ok(here);
     }
     if wanted.iter().any(|(_, recipe)| !source::is_there(&recipe.source, cache)) {

@@ -21,7 +21,7 @@ pub fn folders(cells: &[Cell], root: &Path) -> Result<Folders> {
 }
 
 /// The common part of a cell's runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     /// The backend that runs it.
     pub backend: Backend,

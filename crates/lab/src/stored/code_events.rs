@@ -30,19 +30,19 @@ impl CodeEvents {
     /// # Errors
     /// When the run fails, and when its findings differ from the record's.
     pub fn of(cell: &Cell, record: &Record, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
-        let Some(made) = CodeEvents::made(cell, record.seed, true, stop)? else { return Ok(None) };
+        let explained = RunOptions { explains: true, ..RunOptions::default() };
+        let Some(made) = CodeEvents::made(cell, record.seed, explained, stop)? else { return Ok(None) };
         check_same(&record.found, &made.record.found)?;
         Ok(Some(made))
     }
 
-    /// Makes a run. `explains`: our rules are asked about its decisions. `None`: `stop` ended it.
+    /// Makes a run with these options. `None`: `stop` ended it.
     ///
     /// # Errors
     /// When the run fails.
-    pub fn made(cell: &Cell, seed: u64, explains: bool, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
+    pub fn made(cell: &Cell, seed: u64, how: RunOptions, stop: &AtomicBool) -> Result<Option<CodeEvents>> {
         let folder = TempFolder::create(&std::env::temp_dir(), PREFIX, 0o700)?;
-        let keep_events_in = Some(folder.path.clone());
-        let options = RunOptions { keep_events_in, keep_details: true, explains, ..RunOptions::default() };
+        let options = RunOptions { keep_events_in: Some(folder.path.clone()), keep_details: true, ..how };
         let Some(made) = code::run(cell, seed, &options, stop)? else { return Ok(None) };
         Ok(made.events.map(|file| CodeEvents { file, record: made.record, _folder: folder }))
     }

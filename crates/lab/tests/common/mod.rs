@@ -27,7 +27,7 @@ impl Executor for Mock {
         }
         let log = |_| ("kernel.log", format!("seed {seed}").into_bytes());
         let files = cell.guest.iter().map(log).collect();
-        Ok(Some(Made { record: record(cell, seed)?, files, events: None }))
+        Ok(Some(Made { record: record(cell, seed)?, json: None, files, events: None }))
     }
     fn parallel(&self, cell: &Cell) -> bool {
         cell.backend != Backend::Host

@@ -33,7 +33,7 @@ mod tracing;
 mod transfer;
 pub use affinity::{affinity, affinity_of, set_affinity, set_affinity_of};
 pub use area::Area;
-pub use bare::{fork_bare, wait_for};
+pub use bare::{fork_alone, fork_bare, wait_for};
 pub use exec::{exec, no_program};
 pub use gather::Gathered;
 pub use memory::{Line, Lines, populate};

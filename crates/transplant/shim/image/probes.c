@@ -81,6 +81,8 @@ int probe_rcu_needs_cpu(void) { return rcu_needs_cpu(); }
 bool probe_kthread_struct(void) { return set_kthread_struct(NULL); }
 /* PROBE(TASK_STATE) */
 unsigned int probe_task_state(struct task_struct *p) { return p->__state; }
+/* PROBE(SCHED_RND_STATE) */
+void *probe_rnd_state(void) { return &sched_rnd_state; }
 /* PROBE(SYSCTL_BASES) */
 int probe_sysctl_bases(void) { return sysctl_init_bases(); }
 /* PROBE(SYSCTL_BASE_TABLE) */

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The rest: calls that do nothing on such a machine, deferred work, random draws. Each group names the file that it
- * stands for. Anything else that the image lacks is a stub that names itself when it is touched.
+ * The rest: calls that do nothing on such a machine, deferred work. Each group names the file that it stands for.
+ * Anything else that the image lacks is a stub that names itself when it is touched.
  */
 #include "image.h"
 #include <linux/cpu.h>
 #include <linux/cred.h>
-#include <linux/random.h>
 #include <linux/ratelimit.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
@@ -22,53 +21,6 @@ enum system_states system_state;
 struct page *img_zero_page;
 struct mm_struct init_mm = { .mm_users = ATOMIC_INIT(2), .mm_count = ATOMIC_INIT(1) };
 int oops_in_progress;
-
-/* lib/once.c, drivers/char/random.c: draws follow from the machine's seed. */
-bool __do_once_start(bool *done, unsigned long *flags)
-{
-	return !*done;
-}
-void __do_once_done(bool *done, struct static_key_true *key, unsigned long *flags, struct module *module)
-{
-	*done = true;
-}
-static u64 draws;
-static u64 draw(void)
-{
-	u64 x = img_machine.seed + ++draws * 0x9e3779b97f4a7c15ULL;
-
-	if (img_machine.seed >> 62 & 1)
-		return 0;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
-u32 __get_random_u32_below(u32 ceiling)
-{
-	return ((draw() >> 32) * ceiling) >> 32;
-}
-int execute_with_initialized_rng(struct notifier_block *block)
-{
-	return 0;
-}
-void get_random_bytes(void *to, size_t size)
-{
-	while (size) {
-		u64 bytes = draw();
-		size_t some = min(size, sizeof(bytes));
-
-		memcpy(to, &bytes, some);
-		to += some;
-		size -= some;
-	}
-}
-/* The values of a processor's own generator. */
-size_t img_random_arch(void *to, size_t size) __asm__("get_random_bytes_arch");
-size_t img_random_arch(void *to, size_t size)
-{
-	get_random_bytes(to, size);
-	return size;
-}
 
 /* kernel/rcu: callbacks run after the verb, when no CPU is inside. */
 static struct rcu_head *callbacks;

@@ -129,6 +129,14 @@ void img_start_timer(unsigned long long until, unsigned long long slack_ns)
 	img_settle();
 }
 
+void img_set_timer(int pid, unsigned long long until, unsigned long long slack_ns)
+{
+	struct hrtimer *timer = &img_task_of(img_task_by_pid(pid))->sleeper.timer;
+
+	hrtimer_start_range_ns(timer, until, slack_ns, HRTIMER_MODE_ABS_PINNED);
+	img_settle();
+}
+
 int img_timed_out(int pid)
 {
 	struct task_struct *p = img_task_by_pid(pid);

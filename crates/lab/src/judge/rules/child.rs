@@ -6,7 +6,7 @@ use super::subject::{Subject, shrink};
 use super::tree::Tree;
 use super::{Asks, Function, functions, functions_of, machines};
 use crate::ask::code::CodeImage;
-use crate::make::exec::image_process;
+use crate::make::exec::image_process::{ImageProcess, next_job, reply};
 use schedlab_base::random::Stream;
 use schedlab_base::{Error, Result, Version};
 use schedlab_compare::agreement::decisions::{Cause, DecisionRow};
@@ -88,8 +88,9 @@ pub fn decide(
         let functions = on.map(|f| f.name.to_owned()).collect();
         let (object, machine) = (image.object.clone(), machine.to_owned());
         let job = Job { object, machine, version: image.version, functions, draws, seed };
-        let rows = image_process::answer::<Vec<DecisionRow>>(COMMAND, &job, stop, |_| ())?;
-        let Some(rows) = rows else { return Ok(None) };
+        let Some(said) = ImageProcess::start(COMMAND)?.answer(&job, stop)? else { return Ok(None) };
+        let rows: Vec<DecisionRow> =
+            serde_json::from_slice(&said).map_err(|e| Error::internal(e.to_string()))?;
         found.extend(rows);
     }
     let row = |f: &&Function| {
@@ -125,14 +126,15 @@ fn by_count(causes: &mut [Cause]) {
 /// # Errors
 /// As [`decide`].
 pub fn child() -> Result<()> {
-    let job: Job = image_process::asked()?;
+    schedlab_native::die_with_parent();
+    let Some(job) = next_job::<Job>()? else { return Ok(()) };
     let machine = machines::machine(&job.machine)?;
     let mut debug = Debug { guard: false, loaded: &mut || {} };
     let code = Code::boot(&job.object, &machine, job.seed, 1_000_000_000, &mut debug)?;
     let mut both = Both::of(code, &machine, job.version)?;
     let rows = functions(&job.functions)?.into_iter().map(|f| both.row_of(f, &job));
     let rows = rows.collect::<Result<Vec<_>>>()?;
-    image_process::reply(&rows)
+    reply(&serde_json::to_vec(&rows).map_err(|e| Error::internal(e.to_string()))?)
 }
 
 /// Both sides, with the same features.

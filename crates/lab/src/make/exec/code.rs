@@ -1,5 +1,7 @@
-//! Runs on the kernel's own code, each in a process of its own.
+//! Runs on the kernel's own code. A machine boots and comes to rest once, in a process of its own, of which each run is
+//! a copy ([`crate::make::exec::image_process`]).
 
+mod at_rest;
 mod debugging;
 mod process;
 
@@ -11,26 +13,55 @@ use super::executor::Made;
 use super::options::RunOptions;
 use super::simulated;
 use crate::ask::cell::Cell;
-use crate::ask::code::settings;
+use crate::ask::code::{CodeImage, settings};
 use debugging::Debugging;
 use schedlab_base::{Error, Ns, Result, Version, Warning};
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History, Kernel, Tunables};
+use schedlab_machine::Machine;
 use schedlab_sim::{Explainer, Guests, Unlinked};
-use schedlab_transplant::{Setting, Setup, fault, visits};
+use schedlab_transplant::{Ground, Rested, Setting, Setup, fault, visits};
 
 /// The file of a run with the visits of the addresses that were watched: a number a line, in their order.
 pub(crate) const VISITS: &str = "visits";
 
-/// Makes a run in this process, which must not have made another: an image has global state.
-fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Result<Option<Made>> {
-    let code = cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))?;
+fn image(cell: &Cell) -> Result<&CodeImage> {
+    cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))
+}
+
+/// The cell's machine at rest under its kernel. `machine` has the costs of the cell's level. A process makes one.
+fn rested<'m>(cell: &'m Cell, machine: &'m Machine, watched: &[u64], debug: Debugging) -> Result<Rested<'m>> {
+    let code = image(cell)?;
+    let mut watches = Ok(());
+    let ground = Ground {
+        machine,
+        object: &code.object,
+        plain: code.plain.as_deref(),
+        level: code.setup.level,
+        history: History::of(code.version),
+        preempt: Preempt::numbered(code.preempt),
+        settings: settings(&cell.variant.features, &cell.variant.tunables, factor(cell, code.version))?,
+        background: !machine.background.is_empty(),
+    };
+    let mut debug = schedlab_transplant::Debug {
+        guard: debug.guard,
+        loaded: &mut || {
+            watches = visits::watch(watched);
+            if debug.gdb {
+                fault::wait_for_debugger();
+            }
+        },
+    };
+    let rested = Rested::of(ground, &mut debug)?;
+    watches.map(|()| rested)
+}
+
+/// Makes a run on a machine at rest, in this process.
+fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
+    let code = image(cell)?;
     let factor = factor(cell, code.version);
-    let settings = settings(&cell.variant.features, &cell.variant.tunables, factor)?;
-    let mut watched = Ok(());
-    let explains = options.explains || debug.rules;
     let made = simulated::made(cell, seed, options, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
@@ -39,41 +70,24 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
         let guests = guests.boot(seed).into_iter().map(|own| Box::new(own) as Box<dyn Guest + '_>).collect();
         let peers = links.boot(seed).into_iter().map(|peer| Box::new(peer) as Box<dyn Peer + '_>).collect();
         let setup = Setup {
-            machine: prepared.machine,
-            object: &code.object,
-            plain: code.plain.as_deref(),
-            level: code.setup.level,
-            history: History::of(code.version),
-            preempt: Preempt::numbered(code.preempt),
-            settings,
             changes: changes(&cell.variant.at, warmup, factor)?,
             workload: prepared.workload,
             guests,
             peers,
             seed,
-            background: !prepared.machine.background.is_empty(),
-            rules: match explains {
+            rules: match options.explains {
                 true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
                 false => None,
             },
             walk_every: options.walk_every,
-            debug: schedlab_transplant::Debug {
-                guard: debug.guard,
-                loaded: &mut || {
-                    watched = visits::watch(&options.watched);
-                    if debug.gdb {
-                        fault::wait_for_debugger();
-                    }
-                },
-            },
+            until: options.until,
             stop: None,
             clock: None,
         };
-        schedlab_transplant::simulate(setup, sink)
+        schedlab_transplant::simulate(rested, setup, sink)
     })?;
-    watched?;
     Ok(made.map(|mut made| {
-        if !explains {
+        if !options.explains {
             made.record.found.keep_what_code_shows();
         }
         if !options.watched.is_empty() {
@@ -82,6 +96,9 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions, debug: Debugging) -> Resul
         }
         let warnings = code.warnings.iter().map(|text| Warning::new("code.patch", text));
         made.record.found.warnings.extend(warnings);
+        if options.outlines {
+            made.record.found.outline();
+        }
         made
     }))
 }

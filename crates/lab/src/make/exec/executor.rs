@@ -10,6 +10,8 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
     pub record: Record,
+    /// The record's JSON, if it comes in that form.
+    pub json: Option<Vec<u8>>,
     /// Files kept beside it: name and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
     /// The file of its events, in the folder of [`RunOptions::keep_events_in`]; whoever stores the run moves it.
@@ -22,7 +24,8 @@ impl Made {
         let own = self.files.iter().map(|(name, content)| (*name, content.as_slice()));
         let files: Vec<(&str, &[u8])> = attach.iter().copied().chain(own).collect();
         let events = self.events.as_deref();
-        let stored = store.put_with(hash, seed, &self.record, &files, events);
+        let record = (&self.record, self.json.as_deref());
+        let stored = store.put_with(hash, seed, record, &files, events);
         // A store that already has the run does not move it.
         let _ = events.map(std::fs::remove_file);
         stored
@@ -31,7 +34,7 @@ impl Made {
 
 impl From<Record> for Made {
     fn from(record: Record) -> Made {
-        Made { record, files: Vec::new(), events: None }
+        Made { record, json: None, files: Vec::new(), events: None }
     }
 }
 

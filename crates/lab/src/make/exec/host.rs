@@ -33,6 +33,6 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
             record.found.warnings.push(Warning::new("events.not_kept", text));
         }
         let events = left.filter(|_| written).and_then(Left::stays);
-        Made { record, files: Vec::new(), events }
+        Made { record, json: None, files: Vec::new(), events }
     }))
 }

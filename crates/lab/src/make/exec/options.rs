@@ -1,5 +1,6 @@
 //! How runs are made.
 
+use schedlab_base::Ns;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
@@ -17,6 +18,10 @@ pub struct RunOptions {
     pub keep_details: bool,
     /// Whether our rules are asked about the decisions of a kernel's own code.
     pub explains: bool,
+    /// Runs of a kernel's own code end then, if their workloads last longer.
+    pub until: Option<Ns>,
+    /// Whether records of such runs are outlines ([`schedlab_record::Findings::outline`]).
+    pub outlines: bool,
     /// Gets a simulation's progress, simulated ns; useful if one run is made at a time.
     pub clock: Option<&'static AtomicU64>,
     /// Addresses in the object of a kernel's own code whose visits are counted ([`super::code::VISITS`]).

@@ -51,7 +51,7 @@ pub(super) fn made(
         (Some(kept), Some(cast)) => Some(kept.finish(Cast { end: report.end, ..cast }, warmup)?),
         _ => None,
     };
-    Ok(Some(Made { record, files: files(&report), events }))
+    Ok(Some(Made { record, json: None, files: files(&report), events }))
 }
 
 /// What the analyser saw and what the simulation reports; its findings are taken out of the report.

@@ -107,7 +107,7 @@ pub(super) fn run(
     }
     let folder = folder.filter(|_| !visit.events.is_empty());
     let events = folder.map(|folder| keep::whole(folder, &visit.events)).transpose()?;
-    Ok(Some(Made { record, files, events }))
+    Ok(Some(Made { record, json: None, files, events }))
 }
 
 #[cfg(test)]

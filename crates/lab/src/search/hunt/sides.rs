@@ -11,6 +11,7 @@ use super::specimen::Specimen;
 use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
 use crate::ask::{builds, guests};
+use crate::make::exec::RunOptions;
 use crate::make::exec::prepared::{Prepared, names};
 use crate::make::exec::sim;
 use crate::stored::code_events::CodeEvents;
@@ -30,6 +31,8 @@ pub const SEED: u64 = NO_DICE | 1;
 const ORDERS: std::ops::Range<u64> = (NO_DICE | 2)..(NO_DICE | 6);
 /// Most CPUs of a machine whose runs have the full length.
 const USUAL_CPUS: u32 = 16;
+/// Both sides are first run for one of this many parts of their length.
+const BEGINNING: u64 = 16;
 /// Events that are shown before the instant of a difference.
 const SHOWN: usize = 6;
 
@@ -130,13 +133,19 @@ impl Sides {
         let of = |variant: &Variant| specimen.in_variant(variant, cpus);
         let rules = Cell::simulated(machine, of(&self.rules), spec.clone(), load())?;
         let code = Cell::of_code(machine, self.image.clone(), of(&self.code), spec, load())?;
-        let Some((ours, names)) = by_rules(&rules, stop)? else { return Ok(None) };
-        let Some(theirs) = by_code(&code, SEED, stop)? else { return Ok(None) };
-        let Some(parting) = parting::parting([&theirs, &ours], names.len()) else {
-            return Ok(Some(Outcome::Same));
-        };
+        // Most runs that part do so early: the whole of them is made only if the beginning is equal.
+        let beginning = Ns(self.runtime_on(cpus).0 / BEGINNING);
+        let Some(mut both) = Both::run(&rules, &code, Some(beginning), stop)? else { return Ok(None) };
+        if both.parting().is_none() {
+            let Some(whole) = Both::run(&rules, &code, None, stop)? else { return Ok(None) };
+            both = whole;
+        }
+        let Some(parting) = both.parting() else { return Ok(Some(Outcome::Same)) };
+        let Both { theirs, ours, names } = both;
+        // What comes after that instant changes nothing any more.
+        let until = Some(parting.at.plus(Ns(1)));
         for seed in ORDERS {
-            let Some(other) = by_code(&code, seed, stop)? else { return Ok(None) };
+            let Some(other) = by_code(&code, seed, until, stop)? else { return Ok(None) };
             let later = parting::parting([&other, &ours], names.len());
             if later.is_none_or(|later| later.at > parting.at) {
                 return Ok(Some(Outcome::Ordered));
@@ -147,9 +156,32 @@ impl Sides {
     }
 }
 
-/// The events of a simulated run, and the names of its tasks.
-fn by_rules(cell: &Cell, stop: &AtomicBool) -> Result<Option<(Vec<Event>, Vec<String>)>> {
-    let prepared = Prepared::of(cell, SEED, &cell.machine)?;
+/// The events of a workload on both sides, and the names of its tasks.
+struct Both {
+    theirs: Vec<Event>,
+    ours: Vec<Event>,
+    names: Vec<String>,
+}
+
+impl Both {
+    /// Runs both sides up to that time. `None`: `stop` ended a run.
+    fn run(rules: &Cell, code: &Cell, until: Option<Ns>, stop: &AtomicBool) -> Result<Option<Both>> {
+        let Some((ours, names)) = by_rules(rules, until, stop)? else { return Ok(None) };
+        let theirs = by_code(code, SEED, until, stop)?;
+        Ok(theirs.map(|theirs| Both { theirs, ours, names }))
+    }
+    fn parting(&self) -> Option<Parting> {
+        parting::parting([&self.theirs, &self.ours], self.names.len())
+    }
+}
+
+/// The events of a simulated run up to that time, and the names of its tasks.
+fn by_rules(cell: &Cell, until: Option<Ns>, stop: &AtomicBool) -> Result<Option<(Vec<Event>, Vec<String>)>> {
+    let mut prepared = Prepared::of(cell, SEED, &cell.machine)?;
+    let workload = &mut prepared.workload;
+    if let Some(until) = until {
+        workload.duration = workload.duration.min(until.since(workload.warmup));
+    }
     let names = names(cell, prepared.machine, &prepared.workload).into_iter().map(|name| name.name).collect();
     let setup = Setup { background: false, ..sim::setup(prepared, cell, SEED, stop)? };
     let mut kept = Keep::default();
@@ -157,9 +189,10 @@ fn by_rules(cell: &Cell, stop: &AtomicBool) -> Result<Option<(Vec<Event>, Vec<St
     Ok((!report.stopped).then_some((kept.events, names)))
 }
 
-/// The events of a run of the kernel's code.
-fn by_code(cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Vec<Event>>> {
-    let Some(events) = CodeEvents::made(cell, seed, false, stop)? else { return Ok(None) };
+/// The events of a run of the kernel's code, up to that time.
+fn by_code(cell: &Cell, seed: u64, until: Option<Ns>, stop: &AtomicBool) -> Result<Option<Vec<Event>>> {
+    let events_alone = RunOptions { until, outlines: true, ..RunOptions::default() };
+    let Some(events) = CodeEvents::made(cell, seed, events_alone, stop)? else { return Ok(None) };
     let mut kept = Keep::default();
     Ok(events.feed(&mut kept, stop)?.map(|_| kept.events))
 }

@@ -21,7 +21,7 @@ use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{History, Level};
 use schedlab_kernels::code;
 use schedlab_machine::Machine;
-use schedlab_transplant::{Debug, Setup, simulate};
+use schedlab_transplant::{Debug, Ground, Rested, Setup, simulate};
 use schedlab_workload::{Built, Op};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -102,7 +102,7 @@ fn by_code(object: &Path, machine: &Machine, workload: Built) -> Run {
     let models = ["PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT", "PREEMPT_LAZY"];
     let preempt = models.iter().rposition(|model| image.has_option(model)).unwrap_or_default();
     support::checked(machine, workload, |workload, sink| {
-        let setup = Setup {
+        let ground = Ground {
             machine,
             object,
             plain: None,
@@ -110,19 +110,22 @@ fn by_code(object: &Path, machine: &Machine, workload: Built) -> Run {
             history: History::of(image.version()?),
             preempt: Preempt::numbered(preempt as u8),
             settings: Vec::new(),
+            background: false,
+        };
+        let setup = Setup {
             changes: Vec::new(),
             workload,
             guests: Vec::new(),
             peers: Vec::new(),
             seed: 1,
-            background: false,
             rules: None,
-            debug: Debug { guard: false, loaded: &mut || {} },
             walk_every: Some(1),
+            until: None,
             stop: None,
             clock: None,
         };
-        simulate(setup, sink)
+        let mut debug = Debug { guard: false, loaded: &mut || {} };
+        simulate(Rested::of(ground, &mut debug)?, setup, sink)
     })
 }
 

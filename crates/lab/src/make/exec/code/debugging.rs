@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const DEBUG_VARIABLE: &str = "SCHEDLAB_CODE_DEBUG";
 
 /// How a run helps.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Debugging {
     /// Its process waits for gdb before the image boots.
     pub(super) gdb: bool,

@@ -1,40 +1,46 @@
-//! The process of a run on the kernel's own code: what it is asked for, and its answer
-//! ([`crate::make::exec::image_process`]).
+//! The process with a machine at rest: what it is asked for, and its answers.
 
+use super::at_rest::{AtRest, Ground};
 use super::debugging::{DEBUG_VARIABLE, Debugging, gdb_words};
-use super::{VISITS, here};
+use super::{VISITS, here, image, rested};
 use crate::ask::cell::Cell;
 use crate::make::exec::executor::Made;
-use crate::make::exec::image_process;
+use crate::make::exec::image_process::{copied, next_job, reply};
 use crate::make::exec::options::RunOptions;
 use crate::make::packed_cell::PackedCell;
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_record::Record;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
+use schedlab_transplant::{Rested, costs_at};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// The first argument of a process that makes one run.
+/// The first argument of a process that holds a machine at rest.
 pub const COMMAND: &str = "__code";
 
-/// What the process is asked for.
+/// A run that the process is asked for.
 #[derive(Serialize, Deserialize)]
 struct Job {
-    cell: PackedCell,
+    /// `None`: the cell of its last run.
+    cell: Option<PackedCell>,
     seed: u64,
     keep_events_in: Option<PathBuf>,
     keep_details: bool,
     explains: bool,
+    until: Option<Ns>,
+    outlines: bool,
     watched: Vec<u64>,
     walk_every: Option<u64>,
     debug: Debugging,
 }
 
-/// What it made, or why it made nothing.
+/// What it made besides the record, or why it made nothing.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Made { record: Box<Record>, events: Option<PathBuf>, files: Vec<(String, String)> },
+    Made { events: Option<PathBuf>, files: Vec<(String, String)> },
     Failed { code: u8, message: String, remedy: Option<String> },
 }
 
@@ -43,26 +49,52 @@ enum Answer {
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
 pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let RunOptions { keep_events_in, keep_details, explains, watched, walk_every, .. } = options.clone();
-    let (packed, debug) = (PackedCell::of(cell)?, Debugging::asked()?);
-    if debug.guard && cell.code.as_ref().is_some_and(|code| code.setup.level.counts()) {
+    let RunOptions { keep_events_in, keep_details, explains, until, outlines, watched, walk_every, .. } =
+        options.clone();
+    let debug = Debugging::asked()?;
+    if debug.guard && image(cell)?.setup.level.counts() {
         let text = format!("{DEBUG_VARIABLE}=guard moves memory, on which the price of counted code depends");
         return Err(Error::input(text).help("guard is for level free: --level free"));
     }
-    let job = Job { cell: packed, seed, keep_events_in, keep_details, explains, watched, walk_every, debug };
-    let begun = |process| {
-        if job.debug.gdb {
-            eprintln!("{}", gdb_words(cell, process));
-        }
+    let mut at_rest = AtRest::on(Ground::of(cell, &watched, debug))?;
+    let job = Job {
+        cell: at_rest.packed(cell)?,
+        seed,
+        keep_events_in,
+        keep_details,
+        explains: explains || debug.rules,
+        until,
+        outlines,
+        watched,
+        walk_every,
+        debug,
     };
-    let Some(answer) = image_process::answer(COMMAND, &job, stop, begun)? else { return Ok(None) };
-    match answer {
-        Answer::Made { record, events, files } => {
+    if debug.gdb {
+        eprintln!("{}", gdb_words(cell, at_rest.process.id()));
+    }
+    let Some(said) = at_rest.process.answer(&job, stop)? else { return Ok(None) };
+    let made = made_of(&said)?;
+    // A process in a debugger makes one run; a machine whose figures are drawn is that of one seed.
+    if !debug.gdb && cell.uncertain.is_empty() {
+        at_rest.waits();
+    }
+    Ok(Some(made))
+}
+
+/// The run, or the error, of an answer.
+fn made_of(said: &[u8]) -> Result<Made> {
+    let wrong = |e: &dyn Display| Error::machine(format!("a run's process gave no answer: {e}"));
+    let parts = said
+        .split_first_chunk()
+        .and_then(|(length, rest)| rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?));
+    let (answer, json) = parts.ok_or_else(|| wrong(&"it is too short"))?;
+    match serde_json::from_slice(answer).map_err(|e| wrong(&e))? {
+        Answer::Made { events, files } => {
             let known =
                 |name: &str| [INSTRUCTIONS_FILE, CHAINS_FILE, VISITS].into_iter().find(|file| *file == name);
             let files = files.into_iter().filter_map(|(name, text)| Some((known(&name)?, text.into_bytes())));
-            let files = files.collect();
-            Ok(Some(Made { record: *record, files, events }))
+            let record = Record::from_json(json).map_err(|e| wrong(&e))?;
+            Ok(Made { record, json: Some(json.to_owned()), files: files.collect(), events })
         }
         Answer::Failed { code, message, remedy } => {
             let error = Error::new(kind_of(code), message);
@@ -79,32 +111,84 @@ fn kind_of(code: u8) -> ErrorKind {
     KINDS.iter().find(|(of, _)| *of == code).map_or(ErrorKind::Internal, |(_, kind)| *kind)
 }
 
-/// Makes the run that is asked for on standard input, in this process, and writes the answer to standard output.
+/// Answers jobs on standard input: the machine of the first one boots and comes to rest here, and a copy of this
+/// process makes each run.
 ///
 /// # Errors
-/// Those of the run.
+/// When nobody takes an answer.
 pub fn child() -> Result<()> {
-    let job: Job = image_process::asked()?;
-    let Job { keep_events_in, keep_details, explains, watched, walk_every, debug, .. } = job;
-    let options =
-        RunOptions { keep_events_in, keep_details, explains, watched, walk_every, ..RunOptions::default() };
-    let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options, debug));
-    let stopped = || Error::internal("a run that nobody stopped was stopped");
-    let answer = match made.and_then(|made| made.ok_or_else(stopped)) {
-        Ok(made) => Answer::Made {
-            record: Box::new(made.record),
-            events: made.events,
-            files: made.files.into_iter().map(as_text).collect(),
-        },
+    let Some(job) = next_job::<Job>()? else { return Ok(()) };
+    if job.debug.gdb {
+        // It may have been stopped when nobody waits for it any more.
+        schedlab_native::die_with_parent();
+    }
+    match serve(job) {
+        Err(e) => reply(&words(&Err(e))?),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn serve(mut job: Job) -> Result<()> {
+    let lost = || Error::internal("a job without a cell");
+    let first = job.cell.take().ok_or_else(lost)?.cell()?;
+    let machine = first.machine.with(&first.draw(job.seed))?;
+    let machine = costs_at(image(&first)?.setup.level, &machine);
+    let at_rest = rested(&first, &machine, &job.watched, job.debug)?;
+    let mut cell = first.clone();
+    loop {
+        if job.debug.gdb {
+            return reply(&words(&made(at_rest, &cell, &job))?);
+        }
+        if let Some(mut lab) = copied()? {
+            let made = at_rest.copied().and_then(|()| made(at_rest, &cell, &job));
+            let said = words(&made).map_err(|e| e.to_string());
+            let written = said.and_then(|said| lab.write_all(&said).map_err(|e| e.to_string()));
+            written.as_ref().err().inspect(|e| eprintln!("{e}"));
+            std::process::exit(i32::from(written.is_err()));
+        }
+        let Some(next) = next_job()? else { return Ok(()) };
+        job = next;
+        if let Some(packed) = job.cell.take() {
+            cell = packed.cell()?;
+        }
+    }
+}
+
+/// Makes the run of a job, in this process.
+fn made(at_rest: Rested<'_>, cell: &Cell, job: &Job) -> Result<Made> {
+    let options = RunOptions {
+        keep_events_in: job.keep_events_in.clone(),
+        keep_details: job.keep_details,
+        explains: job.explains,
+        until: job.until,
+        outlines: job.outlines,
+        watched: job.watched.clone(),
+        walk_every: job.walk_every,
+        ..RunOptions::default()
+    };
+    let made = here(at_rest, cell, job.seed, &options)?;
+    made.ok_or_else(|| Error::internal("a run that nobody stopped was stopped"))
+}
+
+/// An answer as it is said: its length, itself, and the record's JSON.
+fn words(made: &Result<Made>) -> Result<Vec<u8>> {
+    let internal = |e: serde_json::Error| Error::internal(e.to_string());
+    let (json, answer) = match made {
+        Ok(made) => {
+            let (events, files) = (made.events.clone(), made.files.iter().map(as_text).collect());
+            (made.record.to_json().map_err(internal)?, Answer::Made { events, files })
+        }
         Err(e) => {
             let code = KINDS.iter().find(|(_, kind)| *kind == e.kind()).map_or(4, |(code, _)| *code);
-            Answer::Failed { code, message: e.message().to_owned(), remedy: e.remedy().map(str::to_owned) }
+            let (message, remedy) = (e.message().to_owned(), e.remedy().map(str::to_owned));
+            (Vec::new(), Answer::Failed { code, message, remedy })
         }
     };
-    image_process::reply(&answer)
+    let answer = serde_json::to_vec(&answer).map_err(internal)?;
+    Ok([&(answer.len() as u64).to_le_bytes(), answer.as_slice(), json.as_slice()].concat())
 }
 
 /// A file of a run; what is kept of a run's process is text.
-fn as_text((name, bytes): (&str, Vec<u8>)) -> (String, String) {
-    (name.to_owned(), String::from_utf8_lossy(&bytes).into_owned())
+fn as_text((name, bytes): &(&str, Vec<u8>)) -> (String, String) {
+    ((*name).to_owned(), String::from_utf8_lossy(bytes).into_owned())
 }
