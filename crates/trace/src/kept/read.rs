@@ -48,7 +48,7 @@ impl<R: Read + Seek> Reader<R> {
     /// Reads a complete file; `path` is for errors.
     pub fn of(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut reader = Reader::begin(bytes, path)?;
-        let foot_at = reader.from.to_close()?;
+        let foot_at = reader.from.seek_close()?;
         reader.close_at = reader.from.offset;
         reader.close = reader.from.close()?;
         if reader.from.offset < foot_at {
@@ -222,7 +222,7 @@ impl<R: Read + Seek> Source<R> {
         self.of_json(&content)
     }
     /// Goes to the cast's first section; returns the offset of the file's last bytes.
-    fn to_close(&mut self) -> Result<u64> {
+    fn seek_close(&mut self) -> Result<u64> {
         let length = self.bytes.seek(SeekFrom::End(0)).map_err(|e| Error::io(&self.file, "read", &e))?;
         let no_end = |from: &Source<R>| from.wrong(length, "the file has no end: its writer was stopped");
         let Some(foot_at) = length.checked_sub(FOOT) else { return Err(no_end(self)) };
