@@ -1,6 +1,6 @@
 //! The part of a run that neither its seed nor its workload changes: the image boots for a machine, the machine's own
-//! tasks are made, and all comes to rest. Runs begin here. A process that holds such a machine may be copied for each of
-//! them (`lab/src/make/exec/code/server.rs`).
+//! tasks are made, and all comes to rest. Runs begin here. A process that holds such a machine may be copied for each
+//! of them (`lab/src/make/exec/code/process.rs`).
 //!
 //! What a seed draws enters afterwards: the kernel's own random draws begin anew, and the machine's own tasks, which
 //! sleep since they were made, get the times of their first arrivals.
@@ -24,7 +24,7 @@ use schedlab_trace::Discard;
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The seed of a machine until a run begins on it: the order of its CPUs at one instant, and the homes of its own tasks.
+/// The seed of a machine until a run begins on it: of the order of its CPUs at one instant, and its own tasks' homes.
 const SEED: u64 = 1;
 
 /// What a machine at rest depends on.

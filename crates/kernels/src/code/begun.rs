@@ -1,8 +1,8 @@
 //! Begins the folder of objects of a configuration as a copy of another one of the same source.
 //!
 //! kbuild keeps with each object the command and the options that made it, and makes again what differs. A copy saves
-//! its own programs, the headers that it generates, and all objects that the configurations have in common. The commands
-//! name the folder, so the copy's commands name the copy. Times are copied, since make compares them.
+//! its own programs, the headers that it generates, and all objects that the configurations have in common. Commands
+//! name their folder, so the copy's commands name the copy. Times are copied, since make compares them.
 
 use schedlab_base::{Error, Result};
 use std::fs::{self, File};

@@ -8,10 +8,9 @@ use schedlab_base::temp::TempFolder;
 use schedlab_base::{Ns, Result};
 use schedlab_record::Record;
 use schedlab_trace::Sink;
-use schedlab_trace::kept::{Item, Reader};
+use schedlab_trace::kept::Reader;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The prefix of folders with such files.
 const PREFIX: &str = ".schedlab-code-";
@@ -53,17 +52,7 @@ impl CodeEvents {
     /// When the file is damaged.
     pub fn feed<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
         let mut reader = Reader::open(&self.file)?;
-        let (end, details) = (reader.cast().end, sink.wants_details());
-        for item in reader.items() {
-            if stop.load(Relaxed) {
-                return Ok(None);
-            }
-            match item? {
-                Item::Event(event) if event.kind.is_detail() && !details => {}
-                Item::Event(event) => sink.event(&event),
-                Item::Sample { at, task, series, value } => sink.sample(at, task, series, value),
-            }
-        }
-        Ok(Some(end))
+        let end = reader.cast().end;
+        Ok(reader.replay_unless(stop, sink)?.then_some(end))
     }
 }

@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a section's head: letter, length, checksum.
 const SECTION_HEAD: usize = 9;
@@ -110,6 +112,27 @@ impl<R: Read + Seek> Reader<R> {
             }
         }
         Ok(())
+    }
+}
+
+impl Reader {
+    /// As [`Reader::replay`], until `stop` becomes true; `false` if it did.
+    ///
+    /// # Errors
+    /// For damage; the sink has received everything before it.
+    pub fn replay_unless(&mut self, stop: &AtomicBool, sink: &mut dyn Sink) -> Result<bool> {
+        let details = sink.wants_details();
+        for item in self.items() {
+            if stop.load(Relaxed) {
+                return Ok(false);
+            }
+            match item? {
+                Item::Event(event) if event.kind.is_detail() && !details => {}
+                Item::Event(event) => sink.event(&event),
+                Item::Sample { at, task, series, value } => sink.sample(at, task, series, value),
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -96,9 +96,6 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
         }
         let warnings = code.warnings.iter().map(|text| Warning::new("code.patch", text));
         made.record.found.warnings.extend(warnings);
-        if options.outlines {
-            made.record.found.outline();
-        }
         made
     }))
 }

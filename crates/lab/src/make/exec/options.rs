@@ -20,8 +20,8 @@ pub struct RunOptions {
     pub explains: bool,
     /// Runs of a kernel's own code end then, if their workloads last longer.
     pub until: Option<Ns>,
-    /// Whether records of such runs are outlines ([`schedlab_record::Findings::outline`]).
-    pub outlines: bool,
+    /// Whether nobody wants more of a simulated run than its events, where these are kept.
+    pub events_alone: bool,
     /// Gets a simulation's progress, simulated ns; useful if one run is made at a time.
     pub clock: Option<&'static AtomicU64>,
     /// Addresses in the object of a kernel's own code whose visits are counted ([`super::code::VISITS`]).

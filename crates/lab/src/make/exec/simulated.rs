@@ -37,6 +37,7 @@ pub(super) fn made(
     let mut analyser = Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
     let mut kept = keep_in.map(|folder| Kept::create(folder, options.keep_details)).transpose()?;
     let mut report = match &mut kept {
+        Some(kept) if options.events_alone => simulate(prepared, &mut kept.writer)?,
         Some(kept) => simulate(prepared, &mut Both(&mut analyser, &mut kept.writer))?,
         None => simulate(prepared, &mut analyser)?,
     };

@@ -191,8 +191,8 @@ fn by_rules(cell: &Cell, until: Option<Ns>, stop: &AtomicBool) -> Result<Option<
 
 /// The events of a run of the kernel's code, up to that time.
 fn by_code(cell: &Cell, seed: u64, until: Option<Ns>, stop: &AtomicBool) -> Result<Option<Vec<Event>>> {
-    let events_alone = RunOptions { until, outlines: true, ..RunOptions::default() };
-    let Some(events) = CodeEvents::made(cell, seed, events_alone, stop)? else { return Ok(None) };
+    let options = RunOptions { until, events_alone: true, ..RunOptions::default() };
+    let Some(events) = CodeEvents::made(cell, seed, options, stop)? else { return Ok(None) };
     let mut kept = Keep::default();
     Ok(events.feed(&mut kept, stop)?.map(|_| kept.events))
 }

@@ -1,7 +1,7 @@
 //! The processes with machines at rest that wait for their next run.
 //!
-//! They belong to this process, not to a plan: a study, a hunt and a trial ask one after the other for the same machines.
-//! The ones that were asked last stay.
+//! They belong to this process, not to a plan: a study, a hunt and a trial ask one after the other for the same
+//! machines. The ones that were asked last stay.
 
 use super::COMMAND;
 use super::debugging::Debugging;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// At most so many wait. More variants than that would come in turns, and each start anew.
 const MOST: usize = 8;
-/// Their CPUs all together: a machine of 1,024 has 220 MB.
+/// Their CPUs all together: a machine of 1,024 takes 80 MB.
 const MOST_CPUS: usize = 2048;
 
 /// The one that was asked last is the last.

@@ -31,7 +31,7 @@ struct Job {
     keep_details: bool,
     explains: bool,
     until: Option<Ns>,
-    outlines: bool,
+    events_alone: bool,
     watched: Vec<u64>,
     walk_every: Option<u64>,
     debug: Debugging,
@@ -49,8 +49,9 @@ enum Answer {
 /// # Errors
 /// Those of the run, and what the kernel's code does that no kernel may.
 pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
-    let RunOptions { keep_events_in, keep_details, explains, until, outlines, watched, walk_every, .. } =
-        options.clone();
+    let RunOptions {
+        keep_events_in, keep_details, explains, until, events_alone, watched, walk_every, ..
+    } = options.clone();
     let debug = Debugging::asked()?;
     if debug.guard && image(cell)?.setup.level.counts() {
         let text = format!("{DEBUG_VARIABLE}=guard moves memory, on which the price of counted code depends");
@@ -64,7 +65,7 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         keep_details,
         explains: explains || debug.rules,
         until,
-        outlines,
+        events_alone,
         watched,
         walk_every,
         debug,
@@ -161,7 +162,7 @@ fn made(at_rest: Rested<'_>, cell: &Cell, job: &Job) -> Result<Made> {
         keep_details: job.keep_details,
         explains: job.explains,
         until: job.until,
-        outlines: job.outlines,
+        events_alone: job.events_alone,
         watched: job.watched.clone(),
         walk_every: job.walk_every,
         ..RunOptions::default()
