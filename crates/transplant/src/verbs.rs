@@ -105,6 +105,7 @@ verbs! {
     img_memory_at(*const c_void, *mut *mut c_void) -> *const c_char;
     img_boot(*const RawMachine) -> c_int;
     img_count(*const RawCosts) -> c_int;
+    img_take_charge_ns() -> u64;
     img_samples(*mut c_ulonglong) -> *const RawSample;
     img_forget_samples();
     img_weave(c_int);
