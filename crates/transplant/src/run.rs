@@ -84,25 +84,21 @@ pub struct Setup<'a> {
 pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     setup.check()?;
     confine(&mut setup.workload, setup.machine)?;
-    let counted;
-    let machine = match setup.plain {
-        Some(_) => {
-            let costs = setup.machine.costs.beside_counted_code();
-            counted = Machine { costs, ..setup.machine.clone() };
-            &counted
-        }
-        None => setup.machine,
-    };
-    let (kernel, preempt) = setup.boot(machine)?;
-    let Setup { level, history, settings, workload, rules, seed, stop, walk_every, .. } = setup;
+    let beside = Machine { costs: setup.machine.costs.beside_counted_code(), ..setup.machine.clone() };
+    let mut rise = setup.rise(&beside)?;
+    let (kernel, preempt) = setup.boot()?;
+    let Setup { machine, history, settings, workload, rules, seed, stop, walk_every, .. } = setup;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
+        rise: None,
         measure_from: workload.warmup.0,
         changes: setup.changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
     let mut engine = Engine::new(machine, kernel, (history, preempt), sink);
-    engine.level = level;
+    if let Some(rise) = rise.as_mut().filter(|rise| rise.at == 0) {
+        rise.count(&mut engine)?;
+    }
     let starters = load(&mut engine, workload, settings.iter().any(Setting::asks_for_sessions))?;
     setup.guests.into_iter().for_each(|guest| engine.board.add_guest(guest));
     if setup.background {
@@ -110,8 +106,9 @@ pub fn simulate(mut setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> 
     }
     engine.board.lay_out_memory();
     rest(&mut engine, seed)?;
-    if level.weaves() {
-        engine.kernel.image().weave(level == Level::Exact);
+    match rise {
+        Some(rise) if rise.at == 0 => rise.weave(&mut engine),
+        later => outside.rise = later,
     }
     if let Some(rules) = rules {
         engine.explain_by(rules, &settings);
@@ -142,16 +139,43 @@ impl Setup<'_> {
         check_turns(self.machine, self.peers.is_empty() && self.guests.is_empty())
     }
 
-    /// The image boots for a machine. Returns its kernel, with its settings from the start, and their preemption model.
-    fn boot(&mut self, machine: &Machine) -> Result<(Kernel, Preempt)> {
-        let at = booted_at_ns(machine.topology.nr_cpus());
-        let mut kernel = Kernel::boot(self.object, machine, self.seed, at, &mut self.debug)?;
+    /// The beginning of a level that counts; `beside` has the costs that the image's code does not.
+    fn rise<'m>(&self, beside: &'m Machine) -> Result<Option<Rise<'m>>> {
+        let Some(plain) = self.plain else { return Ok(None) };
+        let blocks = Some(Blocks::of(self.object, plain)?);
+        let at = self.level.begins_ns(self.workload.warmup.0);
+        Ok(Some(Rise { at, level: self.level, machine: beside, blocks }))
+    }
+
+    /// The image boots. Returns its kernel, with its settings from the start, and their preemption model.
+    fn boot(&mut self) -> Result<(Kernel, Preempt)> {
+        let at = booted_at_ns(self.machine.topology.nr_cpus());
+        let mut kernel = Kernel::boot(self.object, self.machine, self.seed, at, &mut self.debug)?;
         self.settings.iter().try_for_each(|s| set(&mut kernel, s))?;
         let preempt = self.settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(self.preempt);
-        if let Some(plain) = self.plain {
-            kernel.image().count(Blocks::of(self.object, plain)?, &Prices::of(&machine.costs))?;
-        }
         Ok((kernel, preempt))
+    }
+}
+
+/// Where a run gets a level that counts: at its begin, or short of the end of its warm-up, which is free before. Paths
+/// that were priced before keep their price.
+struct Rise<'m> {
+    at: u64,
+    level: Level,
+    machine: &'m Machine,
+    blocks: Option<Blocks>,
+}
+
+impl<'m> Rise<'m> {
+    fn count(&mut self, engine: &mut Engine<'m>) -> Result<()> {
+        let Some(blocks) = self.blocks.take() else { return Ok(()) };
+        (engine.board.machine, engine.level) = (self.machine, self.level);
+        engine.kernel.image().count(blocks, &Prices::of(&self.machine.costs))
+    }
+    fn weave(&self, engine: &mut Engine<'m>) {
+        if self.level.weaves() {
+            engine.kernel.image().weave(self.level == Level::Exact);
+        }
     }
 }
 
@@ -172,7 +196,8 @@ fn rest(engine: &mut Engine<'_>, seed: u64) -> Result<()> {
     }
     let alive = engine.alive;
     engine.alive = 1;
-    let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
+    let nothing =
+        &mut Outside { rise: None, measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
     let (due, end) = (first_due_ns(engine.nr_cpus()), rest_ns(engine.nr_cpus()));
     for at in [due, end / 2] {
         drive(engine, seed, &Clock::up_to(at), nothing)?;
@@ -227,21 +252,27 @@ fn load_background(engine: &mut Engine<'_>, seed: u64) {
 }
 
 /// Events from outside at stated times.
-pub struct Outside {
+pub struct Outside<'m> {
+    rise: Option<Rise<'m>>,
     measure_from: u64,
     changes: VecDeque<(u64, Vec<Setting>)>,
     later: VecDeque<(u64, Later)>,
 }
 
-impl Outside {
+impl<'m> Outside<'m> {
     /// When the next one is due.
     pub fn next(&self) -> u64 {
         let change = self.changes.front().map_or(NEVER, |c| c.0);
-        self.measure_from.min(change).min(self.later.front().map_or(NEVER, |l| l.0))
+        let rise = self.rise.as_ref().map_or(NEVER, |rise| rise.at);
+        self.measure_from.min(rise).min(change).min(self.later.front().map_or(NEVER, |l| l.0))
     }
     /// Handles the events that are due.
-    pub fn act(&mut self, engine: &mut Engine<'_>, ended: &mut Ended) -> Result<()> {
+    pub fn act(&mut self, engine: &mut Engine<'m>, ended: &mut Ended) -> Result<()> {
         engine.finish_verbs();
+        if let Some(mut rise) = self.rise.take_if(|rise| rise.at <= engine.now) {
+            rise.count(engine)?;
+            rise.weave(engine);
+        }
         if self.measure_from <= engine.now {
             ended.before = Some(begin_measuring(engine)?);
             self.measure_from = NEVER;
@@ -322,7 +353,12 @@ impl Ended {
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
+fn drive<'m>(
+    engine: &mut Engine<'m>,
+    seed: u64,
+    clock: &Clock<'_>,
+    outside: &mut Outside<'m>,
+) -> Result<Ended> {
     let n = engine.nr_cpus();
     let mut tree = engine.order_of_events(seed);
     tree.arm(n, outside.next());
@@ -416,7 +452,7 @@ fn begin_measuring(engine: &mut Engine<'_>) -> Result<Schedstat> {
     counted
 }
 
-fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result<SimReport> {
+fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside<'_>) -> Result<SimReport> {
     if ended.before.is_none() {
         // All tasks have left, or the run was stopped, during the warm-up.
         ended.before = Some(begin_measuring(&mut engine)?);
