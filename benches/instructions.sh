@@ -88,8 +88,9 @@ cost() {
             awk -F, '/^[0-9]/ { print $1 }' "$scratch/stat"
             ;;
         *-valgrind)
-            made valgrind --tool=callgrind --trace-children=yes "--callgrind-out-file=$scratch/cg.%p" \
-                --cache-sim="$([ "$measure" = cycles ] && echo yes || echo no)" --D1=32768,8,64 --LL=2097152,16,64 "$@"
+            local caches=()
+            [ "$measure" != cycles ] || caches=(--cache-sim=yes --D1=32768,8,64 --LL=2097152,16,64)
+            made valgrind --tool=callgrind --trace-children=yes "--callgrind-out-file=$scratch/cg.%p" "${caches[@]}" "$@"
             # Instructions; with caches also reads, writes, and misses: first by instructions, reads and writes, then last.
             awk '/^(summary|totals):/ && FILENAME != last {
                     last = FILENAME; sum += $2 + 10 * ($5 + $6 + $7) + 100 * ($8 + $9 + $10)

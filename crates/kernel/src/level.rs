@@ -1,6 +1,6 @@
 //! How the time of the kernel's own code is charged, on backend code.
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,10 @@ pub enum Level {
     /// As `Woven`, but kernel code may pause at each basic block. It checks `Woven`.
     Exact,
 }
+
+/// The end of a warm-up that has the run's own level, ns: three half-lives of the kernel's averages, in which CPUs also
+/// get their cache lines, and loads settle that depend on the time of the kernel's code.
+const LEAD_NS: u64 = 100_000_000;
 
 impl Level {
     /// All, cheapest first.
@@ -38,6 +42,17 @@ impl Level {
     pub fn weaves(self) -> bool {
         matches!(self, Level::Woven | Level::Exact)
     }
+    /// Where it begins in a run that warms up for so long, ns. What comes before is free.
+    pub fn begins_ns(self, warmup_ns: u64) -> u64 {
+        if self.counts() { warmup_ns.saturating_sub(LEAD_NS) } else { 0 }
+    }
+    /// The word, and what is free of a run that warms up for so long.
+    pub fn words(self, warmup_ns: u64) -> String {
+        match self.begins_ns(warmup_ns) {
+            0 => self.word().to_owned(),
+            free_ns => format!("{}, the first {} of the warm-up free", self.word(), Ns(free_ns)),
+        }
+    }
     /// Whether it is the default; files need not name it.
     pub fn is_free(&self) -> bool {
         *self == Level::Free
@@ -47,5 +62,18 @@ impl Level {
     pub fn parse(word: &str) -> Result<Level> {
         let found = Level::ALL.into_iter().find(|level| level.word() == word);
         found.ok_or_else(|| Error::unknown("level", word, Level::ALL.map(Level::word)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_the_end_of_a_warm_up_is_free() {
+        assert_eq!(Level::Woven.words(0), "woven");
+        assert_eq!(Level::Woven.words(100_000_000), "woven", "too short");
+        assert_eq!(Level::Counted.words(1_000_000_000), "counted, the first 900ms of the warm-up free");
+        assert_eq!(Level::Free.words(1_000_000_000), "free");
     }
 }

@@ -6,6 +6,7 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::{Backend, Origin, Warning};
+use schedlab_record::cell::Level;
 use schedlab_record::metric::{of_group, of_program};
 use schedlab_record::{Better, Interval, METRICS, Observe, Record, Stat, Value, evaluate};
 use schedlab_workload::spec;
@@ -53,7 +54,7 @@ pub struct Run {
     pub watched: Option<&'static str>,
     /// How the kernel's own code was charged, if it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub level: Option<&'static str>,
+    pub level: Option<Level>,
     /// Measured time.
     pub duration_ns: u64,
     pub metrics: BTreeMap<String, Measured>,
@@ -86,7 +87,7 @@ impl Run {
             params: schedlab_compare::comparison::params_of_run(record),
             seed: record.seed,
             watched: record.watched().map(Observe::name),
-            level: record.code.as_ref().map(|code| code.level.word()),
+            level: record.code.as_ref().map(|code| code.level),
             duration_ns: record.found.duration.0,
             metrics,
             intervals: record.found.intervals.clone(),
@@ -117,7 +118,10 @@ impl Run {
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let how = match self.backend.made_by() {
             Some(Backend::Code) => {
-                &format!("run by the kernel's own code (level {})", self.level.unwrap_or_default())
+                let warmup_ns =
+                    self.params.get("warmup").and_then(serde_json::Value::as_u64).unwrap_or_default();
+                let level = self.level.map_or_else(String::new, |level| level.words(warmup_ns));
+                &format!("run by the kernel's own code (level {level})")
             }
             Some(Backend::Sim) => "simulated",
             Some(Backend::Host | Backend::Vm) | None => "measured live",

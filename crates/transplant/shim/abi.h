@@ -93,7 +93,7 @@ enum img_finding {
 	IMG_WRONG_COUNT,	/* cpu's queue counts the upper half of value, and has the lower half */
 	IMG_PREEMPT_COUNT,	/* a verb has left it higher by value */
 	IMG_IRQS_OFF,		/* a verb has left interrupts off */
-	IMG_PASSED_OVER,	/* it waits behind task value, which it has to preempt; cpu was not told to switch */
+	IMG_PASSED_OVER,	/* it waits behind task value, which it has to preempt; cpu was not asked to switch */
 	IMG_NOT_PUSHABLE,	/* a waiting real-time task that no other CPU can find */
 	IMG_NOT_ON_CPU,		/* it runs on cpu, and its on_cpu is 0 */
 	IMG_FOUND_KINDS
@@ -142,14 +142,19 @@ extern unsigned long long img_now;	/* the time, ns */
 extern int img_guard;	/* before the boot, 1: each allocation ends at a page that nobody may touch, and nobody
 			   may touch it once it is freed */
 
-/* Cost of the image's code since the engine took it, ps; 0 without CONFIG_SIM_COUNTED. */
-extern unsigned long long img_charged_ps;
+/* Cost of the image's code since the last call, ns; 0 without CONFIG_SIM_COUNTED. */
+unsigned long long img_take_charge_ns(void);
 
-/* Prices of code. Instructions are by byte of `text`: those of the basic block that begins there. */
+/* A basic block: the place of its number of instructions from `text` on; 0: unknown. */
+struct img_block {
+	unsigned int at, instructions;
+};
+/* Prices of code. */
 struct img_costs {
-	const unsigned short *instructions;
-	unsigned long long *times;		/* executions of each of them; by byte, too */
-	const void *text;
+	const struct img_block *blocks;		/* in the order of the section img_times */
+	unsigned long long nr_blocks;
+	const void *text;		/* the image's first byte */
+	unsigned long long text_size;	/* up to the end of its code */
 	unsigned int instruction_ps;
 	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */
 	unsigned int lookahead;			/* instructions that are executed while lines are fetched */
@@ -211,7 +216,8 @@ int img_abi(void);			/* IMG_ABI of the image */
 int img_boot(const struct img_machine *machine);
 void img_seed(unsigned long long seed);	/* draws from here on are those of a machine that booted with it */
 int img_count(const struct img_costs *costs);	/* costs are charged from here on; ENOSYS: this image can't */
-const struct img_view *img_enter(int cpu);	/* every verb below is of this CPU, and refreshes the view */
+/* All verbs act on this CPU from here on. The view is there for good; verbs that change something refresh it. */
+const struct img_view *img_enter(int cpu);
 void img_clear(void);			/* forgets the notes */
 
 /* Interrupts, on the entered CPU. */

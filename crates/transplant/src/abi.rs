@@ -166,13 +166,21 @@ pub struct Usage {
     pub state: c_int,
 }
 
+/// `struct img_block`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawBlock {
+    pub at: c_uint,
+    pub instructions: c_uint,
+}
 /// `struct img_costs`. The image keeps the pointers.
 #[repr(C)]
 #[derive(Debug)]
 pub struct RawCosts {
-    pub instructions: *const u16,
-    pub times: *mut u64,
+    pub blocks: *const RawBlock,
+    pub nr_blocks: u64,
     pub text: *const c_void,
+    pub text_size: u64,
     pub instruction_ps: c_uint,
     pub line_near_ps: c_uint,
     pub line_far_ps: c_uint,
@@ -511,13 +519,14 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 23] = [
+pub const SIZES: [usize; 24] = [
     size_of::<RawMachine>(),
     size_of::<RawNote>(),
     size_of::<RawView>(),
     size_of::<Attr>(),
     size_of::<RawNewTask>(),
     size_of::<Usage>(),
+    size_of::<RawBlock>(),
     size_of::<RawCosts>(),
     size_of::<RawSample>(),
     size_of::<RawEntity>(),

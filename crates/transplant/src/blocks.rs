@@ -1,38 +1,48 @@
 //! The instructions of each basic block, from an image's own code.
 //!
-//! The compiler calls [`BLOCK`] where a basic block begins, and one of [`ACCESS`] before each access to memory. A block
-//! is the code between two calls of [`BLOCK`], past jumps that are always taken. Code before a function's first call
-//! belongs to its first block. A block's instructions are counted without those calls, their arguments, and padding.
+//! The compiler calls a function where a basic block begins, which the assembler replaces by code that counts
+//! (`shim/include/asm/counted.h`), and one of [`ACCESS`] before each access to memory. These are *marks*. A block is
+//! the code between two marks of blocks, past jumps that are always taken. Code before a function's first mark belongs
+//! to its first block. A block's instructions are counted without marks, their arguments, and padding.
 //!
-//! The calls cost the compiler registers, so the rest is longer than the same function without them: values are saved
-//! and loaded again. Therefore a function's blocks are scaled by its length in the plain image of the same tree.
+//! For the compiler marks are calls, which cost it registers, so the rest is longer than the same function without
+//! them: values are saved and loaded again. Therefore a function's blocks are scaled by its length in the plain image
+//! of the same tree.
 
+use crate::abi::RawBlock;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use schedlab_base::{Error, Result};
 use schedlab_kernels::functions::FUNCTIONS_FILE;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 
-const BLOCK: &str = "__sanitizer_cov_trace_pc";
+/// The section with a number for each block, to which the first instruction of its mark adds.
+const TIMES: &str = "img_times";
+/// A block's mark: inc, sub, js. Its second instruction ends with the number of the block's instructions.
+const BLOCK_MARK: usize = 3;
+/// Functions of accesses.
 const ACCESS: &str = "__tsan_";
 /// A walk of this many instructions is a loop of jumps.
 const LONGEST: usize = 4096;
 
-/// Instructions by byte of an image's code.
+/// An image's blocks. Addresses are those of the object.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    /// The first byte's address in the object.
-    pub from: u64,
-    /// Instructions of the block after a call that returns to this byte; 0: no call does.
-    pub instructions: Vec<u16>,
+    /// In the order of the section [`TIMES`].
+    pub blocks: Vec<RawBlock>,
+    /// That section.
+    pub times: u64,
+    /// The end of the code.
+    pub end: u64,
     /// The functions of `kernel/sched`.
     pub functions: Vec<Place>,
     /// The first byte of each function of the image, in order, and its name.
     pub starts: Vec<(u64, String)>,
 }
 
-/// A function's blocks, by index of [`Blocks::instructions`]; the first is its entry.
+/// A function's blocks, by index of [`Blocks::blocks`]; the first is its entry.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub name: String,
@@ -42,9 +52,10 @@ pub(crate) struct Place {
 /// An image's functions, decoded.
 struct Code {
     functions: Vec<Function>,
-    /// The target of the compiler's calls.
-    block: Option<u64>,
-    accesses: Vec<u64>,
+    /// The addresses of [`TIMES`], which only marks name.
+    times: Range<u64>,
+    /// The targets of the calls before accesses.
+    accesses: HashSet<u64>,
     /// Addresses of branches that static keys switch: a no-op there is an instruction of the kernel's.
     labels: HashSet<u64>,
 }
@@ -52,6 +63,18 @@ struct Code {
 struct Function {
     name: String,
     code: Vec<Instruction>,
+    marks: Vec<Mark>,
+}
+
+/// What an instruction is to the counting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    No,
+    /// A mark begins.
+    Block,
+    Access,
+    /// It is within a mark.
+    Within,
 }
 
 impl Code {
@@ -64,14 +87,13 @@ impl Code {
         if file.architecture() != object::Architecture::X86_64 {
             return Err(Error::machine("instructions are counted on x86-64 alone").help("take level 'free'"));
         }
-        let mut code =
-            Code { functions: Vec::new(), block: None, accesses: Vec::new(), labels: labels(&file) };
+        let times = file.section_by_name(TIMES).map_or(0..0, |s| s.address()..s.address() + s.size());
+        let mut code = Code { functions: Vec::new(), times, accesses: HashSet::new(), labels: labels(&file) };
+        let mut functions = Vec::new();
         for symbol in file.symbols() {
             let name = symbol.name().unwrap_or_default();
-            match name {
-                BLOCK => code.block = Some(symbol.address()),
-                _ if name.starts_with(ACCESS) => code.accesses.push(symbol.address()),
-                _ => {}
+            if name.starts_with(ACCESS) {
+                code.accesses.insert(symbol.address());
             }
             if symbol.kind() != SymbolKind::Text || symbol.size() == 0 {
                 continue;
@@ -82,38 +104,50 @@ impl Code {
             let data = section.data_range(symbol.address(), symbol.size()).map_err(|e| wrong(&e))?;
             let decoder =
                 Decoder::with_ip(64, data.unwrap_or_default(), symbol.address(), DecoderOptions::NONE);
-            code.functions.push(Function { name: name.to_owned(), code: decoder.into_iter().collect() });
+            functions.push((name.to_owned(), decoder.into_iter().collect()));
         }
+        code.functions = functions.into_iter().map(|(name, own)| code.function(name, own)).collect();
         Ok(code)
     }
-    fn is_block(&self, i: &Instruction) -> bool {
-        i.flow_control() == FlowControl::Call && self.block == Some(i.near_branch_target())
-    }
-    fn is_access(&self, i: &Instruction) -> bool {
-        is_direct_call(i) && self.accesses.contains(&i.near_branch_target())
+    /// A function with its marks.
+    fn function(&self, name: String, code: Vec<Instruction>) -> Function {
+        let mut marks = Vec::with_capacity(code.len());
+        while let Some(i) = code.get(marks.len()) {
+            let at = i.is_ip_rel_memory_operand().then(|| i.ip_rel_memory_address());
+            let (mark, length) = match at {
+                Some(at) if self.times.contains(&at) => (Mark::Block, BLOCK_MARK),
+                _ if is_direct_call(i) && self.accesses.contains(&i.near_branch_target()) => {
+                    (Mark::Access, 1)
+                }
+                _ => (Mark::No, 1),
+            };
+            marks.push(mark);
+            marks.extend(std::iter::repeat_n(Mark::Within, length - 1));
+        }
+        Function { name, code, marks }
     }
     /// The number of the kernel's instructions in each function, by name; functions of one name count together.
     fn lengths(&self) -> HashMap<&str, u64> {
         let mut all = HashMap::new();
         for function in &self.functions {
-            let own = function.code.iter().enumerate().filter(|(at, _)| self.counts(&function.code, *at));
+            let own = (0..function.code.len()).filter(|at| self.counts(function, *at));
             *all.entry(function.name.as_str()).or_default() += own.count() as u64;
         }
         all
     }
-    /// Whether an instruction is the kernel's: neither padding, nor one of the compiler's calls, nor its argument.
-    fn counts(&self, code: &[Instruction], at: usize) -> bool {
+    /// Whether an instruction is the kernel's: neither padding, nor a part of a mark, nor its argument.
+    fn counts(&self, Function { code, marks, .. }: &Function, at: usize) -> bool {
         let i = &code[at];
-        let is_argument = sets_argument(i) && code.get(at + 1).is_some_and(|next| self.is_access(next));
+        let is_argument = sets_argument(i) && marks.get(at + 1) == Some(&Mark::Access);
         let pads = i.mnemonic() == Mnemonic::Nop && !self.labels.contains(&i.ip());
-        !pads && !self.is_block(i) && !self.is_access(i) && !is_argument
+        !pads && marks[at] == Mark::No && !is_argument
     }
-    /// The instructions of the block that begins at `from`.
-    fn block(&self, code: &[Instruction], places: &BTreeMap<u64, usize>, from: usize) -> u64 {
-        let (mut at, mut found) = (from, 0);
+    /// The instructions of the block whose mark begins at `from`.
+    fn block(&self, function: &Function, places: &BTreeMap<u64, usize>, from: usize) -> u64 {
+        let (mut at, mut found) = (from + BLOCK_MARK, 0);
         for _ in 0..LONGEST {
-            let Some(i) = code.get(at).filter(|i| !self.is_block(i)) else { break };
-            found += u64::from(self.counts(code, at));
+            let Some(i) = function.code.get(at).filter(|_| function.marks[at] != Mark::Block) else { break };
+            found += u64::from(self.counts(function, at));
             at = match i.flow_control() {
                 FlowControl::UnconditionalBranch => match places.get(&i.near_branch_target()) {
                     Some(target) => *target,
@@ -156,27 +190,32 @@ impl Blocks {
     /// When files can't be read, and when the image has no such calls.
     pub(crate) fn of(object: &Path, plain: &Path) -> Result<Blocks> {
         let (counted, plain) = (Code::read(object)?, Code::read(plain)?);
-        let ends = |f: &Function| Some((f.code.first()?.ip(), f.code.last()?.next_ip()));
-        let range = counted.functions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let end = counted.functions.iter().filter_map(|f| Some(f.code.last()?.next_ip())).max();
         let none = || Error::internal(format!("{} reports no basic blocks", object.display()));
-        let (from, to) = range.filter(|_| counted.block.is_some()).ok_or_else(none)?;
+        let end = end.filter(|_| !counted.times.is_empty()).ok_or_else(none)?;
         let (long, short) = (counted.lengths(), plain.lengths());
-        let mut instructions = vec![0; (to - from) as usize + 1];
+        let number = (counted.times.end - counted.times.start) / 8;
+        let mut all = vec![RawBlock { at: 0, instructions: 0 }; number as usize];
         let schedulers = functions_of_scheduler(object)?;
         let mut functions = Vec::new();
-        for Function { name, code } in &counted.functions {
+        for function in &counted.functions {
+            let Function { name, code, marks } = function;
             let places = code.iter().enumerate().map(|(at, i)| (i.ip(), at)).collect();
             let mut blocks = Vec::new();
             let scale = long.get(name.as_str()).zip(short.get(name.as_str()));
-            let mut before = (0..code.len()).take_while(|at| !counted.is_block(&code[*at]));
-            let mut before = before.by_ref().filter(|at| counted.counts(code, *at)).count() as u64;
-            for (at, i) in code.iter().enumerate().filter(|(_, i)| counted.is_block(i)) {
-                let found = std::mem::take(&mut before) + counted.block(code, &places, at + 1);
+            let first = marks.iter().position(|mark| *mark == Mark::Block).unwrap_or(code.len());
+            let mut before = (0..first).filter(|at| counted.counts(function, *at)).count() as u64;
+            for at in (first..code.len()).filter(|at| marks[*at] == Mark::Block) {
+                let found = std::mem::take(&mut before) + counted.block(function, &places, at);
                 let found = scale
                     .filter(|(long, _)| **long > 0)
                     .map_or(found, |(long, short)| (found * short + long / 2) / long);
-                instructions[(i.next_ip() - from) as usize] = found.min(u16::MAX.into()) as u16;
-                blocks.push((i.next_ip() - from) as u32);
+                let block = (code[at].ip_rel_memory_address() - counted.times.start) / 8;
+                all[block as usize] = RawBlock {
+                    at: (code[at + 1].next_ip() - 4) as u32,
+                    instructions: found.min(u16::MAX.into()) as u32,
+                };
+                blocks.push(block as u32);
             }
             if schedulers.contains(name) && !blocks.is_empty() {
                 functions.push(Place { name: name.clone(), blocks });
@@ -185,7 +224,7 @@ impl Blocks {
         let start = |f: &Function| Some((f.code.first()?.ip(), f.name.clone()));
         let mut starts: Vec<(u64, String)> = counted.functions.iter().filter_map(start).collect();
         starts.sort();
-        Ok(Blocks { from, instructions, functions, starts })
+        Ok(Blocks { blocks: all, times: counted.times.start, end, functions, starts })
     }
 }
 
@@ -201,48 +240,57 @@ mod tests {
     use super::*;
 
     const AT: u64 = 0x1000;
-    const BLOCK_AT: u64 = 0x2000;
+    const TIMES_AT: u64 = 0x2000;
     const ACCESS_AT: u64 = 0x3000;
 
-    /// A call as the compiler writes it: e8 and the way from its end.
-    fn call(code: &mut Vec<u8>, target: u64) {
-        let end = AT + code.len() as u64 + 5;
-        code.push(0xe8);
+    /// An instruction that ends with the way to `target` from its end, and `more`.
+    fn relative(code: &mut Vec<u8>, opcode: &[u8], target: u64, more: &[u8]) {
+        code.extend(opcode);
+        let end = AT + (code.len() + 4 + more.len()) as u64;
         code.extend((target as i64 - end as i64).to_le_bytes()[..4].iter());
+        code.extend(more);
+    }
+    fn block(code: &mut Vec<u8>, number: u64) {
+        relative(code, &[0x48, 0xff, 0x05], TIMES_AT + 8 * number, &[]);
+        relative(code, &[0x81, 0x2d], 0x5000, &[0; 4]);
+        relative(code, &[0x0f, 0x88], 0x6000, &[]);
     }
 
-    /// push rbx; BLOCK; lea rdi, [rbx+8]; ACCESS; mov rbx, [rbx+8]; test rbx, rbx; je to the second block; nop; jmp
-    /// there; int3 twice; the second BLOCK; pop rbx; ret.
-    fn sample() -> (Code, Vec<usize>) {
+    /// push rbx; block 0; lea rdi, [rbx+8]; an access; mov rbx, [rbx+8]; test rbx, rbx; je to block 1; nop; jmp there;
+    /// int3 twice; block 1; pop rbx; ret.
+    fn sample() -> Code {
         let mut code = vec![0x53];
-        call(&mut code, BLOCK_AT);
+        block(&mut code, 0);
         code.extend([0x48, 0x8d, 0x7b, 0x08]);
-        call(&mut code, ACCESS_AT);
+        relative(&mut code, &[0xe8], ACCESS_AT, &[]);
         code.extend([0x48, 0x8b, 0x5b, 0x08, 0x48, 0x85, 0xdb, 0x74, 0x05, 0x90, 0xeb, 0x02, 0xcc, 0xcc]);
-        call(&mut code, BLOCK_AT);
+        block(&mut code, 1);
         code.extend([0x5b, 0xc3]);
         let decoded: Vec<Instruction> =
             Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
-        let function = Function { name: "f".to_owned(), code: decoded };
-        let (accesses, labels) = (vec![ACCESS_AT], HashSet::new());
-        let code = Code { functions: vec![function], block: Some(BLOCK_AT), accesses, labels };
-        let own = &code.functions[0].code;
-        let blocks = (0..own.len()).filter(|at| code.is_block(&own[*at])).collect();
-        (code, blocks)
+        let mut code = Code {
+            functions: Vec::new(),
+            times: TIMES_AT..TIMES_AT + 16,
+            accesses: HashSet::from([ACCESS_AT]),
+            labels: HashSet::new(),
+        };
+        code.functions = vec![code.function("f".to_owned(), decoded)];
+        code
     }
 
     #[test]
-    fn a_block_is_counted_without_the_compilers_calls() {
-        let (code, blocks) = sample();
-        let own = &code.functions[0].code;
-        let places = own.iter().enumerate().map(|(at, i)| (i.ip(), at)).collect();
-        // mov, test, je, jmp; then pop, ret. The calls, lea and nop are not counted; the int3 is jumped over.
-        let found: Vec<u64> = blocks.iter().map(|at| code.block(own, &places, at + 1)).collect();
+    fn a_block_is_counted_without_what_the_compiler_adds() {
+        let code = sample();
+        let own = &code.functions[0];
+        let places = own.code.iter().enumerate().map(|(at, i)| (i.ip(), at)).collect();
+        let blocks: Vec<usize> = (0..own.code.len()).filter(|at| own.marks[*at] == Mark::Block).collect();
+        // mov, test, je, jmp; then pop, ret. Marks, lea and nop are not counted; the int3 is jumped over.
+        let found: Vec<u64> = blocks.iter().map(|at| code.block(own, &places, *at)).collect();
         assert_eq!(found, [4, 2]);
         // A static key's branch that does nothing counts.
-        let nop = own.iter().find(|i| i.mnemonic() == Mnemonic::Nop).unwrap().ip();
-        let keyed = Code { labels: HashSet::from([nop]), ..sample().0 };
-        assert_eq!(keyed.block(own, &places, blocks[0] + 1), 5);
+        let nop = own.code.iter().find(|i| i.mnemonic() == Mnemonic::Nop).unwrap().ip();
+        let keyed = Code { labels: HashSet::from([nop]), ..sample() };
+        assert_eq!(keyed.block(own, &places, blocks[0]), 5);
         // push before the first block, and the int3 twice: all that the function's text has.
         assert_eq!(code.lengths()["f"], 1 + 4 + 2 + 2);
     }

@@ -1,7 +1,7 @@
 //! The cost of the kernel's code, charged while it runs: instructions, and cache lines of other CPUs
-//! (`shim/image/cost.c`).
+//! (`shim/image/cost.c`, `shim/image/lines.c`).
 
-use crate::abi::{RawCosts, RawSample};
+use crate::abi::{RawBlock, RawCosts, RawSample};
 use crate::blocks::{Blocks, Place};
 use crate::load::{Image, checked};
 use schedlab_base::{Error, Result};
@@ -24,7 +24,8 @@ pub struct Prices {
 
 /// The tables of an image that counts.
 pub(crate) struct Counted {
-    instructions: &'static [u16],
+    blocks: &'static [RawBlock],
+    /// Executions of each block.
     times: *mut u64,
     functions: Vec<Place>,
     /// The first byte of each function, in order.
@@ -107,41 +108,40 @@ impl Image {
         if self.cpus == 0 {
             return Err(Error::internal("an image counts once it is booted"));
         }
+        let Blocks { blocks, times, functions, starts, end } = blocks;
         // The image keeps the pointer as long as the process lives.
-        let kept: &'static [u16] = blocks.instructions.leak();
-        let times = vec![0; kept.len()].leak().as_mut_ptr();
-        let Blocks { from, functions, starts, .. } = blocks;
-        let end = from + kept.len() as u64;
-        self.counted =
-            Some(Counted { instructions: kept, times, functions, starts, end, chains: Chains::new() });
+        let kept: &'static [RawBlock] = blocks.leak();
+        let times = (self.base + times as usize) as *mut u64;
+        self.counted = Some(Counted { blocks: kept, times, functions, starts, end, chains: Chains::new() });
         let raw = RawCosts {
-            instructions: kept.as_ptr(),
-            times,
-            text: (self.base + from as usize) as *const c_void,
+            blocks: kept.as_ptr(),
+            nr_blocks: kept.len() as u64,
+            text: self.base as *const c_void,
+            text_size: end,
             instruction_ps: prices.instruction_ps,
             line_near_ps: prices.line_near_ps,
             line_far_ps: prices.line_far_ps,
             lookahead: prices.lookahead,
             sample_ps: SAMPLE_PS,
         };
-        // SAFETY: the table has an entry for each byte of the image's functions, and is never freed.
+        // SAFETY: each block's place was read from the image's own file, and the table is never freed.
         checked(unsafe { (self.verbs.img_count)(&raw const raw) })
             .map(drop)
             .map_err(|_| Error::internal("the image was built without counts"))
     }
     /// Executions of each function of `kernel/sched` since the last call; empty where they are not counted.
     pub fn take_counts(&mut self) -> Counts {
-        let Some(Counted { instructions, times, functions, .. }) = &self.counted else {
+        let Some(Counted { blocks: all_blocks, times, functions, .. }) = &self.counted else {
             return Counts::new();
         };
-        // SAFETY: the image writes the table within its verbs alone, and it is never freed.
-        let times = unsafe { std::slice::from_raw_parts_mut(*times, instructions.len()) };
+        // SAFETY: the image has a number for each block, which it writes within its verbs alone.
+        let times = unsafe { std::slice::from_raw_parts_mut(*times, all_blocks.len()) };
         let mut all = Counts::new();
         for Place { name, blocks } in functions {
             let count: &mut FunctionCount = all.entry(name.clone()).or_default();
             count.calls += blocks.first().map_or(0, |at| times[*at as usize]);
             for at in blocks.iter().map(|at| *at as usize) {
-                count.instructions += times[at] * u64::from(instructions[at]);
+                count.instructions += times[at] * u64::from(all_blocks[at].instructions);
             }
         }
         times.fill(0);
@@ -172,13 +172,8 @@ impl Image {
     /// The cost of the code since the last call; a rest of less than a ns is kept for the next one.
     #[inline]
     pub fn take_charge_ns(&mut self) -> u64 {
-        // SAFETY: `img_charged_ps` is an aligned u64 of the image, which lives as long as the process; one thread
-        // uses it.
-        unsafe {
-            let ns = *self.charged_ps / 1000;
-            *self.charged_ps -= ns * 1000;
-            ns
-        }
+        // SAFETY: the image is loaded.
+        unsafe { (self.verbs.img_take_charge_ns)() }
     }
 
     /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a line
@@ -201,7 +196,8 @@ impl Image {
     /// Verbs may leave once they have cost this much.
     #[inline]
     pub fn set_horizon_ns(&mut self, ns: u64) {
-        // SAFETY: as in `take_charge_ns`.
+        // SAFETY: `img_horizon_ps` is an aligned u64 of the image, which lives as long as the process; one thread
+        // uses it.
         unsafe { *self.horizon_ps = ns.saturating_mul(1000) }
     }
     /// Calls verbs that are not left in the middle.

@@ -48,7 +48,8 @@
 //!   was sent. Probes on the tree's own tracepoints write most notes. Switches, wakeups and moves of a run come from
 //!   notes alone.
 //! - *Price*: the simulated time of a verb. At level `free` it comes from the machine's costs, by note. At the other
-//!   levels the image counts instructions and cache lines while it executes (`charge.rs`, `shim/image/cost.c`).
+//!   levels the image counts instructions and cache lines while it executes (`charge.rs`, `shim/image/cost.c`,
+//!   `shim/image/lines.c`).
 //! - *Woven*: at levels `woven` and `exact` a verb may be *left* in the middle, where another CPU could have acted
 //!   meanwhile. Each CPU has a stack for that (`shim/image/weave.c`). The engine lets the price pass and continues the
 //!   verb at the CPU's next turn.
@@ -131,7 +132,7 @@ pub mod watchdog;
 
 pub use charge::Prices;
 pub use kernel::{Debug, Kernel};
-pub use rest::{Ground, Rested, costs_at};
+pub use rest::{Ground, Rested};
 pub use run::{Setup, simulate};
 pub use setting::Setting;
 pub use task::kthread_names;

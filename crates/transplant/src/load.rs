@@ -80,7 +80,6 @@ pub struct NewTask<'a> {
 pub struct Image {
     pub(crate) verbs: Verbs,
     now: *mut u64,
-    pub(crate) charged_ps: *mut u64,
     pub(crate) horizon_ps: *mut u64,
     /// Whether verbs may leave in the middle.
     pub(crate) leaves: bool,
@@ -132,14 +131,12 @@ impl Image {
         fault::watch(path, &stubs, handle.symbol("img_abi")?, words)?;
         watchdog::begin()?;
         let now = handle.symbol("img_now")?.cast::<u64>();
-        let charged_ps = handle.symbol("img_charged_ps")?.cast::<u64>();
         let horizon_ps = handle.symbol("img_horizon_ps")?.cast::<u64>();
         let guard = handle.symbol("img_guard")?.cast::<c_int>();
         let base = fault::code().map_or(0, |code| code.base());
         Ok(Image {
             verbs,
             now,
-            charged_ps,
             horizon_ps,
             leaves: false,
             counted: None,

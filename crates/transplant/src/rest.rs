@@ -6,11 +6,10 @@
 //! sleep since they were made, get the times of their first arrivals.
 
 use crate::blocks::Blocks;
-use crate::charge::Prices;
 use crate::cpu::Next;
 use crate::engine::{Accounts, Engine, booted_at_ns, first_due_ns, rest_ns};
 use crate::kernel::{Debug, Kernel};
-use crate::run::{Clock, Outside, TIMER_SLACK_NS, drive};
+use crate::run::{Clock, Outside, Rise, TIMER_SLACK_NS, drive};
 use crate::setting::{Setting, set};
 use crate::task::Task;
 use crate::watchdog;
@@ -21,7 +20,6 @@ use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{History, Level};
 use schedlab_machine::Machine;
 use schedlab_trace::Discard;
-use std::borrow::Cow;
 use std::path::Path;
 
 /// The seed of a machine until a run begins on it: of the order of its CPUs at one instant, and its own tasks' homes.
@@ -29,8 +27,9 @@ const SEED: u64 = 1;
 
 /// What a machine at rest depends on.
 pub struct Ground<'a> {
-    /// With the costs of that level ([`costs_at`]).
     pub machine: &'a Machine,
+    /// The same machine with the costs that counted code does not have.
+    pub beside: &'a Machine,
     /// The image's shared object.
     pub object: &'a Path,
     /// The image of the same tree that does not count, if the code is charged by its instructions.
@@ -50,14 +49,8 @@ pub struct Ground<'a> {
 pub struct Rested<'m> {
     pub(crate) engine: Engine<'m>,
     pub(crate) settings: Vec<Setting>,
-}
-
-/// A machine with its costs at a level: counted code is charged by what it executes.
-pub fn costs_at(level: Level, machine: &Machine) -> Cow<'_, Machine> {
-    if !level.counts() {
-        return Cow::Borrowed(machine);
-    }
-    Cow::Owned(Machine { costs: machine.costs.beside_counted_code(), ..machine.clone() })
+    /// Where runs begin to count, if they do.
+    pub(crate) rise: Option<Rise<'m>>,
 }
 
 impl<'m> Rested<'m> {
@@ -74,12 +67,13 @@ impl<'m> Rested<'m> {
         let (kernel, preempt) = ground.boot(debug)?;
         let nobody = Box::leak(Box::new(Discard));
         let mut engine = Engine::new(ground.machine, kernel, (ground.history, preempt), nobody);
-        engine.level = ground.level;
         if ground.background {
             make_own(&mut engine);
         }
         rest(&mut engine)?;
-        Ok(Rested { engine, settings: ground.settings })
+        let blocks = ground.plain.map(|plain| Blocks::of(ground.object, plain)).transpose()?;
+        let rise = blocks.map(|blocks| Rise { at: 0, level: ground.level, machine: ground.beside, blocks });
+        Ok(Rested { engine, settings: ground.settings, rise })
     }
 
     /// This process is a copy of the one in which the machine came to rest.
@@ -98,9 +92,6 @@ impl Ground<'_> {
         let mut kernel = Kernel::boot(self.object, self.machine, SEED, at, debug)?;
         self.settings.iter().try_for_each(|s| set(&mut kernel, s))?;
         let preempt = self.settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(self.preempt);
-        if let Some(plain) = self.plain {
-            kernel.image().count(Blocks::of(self.object, plain)?, &Prices::of(&self.machine.costs))?;
-        }
         Ok((kernel, preempt))
     }
 }

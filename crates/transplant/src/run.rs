@@ -1,6 +1,7 @@
 //! A run on a machine that has come to rest: tasks are set up, the clock runs to the end, accounts are closed.
 
-use crate::charge;
+use crate::blocks::Blocks;
+use crate::charge::{self, Prices};
 use crate::cpu::Current;
 use crate::engine::{Accounts, Engine};
 use crate::rest::{self, Rested};
@@ -20,6 +21,7 @@ use schedlab_board::run::{check_turns, counting, starters};
 use schedlab_board::thread::Thread;
 use schedlab_kernel::Level;
 use schedlab_kernel::policy::group_of;
+use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
 use schedlab_trace::Sink;
 use schedlab_workload::{Built, Later, Place, ROOT_GROUP};
@@ -68,12 +70,13 @@ pub fn simulate<'m: 'a, 'a>(
     sink: &'a mut dyn Sink,
 ) -> Result<SimReport> {
     let Setup { mut workload, rules, seed, stop, walk_every, .. } = setup;
-    let Rested { engine, settings } = rested;
+    let Rested { engine, settings, rise } = rested;
     let machine = engine.board.machine;
     check_turns(machine, setup.peers.is_empty() && setup.guests.is_empty())?;
     confine(&mut workload, machine)?;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
+        rise: None,
         measure_from: workload.warmup.0,
         changes: setup.changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
@@ -85,9 +88,10 @@ pub fn simulate<'m: 'a, 'a>(
     setup.guests.into_iter().for_each(|guest| engine.board.add_guest(guest));
     rest::draw_arrivals(&mut engine, seed, first_own);
     engine.board.lay_out_memory();
-    let level = engine.level;
-    if level.weaves() {
-        engine.kernel.image().weave(level == Level::Exact);
+    let rise = rise.map(|rise| Rise { at: rise.level.begins_ns(outside.measure_from), ..rise });
+    match rise {
+        Some(rise) if rise.at == 0 => rise.begin(&mut engine)?,
+        later => outside.rise = later,
     }
     if let Some(rules) = rules {
         engine.explain_by(rules, &settings);
@@ -106,6 +110,27 @@ pub fn simulate<'m: 'a, 'a>(
     };
     engine.now = ended.at;
     report(engine, ended, &outside)
+}
+
+/// Where a run gets a level that counts: at its begin, or short of the end of its warm-up. The rest, and a warm-up before
+/// that, are free. Paths that were priced before keep their price.
+pub(crate) struct Rise<'m> {
+    pub at: u64,
+    pub level: Level,
+    /// It has the costs that the image's code does not.
+    pub machine: &'m Machine,
+    pub blocks: Blocks,
+}
+
+impl<'m> Rise<'m> {
+    fn begin(self, engine: &mut Engine<'m>) -> Result<()> {
+        (engine.board.machine, engine.level) = (self.machine, self.level);
+        engine.kernel.image().count(self.blocks, &Prices::of(&self.machine.costs))?;
+        if self.level.weaves() {
+            engine.kernel.image().weave(self.level == Level::Exact);
+        }
+        Ok(())
+    }
 }
 
 /// Declares the workload's tasks, before those that are there already; returns those that start by themselves.
@@ -137,25 +162,30 @@ fn load(engine: &mut Engine<'_>, mut workload: Built, in_sessions: bool) -> Resu
 }
 
 /// Events from outside at stated times.
-pub struct Outside {
+pub struct Outside<'m> {
+    rise: Option<Rise<'m>>,
     measure_from: u64,
     changes: VecDeque<(u64, Vec<Setting>)>,
     later: VecDeque<(u64, Later)>,
 }
 
-impl Outside {
+impl<'m> Outside<'m> {
     /// Nothing happens.
-    pub fn nothing() -> Outside {
-        Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() }
+    pub fn nothing() -> Outside<'m> {
+        Outside { rise: None, measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() }
     }
     /// When the next one is due.
     pub fn next(&self) -> u64 {
         let change = self.changes.front().map_or(NEVER, |c| c.0);
-        self.measure_from.min(change).min(self.later.front().map_or(NEVER, |l| l.0))
+        let rise = self.rise.as_ref().map_or(NEVER, |rise| rise.at);
+        self.measure_from.min(rise).min(change).min(self.later.front().map_or(NEVER, |l| l.0))
     }
     /// Handles the events that are due.
-    pub fn act(&mut self, engine: &mut Engine<'_>, ended: &mut Ended) -> Result<()> {
+    pub fn act(&mut self, engine: &mut Engine<'m>, ended: &mut Ended) -> Result<()> {
         engine.finish_verbs();
+        if let Some(rise) = self.rise.take_if(|rise| rise.at <= engine.now) {
+            rise.begin(engine)?;
+        }
         if self.measure_from <= engine.now {
             ended.before = Some(begin_measuring(engine)?);
             self.measure_from = NEVER;
@@ -236,7 +266,12 @@ impl Ended {
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-pub fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
+pub fn drive<'m>(
+    engine: &mut Engine<'m>,
+    seed: u64,
+    clock: &Clock<'_>,
+    outside: &mut Outside<'m>,
+) -> Result<Ended> {
     let n = engine.nr_cpus();
     let mut tree = engine.order_of_events(seed);
     tree.arm(n, outside.next());
@@ -330,7 +365,7 @@ fn begin_measuring(engine: &mut Engine<'_>) -> Result<Schedstat> {
     counted
 }
 
-fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside) -> Result<SimReport> {
+fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside<'_>) -> Result<SimReport> {
     if ended.before.is_none() {
         // All tasks have left, or the run was stopped, during the warm-up.
         ended.before = Some(begin_measuring(&mut engine)?);

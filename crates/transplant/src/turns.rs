@@ -34,13 +34,13 @@ impl<'s> TakesTurns<'s> for Engine<'s> {
 }
 
 /// The course of a run.
-struct Run<'a, 'c> {
+struct Run<'a, 'c, 's> {
     clock: &'a Clock<'c>,
-    outside: &'a mut Outside,
+    outside: &'a mut Outside<'s>,
     ended: Ended,
 }
 
-impl<'s> Course<Engine<'s>> for Run<'_, '_> {
+impl<'s> Course<Engine<'s>> for Run<'_, '_, 's> {
     fn end(&self) -> u64 {
         self.clock.end
     }
@@ -56,7 +56,12 @@ impl<'s> Course<Engine<'s>> for Run<'_, '_> {
 }
 
 /// Lets CPUs act in turns until the end.
-pub fn drive(engine: &mut Engine<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
+pub fn drive<'s>(
+    engine: &mut Engine<'s>,
+    seed: u64,
+    clock: &Clock<'_>,
+    outside: &mut Outside<'s>,
+) -> Result<Ended> {
     let mut run = Run { clock, outside, ended: Ended::at(clock.end) };
     schedlab_board::turns::drive(engine, &mut run, &Stream::new(seed), true)?;
     Ok(run.ended)

@@ -29,7 +29,7 @@ static struct task_struct *first_of_rt(struct rq *rq)
 	return container_of(rt_se, struct task_struct, rt);
 }
 
-/* A queued task that has to preempt the current one, while the CPU was not told to switch. */
+/* A queued task that has to preempt the current one, while the CPU was not asked to switch. */
 static struct task_struct *first_before(struct rq *rq)
 {
 	struct task_struct *curr = rq->curr, *first;

@@ -49,8 +49,9 @@ int img_sizes(unsigned int *sizes, int count)
 	static const unsigned int all[] = {
 		sizeof(struct img_machine), sizeof(struct img_note), sizeof(struct img_view),
 		sizeof(struct img_attr), sizeof(struct img_new_task), sizeof(struct img_usage),
-		sizeof(struct img_costs), sizeof(struct img_sample), sizeof(struct img_entity),
-		sizeof(struct img_question), sizeof(struct img_answer), sizeof(struct img_fleet_cpu),
+		sizeof(struct img_block), sizeof(struct img_costs), sizeof(struct img_sample),
+		sizeof(struct img_entity), sizeof(struct img_question), sizeof(struct img_answer),
+		sizeof(struct img_fleet_cpu),
 		sizeof(struct img_fleet_task), sizeof(struct img_fleet_level), sizeof(struct img_fleet),
 		sizeof(struct img_fleet_answer), sizeof(struct img_tree_entity), sizeof(struct img_tree),
 		sizeof(struct img_tree_answer), sizeof(struct img_choice_cpu), sizeof(struct img_choice),

@@ -43,11 +43,20 @@ struct img_task {
 
 /* cost.c */
 #ifdef CONFIG_SIM_COUNTED
-#define img_time() (img_now + img_charged_ps / 1000)
+extern unsigned int img_instruction_ps;
+extern int img_left;
+extern unsigned long long img_due_ps;
+extern bool img_halved;
+/* The cost of code since the engine took it, ps. */
+static inline unsigned long long img_charged_ps(void)
+{
+	return img_due_ps - (long)img_left * img_instruction_ps;
+}
 #else
-#define img_time() img_now
+#define img_charged_ps() 0ULL
 #endif
-void *img_arena(unsigned long size);
+#define img_time() (img_now + img_charged_ps() / 1000)
+void img_comes(unsigned int ps);
 void img_drain(void);
 void img_may_leave(void);
 /* Lines that a CPU waits for while others act. */
@@ -57,7 +66,11 @@ struct img_missing {
 };
 void img_missing_keep(struct img_missing *missing);
 void img_missing_restore(const struct img_missing *missing);
-extern bool img_exact;
+void img_exact(int on);
+/* lines.c */
+void img_lines_of(int cpu);
+void *img_arena(unsigned long size);
+void img_lines_init(unsigned int near_ps, unsigned int far_ps);
 /* samples.c */
 void img_sample(void);
 /* weave.c */

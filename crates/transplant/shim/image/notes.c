@@ -49,7 +49,7 @@ struct img_note *img_note(int kind, unsigned int cpu)
 	if (kind == IMG_IPI_RESCHED || kind == IMG_IPI_CALL || kind == IMG_NO_IPI)
 		img_horizon_ps = 0;
 	note = &notes[count++];
-	*note = (struct img_note){ .kind = kind, .cpu = cpu, .after_ns = img_charged_ps / 1000 };
+	*note = (struct img_note){ .kind = kind, .cpu = cpu, .after_ns = img_charged_ps() / 1000 };
 	return note;
 }
 

@@ -36,6 +36,9 @@ void img_percpu_init(int cpu)
 void img_go(int cpu)
 {
 	img_cpu = cpu;
+#ifdef CONFIG_SIM_COUNTED
+	img_lines_of(cpu);
+#endif
 	img_cpu_offset = __per_cpu_offset[cpu];
 	img_current = img_currents[cpu];
 }

@@ -13,15 +13,16 @@
 /* A tunable: a number in memory, a file of debugfs, or an entry of a table. */
 struct tunable {
 	char name[64];
-	enum { NUMBER_U32, NUMBER_U64, NUMBER_BOOL, DEBUG_FILE, SYSCTL } kind;
+	enum { NUMBER, DEBUG_FILE, SYSCTL } kind;
 	void *data;
+	size_t size;			/* of the data; 1: a bool */
 	const struct file_operations *file;
 	const struct ctl_table *entry;
 	bool is_unread;
 };
 static struct tunable tunables[MOST];
 static int tunable_count;
-static bool in_bases;
+static bool in_own;			/* the tables of kernel/sysctl.c are registered */
 
 static struct tunable *tunable_new(const char *name)
 {
@@ -34,7 +35,10 @@ static struct tunable *tunable_new(const char *name)
 	return new;
 }
 
-/* Files of debugfs; those in a folder have "FOLDER/" before their names. Deeper ones exist once for each CPU. */
+/*
+ * Files of debugfs that can be written; those in a folder have "FOLDER/" before their names. Deeper ones exist once for
+ * each CPU. Features have a table of their own, and messages about domains need all of debugfs.
+ */
 struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 {
 	struct dentry *folder = img_alloc(sizeof(*folder));
@@ -43,55 +47,53 @@ struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 	folder->d_parent = parent;
 	return folder;
 }
-static struct tunable *debug_new(const char *name, struct dentry *parent)
+static struct tunable *debug_new(const char *name, umode_t mode, struct dentry *parent)
 {
 	char path[64];
 
-	if (!parent || (parent->d_parent && parent->d_parent->d_parent))
+	if (!(mode & 0222) || !strcmp(name, "features") || !strcmp(name, "verbose") ||
+	    !parent || (parent->d_parent && parent->d_parent->d_parent))
 		return NULL;
 	if (!parent->d_parent)
 		return tunable_new(name);
 	snprintf(path, sizeof(path), "%s/%s", (const char *)parent->d_fsdata, name);
 	return tunable_new(path);
 }
-static void debug_number(const char *name, struct dentry *parent, void *data, int kind)
+static void debug_number(const char *name, umode_t mode, struct dentry *parent, void *data, size_t size)
 {
-	struct tunable *new = debug_new(name, parent);
+	struct tunable *new = debug_new(name, mode, parent);
 
 	if (!new)
 		return;
-	new->kind = kind;
+	new->kind = NUMBER;
 	new->data = data;
+	new->size = size;
 }
 void debugfs_create_u32(const char *name, umode_t mode, struct dentry *parent, u32 *value)
 {
-	debug_number(name, parent, value, NUMBER_U32);
+	debug_number(name, mode, parent, value, sizeof(*value));
 }
 void debugfs_create_u64(const char *name, umode_t mode, struct dentry *parent, u64 *value)
 {
-	debug_number(name, parent, value, NUMBER_U64);
+	debug_number(name, mode, parent, value, sizeof(*value));
 }
 /* In older trees some return a file, which nobody looks at. */
 #define RETURNED(function) __typeof__(function(NULL, 0, NULL, NULL))
 RETURNED(debugfs_create_bool) debugfs_create_bool(const char *name, umode_t mode, struct dentry *parent, bool *value)
 {
-	debug_number(name, parent, value, NUMBER_BOOL);
+	debug_number(name, mode, parent, value, sizeof(*value));
 	return (RETURNED(debugfs_create_bool))0;
 }
 RETURNED(debugfs_create_ulong) debugfs_create_ulong(const char *name, umode_t mode, struct dentry *parent, ulong *value)
 {
-	debug_number(name, parent, value, NUMBER_U64);
+	debug_number(name, mode, parent, value, sizeof(*value));
 	return (RETURNED(debugfs_create_ulong))0;
 }
 void debugfs_create_str(const char *name, umode_t mode, struct dentry *parent, char **value) { }
-/* Features have a table of their own. */
 static void debug_file(const char *name, umode_t mode, struct dentry *parent, const struct file_operations *ops)
 {
-	struct tunable *new;
+	struct tunable *new = debug_new(name, mode, parent);
 
-	if (!(mode & 0222) || !strcmp(name, "features"))
-		return;
-	new = debug_new(name, parent);
 	if (!new)
 		return;
 	new->kind = DEBUG_FILE;
@@ -118,18 +120,31 @@ struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct
 }
 void debugfs_lookup_and_remove(const char *name, struct dentry *parent) { }
 
-/* Tables end with an unnamed entry, or are counted. Entries whose data the image lacks are left out. */
+static bool is_schedulers(const struct ctl_table *entry)
+{
+	return !in_own || !strncmp(entry->procname, "sched_", 6);
+}
+
+/* Whether an entry can be written, and the image has what is behind it: other handlers without data want a kernel. */
+static bool is_whole(const struct ctl_table *entry)
+{
+	if (!(entry->mode & 0222) || !entry->proc_handler || img_is_stub(entry->proc_handler))
+		return false;
+	return entry->data ? !img_is_stub(entry->data) : is_schedulers(entry);
+}
+
+/* Tables end with an unnamed entry, or are counted. */
 static void entries(const struct ctl_table *table, size_t number)
 {
 	for (; number && table->procname; number--, table++) {
 		struct tunable *new;
 
-		if (!table->proc_handler || img_is_stub(table->proc_handler) || img_is_stub(table->data))
+		if (!is_whole(table))
 			continue;
 		new = tunable_new(table->procname);
 		new->kind = SYSCTL;
 		new->entry = table;
-		new->is_unread = in_bases || !table->data;
+		new->is_unread = !is_schedulers(table) || !table->data;
 	}
 }
 #ifdef HAVE_SYSCTL_CONST
@@ -179,14 +194,14 @@ struct ctl_table_header *register_sysctl_table(struct ctl_table *table)
 /* The kernel's own tables of kernel/sysctl.c, to which a patch may add a line. */
 void img_tunables_init(void)
 {
+	in_own = true;
 #ifdef HAVE_SYSCTL_BASES
-	in_bases = true;
 	sysctl_init_bases();
-	in_bases = false;
 #endif
 #ifdef HAVE_SYSCTL_INIT
 	sysctl_init();
 #endif
+	in_own = false;
 }
 
 /* debugfs's latency_ns was sched_latency_ns before 5.13. */
@@ -228,19 +243,10 @@ int img_tunable(const char *name, const char *value)
 		return tunable->entry->proc_handler((void *)tunable->entry, 1, text, &size, &at);
 	if (kstrtou64(value, 0, &number))
 		return -EINVAL;
-	switch (tunable->kind) {
-	case NUMBER_U32:
-		*(u32 *)tunable->data = number;
-		return 0;
-	case NUMBER_U64:
-		*(u64 *)tunable->data = number;
-		return 0;
-	case NUMBER_BOOL:
-		*(bool *)tunable->data = number;
-		return 0;
-	default:
-		return -EPERM;
-	}
+	if (tunable->size == sizeof(bool))
+		number = !!number;
+	memcpy(tunable->data, &number, tunable->size);
+	return 0;
 }
 
 /* The text of a file, up to the end of its line. */
@@ -266,19 +272,15 @@ const char *img_tunable_name(int index, char *value, int size)
 	struct tunable *tunable = &tunables[index];
 	size_t length;
 	loff_t at = 0;
+	u64 number = 0;
 
 	if (index < 0 || index >= tunable_count)
 		return NULL;
 	*value = 0;
 	switch (tunable->kind) {
-	case NUMBER_U32:
-		snprintf(value, size, "%u", *(u32 *)tunable->data);
-		break;
-	case NUMBER_U64:
-		snprintf(value, size, "%llu", *(u64 *)tunable->data);
-		break;
-	case NUMBER_BOOL:
-		snprintf(value, size, "%d", *(bool *)tunable->data);
+	case NUMBER:
+		memcpy(&number, tunable->data, tunable->size);
+		snprintf(value, size, "%llu", number);
 		break;
 	case DEBUG_FILE:
 		show(tunable->file, value, size);

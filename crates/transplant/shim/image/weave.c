@@ -62,7 +62,7 @@ void img_weave(int exact)
 	unsigned int cpu;
 
 	woven = true;
-	img_exact = exact;
+	img_exact(exact);
 	for (cpu = 0; cpu < img_machine.nr_cpus; cpu++)
 		weaves[cpu].memory = img_stack_memory();
 }
@@ -89,7 +89,7 @@ void img_leave(u64 wait_ps)
 {
 	struct weave *mine = &weaves[img_cpu];
 
-	img_charged_ps += wait_ps;
+	img_due_ps += wait_ps;
 	if (finishing || !img_weaving)
 		return;
 	img_times_left++;

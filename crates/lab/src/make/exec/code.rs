@@ -31,12 +31,19 @@ fn image(cell: &Cell) -> Result<&CodeImage> {
     cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))
 }
 
-/// The cell's machine at rest under its kernel. `machine` has the costs of the cell's level. A process makes one.
-fn rested<'m>(cell: &'m Cell, machine: &'m Machine, watched: &[u64], debug: Debugging) -> Result<Rested<'m>> {
+/// The cell's machine at rest under its kernel; `beside` has the costs that counted code does not have. A process makes
+/// one.
+fn rested<'m>(
+    cell: &'m Cell,
+    [machine, beside]: [&'m Machine; 2],
+    watched: &[u64],
+    debug: Debugging,
+) -> Result<Rested<'m>> {
     let code = image(cell)?;
     let mut watches = Ok(());
     let ground = Ground {
         machine,
+        beside,
         object: &code.object,
         plain: code.plain.as_deref(),
         level: code.setup.level,

@@ -4,3 +4,7 @@
 /* Static calls are calls by pointer here; the generic header has these names only for patched code. */
 #define static_call_mod(name) static_call(name)
 #define EXPORT_STATIC_CALL_TRAMP(name)
+#ifdef IMG_COUNTED
+/* By its place: kbuild asks the compiler about options without folders of headers. */
+#include "counted.h"
+#endif

@@ -104,6 +104,7 @@ fn by_code(object: &Path, machine: &Machine, workload: Built) -> Run {
     support::checked(machine, workload, |workload, sink| {
         let ground = Ground {
             machine,
+            beside: machine,
             object,
             plain: None,
             level: Level::Free,

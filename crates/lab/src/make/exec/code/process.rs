@@ -9,9 +9,10 @@ use crate::make::exec::image_process::{copied, next_job, reply};
 use crate::make::exec::options::RunOptions;
 use crate::make::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_machine::Machine;
 use schedlab_record::Record;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
-use schedlab_transplant::{Rested, costs_at};
+use schedlab_transplant::Rested;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io::Write;
@@ -133,8 +134,8 @@ fn serve(mut job: Job) -> Result<()> {
     let lost = || Error::internal("a job without a cell");
     let first = job.cell.take().ok_or_else(lost)?.cell()?;
     let machine = first.machine.with(&first.draw(job.seed))?;
-    let machine = costs_at(image(&first)?.setup.level, &machine);
-    let at_rest = rested(&first, &machine, &job.watched, job.debug)?;
+    let beside = Machine { costs: machine.costs.beside_counted_code(), ..machine.clone() };
+    let at_rest = rested(&first, [&machine, &beside], &job.watched, job.debug)?;
     let mut cell = first.clone();
     loop {
         if job.debug.gdb {
