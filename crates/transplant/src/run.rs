@@ -112,8 +112,8 @@ pub fn simulate<'m: 'a, 'a>(
     report(engine, ended, &outside)
 }
 
-/// Where a run gets a level that counts: at its begin, or short of the end of its warm-up. The rest, and a warm-up before
-/// that, are free. Paths that were priced before keep their price.
+/// Where a run gets a level that counts: at its begin, or short of the end of its warm-up. The rest, and a warm-up up
+/// to there, are free. Paths that were priced before keep their price.
 pub(crate) struct Rise<'m> {
     pub at: u64,
     pub level: Level,

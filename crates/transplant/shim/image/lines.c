@@ -30,13 +30,21 @@ static unsigned long (*near)[BITS_TO_LONGS(NR_CPUS)];
 
 /*
  * What most accesses need to know, next to that of neighbouring lines. `owners`: the CPU that may write the line, from
- * 1 on. `held`: for each eight CPUs the bits of those that have it.
+ * 1 on. `held`: for each eight CPUs the bits of those that have it. 64 lines have their bytes of eight CPUs in a row, and
+ * behind them those of the next eight, so that memory which nobody touches takes none here.
  */
 static unsigned short *owners;
 static unsigned char *held;
 /* The entered CPU: its number from 1 on, the bytes in which its bit is, and the bit. */
 static unsigned int me;
 static unsigned char *mine, my_bit;
+static unsigned long others_held;	/* bytes of the other CPUs, of 64 lines */
+
+/* Where a byte of `mine` is. */
+static __always_inline unsigned long held_at(unsigned long number)
+{
+	return number + number / 64 * others_held;
+}
 
 static void *map(unsigned long size)
 {
@@ -66,7 +74,7 @@ void *img_arena(unsigned long size)
 void img_lines_of(int cpu)
 {
 	me = cpu + 1;
-	mine = held + cpu / 8 * LINES;
+	mine = held + cpu / 8 * 64;
 	my_bit = 1 << cpu % 8;
 }
 
@@ -82,6 +90,7 @@ void img_lines_init(unsigned int near_ps, unsigned int far_ps)
 	nr_lines = LINES;
 	lines = map(LINES * line_size);
 	owners = map(LINES * sizeof(*owners));
+	others_held = (DIV_ROUND_UP(nr, 8) - 1) * 64;
 	held = map(DIV_ROUND_UP(nr, 8) * LINES);
 	near = map(nr * sizeof(*near));
 	for (a = 0; a < nr; a++)
@@ -93,7 +102,7 @@ void img_lines_init(unsigned int near_ps, unsigned int far_ps)
 static void hold(struct line *line, unsigned long number)
 {
 	line->holders[img_cpu / BITS_PER_LONG] |= 1UL << img_cpu % BITS_PER_LONG;
-	mine[number] |= my_bit;
+	mine[held_at(number)] |= my_bit;
 }
 
 /* No CPU has the line. */
@@ -104,7 +113,7 @@ static void invalidate(struct line *line, unsigned long number)
 
 	for (i = 0; i < words * sizeof(long); i++)
 		if (eight[i])
-			held[i * LINES + number] = 0;
+			held[i * 64 + held_at(number)] = 0;
 	memset(line->holders, 0, words * sizeof(long));
 }
 
@@ -120,7 +129,7 @@ static noinline void img_miss(unsigned long number, bool write)
 	unsigned int cpu = img_cpu;
 	unsigned long i;
 
-	if (!(mine[number] & my_bit)) {
+	if (!(mine[held_at(number)] & my_bit)) {
 		img_comes(line->writer ? way_ps(cpu, line->writer - 1) : line_near_ps);
 	} else {
 		bool others = false, far = false;
@@ -146,7 +155,7 @@ static noinline void img_miss(unsigned long number, bool write)
 
 static __always_inline bool is_here(unsigned long number, bool write)
 {
-	return write ? owners[number] == me : mine[number] & my_bit;
+	return write ? owners[number] == me : mine[held_at(number)] & my_bit;
 }
 
 /* A read gets the value at the time when the line comes. */
