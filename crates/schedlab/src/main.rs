@@ -67,5 +67,7 @@ fn main() -> ExitCode {
         return output::conclude(rules::child::child());
     }
     fault::report_panics();
-    std::panic::catch_unwind(cli::run).unwrap_or_else(|_| ExitCode::from(output::FAULT))
+    let said = std::panic::catch_unwind(cli::run).unwrap_or_else(|_| ExitCode::from(output::FAULT));
+    code::end_waiting();
+    said
 }

@@ -5,6 +5,7 @@ mod at_rest;
 mod debugging;
 mod process;
 
+pub use at_rest::end_waiting;
 pub use debugging::DEBUG_VARIABLE;
 pub(crate) use process::run;
 pub use process::{COMMAND, child};
