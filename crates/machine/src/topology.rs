@@ -92,6 +92,7 @@ fn default_reclaim_distance() -> u32 {
 }
 
 impl Topology {
+    #[inline]
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
@@ -206,6 +207,7 @@ impl Topology {
         Ok(())
     }
 
+    #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
         let (x, y) = (self.cpu(a), self.cpu(b));
         if a == b {

@@ -90,10 +90,12 @@ pub fn slow(machine: &Machine, kernel: &Kernel) -> Vec<Slow> {
         let llc = |c: &CpuId| machine.topology.cpus[c.index()].llc;
         domain.cpus.iter().map(llc).all(|own| own == llc(&domain.cpus[0]))
     };
-    let domains = Domains::build(&machine.topology, kernel.version);
-    let own = domains.of_cpu.iter().next();
-    own.and_then(|levels| levels.iter().rfind(cache))
-        .filter(|_| scans)
+    if !scans {
+        return Vec::new();
+    }
+    let own = Domains::of_first(&machine.topology, kernel.version);
+    own.iter()
+        .rfind(cache)
         .map(|domain| {
             let p = &domain.params;
             let ticks = clock.interval(p.max_interval_ms, true, p.busy_factor);

@@ -58,6 +58,8 @@ pub struct Fixed<'s> {
     /// The highest capacity (`rd->max_cpu_capacity`).
     pub max_capacity: u64,
     pub cpu_capacity: Arena<CpuId, u64>,
+    /// Every CPU has a whole CPU's capacity.
+    pub whole_cpus: bool,
     /// Capacity of each group of the domains: the sum of its CPUs'.
     pub group_capacity: Vec<u64>,
     pub group_cores: Vec<u32>,
@@ -92,6 +94,7 @@ impl<'s> Fixed<'s> {
             clusters: history.scans_clusters
                 && domains.of_cpu.iter().flatten().any(|d| d.level == Level::Cls),
             scales_time: history.pelt_scales_time && speed.iter().any(|s| *s != SCALE),
+            whole_cpus: cpu_capacity.iter().all(|capacity| *capacity == SCALE),
             max_capacity: cpu_capacity.iter().copied().max().unwrap_or(SCALE),
             group_capacity: domains.groups.iter().map(|g| group_capacity(g, &cpu_capacity)).collect(),
             group_cores: domains.groups.iter().map(|g| group_cores(g, siblings)).collect(),

@@ -43,8 +43,14 @@ impl RemoteReads {
     /// `cpu` changed its line.
     #[inline]
     pub fn dirty(&mut self, cpu: CpuId) {
-        let at = cpu.index() << self.shift;
-        self.holders[at..at + (1 << self.shift)].fill(0);
+        let line = &mut self.holders[cpu.index() << self.shift..][..1 << self.shift];
+        // Few words are cleared here and not by a call: this happens several times a wakeup.
+        match line {
+            [a] => *a = 0,
+            [a, b] => (*a, *b) = (0, 0),
+            [a, b, c, d] => (*a, *b, *c, *d) = (0, 0, 0, 0),
+            _ => line.fill(0),
+        }
     }
     #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {

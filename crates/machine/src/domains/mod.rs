@@ -66,24 +66,39 @@ impl Domains {
     ///
     /// The topology must pass [`Topology::check`]; every machine of [`crate::Machine::load`] does.
     pub fn build(topology: &Topology, version: Version) -> Domains {
-        let levels = levels::levels(topology, version);
-        let mut groups = Groups::new(levels.len(), topology.nr_cpus(), version);
-        let era = Era {
-            version,
-            reclaim_distance: reclaim_distance(topology, version),
-            arch: topology.arch,
-            asymmetry: Asymmetry::of(topology, &levels, version),
-        };
         let cpus = (0..topology.nr_cpus()).map(CpuId::from);
-        let of_cpu: Arena<CpuId, Vec<Domain>> =
-            cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
+        let (of_cpu, groups): (Arena<CpuId, Vec<Domain>>, _) = stacks(topology, version, cpus);
         let llc = of_cpu.iter().map(|domains| domains.iter().rposition(|d| d.params.share_llc)).collect();
         // Before 5.14 SD_ASYM_CPUCAPACITY is enough.
         let any = version < Version::new(5, 14);
         let has_all = |d: &Domain| d.params.asym_full || (any && d.params.asym_capacity);
         let asym = of_cpu.iter().map(|domains| domains.iter().position(has_all)).collect();
-        Domains { groups: groups.all, of_cpu, llc, asym }
+        Domains { groups, of_cpu, llc, asym }
     }
+
+    /// The domains of the first CPU alone.
+    pub fn of_first(topology: &Topology, version: Version) -> Vec<Domain> {
+        let (stacks, _): (Vec<Vec<Domain>>, _) = stacks(topology, version, std::iter::once(CpuId(0)));
+        stacks.into_iter().flatten().collect()
+    }
+}
+
+/// The domains of each of some CPUs, and their groups.
+fn stacks<C: FromIterator<Vec<Domain>>>(
+    topology: &Topology,
+    version: Version,
+    cpus: impl Iterator<Item = CpuId>,
+) -> (C, Vec<Group>) {
+    let levels = levels::levels(topology, version);
+    let mut groups = Groups::new(levels.len(), topology.nr_cpus(), version);
+    let era = Era {
+        version,
+        reclaim_distance: reclaim_distance(topology, version),
+        arch: topology.arch,
+        asymmetry: Asymmetry::of(topology, &levels, version),
+    };
+    let of_cpu = cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
+    (of_cpu, groups.all)
 }
 
 /// Whether the groups of a ring are cores. The local group, the first, does not count.

@@ -24,6 +24,17 @@ fn ring(domains: &Domains, cpu: usize, level: usize) -> Vec<String> {
 }
 
 #[test]
+fn the_first_cpu_has_the_same_domains_alone() {
+    for (machine, version) in
+        [("spr-2x56", "6.5"), ("smp-8", "6.12"), ("nodes-8x8-smt", "4.5"), ("1cpu", "6.5")]
+    {
+        let (all, version) = (domains(machine, version), Version::parse(version).unwrap());
+        let first = Domains::of_first(&Machine::load(machine).unwrap().topology, version);
+        assert_eq!(first, all.of_cpu[CpuId(0)], "{machine} {version}");
+    }
+}
+
+#[test]
 fn the_documents_machines_have_the_documents_domains() {
     let d001 = domains("spr-2x56", "6.5");
     assert_eq!(shape(&d001, 8), [("SMT", 2, 2, 1), ("MC", 112, 56, 2), ("NUMA", 224, 2, 112)]);

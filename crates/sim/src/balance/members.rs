@@ -8,18 +8,26 @@ pub struct GroupCpus {
     cpus: Vec<CpuId>,
     /// Where each group's CPUs begin and end.
     spans: Vec<(u32, u32)>,
+    /// The first CPU of each group.
+    firsts: Vec<CpuId>,
 }
 
 impl GroupCpus {
     /// For groups in the order of their numbers.
     pub fn new(groups: &[Group]) -> GroupCpus {
-        let mut all = GroupCpus { cpus: Vec::new(), spans: Vec::with_capacity(groups.len()) };
+        let mut all = GroupCpus { cpus: Vec::new(), spans: Vec::new(), firsts: Vec::new() };
         for group in groups {
             let from = all.cpus.len() as u32;
             all.cpus.extend_from_slice(&group.cpus);
             all.spans.push((from, all.cpus.len() as u32));
+            all.firsts.push(group.cpus[0]);
         }
         all
+    }
+    /// A group's lowest CPU.
+    #[inline]
+    pub fn first(&self, group: u32) -> CpuId {
+        self.firsts[group as usize]
     }
     /// A group's CPUs, ascending.
     #[inline]
@@ -43,6 +51,7 @@ mod tests {
             let all = GroupCpus::new(&groups);
             for (number, group) in groups.iter().enumerate() {
                 assert_eq!(all.of(number as u32), &group.cpus[..], "{name}, group {number}");
+                assert_eq!(all.first(number as u32), group.cpus[0], "{name}, group {number}");
             }
         }
     }

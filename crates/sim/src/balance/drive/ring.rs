@@ -7,9 +7,10 @@
 //! large to be read at one instant, domains whose CPUs differ in capacity or in threads, passes that D001's shortcuts
 //! may end or that share statistics, and every group once a real-time task exists.
 
-use crate::balance::capacity::GroupFacts;
+use crate::balance::capacity::{GroupFacts, SCALE};
 use crate::balance::era::PassKind;
-use crate::balance::spare::busiest::Totals;
+use crate::balance::spare::DomainFacts;
+use crate::balance::spare::busiest::{DomainStats, Totals};
 use crate::balance::spare::stats::{CpuSample, Tally};
 use crate::balance::state::{Groups, Pass, PassStage};
 use crate::cpu::Cpu;
@@ -111,20 +112,49 @@ impl Sight<'_, '_> {
         if *again || !scan.is_complete() {
             return AfterReading::Group;
         }
-        let (state, fixed) = (self.state.of_one_length(), self.state.fixed);
-        let (facts, batch) = (&fixed.spare_facts[*dst][*level], fixed.at_once());
-        let domain = &fixed.domains.of_cpu[*dst][*level];
+        let fixed = self.state.fixed;
+        let (facts, domain) = (&fixed.spare_facts[*dst][*level], &fixed.domains.of_cpu[*dst][*level]);
         if domain.params.asym_capacity || facts.some_are_cores {
             return AfterReading::Group;
         }
-        let to_idle = facts.groups_are_cores && facts.gives_to_idle(PassKind::from(*trigger));
-        let (ring, costs, mut lines) = (&domain.groups[..], &fixed.machine.costs, self.lines.by(by));
+        let Some(ring) = domain.groups.get(*group..) else { return AfterReading::Complete };
+        // Groups of a domain within a node share no CPU: as many groups as CPUs are CPUs.
+        let are_cpus = !facts.numa && domain.groups.len() == domain.cpus.len();
+        let (nr, nr_cpus, too_large) = if are_cpus && fixed.whole_cpus {
+            let nr = self.read_cpus(by, seen, facts, ring, at);
+            (nr, nr, false)
+        } else {
+            let to_idle = facts.groups_are_cores && facts.gives_to_idle(PassKind::from(*trigger));
+            self.read_groups((by, to_idle), seen, facts, ring, at)
+        };
+        *group += nr;
+        *visited = visited.saturating_add(u16::try_from(nr_cpus).unwrap_or(u16::MAX));
+        *groups_read = groups_read.saturating_add(u16::try_from(nr).unwrap_or(u16::MAX));
+        match nr == ring.len() {
+            true => AfterReading::Complete,
+            false if too_large => AfterReading::Group,
+            false => AfterReading::Pause,
+        }
+    }
+
+    /// Reads groups before time must pass, and before one that is too large. Returns how many, the number of their
+    /// CPUs, and whether such a group is next. `to_idle`: see [`DomainStats::consider_sums`].
+    fn read_groups(
+        &mut self,
+        (by, to_idle): (CpuId, bool),
+        seen: &mut DomainStats,
+        facts: &DomainFacts,
+        ring: &[u32],
+        at: &mut u64,
+    ) -> (usize, usize, bool) {
+        let (state, fixed) = (self.state.of_one_length(), self.state.fixed);
+        let (costs, mut lines, batch) = (&fixed.machine.costs, self.lines.by(by), fixed.at_once());
         let (mut now, mut totals) = (*at, Totals::default());
-        let (from, mut nr_read, mut end) = (*group, 0, AfterReading::Complete);
-        while let Some(&index) = ring.get(*group) {
+        let (mut nr, mut nr_cpus, mut too_large) = (0, 0, false);
+        for &index in ring {
             let cpus = fixed.group_cpus.of(index);
             if cpus.len() > batch {
-                end = AfterReading::Group;
+                too_large = true;
                 break;
             }
             let mut sums = Tally::default();
@@ -132,9 +162,9 @@ impl Sight<'_, '_> {
                 now += lines.visit_ns(costs, cpu);
                 sums.add(&state.sample(cpu));
             }
-            nr_read += cpus.len();
             let capacity = fixed.group_capacity[index as usize];
-            if seen.may_be_busier(&sums, cpus.len(), capacity) {
+            let is_over = sums.nr_running() as usize > cpus.len();
+            if seen.may_be_busier(sums.h_nr_running(), is_over, || sums.avg_load(capacity)) {
                 // A copy, so that the loop has its sums in registers.
                 let (sums, of_group) = ({ sums }, state.group(index, cpus.len()));
                 seen.consider_sums(facts, index, &sums, &of_group, to_idle);
@@ -142,17 +172,49 @@ impl Sight<'_, '_> {
                 seen.pass_over();
             }
             totals.add(&sums, capacity);
-            *group += 1;
-            if now >= self.horizon && *group < ring.len() {
-                end = AfterReading::Pause;
+            (nr, nr_cpus) = (nr + 1, nr_cpus + cpus.len());
+            if now >= self.horizon {
                 break;
             }
         }
         seen.add_totals(&totals);
         *at = now;
-        *visited = visited.saturating_add(u16::try_from(nr_read).unwrap_or(u16::MAX));
-        *groups_read = groups_read.saturating_add(u16::try_from(*group - from).unwrap_or(u16::MAX));
-        end
+        (nr, nr_cpus, too_large)
+    }
+
+    /// Reads groups that are one CPU of whole capacity each; returns how many were read before time must pass. A pass
+    /// on a machine with one large cache and no threads reads nothing else.
+    fn read_cpus(
+        &mut self,
+        by: CpuId,
+        seen: &mut DomainStats,
+        facts: &DomainFacts,
+        ring: &[u32],
+        at: &mut u64,
+    ) -> usize {
+        let (state, fixed) = (self.state.of_one_length(), self.state.fixed);
+        let (costs, mut lines) = (&fixed.machine.costs, self.lines.by(by));
+        let (mut now, mut totals, mut nr) = (*at, Totals::default(), 0);
+        for &index in ring {
+            let cpu = fixed.group_cpus.first(index);
+            debug_assert!(fixed.group_cpus.of(index).len() == 1, "group {index} of {by} is more than {cpu}");
+            now += lines.visit_ns(costs, cpu);
+            let CpuSample { load, util, nr_running, h_nr_running, .. } = state.sample(cpu);
+            if seen.may_be_busier(h_nr_running, nr_running > 1, || load) {
+                self.state.consider(seen, facts, index, cpu);
+            } else {
+                seen.pass_over();
+            }
+            totals.add_cpu(load, util, nr_running);
+            nr += 1;
+            if now >= self.horizon {
+                break;
+            }
+        }
+        totals.add_capacity(SCALE * nr as u64);
+        seen.add_totals(&totals);
+        *at = now;
+        nr
     }
 }
 
@@ -192,6 +254,12 @@ impl<'s, 'm> OtherCpus<'s, 'm> {
         }
     }
 
+    /// Considers a group of one CPU. A function of its own, so that the loop has its state in registers.
+    #[inline(never)]
+    fn consider(&self, seen: &mut DomainStats, facts: &DomainFacts, index: u32, cpu: CpuId) {
+        seen.consider_cpu(facts, index, &self.sample(cpu), self.imbalanced[index as usize]);
+    }
+
     /// The facts about a group without real-time tasks.
     #[inline]
     pub(super) fn group(&self, index: u32, weight: usize) -> GroupFacts {
@@ -219,6 +287,10 @@ mod tests {
     use schedlab_kernel::Kernel;
     use schedlab_machine::Machine;
     use schedlab_trace::{BalanceTrigger, Discard};
+
+    /// The groups of CPU 0's only domain are cores of two threads, but for its own.
+    const UNEVEN: &str = "name = 'uneven'\nabout = 'one core has one thread'\nsource = 'made'\nlike = 'smp-8'\n\
+                          [topology]\ncores = [1, 3]\nthreads_per_core = [1, 2]\nllcs = [2]";
 
     const TRIGGERS: [BalanceTrigger; 3] =
         [BalanceTrigger::Newidle, BalanceTrigger::Busy, BalanceTrigger::Idle];
@@ -278,10 +350,16 @@ mod tests {
     #[test]
     fn both_loops_over_groups_see_the_same() {
         let (mut busiest, mut paused, mut went_on) = (0, 0, 0);
-        for (name, profile) in
-            [("smp-8", "v5.10"), ("smp-8", "v6.12"), ("fb-2x24-smt", "v6.6"), ("nodes-2x4", "v6.18")]
-        {
-            let machine = Machine::load(name).expect("a machine");
+        for (name, profile) in [
+            ("smp-8", "v5.10"),
+            ("smp-8", "v6.12"),
+            ("fb-2x24-smt", "v6.6"),
+            ("nodes-2x4", "v6.18"),
+            (UNEVEN, "v6.5"),
+            (UNEVEN, "v6.6"),
+        ] {
+            let machine = if name == UNEVEN { Machine::parse("uneven", name) } else { Machine::load(name) };
+            let machine = machine.expect("a machine");
             let kernel = Kernel::profile(profile).expect("a profile");
             for draw in 0..60 {
                 let (mut a, mut b) = (Discard, Discard);

@@ -6,10 +6,10 @@
 //! loop without shortcuts hands over sums instead, and the totals of many groups at once.
 
 use super::DomainFacts;
-use super::classify::SpareType;
+use super::classify::{SpareFacts, SpareType, since_5_5};
 use super::imbalance::{self, Amount, AmountRule};
 use super::rank::{Claim, OVERLOADED};
-use super::stats::{GroupStats, Tally, load_per_capacity};
+use super::stats::{CpuSample, GroupStats, Tally};
 use crate::balance::capacity::{GroupFacts, SCALE};
 use crate::balance::era::PassKind;
 
@@ -97,24 +97,67 @@ impl DomainStats {
         claim: &Claim,
         stats: impl FnOnce() -> GroupStats,
     ) -> bool {
-        self.considered += 1;
-        let rank = claim.rank(domain, self.considered);
-        let busier = rank > self.rank;
+        let busier = self.outranks(domain, claim);
         if busier {
-            self.rank = rank;
             self.busiest = Some((index, stats()));
         }
         busier
     }
 
-    /// Whether the next group of the ring may be busier than the busiest so far. Without a fair task it is not, and
-    /// only an overloaded group with more load is busier than an overloaded one: most groups of a loaded machine need
-    /// no more than this test.
+    /// Counts the next group of the ring, and says whether it is the busiest from now on.
     #[inline]
-    pub fn may_be_busier(&self, sums: &Tally, weight: usize, capacity: u64) -> bool {
+    fn outranks(&mut self, domain: &DomainFacts, claim: &Claim) -> bool {
+        self.considered += 1;
+        let rank = claim.rank(domain, self.considered);
+        let busier = rank > self.rank;
+        self.rank = self.rank.max(rank);
+        busier
+    }
+
+    /// Considers the next group of the ring, which is one CPU of whole capacity. The caller adds it to the totals.
+    #[inline]
+    pub fn consider_cpu(&mut self, domain: &DomainFacts, index: u32, cpu: &CpuSample, imbalanced: bool) {
+        let kind = since_5_5(&SpareFacts {
+            util: cpu.util,
+            runnable: cpu.runnable,
+            capacity: SCALE,
+            nr_running: cpu.nr_running,
+            weight: 1,
+            imbalanced,
+            imbalance_pct: domain.imbalance_pct,
+            shared_core: false,
+            misfit: false,
+        });
+        let claim = Claim {
+            group_type: kind,
+            avg_load: cpu.load,
+            sum_nr_running: cpu.nr_running,
+            sum_h_nr_running: cpu.h_nr_running,
+            idle_cpus: u32::from(cpu.nr_running == 0 && cpu.idle),
+            misfit_load: 0,
+            is_core: false,
+        };
+        if self.outranks(domain, &claim) {
+            self.crown(index, cpu, kind, imbalanced);
+        }
+    }
+
+    /// A group of one CPU is the busiest from now on.
+    fn crown(&mut self, index: u32, cpu: &CpuSample, kind: SpareType, imbalanced: bool) {
+        let mut sums = Tally::default();
+        sums.add(cpu);
+        let group = GroupFacts { imbalanced, ..GroupFacts::of(1, SCALE) };
+        self.busiest = Some((index, sums.stats(&group, kind)));
+    }
+
+    /// Whether the next group of the ring may be busier than the busiest so far. Without a fair task it is not. Only an
+    /// overloaded group with more load is busier than an overloaded one: most groups of a loaded machine need no more
+    /// than this test. `is_over`: it has more tasks than CPUs.
+    #[inline]
+    pub fn may_be_busier(&self, h_nr_running: u32, is_over: bool, avg_load: impl FnOnce() -> u64) -> bool {
         match self.rank.checked_sub(OVERLOADED) {
-            _ if sums.h_nr_running == 0 => false,
-            Some(most) => sums.nr_running as usize > weight && load_per_capacity(sums.load, capacity) > most,
+            _ if h_nr_running == 0 => false,
+            Some(most) => is_over && avg_load() > most,
             None => true,
         }
     }
@@ -254,6 +297,16 @@ impl Totals {
         self.capacity += capacity;
         self.util += sums.util;
         self.overload |= sums.overload;
+    }
+    /// Adds a CPU, but for its capacity.
+    #[inline]
+    pub fn add_cpu(&mut self, load: u64, util: u64, nr_running: u32) {
+        self.load += load;
+        self.util += util;
+        self.overload |= nr_running > 1;
+    }
+    pub fn add_capacity(&mut self, capacity: u64) {
+        self.capacity += capacity;
     }
 }
 

@@ -38,8 +38,8 @@ pub struct Tally {
     /// Sum of utilisation.
     pub(super) util: u64,
     runnable: u64,
-    pub(super) nr_running: u32,
-    pub(super) h_nr_running: u32,
+    nr_running: u32,
+    h_nr_running: u32,
     idle_cpus: u32,
     /// Whether some CPU has two runnable tasks.
     pub(super) overload: bool,
@@ -75,6 +75,21 @@ impl Tally {
     pub fn misfit(&self) -> u64 {
         self.misfit
     }
+    /// Runnable tasks of all classes.
+    #[inline]
+    pub fn nr_running(&self) -> u32 {
+        self.nr_running
+    }
+    /// Runnable fair tasks.
+    #[inline]
+    pub fn h_nr_running(&self) -> u32 {
+        self.h_nr_running
+    }
+    /// Load per whole CPU of a group of this capacity.
+    #[inline]
+    pub fn avg_load(&self, capacity: u64) -> u64 {
+        load_per_capacity(self.load, capacity)
+    }
 
     /// The group's statistics, once all its CPUs are added. `gives_to_idle`: it is a core, and the reading CPU is an
     /// idle one outside of it (6.6).
@@ -108,7 +123,7 @@ impl Tally {
     pub(super) fn claim(&self, group: &GroupFacts, group_type: SpareType) -> Claim {
         Claim {
             group_type,
-            avg_load: load_per_capacity(self.load, group.capacity),
+            avg_load: self.avg_load(group.capacity),
             sum_nr_running: self.nr_running,
             sum_h_nr_running: self.h_nr_running,
             idle_cpus: self.idle_cpus,
@@ -142,7 +157,7 @@ impl Tally {
 /// Load per whole CPU of capacity. A single CPU without real-time tasks, as in most groups of long rings, needs no
 /// division.
 #[inline]
-pub(super) fn load_per_capacity(load: u64, capacity: u64) -> u64 {
+fn load_per_capacity(load: u64, capacity: u64) -> u64 {
     if capacity == SCALE { load } else { load * SCALE / capacity }
 }
 
