@@ -129,6 +129,8 @@ impl<'m> Rise<'m> {
         if self.level.weaves() {
             engine.kernel.image().weave(self.level == Level::Exact);
         }
+        // The entered CPU gets what it holds of lines.
+        engine.enter(CpuId(0));
         Ok(())
     }
 }

@@ -138,6 +138,43 @@ mod tests {
         assert_eq!(listed, found);
     }
 
+    /// The names of the static variables of a C file, from its lines that declare some.
+    fn statics(text: &str) -> Vec<&str> {
+        let declares =
+            |line: &&str| line.starts_with("static ") && line.ends_with(';') && !line.contains('(');
+        let mut names = Vec::new();
+        for line in text.lines().filter(declares) {
+            for one in line.trim_end_matches(';').split(',') {
+                let one = one.split(['=', '[']).next().unwrap_or_default().trim_end();
+                // A macro in capitals is an attribute.
+                names.extend(one.rsplit([' ', '*']).find(|word| word.contains(|c: char| c.is_lowercase())));
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn files_that_are_one_object_share_no_static_name() {
+        let text = |path: &str| OVERLAY.0.iter().find(|(of, _)| *of == path).unwrap().1;
+        assert_eq!(
+            statics("static u64 *a, b[4];\nstatic int f(int x);\nstatic char c = 1;"),
+            ["a", "b", "c"]
+        );
+        // C merges two such variables without a word.
+        for object in ["image/most.c", "image/others.c"] {
+            let files =
+                text(object).lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'));
+            let mut names: Vec<(&str, &str)> = Vec::new();
+            for file in files {
+                names.extend(statics(text(&format!("image/{file}"))).into_iter().map(|name| (name, file)));
+            }
+            names.sort_unstable();
+            let same = names.windows(2).find(|two| two[0].0 == two[1].0);
+            assert_eq!(same, None, "{object}");
+            assert!(names.len() > 5, "{object}: {names:?}");
+        }
+    }
+
     #[test]
     fn shims_are_short_and_name_the_files_that_they_stand_for() {
         for (path, text) in OVERLAY.0.iter().filter(|(path, _)| path.ends_with(".c")) {

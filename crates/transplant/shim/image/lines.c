@@ -30,8 +30,8 @@ static unsigned long (*near)[BITS_TO_LONGS(NR_CPUS)];
 
 /*
  * What most accesses need to know, next to that of neighbouring lines. `owners`: the CPU that may write the line, from
- * 1 on. `held`: for each eight CPUs the bits of those that have it. 64 lines have their bytes of eight CPUs in a row, and
- * behind them those of the next eight, so that memory which nobody touches takes none here.
+ * 1 on. `held`: for each eight CPUs the bits of those that have it. 64 lines have their bytes of eight CPUs in a row,
+ * and behind them those of the next eight, so that memory which nobody touches takes none here.
  */
 static unsigned short *owners;
 static unsigned char *held;
@@ -66,7 +66,7 @@ void *img_arena(unsigned long size)
 	}
 	at = arena_end;
 	if (size > arena + ARENA - at)
-		img_fatal("the kernel has allocated 4 GB, whose lines are known: shorten the run, or use level free");
+		img_fatal("the kernel has allocated 8 GB, whose lines are known: shorten the run, or use level free");
 	arena_end += size;
 	return at;
 }

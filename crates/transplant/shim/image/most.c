@@ -20,7 +20,6 @@
 #include "picked.c"
 #include "processes.c"
 #include "reports.c"
-#include "samples.c"
 #include "tables.c"
 #include "topology.c"
 #include "verbs.c"
