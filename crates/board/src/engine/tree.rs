@@ -86,7 +86,7 @@ impl WinnerTree {
     /// The least key of a place and its three siblings.
     #[inline]
     fn of_siblings(&self, place: usize) -> u64 {
-        let first = place % PLACES & !3;
+        let first = (place % PLACES) & !3;
         let [a, b, c, d] = [first, first | 1, first | 2, first | 3].map(|at| self.keys[at]);
         lesser(lesser(a, b), lesser(c, d))
     }
