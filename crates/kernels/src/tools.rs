@@ -2,6 +2,7 @@
 
 use schedlab_base::{Error, Result, temp};
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -140,14 +141,17 @@ struct CompilerFile {
 }
 
 impl CompilerFile {
-    /// `None`: there is none, or a program of another name is in its place, which may call any compiler.
+    /// `None`: there is none, or a script or a program of another name is in its place, which may call any compiler.
     fn here() -> Option<CompilerFile> {
         use std::os::unix::fs::MetadataExt;
         let folders = std::env::var_os("PATH")?;
-        let found = std::env::split_paths(&folders).map(|d| d.join("gcc")).find(|p| p.is_file())?;
+        let runs = |p: &PathBuf| p.metadata().is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0);
+        let found = std::env::split_paths(&folders).map(|d| d.join("gcc")).find(runs)?;
         let path = found.canonicalize().ok()?;
         let about = path.metadata().ok()?;
-        let is_gcc = path.file_name()?.to_str()?.contains("gcc");
+        let mut begin = [0; 4];
+        std::fs::File::open(&path).ok()?.read_exact(&mut begin).ok()?;
+        let is_gcc = path.file_name()?.to_str()?.contains("gcc") && begin == *b"\x7fELF";
         is_gcc.then_some(CompilerFile {
             bytes: about.len(),
             modified_s: about.mtime(),

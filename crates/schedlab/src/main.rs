@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == schedlab_native::facts::COMMAND) {
         return output::conclude(schedlab_native::facts::print());
     }
-    // A run on the kernel's own code is a process of its own.
+    // A machine under the kernel's own code is a process of its own, and each run on it a copy of that.
     if std::env::args_os().nth(1).is_some_and(|word| word == code::COMMAND) {
         return output::conclude(code::child());
     }

@@ -1,7 +1,7 @@
 //! Levels of the kernel's own code: what it executes is its price, and CPUs act while another one is in kernel code.
 
 use crate::code::has_source;
-use crate::common::{Lab, texts};
+use crate::common::{Lab, texts, unwrapped};
 use serde_json::Value;
 
 const LEVELS: [&str; 4] = ["free", "counted", "woven", "exact"];
@@ -36,6 +36,41 @@ fn every_level_runs_and_gives_the_same_bytes_every_time() {
     for (i, one) in cpu_time.iter().enumerate() {
         assert!(cpu_time[..i].iter().all(|other| other != one), "no two levels are alike: {cpu_time:?}");
     }
+}
+
+#[test]
+fn a_run_is_the_same_alone_and_after_others_on_the_same_machine() {
+    if !has_source() {
+        return;
+    }
+    for (level, machine) in [("free", "spr-2x4"), ("woven", "spr-2x4"), ("counted", "icount-4")] {
+        let (lab, alone) = (Lab::new(), Lab::new());
+        let line = |rest: &str| {
+            format!(
+                "bench schbench -r 30ms --warmup 120ms --machine {machine} --backend code --kernel 6.1 --level {level} {rest}"
+            )
+        };
+        lab.ok(&line("--runs 3 --seed 1"));
+        alone.ok(&line("--seed 3"));
+        let (all, one) = (lab.records("runs"), alone.records("runs"));
+        assert_eq!((all.len(), one.len()), (3, 1));
+        assert!(all.contains(&one[0]), "{level}: seed 3 after seeds 1 and 2");
+        assert!(
+            all[0]["counters"].is_object() && all[0]["counters"] != all[2]["counters"],
+            "{level}: seeds differ"
+        );
+    }
+}
+
+#[test]
+fn what_is_free_of_a_warm_up_is_said() {
+    if !has_source() {
+        return;
+    }
+    let words =
+        "bench slice -r 10ms --warmup 130ms --backend code --kernel 6.1 --level counted --machine smp-4";
+    let said = unwrapped(&Lab::new().ok(words));
+    assert!(said.contains("level counted, the first 30ms of the warm-up free"), "{said}");
 }
 
 #[test]

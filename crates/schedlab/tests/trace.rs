@@ -181,7 +181,7 @@ fn the_events_of_another_run_are_refused() {
     std::fs::copy(file(&two), file(&one)).unwrap();
     let said = ["events.slt: these events are of run", "/2, and the record", "/1", "remove the file"];
     lab.says(&["trace", &one, "-o", "x.pftrace"], 2, &said);
-    // Files of 0.2 do not say whose they are.
+    // Older files do not say whose they are.
     let bytes = std::fs::read(file(&two)).unwrap();
     let (end, foot) = bytes.split_at(bytes.len() - 16);
     let run_at = end.windows(9).rposition(|w| w.starts_with(b"R") && w[2..5] == [0; 3]).unwrap();

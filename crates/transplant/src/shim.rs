@@ -139,12 +139,15 @@ mod tests {
     }
 
     /// The names of the static variables of a C file, from its lines that declare some.
-    fn statics(text: &str) -> Vec<&str> {
-        let declares =
-            |line: &&str| line.starts_with("static ") && line.ends_with(';') && !line.contains('(');
+    fn statics(text: &'static str) -> Vec<&'static str> {
+        // An attribute behind a name may have parentheses; a function has them before.
+        let bare = |line: &'static str| line.trim_end_matches(';').split(" __").next().unwrap_or_default();
+        let declares = |line: &&'static str| {
+            line.starts_with("static ") && line.ends_with(';') && !bare(line).contains('(')
+        };
         let mut names = Vec::new();
-        for line in text.lines().filter(declares) {
-            for one in line.trim_end_matches(';').split(',') {
+        for line in text.lines().filter(declares).map(bare) {
+            for one in line.split(',') {
                 let one = one.split(['=', '[']).next().unwrap_or_default().trim_end();
                 // A macro in capitals is an attribute.
                 names.extend(one.rsplit([' ', '*']).find(|word| word.contains(|c: char| c.is_lowercase())));

@@ -1,6 +1,6 @@
-//! Processes that hold an image of the kernel's own code. An image has global state, so each run, and each set of
-//! questions to an image, has a separate process. It is this executable, started again with a command. It gets jobs on
-//! its input, one at a time, and gives an answer to each on its output.
+//! Processes that hold an image of the kernel's own code. An image has global state, so a process holds one, and it is
+//! this executable, started again with a command. It gets jobs on its input, one at a time, and gives an answer to each
+//! on its output.
 //!
 //! A process that holds a machine at rest has a copy of itself make each run. What the copy writes is its own (copy on
 //! write), so whatever ends it leaves the process as it was. The process ends when nobody can ask it any more, and its
@@ -64,6 +64,10 @@ impl ImageProcess {
             .process_group(0)
             .spawn();
         process.map(ImageProcess).map_err(|e| failed("can't be started", &e))
+    }
+    /// Whether it has ended by itself.
+    pub(crate) fn is_gone(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
     }
     /// Its number.
     pub(crate) fn id(&self) -> u32 {
@@ -236,6 +240,16 @@ fn ended(status: ExitStatus, words: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_is_whole_once_all_of_it_is_there() {
+        let said = [9i32.to_le_bytes().as_slice(), &3u64.to_le_bytes(), b"abc"].concat();
+        for part in 0..said.len() {
+            assert!(whole(&mut said[..part].to_vec()).is_none(), "{part} bytes");
+        }
+        let (status, words) = whole(&mut said.clone()).unwrap();
+        assert_eq!((status.signal(), words.as_slice()), (Some(9), b"abc".as_slice()));
+    }
     use schedlab_base::ErrorKind;
 
     #[test]

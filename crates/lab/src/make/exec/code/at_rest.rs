@@ -66,12 +66,13 @@ pub fn end_waiting() {
 }
 
 impl AtRest {
-    /// One that waits, or a new one.
+    /// One that waits, or a new one. One that was killed meanwhile, such as for its memory, waits no more.
     ///
     /// # Errors
     /// When the process can't be had.
     pub(super) fn on(ground: Ground) -> Result<AtRest> {
         let mut waiting = waiting();
+        waiting.retain_mut(|one| !one.process.is_gone());
         if let Some(at) = waiting.iter().rposition(|one| one.ground == ground) {
             return Ok(waiting.remove(at));
         }
