@@ -7,6 +7,7 @@
 
 use super::capacity::SCALE;
 use super::spare::classify::{SpareFacts, SpareType, since_5_5};
+use super::spare::stats::load_per_capacity;
 use schedlab_kernel::History;
 
 /// The highest rank within a type of group.
@@ -258,8 +259,7 @@ impl BySpare {
         });
         let stats = SpareStats {
             kind,
-            // A single CPU needs no division.
-            avg_load: if facts.capacity == SCALE { sum.load } else { sum.load * SCALE / facts.capacity },
+            avg_load: load_per_capacity(sum.load, facts.capacity),
             util: sum.util,
             nr_running: sum.nr_running,
             idle_cpus: std::mem::take(&mut self.idle_cpus),

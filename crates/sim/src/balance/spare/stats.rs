@@ -157,7 +157,7 @@ impl Tally {
 /// Load per whole CPU of capacity. A single CPU without real-time tasks, as in most groups of long rings, needs no
 /// division.
 #[inline]
-fn load_per_capacity(load: u64, capacity: u64) -> u64 {
+pub fn load_per_capacity(load: u64, capacity: u64) -> u64 {
     if capacity == SCALE { load } else { load * SCALE / capacity }
 }
 
