@@ -31,6 +31,11 @@ pub fn things(n: impl Count, what: &str) -> String {
     }
 }
 
+/// Whether it is what a field is by default: such fields are not written.
+pub fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+    *n == N::default()
+}
+
 /// `one` if `n` is 1, else `many`: "was" or "were".
 pub fn one_or<'a>(n: impl Count, one: &'a str, many: &'a str) -> &'a str {
     if n.is_one() { one } else { many }

@@ -52,7 +52,7 @@ pub mod wrap;
 
 pub use arena::{Arena, Id};
 pub use backend::{Backend, GuestMode, Origin};
-pub use count::{counted, each_once, one_or, things};
+pub use count::{counted, each_once, is_zero, one_or, things};
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind, Result, Spot, Warning};
 pub use hash::content_hash;

@@ -90,7 +90,7 @@ pub struct Knee {
     pub unknown: usize,
     /// Number of loads above a seed's knee that could not be judged, because the metric was missing: the true knee may
     /// be higher.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub unjudged: usize,
     /// The drawn costs that affect the knee; `None` if none were drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,12 +132,8 @@ pub struct TriedLoad {
     /// The limit's metric, by ascending seed, in [`Knees::unit`].
     pub values: Vec<f64>,
     /// Number of seeds in which it was missing.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub missing: usize,
-}
-
-fn is_zero(n: &usize) -> bool {
-    *n == 0
 }
 
 pub const KNEE_SCHEMA: &str = "schedlab/knee/1";

@@ -36,7 +36,7 @@ pub struct ListedCell {
     /// Size of all its runs, bytes.
     pub size_bytes: u64,
     /// Number of unfinished runs whose writers are gone.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "schedlab_base::is_zero")]
     pub abandoned: usize,
     /// If a neighbour in the list has the same names: the figures in which they differ, with this cell's values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -58,10 +58,6 @@ pub struct CellSubject {
     pub machine: String,
     pub backend: Origin,
     pub kernel: String,
-}
-
-fn is_zero(n: &usize) -> bool {
-    *n == 0
 }
 
 impl ListedCell {

@@ -32,7 +32,7 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
     /// Size of each CPU's ring of events, KiB; 0: the usual size.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub ring_kib: u32,
     /// Whether the run's events are sent with the reply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -40,10 +40,6 @@ pub struct Job {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 /// The reply of a guest's init.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -20,7 +20,7 @@ pub struct GroupSpec {
     #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
     pub period: Ns,
     /// Unused CPU time that the group may save for later periods.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub burst: Ns,
     /// Whether its tasks give way to tasks of other groups; its shares do not matter then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -58,7 +58,7 @@ pub struct Limit {
     #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
     pub period: Ns,
     /// Unused CPU time that the group may save for later periods.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub burst: Ns,
 }
 
@@ -131,10 +131,6 @@ fn usual_period() -> Ns {
 fn is_usual_period(period: &Ns) -> bool {
     *period == DEFAULT_PERIOD
 }
-fn is_zero(burst: &Ns) -> bool {
-    *burst == Ns::ZERO
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! How the time of the kernel's own code is charged, on backend code.
 
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, things};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,16 +42,20 @@ impl Level {
     pub fn weaves(self) -> bool {
         matches!(self, Level::Woven | Level::Exact)
     }
-    /// Where it begins in a run that warms up for so long, ns. What comes before is free.
-    pub fn begins_ns(self, warmup_ns: u64) -> u64 {
-        if self.counts() { warmup_ns.saturating_sub(LEAD_NS) } else { 0 }
+    /// Where it begins in a run that warms up for so long, ns. What comes before is free. CPUs that take turns gather
+    /// their tasks in a warm-up of their own, which counts.
+    pub fn begins_ns(self, warmup_ns: u64, take_turns: bool) -> u64 {
+        if self.counts() && !take_turns { warmup_ns.saturating_sub(LEAD_NS) } else { 0 }
     }
-    /// The word, and what is free of a run that warms up for so long.
-    pub fn words(self, warmup_ns: u64) -> String {
-        match self.begins_ns(warmup_ns) {
-            0 => self.word().to_owned(),
-            free_ns => format!("{}, the first {} of the warm-up free", self.word(), Ns(free_ns)),
-        }
+    /// Levels of runs of one load, and how much of their warm-up is free: "level woven, the first 900ms of the warm-up
+    /// free".
+    pub fn words(levels: &[Level], free_ns: u64) -> String {
+        let names: Vec<&str> = levels.iter().map(|level| level.word()).collect();
+        let free = match free_ns {
+            0 => String::new(),
+            _ => format!(", the first {} of the warm-up free", Ns(free_ns)),
+        };
+        format!("{} {}{free}", things(levels.len(), "level"), names.join(", "))
     }
     /// Whether it is the default; files need not name it.
     pub fn is_free(&self) -> bool {
@@ -71,9 +75,13 @@ mod tests {
 
     #[test]
     fn all_but_the_end_of_a_warm_up_is_free() {
-        assert_eq!(Level::Woven.words(0), "woven");
-        assert_eq!(Level::Woven.words(100_000_000), "woven", "too short");
-        assert_eq!(Level::Counted.words(1_000_000_000), "counted, the first 900ms of the warm-up free");
-        assert_eq!(Level::Free.words(1_000_000_000), "free");
+        let words = |level: Level, warmup_ms: u64, turns| {
+            Level::words(&[level], level.begins_ns(warmup_ms * 1_000_000, turns))
+        };
+        assert_eq!(words(Level::Woven, 0, false), "level woven");
+        assert_eq!(words(Level::Woven, 100, false), "level woven", "too short");
+        assert_eq!(words(Level::Counted, 1_000, false), "level counted, the first 900ms of the warm-up free");
+        assert_eq!(words(Level::Counted, 1_000, true), "level counted");
+        assert_eq!(words(Level::Free, 1_000, false), "level free");
     }
 }

@@ -78,18 +78,14 @@ pub struct Attr {
     pub rt_priority: u8,
     /// The requested slice (`sched_attr.sched_runtime` of a fair task, 6.12 and later); 0: the kernel's default. For a
     /// deadline task, the runtime in each period.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub slice: Ns32,
     /// For a deadline task: time from the period's start to its deadline.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub deadline: Ns32,
     /// For a deadline task.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub period: Ns32,
-}
-
-fn is_zero(time: &Ns32) -> bool {
-    *time == Ns32::ZERO
 }
 
 /// The shortest and the longest slice; kernels clamp requests to them (6.12).

@@ -77,18 +77,14 @@ pub struct Job {
     #[serde(default)]
     pub observe: Observe,
     /// Size of each CPU's event ring, KiB; 0: the usual size.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub ring_kib: u32,
     /// The file for recorded events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<PathBuf>,
     /// The most bytes for that file; 0: no limit.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub keep_most_bytes: u64,
-}
-
-fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
-    *n == N::default()
 }
 
 /// The agent's result.

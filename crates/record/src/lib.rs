@@ -208,6 +208,12 @@ impl Record {
         let live = self.backend == Backend::Host && self.found.environment.contains_key("kernel.release");
         self.observe.or(live.then_some(Observe::Counters))
     }
+    /// How much of the warm-up took the kernel's own code no time, before its level began, ns.
+    pub fn free_ns(&self) -> u64 {
+        let warmup_ns = self.spec["params"]["warmup"].as_u64().unwrap_or_default();
+        let level = self.code.as_ref().map(|code| code.level).unwrap_or_default();
+        level.begins_ns(warmup_ns, self.machine.turns.is_some())
+    }
 }
 
 #[cfg(test)]

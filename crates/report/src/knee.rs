@@ -111,6 +111,7 @@ fn point(k: &Knees, variant: &str, load: String, tried: &TriedLoad) -> Cell {
         backend: k.backend.clone(),
         mode: None,
         level: None,
+        free_ns: 0,
         machine: k.machine.clone(),
         kernel: String::new(),
         workload: k.workload.clone(),

@@ -55,6 +55,9 @@ pub struct Run {
     /// How the kernel's own code was charged, if it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
+    /// How much of the warm-up that code took no time in.
+    #[serde(skip_serializing_if = "schedlab_base::is_zero")]
+    pub free_ns: u64,
     /// Measured time.
     pub duration_ns: u64,
     pub metrics: BTreeMap<String, Measured>,
@@ -88,6 +91,7 @@ impl Run {
             seed: record.seed,
             watched: record.watched().map(Observe::name),
             level: record.code.as_ref().map(|code| code.level),
+            free_ns: record.free_ns(),
             duration_ns: record.found.duration.0,
             metrics,
             intervals: record.found.intervals.clone(),
@@ -118,10 +122,8 @@ impl Run {
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let how = match self.backend.made_by() {
             Some(Backend::Code) => {
-                let warmup_ns =
-                    self.params.get("warmup").and_then(serde_json::Value::as_u64).unwrap_or_default();
-                let level = self.level.map_or_else(String::new, |level| level.words(warmup_ns));
-                &format!("run by the kernel's own code (level {level})")
+                let level = Level::words(self.level.as_slice(), self.free_ns);
+                &format!("run by the kernel's own code ({level})")
             }
             Some(Backend::Sim) => "simulated",
             Some(Backend::Host | Backend::Vm) | None => "measured live",

@@ -88,9 +88,8 @@ pub fn simulate<'m: 'a, 'a>(
     setup.guests.into_iter().for_each(|guest| engine.board.add_guest(guest));
     rest::draw_arrivals(&mut engine, seed, first_own);
     engine.board.lay_out_memory();
-    // CPUs that take turns gather their tasks in a warm-up of their own, which counts.
-    let free_ns = if engine.board.turns.is_some() { 0 } else { outside.measure_from };
-    let rise = rise.map(|rise| Rise { at: rise.level.begins_ns(free_ns), ..rise });
+    let (warmup_ns, turns) = (outside.measure_from, engine.board.turns.is_some());
+    let rise = rise.map(|rise| Rise { at: rise.level.begins_ns(warmup_ns, turns), ..rise });
     match rise {
         Some(rise) if rise.at == 0 => rise.begin(&mut engine)?,
         later => outside.rise = later,

@@ -75,6 +75,7 @@ mod tests {
             backend: Backend::Sim.into(),
             mode: None,
             level: None,
+            free_ns: 0,
             machine: "smp-4".into(),
             kernel: "v4.5".into(),
             workload: "schbench".into(),

@@ -415,6 +415,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
         backend: r.backend.clone(),
         mode: group::mode(r),
         level: r.code.as_ref().map(|code| code.level),
+        free_ns: r.free_ns(),
         machine: r.machine.name.clone(),
         kernel: r.kernel.clone(),
         workload: r.workload.clone(),

@@ -3,7 +3,7 @@
 use super::{CellComputer, Disagreement, Stalled};
 use crate::stats::{Looks, Verdict};
 use crate::uncertainty::Sway;
-use schedlab_base::{Backend, GuestMode, Origin, Warning, each_once, things};
+use schedlab_base::{Backend, GuestMode, Origin, Warning, each_once};
 use schedlab_kernel::Level;
 use schedlab_record::Published;
 use schedlab_record::{Better, Observe};
@@ -127,6 +127,9 @@ pub struct Cell {
     /// How the kernel's own code was charged; `None` for other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
+    /// How much of the warm-up that code took no time in.
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
+    pub free_ns: u64,
     pub machine: String,
     pub kernel: String,
     pub workload: String,
@@ -170,25 +173,25 @@ pub fn place(group: &[Cell], base: usize) -> String {
 pub fn how<'a>(group: impl IntoIterator<Item = &'a Cell>) -> String {
     let mut cells = group.into_iter();
     let Some(first) = cells.next() else { return String::new() };
-    let levels: Vec<Level> = first.level.into_iter().chain(cells.filter_map(|cell| cell.level)).collect();
-    first.made(&each_once(&levels))
+    let mut levels: Vec<Level> = first.level.into_iter().collect();
+    let mut free_ns = first.free_ns;
+    for cell in cells {
+        levels.extend(cell.level);
+        free_ns = free_ns.max(cell.free_ns);
+    }
+    first.made(&each_once(&levels), free_ns)
 }
 
 impl Cell {
     /// Backend, mode and level of its runs, in words.
     pub fn how(&self) -> String {
-        self.made(self.level.as_slice())
+        self.made(self.level.as_slice(), self.free_ns)
     }
-    fn made(&self, levels: &[Level]) -> String {
+    fn made(&self, levels: &[Level], free_ns: u64) -> String {
         match (&self.backend, &self.mode) {
             (Origin::Made(Backend::Sim), _) => "simulated".to_owned(),
             (Origin::Made(Backend::Code), _) => {
-                let words: Vec<&str> = levels.iter().map(|level| level.word()).collect();
-                format!(
-                    "run by the kernel's own code ({} {})",
-                    things(levels.len(), "level"),
-                    words.join(", ")
-                )
+                format!("run by the kernel's own code ({})", Level::words(levels, free_ns))
             }
             (Origin::Made(Backend::Host), _) => "measured".to_owned(),
             (Origin::Made(Backend::Vm), Some(mode)) => format!("in {mode} guests"),
@@ -223,12 +226,8 @@ pub struct Measured {
     pub std_pct: Option<f64>,
     pub values: Vec<f64>,
     /// Number of runs that lack the metric.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "schedlab_base::is_zero")]
     pub missing_runs: usize,
-}
-
-fn is_zero(n: &usize) -> bool {
-    *n == 0
 }
 
 impl CellStat {
@@ -354,6 +353,9 @@ mod tests {
         assert_eq!(free.how(), "run by the kernel's own code (level free)");
         assert_eq!(how([&free, &free]), free.how());
         assert_eq!(how([&woven, &free, &woven]), "run by the kernel's own code (levels woven, free)");
+        let warmed = Cell { free_ns: 900_000_000, ..woven.clone() };
+        let free_part = "the first 900ms of the warm-up free";
+        assert_eq!(how([&free, &warmed]), format!("run by the kernel's own code (levels free, woven, {free_part})"));
         assert_eq!((how([&cell("sim", None)]).as_str(), how([]).as_str()), ("simulated", ""));
     }
 }

@@ -22,6 +22,7 @@ fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
         backend: Backend::Sim.into(),
         mode: None,
         level: None,
+        free_ns: 0,
         machine: "smp-2".into(),
         kernel: "v4.5".into(),
         workload: "schbench".into(),
