@@ -19,7 +19,7 @@
 //! Some questions have their own results, plain data that can be stored and printed: the knee of a load ([`knees`]);
 //! whether a simulated and a real kernel agree ([`agreement`]); whether a change moves both alike ([`predicted`],
 //! [`agreement::changes`]); the cost of a patch ([`trial`]); whether runs show the claims of public reports
-//! ([`reports`]); which task ran where over time ([`strips`]); counted and sampled commands ([`command_counters`],
+//! ([`reports`]); whether changes are those that posted series have made on real machines ([`published`]); which task ran where over time ([`strips`]); counted and sampled commands ([`command_counters`],
 //! [`cpu_profile`]).
 //!
 //! Terms:
@@ -43,6 +43,7 @@ pub mod knees;
 pub mod metrics;
 pub mod noise;
 pub mod predicted;
+pub mod published;
 pub mod reports;
 pub mod runs;
 pub mod strips;

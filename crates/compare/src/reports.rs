@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// A value counts as the published size if it is off by at most this factor, because reports come from other machines.
 const VALUE: f64 = 1.25;
 /// The same for the logarithm of a change: 4 % is not 13 %, though 1.04 is near 1.13.
-const CHANGE: f64 = 2.0;
+pub(crate) const CHANGE: f64 = 2.0;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -227,7 +227,7 @@ impl Claim {
 }
 
 /// The mean of logarithms and its 95 % interval (Student's t); without an interval for a single value.
-fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
+pub(crate) fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
     if logs.len() < 2 {
@@ -249,7 +249,7 @@ fn verdict(direction: Option<bool>, size: Option<bool>) -> ClaimVerdict {
 }
 
 /// Whether a value is in a range, or outside of it by a factor of at most `room`, on the same side of 0.
-fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
+pub(crate) fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
     let (least, most) = (from.abs().min(to.abs()), from.abs().max(to.abs()));
     ours * from > 0.0 && (least / room..=most * room).contains(&ours.abs())
 }

@@ -16,6 +16,9 @@ macro_rules! preset_files {
 
 preset_files! {
     "spr-2x56" "spr-2x56-bare" "spr-2x56-d001" "fb-2x24-smt" "fb-2x12-smt" "fb-2x12-smt-0.1pct" "fb-2x12-smt-0.3pct" "fb-2x12-smt-1pct" "fb-2x24" "x5570-2x4-smt" "nodes-2x4" "nodes-4x4" "nodes-8x8-smt" "celeron-2" "p4-ht-2" "p3-8" "ia64-8" "smp-2"
+    "intel-112-1s" "intel-112-2s" "spr-120" "spr-224" "icl-128" "icl-144" "gnr-256" "gnr-192" "x86-104" "x86-104-snc2" "m2s-clx-80" "m2s-bdw-80"
+    "hsw-72" "hsw-72-cod" "i7-4790" "zen3-nps1" "zen3-nps2" "zen3-nps4" "milan-2x64-nosmt" "milan-2x32-smt" "genoa-2s" "genoa-1s" "kp920-128"
+    "thx2" "altra-80" "altra-80-slc"
     "desktop-8-smt" "epyc-2x64-smt" "spr-2x4" "epyc-2x4" "spr-2x30-interleaved" "genoa-4x16-smt" "juno-4-2" "hikey960-4-4"
 }
 

@@ -55,7 +55,7 @@ pub use computer::Computer;
 pub use findings::Findings;
 pub use function_counts::{Counts, FunctionCount};
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
-pub use published::Published;
+pub use published::{PostedSeries, Published, PublishedChange, PublishedChanges};
 pub use schedstat::Schedstat;
 pub use store::{RunDir, Store, Stored};
 pub use wait::{Occupant, Wait, WaitCause};

@@ -58,6 +58,7 @@ pub mod number;
 pub mod plot;
 pub mod predictions;
 pub mod profile;
+pub mod published;
 pub mod ranked;
 mod reached;
 pub mod reports;

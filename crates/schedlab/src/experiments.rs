@@ -149,6 +149,10 @@ impl ExperimentOptions {
     pub fn backend(&self) -> Backend {
         self.backend
     }
+    /// Where runs are made if the command line does not say.
+    pub fn set_backend(&mut self, backend: Backend) {
+        self.backend = backend;
+    }
     fn part(&self) -> Part {
         Part {
             loads: self.load.clone(),
@@ -206,16 +210,17 @@ impl ExperimentOptions {
     pub fn quiet(&self) -> bool {
         self.quiet
     }
-    /// The first option that asks for a part of an experiment, or judges its rows.
-    pub fn beyond_claims(&self) -> Option<&'static str> {
+    /// The first option that asks for a part of an experiment, or judges its rows. Loads and machines may be asked for
+    /// where `in_part` is set: each row is judged by itself.
+    pub fn beyond_claims(&self, backend: Backend, in_part: bool) -> Option<&'static str> {
         let asked = [
-            ("--load", !self.load.is_empty()),
-            ("--machine", !self.machine.is_empty()),
-            ("--workload", !self.workload.is_empty()),
+            ("--load", !in_part && !self.load.is_empty()),
+            ("--machine", !in_part && !self.machine.is_empty()),
+            ("--workload", !in_part && !self.workload.is_empty()),
             ("--variant", !self.variant.is_empty()),
             ("--metric", !self.metric.is_empty()),
             ("--kernel", !self.kernel.is_empty()),
-            ("--backend", self.backend != Backend::Sim),
+            ("--backend", self.backend != backend),
             ("--predict", self.predict),
             ("--uncertainty", self.uncertainty),
             ("--budget", self.budget.is_some()),

@@ -36,6 +36,7 @@ mod names;
 mod outlets;
 mod output;
 mod progress;
+mod published;
 mod recordings;
 mod reporting;
 mod reports;

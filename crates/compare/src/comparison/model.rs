@@ -355,7 +355,10 @@ mod tests {
         assert_eq!(how([&woven, &free, &woven]), "run by the kernel's own code (levels woven, free)");
         let warmed = Cell { free_ns: 900_000_000, ..woven.clone() };
         let free_part = "the first 900ms of the warm-up free";
-        assert_eq!(how([&free, &warmed]), format!("run by the kernel's own code (levels free, woven, {free_part})"));
+        assert_eq!(
+            how([&free, &warmed]),
+            format!("run by the kernel's own code (levels free, woven, {free_part})")
+        );
         assert_eq!((how([&cell("sim", None)]).as_str(), how([]).as_str()), ("simulated", ""));
     }
 }

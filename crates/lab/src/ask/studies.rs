@@ -18,12 +18,15 @@ study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "idle-cfs-
 /// The name that stands for the published figures of all reports, in addition to the studies.
 pub const REPORTS: &str = "reports";
 
+/// The name that stands for the posted series and their published changes.
+pub const PUBLISHED: &str = "published";
+
 /// The study of that name.
 ///
 /// # Errors
 /// When there is none; the error offers the nearest name.
 pub fn find(name: &str) -> Result<Experiment> {
-    let known = STUDIES.iter().map(|(name, _)| *name).chain([REPORTS]);
+    let known = STUDIES.iter().map(|(name, _)| *name).chain([REPORTS, PUBLISHED]);
     let found = STUDIES.iter().find(|(n, _)| *n == name);
     let (name, text) = found.ok_or_else(|| {
         let e = Error::unknown("study", name, known);

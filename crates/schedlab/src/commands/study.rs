@@ -2,9 +2,10 @@
 
 use crate::experiments::{self, Conducted, ExperimentOptions};
 use crate::reporting::{self, PageRequest};
-use crate::{cli, output, reports};
+use crate::{cli, output, published, reports};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Result, temp};
+use schedlab_base::{Backend, Error, Result, temp};
 use schedlab_compare::Comparison;
 use schedlab_lab::ask::studies;
 use schedlab_report::html::{Entry, index};
@@ -15,11 +16,15 @@ pub const ENTRY: cli::Entry = cli::Entry { command, run };
 
 #[derive(Args)]
 struct StudyArgs {
-    /// The study to run; without a name the studies are listed. 'reports' runs the public reports
+    /// The study to run; without a name the studies are listed. 'reports' runs the public reports, 'published' the
+    /// posted series whose changes were published
     name: Option<String>,
-    /// Of 'reports': these only
-    #[arg(value_name = "REPORT")]
-    reports: Vec<String>,
+    /// Of 'reports' and 'published': these only; of 'published' also files of series
+    #[arg(value_name = "NAME|FILE")]
+    only: Vec<String>,
+    /// Of 'published': only the loads that take little time
+    #[arg(long)]
+    quick: bool,
     /// Run every study
     #[arg(long, conflicts_with = "name")]
     all: bool,
@@ -36,15 +41,23 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let args = StudyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    args.options.check()?;
-    if args.name.as_deref() == Some(reports::NAME) {
-        return judge_reports(&args);
+    let mut args = StudyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let name = args.name.as_deref();
+    if name == Some(published::NAME) && matches.value_source("backend") == Some(ValueSource::DefaultValue) {
+        args.options.set_backend(Backend::Code);
     }
-    if let Some(odd) = args.reports.first() {
-        return Err(
-            Error::input(format!("'{odd}' after the study's name")).help("only 'reports' takes names")
-        );
+    args.options.check()?;
+    match name {
+        Some(reports::NAME) => return judge_claims(&args, Claims::Reports),
+        Some(published::NAME) => return judge_claims(&args, Claims::Published),
+        _ => {}
+    }
+    if let Some(odd) = args.only.first() {
+        let text = format!("'{odd}' after the study's name");
+        return Err(Error::input(text).help("only 'reports' and 'published' take names"));
+    }
+    if args.quick {
+        return Err(Error::input("--quick is for 'published'").help("--load NAME runs one load of a study"));
     }
     let names: Vec<&str> = match &args.name {
         Some(name) => vec![name],
@@ -73,21 +86,47 @@ fn run(matches: &ArgMatches) -> Result<()> {
     args.options.gate().check_all(results.iter())
 }
 
-/// Runs the experiments of all public reports, and says which of them the simulator reproduces.
-fn judge_reports(args: &StudyArgs) -> Result<()> {
+/// What is held against what others reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claims {
+    /// Public reports, by our rules.
+    Reports,
+    /// Published changes of posted series, by the kernel's own code.
+    Published,
+}
+
+/// Runs the experiments of public reports or posted series, and prints how far the runs show what was reported.
+fn judge_claims(args: &StudyArgs, claims: Claims) -> Result<()> {
     let options = &args.options;
+    let (name, backend) = match claims {
+        Claims::Reports => (reports::NAME, Backend::Sim),
+        Claims::Published => (published::NAME, Backend::Code),
+    };
     let form = options.form()?.name;
     if !["table", "markdown", "json"].contains(&form) {
-        return Err(Error::input(format!("reports have no form '{form}'")).help("table, markdown or json"));
+        return Err(Error::input(format!("{name} has no form '{form}'")).help("table, markdown or json"));
     }
     if args.report.is_some() {
         return Err(Error::input("--report is for studies whose runs are compared").help("leave it out"));
     }
-    if let Some(option) = options.beyond_claims() {
-        let text = format!("{option} does not go with reports: their claims are about all cells, simulated");
-        return Err(Error::input(text).help("'schedlab study reports NAME' runs one report"));
+    if let Some(option) = options.beyond_claims(backend, claims == Claims::Published) {
+        let text = format!("{option} does not go with {name}: what was reported decides what is shown");
+        return Err(Error::input(text).help(format!("'schedlab study {name} NAME' runs one of them")));
     }
-    let all = reports::judged(&args.reports, options)?;
+    if claims == Claims::Published {
+        let all = published::judged(&args.only, args.quick, options)?;
+        return match form {
+            "json" => output::json_as("schedlab/published/1", &serde_json::json!({ "series": all })),
+            "markdown" => output::result(|out| schedlab_report::published::markdown(&all, out)),
+            _ => output::result(|out| schedlab_report::published::text(&all, out)),
+        };
+    }
+    if args.quick {
+        return Err(
+            Error::input("--quick is for 'published'").help("'schedlab study reports NAME' runs one report")
+        );
+    }
+    let all = reports::judged(&args.only, options)?;
     match form {
         "json" => output::json_as("schedlab/reports/1", &serde_json::json!({ "reports": all })),
         "markdown" => output::result(|out| schedlab_report::reports::markdown(&all, out)),
@@ -111,13 +150,14 @@ fn list(json: bool) -> Result<()> {
     if json {
         let row = |name: &str, about: &str| serde_json::json!({ "name": name, "about": about });
         let mut rows: Vec<_> = all.iter().map(|s| row(&s.name, &s.about)).collect();
-        rows.push(row(reports::NAME, reports::ABOUT));
+        rows.extend([row(reports::NAME, reports::ABOUT), row(published::NAME, published::ABOUT)]);
         return output::json_as("schedlab/studies/1", &serde_json::json!({ "studies": rows }));
     }
     output::result(|out| {
         let line = |name: &str, about: &str| wrap(&format!("{name:<20} "), about);
         all.iter().try_for_each(|s| write!(out, "{}", line(&s.name, &first_sentence(&s.about))))?;
-        write!(out, "{}", line(reports::NAME, reports::ABOUT))
+        write!(out, "{}", line(reports::NAME, reports::ABOUT))?;
+        write!(out, "{}", line(published::NAME, published::ABOUT))
     })
 }
 

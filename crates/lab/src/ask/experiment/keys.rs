@@ -60,6 +60,7 @@ pub const TOP: Section = Section {
         key("vm", "", "[vm]: what --backend vm runs instead"),
         key("code", "", "[code]: what --backend code runs instead"),
         key("published", "", "[[published]]: figures shown beside ours"),
+        key("series", "", "[series]: a posted series whose changes are published, for 'study published'"),
         key("slurm", "", "[slurm]: what --engine slurm asks of the cluster"),
         key(
             "change",
@@ -377,6 +378,29 @@ pub const PUBLISHED: Section = Section {
         key("value", r#""4680us""#, "a time, or a number with unit"),
         key("unit", r#""1/s""#, "of a number"),
         key("source", r#""D000""#, "where it was published"),
+        key(
+            "changes",
+            r#"{ "2x24" = [-12.5, 0.4, 0.6] }"#,
+            "instead of value, by load: the variant's change against the baseline, %; then, if published, the deviations of baseline and variant, %",
+        ),
+        key("machine", r#""spr-2x56""#, "of changes: the machine, or a list of its readings, best first"),
+        key(
+            "not_modelled",
+            r#""no file system""#,
+            "of changes: why these loads are not run; they are no loads then",
+        ),
+    ],
+};
+
+/// The keys of a posted series.
+pub const SERIES: Section = Section {
+    header: "[series]",
+    about: "a posted series of patches whose changes are [[published]], for 'study published'",
+    keys: &[
+        key("title", r#""Ratelimit update to tg->load_avg""#, "its subject"),
+        key("posted", r#""A. Lu, 12 Sep 2023""#, "who posted it, and when"),
+        key("mechanisms", r#"["line", "lock"]"#, "what carries its gain, by names of docs/published.md"),
+        key("quick", r#"["udp 56"]"#, "the loads that --quick runs"),
     ],
 };
 
@@ -397,7 +421,7 @@ pub const CHANGE: Section = Section {
 
 pub const SECTIONS: &[&Section] = &[
     &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &CODE,
-    &PUBLISHED, &SLURM, &CHANGE,
+    &PUBLISHED, &SERIES, &SLURM, &CHANGE,
 ];
 
 impl Section {

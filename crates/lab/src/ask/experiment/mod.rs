@@ -16,6 +16,7 @@ mod loads;
 mod machines;
 mod model;
 mod narrow;
+mod published;
 mod read;
 mod slurm;
 mod sweep;

@@ -6,9 +6,10 @@ use super::lists::{number, strings};
 use super::loads::Workload;
 use super::machines::Machines;
 use super::model::{Experiment, Load};
+use super::published;
 use super::slurm::SlurmOptions;
 use super::variants::{self, Family};
-use schedlab_base::{Error, Ns, Result, printable};
+use schedlab_base::{Error, Result, printable};
 use schedlab_compare::comparison::looks_warning::without_looks;
 use schedlab_compare::comparison::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS};
 use schedlab_compare::metrics::KnownMetrics;
@@ -16,7 +17,6 @@ use schedlab_kernel::Level;
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_machine::reader::{Source, Table};
-use schedlab_record::Published;
 use schedlab_workload::Spec;
 use std::path::Path;
 
@@ -108,7 +108,9 @@ impl<'t> Draft<'t> {
             baseline,
             min_effect_pct: min_effect(top)?,
             background: top.boolean("background")?.unwrap_or(true),
-            published: published(top, &variants, &shown)?,
+            published: published::figures(top, &variants, &shown)?,
+            changes: published::changes(top)?,
+            series: published::series(top)?,
             about: self.about?,
             file: self.file.to_owned(),
             text: self.text,
@@ -474,30 +476,4 @@ fn metric_names(
         all.retain(|m| seen.insert(m.clone()));
     }
     Ok(all)
-}
-
-fn published(top: &Table<'_>, variants: &[Variant], metrics: &[String]) -> Result<Vec<Published>> {
-    let one = |t: &Table<'_>| -> Result<Published> {
-        let text = |key: &str| -> Result<String> { Ok(t.required(key, t.string(key)?)?.to_owned()) };
-        let (variant, metric) = (text("variant")?, text("metric")?);
-        if !variants.iter().any(|v| v.name == variant) {
-            let known = variants.iter().map(|v| v.name.as_str());
-            return Err(t.place("variant", Error::unknown("variant", &variant, known)));
-        }
-        if !metrics.contains(&metric) {
-            let known = metrics.iter().map(String::as_str);
-            return Err(t.place("metric", Error::unknown("metric of this experiment", &metric, known)));
-        }
-        let value = t.required("value", t.get("value"))?;
-        let unit = t.string("unit")?;
-        let (value, unit) = match (value.get_ref().as_str(), number(value)) {
-            (Some(text), _) => (Ns::parse(text, "").map_err(|e| t.place("value", e))?.0 as f64, "ns"),
-            (None, Some(n)) => (n, unit.unwrap_or("")),
-            _ => return Err(t.error_at("value", "value is a number, or a time such as \"4.68ms\"")),
-        };
-        let load = t.string("load")?.map(str::to_owned);
-        let source = t.string("source")?.unwrap_or_default().to_owned();
-        Ok(Published { variant, metric, load, value, unit: unit.to_owned(), source })
-    };
-    top.tables("published", &keys::PUBLISHED.names())?.iter().map(one).collect()
 }
