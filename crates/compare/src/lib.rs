@@ -19,8 +19,8 @@
 //! Some questions have their own results, plain data that can be stored and printed: the knee of a load ([`knees`]);
 //! whether a simulated and a real kernel agree ([`agreement`]); whether a change moves both alike ([`predicted`],
 //! [`agreement::changes`]); the cost of a patch ([`trial`]); whether runs show the claims of public reports
-//! ([`reports`]); whether changes are those that posted series have made on real machines ([`published`]); which task ran where over time ([`strips`]); counted and sampled commands ([`command_counters`],
-//! [`cpu_profile`]).
+//! ([`reports`]); whether changes are those that posted series have made on real machines ([`published`]); which task
+//! ran where over time ([`strips`]); counted and sampled commands ([`command_counters`], [`cpu_profile`]).
 //!
 //! Terms:
 //!
