@@ -1,4 +1,5 @@
-//! Patches that are compiled in: the mechanisms of the documents D000 to D004, by name and kernel series.
+//! Patches that are compiled in, by name and kernel series: the mechanisms of the documents D000 to D004, and published
+//! changes whose figures are at hand.
 //!
 //! Their text is in `patches/SERIES/NAME.patch` of the project.
 
@@ -25,6 +26,13 @@ patch_files! {
     "6.1" / "newidle-2-features"
     "6.1" / "newidle-3-snapshot"
     "6.1" / "newidle-4-util-fast"
+    "6.1" / "newidle-cost-old"
+    "6.1" / "sis-node"
+    "6.1" / "tg-load-avg-ratelimit"
+    "6.1" / "wakelist-busy-only"
+    "6.12" / "migrate-delayed"
+    "6.12" / "rq-order"
+    "6.12" / "sched-balance-running"
     "7.3" / "first-idle"
     "7.3" / "idle-cfs-rq"
 }

@@ -8,12 +8,13 @@ use schedlab_lab::search::trial;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// The patches of the four mechanisms that stand alone, and the series of D001.
+/// The patches with features: those of mechanisms that stand alone, and the series of D001.
 const PATCHES: &[&[&str]] = &[
     &["first-idle"],
     &["idle-cfs-rq"],
     &["fair-sleepers"],
     &["migration-cost"],
+    &["sis-node"],
     &["newidle-1-sg-scan", "newidle-2-features", "newidle-3-snapshot", "newidle-4-util-fast"],
 ];
 
