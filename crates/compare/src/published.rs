@@ -1,8 +1,8 @@
 //! Holds our changes against published ones: what a posted series of patches did on real machines.
 //!
-//! A published change has a sign if it is beyond its own deviation: the root of the summed squares of the baseline's and
-//! the variant's standard deviations, or [`UNSTATED_PCT`] where none was published. Ours is the geometric mean over the
-//! seeds of the variant's value by the baseline's, with its 95 % interval (Student's t).
+//! A published change has a sign if it is beyond its own deviation: the root of the summed squares of the baseline's
+//! and the variant's standard deviations, or [`UNSTATED_PCT`] where none was published. Ours is the geometric mean
+//! over the seeds of the variant's value by the baseline's, with its 95 % interval (Student's t).
 
 use crate::comparison::{Cell, Comparison};
 use crate::reports::{CHANGE, mean_and_interval, near};

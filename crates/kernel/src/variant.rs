@@ -1,5 +1,6 @@
 //! Variants: a kernel with changes.
 
+use crate::feature::BACKPORTED;
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
 use crate::preempt::{self, Preempt};
 use crate::{
@@ -216,6 +217,16 @@ impl Variant {
         let later = self.at.iter().flat_map(|c| &c.features);
         self.features.iter().chain(later).all(|text| Toggle::parse(text).is_ok())
     }
+    /// Whether it switches a feature that the release lacks, so that its patches bring it.
+    pub fn brings_a_feature(&self, release: Version) -> bool {
+        let has = |f: Feature| {
+            let backported = BACKPORTED.iter().any(|(feature, of, _)| (*feature, *of) == (f, release));
+            backported || f.row().kernels.is_some_and(|span| span.has(release))
+        };
+        let later = self.at.iter().flat_map(|c| &c.features);
+        let all = self.features.iter().chain(later);
+        all.filter_map(|text| Toggle::parse(text).ok()).any(|toggle| !has(toggle.feature))
+    }
     /// The attributes of a task: `own` from the workload, changed for every task, then for its group.
     pub fn attr_of(&self, name: &str, own: Attr) -> Attr {
         policy::changed(&self.tasks, name, own)
@@ -318,6 +329,19 @@ impl Variant {
 mod tests {
     use super::*;
     use crate::Policy;
+
+    #[test]
+    fn a_patch_brings_features_that_the_release_lacks() {
+        let brings = |feature: &str, release| {
+            Variant { features: vec![feature.to_owned()], ..Variant::plain("6.1") }.brings_a_feature(release)
+        };
+        let v6_1 = Version::new(6, 1);
+        assert!(brings("SIS_FIRST_IDLE", v6_1) && brings("NO_SIS_FIRST_IDLE", v6_1));
+        assert!(!brings("NO_SIS_UTIL", v6_1));
+        assert!(!brings("NO_NI_RANDOM", v6_1), "a backport");
+        assert!(brings("NO_NI_RANDOM", Version::new(6, 5)));
+        assert!(!Variant::plain("6.1").brings_a_feature(v6_1));
+    }
 
     #[test]
     fn toggles_apply_in_order_over_the_profile() {

@@ -274,7 +274,9 @@ pub fn simulated(hosted: &Hosted) -> Result<Variant> {
 /// # Errors
 /// When a part of it can't be simulated.
 pub fn simulated_as(variant: &Variant, name: String, series: String) -> Result<Variant> {
-    if !variant.patch.is_empty() && is_real_variant(&Variant { kernel: String::new(), ..variant.clone() }) {
+    let profile = Kernel::profile(&series)?;
+    let knows_patch = patch_names::knows(variant) && variant.brings_a_feature(profile.version);
+    if !variant.patch.is_empty() && !knows_patch {
         return Err(Error::input("the simulator does not know its patch"));
     }
     if variant.scx.is_some() {
@@ -283,7 +285,6 @@ pub fn simulated_as(variant: &Variant, name: String, series: String) -> Result<V
     // Its patches stay: the simulated kernel then asks for their features, whatever its version.
     let bare = Variant { config: None, settings: [].into(), level: Level::Free, ..variant.clone() };
     let twin = Variant { name, kernel: series, ..bare };
-    Kernel::profile(&twin.kernel)?;
     variant_checks::attributes(&twin)?;
     twin.resolve()?;
     twin.changes()?;

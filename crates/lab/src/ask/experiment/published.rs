@@ -38,8 +38,8 @@ pub(super) fn figures(top: &Table<'_>, variants: &[Variant], metrics: &[String])
     tables(top, false)?.iter().map(one).collect()
 }
 
-/// The changes: `[[published]]` with changes. Whether their loads and metrics are there is checked when they are judged:
-/// they are those of the part that runs.
+/// The changes: `[[published]]` with changes. Whether their loads and metrics are there is checked when they are
+/// judged: they are those of the part that runs.
 pub(super) fn changes(top: &Table<'_>) -> Result<Vec<PublishedChanges>> {
     let one = |t: &Table<'_>| -> Result<PublishedChanges> {
         if let Some(key) = ["value", "unit", "load"].into_iter().find(|key| t.get(key).is_some()) {

@@ -85,7 +85,9 @@ impl Lab<'_> {
             [] => {
                 let (own, folder) = (&experiment.variants, folder_of(experiment));
                 let driven = code::driven(own, &request.kernel, folder, self.listener);
-                (driven.map_err(|e| blame::placed(experiment, e))?, !request.trial)
+                // Published changes are held against the kernel's own code alone.
+                let twinned = !request.trial && experiment.series.is_none();
+                (driven.map_err(|e| blame::placed(experiment, e))?, twinned)
             }
             driven => (driven.to_vec(), false),
         };
