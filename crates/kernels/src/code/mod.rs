@@ -19,6 +19,7 @@ mod link;
 mod objects;
 mod outside;
 mod overlay;
+mod pace;
 mod places;
 mod probes;
 mod shared;
@@ -38,16 +39,21 @@ use crate::make::{Make, MakeOutput, Step};
 use crate::site::Site;
 use crate::{Listener, Source, source, tools};
 use link::Linked;
+use pace::Pace;
 use schedlab_base::{Error, Result, content_hash, temp};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Space for a first image in addition to its source, MB.
 const BUILD_MB: u64 = 200;
 /// The configuration file in the folder of objects.
 const CONFIG: &str = ".config";
+
+/// For make, once kbuild's own programs are there: no further ones, which are for modules.
+const WITHOUT_PROGRAMS: &str = "hostprogs-always-y=";
 
 /// An image to build.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -176,9 +182,19 @@ fn compile(
         true => shared::begin(make, overlay, &files, counts)?,
         false => Vec::new(),
     };
-    probes::ask(make, overlay, &headers, &mut |step| on.step(&step))?;
+    let mut pace = is_new.then(|| Pace::of(make.tree, &files, jobs()));
+    let step = &mut |step: Step| match &mut pace {
+        Some(pace) => _ = pace.step(&step, Instant::now()).map(|step| on.step(&step)),
+        None => on.step(&step),
+    };
+    probes::ask(make, overlay, &headers, step)?;
     let targets = objects::FOLDERS.iter().copied().chain(files.iter().map(String::as_str));
-    Ok(run(make, targets, &mut |step| on.step(&step))?.warnings)
+    let targets = targets.chain([WITHOUT_PROGRAMS]);
+    Ok(run(make, targets, step)?.warnings)
+}
+
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Makes targets of the image's architecture. Its Makefile removes the paths of the two folders from the compiler's
@@ -193,10 +209,10 @@ fn run<'t>(
     let compiler = shared::compiler(make);
     let mut words: Vec<&str> = targets.into_iter().collect();
     words.extend(compiler.as_deref());
-    // No module takes a name from here, so nothing is to be checked for that (6.0 to 6.2).
-    words.extend(["ARCH=sim", "cmd_check_local_export=", tree.as_str(), objects.as_str()]);
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    make.run(&words, jobs, step)
+    // No module takes a name from here, so nothing is to be checked for that (6.0 to 6.2). The build's own programs do
+    // little.
+    words.extend(["ARCH=sim", "HOSTCFLAGS=-O1", "cmd_check_local_export=", tree.as_str(), objects.as_str()]);
+    make.run(&words, jobs(), step)
 }
 
 /// Writes .config: the fragments, and the defaults of all other options. kconfig does not rewrite a file with equal

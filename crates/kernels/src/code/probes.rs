@@ -28,7 +28,11 @@ pub(super) fn ask(
 ) -> Result<()> {
     let probes = Probes::of(overlay.text(FILE)?);
     // The others are made although probes fail.
-    let made = super::run(make, [OBJECT, "-k"].into_iter().chain(beside.iter().map(String::as_str)), step);
+    let made = super::run(
+        make,
+        [OBJECT, "-k", super::WITHOUT_PROGRAMS].into_iter().chain(beside.iter().map(String::as_str)),
+        step,
+    );
     let failed = match made {
         Ok(_) => Vec::new(),
         Err(error) => {

@@ -4,8 +4,9 @@
 //! `image/headers.h` once and keeps what it knows then (a precompiled header); `cc` of the overlay, which kbuild calls
 //! instead of gcc, begins the objects of a list with that. Their code is the same bytes. Macros make the difference: a
 //! source that defines one before it includes a header of the tree may mean that header to be read otherwise. Such a
-//! source is compiled as kbuild has it, and so is one that the compiler refuses, and so are the objects of kernel/sched.
+//! source is compiled as kbuild has it, and so is one that the compiler refuses.
 
+use super::objects::{self, FOLDERS};
 use super::{Overlay, overlay};
 use crate::make::Make;
 use crate::outdated;
@@ -18,6 +19,7 @@ const COMPILER: &str = "cc";
 /// The list that [`COMPILER`] reads, and the beginning of the names of its files, in the folder of objects.
 const LIST: &str = "img_shared.list";
 const OWN: &str = "img_shared";
+const SCHED: &str = FOLDERS[0];
 /// The headers are not read for fewer objects: that takes as long as three of them.
 const FEW: u64 = 8;
 /// Macros that a source may define early: headers ask for the first one where it is used, and those that ask for the
@@ -48,17 +50,20 @@ pub(super) fn begin(
 ) -> Result<Vec<String>> {
     end(make);
     let headers: &[&str] = if counts { &["headers", "headers_counted"] } else { &["headers"] };
-    let objects: Vec<String> =
+    let asked: Vec<String> =
         headers.iter().map(|name| format!("{}/image/{name}.o", overlay::PLACE)).collect();
     // Objects that are there would not be made again.
-    objects.iter().for_each(|object| _ = fs::remove_file(make.objects.join(object)));
+    asked.iter().for_each(|object| _ = fs::remove_file(make.objects.join(object)));
     let shims = overlay.0.iter().filter(|(path, _)| path.starts_with("image/") && path.ends_with(".c"));
     let shims = shims.map(|(path, _)| format!("{}/{path}", overlay::PLACE));
-    let of_tree = files.iter().filter_map(|file| Some(format!("{}.c", file.strip_suffix(".o")?)));
+    let makefile = fs::read_to_string(make.tree.join(SCHED).join("Makefile")).unwrap_or_default();
+    let of_sched = objects::named(&makefile).map(|object| format!("{SCHED}{object}"));
+    let of_tree = files.iter().cloned().chain(of_sched);
+    let of_tree = of_tree.filter_map(|object| Some(format!("{}.c", object.strip_suffix(".o")?)));
     let all = shims.chain(of_tree).filter(|path| may_share(make.tree, path));
     let lines: String = all.map(|path| format!("{}\n", make.tree.join(path).display())).collect();
     temp::write_whole(&make.objects.join(LIST), lines.as_bytes())?;
-    Ok(objects)
+    Ok(asked)
 }
 
 /// Removes the headers and the list, so that single objects are compiled without.
