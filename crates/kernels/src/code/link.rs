@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub_names"];
 
 /// The compiler's options for linking, a part of the image's key. They lead a call of schedule_timeout() to the shims'
-/// `__wrap_schedule_timeout`, and likewise of seq_printf().
-pub(super) const OPTIONS: [&str; 13] = [
+/// `__wrap_schedule_timeout`.
+pub(super) const OPTIONS: [&str; 12] = [
     "-shared",
     "-nostartfiles",
     "-o",
@@ -27,7 +27,6 @@ pub(super) const OPTIONS: [&str; 13] = [
     "-Wl,-T,image.lds",
     "-Wl,--defsym=jiffies=jiffies_64",
     "-Wl,--wrap=schedule_timeout",
-    "-Wl,--wrap=seq_printf",
     "-Wl,-z,noexecstack",
     "-Wl,-z,now",
     "stubs.o",

@@ -50,9 +50,13 @@ impl Pace {
         let made = sum(&self.begun) - sum(&self.begun[self.begun.len().saturating_sub(self.jobs)..]) / 2.0;
         let all = self.costs.values().sum::<u64>() as f64;
         let left = (now - since).mul_f64((all - made).max(0.0) / made);
-        let (done, of) = (self.begun.len() as u64, self.costs.len().max(self.begun.len()) as u64);
-        let left = (self.begun.len() >= FEWEST).then_some(left);
-        Some(Step { done, of, file: step.file.clone(), left })
+        let done = self.begun.len();
+        // Without a pace of its own the build has no number that one could go by.
+        let (of, left) = match done >= FEWEST {
+            true => (self.costs.len().max(done), Some(left)),
+            false => (0, None),
+        };
+        Some(Step { done: done as u64, of: of as u64, file: step.file.clone(), left })
     }
 }
 
@@ -84,7 +88,7 @@ mod tests {
         };
         assert_eq!(at(0, "scripts/mod/modpost.o"), None);
         for n in 0..5 {
-            assert_eq!(at(n, &format!("lib/{n}.o")), Some((n + 1, 11, None)));
+            assert_eq!(at(n, &format!("lib/{n}.o")), Some((n + 1, 0, None)));
         }
         // Four are made, and two are half made: 50 of 200 in 5 s.
         assert_eq!(at(5, "lib/5.o"), Some((6, 11, Some(Duration::from_secs(15)))));

@@ -65,56 +65,6 @@ static u64 jiffies_due(void)
 	return img_now < tick_next_period ? 0 : div_u64(img_now - tick_next_period, TICK_NSEC) + 1;
 }
 
-/*
- * Numbers, as seq_printf() writes them, for the formats that consist of those: half of what the file costs otherwise.
- * Returns false, and has written nothing, for any other format and where there is no room.
- */
-static bool written_plainly(struct seq_file *file, const char *format, va_list values)
-{
-	char *at = file->buf + file->count, *end = file->buf + file->size;
-
-	for (; *format; format++) {
-		char digits[20];
-		int n = 0, longs = 0;
-		u64 value;
-
-		if (end - at < sizeof(digits) + 1)
-			return false;
-		if (*format != '%') {
-			*at++ = *format;
-			continue;
-		}
-		for (format++; *format == 'l' || *format == 'L'; format++)
-			longs++;
-		/* long and long long are one size here. */
-		if (*format == 'u')
-			value = longs ? va_arg(values, u64) : va_arg(values, unsigned int);
-		else
-			return false;
-		do
-			digits[n++] = '0' + value % 10;
-		while (value /= 10);
-		while (n)
-			*at++ = digits[--n];
-	}
-	file->count = at - file->buf;
-	return true;
-}
-void __wrap_seq_printf(struct seq_file *file, const char *format, ...)
-{
-	va_list values;
-	bool is_done;
-
-	va_start(values, format);
-	is_done = written_plainly(file, format, values);
-	va_end(values);
-	if (is_done)
-		return;
-	va_start(values, format);
-	seq_vprintf(file, format, values);
-	va_end(values);
-}
-
 int img_schedstat(char *text, int size)
 {
 	struct seq_file file = { .buf = text, .size = size };
