@@ -15,8 +15,8 @@ const OBJECT: &str = "arch/sim/image/probes.o";
 /// The header with the answers, in the folder of objects.
 const HEADER: &str = "include/generated/img_have.h";
 
-/// Compiles the probes, beside other objects, and writes the header. It is not rewritten with equal answers, which would
-/// compile everything again.
+/// Compiles the probes, beside other objects, and writes the header. It is not rewritten with equal answers, which
+/// would compile everything again.
 ///
 /// # Errors
 /// When anything but a probe can't be compiled.
