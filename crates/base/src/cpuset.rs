@@ -29,6 +29,14 @@ impl CpuSet {
         }
         self.bits[word] |= 1 << (cpu.index() % 64);
     }
+    /// Adds those of the 32 CPUs from `32 * word` on whose bit is set.
+    pub fn insert_all(&mut self, word: usize, bits: u32) {
+        let (at, shift) = (word / 2, word % 2 * 32);
+        if bits != 0 {
+            self.bits.resize(self.bits.len().max(at + 1), 0);
+            self.bits[at] |= u64::from(bits) << shift;
+        }
+    }
     pub fn remove(&mut self, cpu: CpuId) {
         if let Some(w) = self.bits.get_mut(cpu.index() / 64) {
             *w &= !(1 << (cpu.index() % 64));
@@ -154,6 +162,15 @@ mod tests {
         assert!(
             CpuSet::parse("3-1").is_err() && CpuSet::parse("x").is_err() && CpuSet::parse("4096").is_err()
         );
+    }
+
+    #[test]
+    fn words_of_32_cpus_are_added_at_once() {
+        let mut set = CpuSet::parse("5").unwrap();
+        set.insert_all(3, 1 << 31 | 1);
+        set.insert_all(9, 0);
+        set.insert_all(0, 3);
+        assert_eq!(set, CpuSet::parse("0-1,5,96,127").unwrap());
     }
 
     #[test]

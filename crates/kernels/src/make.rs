@@ -41,6 +41,8 @@ pub struct Step {
     pub of: u64,
     /// The file of the last step.
     pub file: String,
+    /// How long the rest takes at the build's own pace, if it is known.
+    pub left: Option<Duration>,
 }
 
 /// Runs make for one kernel.
@@ -183,7 +185,7 @@ impl Watch {
         if let Some(file) = file_of(&line).filter(|_| !is_error) {
             self.done += 1;
             self.of = if self.of == 0 { 0 } else { self.of.max(self.done) };
-            step(Step { done: self.done, of: self.of, file: file.to_owned() });
+            step(Step { done: self.done, of: self.of, file: file.to_owned(), left: None });
         }
         if is_error {
             self.errors.push(line.clone());

@@ -15,6 +15,7 @@ use crate::{fault, watchdog};
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong};
 use std::path::Path;
+use std::string::FromUtf8Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One image a process.
@@ -540,7 +541,11 @@ impl Image {
             let length = write(bytes.as_mut_ptr().cast(), bytes.len() as c_int);
             match usize::try_from(length) {
                 Ok(length) if length > bytes.len() => bytes.resize(length, 0),
-                Ok(length) => return Some(String::from_utf8_lossy(&bytes[..length]).into_owned()),
+                Ok(length) => {
+                    bytes.truncate(length);
+                    let lossy = |e: FromUtf8Error| String::from_utf8_lossy(e.as_bytes()).into_owned();
+                    return Some(String::from_utf8(bytes).unwrap_or_else(lossy));
+                }
                 Err(_) => return None,
             }
         }

@@ -90,7 +90,7 @@ impl Ground<'_> {
     fn boot(&self, debug: &mut Debug<'_>) -> Result<(Kernel, Preempt)> {
         let at = booted_at_ns(self.machine.topology.nr_cpus());
         let mut kernel = Kernel::boot(self.object, self.machine, SEED, at, debug)?;
-        self.settings.iter().try_for_each(|s| set(&mut kernel, s))?;
+        set(&mut kernel, &self.settings)?;
         let preempt = self.settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(self.preempt);
         Ok((kernel, preempt))
     }

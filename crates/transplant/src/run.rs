@@ -195,10 +195,9 @@ impl<'m> Outside<'m> {
         }
         while let Some((_, settings)) = due(&mut self.changes, engine.now) {
             engine.enter(CpuId(0));
-            for setting in &settings {
-                set(&mut engine.kernel, setting)?;
-                engine.preempt = setting.preempt().unwrap_or(engine.preempt);
-            }
+            set(&mut engine.kernel, &settings)?;
+            let preempt = settings.iter().filter_map(Setting::preempt).next_back();
+            engine.preempt = preempt.unwrap_or(engine.preempt);
             engine.pass_settings(&settings);
         }
         while let Some((_, later)) = due(&mut self.later, engine.now) {

@@ -27,8 +27,18 @@ impl Setting {
     }
 }
 
-/// A setting of the kernel takes effect.
-pub(crate) fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
+/// Settings of the kernel take effect. What it refuses is set again behind the others: a period may be shorter than a
+/// runtime only once that is set, too.
+///
+/// # Errors
+/// A setting that the kernel lacks, or refuses both times.
+pub(crate) fn set(kernel: &mut Kernel, settings: &[Setting]) -> Result<()> {
+    let refused: Vec<&Setting> =
+        settings.iter().filter(|setting| set_one(kernel, setting).is_err()).collect();
+    refused.into_iter().try_for_each(|setting| set_one(kernel, setting))
+}
+
+fn set_one(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
     match setting {
         Setting::Feature(name, on) => kernel.set_feature(name, *on),
         Setting::Tunable(name, value) => kernel.set_tunable(name, value),

@@ -13,20 +13,21 @@ use std::path::{Path, PathBuf};
 const CONFIGURED: &str = "include/config/auto.conf";
 /// The end of the names of files with commands.
 const COMMANDS: &str = ".cmd";
+/// The extension of a folder while it is copied.
+const HALF: &str = "half";
 
 /// Makes the folder, unless it is there: as a copy of the newest folder beside it whose name begins with `kind`.
 ///
 /// # Errors
 /// When it can't be written.
 pub(super) fn folder(folder: &Path, kind: &str) -> Result<()> {
+    let failed = |e: std::io::Error| Error::io(folder, "make", &e);
+    clear_halves(folder, kind).map_err(failed)?;
     if folder.is_dir() {
         return Ok(());
     }
-    let failed = |e: std::io::Error| Error::io(folder, "make", &e);
     let Some(from) = newest_beside(folder, kind) else { return fs::create_dir_all(folder).map_err(failed) };
-    // A copy that was interrupted is made again.
-    let half = folder.with_extension("half");
-    let _ = fs::remove_dir_all(&half);
+    let half = folder.with_extension(HALF);
     copy(&from, &half, &|text| replaced(text, path(&from), path(folder))).map_err(failed)?;
     fs::rename(&half, folder).map_err(failed)
 }
@@ -35,10 +36,24 @@ fn path(folder: &Path) -> &[u8] {
     folder.as_os_str().as_encoded_bytes()
 }
 
+/// Removes what copies left that were interrupted: nobody else is in this site.
+fn clear_halves(folder: &Path, kind: &str) -> std::io::Result<()> {
+    let beside = folder.parent().map(fs::read_dir).and_then(std::io::Result::ok);
+    for path in beside.into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if is_of(&path, kind) && path.extension().is_some_and(|e| e == HALF) {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_of(path: &Path, kind: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(kind))
+}
+
 fn newest_beside(folder: &Path, kind: &str) -> Option<PathBuf> {
     let all = fs::read_dir(folder.parent()?).ok()?.flatten().map(|entry| entry.path());
-    let name = |p: &Path| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(kind));
-    let of_kind = all.filter(|p| name(p) && p.extension().is_none());
+    let of_kind = all.filter(|p| is_of(p, kind) && p.extension().is_none());
     let since = |p: &PathBuf| p.join(CONFIGURED).metadata().ok()?.modified().ok();
     of_kind.filter_map(|p| Some((since(&p)?, p))).max().map(|(_, p)| p)
 }
@@ -102,6 +117,11 @@ mod tests {
         assert_eq!(text("x.o"), format!("in {}", old.display()), "an object is what it was");
         assert_eq!((time(&new, "x.o"), time(&new, ".x.o.cmd")), (time(&old, "x.o"), time(&old, ".x.o.cmd")));
         assert_eq!(fs::read_link(new.join("source")).unwrap(), Path::new("/tree"));
+        // What another copy left when it was killed, of this configuration or of any other.
+        let half = site.path().join("obj-code-d.half");
+        fs::create_dir_all(half.join("deep")).unwrap();
+        folder(&new, "obj-code-").unwrap();
+        assert!(!half.exists() && new.join("x.o").exists());
         fs::remove_file(old.join(CONFIGURED)).unwrap();
         fs::remove_file(new.join(CONFIGURED)).unwrap();
         let alone = site.path().join("obj-code-c");

@@ -4,7 +4,7 @@
 //! the kernel. It is laid into the site's copy of the tree, and kbuild does the rest. By name the overlay has `config`
 //! (a configuration's fragment), `objects` (files of the tree that the image has in addition to kernel/sched),
 //! `image/probes.c` (by which `probes` learns the features of the tree), `image/` (shims), `image.lds` and
-//! `image/host.h` (`link`).
+//! `image/host.h` (`link`), and `cc` with `image/headers.h` (`shared`).
 //!
 //! ```text
 //! CACHE/images/NAME-KEY/{image.so, config, image.json}
@@ -19,8 +19,10 @@ mod link;
 mod objects;
 mod outside;
 mod overlay;
+mod pace;
 mod places;
 mod probes;
+mod shared;
 mod wanted;
 
 pub use compilers::compiler_of;
@@ -37,16 +39,21 @@ use crate::make::{Make, MakeOutput, Step};
 use crate::site::Site;
 use crate::{Listener, Source, source, tools};
 use link::Linked;
+use pace::Pace;
 use schedlab_base::{Error, Result, content_hash, temp};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Space for a first image in addition to its source, MB.
 const BUILD_MB: u64 = 200;
 /// The configuration file in the folder of objects.
 const CONFIG: &str = ".config";
+
+/// For make, once kbuild's own programs are there: no further ones, which are for modules.
+const WITHOUT_PROGRAMS: &str = "hostprogs-always-y=";
 
 /// An image to build.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,6 +122,7 @@ pub fn build(
     let config = configuration(recipe, overlay)?;
     let folder = site.objects(&format!("code-{}", &content_hash(config.as_bytes())[..12]));
     tools::check_room(&folder, BUILD_MB, "an image of the scheduler's code")?;
+    let is_new = !folder.is_dir();
     begun::folder(&folder, "obj-code-")?;
     let tree = site.tree();
     overlay.lay(&tree)?;
@@ -125,7 +133,9 @@ pub fn build(
         wanted::check(fragment, &folder.join(".config"), &source.name)?;
     }
     on.say(&format!("building the scheduler's code of {}", note.source));
-    let warnings = compile(&make, overlay, on)?;
+    let warnings = compile(&make, overlay, (recipe.counts, is_new), on);
+    shared::end(&make);
+    let warnings = warnings?;
     let linked = link::link(&make, overlay)?;
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
@@ -161,12 +171,30 @@ fn with_findings(
 }
 
 /// Compiles all objects; returns the compiler's warnings.
-fn compile(make: &Make<'_>, overlay: Overlay<'_>, on: &mut dyn Listener) -> Result<Vec<String>> {
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    probes::ask(make, overlay, &mut |step| on.step(&step))?;
+fn compile(
+    make: &Make<'_>,
+    overlay: Overlay<'_>,
+    (counts, is_new): (bool, bool),
+    on: &mut dyn Listener,
+) -> Result<Vec<String>> {
     let files = objects::of(overlay, make.tree)?;
+    let headers = match shared::is_worth_it(make.objects, is_new) {
+        true => shared::begin(make, overlay, &files, counts)?,
+        false => Vec::new(),
+    };
+    let mut pace = is_new.then(|| Pace::of(make.tree, &files, jobs()));
+    let step = &mut |step: Step| match &mut pace {
+        Some(pace) => _ = pace.step(&step, Instant::now()).map(|step| on.step(&step)),
+        None => on.step(&step),
+    };
+    probes::ask(make, overlay, &headers, step)?;
     let targets = objects::FOLDERS.iter().copied().chain(files.iter().map(String::as_str));
-    Ok(run(make, targets, jobs, &mut |step| on.step(&step))?.warnings)
+    let targets = targets.chain([WITHOUT_PROGRAMS]);
+    Ok(run(make, targets, step)?.warnings)
+}
+
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Makes targets of the image's architecture. Its Makefile removes the paths of the two folders from the compiler's
@@ -174,15 +202,17 @@ fn compile(make: &Make<'_>, overlay: Overlay<'_>, on: &mut dyn Listener) -> Resu
 fn run<'t>(
     make: &Make<'_>,
     targets: impl IntoIterator<Item = &'t str>,
-    jobs: usize,
     step: &mut dyn FnMut(Step),
 ) -> Result<MakeOutput> {
     let tree = format!("IMG_TREE={}", make.tree.display());
     let objects = format!("IMG_OBJECTS={}", make.objects.display());
+    let compiler = shared::compiler(make);
     let mut words: Vec<&str> = targets.into_iter().collect();
-    // No module takes a name from here, so nothing is to be checked for that (6.0 to 6.2).
-    words.extend(["ARCH=sim", "cmd_check_local_export=", tree.as_str(), objects.as_str()]);
-    make.run(&words, jobs, step)
+    words.extend(compiler.as_deref());
+    // No module takes a name from here, so nothing is to be checked for that (6.0 to 6.2). The build's own programs do
+    // little.
+    words.extend(["ARCH=sim", "HOSTCFLAGS=-O1", "cmd_check_local_export=", tree.as_str(), objects.as_str()]);
+    make.run(&words, jobs(), step)
 }
 
 /// Writes .config: the fragments, and the defaults of all other options. kconfig does not rewrite a file with equal
@@ -191,7 +221,7 @@ fn configure(make: &Make<'_>, config: &str) -> Result<()> {
     let all = make.objects.join("all.config");
     temp::write_whole(&all, config.as_bytes())?;
     let all = format!("KCONFIG_ALLCONFIG={}", all.display());
-    run(make, [all.as_str(), "alldefconfig"], 1, &mut |_| ()).map(drop)
+    run(make, [all.as_str(), "alldefconfig"], &mut |_| ()).map(drop)
 }
 
 fn configuration(recipe: &CodeRecipe, overlay: Overlay<'_>) -> Result<String> {

@@ -21,6 +21,12 @@ pub(super) fn of(overlay: Overlay<'_>, tree: &Path) -> Result<Vec<String>> {
     Ok(overlay.list("objects")?.filter(there).map(|stem| format!("{stem}.o")).collect())
 }
 
+/// The objects that a folder's Makefile names, whether the configuration has them or not.
+pub(super) fn named(makefile: &str) -> impl Iterator<Item = &str> {
+    let lists = makefile.lines().filter(|line| line.starts_with("obj-"));
+    lists.flat_map(str::split_whitespace).filter(|word| word.ends_with(".o"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +38,11 @@ mod tests {
         std::fs::write(tree.path().join("lib/sort.c"), "").unwrap();
         let overlay = Overlay(&[("objects", "# why\nlib/sort\n\nlib/newer\n")]);
         assert_eq!(of(overlay, tree.path()).unwrap(), ["lib/sort.o"]);
+    }
+
+    #[test]
+    fn a_makefile_names_its_objects() {
+        let text = "# fair.o\nCFLAGS_core.o := -O2\nobj-y += core.o fair.o\nobj-$(CONFIG_X) += x.o image/\n";
+        assert_eq!(named(text).collect::<Vec<_>>(), ["core.o", "fair.o", "x.o"]);
     }
 }

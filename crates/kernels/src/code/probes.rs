@@ -15,14 +15,24 @@ const OBJECT: &str = "arch/sim/image/probes.o";
 /// The header with the answers, in the folder of objects.
 const HEADER: &str = "include/generated/img_have.h";
 
-/// Compiles the probes and writes the header. It is not rewritten with equal answers, which would compile everything
-/// again.
+/// Compiles the probes, beside other objects, and writes the header. It is not rewritten with equal answers, which
+/// would compile everything again.
 ///
 /// # Errors
 /// When anything but a probe can't be compiled.
-pub(super) fn ask(make: &Make<'_>, overlay: Overlay<'_>, step: &mut dyn FnMut(Step)) -> Result<()> {
+pub(super) fn ask(
+    make: &Make<'_>,
+    overlay: Overlay<'_>,
+    beside: &[String],
+    step: &mut dyn FnMut(Step),
+) -> Result<()> {
     let probes = Probes::of(overlay.text(FILE)?);
-    let made = super::run(make, [OBJECT], 1, step);
+    // The others are made although probes fail.
+    let made = super::run(
+        make,
+        [OBJECT, "-k", super::WITHOUT_PROGRAMS].into_iter().chain(beside.iter().map(String::as_str)),
+        step,
+    );
     let failed = match made {
         Ok(_) => Vec::new(),
         Err(error) => {

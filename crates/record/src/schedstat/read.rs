@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// Columns of a `cpu` line, including one that is always 0 and has no counter.
 const CPU_COLUMNS: usize = CPU_ROWS.len() + 1;
+/// Room for the words of a line of any layout.
+const WORDS: usize = 64;
 /// The index of that column.
 pub(super) const CPU_ZERO: usize = 1;
 
@@ -100,8 +102,9 @@ impl<'a> Reader<'a> {
     }
 
     fn line(&self, line: &'a str, stat: &mut Schedstat, sg_scan: &mut Option<bool>) -> Result<()> {
-        let mut words = line.split(' ').filter(|w| !w.is_empty());
-        let name = words.next().unwrap_or_default();
+        let mut words = Vec::with_capacity(WORDS);
+        words.extend(line.split(' ').filter(|w| !w.is_empty()));
+        let (name, words) = words.split_first().map_or(("", [].as_slice()), |(name, rest)| (*name, rest));
         if let Some(number) = numbered(name, "cpu") {
             let id = CpuId(index(number, MAX_CPUS as usize, name)?);
             match stat.cpus.last() {
@@ -111,7 +114,7 @@ impl<'a> Reader<'a> {
                 }
                 _ => {}
             }
-            let counters = cpu_counters(&words.collect::<Vec<_>>())?;
+            let counters = cpu_counters(words)?;
             stat.cpus.push(CpuStat { id, counters, domains: Vec::new() });
             return Ok(());
         }
@@ -125,7 +128,7 @@ impl<'a> Reader<'a> {
             let wanted = cpu.domains.len();
             return Err(Error::input(format!("{} has {name} where domain{wanted} is due", cpu.id)));
         }
-        let domain = domain(&words.collect::<Vec<_>>(), stat.layout.version, sg_scan)
+        let domain = domain(words, stat.layout.version, sg_scan)
             .map_err(|e| e.context(format!("{name} of {}", cpu.id)))?;
         cpu.domains.push(domain);
         Ok(())
@@ -237,7 +240,7 @@ fn mask_of(text: &str) -> Result<CpuSet> {
         if bits != 0 && (i + 1) * 32 > MAX_CPUS as usize {
             return Err(bad());
         }
-        (0..32).filter(|b| bits >> b & 1 == 1).for_each(|b| set.insert(CpuId::from(i * 32 + b)));
+        set.insert_all(i, bits);
     }
     if set.is_empty() { Err(bad()) } else { Ok(set) }
 }

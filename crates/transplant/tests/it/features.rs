@@ -1,9 +1,9 @@
 //! Each feature of the tree's own table, on and off, under a load of each class: none ends a run.
 
-use crate::again::{machine, works};
+use crate::again::{Asked, machine, works, works_as};
 use crate::engine::{Engine, Program};
 use schedlab_transplant::abi::{Attr, kind};
-use schedlab_transplant::load::NewTask;
+use schedlab_transplant::load::{Image, NewTask};
 
 const MS: u64 = 1_000_000;
 const FIFO: u32 = 1;
@@ -63,4 +63,36 @@ fn each_feature_on_and_off_runs_tasks_of_each_class() {
     });
     let Some(said) = said else { return };
     assert!(said.len() > 30 && said.iter().any(|line| line.starts_with("RT_PUSH_IPI")), "{said:?}");
+}
+
+/// The runtimes of a fair hog on each of two CPUs, on which a real-time hog is, too: the fair server's part of 400 ms.
+#[test]
+fn the_fair_server_has_one_runtime_and_one_period_on_all_cpus() {
+    let test = "features::the_fair_server_has_one_runtime_and_one_period_on_all_cpus";
+    let asked = Asked { series: Some("7.3"), ..Asked::default() };
+    let said = works_as(test, asked, |image| {
+        let mut engine = Engine::new(image, machine(1, 3, 2));
+        let (runtime, period) = ("fair_server/runtime", "fair_server/period");
+        let value =
+            |image: &Image, name: &str| image.tunables().into_iter().find(|(n, _)| n == name).unwrap().1;
+        println!("= {} {}", value(&engine.image, runtime), value(&engine.image, period));
+        // No period is shorter than the runtime in it.
+        let set = [(period, "20000000"), (runtime, "5000000"), (period, "20000000")];
+        println!("= {:?}", set.map(|(name, value)| engine.image.set_tunable(name, value)));
+        println!("= {} {}", value(&engine.image, runtime), value(&engine.image, period));
+        let fair = [0usize, 5].map(|cpu| {
+            let allowed = [1u64 << cpu];
+            let attr = Attr { policy: FIFO, rt_priority: 5, ..Attr::default() };
+            let hog = Program { run: 10_000 * MS, sleep: 0 };
+            engine.start(&NewTask { attr, ..Engine::fair("fifo", Some(&allowed)) }, hog, cpu);
+            engine.start(&Engine::fair("fair", Some(&allowed)), hog, cpu)
+        });
+        engine.run(400 * MS);
+        let times = fair.map(|pid| engine.image.usage(pid).runtime_ns / MS);
+        println!("= {} {}", times[0], times[1]);
+    });
+    let Some(said) = said else { return };
+    assert_eq!(said[..3], ["50000000 1000000000", "[Err(22), Ok(()), Ok(())]", "5000000 20000000"]);
+    let times: Vec<u64> = said[3].split(' ').map(|ms| ms.parse().unwrap()).collect();
+    assert!(times.len() == 2 && times.iter().all(|ms| (90..110).contains(ms)), "{times:?}");
 }

@@ -37,7 +37,8 @@ impl Estimate {
         if step.of == 0 {
             return format!("{} compiled", counted(step.done, "file"));
         }
-        let left = left_s(step, began.elapsed().as_secs_f64(), self.object_s);
+        let by_speed = || left_s(step, began.elapsed().as_secs_f64(), self.object_s);
+        let left = step.left.map_or_else(by_speed, |left| left.as_secs_f64());
         format!("{} of about {} objects, {} left", step.done, step.of, about(left))
     }
 }
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_time_left_begins_with_earlier_builds_and_follows_this_one() {
-        let step = |done, of| Step { done, of, file: String::new() };
+        let step = |done, of| Step { done, of, file: String::new(), left: None };
         assert!((left_s(&step(0, 1700), 0.0, 0.2) - 340.0).abs() < 1e-9);
         let slow = left_s(&step(850, 1700), 850.0, 0.2);
         assert!((700.0..850.0).contains(&slow), "{slow}");

@@ -19,6 +19,8 @@ const TUNABLES: &[(&str, &str, u64)] = &[
     ("rt_period_ns", "sched_rt_period_us", 1_000),
     ("rt_runtime_ns", "sched_rt_runtime_us", 1_000),
     ("rr_timeslice_ns", "sched_rr_timeslice_ms", 1_000_000),
+    ("fair_server_period_ns", "fair_server/period", 1),
+    ("fair_server_runtime_ns", "fair_server/runtime", 1),
 ];
 
 /// The tree's name of a tunable of ours; others have the tree's own.
