@@ -46,6 +46,8 @@ pub struct Stepping {
     pub merge: bool,
     /// Steps made so far.
     pub steps: u64,
+    /// The number of steps at which the loop looks whether the run is over: 0 once a task has left or failed.
+    pub look_at: u64,
 }
 
 impl Default for Stepping {
@@ -57,6 +59,7 @@ impl Default for Stepping {
             touched: Vec::with_capacity(16),
             merge: false,
             steps: 0,
+            look_at: 0,
         }
     }
 }
