@@ -23,8 +23,8 @@ const PLACES: usize = 2 << 14;
 /// The earliest of many armed times.
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
-    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. Place 0 is 0: no key is less,
-    /// and a walk ends there. The length is constant, so that a place needs no check of bounds.
+    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. Place 0 is 0: no key is
+    /// less, and a walk ends there. The length is constant, so that a place needs no check of bounds.
     keys: Box<[u64; PLACES]>,
     leaves: usize,
     /// The key of slot `leaves`, the only one that may have no leaf.
