@@ -165,7 +165,6 @@ impl Analyser {
         }
     }
 
-    #[inline(never)]
     fn switch(
         &mut self,
         at: Ns,
@@ -313,7 +312,6 @@ impl Analyser {
         }
     }
 
-    #[inline(never)]
     fn waking(&mut self, at: Ns, cpu: CpuId, id: TaskId, waker: Option<TaskId>) {
         let task = self.task(id);
         match task.phase {
@@ -342,7 +340,6 @@ impl Analyser {
         }
     }
 
-    #[inline(never)]
     fn enqueued(&mut self, at: Ns, cpu_id: CpuId, id: TaskId, nr_running: u16, new: bool) {
         let cpu = *self.cpu(cpu_id);
         let occupant_woken_at = cpu.current.and_then(|o| self.task(o).woken_at);
@@ -399,7 +396,6 @@ impl Analyser {
         }
     }
 
-    #[inline(never)]
     fn migrate(&mut self, at: Ns, cpu: CpuId, id: TaskId, why: MoveReason) {
         let counts = self.counts(at);
         if self.task(id).queued_on.is_some() {
@@ -417,7 +413,6 @@ impl Analyser {
     }
 }
 
-/// What most events take is in functions of their own: the others then save no registers for them.
 impl Sink for Analyser {
     fn event(&mut self, event: &Event) {
         let (at, cpu) = (event.at, event.cpu);
