@@ -94,6 +94,29 @@ impl Packed {
             None
         })
     }
+    /// The middle of the bucket that holds the value of this rank, from 1; a loop of its own, since a run is asked for
+    /// many percentiles.
+    pub fn at_rank(&self, rank: u64) -> Option<u64> {
+        let (mut rest, mut at, mut seen) = (&self.bytes[HEADER..], 0usize, 0u64);
+        while let Some((first, after)) = rest.split_first() {
+            let n = if *first < 0x80 {
+                rest = after;
+                signed(u64::from(*first))
+            } else {
+                number(&mut rest)?
+            };
+            if n > 0 {
+                seen += n as u64;
+                if seen >= rank {
+                    return Some(middle_of(at));
+                }
+                at += 1;
+            } else {
+                at += n.unsigned_abs().max(1) as usize;
+            }
+        }
+        None
+    }
     pub fn unpack(&self) -> Histogram<u64> {
         // The bytes were checked, so this can't fail; if it did, the counts would still be right.
         read_histogram(&self.bytes).unwrap_or_else(|_| {
@@ -118,7 +141,11 @@ fn number(rest: &mut &[u8]) -> Option<i64> {
             break;
         }
     }
-    Some((word >> 1) as i64 ^ -((word & 1) as i64))
+    Some(signed(word))
+}
+
+fn signed(word: u64) -> i64 {
+    (word >> 1) as i64 ^ -((word & 1) as i64)
 }
 
 /// Writes a number as [`number`] reads it.

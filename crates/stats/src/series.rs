@@ -256,6 +256,11 @@ impl Series {
         (rank as u64).clamp(self.count().min(1), self.count())
     }
     fn rank_value(&self, rank: u64) -> u64 {
+        if let Body::Packed(packed) = &self.body {
+            return packed
+                .at_rank(rank)
+                .map_or(self.range.1, |middle| middle.clamp(self.range.0, self.range.1));
+        }
         let mut seen = 0;
         for (value, n) in self.values() {
             seen += n;
@@ -454,6 +459,10 @@ mod tests {
         assert!(matches!(packed.body, Body::Packed(_)));
         assert_eq!(packed, whole);
         assert_eq!(packed.encode(), whole.encode());
+        assert_eq!(
+            [0.5, 50.0, 98.0].map(|p| packed.percentile(p)),
+            [0.5, 50.0, 98.0].map(|p| whole.percentile(p))
+        );
         packed.record(5);
         whole.record(5);
         assert_eq!(packed, whole, "it is unpacked where more is recorded");

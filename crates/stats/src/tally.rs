@@ -56,6 +56,11 @@ impl Tally {
         self.series.note_all(&other.series);
     }
 
+    /// The exact sum so far.
+    pub fn sum(&self) -> u128 {
+        self.series.sum()
+    }
+
     pub fn into_series(self) -> Series {
         self.series.counted(&self.counts)
     }
@@ -99,6 +104,7 @@ mod tests {
                 tally.record(value >> shift);
                 series.record(value >> shift);
             }
+            prop_assert_eq!(tally.sum(), series.sum());
             prop_assert_eq!(text(&tally.into_series()), text(&series));
         }
 
