@@ -26,6 +26,7 @@ use schedlab_kernel::History;
 use schedlab_machine::{Distance, Machine};
 use schedlab_trace::Sink;
 use schedlab_workload::Usage;
+use std::collections::BTreeMap;
 
 /// The context in which a CPU wakes tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,10 +111,13 @@ impl<'s> Board<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
         let cpus = || (0..n).map(CpuId::from);
+        let mut cores = BTreeMap::<u32, Vec<CpuId>>::new();
+        cpus().for_each(|c| cores.entry(topology.cpu(c).core).or_default().push(c));
+        let siblings = |c| cores[&topology.cpu(c).core].iter().copied().filter(|s| *s != c).collect();
         Board {
             machine,
             history,
-            siblings: cpus().map(|c| topology.smt_mask(c).iter().filter(|s| *s != c).collect()).collect(),
+            siblings: cpus().map(siblings).collect(),
             speed: cpus().map(|c| u64::from(topology.capacity_of(c))).collect(),
             active: Arena::filled(false, n),
             seats: cpus().map(|_| Seat::default()).collect(),

@@ -66,6 +66,7 @@ use schedlab_base::{Backend, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};
 use serde::{Deserialize, Serialize};
+use std::io;
 
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
@@ -198,9 +199,10 @@ impl Record {
     /// # Errors
     /// When it can't be written as JSON.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
-        let mut json = serde_json::to_vec(self)?;
-        json.push(b'\n');
-        Ok(json)
+        let mut text = Text(Vec::with_capacity(4096));
+        serde_json::to_writer(&mut text, self)?;
+        text.0.push(b'\n');
+        Ok(text.0)
     }
     /// How closely a live run was watched. Records of 0.1 have this only for events; their other runs had counters.
     /// `None` for simulated runs and other tools' output.
@@ -213,6 +215,27 @@ impl Record {
         let warmup_ns = self.spec["params"]["warmup"].as_u64().unwrap_or_default();
         let level = self.code.as_ref().map(|code| code.level).unwrap_or_default();
         level.begins_ns(warmup_ns, self.machine.turns.is_some())
+    }
+}
+
+/// A record's JSON. Most of it is written a character at a time: a vector's own writer has a call for each.
+struct Text(Vec<u8>);
+
+impl io::Write for Text {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match bytes {
+            [one] => self.0.push(*one),
+            _ => self.0.extend_from_slice(bytes),
+        }
+        Ok(bytes.len())
+    }
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes).map(|_| ())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use schedlab_base::{Ns, printable};
 use schedlab_lab::{Cell, Done, Progress};
 use std::fmt::Write;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -32,6 +33,10 @@ impl Bar {
             let _ = write!(out, "{:.0}s", left.max(0.0).ceil());
         };
         Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
+    }
+    /// Whether bars are seen.
+    pub fn shows(quiet: bool) -> bool {
+        !quiet && io::stderr().is_terminal()
     }
     /// Shows one simulated run of that length; its clock is the progress.
     pub fn simulated(quiet: bool, length: Ns, clock: &'static AtomicU64) -> Bar {

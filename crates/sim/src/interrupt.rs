@@ -25,14 +25,14 @@ impl System<'_> {
         let within = self.cpus[cpu].hard.step;
         debug_assert!(within == Step::None, "{cpu} takes an interrupt at {} amid {within:?}", self.now);
         self.account_user(cpu);
-        let costs = self.fixed.machine.costs;
+        let costs = &self.fixed.machine.costs;
         let tick_ns = self.fixed.tick_ns;
         let now = self.now;
         let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
             let received_ns = self.board.nic.take(cpu, now) * costs.nic_irq_ns;
-            let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some());
+            let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(costs, c.curr.is_some());
             (Step::Ipi, costs.ipi_irq_ns + received_ns + queued_ns)
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
             (Step::Timer, costs.timer_irq_ns)

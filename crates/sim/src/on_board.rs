@@ -32,6 +32,7 @@ impl<'s> Kernel<'s> for System<'s> {
     }
     fn fail(&mut self, error: Error) {
         self.run.fault.get_or_insert(error);
+        self.stepping.look_at = 0;
     }
     #[inline]
     fn next_event(&self, cpu: CpuId) -> u64 {
@@ -211,6 +212,7 @@ impl<'s> Kernel<'s> for System<'s> {
     fn others_acted(&mut self, steps: u64, left: usize) {
         self.stepping.steps += steps;
         self.run.alive -= left;
+        self.stepping.look_at = 0;
     }
 }
 

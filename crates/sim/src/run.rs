@@ -223,25 +223,19 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: RunClock, how: &Drive<'_>) 
         if at >= clock.end {
             break;
         }
-        if slot == n {
+        let next = if slot < n {
+            turn(sys, &mut tree, &mut clock, slot, at, how)?
+        } else if slot > n {
+            remote_turn(sys, &mut tree, (&mut clock, how), (slot, at))?
+        } else {
             sys.now = at;
             outside.act(sys);
             sys.rearm(&mut tree);
             tree.arm(n, outside.next());
-            first = tree.least();
-            continue;
-        }
-        if slot > n {
-            first = match remote_turn(sys, &mut tree, (&mut clock, how), (slot, at))? {
-                Some(next) => next,
-                None => break,
-            };
-            continue;
-        }
-        match turn(sys, &mut tree, &mut clock, slot, at, how)? {
-            Some(next) => first = next,
-            None => break,
-        }
+            Some(tree.least())
+        };
+        let Some(next) = next else { break };
+        first = next;
     }
     clock.missed = outside.left();
     Ok(clock)
@@ -287,8 +281,7 @@ fn turn(
             }
             rival = tree.least();
         }
-        let looks_up = sys.run.alive == 0 || sys.stepping.steps >= clock.look_at;
-        if (looks_up || how.check || sys.run.fault.is_some()) && over(sys, clock, at, how)? {
+        if sys.stepping.steps >= sys.stepping.look_at && over(sys, clock, at, how)? {
             return Ok(None);
         }
         let next = sys.next_event(cpu);
@@ -346,6 +339,7 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut RunClock, at: u64, how: &Dr
         clock.stopped = how.wants_an_end(at);
         clock.end = if clock.stopped { at } else { clock.end };
     }
+    sys.stepping.look_at = if how.check { 0 } else { clock.look_at };
     Ok(clock.stopped)
 }
 

@@ -125,6 +125,7 @@ impl System<'_> {
         self.tasks[curr].state = TaskState::Dead;
         self.board.threads[curr].ended = self.now;
         self.run.alive -= usize::from(self.board.threads[curr].counts);
+        self.stepping.look_at = 0;
         self.emit(cpu, EventKind::Exited { task: curr });
         self.schedule(cpu, SwitchReason::Exited);
     }

@@ -46,6 +46,8 @@ pub struct Stepping {
     pub merge: bool,
     /// Steps made so far.
     pub steps: u64,
+    /// The number of steps at which the loop looks whether the run is over: 0 once a task has left or failed.
+    pub look_at: u64,
 }
 
 impl Default for Stepping {
@@ -57,6 +59,7 @@ impl Default for Stepping {
             touched: Vec::with_capacity(16),
             merge: false,
             steps: 0,
+            look_at: 0,
         }
     }
 }
@@ -189,8 +192,7 @@ impl<'s> System<'s> {
     /// Number of a CPU's fair tasks as balancing counts them: since 6.14 without delayed ones.
     #[inline]
     pub fn h_nr_balanced(&self, cpu: CpuId) -> u32 {
-        let q = &self.fair.queues[self.root(cpu)];
-        if self.fixed.history.delayed_set_apart { q.h_nr_running } else { q.h_nr_queued }
+        self.fair.queues[self.root(cpu)].balanced(self.fixed.history.delayed_set_apart)
     }
     /// Runnable fair tasks of a CPU (`cfs.h_nr_runnable`).
     #[inline]
@@ -240,7 +242,10 @@ impl<'s> System<'s> {
         self.now = now;
         self.stepping.acting = cpu;
         let c = &self.cpus[cpu];
-        if c.hard.active() {
+        if matches!(c.task.step, Step::Newidle) {
+            // Interrupts are off. On large machines most steps are such ones.
+            self.newidle_step(cpu);
+        } else if c.hard.active() {
             self.hard_step(cpu);
         } else if (c.soft.active() || !c.task.step.irqs_off()) && c.irq_due() <= now {
             self.interrupt(cpu);
@@ -260,14 +265,19 @@ impl<'s> System<'s> {
             Step::Wakeup => self.wakeup_step(cpu, Context::Task),
             Step::Fork { task } => self.fork_step(cpu, task),
             Step::Exec => self.exec_step(cpu),
-            Step::Newidle => self.newidle_step(cpu),
             Step::Pick => self.pick_and_switch(cpu, 0),
             Step::Switch { prev } => self.switched(cpu, prev),
             Step::IdleExit => self.begin_idle_loop(cpu),
             Step::IdleLoop => self.idle_loop(cpu),
             Step::BeforeIdle { at } => self.update_before_idle(cpu, at),
             Step::Halted { .. } => self.end_of_polling(cpu),
-            Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::TimerExit | Step::Ipi => {
+            Step::None
+            | Step::Newidle
+            | Step::Rebalance
+            | Step::Tick
+            | Step::Timer
+            | Step::TimerExit
+            | Step::Ipi => {
                 unreachable!("{cpu} stepped in task context at {step:?}")
             }
         }

@@ -48,6 +48,31 @@ impl Packed {
         }
         Some(Packed { bytes: bytes.into(), count })
     }
+    /// Packs counts by bucket as the format's crate packs a histogram that was given the values. `most` is the largest.
+    pub fn of(counts: &[u64], most: u64) -> Packed {
+        let mut bytes = vec![0; HEADER];
+        bytes[..4].copy_from_slice(&COOKIE.to_be_bytes());
+        bytes[12..16].copy_from_slice(&u32::from(DIGITS).to_be_bytes());
+        bytes[16..24].copy_from_slice(&1u64.to_be_bytes());
+        // Values that fit every histogram do not make it grow.
+        let high = if most > ALWAYS { (u64::MAX >> most.leading_zeros()).min(u64::MAX - 1) } else { 2 };
+        bytes[24..32].copy_from_slice(&high.to_be_bytes());
+        bytes[32..40].copy_from_slice(&1f64.to_be_bytes());
+        let (mut rest, mut count) = (&counts[..=bucket(most)], 0u64);
+        while let Some((n, after)) = rest.split_first() {
+            let empty = rest.iter().take_while(|n| **n == 0).count();
+            rest = if empty > 1 { &rest[empty..] } else { after };
+            count += n;
+            write_number(if empty > 1 { -(empty as i64) } else { *n as i64 }, &mut bytes);
+        }
+        let length = (bytes.len() - HEADER) as u32;
+        bytes[4..8].copy_from_slice(&length.to_be_bytes());
+        Packed { bytes: bytes.into(), count }
+    }
+    /// As they are stored.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -68,6 +93,29 @@ impl Packed {
             }
             None
         })
+    }
+    /// The middle of the bucket that holds the value of this rank, from 1; a loop of its own, since a run is asked for
+    /// many percentiles.
+    pub fn at_rank(&self, rank: u64) -> Option<u64> {
+        let (mut rest, mut at, mut seen) = (&self.bytes[HEADER..], 0usize, 0u64);
+        while let Some((first, after)) = rest.split_first() {
+            let n = if *first < 0x80 {
+                rest = after;
+                signed(u64::from(*first))
+            } else {
+                number(&mut rest)?
+            };
+            if n > 0 {
+                seen += n as u64;
+                if seen >= rank {
+                    return Some(middle_of(at));
+                }
+                at += 1;
+            } else {
+                at += n.unsigned_abs().max(1) as usize;
+            }
+        }
+        None
     }
     pub fn unpack(&self) -> Histogram<u64> {
         // The bytes were checked, so this can't fail; if it did, the counts would still be right.
@@ -93,7 +141,24 @@ fn number(rest: &mut &[u8]) -> Option<i64> {
             break;
         }
     }
-    Some((word >> 1) as i64 ^ -((word & 1) as i64))
+    Some(signed(word))
+}
+
+fn signed(word: u64) -> i64 {
+    (word >> 1) as i64 ^ -((word & 1) as i64)
+}
+
+/// Writes a number as [`number`] reads it.
+fn write_number(number: i64, bytes: &mut Vec<u8>) {
+    let mut word = (number << 1 ^ number >> 63) as u64;
+    for _ in 1..LONGEST {
+        if word < 0x80 {
+            break;
+        }
+        bytes.push(word as u8 | 0x80);
+        word >>= 7;
+    }
+    bytes.push(word as u8);
 }
 
 #[cfg(test)]

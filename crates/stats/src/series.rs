@@ -103,23 +103,27 @@ impl Series {
         self.sum += u128::from(value) * u128::from(n);
         self.count_in(value, n);
     }
-    /// Number of the histogram's buckets so far.
-    pub(crate) fn buckets(&mut self) -> usize {
-        self.hist().distinct_values()
-    }
-    /// Adds a value to count, min, max and sum; [`count_in`](Series::count_in) adds it to the histogram later.
+    /// Adds a value to min, max and sum; [`counted`](Series::counted) adds it to the histogram later.
     #[inline]
     pub(crate) fn note(&mut self, value: u64) {
         self.range = (self.range.0.min(value), self.range.1.max(value));
         self.sum += u128::from(value);
     }
-    /// The smallest and largest value noted or recorded.
-    pub(crate) fn noted(&self) -> Option<(u64, u64)> {
-        (self.range.0 <= self.range.1).then_some(self.range)
+    /// Adds what another series has noted or recorded to min, max and sum.
+    pub(crate) fn note_all(&mut self, other: &Series) {
+        self.range = (self.range.0.min(other.range.0), self.range.1.max(other.range.1));
+        self.sum += other.sum;
+    }
+    /// The series with a histogram of the values that were noted; `counts` are theirs, by bucket.
+    pub(crate) fn counted(mut self, counts: &[u64]) -> Series {
+        if self.range.0 <= self.range.1 {
+            self.body = Body::Packed(Packed::of(counts, self.range.1));
+        }
+        self
     }
     /// Adds `n` noted values of one bucket to the histogram; `value` is any value of the bucket.
     #[inline]
-    pub(crate) fn count_in(&mut self, value: u64, n: u64) {
+    fn count_in(&mut self, value: u64, n: u64) {
         let hist = self.hist();
         // Growing fails only if the address space is too small. Then the value counts in the topmost bucket.
         if n > 0 && hist.record_n(value, n).is_err() {
@@ -131,8 +135,7 @@ impl Series {
         if other.count() == 0 {
             return;
         }
-        self.range = (self.range.0.min(other.range.0), self.range.1.max(other.range.1));
-        self.sum += other.sum;
+        self.note_all(other);
         other.buckets_in_use().for_each(|(value, n)| self.count_in(value, n));
     }
     /// The series without its histogram: exact count, min, max, sum and mean, and the percentiles of [`KEPT`].
@@ -253,6 +256,11 @@ impl Series {
         (rank as u64).clamp(self.count().min(1), self.count())
     }
     fn rank_value(&self, rank: u64) -> u64 {
+        if let Body::Packed(packed) = &self.body {
+            return packed
+                .at_rank(rank)
+                .map_or(self.range.1, |middle| middle.clamp(self.range.0, self.range.1));
+        }
         let mut seen = 0;
         for (value, n) in self.values() {
             seen += n;
@@ -274,15 +282,16 @@ impl Series {
         Ok(STANDARD.encode(self.bytes()?))
     }
     /// The histogram as it is stored.
-    fn bytes(&self) -> Result<Vec<u8>, String> {
-        let hist = match &self.body {
-            Body::Whole(hist) => Cow::Borrowed(hist),
-            Body::Packed(packed) => Cow::Owned(packed.unpack()),
-            Body::Digest(_) => return Err("a digest has no histogram".to_owned()),
-        };
+    fn bytes(&self) -> Result<Cow<'_, [u8]>, String> {
         let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&*hist, &mut bytes).map_err(|e| e.to_string())?;
-        Ok(bytes)
+        match &self.body {
+            Body::Whole(hist) => {
+                V2Serializer::new().serialize(hist, &mut bytes).map_err(|e| e.to_string())?;
+                Ok(Cow::Owned(bytes))
+            }
+            Body::Packed(packed) => Ok(Cow::Borrowed(packed.bytes())),
+            Body::Digest(_) => Err("a digest has no histogram".to_owned()),
+        }
     }
 }
 
@@ -450,6 +459,10 @@ mod tests {
         assert!(matches!(packed.body, Body::Packed(_)));
         assert_eq!(packed, whole);
         assert_eq!(packed.encode(), whole.encode());
+        assert_eq!(
+            [0.5, 50.0, 98.0].map(|p| packed.percentile(p)),
+            [0.5, 50.0, 98.0].map(|p| whole.percentile(p))
+        );
         packed.record(5);
         whole.record(5);
         assert_eq!(packed, whole, "it is unpacked where more is recorded");

@@ -1,7 +1,6 @@
-//! A series that takes millions of values. They are counted by bucket here and added to the histogram once, at the end.
+//! A series that takes millions of values. They are counted by bucket here and packed once, at the end.
 //!
-//! The buckets are the histogram's own. A value beyond their range goes to the histogram directly, which grows as if it
-//! had been given every value in turn: the stored bytes are the same.
+//! The buckets are the histogram's own, and the stored bytes are those of a histogram that was given every value.
 //!
 //! A tally may have room from the start for all expected values. That is zeroed memory from the allocator; only pages
 //! with values cost anything.
@@ -14,23 +13,22 @@ const EXACT: u64 = 2048;
 /// A tally made [`with_room`](Tally::with_room) holds values up to a minute in ns: 220 KB, most of it never touched.
 const ROOM: u64 = 1 << 36;
 
-/// A series, and values that are not in its histogram yet.
+/// An empty series, and the values that it will have.
 pub struct Tally {
     series: Series,
     counts: Vec<u64>,
 }
 
 impl Tally {
-    /// A tally that continues `series`.
-    pub fn new(mut series: Series) -> Tally {
-        let counts = vec![0; series.buckets()];
-        Tally { series, counts }
+    /// A tally of values for `series`, which has none.
+    pub fn new(series: Series) -> Tally {
+        debug_assert!(series.count() == 0, "a tally does not continue a series");
+        Tally { series, counts: vec![0; EXACT as usize] }
     }
 
-    /// A tally that continues `series`, with room from the start for large values.
-    pub fn with_room(mut series: Series) -> Tally {
-        let counts = vec![0; series.buckets().max(bucket(ROOM) + 1)];
-        Tally { series, counts }
+    /// The same, with room from the start for large values.
+    pub fn with_room(series: Series) -> Tally {
+        Tally { series, counts: vec![0; bucket(ROOM) + 1] }
     }
 
     #[inline]
@@ -46,8 +44,16 @@ impl Tally {
 
     #[cold]
     fn beyond(&mut self, value: u64) {
-        self.series.record(value);
-        self.counts.resize(self.series.buckets().max(self.counts.len()), 0);
+        let half = EXACT as usize / 2;
+        self.counts.resize((bucket(value) / half + 1) * half, 0);
+        self.record(value);
+    }
+
+    /// Adds all values of another tally of the same quantity.
+    pub fn merge(&mut self, other: &Tally) {
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, n)| *mine += n);
+        self.series.note_all(&other.series);
     }
 
     /// The exact sum so far.
@@ -55,14 +61,8 @@ impl Tally {
         self.series.sum()
     }
 
-    pub fn into_series(mut self) -> Series {
-        if let Some((least, most)) = self.series.noted() {
-            let last = bucket(most).min(self.counts.len() - 1);
-            for at in bucket(least)..=last {
-                self.series.count_in(lowest_of(at), self.counts[at]);
-            }
-        }
-        self.series
+    pub fn into_series(self) -> Series {
+        self.series.counted(&self.counts)
     }
 }
 

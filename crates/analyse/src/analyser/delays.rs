@@ -16,6 +16,16 @@ impl GroupWaits {
         let new = || Tally::new(Series::new("ns", Better::Lower));
         Box::new(GroupWaits { woken: new(), others: new() })
     }
+    /// Adds another group's.
+    fn merge(&mut self, other: &GroupWaits) {
+        self.woken.merge(&other.woken);
+        self.others.merge(&other.others);
+    }
+    /// Waits after a wakeup, and all.
+    fn into_series(mut self) -> (Series, Series) {
+        self.others.merge(&self.woken);
+        (self.woken.into_series(), self.others.into_series())
+    }
 }
 
 /// The waits of every group. Index 0 holds tasks whose groups are not distinguished.
@@ -45,19 +55,17 @@ impl WaitsByGroup {
     }
     /// The waits of all tasks, and of each group if `by_group`. `names` is indexed by group.
     pub fn into_series(self, names: &[String], by_group: bool) -> WaitSeries {
-        let new = || Series::new("ns", Better::Lower);
-        let mut found = WaitSeries { woken: new(), all: new(), groups: Vec::new() };
+        let (mut sum, mut groups) = (GroupWaits::none(), Vec::new());
         for (at, waits) in self.0.into_iter().enumerate() {
             let Some(waits) = waits else { continue };
-            let (woken, mut all) = (waits.woken.into_series(), waits.others.into_series());
-            all.merge(&woken);
-            found.woken.merge(&woken);
-            found.all.merge(&all);
+            sum.merge(&waits);
             if let Some(name) = at.checked_sub(1).and_then(|group| names.get(group)).filter(|_| by_group) {
-                found.groups.push(Delays { group: name.clone(), wakeup_delay: woken, run_delay: all });
+                let (wakeup_delay, run_delay) = waits.into_series();
+                groups.push(Delays { group: name.clone(), wakeup_delay, run_delay });
             }
         }
-        found
+        let (woken, all) = sum.into_series();
+        WaitSeries { woken, all, groups }
     }
 }
 

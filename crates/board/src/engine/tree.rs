@@ -4,16 +4,18 @@
 //! in an explicit, arbitrary order that depends on the seed. Times fit 51 bits of ns (26 days of simulated time). There
 //! is room for 4096 CPUs, the most a machine has, and for the slot of events from outside them.
 //!
-//! A node holds the least key of its four children, and its place is a quarter of theirs. A turn walks twice from a
-//! leaf to the root. No branch predictor foresees which key is the least, so comparisons select and do not branch. A
-//! slot that would need one more level for itself is kept beside the tree: 1,024 CPUs and the slot of events from
-//! outside have five levels, not six.
+//! A node holds the least key of its four children, and its place is a quarter of theirs. A turn walks from a leaf to
+//! the root as its slot is taken, and back only as far as the slot's new key is the least: mostly one level. No branch
+//! predictor foresees which of four keys is the least, so that is selected and not branched for. A slot that would need
+//! one more level for itself is kept beside the tree: 1,024 CPUs and the slot of events from outside have five levels,
+//! not six.
 
 use super::NEVER;
 use schedlab_base::Stream;
 use std::hint::select_unpredictable;
 
 const RANK_BITS: u32 = 13;
+const SLOTS: usize = 1 << RANK_BITS;
 const IDLE_KEY: u64 = u64::MAX;
 /// Places of the largest tree: leaves from 4^7 on, inner nodes below.
 const PLACES: usize = 2 << 14;
@@ -21,14 +23,14 @@ const PLACES: usize = 2 << 14;
 /// The earliest of many armed times.
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
-    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. The length is constant, so
-    /// that a place needs no check of bounds.
+    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. Place 0 is 0: no key is
+    /// less, and a walk ends there. The length is constant, so that a place needs no check of bounds.
     keys: Box<[u64; PLACES]>,
     leaves: usize,
     /// The key of slot `leaves`, the only one that may have no leaf.
     aside: u64,
-    rank_of: Vec<u16>,
-    slot_of: Vec<u16>,
+    rank_of: Box<[u16; SLOTS]>,
+    slot_of: Box<[u16; SLOTS]>,
 }
 
 #[inline]
@@ -48,29 +50,25 @@ fn leaves(slots: usize) -> usize {
 impl WinnerTree {
     /// A tree of `slots` slots (1 to 8192), none armed; `seed` decides how ties fall.
     pub fn new(slots: usize, seed: Stream) -> WinnerTree {
-        assert!(slots <= 1 << RANK_BITS, "{slots} slots do not fit the key");
-        let mut slot_of: Vec<u16> = (0..slots as u16).collect();
+        assert!(slots <= SLOTS, "{slots} slots do not fit the key");
+        let mut slot_of = Box::new(std::array::from_fn(|slot| slot as u16));
         for i in (1..slots).rev() {
             slot_of.swap(i, seed.below(i as u64, i as u64 + 1) as usize);
         }
-        let mut rank_of = vec![0; slots];
-        for (rank, slot) in slot_of.iter().enumerate() {
+        let mut rank_of = Box::new([0; SLOTS]);
+        for (rank, slot) in slot_of[..slots].iter().enumerate() {
             rank_of[*slot as usize] = rank as u16;
         }
-        WinnerTree {
-            keys: Box::new([IDLE_KEY; PLACES]),
-            leaves: leaves(slots),
-            aside: IDLE_KEY,
-            rank_of,
-            slot_of,
-        }
+        let mut keys = Box::new([IDLE_KEY; PLACES]);
+        keys[0] = 0;
+        WinnerTree { keys, leaves: leaves(slots), aside: IDLE_KEY, rank_of, slot_of }
     }
 
     /// The key of `slot` at time `at`: the least key acts first.
     #[inline]
     pub fn key(&self, slot: usize, at: u64) -> u64 {
         debug_assert!(at == NEVER || at <= NEVER >> RANK_BITS, "slot {slot} is armed for {at} ns");
-        if at == NEVER { IDLE_KEY } else { at << RANK_BITS | u64::from(self.rank_of[slot]) }
+        if at == NEVER { IDLE_KEY } else { at << RANK_BITS | u64::from(self.rank_of[slot % SLOTS]) }
     }
 
     #[inline]
@@ -78,17 +76,22 @@ impl WinnerTree {
         if key == IDLE_KEY { NEVER } else { key >> RANK_BITS }
     }
 
+    /// The leaf of a slot.
+    #[inline]
+    fn place(&self, slot: usize) -> usize {
+        self.leaves.wrapping_add(slot) % PLACES
+    }
     #[inline]
     fn at(&mut self, place: usize) -> &mut u64 {
         &mut self.keys[place % PLACES]
     }
 
-    /// The least key of a place and its three siblings.
+    /// The parent of a place, and the least key of its children.
     #[inline]
-    fn of_siblings(&self, place: usize) -> u64 {
+    fn parent(&self, place: usize) -> (usize, u64) {
         let first = (place % PLACES) & !3;
         let [a, b, c, d] = [first, first | 1, first | 2, first | 3].map(|at| self.keys[at]);
-        lesser(lesser(a, b), lesser(c, d))
+        (first / 4, lesser(lesser(a, b), lesser(c, d)))
     }
 
     /// Arms `slot` for `at`; [`NEVER`] disarms it.
@@ -99,10 +102,9 @@ impl WinnerTree {
             self.aside = key;
             return;
         }
-        let mut place = self.leaves + slot;
+        let mut place = self.place(slot);
         while std::mem::replace(self.at(place), key) != key && place > 1 {
-            key = self.of_siblings(place);
-            place /= 4;
+            (place, key) = self.parent(place);
         }
     }
 
@@ -114,17 +116,16 @@ impl WinnerTree {
             self.aside = IDLE_KEY;
             return self.least();
         }
-        let (mut place, mut least) = (self.leaves + slot, IDLE_KEY);
+        let (mut place, mut least) = (self.place(slot), IDLE_KEY);
         *self.at(place) = least;
         while place > 1 {
-            least = self.of_siblings(place);
-            place /= 4;
+            (place, least) = self.parent(place);
             *self.at(place) = least;
         }
         lesser(least, self.aside)
     }
 
-    /// Arms a slot that is disarmed. Its key can only lower the keys above it, so no level waits for the one below.
+    /// Arms a slot that is disarmed. Its key can only lower the keys above it, up to the first lower one.
     #[inline]
     pub fn put(&mut self, slot: usize, at: u64) {
         let key = self.key(slot, at);
@@ -132,10 +133,9 @@ impl WinnerTree {
             self.aside = key;
             return;
         }
-        let mut place = self.leaves + slot;
-        while place > 0 {
-            let node = self.at(place);
-            *node = lesser(key, *node);
+        let mut place = self.place(slot);
+        while key < self.keys[place] {
+            self.keys[place] = key;
             place /= 4;
         }
     }
@@ -149,7 +149,7 @@ impl WinnerTree {
     /// The slot and the time of a key; `None` for the key of no slot.
     #[inline]
     pub fn turn_of(&self, key: u64) -> Option<(usize, u64)> {
-        let rank = (key & ((1 << RANK_BITS) - 1)) as usize;
+        let rank = key as usize % SLOTS;
         (key != IDLE_KEY).then(|| (usize::from(self.slot_of[rank]), key >> RANK_BITS))
     }
 

@@ -54,18 +54,21 @@ impl Groups {
         let from_lowest = self.from_lowest && matches!(levels[at].level, Level::Numa(_));
         let start = if from_lowest { 0 } else { cpus.partition_point(|c| *c < cpu) };
         let mut ring = Vec::new();
-        for &next in cpus[start..].iter().chain(&cpus[..start]) {
-            if self.covered[next.index()] == self.ring {
-                continue;
+        for half in [&cpus[start..], &cpus[..start]] {
+            for &next in half {
+                if self.covered[next.index()] == self.ring {
+                    continue;
+                }
+                let group = match self.plain[at][next.index()] {
+                    Some(group) => group,
+                    None => self.group(levels, at, (cpu, next), flags),
+                };
+                let members = &self.all[group as usize].cpus;
+                if members.len() > 1 {
+                    members.iter().for_each(|member| self.covered[member.index()] = self.ring);
+                }
+                ring.push(group);
             }
-            let group = match self.plain[at][next.index()] {
-                Some(group) => group,
-                None => self.group(levels, at, (cpu, next), flags),
-            };
-            for member in &self.all[group as usize].cpus {
-                self.covered[member.index()] = self.ring;
-            }
-            ring.push(group);
         }
         if from_lowest {
             let first = self.own(&ring, cpu);

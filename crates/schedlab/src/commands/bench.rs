@@ -276,18 +276,22 @@ fn seed(given: Option<u64>, cells: &[Cell], runs: u64, store: &Store) -> Result<
 
 fn make(args: &BenchArgs, cell: &Cell, seed: u64, backends: &Backends) -> Result<Made> {
     let stop = interrupt::stop_flag()?;
-    let executor = Timed::new(backends);
+    let timed = Timed::new(backends);
+    let executor: &dyn Executor = if args.timing { &timed } else { backends };
     let length = || cell.spec.build(seed).map(|b| Ns(b.warmup.0.saturating_add(b.duration.0)));
     let bar = match (cell.backend, &cell.spec) {
         (_, Spec::Command(_)) | (Backend::Vm | Backend::Code, _) => Bar::steps(args.quiet),
         (Backend::Host, _) => Bar::countdown(args.quiet, length()?),
-        (Backend::Sim, _) => Bar::simulated(args.quiet, length()?, &common::SIMULATED),
+        (Backend::Sim, _) if Bar::shows(args.quiet) => {
+            Bar::simulated(args.quiet, length()?, &common::SIMULATED)
+        }
+        (Backend::Sim, _) => Bar::steps(args.quiet),
     };
     bar.say(cell.title());
     let made = executor.run(cell, seed, stop)?;
     drop(bar);
     if args.timing {
-        executor.take_table().lines().for_each(output::note);
+        timed.take_table().lines().for_each(output::note);
     }
     made.ok_or_else(|| Error::new(ErrorKind::CheckFailed, "interrupted: nothing of this run is kept"))
 }

@@ -54,6 +54,8 @@ pub const MC: DomainFacts = DomainFacts {
     tolerance: NodeTolerance::Difference(0),
     asym: Asymmetry::NONE,
     cores: None,
+    alike: true,
+    are_cpus: false,
 };
 
 /// A group of `weight` CPUs with `nr` tasks of `each` load and utilisation, at most one on each CPU as long as CPUs are

@@ -82,6 +82,11 @@ pub struct CfsRq {
 }
 
 impl CfsRq {
+    /// Number of tasks as balancing counts them: without delayed ones, where these are set apart (6.14).
+    #[inline]
+    pub fn balanced(&self, delayed_set_apart: bool) -> u32 {
+        if delayed_set_apart { self.h_nr_running } else { self.h_nr_queued }
+    }
     /// An empty queue of `cpu`.
     pub fn new(cpu: CpuId, owner: Option<EntityId>) -> CfsRq {
         CfsRq {

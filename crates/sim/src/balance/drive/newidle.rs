@@ -43,19 +43,18 @@ impl System<'_> {
         if c.levels.is_empty() {
             return self.begin_pick(cpu, 0);
         }
-        let next = NextBalance::new(self.jiffies(), PassKind::Newidle, self.fixed.kernel.tunables.hz);
-        let mut n = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
+        let mut next = NextBalance::new(self.jiffies(), PassKind::Newidle, self.fixed.kernel.tunables.hz);
         if let Err(why) = enter(gates, &facts) {
             self.skip_newidle(cpu, why, &facts);
             // 3.4 does not change the CPU's next balance.
             if gates != Gates::Fixed {
-                self.note_next(cpu, &mut n);
-                self.bring_forward(cpu, &n);
+                self.note_next(cpu, 0, &mut next);
+                self.bring_forward(cpu, next, false);
             }
             self.note_blocked(cpu);
             return self.begin_pick(cpu, 0);
         }
-        self.cpus[cpu].newidle = n;
+        self.cpus[cpu].newidle = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
         self.update_blocked(cpu);
         self.begin(cpu, Step::Newidle, self.fixed.machine.costs.update_blocked_ns);
     }
@@ -108,7 +107,7 @@ impl System<'_> {
             let worth_it = climb(gates, avg_idle_ns, n.spent_ns, cost_ns);
             // Since 5.16 a domain's next time is noted before its pass, which may change its interval.
             if gates == Gates::Cost || !worth_it {
-                self.note_next(cpu, n);
+                self.note_next(cpu, n.level, &mut n.next);
             }
             if !worth_it {
                 let compared = || (avg_idle_ns, n.spent_ns + cost_ns);
@@ -122,7 +121,7 @@ impl System<'_> {
             }
             self.skip(cpu, n.level, if balances { SkipReason::Dice } else { SkipReason::NoNewidle });
             if gates != Gates::Cost {
-                self.note_next(cpu, n);
+                self.note_next(cpu, n.level, &mut n.next);
             }
             n.level += 1;
         }
@@ -153,17 +152,17 @@ impl System<'_> {
         dice.called(if moved { weight } else { 0 }, rate, now);
     }
 
-    /// Notes when the current domain is due again, by an idle CPU's interval.
-    fn note_next(&self, cpu: CpuId, n: &mut Newidle) {
-        let level = &self.cpus[cpu].levels[n.level];
-        n.next.consider(level.last_balance, self.balance_clock().interval(level.state.interval_ms, false, 1));
+    /// Notes when the domain of a level is due again, by an idle CPU's interval.
+    fn note_next(&self, cpu: CpuId, level: usize, next: &mut NextBalance) {
+        let level = &self.cpus[cpu].levels[level];
+        next.consider(level.last_balance, self.balance_clock().interval(level.state.interval_ms, false, 1));
     }
 
-    /// Makes the CPU's next balance earlier: it was set while the CPU was busy.
-    fn bring_forward(&mut self, cpu: CpuId, n: &Newidle) {
+    /// Makes the CPU's next balance earlier: it was set while the CPU was busy. Tasks were `pulled` or not.
+    fn bring_forward(&mut self, cpu: CpuId, next: NextBalance, pulled: bool) {
         let (balancer, now) = (self.fixed.balancer, self.jiffies());
         let c = &mut self.cpus[cpu];
-        c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
+        c.next_balance = next.after_newidle(balancer, c.next_balance, now, pulled);
     }
 
     /// A domain's pass is over: records its cost; time continues at `at`.
@@ -186,14 +185,14 @@ impl System<'_> {
         n.level_began_ns = at;
         n.pulled |= n.pass.moved() > 0;
         if gates != Gates::Cost {
-            self.note_next(cpu, n);
+            self.note_next(cpu, n.level, &mut n.next);
         }
         n.level += 1;
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
         self.accounts.stats.newidle_ns += self.now - n.began_ns.max(self.board.counted_from);
-        self.bring_forward(cpu, n);
+        self.bring_forward(cpu, n.next, n.pulled);
         let has_tasks = self.rqs.nr_running(cpu) > 0;
         let c = &mut self.cpus[cpu];
         c.max_idle_balance_cost_ns = c.max_idle_balance_cost_ns.max(n.spent_ns);

@@ -56,6 +56,9 @@ pub(super) struct OtherCpus<'s, 'm> {
     misfit: &'s [u64],
     /// By group.
     imbalanced: &'s [bool],
+    /// All bits if estimates of utilisation count, else none.
+    estimates: u64,
+    delayed_set_apart: bool,
 }
 
 impl<'m> System<'m> {
@@ -76,7 +79,19 @@ impl<'m> System<'m> {
         let (misfit, imbalanced) = (&*balance.misfit, &*balance.imbalanced);
         let (nr_running, idle) = rqs.by_cpu();
         let (queues, capacity) = (&*fair.queues, &*fixed.cpu_capacity);
-        let state = OtherCpus { fixed, queues, nr_running, idle, capacity, misfit, imbalanced };
+        let estimates = if fixed.kernel.features.has(Feature::UtilEst) { u64::MAX } else { 0 };
+        let delayed_set_apart = fixed.history.delayed_set_apart;
+        let state = OtherCpus {
+            fixed,
+            queues,
+            nr_running,
+            idle,
+            capacity,
+            misfit,
+            imbalanced,
+            estimates,
+            delayed_set_apart,
+        };
         (cpus, Sight { lines: remote_reads, state, horizon: stepping.horizon })
     }
 
@@ -113,14 +128,13 @@ impl Sight<'_, '_> {
             return AfterReading::Group;
         }
         let fixed = self.state.fixed;
-        let (facts, domain) = (&fixed.spare_facts[*dst][*level], &fixed.domains.of_cpu[*dst][*level]);
-        if domain.params.asym_capacity || facts.some_are_cores {
+        let facts = &fixed.spare_facts[*dst][*level];
+        if !facts.alike {
             return AfterReading::Group;
         }
-        let Some(ring) = domain.groups.get(*group..) else { return AfterReading::Complete };
-        // Groups of a domain within a node share no CPU: as many groups as CPUs are CPUs.
-        let are_cpus = !facts.numa && domain.groups.len() == domain.cpus.len();
-        let (nr, nr_cpus, too_large) = if are_cpus && fixed.whole_cpus {
+        let ring = &fixed.domains.of_cpu[*dst][*level].groups;
+        let Some(ring) = ring.get(*group..) else { return AfterReading::Complete };
+        let (nr, nr_cpus, too_large) = if facts.are_cpus && fixed.whole_cpus {
             let nr = self.read_cpus(by, seen, facts, ring, at);
             (nr, nr, false)
         } else {
@@ -149,8 +163,8 @@ impl Sight<'_, '_> {
     ) -> (usize, usize, bool) {
         let (state, fixed) = (self.state.of_one_length(), self.state.fixed);
         let (costs, mut lines, batch) = (&fixed.machine.costs, self.lines.by(by), fixed.at_once());
-        let (mut now, mut totals) = (*at, Totals::default());
-        let (mut nr, mut nr_cpus, mut too_large) = (0, 0, false);
+        let (mut now, mut totals, mut bar) = (*at, Totals::default(), seen.bar());
+        let (mut nr, mut nr_cpus, mut too_large, mut from) = (0, 0, false, 0);
         for &index in ring {
             let cpus = fixed.group_cpus.of(index);
             if cpus.len() > batch {
@@ -163,13 +177,13 @@ impl Sight<'_, '_> {
                 sums.add(&state.sample(cpu));
             }
             let capacity = fixed.group_capacity[index as usize];
-            let is_over = sums.nr_running() as usize > cpus.len();
-            if seen.may_be_busier(sums.h_nr_running(), is_over, || sums.avg_load(capacity)) {
+            let (tasks, fair, load) = (sums.nr_running(), sums.h_nr_running(), || sums.avg_load(capacity));
+            if bar.reached(cpus.len() as u32, tasks, fair, load) {
                 // A copy, so that the loop has its sums in registers.
                 let (sums, of_group) = ({ sums }, state.group(index, cpus.len()));
+                seen.pass_over(nr - from);
                 seen.consider_sums(facts, index, &sums, &of_group, to_idle);
-            } else {
-                seen.pass_over();
+                (bar, from) = (seen.bar(), nr + 1);
             }
             totals.add(&sums, capacity);
             (nr, nr_cpus) = (nr + 1, nr_cpus + cpus.len());
@@ -177,6 +191,7 @@ impl Sight<'_, '_> {
                 break;
             }
         }
+        seen.pass_over(nr - from);
         seen.add_totals(&totals);
         *at = now;
         (nr, nr_cpus, too_large)
@@ -192,26 +207,29 @@ impl Sight<'_, '_> {
         ring: &[u32],
         at: &mut u64,
     ) -> usize {
-        let (state, fixed) = (self.state.of_one_length(), self.state.fixed);
-        let (costs, mut lines) = (&fixed.machine.costs, self.lines.by(by));
-        let (mut now, mut totals, mut nr) = (*at, Totals::default(), 0);
+        let OtherCpus { fixed, nr_running, estimates, delayed_set_apart, .. } = self.state;
+        let queues = &self.state.queues[..nr_running.len()];
+        let (costs, mut lines, mut bar) = (&fixed.machine.costs, self.lines.by(by), seen.bar());
+        let (mut now, mut totals, mut nr, mut from) = (*at, Totals::default(), 0, 0);
         for &index in ring {
             let cpu = fixed.group_cpus.first(index);
             debug_assert!(fixed.group_cpus.of(index).len() == 1, "group {index} of {by} is more than {cpu}");
             now += lines.visit_ns(costs, cpu);
-            let CpuSample { load, util, nr_running, h_nr_running, .. } = state.sample(cpu);
-            if seen.may_be_busier(h_nr_running, nr_running > 1, || load) {
+            let (tasks, q) = (nr_running[cpu.index()], &queues[cpu.index()]);
+            let (fair, load) = (q.balanced(delayed_set_apart), q.avg.load_avg);
+            if bar.reached(1, tasks, fair, || load) {
+                seen.pass_over(nr - from);
                 self.state.consider(seen, facts, index, cpu);
-            } else {
-                seen.pass_over();
+                (bar, from) = (seen.bar(), nr + 1);
             }
-            totals.add_cpu(load, util, nr_running);
+            totals.add_cpu(load, cpu_util(q.avg.util_avg, q.util_est & estimates, SCALE), tasks);
             nr += 1;
             if now >= self.horizon {
                 break;
             }
         }
         totals.add_capacity(SCALE * nr as u64);
+        seen.pass_over(nr - from);
         seen.add_totals(&totals);
         *at = now;
         nr
@@ -238,17 +256,16 @@ impl<'s, 'm> OtherCpus<'s, 'm> {
 
     #[inline(always)]
     pub(super) fn sample(&self, cpu: CpuId) -> CpuSample {
-        let (at, features) = (cpu.index(), self.fixed.kernel.features);
+        let at = cpu.index();
         let nr_running = self.nr_running[at];
         let q = &self.queues[at];
-        let estimates = if features.has(Feature::UtilEst) { q.util_est } else { 0 };
         CpuSample {
             cpu,
             load: q.avg.load_avg,
-            util: cpu_util(q.avg.util_avg, estimates, self.capacity[at]),
+            util: cpu_util(q.avg.util_avg, q.util_est & self.estimates, self.capacity[at]),
             runnable: q.avg.runnable_avg,
             nr_running,
-            h_nr_running: if self.fixed.history.delayed_set_apart { q.h_nr_running } else { q.h_nr_queued },
+            h_nr_running: q.balanced(self.delayed_set_apart),
             idle: self.idle[at],
             misfit: self.misfit[at],
         }

@@ -150,22 +150,19 @@ impl DomainStats {
         self.busiest = Some((index, sums.stats(&group, kind)));
     }
 
-    /// Whether the next group of the ring may be busier than the busiest so far. Without a fair task it is not. Only an
-    /// overloaded group with more load is busier than an overloaded one: most groups of a loaded machine need no more
-    /// than this test. `is_over`: it has more tasks than CPUs.
+    /// What the next group of the ring must have to be busier than the busiest so far. Without a fair task it is not.
+    /// Only an overloaded group with more load is busier than an overloaded one: most groups of a loaded machine need
+    /// no more than this test.
     #[inline]
-    pub fn may_be_busier(&self, h_nr_running: u32, is_over: bool, avg_load: impl FnOnce() -> u64) -> bool {
-        match self.rank.checked_sub(OVERLOADED) {
-            _ if h_nr_running == 0 => false,
-            Some(most) => is_over && avg_load() > most,
-            None => true,
-        }
+    pub fn bar(&self) -> Bar {
+        let most = self.rank.checked_sub(OVERLOADED);
+        Bar { over: u32::from(most.is_some()), load: most.map_or(0, |most| most + 1) }
     }
 
-    /// The next group of the ring is not the busiest.
+    /// The next groups of the ring are not the busiest.
     #[inline]
-    pub fn pass_over(&mut self) {
-        self.considered += 1;
+    pub fn pass_over(&mut self, groups: usize) {
+        self.considered += groups as u32;
     }
 
     /// Considers the next group of the ring by its CPUs' sums: its statistics are made only if it becomes the busiest.
@@ -288,6 +285,23 @@ pub struct Totals {
     capacity: u64,
     util: u64,
     overload: bool,
+}
+
+/// What a group must have to be busier than another one.
+#[derive(Clone, Copy)]
+pub struct Bar {
+    /// Tasks beyond its CPUs.
+    over: u32,
+    /// Load per whole CPU.
+    load: u64,
+}
+
+impl Bar {
+    /// Whether a group of `cpus` CPUs may be busier.
+    #[inline]
+    pub fn reached(self, cpus: u32, nr_running: u32, h_nr_running: u32, load: impl FnOnce() -> u64) -> bool {
+        h_nr_running > 0 && (self.over == 0 || nr_running > cpus) && load() >= self.load
+    }
 }
 
 impl Totals {

@@ -53,6 +53,10 @@ pub struct DomainFacts {
     pub asym: Asymmetry,
     /// Numbers of cores of the busiest and the local group, if they differ and the kernel asks for them (6.6).
     pub cores: Option<Cores>,
+    /// Whether the groups after the local one may be read by the loop for groups of one kind.
+    pub alike: bool,
+    /// Whether each group is one CPU: those of a domain within a node share none.
+    pub are_cpus: bool,
 }
 
 /// Numbers of cores of two groups.
@@ -85,6 +89,8 @@ impl DomainFacts {
             tolerance: NodeTolerance::of(history, domain.imb_numa_nr),
             asym: Asymmetry::default(),
             cores: None,
+            alike: !domain.params.asym_capacity && domain.cores != machine::Cores::Some,
+            are_cpus: !domain.params.numa && domain.groups.len() == domain.cpus.len(),
         }
     }
 

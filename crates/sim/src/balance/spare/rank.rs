@@ -150,6 +150,7 @@ mod tests {
                 tolerance: NodeTolerance::Difference(0),
                 asym: Default::default(),
                 cores: None,
+                ..crate::balance::testing::MC
             };
             let (mut by_rules, mut by_rank, mut rank) = (None, None, 0);
             for (nth, group) in ring.iter().enumerate() {
@@ -178,6 +179,7 @@ mod tests {
             tolerance: NodeTolerance::Difference(0),
             asym: Default::default(),
             cores: None,
+            ..crate::balance::testing::MC
         };
         let of = |group_type| {
             let most = Claim {

@@ -87,30 +87,8 @@ impl Ordered for Cfs {
     }
 }
 
-/// The entities of the previous task, from the task's own upwards, each with its `prev_sum_exec`; of deeper trees only
-/// the lowest levels. The kernel neither puts back nor sets the ones that it picks again (that task, or groups that the
-/// next task shares with it): their turn continues, and their buddy marks stay (`pick_next_task_fair`).
-struct Before {
-    of: [(EntityId, u64); 8],
-    levels: usize,
-}
-
-impl Before {
-    fn of(sys: &System<'_>, task: TaskId) -> Before {
-        let mut before = Before { of: [(EntityId(0), 0); 8], levels: 0 };
-        let mut level = Some(sys.tasks[task].entity);
-        while let Some(entity) = level.filter(|_| before.levels < before.of.len()) {
-            before.of[before.levels] = (entity, sys.fair.entities[entity].prev_sum_exec);
-            before.levels += 1;
-            level = sys.fair.entities[entity].parent;
-        }
-        before
-    }
-    /// The `prev_sum_exec` of an entity that is picked again.
-    fn prev_sum_exec(&self, entity: EntityId) -> Option<u64> {
-        self.of[..self.levels].iter().find(|(e, _)| *e == entity).map(|(_, exec)| *exec)
-    }
-}
+/// The levels of a tree of groups, from a task's own upwards, on which its entities are known again.
+const KNOWN_LEVELS: usize = 8;
 
 impl System<'_> {
     /// Puts `prev` back, chooses the next task to run on `cpu` and makes its entities current (`pick_next_task_fair`).
@@ -119,7 +97,7 @@ impl System<'_> {
         cpu: CpuId,
         prev: Option<TaskId>,
     ) -> Option<TaskId> {
-        let before = prev.filter(|_| self.fixed.history.stay_is_no_pick).map(|p| Before::of(self, p));
+        let before = prev.filter(|_| self.fixed.history.stay_is_no_pick);
         if let Some(p) = prev {
             Fair::<R>::put_prev(self, p);
         }
@@ -127,12 +105,12 @@ impl System<'_> {
         let next = loop {
             let (left, _) = self.fair.queues[queue].leftmost()?;
             let entity = R::pick_entity(self, queue, left);
-            match before.as_ref().and_then(|before| before.prev_sum_exec(entity)) {
-                Some(exec) => {
-                    self.cfs_take(entity);
-                    self.fair.entities[entity].prev_sum_exec = exec;
-                }
-                None => self.cfs_set_next(entity),
+            if before.is_some_and(|before| self.is_of(entity, before)) {
+                let exec = self.fair.entities[entity].prev_sum_exec;
+                self.cfs_take(entity);
+                self.fair.entities[entity].prev_sum_exec = exec;
+            } else {
+                self.cfs_set_next(entity);
             }
             let e = &self.fair.entities[entity];
             match (e.my_q, e.task) {
@@ -143,6 +121,15 @@ impl System<'_> {
         };
         self.note_picked(cpu, next);
         Some(next)
+    }
+
+    /// Whether an entity is a task's, or a group's that the task is in. The kernel neither puts back nor sets the ones
+    /// that it picks again (the previous task, or groups that the next task shares with it): their turn continues, and
+    /// their buddy marks stay (`pick_next_task_fair`).
+    fn is_of(&self, entity: EntityId, task: TaskId) -> bool {
+        let parent = |e: &EntityId| self.fair.entities[*e].parent;
+        let upwards = std::iter::successors(Some(self.tasks[task].entity), parent);
+        upwards.take(KNOWN_LEVELS).any(|e| e == entity)
     }
 
     fn cfs_set_next(&mut self, entity: EntityId) {
