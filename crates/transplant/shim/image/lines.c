@@ -32,7 +32,7 @@ static unsigned int *groups;
 static unsigned int eights, stride;	/* bytes of `held` for a line; those of a bit of `groups` */
 
 static char *arena, *arena_end;
-static char *charged = (char *)-1;	/* the first byte that has a line; beyond all memory: nothing is charged */
+static unsigned long nr_lines;	/* 0: nothing is charged */
 static unsigned int line_near_ps, line_far_ps;
 /* By CPU: the CPUs with the same last-level cache, as in `held`. */
 static unsigned char (*near)[DIV_ROUND_UP(NR_CPUS, 8)];
@@ -86,7 +86,7 @@ void img_lines_init(unsigned int near_ps, unsigned int far_ps)
 
 	line_near_ps = near_ps;
 	line_far_ps = far_ps;
-	charged = arena;
+	nr_lines = LINES;
 	eights = DIV_ROUND_UP(nr, 8);
 	others_held = (eights - 1) * 64;
 	stride = DIV_ROUND_UP(eights, 8 * sizeof(*groups));
@@ -181,9 +181,9 @@ static noinline void img_lost(unsigned long number, bool write)
 
 static __always_inline void touch(const volatile void *at, bool write)
 {
-	unsigned long number = (unsigned long)((const char *)at - charged) / 64;
+	unsigned long number = (unsigned long)((const char *)at - arena) / 64;
 
-	if (number < LINES && unlikely(!is_here(number, write)))
+	if (number < nr_lines && unlikely(!is_here(number, write)))
 		img_lost(number, write);
 }
 void img_read(const void *at)
