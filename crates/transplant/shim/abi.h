@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 11		/* raised with every change of this file */
+#define IMG_ABI 12		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
 /* A way to halt. */
@@ -104,7 +104,7 @@ struct img_view {
 	int current;			/* pid; 0: idle */
 	unsigned int flags;
 	unsigned long long nr_notes;
-	const struct img_note *notes;	/* since img_clear() */
+	const struct img_note *notes;	/* that are not forgotten */
 };
 enum img_view_flags {
 	IMG_V_IDLE = 1,		/* the idle task is current */
@@ -216,9 +216,13 @@ int img_abi(void);			/* IMG_ABI of the image */
 int img_boot(const struct img_machine *machine);
 void img_seed(unsigned long long seed);	/* draws from here on are those of a machine that booted with it */
 int img_count(const struct img_costs *costs);	/* costs are charged from here on; ENOSYS: this image can't */
-/* All verbs act on this CPU from here on. The view is there for good; verbs that change something refresh it. */
+/*
+ * All verbs act on this CPU from here on, and what was charged before is forgotten. The view is there for good; verbs
+ * that change something refresh it, and notes add to it at once. The engine forgets notes by writing their number.
+ */
 const struct img_view *img_enter(int cpu);
-void img_clear(void);			/* forgets the notes */
+void img_turn_to(int cpu);		/* the same, but a verb follows that refreshes the view */
+void img_clear(void);			/* forgets the notes, and the states that they point to */
 
 /* Interrupts, on the entered CPU. */
 void img_irq_idle_tick(void);		/* the CPU is idle: its domains are balanced if they are due */

@@ -23,13 +23,13 @@ impl Engine<'_> {
                 self.sleep(cpu, curr, self.now.saturating_add(length.0), None);
             }
             Call::Yield => {
-                self.enter(cpu);
+                self.turn_to(cpu);
                 self.kernel.image().yield_now();
                 self.settle_after(cpu);
             }
             Call::Spawn { task } => self.spawn(cpu, curr, task),
             Call::Exec => {
-                self.enter(cpu);
+                self.turn_to(cpu);
                 self.moves = MoveReason::Exec;
                 self.tasks[curr].asked = MoveReason::Exec;
                 self.kernel.image().exec();
@@ -55,7 +55,7 @@ impl Engine<'_> {
     /// The current task sleeps until it is woken.
     pub fn blocks(&mut self, cpu: CpuId) {
         debug_assert!(self.cpus[cpu].current.program().is_some(), "{cpu} has no task that could sleep");
-        self.enter(cpu);
+        self.turn_to(cpu);
         self.kernel.image().prepare_sleep(false);
         self.follow(cpu, After::Schedule);
     }
@@ -68,7 +68,7 @@ impl Engine<'_> {
             "a task sleeps before it is back from its last sleep"
         );
         self.tasks[curr].slept = Some(Slept::Timed { word });
-        self.enter(cpu);
+        self.turn_to(cpu);
         self.kernel.image().prepare_sleep(false);
         let until = self.kernel_time(until);
         self.kernel.image().start_timer(until, slack_ns);
@@ -103,7 +103,7 @@ impl Engine<'_> {
             return self.begin_open(cpu, Next::Call(Call::End), left_ns);
         }
         let (task, sync) = (list.remove(0), seat.sync_wakes);
-        self.enter(cpu);
+        self.turn_to(cpu);
         self.kernel.image().wake(self.tasks[task].pid, sync);
         self.follow(cpu, After::Wake);
     }
@@ -162,7 +162,7 @@ impl Engine<'_> {
         if waits {
             return self.blocks(cpu);
         }
-        self.enter(cpu);
+        self.turn_to(cpu);
         self.kernel.image().exit();
         self.settle_after(cpu);
     }

@@ -172,6 +172,9 @@ impl Image {
     /// The cost of the code since the last call; a rest of less than a ns is kept for the next one.
     #[inline]
     pub fn take_charge_ns(&mut self) -> u64 {
+        if self.counted.is_none() {
+            return 0;
+        }
         // SAFETY: the image is loaded.
         unsafe { (self.verbs.img_take_charge_ns)() }
     }

@@ -92,6 +92,7 @@ impl Image {
     fn explain(&mut self) {
         // SAFETY: the image is loaded; the call exchanges pointers to its own functions.
         unsafe { (self.verbs.img_explain)() };
+        self.explains = true;
     }
 
     /// The state in which a noted choice was made, as far as it was read: the whole of it for a fair task's wakeup.

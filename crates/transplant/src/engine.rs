@@ -239,8 +239,16 @@ impl<'s> Engine<'s> {
     #[inline]
     pub fn enter(&mut self, cpu: CpuId) {
         self.kernel.enter(cpu, self.epoch + self.now);
-        // The cost of a look at the kernel belongs to nobody.
-        self.kernel.image().take_charge_ns();
+        self.set_horizon();
+    }
+    /// The same where a verb follows at once: before its end nobody looks at the view.
+    #[inline]
+    pub fn turn_to(&mut self, cpu: CpuId) {
+        self.kernel.turn_to(cpu, self.epoch + self.now);
+        self.set_horizon();
+    }
+    #[inline]
+    fn set_horizon(&mut self) {
         if self.horizon != NEVER {
             self.kernel.image().set_horizon_ns(self.horizon.saturating_sub(self.now));
         }
@@ -272,7 +280,7 @@ impl<'s> Engine<'s> {
             Next::Settle => self.settle(cpu),
             Next::Interrupt(which) => self.interrupt(cpu, which),
             Next::Schedule => {
-                self.enter(cpu);
+                self.turn_to(cpu);
                 self.moves = MoveReason::Newidle;
                 self.kernel.image().schedule();
                 self.settle_after(cpu);
@@ -281,14 +289,14 @@ impl<'s> Engine<'s> {
                 }
             }
             Next::IdleLeave => {
-                self.enter(cpu);
+                self.turn_to(cpu);
                 self.moves = MoveReason::Newidle;
                 self.kernel.image().idle_leave();
                 self.settle_after(cpu);
             }
             Next::Halt => self.halt(cpu),
             Next::Kthread => {
-                self.enter(cpu);
+                self.turn_to(cpu);
                 self.moves = MoveReason::Active;
                 self.kernel.image().kthread();
                 self.settle_after(cpu);
@@ -303,7 +311,7 @@ impl<'s> Engine<'s> {
             Next::Wake => self.wake_listed(cpu),
             Next::Halted(halt) => self.halts_in(cpu, halt),
             Next::Proceed(after) => {
-                self.enter(cpu);
+                self.turn_to(cpu);
                 self.kernel.image().proceed();
                 self.follow(cpu, after);
             }
@@ -322,7 +330,7 @@ impl<'s> Engine<'s> {
                 return self.receive(cpu);
             }
         }
-        self.enter(cpu);
+        self.turn_to(cpu);
         let is_idle = self.cpus[cpu].current == Current::Idle;
         self.moves = if is_idle { MoveReason::Idle } else { MoveReason::Periodic };
         match which {
@@ -410,7 +418,7 @@ impl<'s> Engine<'s> {
 
     /// The idle loop: the CPU halts, unless it has to switch.
     fn halt(&mut self, cpu: CpuId) {
-        self.enter(cpu);
+        self.turn_to(cpu);
         self.moves = MoveReason::NohzIdle;
         self.cpus[cpu].halts = None;
         self.kernel.image().idle_enter();

@@ -234,6 +234,12 @@ impl Kernel {
         self.image.set_now(now);
         self.image.enter(cpu.index());
     }
+    /// The same before a verb: the view does not show the CPU yet.
+    #[inline]
+    pub fn turn_to(&mut self, cpu: CpuId, now: u64) {
+        self.image.set_now(now);
+        self.image.turn_to(cpu.index());
+    }
     #[inline]
     pub fn view(&self) -> View {
         View(self.image.flags())

@@ -90,6 +90,8 @@ pub struct Image {
     guard: *mut c_int,
     view: *const RawView,
     pub(crate) cpus: usize,
+    /// Whether notes point to states of choices.
+    pub(crate) explains: bool,
 }
 
 impl std::fmt::Debug for Image {
@@ -145,6 +147,7 @@ impl Image {
             guard,
             view: std::ptr::null(),
             cpus: 0,
+            explains: false,
         })
     }
 
@@ -238,11 +241,18 @@ impl Image {
         // SAFETY: `img_now` is an aligned u64 of the image, which lives as long as the process, and one thread uses it.
         unsafe { *self.now = now }
     }
-    /// Enters a CPU: all following verbs are on it.
+    /// Enters a CPU: all following verbs are on it. The view shows it.
     pub fn enter(&mut self, cpu: usize) {
         assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
         // SAFETY: the image is booted and has the CPU.
         self.view = unsafe { (self.verbs.img_enter)(cpu as c_int) };
+    }
+    /// The same for a verb: the view does not show the CPU before the verb's end.
+    #[inline]
+    pub fn turn_to(&mut self, cpu: usize) {
+        assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
+        // SAFETY: the image is booted and has the CPU.
+        unsafe { (self.verbs.img_turn_to)(cpu as c_int) };
     }
     fn raw_view(&self) -> &RawView {
         assert!(!self.view.is_null(), "no CPU was entered");
@@ -284,13 +294,16 @@ impl Image {
         // SAFETY: a CPU is entered; the image only looks.
         unsafe { (self.verbs.img_audit)() };
     }
-    /// Forgets the notes.
+    /// Forgets the notes, and the states that they point to.
+    #[inline]
     pub fn clear(&mut self) {
-        // SAFETY: the image is loaded.
-        unsafe { (self.verbs.img_clear)() };
-        if self.cpus > 0 {
-            // SAFETY: the view is the image's only one; it is written here through its own pointer.
-            unsafe { (*self.view.cast_mut()).nr_notes = 0 };
+        if self.explains {
+            // SAFETY: the image is loaded.
+            unsafe { (self.verbs.img_clear)() };
+        }
+        // SAFETY: the view is the image's only one, there for good; it is written here through its own pointer.
+        if let Some(view) = unsafe { self.view.cast_mut().as_mut() } {
+            view.nr_notes = 0;
         }
     }
 }

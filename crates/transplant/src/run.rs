@@ -226,7 +226,16 @@ impl Clock<'_> {
         Clock { end, walk_every: None, stop: None, progress: None }
     }
     /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
+    #[inline]
     pub fn is_over(&self, engine: &mut Engine<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
+        let goes_on = engine.fault.is_none() && engine.alive > 0 && at < engine.findings.due;
+        if goes_on && self.walk_every.is_none() && !engine.steps.is_multiple_of(LOOK_EVERY) {
+            return Ok(false);
+        }
+        self.looks(engine, at, ended)
+    }
+    #[cold]
+    fn looks(&self, engine: &mut Engine<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
         if let Some(fault) = engine.fault.take() {
             return Err(fault);
         }
@@ -285,9 +294,12 @@ pub fn drive<'m>(
             let text = format!("the run stands still at {}: its CPUs act and no time passes", Ns(at));
             return Err(Error::input(text));
         }
-        if engine.kernel.weaves() {
+        let woven = engine.kernel.weaves() && slot < n;
+        if woven {
+            engine.horizon = WinnerTree::time(tree.take(slot)).min(clock.end);
+        } else if engine.kernel.weaves() {
             // Only CPUs' verbs are woven: what else acts does so at its instant.
-            engine.horizon = if slot < n { WinnerTree::time(tree.take(slot)).min(clock.end) } else { at };
+            engine.horizon = at;
         }
         if slot == n {
             engine.now = at;
@@ -301,7 +313,8 @@ pub fn drive<'m>(
         } else {
             engine.steps += 1;
             engine.step(CpuId::from(slot), at);
-            tree.arm(slot, engine.next_event(CpuId::from(slot)));
+            let next = engine.next_event(CpuId::from(slot));
+            if woven { tree.put(slot, next) } else { tree.arm(slot, next) }
         }
         engine.rearm(&mut tree);
         if clock.is_over(engine, at, &mut ended)? {

@@ -116,6 +116,7 @@ verbs! {
     img_audit();
     img_explain();
     img_enter(c_int) -> *const RawView;
+    img_turn_to(c_int);
     img_clear();
     img_irq_idle_tick();
     img_irq_device(*const c_int, c_uint);

@@ -252,5 +252,5 @@ void img_audit(void)
 		if (is_idle_task(rq->curr) && rq->nr_running && !test_tsk_need_resched(rq->curr))
 			found(IMG_IDLE_BESIDE_TASKS, cpu, NULL, rq->nr_running);
 	}
-	img_look(0);
+	img_look();
 }

@@ -51,12 +51,13 @@ static void look_after(u64 instructions)
 /* Sets when blocks have to look next. */
 static void look_again(void)
 {
-	u64 next = MOST_LEFT;
+	u64 next = MOST_LEFT, unsampled = costs.sample_ps - unsampled_ps();
 
-	if (img_instruction_ps)
-		next = (costs.sample_ps - unsampled_ps() + img_instruction_ps - 1) / img_instruction_ps;
 	if (missing_until)
-		next = min_t(u64, next, max_t(s64, missing_since + costs.lookahead - executed(), 0));
+		next = max_t(s64, missing_since + costs.lookahead - executed(), 0);
+	/* Mostly the sample is later, and nothing has to be divided. */
+	if (next * img_instruction_ps > unsampled)
+		next = (unsampled + img_instruction_ps - 1) / img_instruction_ps;
 	look_after(exact ? 0 : next);
 }
 

@@ -139,6 +139,8 @@ void img_outside(void (*call)(void *argument), void *argument);
 void img_outside_continue(void);
 bool img_outside_waits(void);
 void img_idle_run(void (*loop)(void *argument));
+/* verbs.c: what the engine sees */
+extern struct img_view img_view;
 /* notes.c */
 struct img_note *img_note(int kind, unsigned int cpu);
 void img_say(const char *text, int is_warning);
@@ -189,7 +191,7 @@ void img_fatal(const char *what) __attribute__((noreturn));
 /* verbs.c: after each verb; after those in which load may have been balanced. */
 void img_settle(void);
 void img_settle_balanced(void);
-void img_look(unsigned int more_flags);
+void img_look(void);
 int img_wake_task(struct task_struct *p, int flags);
 
 /* Whether an address is in a stub's page: the image lacks the function or variable. */

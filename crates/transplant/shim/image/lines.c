@@ -15,32 +15,33 @@
 #define READ_WRITE 3		/* PROT_READ | PROT_WRITE */
 #define PRIVATE 0x4022		/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
 
-/* A cache line. */
-struct line {
-	unsigned long writer;	/* the CPU that wrote it last, from 1 on; 0: none did */
-	unsigned long holders[];	/* bits of the CPUs that have it */
-};
+/*
+ * What a line's accesses need to know, next to that of neighbouring lines. `owners`: the CPU that alone has the line,
+ * from 1 on, with READS_ONLY if its writes have to look at the line first; 0: no CPU has it, or several may. Most lines
+ * are one CPU's, so most accesses read nothing else. `writers`: the CPU that wrote it last, from 1 on; 0: none did.
+ */
+#define READS_ONLY 0x8000
+static unsigned short *owners, *writers;
+/*
+ * Of lines that several CPUs may have. `held`: for each eight CPUs the bits of those that have it; 64 lines have their
+ * bytes of eight CPUs in a row, and behind them those of the next eight. `groups`: in which of these bytes bits may be
+ * set, one bit for every `stride` of them. Memory is taken where it is touched: lines of one CPU take none here.
+ */
+static unsigned char *held;
+static unsigned int *groups;
+static unsigned int eights, stride;	/* bytes of `held` for a line; those of a bit of `groups` */
 
-static char *arena, *arena_end, *lines;
+static char *arena, *arena_end;
 static unsigned long nr_lines;	/* 0: nothing is charged */
 static unsigned int line_near_ps, line_far_ps;
-static unsigned long words, line_size;	/* words of the bits by CPU; size of a struct line */
-/* By CPU: the CPUs with the same last-level cache. */
-static unsigned long (*near)[BITS_TO_LONGS(NR_CPUS)];
-
-/*
- * What most accesses need to know, next to that of neighbouring lines. `owners`: the CPU that may write the line, from
- * 1 on. `held`: for each eight CPUs the bits of those that have it. 64 lines have their bytes of eight CPUs in a row,
- * and behind them those of the next eight, so that memory which nobody touches takes none here.
- */
-static unsigned short *owners;
-static unsigned char *held;
+/* By CPU: the CPUs with the same last-level cache, as in `held`. */
+static unsigned char (*near)[DIV_ROUND_UP(NR_CPUS, 8)];
 /* The entered CPU: its number from 1 on, the bytes in which its bit is, and the bit. */
 static unsigned int me;
 static unsigned char *mine, my_bit;
 static unsigned long others_held;	/* bytes of the other CPUs, of 64 lines */
 
-/* Where a byte of `mine` is. */
+/* Where a line's byte is; that of the next eight CPUs is 64 bytes behind. */
 static __always_inline unsigned long held_at(unsigned long number)
 {
 	return number + number / 64 * others_held;
@@ -85,77 +86,89 @@ void img_lines_init(unsigned int near_ps, unsigned int far_ps)
 
 	line_near_ps = near_ps;
 	line_far_ps = far_ps;
-	words = BITS_TO_LONGS(nr);
-	line_size = sizeof(struct line) + words * sizeof(long);
 	nr_lines = LINES;
-	lines = map(LINES * line_size);
+	eights = DIV_ROUND_UP(nr, 8);
+	others_held = (eights - 1) * 64;
+	stride = DIV_ROUND_UP(eights, 8 * sizeof(*groups));
 	owners = map(LINES * sizeof(*owners));
-	others_held = (DIV_ROUND_UP(nr, 8) - 1) * 64;
-	held = map(DIV_ROUND_UP(nr, 8) * LINES);
+	writers = map(LINES * sizeof(*writers));
+	groups = map(LINES * sizeof(*groups));
+	held = map(eights * LINES);
 	near = map(nr * sizeof(*near));
 	for (a = 0; a < nr; a++)
 		for (b = 0; b < nr; b++)
 			if (img_machine.llc[a] == img_machine.llc[b])
-				near[a][b / BITS_PER_LONG] |= 1UL << b % BITS_PER_LONG;
+				near[a][b / 8] |= 1 << b % 8;
 }
 
-static void hold(struct line *line, unsigned long number)
+/* One of several CPUs has the line. */
+static void hold(unsigned long number, unsigned int cpu)
 {
-	line->holders[img_cpu / BITS_PER_LONG] |= 1UL << img_cpu % BITS_PER_LONG;
-	mine[held_at(number)] |= my_bit;
+	held[held_at(number) + cpu / 8 * 64] |= 1 << cpu % 8;
+	groups[number] |= 1U << cpu / 8 / stride;
 }
 
-/* No CPU has the line. */
-static void invalidate(struct line *line, unsigned long number)
+static bool is_near(unsigned int from, unsigned int to)
 {
-	const unsigned char *eight = (const unsigned char *)line->holders;
-	unsigned long i;
-
-	for (i = 0; i < words * sizeof(long); i++)
-		if (eight[i])
-			held[i * 64 + held_at(number)] = 0;
-	memset(line->holders, 0, words * sizeof(long));
+	return near[from][to / 8] >> to % 8 & 1;
 }
 
-static unsigned int way_ps(unsigned int from, unsigned int to)
+/* No CPU has the line, which several had. Whether others than this one did, and, in `far`, whether one of them is. */
+static bool invalidate(unsigned long number, unsigned int cpu, bool *far)
 {
-	return near[from][to / BITS_PER_LONG] >> to % BITS_PER_LONG & 1 ? line_near_ps : line_far_ps;
+	unsigned char *bits = held + held_at(number);
+	unsigned int rest = groups[number], i, end;
+	bool others = false;
+
+	for (; rest; rest &= rest - 1) {
+		i = __builtin_ctz(rest) * stride;
+		for (end = min(i + stride, eights); i < end; i++) {
+			unsigned char had = bits[i * 64];
+
+			if (i == cpu / 8)
+				had &= ~(1 << cpu % 8);
+			others |= had;
+			*far |= had & ~near[cpu][i];
+			bits[i * 64] = 0;
+		}
+	}
+	groups[number] = 0;
+	return others;
 }
 
 /* This CPU's caches lack the line in the state it needs. A line that nobody wrote is in the last-level cache. */
 static noinline void img_miss(unsigned long number, bool write)
 {
-	struct line *line = (struct line *)(lines + number * line_size);
-	unsigned int cpu = img_cpu;
-	unsigned long i;
+	unsigned int cpu = img_cpu, owner = owners[number] & ~READS_ONLY, writer = writers[number];
+	bool is_mine = owner ? owner == me : mine[held_at(number)] & my_bit;
+	bool others = false, far = false;
 
-	if (!(mine[held_at(number)] & my_bit)) {
-		img_comes(line->writer ? way_ps(cpu, line->writer - 1) : line_near_ps);
-	} else {
-		bool others = false, far = false;
-
-		for (i = 0; i < words; i++) {
-			unsigned long rest = line->holders[i];
-
-			if (i == cpu / BITS_PER_LONG)
-				rest &= ~(1UL << cpu % BITS_PER_LONG);
-			others |= rest != 0;
-			far |= (rest & ~near[cpu][i]) != 0;
-		}
-		if (others)
-			img_comes(far ? line_far_ps : line_near_ps);
-	}
+	if (!is_mine)
+		img_comes(!writer || is_near(cpu, writer - 1) ? line_near_ps : line_far_ps);
 	if (write) {
-		invalidate(line, number);
-		line->writer = me;
+		if (!owner)
+			others = invalidate(number, cpu, &far);
+		if (is_mine && others)
+			img_comes(far ? line_far_ps : line_near_ps);
+		writers[number] = me;
+		owners[number] = me;
+	} else if (owner || groups[number]) {
+		if (owner)
+			hold(number, owner - 1);
+		hold(number, cpu);
+		owners[number] = 0;
+	} else {
+		owners[number] = me | READS_ONLY;
 	}
-	owners[number] = write ? me : 0;
-	hold(line, number);
 }
 
 static __always_inline bool is_here(unsigned long number, bool write)
 {
-	return write ? owners[number] == me : mine[held_at(number)] & my_bit;
+	unsigned int owner = owners[number];
+
+	if (write)
+		return owner == me;
+	return (owner & ~READS_ONLY) == me || (!owner && mine[held_at(number)] & my_bit);
 }
 
 /* A read gets the value at the time when the line comes. */

@@ -14,23 +14,18 @@
 #define MOST_TRACES 256		/* warnings whose calls are kept */
 
 static struct img_note *notes;
-static unsigned long long count, room;
-
-const struct img_note *img_notes(unsigned long long *number)
-{
-	*number = count;
-	return notes;
-}
+static unsigned long long room;
 
 void img_clear(void)
 {
-	count = 0;
+	img_view.nr_notes = 0;
 	img_choices_forget();
 	img_judged_forget();
 }
 
 struct img_note *img_note(int kind, unsigned int cpu)
 {
+	unsigned long long count = img_view.nr_notes;
 	struct img_note *note;
 
 	if (count == room) {
@@ -42,13 +37,14 @@ struct img_note *img_note(int kind, unsigned int cpu)
 
 		memcpy(larger, notes, count * sizeof(*larger));
 		img_free(notes);
-		notes = larger;
+		img_view.notes = notes = larger;
 		room = room ? 2 * room : FIRST_NOTES;
 	}
 	/* Another CPU has to hear this soon: the engine checks when the others act next. */
 	if (kind == IMG_IPI_RESCHED || kind == IMG_IPI_CALL || kind == IMG_NO_IPI)
 		img_horizon_ps = 0;
-	note = &notes[count++];
+	img_view.nr_notes = count + 1;
+	note = &notes[count];
 	*note = (struct img_note){ .kind = kind, .cpu = cpu, .after_ns = img_charged_ps() / 1000 };
 	return note;
 }

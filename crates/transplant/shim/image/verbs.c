@@ -11,8 +11,7 @@
 #include <linux/sched/autogroup.h>
 #include <linux/task_work.h>
 
-const struct img_note *img_notes(unsigned long long *number);
-static struct img_view view;
+struct img_view img_view;
 
 static unsigned int flags_of(struct task_struct *p)
 {
@@ -42,9 +41,8 @@ void img_settle_balanced(void)
 /* An idle task is known by its flags; nobody else reads the cache line of its pid. */
 static void look_at(struct task_struct *p)
 {
-	view.current = is_idle_task(p) ? 0 : p->pid;
-	view.flags = flags_of(p);
-	view.notes = img_notes(&view.nr_notes);
+	img_view.current = is_idle_task(p) ? 0 : p->pid;
+	img_view.flags = flags_of(p);
 }
 
 void img_settle(void)
@@ -60,18 +58,25 @@ void img_settle(void)
 }
 
 /* The view shows the present state. */
-void img_look(unsigned int more_flags)
+void img_look(void)
 {
 	look_at(current);
-	view.flags |= more_flags;
+}
+
+void img_turn_to(int cpu)
+{
+	img_go(cpu);
+	img_verb = -1;
+	/* The cost of a look at the kernel belongs to nobody. */
+	if (IS_ENABLED(CONFIG_SIM_COUNTED))
+		img_take_charge_ns();
 }
 
 const struct img_view *img_enter(int cpu)
 {
-	img_go(cpu);
-	img_verb = -1;
+	img_turn_to(cpu);
 	look_at(current);
-	return &view;
+	return &img_view;
 }
 
 /*

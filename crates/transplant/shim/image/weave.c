@@ -102,7 +102,7 @@ void img_leave(u64 wait_ps)
 	nr_left++;
 	img_weaving = false;
 	img_context = (struct img_context){ };
-	img_look(IMG_V_LEFT);
+	img_view.flags = IMG_V_LEFT;
 	img_swap(&mine->top, engine_top);
 }
 
@@ -126,7 +126,7 @@ void img_continue(void)
 	if (weaves[img_cpu].left)
 		resume_verb();
 	else
-		img_look(0);
+		img_look();
 }
 
 bool img_anyone_left(void)
@@ -166,7 +166,7 @@ static void finish(int but)
 void img_finish(void)
 {
 	finish(-1);
-	img_look(0);
+	img_look();
 }
 
 static void wait(const char *alone)
