@@ -6,7 +6,7 @@
 
 use crate::comparison::{Cell, Comparison};
 use crate::reports::{CHANGE, mean_and_interval, near};
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::Warning;
 use schedlab_record::{PostedSeries, PublishedChange, PublishedChanges};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub enum ChangeVerdict {
     Nil,
     /// Ours changes, and the published one does not.
     FalseChange,
+    /// The runs can't tell: `why` has the reason.
+    NotKnown,
     /// The load was not run: it is not part of what was asked.
     NotRun,
     /// The simulated machine has no such load.
@@ -57,6 +59,7 @@ impl ChangeVerdict {
             ChangeVerdict::Miss => "miss",
             ChangeVerdict::Nil => "nil",
             ChangeVerdict::FalseChange => "false change",
+            ChangeVerdict::NotKnown => "not known",
             ChangeVerdict::NotRun => "not run",
             ChangeVerdict::NotModelled => "not modelled",
         }
@@ -83,7 +86,7 @@ pub struct JudgedChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ci95_pct: Option<[f64; 2]>,
     pub verdict: ChangeVerdict,
-    /// Why the load is not modelled.
+    /// Why the load is not modelled, or ours is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -113,6 +116,8 @@ pub struct Score {
     pub nil: usize,
     /// Of these: those that change here.
     pub false_changes: usize,
+    /// Rows that were run, of which the runs can't tell.
+    pub not_known: usize,
     pub not_run: usize,
     pub not_modelled: usize,
 }
@@ -125,6 +130,7 @@ impl Score {
             match row.verdict {
                 ChangeVerdict::Size | ChangeVerdict::Sign | ChangeVerdict::Miss => score.changed += 1,
                 ChangeVerdict::Nil | ChangeVerdict::FalseChange => score.nil += 1,
+                ChangeVerdict::NotKnown => score.not_known += 1,
                 ChangeVerdict::NotRun => score.not_run += 1,
                 ChangeVerdict::NotModelled => score.not_modelled += 1,
             }
@@ -146,15 +152,12 @@ pub fn by_mechanism(all: &[JudgedSeries]) -> BTreeMap<&str, Score> {
     names.map(|name| (name, of(name))).collect()
 }
 
-/// Judges a series by the runs of its experiment. A load without runs was not asked for.
-///
-/// # Errors
-/// When a load was run and lacks the metric in a run.
+/// Judges a series by the runs of its experiment; `None`: it had none. A load without runs was not asked for.
 pub fn judge(
     (name, series): (&str, &PostedSeries),
     published: &[PublishedChanges],
-    (baseline, runs): (&str, &Comparison),
-) -> Result<JudgedSeries> {
+    (baseline, runs): (&str, Option<&Comparison>),
+) -> JudgedSeries {
     let mut changes = Vec::new();
     for table in published {
         for change in &table.changes {
@@ -164,22 +167,24 @@ pub fn judge(
             }
             for (at, machine) in table.machines.iter().enumerate() {
                 let row = JudgedChange { other_reading: at > 0, ..unjudged(table, change, machine) };
-                changes.push(
-                    judged(row, table, (baseline, runs)).map_err(|e| e.context(format!("series {name}")))?,
-                );
+                changes.push(match runs {
+                    Some(runs) => judged(row, table, (baseline, runs)),
+                    None => row,
+                });
             }
         }
     }
     // Other warnings concern the comparison's rows, which are not shown.
-    let of_runs = runs.warnings.iter().map(|w| w.warning.clone()).filter(|w| w.code.starts_with("run."));
-    Ok(JudgedSeries {
+    let all = runs.into_iter().flat_map(|runs| &runs.warnings);
+    let of_runs = all.map(|w| w.warning.clone()).filter(|w| w.code.starts_with("run."));
+    JudgedSeries {
         name: name.to_owned(),
         title: series.title.clone(),
         posted: series.posted.clone(),
         mechanisms: series.mechanisms.clone(),
         changes,
         warnings: of_runs.collect(),
-    })
+    }
 }
 
 fn unjudged(table: &PublishedChanges, change: &PublishedChange, machine: &str) -> JudgedChange {
@@ -203,22 +208,31 @@ fn judged(
     row: JudgedChange,
     table: &PublishedChanges,
     (baseline, runs): (&str, &Comparison),
-) -> Result<JudgedChange> {
+) -> JudgedChange {
     let of = |variant: &str| {
         let is_it = |c: &&Cell| c.variant == variant && c.load == row.load && c.machine == row.machine;
         runs.cells.iter().filter(is_it).find_map(|c| c.metrics.get(&row.metric))
     };
-    let (Some(base), Some(variant)) = (of(baseline), of(&table.variant)) else { return Ok(row) };
+    let (Some(base), Some(variant)) = (of(baseline), of(&table.variant)) else { return row };
+    let not_known = |row: JudgedChange, why: &str| JudgedChange {
+        verdict: ChangeVerdict::NotKnown,
+        why: Some(why.to_owned()),
+        ..row
+    };
     let measured = base.measured().zip(variant.measured());
-    let (base, variant) =
-        measured.filter(|(b, v)| b.missing_runs + v.missing_runs == 0).ok_or_else(|| {
-            Error::internal(format!("{} of load '{}' was not measured in each run", row.metric, row.load))
-        })?;
+    let Some((base, variant)) = measured.filter(|(b, v)| b.missing_runs + v.missing_runs == 0) else {
+        return not_known(row, "not measured in each run");
+    };
+    if base.values.iter().chain(&variant.values).any(|value| *value <= 0.0) {
+        return not_known(row, "a run has 0");
+    }
     let logs: Vec<f64> = base.values.iter().zip(&variant.values).map(|(b, v)| (v / b).ln()).collect();
     let (log, ci) = mean_and_interval(&logs);
-    let verdict = verdict((row.published_pct, row.deviation_pct), log, ci.unwrap_or([log; 2]));
-    let ci95_pct = ci.map(|ends| ends.map(in_pct));
-    Ok(JudgedChange { ours_pct: Some(in_pct(log)), ci95_pct, verdict, ..row })
+    let row = JudgedChange { ours_pct: Some(in_pct(log)), ci95_pct: ci.map(|ends| ends.map(in_pct)), ..row };
+    match ci {
+        Some(ci) => JudgedChange { verdict: verdict((row.published_pct, row.deviation_pct), log, ci), ..row },
+        None => not_known(row, "a single run has no interval"),
+    }
 }
 
 /// The verdict on a change of ours, as a logarithm with its interval.
@@ -318,7 +332,7 @@ mod tests {
         };
         let missing = PublishedChanges { not_modelled: Some("no disk".into()), ..table(&[]) };
         let published = [table(&["tiny", "huge"]), missing];
-        let judged = judge(("s", &series), &published, ("off", &runs)).unwrap();
+        let judged = judge(("s", &series), &published, ("off", Some(&runs)));
         let verdicts: Vec<ChangeVerdict> = judged.changes.iter().map(|row| row.verdict).collect();
         assert_eq!(verdicts, [ChangeVerdict::Sign, ChangeVerdict::NotRun, ChangeVerdict::NotModelled]);
         let ours = judged.changes[0].ours_pct.unwrap();
@@ -327,8 +341,18 @@ mod tests {
         assert!(judged.changes[1].other_reading);
         let score = by_mechanism(std::slice::from_ref(&judged))["line"];
         assert_eq!((score.changed, score.sign, score.size, score.not_run), (1, 1, 0, 0));
+        let single = compare(&[records[0].clone(), records[4].clone()], &question, &[]).unwrap();
+        let judged = judge(("s", &series), &published, ("off", Some(&single)));
+        let first = &judged.changes[0];
+        assert_eq!((first.verdict, first.ci95_pct), (ChangeVerdict::NotKnown, None), "{first:?}");
+        let zero: Vec<_> = on("off", 0).chain(on("on", 3)).collect();
+        let zero = compare(&zero, &question, &[]).unwrap();
+        let first = &judge(("s", &series), &published, ("off", Some(&zero))).changes[0];
+        assert_eq!((first.verdict, first.ours_pct), (ChangeVerdict::NotKnown, None), "{first:?}");
+        let none = judge(("s", &series), &published, ("off", None));
+        assert_eq!(none.changes[0].verdict, ChangeVerdict::NotRun);
         let strange = [PublishedChanges { metric: "nothing".into(), ..table(&["tiny"]) }];
-        let judged = judge(("s", &series), &strange, ("off", &runs)).unwrap();
+        let judged = judge(("s", &series), &strange, ("off", Some(&runs)));
         assert_eq!(judged.changes[0].verdict, ChangeVerdict::NotRun, "a metric that was not asked for");
     }
 
@@ -344,11 +368,20 @@ mod tests {
             with(ChangeVerdict::Miss),
             JudgedChange { other_reading: true, ..with(ChangeVerdict::Size) },
             with(ChangeVerdict::FalseChange),
+            with(ChangeVerdict::NotKnown),
             with(ChangeVerdict::NotModelled),
             row.clone(),
         ];
-        let wanted =
-            Score { changed: 3, sign: 2, size: 1, nil: 1, false_changes: 1, not_run: 1, not_modelled: 1 };
+        let wanted = Score {
+            changed: 3,
+            sign: 2,
+            size: 1,
+            nil: 1,
+            false_changes: 1,
+            not_known: 1,
+            not_run: 1,
+            not_modelled: 1,
+        };
         assert_eq!(Score::of(&rows), wanted);
     }
 }

@@ -94,7 +94,8 @@ fn place(row: &JudgedChange) -> String {
 
 fn figures(row: &JudgedChange) -> String {
     match &row.why {
-        Some(why) => format!("published {}; {why}", published(row)),
+        Some(why) if row.ours_pct.is_none() => format!("published {}; {why}", published(row)),
+        Some(why) => format!("published {}, ours {}; {why}", published(row), ours(row)),
         None => format!("published {}, ours {}", published(row), ours(row)),
     }
 }
@@ -118,7 +119,7 @@ fn score(t: &Score) -> String {
         "of {} published changes {} have the sign here and {} the size; of {} that are nil {} change",
         t.changed, t.sign, t.size, t.nil, t.false_changes
     );
-    for (n, what) in [(t.not_run, "not run"), (t.not_modelled, "not modelled")] {
+    for (n, what) in [(t.not_known, "not known"), (t.not_run, "not run"), (t.not_modelled, "not modelled")] {
         if n > 0 {
             text += &format!("; {n} {what}");
         }

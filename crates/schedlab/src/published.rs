@@ -6,6 +6,7 @@ use schedlab_base::{Error, Result, input};
 use schedlab_compare::published::{JudgedSeries, judge};
 use schedlab_lab::Experiment;
 use schedlab_lab::ask::experiment::parse;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub use schedlab_lab::ask::studies::PUBLISHED as NAME;
@@ -48,8 +49,12 @@ fn found(name: &str) -> Result<Experiment> {
         None if name.ends_with(".toml") => parse(Path::new(name), &input::text(Path::new(name))?, cpus)?,
         None => return Err(Error::unknown("series", name, SERIES.iter().map(|(n, _)| *n))),
     };
-    let experiment = experiment.on_code();
+    let mut experiment = experiment.on_code();
     experiment.checked_series()?;
+    // A load of which no change was published is not run.
+    let tables = experiment.changes.iter().filter(|table| table.not_modelled.is_none());
+    let asked: BTreeSet<&str> = tables.flat_map(|table| &table.changes).map(|c| c.load.as_str()).collect();
+    experiment.loads.retain(|load| asked.contains(load.name.as_str()));
     Ok(experiment)
 }
 
@@ -66,7 +71,11 @@ fn judge_series(
     if !options.quiet() {
         output::note(&format!("{name}: {}", series.title));
     }
-    judge((&name, &series), &changes, (&baseline, &experiments::compared(experiment, options)?))
+    let runs = match experiment.loads.is_empty() {
+        true => None,
+        false => Some(experiments::compared(experiment, options)?),
+    };
+    Ok(judge((&name, &series), &changes, (&baseline, runs.as_ref())))
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ impl<'m> Rested<'m> {
             make_own(&mut engine);
         }
         rest(&mut engine)?;
+        set(&mut engine.kernel, ground.settings.iter().filter(|setting| setting.is_of_server()))?;
         let blocks = ground.plain.map(|plain| Blocks::of(ground.object, plain)).transpose()?;
         let rise = blocks.map(|blocks| Rise { at: 0, level: ground.level, machine: ground.beside, blocks });
         Ok(Rested { engine, settings: ground.settings, rise })
@@ -90,7 +91,7 @@ impl Ground<'_> {
     fn boot(&self, debug: &mut Debug<'_>) -> Result<(Kernel, Preempt)> {
         let at = booted_at_ns(self.machine.topology.nr_cpus());
         let mut kernel = Kernel::boot(self.object, self.machine, SEED, at, debug)?;
-        set(&mut kernel, &self.settings)?;
+        set(&mut kernel, self.settings.iter().filter(|setting| !setting.is_of_server()))?;
         let preempt = self.settings.iter().filter_map(Setting::preempt).next_back().unwrap_or(self.preempt);
         Ok((kernel, preempt))
     }

@@ -18,6 +18,11 @@ impl Setting {
     pub(crate) fn asks_for_sessions(&self) -> bool {
         matches!(self, Setting::Tunable(name, value) if name == "sched_autogroup_enabled" && value == "1")
     }
+    /// Whether it is of the servers of fair tasks. 6.12 gives each CPU's its own runtime and period when the first fair
+    /// task comes there, and refuses most values before.
+    pub(crate) fn is_of_server(&self) -> bool {
+        matches!(self, Setting::Tunable(name, _) if name.starts_with("fair_server/"))
+    }
     /// The preemption model that it sets (`sched/preempt` of debugfs); `None`: it sets something else.
     pub fn preempt(&self) -> Option<Preempt> {
         match self {
@@ -32,9 +37,9 @@ impl Setting {
 ///
 /// # Errors
 /// A setting that the kernel lacks, or refuses both times.
-pub(crate) fn set(kernel: &mut Kernel, settings: &[Setting]) -> Result<()> {
+pub(crate) fn set<'s>(kernel: &mut Kernel, settings: impl IntoIterator<Item = &'s Setting>) -> Result<()> {
     let refused: Vec<&Setting> =
-        settings.iter().filter(|setting| set_one(kernel, setting).is_err()).collect();
+        settings.into_iter().filter(|setting| set_one(kernel, setting).is_err()).collect();
     refused.into_iter().try_for_each(|setting| set_one(kernel, setting))
 }
 

@@ -15,13 +15,16 @@ use std::process::{Command, Stdio};
 /// Symbols that the stubs' file and the linker's options define.
 const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub_names"];
 
+/// The linked image, in the folder of objects.
+pub(super) const IMAGE: &str = "image.so";
+
 /// The compiler's options for linking, a part of the image's key. They lead a call of schedule_timeout() to the shims'
 /// `__wrap_schedule_timeout`.
 pub(super) const OPTIONS: [&str; 12] = [
     "-shared",
     "-nostartfiles",
     "-o",
-    "image.so",
+    IMAGE,
     "-Wl,-Bsymbolic",
     "-Wl,--build-id=none",
     "-Wl,-T,image.lds",
@@ -68,10 +71,10 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
     run(make, "gcc", ["-c", "stubs.S", "-o", "stubs.o"])?;
     run(make, "gcc", OPTIONS.into_iter().chain(names(&members)).chain(names(&files)))?;
     let own = run(make, "nm", ["--defined-only"].into_iter().chain(names(&members)))?;
-    let all = run(make, "nm", ["-S", "--defined-only", "image.so"])?;
+    let all = run(make, "nm", ["-S", "--defined-only", IMAGE])?;
     let functions = functions::table(&own, &all);
     let parts = members.into_iter().chain(files).collect();
-    Ok(Linked { object: make.objects.join("image.so"), functions, stubs, parts })
+    Ok(Linked { object: make.objects.join(IMAGE), functions, stubs, parts })
 }
 
 /// Sections of functions that a loader calls.

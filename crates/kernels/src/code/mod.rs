@@ -122,7 +122,8 @@ pub fn build(
     let config = configuration(recipe, overlay)?;
     let folder = site.objects(&format!("code-{}", &content_hash(config.as_bytes())[..12]));
     tools::check_room(&folder, BUILD_MB, "an image of the scheduler's code")?;
-    let is_new = !folder.is_dir();
+    // One that a build has left behind half-way is new, too.
+    let is_new = !folder.is_dir() || !folder.join(link::IMAGE).is_file();
     begun::folder(&folder, "obj-code-")?;
     let tree = site.tree();
     overlay.lay(&tree)?;
@@ -178,6 +179,8 @@ fn compile(
     on: &mut dyn Listener,
 ) -> Result<Vec<String>> {
     let files = objects::of(overlay, make.tree)?;
+    // A build that was killed leaves its headers, which may be those of another patch.
+    shared::end(make);
     let headers = match shared::is_worth_it(make.objects, is_new) {
         true => shared::begin(make, overlay, &files, counts)?,
         false => Vec::new(),

@@ -22,6 +22,8 @@ const OWN: &str = "img_shared";
 const SCHED: &str = FOLDERS[0];
 /// The headers are not read for fewer objects: that takes as long as three of them.
 const FEW: u64 = 8;
+/// How frames are laid out concerns no header.
+const FRAMES: &str = "-fno-omit-frame-pointer";
 /// Macros that a source may define early: headers ask for the first one where it is used, and those that ask for the
 /// second one are read again for that.
 const HARMLESS: [&str; 2] = ["pr_fmt", "CREATE_TRACE_POINTS"];
@@ -48,7 +50,6 @@ pub(super) fn begin(
     files: &[String],
     counts: bool,
 ) -> Result<Vec<String>> {
-    end(make);
     let headers: &[&str] = if counts { &["headers", "headers_counted"] } else { &["headers"] };
     let asked: Vec<String> =
         headers.iter().map(|name| format!("{}/image/{name}.o", overlay::PLACE)).collect();
@@ -79,7 +80,18 @@ pub(super) fn end(make: &Make<'_>) {
 /// Whether headers of the tree mean the same to a source when they were read before it.
 fn may_share(tree: &Path, path: &str) -> bool {
     let mut macros = Vec::new();
-    is_read_plainly(tree, path, &mut macros)
+    !has_options(tree, path) && is_read_plainly(tree, path, &mut macros)
+}
+
+/// Whether a folder's Makefile gives one object options of its own that may matter to headers.
+fn has_options(tree: &Path, path: &str) -> bool {
+    let Some((folder, file)) = path.rsplit_once('/') else { return false };
+    let makefile = fs::read_to_string(tree.join(folder).join("Makefile")).unwrap_or_default();
+    let key = format!("CFLAGS_{}.o", file.strip_suffix(".c").unwrap_or(file));
+    let given = makefile.lines().filter_map(|line| line.trim_start().strip_prefix(key.as_str()));
+    given
+        .flat_map(str::split_whitespace)
+        .any(|word| ![":=", "+=", "=", "$(PROFILING)", FRAMES].contains(&word))
 }
 
 /// Reads a source and those that it includes; `false` where a header of the tree comes behind a macro. `macros` are
@@ -137,5 +149,11 @@ mod tests {
             .map(|path| may_share(tree.path(), path));
         assert_eq!(found, [true, false, false, true, false]);
         assert!(may_share(tree.path(), "kernel/f.c"), "one that includes itself ends");
+        put(
+            "kernel/Makefile",
+            "CFLAGS_a.o := -fno-builtin\n\tCFLAGS_f.o := $(PROFILING) -fno-omit-frame-pointer\n",
+        );
+        let found = ["kernel/a.c", "kernel/f.c"].map(|path| may_share(tree.path(), path));
+        assert_eq!(found, [false, true], "options of its own");
     }
 }

@@ -8,9 +8,9 @@
 #include <linux/seq_file.h>
 
 /*
- * Files of debugfs that can be written; those in a folder have "FOLDER/" before their names. Deeper ones exist once for
- * each CPU: FOLDER/cpuN/NAME are one tunable FOLDER/NAME, which has the same value on all CPUs. Features have a table of
- * their own, and messages about domains need all of debugfs.
+ * Files of debugfs that can be written; those in a folder have "FOLDER/" before their names. Deeper ones exist once
+ * for each CPU: FOLDER/cpuN/NAME are one tunable FOLDER/NAME, which has the same value on all CPUs. Features have a
+ * table of their own, and messages about domains need all of debugfs.
  */
 struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 {

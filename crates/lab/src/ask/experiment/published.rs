@@ -120,12 +120,12 @@ impl Experiment {
         })?;
         let known = || MECHANISMS.iter().map(|(name, _)| *name);
         if let Some(name) = series.mechanisms.iter().find(|name| known().all(|k| k != **name)) {
-            return Err(wrong(Error::unknown("mechanism", name, known()).message().to_owned()));
+            return Err(Error::unknown("mechanism", name, known()).context(self.file.display()));
         }
         for table in self.changes.iter().filter(|table| table.not_modelled.is_none()) {
             if !self.variants.iter().any(|v| v.name == table.variant) {
                 let known = self.variants.iter().map(|v| v.name.as_str());
-                return Err(wrong(Error::unknown("variant", &table.variant, known).message().to_owned()));
+                return Err(Error::unknown("variant", &table.variant, known).context(self.file.display()));
             }
             if table.machines.is_empty() {
                 return Err(wrong(format!("published changes of {}: the machine is missing", table.metric)));
@@ -150,7 +150,7 @@ impl Experiment {
         match strange {
             Some(name) => {
                 let known = self.loads.iter().map(|l| l.name.as_str());
-                Err(wrong(Error::unknown("quick load", name, known).message().to_owned()))
+                Err(Error::unknown("quick load", name, known).context(self.file.display()))
             }
             None => Ok(series),
         }
