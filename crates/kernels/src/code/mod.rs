@@ -123,7 +123,7 @@ pub fn build(
     let folder = site.objects(&format!("code-{}", &content_hash(config.as_bytes())[..12]));
     tools::check_room(&folder, BUILD_MB, "an image of the scheduler's code")?;
     // One that a build has left behind half-way is new, too.
-    let is_new = !folder.is_dir() || !folder.join(link::IMAGE).is_file();
+    let is_new = !folder.join(link::IMAGE).is_file();
     begun::folder(&folder, "obj-code-")?;
     let tree = site.tree();
     overlay.lay(&tree)?;
