@@ -52,10 +52,14 @@ macro_rules! costs {
 costs! {
     /// An instruction of the kernel's code, where instructions are counted (levels counted and woven of backend code).
     instruction_ps = 200 in 120 .. 400, "public pipe tests, 1.1 us a thread switch, over 6,000 instructions that a guest counts for it, is 183; IPC 1 to 2 at 2.5 to 4 GHz";
+    /// A cache line that a hardware thread of the same core has written, where lines are counted.
+    line_sibling_ns = 8 in 0 .. 20, "core to core between two hardware threads, published: 7.4 to 10.3 (Broadwell, Ice Lake, Zen 3 and 4)";
     /// A cache line that another CPU of the same last-level cache has written, where lines are counted.
     line_near_ns = 44 in 25 .. 70, "core to core in a socket, E5-2695 v4, published";
     /// One that a CPU elsewhere has written, where lines are counted.
     line_far_ns = 120 in 80 .. 200, "estimate: by snoop from another socket";
+    /// One that a CPU of another package has written, where lines are counted; 0: line_far_ns.
+    line_remote_ns = 0 in 0 .. 450, "where a package has one last-level cache, line_far_ns is the way to another one";
     /// Instructions that a CPU executes while it waits for lines, where lines are counted; 0: it waits for each.
     lookahead_instructions = 192 in 0 .. 512, "Haswell's reorder buffer";
     /// Entry and exit of an interrupt, beyond the kernel's counted code.
@@ -228,10 +232,12 @@ pub(crate) const LONGEST: Ns = Ns::secs(60);
 
 impl Costs {
     /// Costs that apply only where the kernel's code is counted.
-    pub const OF_COUNTED_CODE: [&'static str; 6] = [
+    pub const OF_COUNTED_CODE: [&'static str; 8] = [
         "instruction_ps",
+        "line_sibling_ns",
         "line_near_ns",
         "line_far_ns",
+        "line_remote_ns",
         "lookahead_instructions",
         "irq_entry_ns",
         "switch_entry_ns",
@@ -262,6 +268,10 @@ impl Costs {
         "fork_visit_ns",
     ];
 
+    /// A cache line that a CPU of another package has written.
+    pub fn remote_line_ns(&self) -> u64 {
+        if self.line_remote_ns == 0 { self.line_far_ns } else { self.line_remote_ns }
+    }
     /// The names of all costs that are times, per step or per amount of memory.
     pub fn times() -> impl Iterator<Item = &'static str> {
         let is_time = |name: &&str| ["_ns", "_ps", "_ns_per_kb"].iter().any(|unit| name.ends_with(unit));

@@ -9,8 +9,9 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 12		/* raised with every change of this file */
+#define IMG_ABI 13		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
+#define IMG_LONGEST_NS 100000000	/* for which no kernel holds a lock */
 
 /* A way to halt. */
 struct img_idle_state {
@@ -74,6 +75,7 @@ enum img_note_kind {
 				   img_judged, or is 0; after img_explain() */
 	IMG_PICKED,		/* an entity was picked on cpu, on the way to task pid, as other left: `about` of the
 				   struct img_judged that `at` points to; after img_explain(), a note for each queue */
+	IMG_GRANT,		/* cpu has waited for a lock (IMG_V_WAITS) and gets it at `at`: call img_continue() then */
 };
 
 /* A task's state when it was about to be woken. */
@@ -115,6 +117,8 @@ enum img_view_flags {
 	IMG_V_USER_WORK = 32,	/* task work waits for the return to user mode: call img_user_work() */
 	IMG_V_PARKED = 64,	/* current left a call in the middle: call img_resume() */
 	IMG_V_LEFT = 128,	/* the CPU has left the verb in the middle: call img_continue() at its time */
+	IMG_V_WAITS = 256,	/* it waits for a lock: an IMG_GRANT has its time. A CPU that has none in IMG_LONGEST_NS
+				   never gets it: img_continue() says so */
 };
 
 /* Attributes of a task. */
@@ -156,7 +160,8 @@ struct img_costs {
 	const void *text;		/* the image's first byte */
 	unsigned long long text_size;	/* up to the end of its code */
 	unsigned int instruction_ps;
-	unsigned int line_near_ps, line_far_ps;	/* a cache line that another CPU has: of the same cache, elsewhere */
+	/* a cache line that another CPU has: of the same core, last-level cache, package; of another package */
+	unsigned int line_sibling_ps, line_near_ps, line_far_ps, line_remote_ps;
 	unsigned int lookahead;			/* instructions that are executed while lines are fetched */
 	unsigned long long sample_ps;		/* cost between two samples of calls */
 };
@@ -216,6 +221,8 @@ int img_abi(void);			/* IMG_ABI of the image */
 int img_boot(const struct img_machine *machine);
 void img_seed(unsigned long long seed);	/* draws from here on are those of a machine that booted with it */
 int img_count(const struct img_costs *costs);	/* costs are charged from here on; ENOSYS: this image can't */
+void img_instruction(unsigned int ps);	/* an instruction of the entered CPU takes so long */
+void img_apart(int on);			/* verbs up to the one with 0 cost nothing, and no line moves */
 /*
  * All verbs act on this CPU from here on, and what was charged before is forgotten. The view is there for good; verbs
  * that change something refresh it, and notes add to it at once. The engine forgets notes by writing their number.

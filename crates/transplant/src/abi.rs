@@ -4,7 +4,9 @@ use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 12;
+pub const ABI: c_int = 13;
+/// No kernel holds a lock for so long, ns (`IMG_LONGEST_NS`).
+pub const LONGEST_NS: u64 = 100_000_000;
 /// A time that never comes (`IMG_NEVER`).
 pub const NEVER: u64 = u64::MAX;
 
@@ -76,6 +78,7 @@ pub mod kind {
     pub const CHOSE: u16 = 16;
     pub const JUDGED: u16 = 17;
     pub const PICKED: u16 = 18;
+    pub const GRANT: u16 = 19;
 }
 
 /// `enum img_wakee`.
@@ -120,6 +123,7 @@ pub mod view {
     pub const USER_WORK: u32 = 32;
     pub const PARKED: u32 = 64;
     pub const LEFT: u32 = 128;
+    pub const WAITS: u32 = 256;
 }
 
 /// `struct img_attr`.
@@ -182,8 +186,10 @@ pub struct RawCosts {
     pub text: *const c_void,
     pub text_size: u64,
     pub instruction_ps: c_uint,
+    pub line_sibling_ps: c_uint,
     pub line_near_ps: c_uint,
     pub line_far_ps: c_uint,
+    pub line_remote_ps: c_uint,
     pub lookahead: c_uint,
     pub sample_ps: u64,
 }

@@ -14,10 +14,14 @@ use std::ffi::c_void;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prices {
     pub instruction_ps: u32,
-    /// A cache line that another CPU of the same last-level cache has.
+    /// A cache line that a hardware thread of the same core has.
+    pub line_sibling_ps: u32,
+    /// One that another CPU of the same last-level cache has.
     pub line_near_ps: u32,
-    /// A cache line that a CPU elsewhere has.
+    /// One that a CPU of the same package has.
     pub line_far_ps: u32,
+    /// One that a CPU of another package has.
+    pub line_remote_ps: u32,
     /// Instructions that are executed while lines come.
     pub lookahead: u32,
 }
@@ -92,8 +96,10 @@ impl Prices {
         let ps = |ns: u64| (ns * 1000).min(u32::MAX.into()) as u32;
         Prices {
             instruction_ps: costs.instruction_ps.min(u32::MAX.into()) as u32,
+            line_sibling_ps: ps(costs.line_sibling_ns),
             line_near_ps: ps(costs.line_near_ns),
             line_far_ps: ps(costs.line_far_ns),
+            line_remote_ps: ps(costs.remote_line_ns()),
             lookahead: costs.lookahead_instructions.min(u32::MAX.into()) as u32,
         }
     }
@@ -119,8 +125,10 @@ impl Image {
             text: self.base as *const c_void,
             text_size: end,
             instruction_ps: prices.instruction_ps,
+            line_sibling_ps: prices.line_sibling_ps,
             line_near_ps: prices.line_near_ps,
             line_far_ps: prices.line_far_ps,
+            line_remote_ps: prices.line_remote_ps,
             lookahead: prices.lookahead,
             sample_ps: SAMPLE_PS,
         };
@@ -177,6 +185,24 @@ impl Image {
         }
         // SAFETY: the image is loaded.
         unsafe { (self.verbs.img_take_charge_ns)() }
+    }
+
+    /// An instruction of the entered CPU takes so long from here on.
+    pub fn instruction_ps(&mut self, ps: u32) {
+        // SAFETY: the image is booted and counts.
+        unsafe { (self.verbs.img_instruction)(ps) };
+    }
+    /// The engine looks at the kernel by its code: that costs nothing, and no cache line moves.
+    pub fn apart<T>(&mut self, look: impl FnOnce(&mut Image) -> T) -> T {
+        if self.counted.is_none() {
+            return look(self);
+        }
+        // SAFETY: the image is booted and counts.
+        unsafe { (self.verbs.img_apart)(1) };
+        let seen = look(self);
+        // SAFETY: as above.
+        unsafe { (self.verbs.img_apart)(0) };
+        seen
     }
 
     /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a line

@@ -3,6 +3,7 @@
 //! `run` asks `next_event` when a CPU acts next and calls [`Engine::step`] then; CPUs whose next event
 //! changed are in `touched`. Times are ns since the run began; the kernel's clock is [`Engine::epoch`] ahead.
 
+use crate::abi::LONGEST_NS;
 use crate::choices::{Explained, Explaining};
 use crate::cpu::{Activity, After, Cpu, Current, Interrupt, Next};
 use crate::findings::Findings;
@@ -74,6 +75,8 @@ pub struct Engine<'s> {
     pub steps: u64,
     /// How the kernel's code is charged.
     pub level: Level,
+    /// Whether hardware threads of a core slow each other's kernel code: where it is counted.
+    pub shares_cores: bool,
     /// When another CPU acts next, if CPUs are woven; else [`NEVER`].
     pub horizon: u64,
     /// Faults that no kernel's code may have.
@@ -133,6 +136,7 @@ impl<'s> Engine<'s> {
             moves: MoveReason::Moved,
             steps: 0,
             level: Level::Free,
+            shares_cores: false,
             horizon: NEVER,
             findings: Findings::default(),
             explaining: None,
@@ -165,6 +169,7 @@ impl<'s> Engine<'s> {
             moves: self.moves,
             steps: self.steps,
             level: self.level,
+            shares_cores: self.shares_cores,
             horizon: self.horizon,
             findings: self.findings,
             explaining: None,
@@ -208,9 +213,13 @@ impl<'s> Engine<'s> {
             Activity::User => self.user_done(cpu),
             Activity::Path { next, .. } => self.act(cpu, next),
             Activity::Halted { state, at } => {
-                // Polling is over without work: the idle loop takes another state.
+                // Polling is over. Without work the idle loop takes another state.
                 let exit_ns = self.wakes_up(cpu, state, at);
-                self.begin(cpu, Next::Halt, exit_ns);
+                let has_work = self.level.counts() && {
+                    self.enter(cpu);
+                    self.kernel.view().needs_resched()
+                };
+                self.begin(cpu, if has_work { Next::IdleLeave } else { Next::Halt }, exit_ns);
             }
         }
     }
@@ -239,19 +248,39 @@ impl<'s> Engine<'s> {
     #[inline]
     pub fn enter(&mut self, cpu: CpuId) {
         self.kernel.enter(cpu, self.epoch + self.now);
-        self.set_horizon();
+        self.set_horizon(cpu);
     }
     /// The same where a verb follows at once: before its end nobody looks at the view.
     #[inline]
     pub fn turn_to(&mut self, cpu: CpuId) {
         self.kernel.turn_to(cpu, self.epoch + self.now);
-        self.set_horizon();
+        self.set_horizon(cpu);
     }
     #[inline]
-    fn set_horizon(&mut self) {
+    fn set_horizon(&mut self, cpu: CpuId) {
+        if self.shares_cores {
+            let ps = self.instruction_ps(cpu);
+            self.kernel.image().instruction_ps(ps);
+        }
         if self.horizon != NEVER {
             self.kernel.image().set_horizon_ns(self.horizon.saturating_sub(self.now));
         }
+    }
+
+    /// Whether a hardware thread of the same core takes a part of the CPU's speed from kernel code. The price of a path
+    /// is that of its begin.
+    fn is_slowed(&self, cpu: CpuId) -> bool {
+        self.shares_cores && self.board.siblings[cpu].iter().any(|s| self.board.active[*s])
+    }
+    /// An instruction of kernel code on this CPU at this instant, ps.
+    fn instruction_ps(&self, cpu: CpuId) -> u32 {
+        let costs = &self.board.machine.costs;
+        let pct = if self.is_slowed(cpu) { costs.smt_speed_pct } else { 100 };
+        (costs.instruction_ps * 100 / pct).min(u32::MAX.into()) as u32
+    }
+    /// How long kernel code takes on this CPU that takes `cost_ns` on a core of its own.
+    pub fn slowed_ns(&self, cpu: CpuId, cost_ns: u64) -> u64 {
+        if self.is_slowed(cpu) { cost_ns * 100 / self.board.machine.costs.smt_speed_pct } else { cost_ns }
     }
 
     /// An interrupt is due, and the CPU takes it.
@@ -351,8 +380,11 @@ impl<'s> Engine<'s> {
     /// middle continues then.
     pub fn follow(&mut self, cpu: CpuId, after: After) {
         let spent_ns = self.take_notes(cpu);
-        if self.kernel.view().is_left() {
-            return self.begin(cpu, Next::Proceed(after), spent_ns);
+        let view = self.kernel.view();
+        if view.is_left() {
+            // A lock that is waited for has its own time.
+            let longest_ns = if view.waits() { LONGEST_NS } else { 0 };
+            return self.begin(cpu, Next::Proceed(after), spent_ns + longest_ns);
         }
         match after {
             After::Settle => {

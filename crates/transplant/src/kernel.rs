@@ -43,6 +43,11 @@ impl View {
     pub fn is_left(self) -> bool {
         self.0 & view::LEFT != 0
     }
+    /// It was left because the CPU waits for a lock.
+    #[inline]
+    pub fn waits(self) -> bool {
+        self.0 & view::WAITS != 0
+    }
     #[inline]
     pub fn is_parked(self) -> bool {
         self.0 & view::PARKED != 0

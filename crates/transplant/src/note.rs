@@ -46,6 +46,8 @@ pub enum Note {
     Chose { pid: i32, cpu: CpuId, state: ChoiceAt },
     /// A current task is to give way, or not.
     Judged(Judged),
+    /// The CPU, which has waited for a lock, gets it at that time of the kernel's clock.
+    Grant { on: CpuId, at: u64 },
     /// An entity of a queue was picked, on the way to task `pid`.
     Picked { on: CpuId, pid: i32, queue: QueueAt },
 }
@@ -332,6 +334,7 @@ impl Note {
                 state: ChoiceAt::of(of.pointer("state", raw.at)?),
             },
             kind::JUDGED => Note::Judged(of.judged()?),
+            kind::GRANT => Note::Grant { on: of.on()?, at: raw.at },
             kind::PICKED => {
                 let queue = QueueAt::of(of.pointer("queue", raw.at)?);
                 Note::Picked { on: of.on()?, pid: pid()?, queue }

@@ -6,7 +6,7 @@
 //! ([`schedlab_machine::Costs::beside_counted_code`]), and the image reports the cost of its code. An event has the
 //! time of its verb's start. Where CPUs are woven, the cost of the code before it is added.
 
-use crate::cpu::{Current, Halt, Interrupt};
+use crate::cpu::{Activity, Current, Halt, Interrupt, Next};
 use crate::engine::Engine;
 use crate::note::{BalanceIdle, Balanced, Note, Queued, Switched, Wakee};
 use crate::task::{LastEvent, Task, kthread_id};
@@ -77,7 +77,8 @@ impl Engine<'_> {
             Note::Fork { .. } | Note::Exit { .. } => 0,
             Note::Balance(passes) => self.balanced(passes),
             Note::Idle { on, state, polls_until } => self.goes_idle(on, state, polls_until),
-            Note::NoIpi { on } => self.ends_polling(on, self.now + spent_ns),
+            Note::NoIpi { on } => self.ends_polling((by, on), self.now + spent_ns),
+            Note::Grant { on, at } => self.gets_lock(on, at),
             Note::Printk(message) => self.kernel.keep_message(message),
             Note::Tick { .. } => self.tick_ns(),
             Note::Found(found) => self.found(found, at),
@@ -158,10 +159,43 @@ impl Engine<'_> {
         0
     }
 
-    /// A CPU that polls finds its flag set.
-    fn ends_polling(&mut self, on: CpuId, at: u64) -> u64 {
+    /// A CPU that polls finds its flag set. Where lines are counted it sees that once the line has come, and leaves
+    /// its loop; else this has the cost of an interrupt.
+    fn ends_polling(&mut self, (by, on): (CpuId, CpuId), at: u64) -> u64 {
+        let sees_at = at + self.line_ns(by, on);
+        let (counts, takes_turns) = (self.level.counts(), self.board.turns.is_some());
         let c = &mut self.cpus[on];
-        c.resched_at = c.resched_at.min(at);
+        match c.activity {
+            Activity::Halted { .. } if counts && !takes_turns && c.ends != NEVER => {
+                c.ends = c.ends.min(sees_at)
+            }
+            _ => c.resched_at = c.resched_at.min(at),
+        }
+        self.touch(on);
+        0
+    }
+    /// The way of a cache line that `from` has written, ns.
+    fn line_ns(&self, from: CpuId, to: CpuId) -> u64 {
+        let (costs, topology) = (&self.board.machine.costs, &self.board.machine.topology);
+        match self.distance(from, to) {
+            Distance::Own => 0,
+            Distance::Smt => costs.line_sibling_ns,
+            Distance::Llc => costs.line_near_ns,
+            Distance::Remote if topology.cpu(from).package != topology.cpu(to).package => {
+                costs.remote_line_ns()
+            }
+            Distance::Node | Distance::Remote => costs.line_far_ns,
+        }
+    }
+
+    /// A CPU that has waited for a lock continues at `at`, by the kernel's clock.
+    fn gets_lock(&mut self, on: CpuId, at: u64) -> u64 {
+        let c = &mut self.cpus[on];
+        debug_assert!(
+            matches!(c.activity, Activity::Path { next: Next::Proceed(_), .. }),
+            "{on} gets a lock, and does not wait for one"
+        );
+        c.ends = at.saturating_sub(self.epoch).max(self.now);
         self.touch(on);
         0
     }

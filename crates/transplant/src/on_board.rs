@@ -73,7 +73,7 @@ impl<'s> Kernel<'s> for Engine<'s> {
     }
 
     fn call_after(&mut self, cpu: CpuId, call: Call, cost_ns: u64) {
-        self.begin_open(cpu, Next::Call(call), cost_ns);
+        self.begin_open(cpu, Next::Call(call), self.slowed_ns(cpu, cost_ns));
     }
     fn wake_listed(&mut self, cpu: CpuId) {
         self.wake_next(cpu);

@@ -130,6 +130,8 @@ impl<'m> Rise<'m> {
         if self.level.weaves() {
             engine.kernel.image().weave(self.level == Level::Exact);
         }
+        let has_siblings = engine.board.siblings.iter().any(|siblings| !siblings.is_empty());
+        engine.shares_cores = has_siblings && engine.board.turns.is_none();
         // The entered CPU gets what it holds of lines.
         engine.enter(CpuId(0));
         Ok(())
@@ -326,7 +328,7 @@ pub fn drive<'m>(
 
 /// The kernel's own counters.
 fn counters(engine: &mut Engine<'_>) -> Result<Schedstat> {
-    let text = engine.kernel.image().schedstat();
+    let text = engine.kernel.image().apart(|image| image.schedstat());
     if text.is_empty() {
         return Err(Error::internal("the image has no /proc/schedstat: the tree's initcalls have not run"));
     }

@@ -106,6 +106,8 @@ verbs! {
     img_boot(*const RawMachine) -> c_int;
     img_seed(c_ulonglong);
     img_count(*const RawCosts) -> c_int;
+    img_instruction(c_uint);
+    img_apart(c_int);
     img_take_charge_ns() -> u64;
     img_samples(*mut c_ulonglong) -> *const RawSample;
     img_forget_samples();

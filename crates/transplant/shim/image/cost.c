@@ -87,7 +87,7 @@ int img_count(const struct img_costs *given)
 	costs = *given;
 	costs.sample_ps = costs.sample_ps ?: ~0ULL >> 1;
 	img_instruction_ps = costs.instruction_ps;
-	img_lines_init(costs.line_near_ps, costs.line_far_ps);
+	img_lines_init(&costs);
 	write_blocks();
 	img_go(img_cpu);
 	look_again();
@@ -110,11 +110,47 @@ unsigned long long img_take_charge_ns(void)
 	return ns;
 }
 
+/* An instruction takes so many ps from here on. What was charged before, and what was sampled, stays as it is. */
+void img_instruction(unsigned int ps)
+{
+	long more = (long)ps - img_instruction_ps;
+
+	if (!more)
+		return;
+	img_due_ps += img_left * more;
+	sampled_ps += executed() * more;
+	img_instruction_ps = ps;
+	look_again();
+}
+
+/* The engine looks at the kernel by its own code: it costs nothing, and no line moves. Or the look is over. */
+void img_apart(int on)
+{
+	static u64 charged_ps, not_sampled_ps;
+
+	img_lines_charge(!on);
+	if (on) {
+		charged_ps = img_charged_ps();
+		not_sampled_ps = unsampled_ps();
+		return;
+	}
+	img_due_ps += charged_ps - img_charged_ps();
+	sampled_ps += unsampled_ps() - not_sampled_ps;
+	look_again();
+}
+
+/* The CPU has waited for another one. The engine knows, so that this is not charged; but samples show it. */
+void img_waited(u64 ps)
+{
+	waited_ps += ps;
+	sample();
+}
+
 /* Lets others act first if the CPU's time has passed the horizon, but not between the halves of an atomic operation. */
 void img_may_leave(void)
 {
 	if (img_charged_ps() >= img_horizon_ps && img_weaving && !img_halved)
-		img_leave(0);
+		img_leave();
 }
 
 /* Waits until all missing lines have come. */
@@ -203,6 +239,12 @@ unsigned long long img_take_charge_ns(void)
 int img_count(const struct img_costs *given)
 {
 	return -ENOSYS;
+}
+void img_instruction(unsigned int ps)
+{
+}
+void img_apart(int on)
+{
 }
 void img_drain(void)
 {

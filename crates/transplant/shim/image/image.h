@@ -67,16 +67,24 @@ struct img_missing {
 void img_missing_keep(struct img_missing *missing);
 void img_missing_restore(const struct img_missing *missing);
 void img_exact(int on);
+void img_waited(u64 ps);
+/* arena.c */
+#define IMG_ARENA (8UL << 30)	/* addresses, of which few are used */
+extern char *img_arena_start;
+void *img_arena(unsigned long size);
+void *img_reserve(unsigned long size);
 /* lines.c */
 void img_lines_of(int cpu);
-void *img_arena(unsigned long size);
-void img_lines_init(unsigned int near_ps, unsigned int far_ps);
+void img_lines_init(const struct img_costs *costs);
+void img_lines_queue(void);
+void img_lines_charge(bool on);
+void img_write(const void *at);
 /* samples.c */
 void img_sample(void);
 /* weave.c */
 extern bool img_weaving;
 extern int img_verb;	/* of enum img_verb, the running one; -1: another */
-void img_leave(u64 wait_ps);
+void img_leave(void);
 bool img_anyone_left(void);
 /* labels.c */
 void img_labels_init(void);

@@ -41,7 +41,7 @@ struct img_note *img_note(int kind, unsigned int cpu)
 		room = room ? 2 * room : FIRST_NOTES;
 	}
 	/* Another CPU has to hear this soon: the engine checks when the others act next. */
-	if (kind == IMG_IPI_RESCHED || kind == IMG_IPI_CALL || kind == IMG_NO_IPI)
+	if (kind == IMG_IPI_RESCHED || kind == IMG_IPI_CALL || kind == IMG_NO_IPI || kind == IMG_GRANT)
 		img_horizon_ps = 0;
 	img_view.nr_notes = count + 1;
 	note = &notes[count];

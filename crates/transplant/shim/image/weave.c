@@ -7,7 +7,8 @@
  * every basic block. It leaves only when its time has passed the horizon, which is the next event of another CPU. The
  * engine calls img_continue() when the CPU is the earliest again.
  *
- * Interrupts wait for the end of the verb. A lock goes to the first CPU that looks at it.
+ * Interrupts wait for the end of the verb. Locks of readers and writers, and loops, are looked at again after a while;
+ * other locks are handed on (locks.c).
  *
  * Verbs that img_do() does not know never leave. If such a verb needs a lock of a CPU that has left, all CPUs that have
  * left finish their verbs first, out of turn.
@@ -30,8 +31,8 @@ static int img_run_verb(int verb, u64 a, u64 b)
 }
 
 #ifdef CONFIG_SIM_COUNTED
-#define LOOK_AGAIN_PS 50000	/* between two looks at a lock, or at the condition of a loop */
-#define MOST_LOOKS 2000000	/* of one verb: 0.1 s, in which no kernel holds a lock */
+#define LOOK_AGAIN_PS 50000	/* between two looks at a lock of readers and writers, or at the condition of a loop */
+#define MOST_LOOKS (IMG_LONGEST_NS * 1000ULL / LOOK_AGAIN_PS)	/* of one verb */
 
 struct weave {
 	char *memory;
@@ -43,6 +44,9 @@ struct weave {
 	int verb;
 	u64 a, b;
 	unsigned long looks;		/* at locks and loops, since the verb began */
+	bool waits;			/* for a lock that nobody has handed on yet */
+	u64 since_ps;			/* from when on, by img_time_ps() */
+	int next;			/* the CPU that waits behind it, from 1 on */
 };
 static struct weave weaves[NR_CPUS];
 static void *engine_top;		/* where the engine's stack was left */
@@ -63,6 +67,7 @@ void img_weave(int exact)
 
 	woven = true;
 	img_exact(exact);
+	img_lines_queue();
 	for (cpu = 0; cpu < img_machine.nr_cpus; cpu++)
 		weaves[cpu].memory = img_stack_memory();
 }
@@ -84,14 +89,16 @@ int img_do(int verb, unsigned long long a, unsigned long long b, int may_leave)
 	return 0;
 }
 
-/* The CPU's verb stops here for others, and costs `wait_ps` more. */
-void img_leave(u64 wait_ps)
+static u64 img_time_ps(void)
+{
+	return img_now * 1000 + img_charged_ps();
+}
+
+/* The CPU's verb stops here for others. */
+static void leave(void)
 {
 	struct weave *mine = &weaves[img_cpu];
 
-	img_due_ps += wait_ps;
-	if (finishing || !img_weaving)
-		return;
 	img_times_left++;
 	mine->context = img_context;
 	mine->irqs = img_irqs;
@@ -102,8 +109,14 @@ void img_leave(u64 wait_ps)
 	nr_left++;
 	img_weaving = false;
 	img_context = (struct img_context){ };
-	img_view.flags = IMG_V_LEFT;
+	img_view.flags = IMG_V_LEFT | (mine->waits ? IMG_V_WAITS : 0);
 	img_swap(&mine->top, engine_top);
+}
+
+void img_leave(void)
+{
+	if (!finishing && img_weaving)
+		leave();
 }
 
 /* Continues the verb that the entered CPU has left, up to its end or until it leaves again. */
@@ -123,6 +136,8 @@ static void resume_verb(void)
 
 void img_continue(void)
 {
+	if (weaves[img_cpu].waits)
+		img_fatal("a CPU waits for a lock that nobody releases");
 	if (weaves[img_cpu].left)
 		resume_verb();
 	else
@@ -141,18 +156,22 @@ static void finish(int but)
 	unsigned long irqs = img_irqs;
 	struct task_struct *curr = img_current;
 	void *top = engine_top;
-	bool weaving = img_weaving, was = finishing;
+	bool weaving = img_weaving, was = finishing, goes_on;
 	struct img_missing missing;
 	int cpu, mine = img_cpu;
 
 	img_missing_keep(&missing);
 	finishing = true;
-	for (cpu = 0; cpu < img_machine.nr_cpus; cpu++) {
-		if (cpu == but || !weaves[cpu].left)
-			continue;
-		img_go(cpu);
-		resume_verb();
-	}
+	do {
+		goes_on = false;
+		for (cpu = 0; cpu < img_machine.nr_cpus; cpu++) {
+			if (cpu == but || !weaves[cpu].left || weaves[cpu].waits)
+				continue;
+			img_go(cpu);
+			resume_verb();
+			goes_on = true;
+		}
+	} while (goes_on);
 	finishing = was;
 	img_go(mine);
 	img_current = curr;
@@ -169,15 +188,20 @@ void img_finish(void)
 	img_look();
 }
 
+/* Others act. */
 static void wait(const char *alone)
 {
 	if (!nr_left || weaves[img_cpu].looks++ == MOST_LOOKS)
 		img_fatal(alone);
-	if (img_weaving && !finishing)
-		img_leave(LOOK_AGAIN_PS);
-	else
+	if (!img_weaving) {
 		finish(img_cpu);
+		return;
+	}
+	img_due_ps += LOOK_AGAIN_PS;
+	leave();
 }
+
+#include "locks.c"
 #else
 bool img_anyone_left(void)
 {
@@ -200,14 +224,16 @@ static void wait(const char *alone)
 {
 	img_fatal(alone);
 }
+int img_contended(void *lock)
+{
+	img_fatal("a lock is taken that is taken already");
+}
+void img_hand_on(void *lock)
+{
+	img_fatal("a lock is released that others wait for, and nobody waits for locks here");
+}
 #endif
 
-void img_contended(void *lock)
-{
-	if (lock && *(int *)lock < 0)
-		img_fatal("a lock is taken that was released more often than it was taken");
-	wait("a lock is taken that is taken already");
-}
 void img_relax(void)
 {
 	wait("a CPU waits for another one in a loop");

@@ -2,7 +2,7 @@
 
 use crate::build::Builder;
 use crate::param::{Choice, Param, Params};
-use schedlab_base::Result;
+use schedlab_base::{Ns, Result};
 
 /// An hour, the longest runtime, ns.
 const HOUR: u64 = 3_600_000_000_000;
@@ -19,6 +19,16 @@ pub(super) const fn at_most(default: u64) -> Param {
 pub(super) const fn warmup(short: Option<char>) -> Param {
     Param::time("warmup", short, "s", 0, (0, HOUR), "how long it runs before it is measured")
 }
+/// The parameter row for the time between the starts of two clients.
+pub(super) const fn gap() -> Param {
+    let about = "time between the starts of two clients, as a shell starts them one after the other";
+    Param::time(GAP, None, "ms", 0, (0, SECOND), about)
+}
+/// How long after the first one client number `nth` starts.
+pub(super) fn starts_after(params: &Params, nth: usize) -> Ns {
+    Ns(params.newer(GAP).saturating_mul(nth as u64))
+}
+const GAP: &str = "gap";
 /// The parameter row that chooses between processes and threads for live tasks.
 pub(super) const fn mode(words: &'static [Choice]) -> Param {
     Param::choice(MODE, words, "whether live tasks are processes, or threads of one process")

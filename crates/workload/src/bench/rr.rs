@@ -6,7 +6,7 @@
 //! next); the rate is that of all pairs together. There is no control connection and no CPU accounting.
 
 use super::exchange::{Exchange, Turn};
-use super::params::{SECOND, runtime, warmup, work};
+use super::params::{SECOND, gap, runtime, starts_after, warmup, work};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program};
 use crate::param::{Benchmark, Choice, Param, Params};
@@ -35,6 +35,7 @@ const PARAMS: &[Param] = &[
     Param::count("response", None, 1, (1, 1 << 20), "bytes of a response; over udp at most 65507"),
     work("client_work", "CPU time of a client for each response"),
     work("server_work", "CPU time of a server for each request"),
+    gap(),
     runtime(Some('l'), 10 * SECOND),
     warmup(None),
 ];
@@ -56,7 +57,9 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
         let (near, far) = b.link(kind);
         let work = |side: &str| Ns(params.newer(side));
         let exchange = Exchange::new(latency);
-        let client = Client { port: near, request, response, work: work("client_work"), exchange };
+        let starts_after = starts_after(params, p);
+        let client =
+            Client { port: near, request, response, work: work("client_work"), starts_after, exchange };
         b.task(format!("client-{p}"), Box::new(client))?;
         b.task(
             format!("server-{p}"),
@@ -80,11 +83,17 @@ struct Client {
     response: u32,
     /// Work between a response and the next request.
     work: Ns,
+    /// It sleeps so long first.
+    starts_after: Ns,
     exchange: Exchange,
 }
 
 impl Program for Client {
     fn next(&mut self, env: &mut dyn Env) -> Op {
+        let length = std::mem::take(&mut self.starts_after);
+        if length > Ns::ZERO {
+            return Op::Sleep { length };
+        }
         if self.work > Ns::ZERO && self.exchange.close(env) {
             return Op::Run { work: self.work };
         }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_SPINLOCK_H
 #define _SIM_SPINLOCK_H
-/* A CPU that finds a lock taken waits in image/weave.c. If CPUs enter the kernel one at a time it waits forever. */
+/*
+ * A CPU that finds a lock taken waits in image/weave.c, and its number stands in the lock then. If CPUs enter the kernel
+ * one at a time it waits forever.
+ */
 #include <asm/count.h>
-extern void img_contended(void *lock);	/* NULL: a lock of readers and writers */
+extern int img_contended(void *lock);	/* NULL: a lock of readers and writers; 1: the caller has it now */
+extern void img_hand_on(void *lock);
 #define arch_spin_is_locked(l) ((l)->locked != 0)
 #define arch_spin_value_unlocked(l) ((l).locked == 0)
 #define arch_spin_is_contended(l) 0
@@ -25,12 +29,17 @@ static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
 }
 static __always_inline void arch_spin_lock(arch_spinlock_t *l)
 {
-	while (!arch_spin_trylock(l))
-		img_contended(l);
+	while (!arch_spin_trylock(l) && !img_contended(l))
+		;
 }
 static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 {
-	l->locked--;
+	img_store_begin(l);
+	if (__builtin_expect(l->locked > 1, 0))
+		img_hand_on(l);
+	else
+		l->locked--;
+	img_store_end();
 }
 static __always_inline int arch_read_trylock(arch_rwlock_t *l)
 {
