@@ -134,7 +134,7 @@ fn serve(mut job: Job) -> Result<()> {
     let lost = || Error::internal("a job without a cell");
     let first = job.cell.take().ok_or_else(lost)?.cell()?;
     let machine = first.machine.with(&first.draw(job.seed))?;
-    let beside = Machine { costs: machine.costs.beside_counted_code(), ..machine.clone() };
+    let beside = machine.beside_counted_code(image(&first)?.version);
     let at_rest = rested(&first, [&machine, &beside], &job.watched, job.debug)?;
     let mut cell = first.clone();
     loop {
