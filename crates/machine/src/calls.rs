@@ -5,8 +5,8 @@
 //! itself keeps that ([`Machine::provenance`] has its name then). Lines that other CPUs have are not in these figures:
 //! they are charged apart, object by object.
 //!
-//! Pairs of calls are measured: instructions of a whole machine over operations, less the entries of the calls. A pair's
-//! halves are by counts in guests, or by their shares of a profile. No row is derived from what a patch changed.
+//! Pairs of calls are measured: instructions of a whole machine over operations, less the entries of the calls. A
+//! pair's halves are by counts in guests, or by their shares of a profile. No row is derived from what a patch changed.
 
 use crate::{Costs, Machine};
 use schedlab_base::Version;

@@ -9,7 +9,6 @@ use crate::make::exec::image_process::{copied, next_job, reply};
 use crate::make::exec::options::RunOptions;
 use crate::make::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result};
-use schedlab_machine::Machine;
 use schedlab_record::Record;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_transplant::Rested;
