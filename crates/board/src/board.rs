@@ -17,6 +17,7 @@ use crate::channel::state::Channels;
 use crate::env::Intervals;
 use crate::nested::Nested;
 use crate::net::{Nic, Peer};
+use crate::objects::{Objects, Touched};
 use crate::speed::Speed;
 use crate::thread::Thread;
 use crate::turns::Sharing;
@@ -85,6 +86,8 @@ pub struct Board<'s> {
     pub masks: Vec<CpuSet>,
     pub user: UserMemory,
     pub channels: Channels,
+    /// The kernel's objects as cache lines, where lines have owners; `None` elsewhere.
+    pub objects: Option<Objects>,
     /// Contents of the cores' private caches, by task.
     pub by_core: Caches,
     /// Working sets in the machine's caches; `None` on a machine without `[[cache]]`, where `by_core` is used.
@@ -125,6 +128,7 @@ impl<'s> Board<'s> {
             masks: Vec::new(),
             user: UserMemory::default(),
             channels: Channels::default(),
+            objects: None,
             by_core: Caches::new(topology, &machine.costs),
             by_level: None,
             nic: Nic::default(),
@@ -208,6 +212,10 @@ pub trait Kernel<'s>: Sized {
     /// The current task gives itself the next of its own properties, if any is left.
     fn sets_up(&mut self, cpu: CpuId, curr: TaskId) -> bool;
 
+    /// The current task's call touches these lines. Returns what the lines cost that other CPUs have, ns.
+    fn touch_lines(&mut self, _cpu: CpuId, _touched: &[Touched]) -> u64 {
+        0
+    }
     /// The speed of the host's CPU below a vCPU; `None` on a real machine.
     fn host_speed(&self, _cpu: CpuId) -> Option<Speed> {
         None

@@ -173,12 +173,14 @@ pub trait Calls<'s>: Kernel<'s> {
             }
             Op::Wait { word, value, until } => {
                 let timer_ns = if until == Ns::MAX { 0 } else { self.timer_ns(cpu, curr, until.0) };
-                self.begin_call(cpu, Call::Wait { word: word.0, value, until: until.0 }, timer_ns);
+                let more_ns = timer_ns + self.word_lines_ns(cpu, word.index(), false, true);
+                self.begin_call(cpu, Call::Wait { word: word.0, value, until: until.0 }, more_ns);
             }
             Op::Wake { word, count } => {
                 let waiter = !self.board().user.waiters[word.index()].is_empty();
                 let by = PricedBy { waiter, ..PricedBy::default() };
-                self.begin_call_that(cpu, Call::Wake { word: word.0, count }, by, 0);
+                let lines_ns = self.word_lines_ns(cpu, word.index(), true, waiter);
+                self.begin_call_that(cpu, Call::Wake { word: word.0, count }, by, lines_ns);
             }
             Op::SpinLock { word } => self.begin_spin(cpu, curr, word),
             Op::SpinUnlock { word } => self.unlock_spin(cpu, curr, word),
@@ -197,6 +199,14 @@ pub trait Calls<'s>: Kernel<'s> {
                 self.begin_call_that(cpu, Call::Exit, by, 0);
             }
         }
+    }
+
+    /// What the word's lines cost that the current task's wait or wake touches; 0 where lines have no owners.
+    #[inline]
+    fn word_lines_ns(&mut self, cpu: CpuId, word: usize, wakes: bool, waiter: bool) -> u64 {
+        let Some(objects) = &self.board().objects else { return 0 };
+        let touches = objects.of_word(word, wakes, waiter);
+        self.touch_lines(cpu, touches.all())
     }
 
     /// The current task's program computes. It reads its CPU time before it begins, and again before it ends.

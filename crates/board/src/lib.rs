@@ -25,6 +25,7 @@
 //! - *Slot*: a thing that can act next: a CPU, a machine behind a link, the writer from outside ([`engine`]).
 //! - *Word*, *cell*: user memory that tasks share ([`words`]).
 //! - *Channel*: a pipe or a pair of sockets. A *transfer* is a task's unfinished call on it ([`channel`]).
+//! - *Object*: what the kernel keeps of a channel, a word or a task, as cache lines ([`objects`]).
 //! - *Work*: time on a fastest CPU alone on its core; [`speed`] converts it to time and back.
 //!
 //! Times are ns since the run began, sizes bytes or KB as the names say. Draws are keyed, never taken in turn.
@@ -44,6 +45,7 @@ pub mod links;
 pub mod masks;
 pub mod nested;
 pub mod net;
+pub mod objects;
 pub mod preempt;
 pub mod report;
 pub mod ring;

@@ -21,6 +21,7 @@
 //! - [`Domains`] ([`domains`]): sched domains and groups by kernel version, as `build_sched_domains` makes them.
 //! - [`Costs`] ([`costs`]): one table with a row for each cost: name with unit, default, range, source, meaning.
 //!   Machine files, `--uncertainty` and help follow from it.
+//! - [`calls`]: calls on pipes, sockets and futexes in instructions, for levels at which code is charged by them.
 //! - [`IdleState`], [`CacheLevel`], [`Background`] (tasks of an idle machine), [`Turns`] (CPUs that share one
 //!   processor's time, as those of a deterministic guest).
 //! - [`migration`]: the cost of moving a task, measured as a patch of 2005 did at boot.
@@ -33,6 +34,7 @@
 
 pub mod background;
 pub mod caches;
+pub mod calls;
 pub mod costs;
 pub mod domains;
 mod file;

@@ -5,6 +5,7 @@ mod cluster;
 mod code;
 mod code_again;
 mod code_bisect;
+mod code_calls;
 mod code_hunt;
 mod code_levels;
 mod code_rules;

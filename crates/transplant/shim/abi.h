@@ -174,6 +174,23 @@ const struct img_sample *img_samples(unsigned long long *number);	/* since img_c
 void img_forget_samples(void);
 
 /*
+ * Objects of the kernel outside kernel/sched, as cache lines that the entered CPU touches (image/objects.c). A line of
+ * several is asked for when the one before has come, as if it were found by it; or, with IMG_T_TOGETHER, next to it.
+ * The cost is in img_take_charge_ns(). May be called between two notes of a verb, too.
+ */
+enum img_touch_how {
+	IMG_T_WRITE = 1,
+	IMG_T_ATOMIC = 2,	/* it is written by an atomic operation */
+	IMG_T_TOGETHER = 4,
+};
+struct img_touched {
+	const void *at;		/* the first line, of an object */
+	unsigned short lines, how;
+};
+const void *img_object(unsigned int lines);	/* a new one of so many lines */
+void img_touch(const struct img_touched *touched, unsigned int nr);
+
+/*
  * Verbs of the entered CPU and its current task that may be left in the middle, after img_weave(): name, result,
  * arguments, and how img_do() calls the verb with its own arguments a and b. src/verbs.rs has the same rows. The engine
  * sets img_horizon_ps before img_do() and img_continue(): kernel code whose cost has passed it may leave.

@@ -1,6 +1,7 @@
 //! The interface of engine and image: the layouts of `shim/abi.h`, field by field.
 
 use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
+use schedlab_board::objects::Touched;
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
@@ -525,7 +526,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 24] = [
+pub const SIZES: [usize; 25] = [
     size_of::<RawMachine>(),
     size_of::<RawNote>(),
     size_of::<RawView>(),
@@ -550,4 +551,6 @@ pub const SIZES: [usize; 24] = [
     size_of::<RawChoice>(),
     size_of::<RawJudgedEntity>(),
     size_of::<RawJudged>(),
+    // `struct img_touched`: the board's own form.
+    size_of::<Touched>(),
 ];

@@ -8,6 +8,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_board::board::{Context, Kernel as _};
 use schedlab_board::calls::Call;
 use schedlab_board::drivers::Calls;
+use schedlab_board::objects::table::When;
 use schedlab_board::preempt::{Point, gives_way};
 use schedlab_board::thread::UserOp;
 use schedlab_kernel::Attr;
@@ -54,8 +55,10 @@ impl Engine<'_> {
 
     /// The current task sleeps until it is woken.
     pub fn blocks(&mut self, cpu: CpuId) {
-        debug_assert!(self.cpus[cpu].current.program().is_some(), "{cpu} has no task that could sleep");
+        let curr = self.cpus[cpu].current.program();
+        debug_assert!(curr.is_some(), "{cpu} has no task that could sleep");
         self.turn_to(cpu);
+        curr.into_iter().for_each(|curr| self.touch_sleep(curr));
         self.kernel.image().prepare_sleep(false);
         self.follow(cpu, After::Schedule);
     }
@@ -104,6 +107,7 @@ impl Engine<'_> {
         }
         let (task, sync) = (list.remove(0), seat.sync_wakes);
         self.turn_to(cpu);
+        self.touch_task(task, When::Sleeps);
         self.kernel.image().wake(self.tasks[task].pid, sync);
         self.follow(cpu, After::Wake);
     }

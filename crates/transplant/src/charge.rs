@@ -5,10 +5,11 @@ use crate::abi::{RawBlock, RawCosts, RawSample};
 use crate::blocks::{Blocks, Place};
 use crate::load::{Image, checked};
 use schedlab_base::{Error, Result};
+use schedlab_board::objects::Touched;
 use schedlab_machine::Costs;
 use schedlab_record::{Counts, FunctionCount};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
+use std::ffi::{c_uint, c_void};
 
 /// Prices of an image that counts its code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,6 +204,18 @@ impl Image {
         // SAFETY: as above.
         unsafe { (self.verbs.img_apart)(0) };
         seen
+    }
+
+    /// A new object of so many cache lines; its address.
+    pub fn object(&mut self, lines: u32) -> u64 {
+        // SAFETY: the image is booted; what is there is only named, never read.
+        unsafe { (self.verbs.img_object)(lines) as u64 }
+    }
+    /// The entered CPU touches lines of objects. Their cost is in the next [`Image::take_charge_ns`].
+    #[inline]
+    pub fn touch(&mut self, touched: &[Touched]) {
+        // SAFETY: a CPU is entered, and the call reads as many parts as there are, of which it takes only addresses.
+        unsafe { (self.verbs.img_touch)(touched.as_ptr(), touched.len() as c_uint) }
     }
 
     /// CPUs are woven from here on: verbs may leave in the middle. `exact`: at each basic block, not only where a line

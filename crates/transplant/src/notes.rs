@@ -14,6 +14,7 @@ use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_board::board::Kernel as _;
 use schedlab_board::drivers::UserMode;
 use schedlab_board::engine::NEVER;
+use schedlab_board::objects::table::When;
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
 
@@ -70,7 +71,7 @@ impl Engine<'_> {
             Note::Timer { on, at } => self.set_timer(by, on, at),
             Note::Resched { on } => self.send(by, on, Interrupt::Resched, spent_ns),
             Note::Call { on } => self.send(by, on, Interrupt::Call, spent_ns),
-            Note::Switch(switched) => self.switched(at, switched),
+            Note::Switch(switched) => self.switched((by, at), switched),
             Note::Waking { pid, by: waker, was } => self.begins_waking((by, at), (pid, waker), was),
             Note::Wakeup(queued) => self.queued((by, at), queued),
             Note::Migrate { pid, from, to } => self.migrated((by, at), pid, (from, to)),
@@ -250,7 +251,7 @@ impl Engine<'_> {
     }
 
     /// `sched_switch`: the CPU has another current task.
-    fn switched(&mut self, at: u64, switched: Switched) -> u64 {
+    fn switched(&mut self, (by, at): (CpuId, u64), switched: Switched) -> u64 {
         let Switched { on: cpu, preempted, state, .. } = switched;
         let (prev, next) = (self.any_task(switched.prev), self.any_task(switched.next));
         let asked = self.why_left(&switched);
@@ -288,6 +289,10 @@ impl Engine<'_> {
             false => costs.context_switch_ns,
         };
         if let Current::Task(id) = self.cpus[cpu].current {
+            if by == cpu && self.board.threads[id].ran_on != cpu {
+                // The verb's charge, which follows, has it.
+                self.touch_task(id, When::Moved);
+            }
             self.pay_move(cpu, id);
         }
         event_ns + switch_ns + mm_ns

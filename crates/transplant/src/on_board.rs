@@ -10,6 +10,8 @@ use schedlab_board::board::{Board, Context, Kernel};
 use schedlab_board::calls::Call;
 use schedlab_board::drivers::{Calls, Transfers, UserMode};
 use schedlab_board::engine::NEVER;
+use schedlab_board::objects::Touched;
+use schedlab_board::objects::table::When;
 use schedlab_board::thread::UserOp;
 use schedlab_machine::{Distance, IdleGovernor};
 use schedlab_trace::{EventKind, Sink};
@@ -144,6 +146,15 @@ impl<'s> Kernel<'s> for Engine<'s> {
         yet
     }
 
+    fn touch_lines(&mut self, cpu: CpuId, touched: &[Touched]) -> u64 {
+        if touched.is_empty() {
+            return 0;
+        }
+        self.enter(cpu);
+        self.kernel.image().touch(touched);
+        self.kernel.image().take_charge_ns()
+    }
+
     fn runs_alone(&mut self, cpu: CpuId) -> bool {
         self.enter(cpu);
         !self.kernel.view().gives_way() && self.kernel.image().single_task()
@@ -254,7 +265,11 @@ impl Engine<'_> {
         }
         match self.tasks[curr].slept.take() {
             Some(Slept::Timed { word }) => return self.back_from_timer(cpu, curr, word),
-            Some(Slept::Waits) => return self.begin_open(cpu, Next::Settle, costs.idle_return_ns),
+            Some(Slept::Waits) => {
+                self.touch_task(curr, When::Sleeps);
+                let return_ns = self.kernel.image().take_charge_ns() + costs.idle_return_ns;
+                return self.begin_open(cpu, Next::Settle, return_ns);
+            }
             None => {}
         }
         match self.board.threads[curr].user {
@@ -268,6 +283,24 @@ impl Engine<'_> {
             }
             _ => self.start_user(cpu),
         }
+    }
+
+    /// The entered CPU touches lines of a task's that the kernel keeps outside kernel/sched; its next charge has them.
+    pub fn touch_task(&mut self, task: TaskId, when: When) {
+        if let Some(objects) = &self.board.objects {
+            let touches = objects.of_task(task, when);
+            self.kernel.image().touch(touches.all());
+        }
+    }
+    /// The current task, which finds nothing at its channel, touches what it sleeps on.
+    pub fn touch_sleep(&mut self, curr: TaskId) {
+        self.touch_task(curr, When::Sleeps);
+        let (Some(objects), UserOp::Transfer(t)) = (&self.board.objects, self.board.threads[curr].user)
+        else {
+            return;
+        };
+        let touches = objects.of_transfer(self.board.channels.kind(t.port), t, 0, When::Sleeps);
+        self.kernel.image().touch(touches.all());
     }
 
     /// The kernel's clock at a time of the run.

@@ -16,6 +16,7 @@ use schedlab_board::engine::{NEVER, WinnerTree};
 use schedlab_board::masks::confine;
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
+use schedlab_board::objects::Objects;
 use schedlab_board::report::SimReport;
 use schedlab_board::run::{check_turns, counting, starters};
 use schedlab_board::thread::Thread;
@@ -134,7 +135,19 @@ impl<'m> Rise<'m> {
         engine.shares_cores = has_siblings && engine.board.turns.is_none();
         // The entered CPU gets what it holds of lines.
         engine.enter(CpuId(0));
+        engine.lay_out_objects();
         Ok(())
+    }
+}
+
+impl Engine<'_> {
+    /// The objects of channels, words and tasks get their lines. Nobody else has them on CPUs that take turns.
+    fn lay_out_objects(&mut self) {
+        let (board, image) = (&mut self.board, self.kernel.image());
+        if board.turns.is_none() {
+            let (words, tasks) = (board.user.words.len(), board.threads.len());
+            board.objects = Some(Objects::new(&board.channels, words, tasks, |lines| image.object(lines)));
+        }
     }
 }
 

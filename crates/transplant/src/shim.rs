@@ -47,6 +47,7 @@ overlay! {
     "image/memory.c"
     "image/most.c"
     "image/notes.c"
+    "image/objects.c"
     "image/oracle.c"
     "image/others.c"
     "image/percpu.c"

@@ -6,6 +6,7 @@ use crate::abi::{
 };
 use crate::load::Image;
 use schedlab_base::{Error, Result};
+use schedlab_board::objects::Touched;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -115,6 +116,8 @@ verbs! {
     img_do(c_int, c_ulonglong, c_ulonglong, c_int) -> c_int;
     img_continue();
     img_finish();
+    img_object(c_uint) -> *const c_void;
+    img_touch(*const Touched, c_uint);
     img_audit();
     img_explain();
     img_enter(c_int) -> *const RawView;

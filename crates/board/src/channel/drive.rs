@@ -14,10 +14,11 @@
 
 use super::lock::POLL_NS;
 use super::state::Transfer;
-use crate::board::{Context, Kernel};
+use crate::board::{Board, Context, Kernel};
 use crate::calls::{Call, Calls};
 use crate::links::Links;
 use crate::net::Packet;
+use crate::objects::table::When;
 use crate::thread::UserOp;
 use schedlab_base::{CpuId, Error, TaskId};
 use schedlab_workload::{ChannelKind, Outcome, PortId, SetId};
@@ -44,21 +45,44 @@ pub trait Transfers<'s>: Kernel<'s> {
 
     /// Copies the bytes that are there or that fit, after `entry_ns`.
     fn copy(&mut self, cpu: CpuId, curr: TaskId, mut t: Transfer, entry_ns: u64) {
+        let (channels, was_asleep) = (&self.board().channels, std::mem::take(&mut t.back));
+        t.part = channels.fits(t);
+        let is_locked = channels.lock_ns(&self.board().machine.costs, t.port) > 0;
+        let lines_ns = self.lines_ns(cpu, t, When::Call)
+            + if is_locked { 0 } else { self.lines_ns(cpu, t, When::Locked) }
+            + if was_asleep { self.wait_lines_ns(cpu, curr) } else { 0 };
         let board = self.board_mut();
         let costs = &board.machine.costs;
-        t.back = false;
-        t.part = board.channels.fits(t);
         let lock_ns = board.channels.lock_ns(costs, t.port);
         // The lock time is a part of the call's time. A call that continues after sleeping may have less time left.
         t.held_ns = lock_ns.min(entry_ns);
         board.threads[curr].user = UserOp::Transfer(t);
-        let before_ns = entry_ns - t.held_ns;
+        let before_ns = entry_ns - t.held_ns + lines_ns;
         let copy_ns = board.channels.copy_ns(costs, cpu, t);
         match board.channels.kind(t.port) {
-            _ if lock_ns == 0 => self.call_after(cpu, Call::Copied, entry_ns + copy_ns),
+            _ if lock_ns == 0 => self.call_after(cpu, Call::Copied, entry_ns + lines_ns + copy_ns),
             ChannelKind::Pipe => self.call_after(cpu, Call::Lock, before_ns),
             _ => self.call_after(cpu, Call::Lock, before_ns + copy_ns),
         }
+    }
+
+    /// What the channel's lines cost that the transfer touches then; 0 where lines have no owners.
+    fn lines_ns(&mut self, cpu: CpuId, t: Transfer, when: When) -> u64 {
+        let Board { channels, objects, nic, .. } = self.board();
+        let Some(objects) = objects else { return 0 };
+        if nic.is_far(t.port) || nic.is_far(t.port.peer()) {
+            return 0;
+        }
+        let buffer = &channels.buffers[t.buffer()];
+        let offset = if t.sends { buffer.written } else { buffer.read };
+        let touches = objects.of_transfer(channels.kind(t.port), t, offset, when);
+        self.touch_lines(cpu, touches.all())
+    }
+    /// What the wait entry of a task costs that is back from a sleep.
+    fn wait_lines_ns(&mut self, cpu: CpuId, curr: TaskId) -> u64 {
+        let Some(objects) = &self.board().objects else { return 0 };
+        let touches = objects.of_task(curr, When::Sleeps);
+        self.touch_lines(cpu, touches.all())
     }
 
     /// The current task's transfer is about to touch its buffer: it takes the lock, or waits for it.
@@ -73,7 +97,8 @@ pub trait Transfers<'s>: Kernel<'s> {
         }
         let held_ns = board.channels.held_ns(&board.machine.costs, cpu, curr, &mut t);
         board.threads[curr].user = UserOp::Transfer(t);
-        self.call_after(cpu, Call::Copied, held_ns);
+        let lines_ns = self.lines_ns(cpu, t, When::Locked);
+        self.call_after(cpu, Call::Copied, held_ns + lines_ns);
     }
 
     /// The copy is over: the bytes change hands, and the sleepers that waited for them are woken.
@@ -82,13 +107,16 @@ pub trait Transfers<'s>: Kernel<'s> {
         let UserOp::Transfer(mut t) = board.threads[curr].user else { return };
         if t.part > 0 {
             board.channels.locks[t.buffer()].release(curr);
+            board.objects.iter_mut().for_each(|objects| objects.carried(t));
         }
         let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
+        let wakes = !self.board().seats[cpu].to_wake[Context::Task as usize].is_empty();
+        let lines_ns = if wakes { self.lines_ns(cpu, t, When::Other) } else { 0 };
         let board = self.board_mut();
         board.threads[curr].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
         let ends = done || t.returned;
-        board.seats[cpu].call_left_ns =
-            if ends { board.channels.end_ns(&board.machine.costs, t.port) } else { 0 };
+        let end_ns = if ends { board.channels.end_ns(&board.machine.costs, t.port) } else { 0 };
+        board.seats[cpu].call_left_ns = end_ns + lines_ns;
         self.wake_listed(cpu);
     }
 

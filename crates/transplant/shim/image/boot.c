@@ -55,7 +55,7 @@ int img_sizes(unsigned int *sizes, int count)
 		sizeof(struct img_fleet_task), sizeof(struct img_fleet_level), sizeof(struct img_fleet),
 		sizeof(struct img_fleet_answer), sizeof(struct img_tree_entity), sizeof(struct img_tree),
 		sizeof(struct img_tree_answer), sizeof(struct img_choice_cpu), sizeof(struct img_choice),
-		sizeof(struct img_judged_entity), sizeof(struct img_judged),
+		sizeof(struct img_judged_entity), sizeof(struct img_judged), sizeof(struct img_touched),
 	};
 	int i;
 

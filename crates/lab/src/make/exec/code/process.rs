@@ -9,7 +9,6 @@ use crate::make::exec::image_process::{copied, next_job, reply};
 use crate::make::exec::options::RunOptions;
 use crate::make::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result};
-use schedlab_machine::Machine;
 use schedlab_record::Record;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_transplant::Rested;
@@ -134,7 +133,7 @@ fn serve(mut job: Job) -> Result<()> {
     let lost = || Error::internal("a job without a cell");
     let first = job.cell.take().ok_or_else(lost)?.cell()?;
     let machine = first.machine.with(&first.draw(job.seed))?;
-    let beside = Machine { costs: machine.costs.beside_counted_code(), ..machine.clone() };
+    let beside = machine.beside_counted_code(image(&first)?.version);
     let at_rest = rested(&first, [&machine, &beside], &job.watched, job.debug)?;
     let mut cell = first.clone();
     loop {

@@ -1,0 +1,117 @@
+use super::*;
+use schedlab_workload::PortId;
+
+/// Objects of one channel, a word and a task, one behind the other from line 1 on.
+fn objects(kind: ChannelKind) -> Objects {
+    let mut next = 1;
+    let channels = Channels::new(vec![kind], &[], 2);
+    Objects::new(&channels, 1, 1, |lines| {
+        let at = next;
+        next += u64::from(lines);
+        at * LINE
+    })
+}
+
+fn transfer(sends: bool, part: u32) -> Transfer {
+    let port = PortId(u32::from(sends));
+    Transfer {
+        port,
+        sends,
+        left: part,
+        part,
+        held_ns: 0,
+        opens: true,
+        returned: false,
+        slept: false,
+        back: false,
+    }
+}
+
+/// First line, lines and how, of a call.
+fn touched(objects: &Objects, kind: ChannelKind, t: Transfer, when: When) -> Vec<(u64, u16, u16)> {
+    let touches = objects.of_transfer(kind, t, 0, when);
+    touches.all().iter().map(|t| (t.at / LINE, t.lines, t.how)).collect()
+}
+
+#[test]
+fn both_ends_of_a_pipe_touch_its_lines_under_the_mutex() {
+    const ATOMIC: u16 = Touched::ATOMIC;
+    const WRITE: u16 = Touched::WRITE;
+    const STREAM: u16 = Touched::TOGETHER;
+    let kind = ChannelKind::Pipe;
+    let pipe = objects(kind);
+    let written = touched(&pipe, kind, transfer(true, 100), When::Locked);
+    assert_eq!(written, [(1, 1, ATOMIC), (2, 1, WRITE), (3, 1, WRITE), (4, 2, WRITE | STREAM)]);
+    let read = touched(&pipe, kind, transfer(false, 100), When::Locked);
+    assert_eq!(read[..3], written[..3]);
+    assert_eq!(read[3], (4, 2, STREAM));
+    assert_eq!(touched(&pipe, kind, transfer(false, 0), When::Locked).len(), 3, "it finds nothing");
+    assert_eq!(touched(&pipe, kind, transfer(false, 0), When::Sleeps), [(1, 1, WRITE)]);
+    assert_eq!(touched(&pipe, kind, transfer(true, 0), When::Call), []);
+}
+
+#[test]
+fn bytes_lie_behind_those_of_earlier_calls() {
+    let kind = ChannelKind::Pipe;
+    let pipe = objects(kind);
+    let at = |offset| {
+        let touches = pipe.of_transfer(kind, transfer(true, 100), offset, When::Locked);
+        touches.all().last().map(|t| (t.at / LINE - 4, t.lines))
+    };
+    assert_eq!((at(0), at(100), at(65_536)), (Some((0, 2)), Some((1, 3)), Some((0, 2))));
+    assert_eq!(at(65_500), Some((1023, 1)), "the last line");
+}
+
+#[test]
+fn a_datagram_touches_the_machines_counter_and_both_sockets_before_it_is_read() {
+    let kind = ChannelKind::Udp;
+    let udp = objects(kind);
+    let sent = touched(&udp, kind, transfer(true, 1), When::Call);
+    let read = touched(&udp, kind, transfer(false, 1), When::Call);
+    assert_eq!((sent[0].0 * LINE, sent[0].2), (udp.machine, Touched::ATOMIC));
+    let shared: Vec<u64> =
+        read.iter().map(|(at, ..)| *at).filter(|at| sent.iter().any(|s| s.0 == *at)).collect();
+    assert_eq!(shared.len(), read.len(), "all that is read was touched by the sender");
+    let tcp = objects(ChannelKind::Tcp);
+    let sent = touched(&tcp, ChannelKind::Tcp, transfer(true, 1), When::Call);
+    assert!(sent.iter().all(|(at, ..)| at * LINE != tcp.machine), "TCP has counters of its own");
+}
+
+#[test]
+fn messages_take_places_in_turn() {
+    let kind = ChannelKind::Unix;
+    let mut unix = objects(kind);
+    let place = |unix: &Objects| touched(unix, kind, transfer(true, 1), When::Call)[1].0;
+    let first = place(&unix);
+    for _ in 1..PLACES {
+        unix.carried(transfer(true, 1));
+        assert_ne!(place(&unix), first);
+    }
+    unix.carried(transfer(true, 1));
+    assert_eq!(place(&unix), first);
+    let reads = touched(&unix, kind, transfer(false, 1), When::Call)[1].0;
+    assert_eq!(reads, first, "nothing was read yet");
+}
+
+#[test]
+fn large_messages_come_in_parts_that_fit() {
+    let kind = ChannelKind::Tcp;
+    let tcp = objects(kind);
+    let touches = tcp.of_transfer(kind, transfer(true, 65_536), 0, When::Call);
+    let data: Vec<u16> =
+        touches.all().iter().filter(|t| t.how & Touched::TOGETHER > 0).map(|t| t.lines).collect();
+    assert_eq!(data, [10, 10, 10, 10, 10, 10, 4]);
+}
+
+#[test]
+fn a_wake_writes_the_word_and_looks_at_the_bucket() {
+    let all = objects(ChannelKind::Pipe);
+    let how = |wakes, waiter| all.of_word(0, wakes, waiter).all().iter().map(|t| t.how).collect::<Vec<_>>();
+    assert_eq!(how(true, false), [Touched::WRITE, 0]);
+    assert_eq!(how(true, true), [Touched::WRITE, Touched::ATOMIC]);
+    assert_eq!(how(false, true), [0, Touched::ATOMIC]);
+    let moved = all.of_task(TaskId(0), When::Moved);
+    assert_eq!(moved.all().iter().map(|t| t.lines).sum::<u16>(), 16);
+    assert_eq!(all.of_task(TaskId(0), When::Sleeps).all().len(), 1);
+    assert_eq!(all.of_task(TaskId(9), When::Sleeps).all(), [], "one of the kernel's own");
+}
