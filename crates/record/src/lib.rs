@@ -78,7 +78,7 @@ pub const WATCHING: u32 = 10;
 
 /// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. Changes of
 /// the code itself change its image's key instead.
-pub const ENGINE: u32 = 11;
+pub const ENGINE: u32 = 12;
 
 /// The version in a record, by its origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
 /// the kernel's own code.

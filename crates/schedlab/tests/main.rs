@@ -8,6 +8,7 @@ mod code_bisect;
 mod code_calls;
 mod code_hunt;
 mod code_levels;
+mod code_lines;
 mod code_rules;
 mod code_try;
 mod code_wrong;

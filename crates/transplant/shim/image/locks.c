@@ -21,8 +21,11 @@ static void set_last(int *lock, unsigned int cpu)
 	*lock = (*lock & ~(CPU_BITS << LAST)) | cpu << LAST;
 }
 
-/* Waits until the lock is handed on to this CPU. Then its line comes, which other CPUs had meanwhile. */
-static void queue(int *lock)
+/*
+ * Waits until the lock is handed on to this CPU. Then its line comes, which other CPUs had meanwhile. The name is that of
+ * the kernel's function, under which profiles show such waits.
+ */
+static noinline void native_queued_spin_lock_slowpath(int *lock)
 {
 	struct weave *mine = &weaves[img_cpu];
 	unsigned int last = *lock >> LAST & CPU_BITS;
@@ -56,7 +59,7 @@ int img_contended(void *lock)
 	/* At level exact it may have been released since this CPU looked at it. */
 	if (!*(int *)lock)
 		return 0;
-	queue(lock);
+	native_queued_spin_lock_slowpath(lock);
 	return 1;
 }
 
