@@ -173,13 +173,7 @@ impl PublicReport {
             },
             verdict,
             claims,
-            // Other warnings concern the comparison's rows, which are not shown.
-            warnings: runs
-                .warnings
-                .iter()
-                .map(|w| w.warning.clone())
-                .filter(|w| w.code.starts_with("run."))
-                .collect(),
+            warnings: runs.warnings_of_runs(),
         })
     }
 }

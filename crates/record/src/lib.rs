@@ -58,7 +58,7 @@ pub use cycles::Cycles;
 pub use findings::Findings;
 pub use function_counts::{Counts, FunctionCount};
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
-pub use published::{PostedSeries, Published, PublishedChange, PublishedChanges};
+pub use published::{PostedFigure, PostedFigures, PostedSeries, Published};
 pub use schedstat::Schedstat;
 pub use store::{RunDir, Store, Stored};
 pub use wait::{Occupant, Wait, WaitCause};

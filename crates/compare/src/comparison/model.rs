@@ -324,6 +324,14 @@ pub struct ComparisonRow {
     pub why: Option<String>,
 }
 
+impl Comparison {
+    /// The warnings of its runs; others concern its rows.
+    pub fn warnings_of_runs(&self) -> Vec<Warning> {
+        let all = self.warnings.iter().map(|w| &w.warning);
+        all.filter(|w| w.code.starts_with("run.")).cloned().collect()
+    }
+}
+
 impl ComparisonRow {
     /// Whether it compares this cell with its baseline.
     pub fn is_of(&self, cell: &Cell) -> bool {
