@@ -237,6 +237,10 @@ impl CellStat {
             CellStat::Missing { .. } => None,
         }
     }
+    /// The values, if each run has one.
+    pub fn of_each_run(&self) -> Option<&[f64]> {
+        self.measured().filter(|m| m.missing_runs == 0).map(|m| m.values.as_slice())
+    }
 }
 
 /// How far a load's baseline is from the published figures. An experiment's loads may be readings of a published text:

@@ -77,8 +77,7 @@ fn values_of(posted: &[PostedFigures], baseline: &str, runs: &Comparison) -> Vec
                 else {
                     continue;
                 };
-                let measured = stat.measured().filter(|m| m.missing_runs == 0);
-                let values = measured.map(|m| m.values.clone()).unwrap_or_default();
+                let values = stat.of_each_run().unwrap_or_default().to_vec();
                 all.entry([machine, load, &table.metric]).or_default().insert(variant.to_owned(), values);
             }
         }
