@@ -173,13 +173,7 @@ impl PublicReport {
             },
             verdict,
             claims,
-            // Other warnings concern the comparison's rows, which are not shown.
-            warnings: runs
-                .warnings
-                .iter()
-                .map(|w| w.warning.clone())
-                .filter(|w| w.code.starts_with("run."))
-                .collect(),
+            warnings: runs.warnings_of_runs(),
         })
     }
 }
@@ -258,8 +252,7 @@ pub(crate) fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
 fn values<'r>(runs: &'r Comparison, variant: &str, load: Option<&str>, metric: &str) -> Result<&'r [f64]> {
     let is_it = |c: &&Cell| c.variant == variant && load.is_none_or(|load| c.load == load);
     let cell = runs.cells.iter().find(is_it);
-    let stat = cell.and_then(|c| c.metrics.get(metric)).and_then(|stat| stat.measured());
-    stat.filter(|m| m.missing_runs == 0).map(|m| m.values.as_slice()).ok_or_else(|| {
+    cell.and_then(|c| c.metrics.get(metric)?.of_each_run()).ok_or_else(|| {
         Error::internal(format!("{metric} of variant '{variant}' was not measured in each run"))
     })
 }

@@ -4,7 +4,7 @@
 //! Times are nanoseconds. A value that was not measured is absent, never 0. The order of the fields is their order in
 //! stored records.
 
-use crate::{Delays, Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
+use crate::{Cycles, Delays, Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
 use schedlab_base::{Ns, Warning};
 use schedlab_trace::SwitchReason;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,9 @@ pub struct Findings {
     /// The scheduler's own counters, if available: simulated ones cover the measured time, live ones the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedstat: Option<Schedstat>,
+    /// Samples by function, where the kernel's own code is charged by what it executes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<Cycles>,
     /// Figures that a command printed, by dotted name ("hackbench.time").
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, Figure>,
@@ -57,12 +60,13 @@ impl Findings {
     /// Adds the findings of another observer of the same run. If both have a value of one name, that of `more` is kept.
     /// Its lists replace ours unless they are empty. Its warnings follow ours.
     pub fn add(&mut self, more: Findings) {
-        let Findings { duration, series, counters, schedstat, figures, .. } = more;
+        let Findings { duration, series, counters, schedstat, cycles, figures, .. } = more;
         let Findings { tasks, stays, delays, intervals, waits, environment, warnings, .. } = more;
         self.duration = self.duration.max(duration);
         self.series.extend(series);
         self.counters.extend(counters);
         self.schedstat = schedstat.or(self.schedstat.take());
+        self.cycles = cycles.or(self.cycles.take());
         self.figures.extend(figures);
         replace(&mut self.tasks, tasks);
         replace(&mut self.stays, stays);

@@ -104,8 +104,8 @@ struct RunPart {
     warnings: Vec<Warning>,
 }
 
-/// Reduces a record to the content of its row: without waits, intervals, tasks, stays, delays and schedstat, and with
-/// digests as series.
+/// Reduces a record to the content of its row: without waits, intervals, tasks, stays, delays, schedstat and cycles,
+/// and with digests as series.
 pub fn digest(record: Record) -> Record {
     let Findings { duration, series, counters, figures, environment, warnings, .. } = record.found;
     let series = series.into_iter().map(|(name, s)| (name, s.digest())).collect();

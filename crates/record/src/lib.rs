@@ -11,6 +11,7 @@
 //! | the kernel's own counters are read, subtracted, checked | [`schedstat`] |
 //! | host, kernel and settings are noted | [`environment`], [`computer`], [`scheduler`] |
 //! | all measurements are put together | [`findings`] |
+//! | samples of the kernel's own code become shares of functions | [`cycles`] |
 //! | the record's name is derived from everything that determines the run | [`cell`] |
 //! | it is written once, and listed and found again | [`store`], [`store_listing`], [`index`] |
 //! | a name is looked up in it | [`metric`] |
@@ -36,6 +37,7 @@
 pub mod accounts;
 pub mod cell;
 pub mod computer;
+pub mod cycles;
 pub mod environment;
 pub mod findings;
 mod function_counts;
@@ -52,10 +54,11 @@ mod published;
 mod record_wire;
 pub use cell::{CellKey, CodeSetup, GuestSetup, cell_hash};
 pub use computer::Computer;
+pub use cycles::Cycles;
 pub use findings::Findings;
 pub use function_counts::{Counts, FunctionCount};
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
-pub use published::{PostedSeries, Published, PublishedChange, PublishedChanges};
+pub use published::{PostedFigure, PostedFigures, PostedSeries, Published};
 pub use schedstat::Schedstat;
 pub use store::{RunDir, Store, Stored};
 pub use wait::{Occupant, Wait, WaitCause};

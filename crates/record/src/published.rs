@@ -36,9 +36,9 @@ pub struct PostedSeries {
     pub quick: Vec<String>,
 }
 
-/// Published changes of one metric: of a variant against the baseline, load by load.
+/// What was published of one metric, load by load: changes of a variant against the baseline, or a variant's values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PublishedChanges {
+pub struct PostedFigures {
     pub variant: String,
     /// Of the experiment; any words if the loads are not modelled.
     pub metric: String,
@@ -47,14 +47,19 @@ pub struct PublishedChanges {
     pub source: String,
     /// Why there are no such loads; `None` if there are.
     pub not_modelled: Option<String>,
-    pub changes: Vec<PublishedChange>,
+    /// By load, in the order of the file.
+    pub figures: Vec<(String, PostedFigure)>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct PublishedChange {
-    pub load: String,
-    /// Of the metric's value, percent: above 0 it grows.
-    pub change_pct: f64,
-    /// Standard deviations of baseline and variant, percent; `None` if they were not published.
-    pub deviations_pct: Option<[f64; 2]>,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PostedFigure {
+    /// Of the metric's value.
+    Change {
+        /// Percent: above 0 the value grows.
+        pct: f64,
+        /// Standard deviations of baseline and variant, percent; `None` if they were not published.
+        deviations_pct: Option<[f64; 2]>,
+    },
+    /// The value itself, in the metric's unit.
+    Value(f64),
 }

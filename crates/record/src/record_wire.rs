@@ -4,8 +4,8 @@
 //! [`Record`] would first copy what it flattens. An outline skips the longest lists.
 
 use crate::{
-    CodeSetup, Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays,
-    TaskAccount, Wait,
+    CodeSetup, Cycles, Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series,
+    Stays, TaskAccount, Wait,
 };
 use memchr::memmem;
 use schedlab_base::{Ns, Origin, Warning};
@@ -44,6 +44,8 @@ pub struct Wire<L, I> {
     #[serde(default)]
     schedstat: Option<Schedstat>,
     #[serde(default)]
+    cycles: Option<Cycles>,
+    #[serde(default)]
     figures: BTreeMap<String, Figure>,
     #[serde(default)]
     tasks: Vec<TaskAccount>,
@@ -81,6 +83,7 @@ impl<L, I> Wire<L, I> {
                 series: self.series,
                 counters: self.counters,
                 schedstat: self.schedstat,
+                cycles: self.cycles,
                 figures: self.figures,
                 tasks: self.tasks,
                 stays: self.stays,
@@ -141,6 +144,7 @@ mod tests {
         let found = &mut r.found;
         found.counters.insert("migrations".into(), 3);
         found.schedstat = Some(Schedstat::new([Vec::new()]));
+        found.cycles = Cycles::of(&[("schedule".to_owned(), 2)].into());
         let figure = Figure { value: 1.0 / 3.0, unit: "ns".into(), better: Better::Lower };
         found.figures.insert("a.time".into(), figure);
         found.tasks = serde_json::from_value(serde_json::json!([

@@ -1,21 +1,22 @@
-//! Posted series held against our runs, as text and Markdown: each published change next to ours, and totals.
+//! Posted series held against our runs, as text and Markdown: each published figure next to ours, and totals.
 
 use crate::markdown::plain;
+use crate::number;
 use crate::text::wrap;
-use schedlab_compare::published::{ChangeVerdict, JudgedChange, JudgedSeries, Score, by_mechanism};
+use schedlab_compare::published::{Claimed, JudgedRow, JudgedSeries, RowVerdict, Score, by_mechanism};
 use std::io::{self, Write};
 
 pub fn text(all: &[JudgedSeries], out: &mut dyn Write) -> io::Result<()> {
     for series in all {
         write!(out, "{}", wrap(&format!("{:<22} ", series.name), &series.title))?;
-        for row in &series.changes {
+        for row in &series.rows {
             let head = format!("  {:<13} ", row.verdict.words());
             write!(out, "{}", wrap(&head, &format!("{}: {}", place(row), figures(row))))?;
         }
         for warning in &series.warnings {
             write!(out, "{}", wrap("  warning:      ", &warning.message))?;
         }
-        write!(out, "{}", wrap("  all:          ", &score(&Score::of(&series.changes))))?;
+        write!(out, "{}", wrap("  all:          ", &score(&Score::of(&series.rows))))?;
     }
     for (mechanism, counts) in by_mechanism(all) {
         write!(out, "{}", wrap(&format!("{mechanism:<22} "), &score(&counts)))?;
@@ -23,106 +24,112 @@ pub fn text(all: &[JudgedSeries], out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}", wrap("", &format!("All rows: {}.", score(&whole(all)))))
 }
 
-/// Writes the same as Markdown tables: the totals, then each series.
+/// Writes the same as Markdown tables: the totals, then each series; rows that were not run are counted only.
 pub fn markdown(all: &[JudgedSeries], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "All rows: {}.\n", score(&whole(all)))?;
-    writeln!(
-        out,
-        "| mechanism | sign | size | false changes | not modelled |\n| --- | --- | --- | --- | --- |"
-    )?;
+    writeln!(out, "| mechanism | sign | size | false changes | near values | not run | not modelled |")?;
+    writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
     for (mechanism, t) in by_mechanism(all) {
-        writeln!(
-            out,
-            "| {} | {} of {} | {} | {} of {} | {} |",
-            plain(mechanism),
-            t.sign,
-            t.changed,
-            t.size,
-            t.false_changes,
-            t.nil,
-            t.not_modelled
-        )?;
+        let of = |part: usize, whole: usize| format!("{part} of {whole}");
+        let [sign, changes, near] = [of(t.sign, t.changed), of(t.false_changes, t.nil), of(t.near, t.values)];
+        let [size, run, modelled] = [t.size, t.not_run, t.not_modelled];
+        let mechanism = plain(mechanism);
+        writeln!(out, "| {mechanism} | {sign} | {size} | {changes} | {near} | {run} | {modelled} |")?;
     }
     for series in all {
-        writeln!(out, "\n**{}**: {} ({}). ", series.name, plain(&series.title), plain(&series.posted))?;
-        writeln!(out, "{}.\n", score(&Score::of(&series.changes)))?;
-        writeln!(
-            out,
-            "| machine | load | metric | published | ours | verdict |\n| --- | --- | --- | --- | --- | --- |"
-        )?;
-        let (rows, missing): (Vec<_>, Vec<_>) =
-            series.changes.iter().partition(|row| row.verdict != ChangeVerdict::NotModelled);
-        for row in rows {
-            let machine =
-                format!("{}{}", row.machine, if row.other_reading { ", other reading" } else { "" });
+        writeln!(out, "\n**{}**: {} ({}).", series.name, plain(&series.title), plain(&series.posted))?;
+        writeln!(out, "{}.", score(&Score::of(&series.rows)))?;
+        let run = |row: &&JudgedRow| ![RowVerdict::NotModelled, RowVerdict::NotRun].contains(&row.verdict);
+        for (at, row) in series.rows.iter().filter(run).enumerate() {
+            if at == 0 {
+                writeln!(out, "\n| machine | load | metric | published | ours | verdict |")?;
+                writeln!(out, "| --- | --- | --- | --- | --- | --- |")?;
+            }
+            let reading = if row.other_reading { ", other reading" } else { "" };
+            let machine = format!("{}{reading}", row.machine);
             let cells =
                 [&machine, &row.load, &row.metric, &published(row), &ours(row)].map(|text| plain(text));
             writeln!(out, "| {} | {} |", cells.join(" | "), row.verdict.words())?;
         }
-        not_modelled(&missing, out)?;
+        let warnings = series.warnings.iter().map(|w| format!("warning: {}", plain(&w.message)));
+        for (at, line) in not_modelled(&series.rows).into_iter().chain(warnings).enumerate() {
+            let gap = if at == 0 { "\n" } else { "" };
+            writeln!(out, "{gap}- {line}")?;
+        }
     }
     Ok(())
 }
 
 /// The rows that are not modelled, a line for each reason.
-fn not_modelled(rows: &[&JudgedChange], out: &mut dyn Write) -> io::Result<()> {
+fn not_modelled(rows: &[JudgedRow]) -> Vec<String> {
     let mut reasons: Vec<(&str, &str, usize)> = Vec::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| row.verdict == RowVerdict::NotModelled) {
         let (metric, why) = (row.metric.as_str(), row.why.as_deref().unwrap_or_default());
         match reasons.iter_mut().find(|(m, w, _)| (*m, *w) == (metric, why)) {
             Some((_, _, rows)) => *rows += 1,
             None => reasons.push((metric, why, 1)),
         }
     }
-    for (at, (metric, why, rows)) in reasons.iter().enumerate() {
-        let gap = if at == 0 { "\n" } else { "" };
-        let rows = schedlab_base::counted(*rows, "row");
-        writeln!(out, "{gap}- not modelled: {}, {rows}: {}", plain(metric), plain(why))?;
-    }
-    Ok(())
+    let line = |(metric, why, rows): (&str, &str, usize)| {
+        let rows = schedlab_base::counted(rows, "row");
+        format!("not modelled: {}, {rows}: {}", plain(metric), plain(why))
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 fn whole(all: &[JudgedSeries]) -> Score {
-    Score::of(all.iter().flat_map(|s| &s.changes))
+    Score::of(all.iter().flat_map(|s| &s.rows))
 }
 
-fn place(row: &JudgedChange) -> String {
+fn place(row: &JudgedRow) -> String {
     let reading = if row.other_reading { " (other reading)" } else { "" };
     let on = if row.machine.is_empty() { String::new() } else { format!(" on {}{reading}", row.machine) };
     format!("{}, {}{on}", row.load, row.metric)
 }
 
-fn figures(row: &JudgedChange) -> String {
+fn figures(row: &JudgedRow) -> String {
     match &row.why {
-        Some(why) if row.ours_pct.is_none() => format!("published {}; {why}", published(row)),
+        Some(why) if row.ours.is_none() => format!("published {}; {why}", published(row)),
         Some(why) => format!("published {}, ours {}; {why}", published(row), ours(row)),
         None => format!("published {}, ours {}", published(row), ours(row)),
     }
 }
 
-fn published(row: &JudgedChange) -> String {
-    let deviation = match row.deviation_is_stated {
-        true => format!(" \u{b1} {:.1}", row.deviation_pct),
-        false => String::new(),
-    };
-    format!("{:+.1}{deviation} %", row.published_pct)
+fn published(row: &JudgedRow) -> String {
+    match &row.claimed {
+        Claimed::Change { published_pct, deviation_pct, deviation_is_stated: true } => {
+            format!("{published_pct:+.1} \u{b1} {deviation_pct:.1} %")
+        }
+        Claimed::Change { published_pct, .. } => format!("{published_pct:+.1} %"),
+        Claimed::Value { variant, published, unit } => {
+            format!("{} ({variant})", number::value(*published, unit))
+        }
+    }
 }
 
-fn ours(row: &JudgedChange) -> String {
-    let Some(ours) = row.ours_pct else { return "-".to_owned() };
-    let interval = row.ci95_pct.map_or_else(String::new, |[low, high]| format!(" [{low:+.1}, {high:+.1}]"));
-    format!("{ours:+.1} %{interval}")
+fn ours(row: &JudgedRow) -> String {
+    let Some(ours) = row.ours else { return "-".to_owned() };
+    let one = |n: f64, unit: &str| match &row.claimed {
+        Claimed::Change { .. } => format!("{n:+.1}{unit}"),
+        Claimed::Value { unit, .. } => number::value(n, unit),
+    };
+    let ends = row.ci95.map(|ends| ends.map(|end| one(end, "")));
+    one(ours, " %") + &ends.map_or_else(String::new, |[low, high]| format!(" [{low}, {high}]"))
 }
 
 fn score(t: &Score) -> String {
-    let mut text = format!(
-        "of {} published changes {} have the sign here and {} the size; of {} that are nil {} change",
-        t.changed, t.sign, t.size, t.nil, t.false_changes
-    );
-    for (n, what) in [(t.not_known, "not known"), (t.not_run, "not run"), (t.not_modelled, "not modelled")] {
-        if n > 0 {
-            text += &format!("; {n} {what}");
-        }
+    let mut parts = Vec::new();
+    if t.changed > 0 {
+        let Score { changed, sign, size, .. } = t;
+        parts.push(format!("of {changed} published changes {sign} have the sign here and {size} the size"));
     }
-    text
+    if t.nil > 0 {
+        parts.push(format!("of {} that are nil {} change", t.nil, t.false_changes));
+    }
+    if t.values > 0 {
+        parts.push(format!("of {} published values ours is near {}", t.values, t.near));
+    }
+    let others = [(t.not_known, "not known"), (t.not_run, "not run"), (t.not_modelled, "not modelled")];
+    parts.extend(others.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+    parts.join("; ")
 }

@@ -6,13 +6,14 @@ use crate::common::{self, FormOptions, WatchOptions};
 use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::listener::Shown;
-use crate::output;
 use crate::timing::Timed;
+use crate::{output, published};
 use clap::Args;
 use schedlab_base::{Error, Result, counted, each_once};
 use schedlab_cluster::parcel::{Contents, Parcel, Protocol};
 use schedlab_cluster::slurm;
 use schedlab_compare::Comparison;
+use schedlab_compare::comparison::CountedWarning;
 use schedlab_compare::predicted::predicted;
 use schedlab_lab::ask::experiment::{MAX_RUNS, Part};
 use schedlab_lab::make::budget::Budget;
@@ -256,9 +257,25 @@ pub fn conduct(experiment: Experiment, options: &ExperimentOptions) -> Result<()
 /// # Errors
 /// As [`conduct`].
 pub fn conduct_suite(experiment: Experiment, options: &ExperimentOptions) -> Result<()> {
-    let comparison = conducted(experiment, options)?.comparison;
+    let doubts = match options.backend {
+        Backend::Code => published::doubted(switched(&experiment))?,
+        _ => Vec::new(),
+    };
+    let comparison = conducted_with(experiment, options, doubts)?.comparison;
     options.gate.check(&comparison)?;
     gate::none_stopped(&comparison)
+}
+
+/// The features and tunables in which variants differ from the baseline.
+fn switched(experiment: &Experiment) -> Vec<&str> {
+    let Some(base) = experiment.variants.iter().find(|v| v.name == experiment.baseline) else {
+        return Vec::new();
+    };
+    let features = experiment.variants.iter().flat_map(|v| &v.features);
+    let tunables = experiment.variants.iter().flat_map(|v| &v.tunables);
+    let other =
+        tunables.filter(|(name, value)| base.tunables.get(*name) != Some(value)).map(|(name, _)| name);
+    features.filter(|name| !base.features.contains(name)).chain(other).map(String::as_str).collect()
 }
 
 /// An experiment whose runs were made or found.
@@ -271,11 +288,21 @@ pub struct Conducted {
 
 /// As [`conduct`], but without a check of the result.
 pub fn conducted(experiment: Experiment, options: &ExperimentOptions) -> Result<Conducted> {
+    conducted_with(experiment, options, Vec::new())
+}
+
+/// As [`conducted`], with further warnings.
+fn conducted_with(
+    experiment: Experiment,
+    options: &ExperimentOptions,
+    more: Vec<CountedWarning>,
+) -> Result<Conducted> {
     options.check()?;
     if options.watch.keep_events {
         Store::create(&options.out)?;
     }
     let mut made = options.compared(experiment)?;
+    made.comparison.warnings.extend(more);
     common::print(&made.comparison, &options.form, &options.gate)?;
     if let Some(unfinished) = made.unfinished.take() {
         return Err(unfinished);

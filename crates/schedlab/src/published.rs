@@ -1,11 +1,14 @@
-//! The posted series that ship with schedlab: experiments with the changes that their authors published, compiled in.
+//! The posted series that ship with schedlab: experiments with the figures that their authors published, compiled in.
 
 use crate::experiments::{self, ExperimentOptions};
 use crate::output;
-use schedlab_base::{Error, Result, input};
-use schedlab_compare::published::{JudgedSeries, judge};
+use schedlab_base::{Error, Result, Warning, input, temp};
+use schedlab_compare::comparison::CountedWarning;
+use schedlab_compare::published::{FoundSeries, JudgedSeries, doubts, judge, read, write};
+use schedlab_kernel::Level;
 use schedlab_lab::Experiment;
 use schedlab_lab::ask::experiment::parse;
+use schedlab_record::{ENGINE, PostedSeries};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -28,20 +31,106 @@ series_files! {
     "newidle-cost-tracking" "sched-balance-running" "rq-reorder"
 }
 
-/// Runs the series that are named, or the files of series, all that ship if there is none, and judges each. `quick`:
-/// only the loads that take little time.
+/// Their values that ship with schedlab.
+const KEPT: &str = include_str!("../../../cases/results/published.json");
+
+/// A series and its experiment.
+#[derive(Clone)]
+struct Posted {
+    series: PostedSeries,
+    experiment: Experiment,
+}
+
+impl Posted {
+    /// Leaves loads of which nothing was published; with `quick` also those that take long, and those on another
+    /// reading of the machine than the one that counts.
+    fn narrow(&mut self, quick: bool) {
+        let Experiment { posted, loads, machines, .. } = &mut self.experiment;
+        let tables = posted.iter().filter(|table| table.not_modelled.is_none());
+        let readings = if quick { 1 } else { usize::MAX };
+        let asked: BTreeSet<(&str, &str)> = tables
+            .flat_map(|t| {
+                t.machines.iter().take(readings).flat_map(|m| t.figures.iter().map(move |f| (m, f)))
+            })
+            .map(|(machine, (load, _))| (machine.as_str(), load.as_str()))
+            .collect();
+        loads.retain(|load| {
+            asked.contains(&(&*machines[load.machine].name, &*load.name))
+                && (!quick || self.series.quick.contains(&load.name))
+        });
+    }
+}
+
+/// The series that are asked for, and how.
+pub struct Ask<'a> {
+    /// Names, or files of series; all that ship if there is none.
+    pub names: &'a [String],
+    /// Only the loads that take little time.
+    pub quick: bool,
+    /// The file that keeps the values of what was run, beside those of other loads.
+    pub keep: Option<&'a Path>,
+}
+
+impl Ask<'_> {
+    /// Runs the series, and judges each.
+    ///
+    /// # Errors
+    /// For unknown names and errors in options and files, when a run fails, or on an interruption.
+    pub fn run(&self, options: &ExperimentOptions) -> Result<Vec<JudgedSeries>> {
+        let one = |posted: Posted| {
+            let mut wanted = posted.clone();
+            wanted.narrow(self.quick);
+            let (found, warnings) = run(wanted, options)?;
+            self.keep.map_or(Ok(()), |file| keep(file, &found))?;
+            Ok(judged(&posted, &found, warnings))
+        };
+        self.posted()?.into_iter().map(one).collect()
+    }
+    /// Judges the series by values that are kept in a file, by default in the one that ships with schedlab.
+    ///
+    /// # Errors
+    /// For unknown names and errors in files.
+    pub fn kept(&self, file: Option<&Path>) -> Result<Vec<JudgedSeries>> {
+        let kept = match file {
+            Some(file) => kept_in(file, &input::text(file)?)?,
+            None => kept_in(Path::new("cases/results/published.json"), KEPT)?,
+        };
+        let one = |posted: Posted| {
+            let name = &posted.experiment.name;
+            let found = kept.iter().find(|found| found.name == *name);
+            let found = found.cloned().unwrap_or_else(|| FoundSeries::none(name));
+            let is_current = found.loads.is_empty() || (found.engine, found.level) == (ENGINE, Level::Woven);
+            let (engine, level) = (found.engine, found.level.word());
+            let other =
+                format!("its values are of engine {engine} at level {level}; this is engine {ENGINE}");
+            let warning = (!is_current).then(|| Warning::new("published.engine", other));
+            judged(&posted, &found, warning.into_iter().collect())
+        };
+        Ok(self.posted()?.into_iter().map(one).collect())
+    }
+    fn posted(&self) -> Result<Vec<Posted>> {
+        let all: Vec<String> = SERIES.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let names = if self.names.is_empty() { &all } else { self.names };
+        names.iter().map(|name| posted(name)).collect()
+    }
+}
+
+/// Warnings of mechanisms that a change touches, given its features, tunables and functions, where runs of the kernel's
+/// own code show too few of the changes that others published.
 ///
 /// # Errors
-/// For unknown names and errors in options and files, when a run fails, or on an interruption.
-pub fn judged(names: &[String], quick: bool, options: &ExperimentOptions) -> Result<Vec<JudgedSeries>> {
-    let all = || SERIES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let names: Vec<String> = if names.is_empty() { all() } else { names.to_vec() };
-    let experiments = names.iter().map(|name| found(name)).collect::<Result<Vec<Experiment>>>()?;
-    experiments.into_iter().map(|experiment| judge_series(experiment, quick, options)).collect()
+/// None that is known: the series ship with schedlab.
+pub fn doubted<'w>(touched: impl IntoIterator<Item = &'w str>) -> Result<Vec<CountedWarning>> {
+    let ask = Ask { names: &[], quick: false, keep: None };
+    let mut judged = ask.kept(None)?;
+    // What another engine has shown is not this one's.
+    judged.retain(|series| series.warnings.is_empty());
+    let warning = |text| CountedWarning::of_all(Warning::new("published.mechanism", text));
+    Ok(doubts(touched, &judged).into_iter().map(warning).collect())
 }
 
 /// The series of a name or a file, as backend code runs it.
-fn found(name: &str) -> Result<Experiment> {
+fn posted(name: &str) -> Result<Posted> {
     let cpus = crate::common::cpus();
     let shipped = SERIES.iter().find(|(n, _)| *n == name);
     let experiment = match shipped {
@@ -49,38 +138,54 @@ fn found(name: &str) -> Result<Experiment> {
         None if name.ends_with(".toml") => parse(Path::new(name), &input::text(Path::new(name))?, cpus)?,
         None => return Err(Error::unknown("series", name, SERIES.iter().map(|(n, _)| *n))),
     };
-    let mut experiment = experiment.on_code();
-    experiment.checked_series()?;
-    // A load of which no change was published is not run.
-    let tables = experiment.changes.iter().filter(|table| table.not_modelled.is_none());
-    let asked: BTreeSet<&str> = tables.flat_map(|table| &table.changes).map(|c| c.load.as_str()).collect();
-    experiment.loads.retain(|load| asked.contains(load.name.as_str()));
-    Ok(experiment)
+    let experiment = experiment.on_code();
+    Ok(Posted { series: experiment.checked_series()?.clone(), experiment })
 }
 
-fn judge_series(
-    mut experiment: Experiment,
-    quick: bool,
-    options: &ExperimentOptions,
-) -> Result<JudgedSeries> {
-    let (name, baseline) = (experiment.name.clone(), experiment.baseline.clone());
-    let (series, changes) = (experiment.checked_series()?.clone(), experiment.changes.clone());
-    if quick {
-        experiment.loads.retain(|load| series.quick.contains(&load.name));
-    }
+fn judged(posted: &Posted, found: &FoundSeries, warnings: Vec<Warning>) -> JudgedSeries {
+    let Experiment { name, posted: figures, baseline, .. } = &posted.experiment;
+    JudgedSeries { warnings, ..judge((name, &posted.series), figures, baseline, &found.loads) }
+}
+
+/// The values of a series by runs, and the warnings about these.
+fn run(posted: Posted, options: &ExperimentOptions) -> Result<(FoundSeries, Vec<Warning>)> {
+    let Posted { series, experiment } = posted;
+    let (name, figures, baseline) =
+        (experiment.name.clone(), experiment.posted.clone(), experiment.baseline.clone());
     if !options.quiet() {
         output::note(&format!("{name}: {}", series.title));
     }
-    let runs = match experiment.loads.is_empty() {
-        true => None,
-        false => Some(experiments::compared(experiment, options)?),
-    };
-    Ok(judge((&name, &series), &changes, (&baseline, runs.as_ref())))
+    if experiment.loads.is_empty() {
+        return Ok((FoundSeries::none(&name), Vec::new()));
+    }
+    let runs = experiments::compared(experiment, options)?;
+    Ok((FoundSeries::of(&name, &figures, &baseline, &runs), runs.warnings_of_runs()))
+}
+
+fn kept_in(file: &Path, text: &str) -> Result<Vec<FoundSeries>> {
+    read(text).map_err(|e| Error::input(format!("{}: no values of posted series: {e}", file.display())))
+}
+
+/// Keeps values in a file. What is there of other series stays, and of the same one what the same engine has made of
+/// other loads.
+fn keep(file: &Path, found: &FoundSeries) -> Result<()> {
+    let text = input::text_if_there(file)?;
+    let mut all = text.map_or(Ok(Vec::new()), |text| kept_in(file, &text))?;
+    let mut found = found.clone();
+    if let Some(at) = all.iter().position(|earlier| earlier.name == found.name) {
+        found.complete(&all.remove(at));
+    }
+    all.push(found);
+    all.retain(|found| !found.loads.is_empty());
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let text = write(&all).map_err(|e| Error::internal(e.to_string()))?;
+    temp::write_whole(file, text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_compare::published::LoadValues;
 
     #[test]
     fn every_file_is_a_series_under_its_own_name() {
@@ -92,9 +197,50 @@ mod tests {
         known.sort();
         assert_eq!(files, known);
         for (name, _) in SERIES {
-            let series = found(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let series = posted(name).unwrap_or_else(|e| panic!("{name}: {e}")).experiment;
             assert_eq!(series.name, *name);
-            assert!(!series.changes.is_empty(), "{name}");
+            assert!(!series.posted.is_empty(), "{name}");
         }
+    }
+
+    const BEGIN: &str = "<!-- published: made from schedlab study published --kept --format markdown -->\n";
+    const END: &str = "<!-- end -->";
+
+    #[test]
+    fn the_page_has_the_verdicts_that_follow_from_the_kept_values() {
+        let mut table = Vec::new();
+        let judged = Ask { names: &[], quick: false, keep: None }.kept(None).unwrap();
+        schedlab_report::published::markdown(&judged, &mut table).unwrap();
+        let table = String::from_utf8(table).unwrap();
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/published.md");
+        let page = std::fs::read_to_string(file).unwrap();
+        let (head, rest) = page.split_once(BEGIN).unwrap();
+        let (stored, tail) = rest.split_once(END).unwrap();
+        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+            std::fs::write(file, format!("{head}{BEGIN}\n{table}{END}{tail}")).unwrap();
+        } else {
+            assert_eq!(stored.trim(), table.trim(), "run this test with SCHEDLAB_BLESS=1");
+        }
+    }
+
+    #[test]
+    fn kept_values_are_replaced_load_by_load_and_other_series_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kept.json");
+        let found = |name: &str, load: &str, n: f64| {
+            let values = [("on".to_owned(), vec![n])].into();
+            let load = LoadValues { machine: "m".into(), load: load.into(), metric: "work".into(), values };
+            FoundSeries { loads: vec![load], ..FoundSeries::none(name) }
+        };
+        for (name, load, n) in [("b", "l", 1.0), ("a", "l", 2.0), ("b", "k", 3.0), ("b", "l", 4.0)] {
+            keep(&file, &found(name, load, n)).unwrap();
+        }
+        keep(&file, &FoundSeries::none("c")).unwrap();
+        let kept = kept_in(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+        let all: Vec<(&str, &str, f64)> = kept
+            .iter()
+            .flat_map(|s| s.loads.iter().map(|l| (s.name.as_str(), l.load.as_str(), l.values["on"][0])))
+            .collect();
+        assert_eq!(all, [("a", "l", 2.0), ("b", "k", 3.0), ("b", "l", 4.0)]);
     }
 }

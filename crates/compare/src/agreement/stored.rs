@@ -72,7 +72,7 @@ struct StoredResult<'a> {
 }
 
 /// A number with six digits.
-fn rounded(number: f64) -> f64 {
+pub(crate) fn rounded(number: f64) -> f64 {
     format!("{number:.5e}").parse().unwrap_or(number)
 }
 
@@ -114,7 +114,7 @@ fn case_line(case: &CaseResult) -> StoredCase<'_> {
 }
 
 /// A JSON object whose last key holds these elements, a line each.
-fn with_list(head: &impl Serialize, key: &str, elements: &[String]) -> serde_json::Result<String> {
+pub(crate) fn with_list(head: &impl Serialize, key: &str, elements: &[String]) -> serde_json::Result<String> {
     let head = serde_json::to_string(head)?;
     let mut text = head.strip_suffix('}').unwrap_or(&head).to_owned();
     // Writing to a string can't fail.

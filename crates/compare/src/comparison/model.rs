@@ -237,6 +237,10 @@ impl CellStat {
             CellStat::Missing { .. } => None,
         }
     }
+    /// The values, if each run has one.
+    pub fn of_each_run(&self) -> Option<&[f64]> {
+        self.measured().filter(|m| m.missing_runs == 0).map(|m| m.values.as_slice())
+    }
 }
 
 /// How far a load's baseline is from the published figures. An experiment's loads may be readings of a published text:
@@ -322,6 +326,14 @@ pub struct ComparisonRow {
     /// The reason for `unclear`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+impl Comparison {
+    /// The warnings of its runs; others concern its rows.
+    pub fn warnings_of_runs(&self) -> Vec<Warning> {
+        let all = self.warnings.iter().map(|w| &w.warning);
+        all.filter(|w| w.code.starts_with("run.")).cloned().collect()
+    }
 }
 
 impl ComparisonRow {

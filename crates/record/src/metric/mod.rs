@@ -22,6 +22,7 @@ pub use schedlab_stats::{Better, Value};
 pub use stat::Stat;
 pub use table::METRICS;
 
+use crate::cycles::CyclesOf;
 use crate::findings::is_of_reasons;
 use crate::schedstat::{IdleType, Query};
 use crate::{Observe, Record};
@@ -126,11 +127,14 @@ enum MetricSource {
     Formula(Formula),
     Rate(Rate),
     Group(GroupQuery),
+    Cycles(CyclesOf),
     Schedstat(Query),
     Series { name: String, stat: Stat },
 }
 
 const PROGRAM_SERIES: &str = "<program>.<series>.<stat>";
+const CYCLES_SELF: &str = "cycles.self.<function>";
+const CYCLES_TOTAL: &str = "cycles.total.<function>";
 
 impl Metric {
     /// Finds a metric by name. Any program's series is accepted; [`Metric::find_with`] knows the workload's series and
@@ -224,8 +228,10 @@ impl Metric {
                 let (_, sentence) = choices().into_iter().find(|(n, _)| *n == word)?;
                 format!("{}: {sentence}", self.about)
             }
-            (None, Some((before, ""))) if self.name.ends_with("<group>") => {
-                name.strip_prefix(before).filter(|group| !group.is_empty())?;
+            (None, Some((before, "")))
+                if ["<group>", "<function>"].iter().any(|hole| self.name.ends_with(hole)) =>
+            {
+                name.strip_prefix(before).filter(|word| !word.is_empty())?;
                 self.about.to_owned()
             }
             (None, Some((before, after))) if self.name.contains("<path>") => {
@@ -234,10 +240,12 @@ impl Metric {
             }
             _ => (self.name == name).then(|| self.about.to_owned())?,
         };
-        let from = match (self.rate, self.formula) {
-            (Some(rate), _) => MetricSource::Rate(rate),
-            (None, Some(formula)) => MetricSource::Formula(formula),
-            (None, None) => MetricSource::Counter,
+        let from = match (self.rate, self.formula, self.name) {
+            (Some(rate), _, _) => MetricSource::Rate(rate),
+            (None, Some(formula), _) => MetricSource::Formula(formula),
+            (None, None, CYCLES_SELF) => MetricSource::Cycles(CyclesOf::Own),
+            (None, None, CYCLES_TOTAL) => MetricSource::Cycles(CyclesOf::Total),
+            (None, None, _) => MetricSource::Counter,
         };
         Some(self.resolved(name, about, from))
     }
@@ -327,7 +335,7 @@ const OF_SCHEDSTAT: &[&str] = &["balance.newidle_entries"];
 pub fn beyond_index(name: &str) -> bool {
     let Ok(metric) = Metric::find(name) else { return false };
     match &metric.from {
-        MetricSource::Group(_) | MetricSource::Schedstat(_) => true,
+        MetricSource::Group(_) | MetricSource::Cycles(_) | MetricSource::Schedstat(_) => true,
         MetricSource::Formula(_) => OF_SCHEDSTAT.contains(&metric.row.name),
         MetricSource::Series { stat: Stat::Percentile(milli), .. } => !KEPT.contains(milli),
         MetricSource::Counter | MetricSource::Rate(_) | MetricSource::Series { .. } => false,
@@ -378,6 +386,7 @@ impl Resolved {
             MetricSource::Counter
             | MetricSource::Formula(_)
             | MetricSource::Group(_)
+            | MetricSource::Cycles(_)
             | MetricSource::Schedstat(_) => None,
             MetricSource::Rate(rate) => Some(rate.series()),
             MetricSource::Series { name, .. } => Some(name),
@@ -397,6 +406,10 @@ impl Resolved {
             MetricSource::Group(query) => {
                 Some(query.value(record).map_or_else(Value::Missing, Value::Number))
             }
+            MetricSource::Cycles(of) => record.found.cycles.as_ref().map(|cycles| {
+                let function = self.name.rsplit('.').next().unwrap_or_default();
+                cycles.share(function, *of).map_or_else(Value::Missing, Value::Number)
+            }),
             MetricSource::Schedstat(query) => record
                 .found
                 .schedstat

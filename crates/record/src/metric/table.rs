@@ -12,6 +12,7 @@ use schedlab_trace::{
 };
 
 const SIM: &[Backend] = &[Backend::Sim];
+const CODE: &[Backend] = &[Backend::Code];
 const SIMULATED: &[Backend] = &[Backend::Sim, Backend::Code];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
 const GUEST: &[Backend] = &[Backend::Vm];
@@ -338,6 +339,10 @@ pub const METRICS: &[Metric] = &[
         "instructions in functions of switches (dequeueing, choice of the next task), per call of __schedule"),
     formula("instructions.per_pass", "", Lower, GUEST, |r| ratio(r, "instructions.pass", "calls.pass", 1.0),
         "instructions in functions of load balancing, per pass over a domain (load_balance)"),
+    row("cycles.self.<function>", "%", Neither, CODE,
+        "the part of the CPUs' unhalted cycles in a function of the kernel's own code, as `perf report` without children \
+         (`cycles.self.update_load_avg`), from a sample each 100 us of the code's cost; at level free there are none"),
+    row("cycles.total.<function>", "%", Neither, CODE, "the same in the function or in functions that it called"),
     row("sim.events", "", Neither, SIMULATED, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIMULATED, "wakeups begun, of whatever task"),
 ];

@@ -81,6 +81,25 @@ fn a_rate_is_a_program_s_series_over_the_measured_time() {
 }
 
 #[test]
+fn a_share_of_cycles_is_of_one_function() {
+    let mut r = record(1);
+    r.backend = Backend::Code.into();
+    let why = |value: Value| match value {
+        Value::Missing(reason) => reason,
+        Value::Number(n) => panic!("{n} was measured"),
+    };
+    assert_eq!(why(evaluate(&r, "cycles.self.schedule")), "not measured in this run", "at level free");
+    let chains = [("schedule;pick_eevdf".to_owned(), 1), ("schedule".to_owned(), 3)];
+    r.found.cycles = crate::Cycles::of(&chains.into());
+    assert_eq!(evaluate(&r, "cycles.self.schedule"), Value::Number(75.0));
+    assert_eq!(evaluate(&r, "cycles.total.schedule"), Value::Number(100.0));
+    assert_eq!(why(evaluate(&r, "cycles.self.scheduled")), "no sample of 4 is in scheduled");
+    assert!(Metric::find("cycles.self.").is_err() && Metric::find("cycles.schedule").is_err());
+    assert!(beyond_index("cycles.self.schedule"));
+    assert_eq!(Metric::find("cycles.self.schedule").unwrap().unit, "%");
+}
+
+#[test]
 fn missing_values_give_the_reason() {
     let mut r = record(1);
     r.found.counters.insert("migrations".into(), 0);

@@ -25,6 +25,13 @@ struct StudyArgs {
     /// Of 'published': only the loads that take little time
     #[arg(long)]
     quick: bool,
+    /// Of 'published': run nothing, and judge the values in this file of --keep [default: those that ship with
+    /// schedlab]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["quick", "keep"])]
+    kept: Option<Option<PathBuf>>,
+    /// Of 'published': keep the values of the loads that are run in this file, beside those of other loads
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
     /// Run every study
     #[arg(long, conflicts_with = "name")]
     all: bool,
@@ -33,6 +40,21 @@ struct StudyArgs {
     report: Option<PathBuf>,
     #[command(flatten)]
     options: ExperimentOptions,
+}
+
+impl StudyArgs {
+    /// Refuses options that only 'published' has.
+    fn of_published(&self) -> Result<()> {
+        let given =
+            [("--quick", self.quick), ("--kept", self.kept.is_some()), ("--keep", self.keep.is_some())];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => {
+                let text = format!("{option} is for 'published'");
+                Err(Error::input(text).help("--load NAME runs one load of a study"))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 fn command() -> Command {
@@ -56,9 +78,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let text = format!("'{odd}' after the study's name");
         return Err(Error::input(text).help("only 'reports' and 'published' take names"));
     }
-    if args.quick {
-        return Err(Error::input("--quick is for 'published'").help("--load NAME runs one load of a study"));
-    }
+    args.of_published()?;
     let names: Vec<&str> = match &args.name {
         Some(name) => vec![name],
         None if args.all => studies::STUDIES.iter().map(|(name, _)| *name).collect(),
@@ -114,18 +134,15 @@ fn judge_claims(args: &StudyArgs, claims: Claims) -> Result<()> {
         return Err(Error::input(text).help(format!("'schedlab study {name} NAME' runs one of them")));
     }
     if claims == Claims::Published {
-        let all = published::judged(&args.only, args.quick, options)?;
+        let ask = published::Ask { names: &args.only, quick: args.quick, keep: args.keep.as_deref() };
+        let all = args.kept.as_ref().map_or_else(|| ask.run(options), |file| ask.kept(file.as_deref()))?;
         return match form {
             "json" => output::json_as("schedlab/published/1", &serde_json::json!({ "series": all })),
             "markdown" => output::result(|out| schedlab_report::published::markdown(&all, out)),
             _ => output::result(|out| schedlab_report::published::text(&all, out)),
         };
     }
-    if args.quick {
-        return Err(
-            Error::input("--quick is for 'published'").help("'schedlab study reports NAME' runs one report")
-        );
-    }
+    args.of_published()?;
     let all = reports::judged(&args.only, options)?;
     match form {
         "json" => output::json_as("schedlab/reports/1", &serde_json::json!({ "reports": all })),

@@ -7,7 +7,7 @@ use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::listener::Shown;
 use crate::outlets::{self, OutletOptions};
-use crate::{common, output};
+use crate::{common, output, published};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, counted};
 use schedlab_compare::Comparison;
@@ -142,7 +142,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return judged(&args, &ran.compared.comparison, ran.compared.unfinished);
     }
     let (new, found) = (ran.compared.new, ran.compared.found);
-    let tried = ran.tried(&lab)?;
+    let mut tried = ran.tried(&lab)?;
+    if args.backend == Backend::Code {
+        let functions = tried.reached.iter().flatten().flat_map(|place| &place.functions);
+        let features = tried.features.iter().map(|feature| &feature.name);
+        let doubts = published::doubted(functions.chain(features).map(String::as_str))?;
+        tried.comparison.warnings.extend(doubts);
+    }
     if args.keep.json {
         if let Err(why) = &tried.reached {
             output::note(&format!("visits of the patch's lines were not counted: {why}"));

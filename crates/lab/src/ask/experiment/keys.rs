@@ -60,7 +60,7 @@ pub const TOP: Section = Section {
         key("vm", "", "[vm]: what --backend vm runs instead"),
         key("code", "", "[code]: what --backend code runs instead"),
         key("published", "", "[[published]]: figures shown beside ours"),
-        key("series", "", "[series]: a posted series whose changes are published, for 'study published'"),
+        key("series", "", "[series]: a posted series whose figures are published, for 'study published'"),
         key("slurm", "", "[slurm]: what --engine slurm asks of the cluster"),
         key(
             "change",
@@ -383,11 +383,20 @@ pub const PUBLISHED: Section = Section {
             r#"{ "2x24" = [-12.5, 0.4, 0.6] }"#,
             "instead of value, by load: the variant's change against the baseline, %; then, if published, the deviations of baseline and variant, %",
         ),
-        key("machine", r#""spr-2x56""#, "of changes: the machine, or a list of its readings, best first"),
+        key(
+            "values",
+            r#"{ "2x24" = 13.75 }"#,
+            "instead of changes, by load: the variant's value, as in value",
+        ),
+        key(
+            "machine",
+            r#""spr-2x56""#,
+            "of changes and values: the machine, or a list of its readings, best first",
+        ),
         key(
             "not_modelled",
             r#""no file system""#,
-            "of changes: why these loads are not run; they are no loads then",
+            "of changes and values: why these loads are not run; they are no loads then",
         ),
     ],
 };
@@ -395,7 +404,7 @@ pub const PUBLISHED: Section = Section {
 /// The keys of a posted series.
 pub const SERIES: Section = Section {
     header: "[series]",
-    about: "a posted series of patches whose changes are [[published]], for 'study published'",
+    about: "a posted series of patches whose figures are [[published]], for 'study published'",
     keys: &[
         key("title", r#""Ratelimit update to tg->load_avg""#, "its subject"),
         key("posted", r#""A. Lu, 12 Sep 2023""#, "who posted it, and when"),

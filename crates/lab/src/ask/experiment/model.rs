@@ -9,7 +9,7 @@ use schedlab_compare::Question;
 use schedlab_compare::comparison::BaselineIs;
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{PostedSeries, Published, PublishedChanges};
+use schedlab_record::{PostedFigures, PostedSeries, Published};
 use schedlab_workload::Spec;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -75,9 +75,9 @@ pub struct Experiment {
     pub background: bool,
     /// Published figures.
     pub published: Vec<Published>,
-    /// Published changes.
-    pub changes: Vec<PublishedChanges>,
-    /// The series whose changes these are.
+    /// What was published of a posted series.
+    pub posted: Vec<PostedFigures>,
+    /// The series whose figures these are.
     pub series: Option<PostedSeries>,
     /// Whether its variants are meant for real kernels in guests; a missing image is then an error.
     pub real: bool,

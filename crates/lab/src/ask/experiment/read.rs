@@ -109,7 +109,7 @@ impl<'t> Draft<'t> {
             min_effect_pct: min_effect(top)?,
             background: top.boolean("background")?.unwrap_or(true),
             published: published::figures(top, &variants, &shown)?,
-            changes: published::changes(top)?,
+            posted: published::posted(top)?,
             series: published::series(top)?,
             about: self.about?,
             file: self.file.to_owned(),

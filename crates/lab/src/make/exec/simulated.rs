@@ -12,7 +12,7 @@ use crate::make::instruction_counts;
 use schedlab_analyse::Analyser;
 use schedlab_base::{Ns, Result};
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
-use schedlab_record::{Findings, Record, environment};
+use schedlab_record::{Cycles, Findings, Record, environment};
 use schedlab_sim::SimReport;
 use schedlab_trace::{Cast, Sink};
 
@@ -60,6 +60,7 @@ pub(crate) fn observed(analyser: Analyser, report: &mut SimReport) -> Findings {
     let mut found = analyser.finish(report.end);
     found.add(std::mem::take(&mut report.found));
     found.counters.extend(instruction_counts::counters(&report.functions));
+    found.cycles = Cycles::of(&report.chains);
     found.counters.insert("sim.events".into(), report.events);
     found.counters.insert("sim.wakeups".into(), report.wakeups);
     found.environment = environment::simulated();

@@ -239,7 +239,7 @@ pub fn as_value(specimen: &Specimen, space: &Space, about: &About<'_>, folder: &
         min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
         background: false,
         published: Vec::new(),
-        changes: Vec::new(),
+        posted: Vec::new(),
         series: None,
         real: false,
         left_out: None,
