@@ -25,9 +25,9 @@ fn figure(run: &Value, name: &str) -> f64 {
     run["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name} in {run:.300}"))
 }
 
-/// A transaction on one CPU, in instructions of 200 ps, against what `perf stat` has counted on real machines: netperf's
-/// TCP_RR and UDP_RR over loopback, and will-it-scale's context_switch1, of which a round trip has two. Another address
-/// space costs time and few instructions.
+/// A transaction on one CPU, in instructions of 200 ps, against what `perf stat` has counted on real machines: TCP_RR
+/// and UDP_RR of netperf over loopback, and will-it-scale's context_switch1, of which a round trip has two. Another
+/// address space costs time and few instructions.
 #[test]
 fn a_transaction_on_one_cpu_has_the_instructions_that_were_counted() {
     if !has_source() {
