@@ -6,7 +6,7 @@ use crate::common::{Lab, texts};
 use serde_json::Value;
 
 /// A run of the machine `like`, with these costs of its own.
-pub fn bench(level: &str, words: &str, like: &str, costs: &[(&str, u64)]) -> Value {
+fn bench(level: &str, words: &str, like: &str, costs: &[(&str, u64)]) -> Value {
     let lab = Lab::new();
     let costs = costs.iter().map(|(name, value)| {
         format!("{name} = {{ value = {value}, range = [{value}, {value}], source = 'this test' }}\n")
@@ -21,13 +21,13 @@ pub fn bench(level: &str, words: &str, like: &str, costs: &[(&str, u64)]) -> Val
     serde_json::from_str(&out).unwrap()
 }
 
-pub fn figure(run: &Value, name: &str) -> f64 {
+fn figure(run: &Value, name: &str) -> f64 {
     run["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name} in {run:.300}"))
 }
 
-/// A transaction on one CPU, in instructions of 200 ps, against what `perf stat` counted on real machines: netperf's
-/// TCP_RR and UDP_RR over loopback, and will-it-scale's context_switch1, of which a round trip has two. Another address
-/// space costs time and few instructions.
+/// A transaction on one CPU, in instructions of 200 ps, against what `perf stat` has counted on real machines: TCP_RR
+/// and UDP_RR of netperf over loopback, and will-it-scale's context_switch1, of which a round trip has two. Another
+/// address space costs time and few instructions.
 #[test]
 fn a_transaction_on_one_cpu_has_the_instructions_that_were_counted() {
     if !has_source() {

@@ -49,7 +49,7 @@
 //!   notes alone.
 //! - *Price*: the simulated time of a verb. At level `free` it comes from the machine's costs, by note. At the other
 //!   levels the image counts instructions and cache lines while it executes (`charge.rs`, `shim/image/cost.c`,
-//!   `shim/image/lines.c`).
+//!   `shim/image/lines.c`). The board says which lines of other objects a call touches (`shim/image/objects.c`).
 //! - *Woven*: at levels `woven` and `exact` a verb may be *left* in the middle, where another CPU could have acted
 //!   meanwhile. Each CPU has a stack for that (`shim/image/weave.c`). The engine lets the price pass and continues the
 //!   verb at the CPU's next turn.

@@ -8,9 +8,13 @@
 //! about to sleep), except those of TCP writers.
 //!
 //! A machine may state how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`,
-//! without). Then others wait for it ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take
-//! turns, a spinner's turn ends. On such CPUs a lock is often kept for a whole round of turns, since a call spends much
-//! of its time in it. Nobody waits for the locks of TCP and UDP.
+//! without); where code is counted, a table does ([`schedlab_machine::calls`]). Then others wait for it
+//! ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take turns, a spinner's turn ends. On
+//! such CPUs a lock is often kept for a whole round of turns, since a call spends much of its time in it. Nobody waits
+//! for the locks of TCP and UDP.
+//!
+//! Where lines have owners, a call also takes what the lines of its channel cost ([`crate::objects`]): those under the
+//! lock while it is held.
 
 use super::lock::POLL_NS;
 use super::state::Transfer;

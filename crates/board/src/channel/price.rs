@@ -6,7 +6,8 @@
 //!
 //! The CPUs that last wrote to and read from a buffer are remembered: data in another CPU's cache take longer to touch
 //! (`remote_send_ns`, `remote_recv_ns`), at the same price for every distance. If several CPUs have written, the last
-//! one counts for all unread bytes.
+//! one counts for all unread bytes. Where lines have owners, these costs are 0, and lines are charged
+//! ([`crate::objects`]).
 
 use super::buffer;
 use super::state::{ChannelMemory, Channels, Transfer};

@@ -163,7 +163,8 @@ impl Objects {
             }
             Place::Data => {
                 let lines = u64::from(t.part).div_ceil(LINE).min(MOST_DATA);
-                (direction.data + message * MOST_DATA * LINE, lines)
+                // Small messages lie side by side, so that few lines need owners.
+                (direction.data + message * lines * LINE, lines)
             }
             Place::Machine => (self.machine, row.lines.into()),
             Place::Own => return,
