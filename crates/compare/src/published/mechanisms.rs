@@ -1,7 +1,7 @@
 //! What carries the gain of a change, and how well that is shown here.
 //!
-//! A change touches a mechanism if it changes one of the functions that make it, or switches one of its features or
-//! tunables: the table has both. That is a hint and no proof: a change may touch a mechanism and gain by another.
+//! A change touches a mechanism if it names one of the functions that make it, or one of its features or tunables: the
+//! table has both. That is a hint and no proof: a change may touch a mechanism and gain by another.
 
 use super::{JudgedSeries, by_mechanism};
 use std::collections::BTreeSet;
@@ -61,8 +61,8 @@ pub const MECHANISMS: &[Mechanism] = &[
 /// The mechanisms of which fewer published changes than this, percent, have their sign here are doubted.
 const SHOWN_PCT: usize = 75;
 
-/// The mechanisms that a change touches, given its features (also those switched off, `NO_NAME`), tunables and
-/// functions, of which the judged series show too few signs; each in a line.
+/// The mechanisms that a change touches, given the words of its patch, or its features (also those switched off,
+/// `NO_NAME`) and tunables, of which the judged series show too few signs; each in a line.
 pub fn doubts<'w>(touched: impl IntoIterator<Item = &'w str>, judged: &[JudgedSeries]) -> Vec<String> {
     let touched: BTreeSet<&str> =
         touched.into_iter().map(|word| word.strip_prefix("NO_").unwrap_or(word)).collect();

@@ -8,11 +8,13 @@ mod apply;
 mod changed;
 mod mail;
 mod misfit;
+mod named;
 mod read;
 
 pub use adds::{Added, Counter, adds};
 pub use apply::{Outcome, Placement, Reject, apply, rejected};
 pub use changed::{ChangedLines, changed};
+pub use named::named;
 pub use read::{parse, read};
 
 use crate::blob::Kind;

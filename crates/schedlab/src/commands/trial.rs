@@ -142,12 +142,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return judged(&args, &ran.compared.comparison, ran.compared.unfinished);
     }
     let (new, found) = (ran.compared.new, ran.compared.found);
+    let named = ran.named();
     let mut tried = ran.tried(&lab)?;
     if args.backend == Backend::Code {
-        let functions = tried.reached.iter().flatten().flat_map(|place| &place.functions);
-        let features = tried.features.iter().map(|feature| &feature.name);
-        let doubts = published::doubted(functions.chain(features).map(String::as_str))?;
-        tried.comparison.warnings.extend(doubts);
+        tried.comparison.warnings.extend(published::doubted(named.iter().map(String::as_str))?);
     }
     if args.keep.json {
         if let Err(why) = &tried.reached {

@@ -9,10 +9,11 @@ use crate::make::request::{Compared, Lab, RunRequest};
 use schedlab_base::{Backend, Result};
 use schedlab_compare::predicted::predicted;
 use schedlab_compare::trial::{Brought, Feature, Reached, Tried};
-use schedlab_kernels::diff::{ChangedLines, Patch};
+use schedlab_kernels::diff::{ChangedLines, Patch, named};
 use schedlab_kernels::{Setting, cache};
 use schedlab_machine::Machine;
 use schedlab_record::Store;
+use std::collections::BTreeSet;
 
 /// A trial as it is asked for.
 pub struct Asked<'a> {
@@ -100,6 +101,10 @@ impl Ran {
         })
     }
 
+    /// What the patches name: features, and functions that they change or that are near their lines.
+    pub fn named(&self) -> BTreeSet<String> {
+        named(&self.trial.patches)
+    }
     /// How often the patches' lines were reached, or why that was not counted: the page is as true without.
     fn reached(&self, lab: &Lab<'_>) -> Result<std::result::Result<Vec<Reached>, String>> {
         let plan = &self.compared.plan;
