@@ -34,6 +34,17 @@ fn every_transaction_counts_from_the_end_of_the_one_before() {
 }
 
 #[test]
+fn clients_start_one_after_the_other() {
+    let given = [("pairs", 3), ("gap", 1_000_000), ("runtime", 10_000_000)];
+    let log = bench("rr", &given, 1, COSTS);
+    for p in 0..3 {
+        let sends = |s: &&crate::rig::Step| matches!(s.op, Op::Send { .. });
+        let first = log.steps_of(&format!("client-{p}")).iter().find(sends).unwrap().at;
+        assert!((Ns::ms(p)..Ns::ms(p).plus(Ns::us(200))).contains(&first), "client-{p}: {first:?}");
+    }
+}
+
+#[test]
 fn protocol_and_sizes_must_fit() {
     let kinds = |udp| spec("rr", &[("pairs", 2), ("protocol", udp)]).build(1).unwrap().channels;
     assert_eq!((kinds(0), kinds(1)), (vec![ChannelKind::Tcp; 2], vec![ChannelKind::Udp; 2]));
