@@ -6,7 +6,7 @@ use crate::common::{Lab, texts};
 use serde_json::Value;
 
 /// A run of the machine `like`, with these costs of its own.
-fn bench(level: &str, words: &str, like: &str, costs: &[(&str, u64)]) -> Value {
+pub fn bench(level: &str, words: &str, like: &str, costs: &[(&str, u64)]) -> Value {
     let lab = Lab::new();
     let costs = costs.iter().map(|(name, value)| {
         format!("{name} = {{ value = {value}, range = [{value}, {value}], source = 'this test' }}\n")
@@ -21,7 +21,7 @@ fn bench(level: &str, words: &str, like: &str, costs: &[(&str, u64)]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-fn figure(run: &Value, name: &str) -> f64 {
+pub fn figure(run: &Value, name: &str) -> f64 {
     run["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name} in {run:.300}"))
 }
 

@@ -77,6 +77,8 @@ pub struct Engine<'s> {
     pub level: Level,
     /// Whether hardware threads of a core slow each other's kernel code: where it is counted.
     pub shares_cores: bool,
+    /// The part of the next call's price that its lines are.
+    pub lines_ns: u64,
     /// When another CPU acts next, if CPUs are woven; else [`NEVER`].
     pub horizon: u64,
     /// Faults that no kernel's code may have.
@@ -137,6 +139,7 @@ impl<'s> Engine<'s> {
             steps: 0,
             level: Level::Free,
             shares_cores: false,
+            lines_ns: 0,
             horizon: NEVER,
             findings: Findings::default(),
             explaining: None,
@@ -170,6 +173,7 @@ impl<'s> Engine<'s> {
             steps: self.steps,
             level: self.level,
             shares_cores: self.shares_cores,
+            lines_ns: self.lines_ns,
             horizon: self.horizon,
             findings: self.findings,
             explaining: None,
@@ -204,7 +208,7 @@ impl<'s> Engine<'s> {
     /// Lets a CPU handle the events that are due at `now`.
     pub fn step(&mut self, cpu: CpuId, now: u64) {
         debug_assert!(now >= self.now, "{cpu} steps at {now}, and it is {} already", self.now);
-        self.now = now;
+        (self.now, self.lines_ns) = (now, 0);
         let c = &self.cpus[cpu];
         if c.takes_irqs() && c.irq_due() <= now {
             return self.begin_interrupt(cpu);

@@ -75,7 +75,13 @@ impl<'s> Kernel<'s> for Engine<'s> {
     }
 
     fn call_after(&mut self, cpu: CpuId, call: Call, cost_ns: u64) {
-        self.begin_open(cpu, Next::Call(call), self.slowed_ns(cpu, cost_ns));
+        // Lines take as long for a CPU that shares its core, and a vCPU is polled for up to an instant.
+        let lines_ns = std::mem::take(&mut self.lines_ns).min(cost_ns);
+        let cost_ns = match call {
+            Call::VcpuPolls => cost_ns,
+            _ => self.slowed_ns(cpu, cost_ns - lines_ns) + lines_ns,
+        };
+        self.begin_open(cpu, Next::Call(call), cost_ns);
     }
     fn wake_listed(&mut self, cpu: CpuId) {
         self.wake_next(cpu);
@@ -152,7 +158,9 @@ impl<'s> Kernel<'s> for Engine<'s> {
         }
         self.enter(cpu);
         self.kernel.image().touch(touched);
-        self.kernel.image().take_charge_ns()
+        let ns = self.kernel.image().take_charge_ns();
+        self.lines_ns += ns;
+        ns
     }
 
     fn runs_alone(&mut self, cpu: CpuId) -> bool {

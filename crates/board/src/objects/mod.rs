@@ -154,6 +154,8 @@ impl Objects {
             Place::Message | Place::Data if t.part == 0 => return,
             Place::Buffer => (direction.buffer, row.lines.into()),
             Place::Reader => (direction.socket, row.lines.into()),
+            // sock_wfree() of a message.
+            Place::Writer if !t.sends && row.when == When::Call && t.part == 0 => return,
             Place::Writer => (writer.socket, row.lines.into()),
             Place::Message => (direction.messages + message * heads * LINE, row.lines.into()),
             Place::Data if row.of == Object::Channel(ChannelKind::Pipe) => {

@@ -266,15 +266,21 @@ fn judged(row: JudgedRow, [baseline, variant]: [&str; 2], found: &LoadValues) ->
         Claimed::Value { published, .. } if near(mean, [published; 2], NEAR) => RowVerdict::Near,
         Claimed::Value { .. } => RowVerdict::Far,
     };
-    JudgedRow { verdict, ..row }
+    let why = (verdict == RowVerdict::NotKnown).then(|| "the seeds differ too much".to_owned());
+    JudgedRow { verdict, why, ..row }
 }
 
 /// The verdict on a change of ours, as a logarithm with its interval.
 fn verdict((published_pct, deviation_pct): (f64, f64), log: f64, [low, high]: [f64; 2]) -> RowVerdict {
     let is_known = low > 0.0 || high < 0.0;
     if published_pct.abs() <= deviation_pct {
-        let moves = is_known && in_pct(log).abs() > deviation_pct.max(NIL_PCT);
-        return if moves { RowVerdict::FalseChange } else { RowVerdict::Nil };
+        let most = deviation_pct.max(NIL_PCT);
+        return match is_known && in_pct(log).abs() > most {
+            true => RowVerdict::FalseChange,
+            // It may be a change as well as none.
+            false if in_pct(low) < -most && in_pct(high) > most => RowVerdict::NotKnown,
+            false => RowVerdict::Nil,
+        };
     }
     let moves = is_known && in_pct(log).abs() > deviation_pct;
     let published = (published_pct / 100.0).ln_1p();
@@ -316,6 +322,7 @@ mod tests {
         assert_eq!(of(0.5, 0.6, [2.0, 3.0, 4.0]), RowVerdict::FalseChange);
         assert_eq!(of(0.5, 5.0, [2.0, 3.0, 4.0]), RowVerdict::Nil, "the published deviation is larger");
         assert_eq!(of(0.5, 5.0, [-9.0, -8.0, -7.0]), RowVerdict::FalseChange);
+        assert_eq!(of(0.5, 1.0, [-30.0, 1.0, 40.0]), RowVerdict::NotKnown, "noise");
     }
 
     fn table(machines: &[&str]) -> PostedFigures {

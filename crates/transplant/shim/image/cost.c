@@ -63,10 +63,10 @@ static void look_again(void)
 
 static void sample(void)
 {
-	if (likely(unsampled_ps() < costs.sample_ps))
-		return;
-	sampled_ps += unsampled_ps();
-	img_sample();
+	while (unlikely(unsampled_ps() >= costs.sample_ps)) {
+		sampled_ps += costs.sample_ps;
+		img_sample();
+	}
 }
 
 /* Writes the instructions of each block into its code. */
@@ -149,7 +149,10 @@ void img_waited(u64 ps)
 /* Lets others act first if the CPU's time has passed the horizon, but not between the halves of an atomic operation. */
 void img_may_leave(void)
 {
-	if (img_charged_ps() >= img_horizon_ps && img_weaving && !img_halved)
+	if (img_halved)
+		return;
+	img_has_queued = false;
+	if (img_charged_ps() >= img_horizon_ps && img_weaving)
 		img_leave();
 }
 
@@ -180,7 +183,7 @@ void img_block_look(void)
 	if (missing_until && executed() - missing_since >= costs.lookahead)
 		img_wait();
 	look_again();
-	if (unlikely(exact))
+	if (unlikely(exact || img_has_queued))
 		img_may_leave();
 }
 
@@ -218,7 +221,7 @@ void img_missing_restore(const struct img_missing *missing)
 }
 
 /* A line comes in so many ps. */
-void img_comes(unsigned int ps)
+void img_comes(u64 ps)
 {
 	bool first = !missing_until;
 

@@ -56,7 +56,7 @@ static inline unsigned long long img_charged_ps(void)
 #define img_charged_ps() 0ULL
 #endif
 #define img_time() (img_now + img_charged_ps() / 1000)
-void img_comes(unsigned int ps);
+void img_comes(u64 ps);
 void img_drain(void);
 void img_may_leave(void);
 /* Lines that a CPU waits for while others act. */
@@ -77,6 +77,7 @@ void *img_reserve(unsigned long size);
 void img_lines_of(int cpu);
 void img_lines_init(const struct img_costs *costs);
 void img_lines_queue(void);
+extern bool img_has_queued;	/* for a line, since the CPU could leave last */
 void img_lines_charge(bool on);
 void img_write(const void *at);
 /* samples.c */

@@ -36,6 +36,7 @@ static unsigned int eights, stride;	/* bytes of `held` for a line; those of a bi
 
 static unsigned long nr_lines, nr_fixed;	/* of the arena, of fixed variables; 0: nothing is charged */
 static bool queues;
+bool img_has_queued;
 
 /* Where a line comes from: a hardware thread of the core, a CPU of the same last-level cache, package, another one. */
 enum way { SIBLING, NEAR, FAR, REMOTE, WAYS };
@@ -175,6 +176,8 @@ static void fetch(unsigned long number, unsigned int way, bool handed_on)
 		return;
 	}
 	begin = max(now, free_at[number]);
+	/* Others act up to then, and may take it again. */
+	img_has_queued |= begin > now;
 	img_comes(begin - now + way_ps[way]);
 	if (handed_on)
 		free_at[number] = begin + way_ps[begin > now ? min_t(unsigned int, way, NEAR) : way];
@@ -260,6 +263,8 @@ void img_store_begin(const volatile void *at)
 void img_atomic_end(void)
 {
 	img_halved = false;
+	if (unlikely(img_has_queued))
+		img_may_leave();
 }
 
 /* The compiler's names, by kind and size. */
@@ -280,17 +285,14 @@ static void touch_range(char *at, unsigned long size, bool write)
 	for (i = 0; i < size; i += 64)
 		touch(at + i, write);
 }
-void __tsan_read_range(void *at, unsigned long size);
 void __tsan_read_range(void *at, unsigned long size)
 {
 	touch_range(at, size, false);
 }
-void __tsan_write_range(void *at, unsigned long size);
 void __tsan_write_range(void *at, unsigned long size)
 {
 	touch_range(at, size, true);
 }
-void __tsan_init(void);
 void __tsan_init(void)
 {
 }

@@ -136,8 +136,6 @@ static void resume_verb(void)
 
 void img_continue(void)
 {
-	if (weaves[img_cpu].waits)
-		img_fatal("a CPU waits for a lock that nobody releases");
 	if (weaves[img_cpu].left)
 		resume_verb();
 	else
@@ -149,7 +147,7 @@ bool img_anyone_left(void)
 	return nr_left || finishing;
 }
 
-/* All CPUs in the middle of a verb, except one, finish it out of turn. */
+/* All CPUs in the middle of a verb, except one, finish it out of turn. The longest one has its time. */
 static void finish(int but)
 {
 	struct img_context context = img_context;
@@ -157,6 +155,7 @@ static void finish(int but)
 	struct task_struct *curr = img_current;
 	void *top = engine_top;
 	bool weaving = img_weaving, was = finishing, goes_on;
+	u64 charged = img_charged_ps(), longest = 0;
 	struct img_missing missing;
 	int cpu, mine = img_cpu;
 
@@ -169,9 +168,13 @@ static void finish(int but)
 				continue;
 			img_go(cpu);
 			resume_verb();
+			/* Each does so side by side with the others. */
+			longest = max(longest, img_charged_ps() - charged);
+			img_due_ps -= img_charged_ps() - charged;
 			goes_on = true;
 		}
 	} while (goes_on);
+	img_due_ps += longest;
 	finishing = was;
 	img_go(mine);
 	img_current = curr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef _SIM_COUNT_H
 #define _SIM_COUNT_H
-/* Around operations that no other CPU may see half done: image/lines.c. A store does not wait for missing lines. */
+/* Around operations that no other CPU may see half done: image/lines.c. An unlock does not wait for missing lines. */
 #ifdef CONFIG_SIM_COUNTED
 extern void img_atomic_begin(const volatile void *at);
 extern void img_atomic_end(void);

@@ -2,7 +2,7 @@
 #ifndef _SIM_SPINLOCK_H
 #define _SIM_SPINLOCK_H
 /*
- * A CPU that finds a lock taken waits in image/weave.c, and its number stands in the lock then. If CPUs enter the kernel
+ * A CPU that finds a lock taken waits in image/locks.c, and its number stands in the lock then. If CPUs enter the kernel
  * one at a time it waits forever.
  */
 #include <asm/count.h>

@@ -2,7 +2,7 @@
 #ifndef _SIM_SPINLOCK_TYPES_H
 #define _SIM_SPINLOCK_TYPES_H
 typedef struct {
-	int locked;			/* 1: taken; above: others wait (image/weave.c); below 0: released too often */
+	int locked;			/* 1: taken; above: others wait (image/locks.c); below 0: released too often */
 } arch_spinlock_t;
 typedef struct {
 	int readers;			/* -1: a writer */
