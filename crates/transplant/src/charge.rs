@@ -53,8 +53,9 @@ pub(crate) fn sampled_ns(chains: &Chains, names: &[&str]) -> u64 {
     within.map(|(_, times)| times * SAMPLE_PS / 1000).sum()
 }
 
-/// The wait for cache lines after the kernel's functions have returned.
-const VERB_END: &str = "[end of a verb]";
+/// Waits for cache lines in no function of the image: those of the kernel's other objects, and what a verb still waits
+/// for when its functions have returned.
+const LINES: &str = "[lines beside functions]";
 /// Other time of CPUs that are not halted: user mode, and the prices of the machine's file.
 const BESIDE: &str = "[beside the image]";
 
@@ -82,7 +83,7 @@ impl Counted {
         let names = calls.filter_map(|call| self.name_at((*call as usize).checked_sub(base)? as u64));
         let mut names: Vec<&str> = names.filter(|name| !is_of_costs(name)).collect();
         names.reverse();
-        if names.is_empty() { VERB_END.to_owned() } else { names.join(";") }
+        if names.is_empty() { LINES.to_owned() } else { names.join(";") }
     }
 }
 

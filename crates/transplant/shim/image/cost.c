@@ -61,7 +61,7 @@ static void look_again(void)
 	look_after(exact ? 0 : next);
 }
 
-static void sample(void)
+static void img_sample_time(void)
 {
 	while (unlikely(unsampled_ps() >= costs.sample_ps)) {
 		sampled_ps += costs.sample_ps;
@@ -143,7 +143,7 @@ void img_apart(int on)
 void img_waited(u64 ps)
 {
 	waited_ps += ps;
-	sample();
+	img_sample_time();
 }
 
 /* Lets others act first if the CPU's time has passed the horizon, but not between the halves of an atomic operation. */
@@ -164,7 +164,7 @@ static void img_wait(void)
 	if (missing_until > charged) {
 		img_due_ps += missing_until - charged;
 		waited_ps += missing_until - charged;
-		sample();
+		img_sample_time();
 	}
 	missing_until = 0;
 }
@@ -179,7 +179,7 @@ void img_drain(void)
 /* After a block whose instructions were the last ones that were left. */
 void img_block_look(void)
 {
-	sample();
+	img_sample_time();
 	if (missing_until && executed() - missing_since >= costs.lookahead)
 		img_wait();
 	look_again();

@@ -53,15 +53,14 @@ int img_contended(void *lock)
 {
 	static const char alone[] = "a lock is taken that is taken already";
 
-	if (lock && *(int *)lock < 0)
-		img_fatal("a lock is taken that was released more often than it was taken");
+	img_check_lock(lock);
+	/* It may have been released since this CPU looked at it. */
+	if (lock && !*(int *)lock)
+		return 0;
 	if (!lock || !img_weaving || (!nr_left && !finishing)) {
 		wait(alone);
 		return 0;
 	}
-	/* At level exact it may have been released since this CPU looked at it. */
-	if (!*(int *)lock)
-		return 0;
 	native_queued_spin_lock_slowpath(lock);
 	return 1;
 }

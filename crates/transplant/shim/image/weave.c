@@ -19,6 +19,12 @@ unsigned long long img_horizon_ps = ~0ULL;
 bool img_weaving;
 int img_verb = -1;
 
+static void img_check_lock(const int *lock)
+{
+	if (lock && *lock < 0)
+		img_fatal("a lock is taken that was released more often than it was taken");
+}
+
 static int img_run_verb(int verb, u64 a, u64 b)
 {
 	img_verb = verb;
@@ -229,6 +235,7 @@ static void wait(const char *alone)
 }
 int img_contended(void *lock)
 {
+	img_check_lock(lock);
 	img_fatal("a lock is taken that is taken already");
 }
 void img_hand_on(void *lock)
