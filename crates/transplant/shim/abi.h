@@ -75,7 +75,7 @@ enum img_note_kind {
 				   img_judged, or is 0; after img_explain() */
 	IMG_PICKED,		/* an entity was picked on cpu, on the way to task pid, as other left: `about` of the
 				   struct img_judged that `at` points to; after img_explain(), a note for each queue */
-	IMG_GRANT,		/* cpu has waited for a lock (IMG_V_WAITS) and gets it at `at`: call img_continue() then */
+	IMG_GRANT,		/* cpu has waited for a lock (IMG_V_WAITS), which it has from `at` on: img_continue() */
 };
 
 /* A task's state when it was about to be woken. */

@@ -2,8 +2,8 @@
 /*
  * The range of addresses from which the kernel's memory comes. Stands for memory.
  *
- * Where lines are known (lines.c) all of the kernel's allocations lie in one range, so that a line's number follows from
- * its address.
+ * Where lines are known (lines.c) all of the kernel's allocations lie in one range, so that a line's number follows
+ * from its address.
  */
 #include "host.h"
 #include "image.h"

@@ -165,7 +165,7 @@ static unsigned int ways_to_holders(unsigned long number, unsigned int cpu, bool
 /*
  * The line comes that way. One that is handed on is on its way until it is there, and the next one waits for that; of
  * those who wait the nearest gets it, so that it moves on by the near way as long as some do. 192 CPUs on two sockets
- * add to one counter every 52 ns (netperf UDP_RR, ip_idents, 2022), where the mean way between two of them is twice that.
+ * add to one counter every 52 ns (netperf UDP_RR, ip_idents, 2022); the mean way between two of them is twice that.
  */
 static void fetch(unsigned long number, unsigned int way, bool handed_on)
 {

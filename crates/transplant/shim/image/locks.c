@@ -22,8 +22,8 @@ static void set_last(int *lock, unsigned int cpu)
 }
 
 /*
- * Waits until the lock is handed on to this CPU. Then its line comes, which other CPUs had meanwhile. The name is that of
- * the kernel's function, under which profiles show such waits.
+ * Waits until the lock is handed on to this CPU. Then its line comes, which other CPUs had meanwhile. The name is that
+ * of the kernel's function, under which profiles show such waits.
  */
 static noinline void native_queued_spin_lock_slowpath(int *lock)
 {

@@ -2,8 +2,8 @@
 #ifndef _SIM_SPINLOCK_H
 #define _SIM_SPINLOCK_H
 /*
- * A CPU that finds a lock taken waits in image/locks.c, and its number stands in the lock then. If CPUs enter the kernel
- * one at a time it waits forever.
+ * A CPU that finds a lock taken waits in image/locks.c, and its number stands in the lock then. If CPUs enter the
+ * kernel one at a time it waits forever.
  */
 #include <asm/count.h>
 extern int img_contended(void *lock);	/* NULL: a lock of readers and writers; 1: the caller has it now */
