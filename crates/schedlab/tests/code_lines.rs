@@ -3,6 +3,7 @@
 
 use crate::code::has_source;
 use crate::code_calls::{bench, figure};
+use crate::common::Lab;
 
 /// All datagrams over loopback add to one counter, two in each transaction. CPUs of one cache get its line one after
 /// the other, so that from some number of pairs on more of them transact no more.
@@ -12,14 +13,36 @@ fn a_line_that_all_cpus_want_is_handed_on_to_one_after_the_other() {
         return;
     }
     let line_ns = 600;
-    let rate = |pairs: u32| {
-        let words = format!("rr --protocol udp --pairs {pairs} -l 4ms");
+    let rate = |protocol: &str, pairs: u32| {
+        let words = format!("rr --protocol {protocol} --pairs {pairs} -l 4ms");
         figure(&bench("woven", &words, "intel-112-1s", &[("line_near_ns", line_ns)]), "rr.rate")
     };
     let most = 1e9 / line_ns as f64 / 2.0;
-    let [few, many, all] = [28, 56, 112].map(|pairs| rate(pairs) / most);
+    let [few, many, all] = [28, 56, 224].map(|pairs| rate("udp", pairs) / most);
     assert!((0.3..0.8).contains(&few), "28 pairs have {few} of the most");
     assert!((0.85..1.05).contains(&many) && (0.85..1.05).contains(&all), "{many} and {all} of the most");
+    // Connections have counters of their own.
+    let tcp = rate("tcp", 224) / most;
+    assert!(tcp > 1.5 * all, "{tcp} over TCP, {all} over UDP");
+}
+
+/// Wakers take the run queue's lock of a CPU that others wake tasks on, too: the more pairs, the longer they wait.
+#[test]
+fn cpus_wait_for_run_queue_locks_where_many_pairs_wake_each_other() {
+    if !has_source() {
+        return;
+    }
+    let share = |pairs: u32| {
+        let lab = Lab::new();
+        lab.ok(&format!(
+            "bench pipe --pairs {pairs} --loops 300 --feature NO_TTWU_QUEUE --backend code --kernel 6.1 --level woven --machine intel-112-1s"
+        ));
+        let cycles = &lab.records("runs")[0]["cycles"];
+        let waits = cycles["functions"]["native_queued_spin_lock_slowpath"][0].as_f64().unwrap_or(0.0);
+        waits / cycles["samples"].as_f64().unwrap()
+    };
+    let (few, many) = (share(8), share(112));
+    assert!(many > 0.01 && many > 5.0 * few, "{few} of the cycles with 8 pairs, {many} with 112");
 }
 
 /// A hardware thread beside a busy one has `smt_speed_pct` of its speed in the kernel, too.
