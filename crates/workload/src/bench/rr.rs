@@ -50,6 +50,12 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
                 .help(format!("over udp it takes 1 to {MAX_DATAGRAM}")));
         }
     }
+    let (runtime, warmup) = (params.time("runtime")?, params.time("warmup")?);
+    let last = starts_after(params, params.count("pairs")? - 1);
+    if last >= warmup.plus(runtime) {
+        return Err(Error::input(format!("the last client would start after {last}, when the run is over"))
+            .help("take a shorter gap, or a longer warmup"));
+    }
     let (request, response) = (params.get("request")? as u32, params.get("response")? as u32);
     let latency = b.series("rr.latency", "ns", "lower");
     for p in 0..params.count("pairs")? {
@@ -73,7 +79,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
         )?;
     }
     b.as_processes();
-    b.lasts(params.time("runtime")?, params.time("warmup")?);
+    b.lasts(runtime, warmup);
     Ok(())
 }
 

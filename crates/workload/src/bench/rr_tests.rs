@@ -52,6 +52,8 @@ fn protocol_and_sizes_must_fit() {
         refused("rr", &[("protocol", 1), ("response", 70_000)]),
         "response = 70000 does not fit a datagram\n  help: over udp it takes 1 to 65507"
     );
+    let late = [("pairs", 11), ("gap", 1_000_000), ("runtime", 10_000_000)];
+    assert!(refused("rr", &late).starts_with("the last client would start after 10ms, when the run is over"));
     let big = [("request", 500_000), ("response", 400_000), ("runtime", 1_000_000)];
     assert!(bench("rr", &big, 1, COSTS).values("rr.latency").len() > 5, "larger than the socket's buffer");
 }
