@@ -2,7 +2,7 @@
 
 use crate::experiments::{self, ExperimentOptions};
 use crate::output;
-use schedlab_base::{Error, Result, Warning, input, temp};
+use schedlab_base::{Error, Result, Warning, counted, input, temp};
 use schedlab_compare::comparison::CountedWarning;
 use schedlab_compare::published::{FoundSeries, JudgedSeries, doubts, judge, read, write};
 use schedlab_kernel::Level;
@@ -30,6 +30,9 @@ series_files! {
     "sis-util" "sis-node" "tg-load-avg-ratelimit" "wakelist-idle-wakee" "cache-aware" "delay-dequeue" "next-buddy"
     "newidle-cost-tracking" "sched-balance-running" "rq-reorder"
 }
+
+/// The code of the warning about values of another engine or level.
+const OTHER_ENGINE: &str = "published.engine";
 
 /// Their values that ship with schedlab.
 const KEPT: &str = include_str!("../../../cases/results/published.json");
@@ -81,8 +84,8 @@ impl Ask<'_> {
             let mut wanted = posted.clone();
             wanted.narrow(self.quick);
             let (found, warnings) = run(wanted, options)?;
-            self.keep.map_or(Ok(()), |file| keep(file, &found))?;
-            Ok(judged(&posted, &found, warnings))
+            let lost = self.keep.map_or(Ok(None), |file| keep(file, &found))?;
+            Ok(judged(&posted, &found, warnings.into_iter().chain(lost).collect()))
         };
         self.posted()?.into_iter().map(one).collect()
     }
@@ -97,16 +100,21 @@ impl Ask<'_> {
         };
         let one = |posted: Posted| {
             let name = &posted.experiment.name;
-            let found = kept.iter().find(|found| found.name == *name);
-            let found = found.cloned().unwrap_or_else(|| FoundSeries::none(name));
-            let is_current = found.loads.is_empty() || (found.engine, found.level) == (ENGINE, Level::Woven);
+            let own = posted.experiment.variants.first().map_or(Level::Woven, |v| v.level);
+            let of_level = kept.iter().filter(|found| found.name == *name);
+            let found = of_level.clone().find(|found| found.level == own).or(of_level.clone().next());
+            let mut found = found.cloned().unwrap_or_else(|| FoundSeries::none(name));
             let (engine, level) = (found.engine, found.level.word());
+            let is_current = found.loads.is_empty() || (engine, found.level) == (ENGINE, own);
             let other =
                 format!("its values are of engine {engine} at level {level}; this is engine {ENGINE}");
-            let warning = (!is_current).then(|| Warning::new("published.engine", other));
-            judged(&posted, &found, warning.into_iter().collect())
+            let warning = (!is_current).then(|| Warning::new(OTHER_ENGINE, other));
+            let stale = found.leave_stale(&posted.experiment.made_of()?).join("; ");
+            let stale = (!stale.is_empty())
+                .then(|| Warning::new("published.stale", format!("stale, so to be run again: {stale}")));
+            Ok(judged(&posted, &found, warning.into_iter().chain(stale).collect()))
         };
-        Ok(self.posted()?.into_iter().map(one).collect())
+        self.posted()?.into_iter().map(one).collect()
     }
     fn posted(&self) -> Result<Vec<Posted>> {
         let all: Vec<String> = SERIES.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -124,7 +132,7 @@ pub fn doubted<'w>(touched: impl IntoIterator<Item = &'w str>) -> Result<Vec<Cou
     let ask = Ask { names: &[], quick: false, keep: None };
     let mut judged = ask.kept(None)?;
     // What another engine has shown is not this one's.
-    judged.retain(|series| series.warnings.is_empty());
+    judged.retain(|series| series.warnings.iter().all(|warning| warning.code != OTHER_ENGINE));
     let warning = |text| CountedWarning::of_all(Warning::new("published.mechanism", text));
     Ok(doubts(touched, &judged).into_iter().map(warning).collect())
 }
@@ -158,34 +166,45 @@ fn run(posted: Posted, options: &ExperimentOptions) -> Result<(FoundSeries, Vec<
     if experiment.loads.is_empty() {
         return Ok((FoundSeries::none(&name), Vec::new()));
     }
+    let made_of = experiment.made_of()?;
     let runs = experiments::compared(experiment, options)?;
-    Ok((FoundSeries::of(&name, &figures, &baseline, &runs), runs.warnings_of_runs()))
+    Ok((FoundSeries::of(&name, (&figures, &made_of), &baseline, &runs), runs.warnings_of_runs()))
 }
 
 fn kept_in(file: &Path, text: &str) -> Result<Vec<FoundSeries>> {
     read(text).map_err(|e| Error::input(format!("{}: no values of posted series: {e}", file.display())))
 }
 
-/// Keeps values in a file. What is there of other series stays, and of the same one what the same engine has made of
-/// other loads.
-fn keep(file: &Path, found: &FoundSeries) -> Result<()> {
+/// Keeps values in a file. What is there of other series and levels stays, and of the same ones what the same engine
+/// has made of other loads. Warns of values of another engine, which are given up.
+fn keep(file: &Path, found: &FoundSeries) -> Result<Option<Warning>> {
     let text = input::text_if_there(file)?;
     let mut all = text.map_or(Ok(Vec::new()), |text| kept_in(file, &text))?;
-    let mut found = found.clone();
-    if let Some(at) = all.iter().position(|earlier| earlier.name == found.name) {
-        found.complete(&all.remove(at));
+    if found.loads.is_empty() {
+        return Ok(None);
+    }
+    let (mut found, mut warning) = (found.clone(), None);
+    let is_it = |earlier: &FoundSeries| (&earlier.name, earlier.level) == (&found.name, found.level);
+    if let Some(at) = all.iter().position(is_it) {
+        let earlier = all.remove(at);
+        if !found.complete(&earlier) {
+            let (values, engine) = (counted(earlier.loads.len(), "line"), earlier.engine);
+            let text =
+                format!("{}: {values} of engine {engine} made room for engine {ENGINE}", file.display());
+            warning = Some(Warning::new("published.given_up", text));
+        }
     }
     all.push(found);
-    all.retain(|found| !found.loads.is_empty());
-    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.sort_by(|a, b| (&a.name, a.level.word()).cmp(&(&b.name, b.level.word())));
     let text = write(&all).map_err(|e| Error::internal(e.to_string()))?;
-    temp::write_whole(file, text.as_bytes())
+    temp::write_whole(file, text.as_bytes())?;
+    Ok(warning)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_compare::published::LoadValues;
+    use schedlab_compare::published::{LoadValues, MadeOf};
 
     #[test]
     fn every_file_is_a_series_under_its_own_name() {
@@ -229,18 +248,61 @@ mod tests {
         let file = folder.path().join("kept.json");
         let found = |name: &str, load: &str, n: f64| {
             let values = [("on".to_owned(), vec![n])].into();
-            let load = LoadValues { machine: "m".into(), load: load.into(), metric: "work".into(), values };
-            FoundSeries { loads: vec![load], ..FoundSeries::none(name) }
+            let (load, made_of) = (load.to_owned(), MadeOf::default());
+            let load = LoadValues { machine: "m".into(), load, metric: "work".into(), made_of, values };
+            FoundSeries { level: Level::Woven, loads: vec![load], ..FoundSeries::none(name) }
+        };
+        let kept = || {
+            let all = kept_in(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+            let of = |s: &FoundSeries, l: &LoadValues| {
+                format!("{} {} {} {}", s.name, s.level.word(), l.load, l.values["on"][0])
+            };
+            all.iter().flat_map(|s| s.loads.iter().map(|l| of(s, l)).collect::<Vec<_>>()).collect::<Vec<_>>()
         };
         for (name, load, n) in [("b", "l", 1.0), ("a", "l", 2.0), ("b", "k", 3.0), ("b", "l", 4.0)] {
-            keep(&file, &found(name, load, n)).unwrap();
+            assert_eq!(keep(&file, &found(name, load, n)).unwrap(), None);
         }
-        keep(&file, &FoundSeries::none("c")).unwrap();
-        let kept = kept_in(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
-        let all: Vec<(&str, &str, f64)> = kept
-            .iter()
-            .flat_map(|s| s.loads.iter().map(|l| (s.name.as_str(), l.load.as_str(), l.values["on"][0])))
-            .collect();
-        assert_eq!(all, [("a", "l", 2.0), ("b", "k", 3.0), ("b", "l", 4.0)]);
+        for nothing in ["b", "c"] {
+            keep(&file, &FoundSeries::none(nothing)).unwrap();
+        }
+        let woven = ["a woven l 2", "b woven k 3", "b woven l 4"];
+        assert_eq!(kept(), woven);
+        keep(&file, &FoundSeries { level: Level::Counted, ..found("b", "l", 5.0) }).unwrap();
+        assert_eq!(kept(), ["a woven l 2", "b counted l 5", "b woven k 3", "b woven l 4"]);
+        let later = FoundSeries { engine: ENGINE + 1, ..found("b", "l", 6.0) };
+        let warning = keep(&file, &later).unwrap().unwrap();
+        assert!(warning.message.contains("2 lines of engine"), "{warning:?}");
+        assert_eq!(kept(), ["a woven l 2", "b counted l 5", "b woven l 6"]);
+    }
+
+    #[test]
+    fn values_of_another_machine_are_stale_and_of_another_level_are_not_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kept.json");
+        let name = "newidle-cost-tracking";
+        let names = [name.to_owned()];
+        let ask = Ask { names: &names, quick: false, keep: None };
+        let mut found = kept_in(Path::new("shipped"), KEPT).unwrap();
+        found.retain(|series| series.name == name);
+        let run = |series: &JudgedSeries| series.rows.iter().filter(|row| row.ours.is_some()).count();
+        let judged = |found: &FoundSeries| {
+            std::fs::write(&file, write(std::slice::from_ref(found)).unwrap()).unwrap();
+            ask.kept(Some(&file)).unwrap().remove(0)
+        };
+        let made_of = posted(name).unwrap().experiment.made_of().unwrap();
+        for values in &mut found[0].loads {
+            // Whether those that ship are stale is not asked here.
+            values.made_of = made_of[&[values.machine.clone(), values.load.clone()]].clone();
+        }
+        let now = FoundSeries { engine: ENGINE, ..found.remove(0) };
+        assert_eq!((run(&judged(&now)), judged(&now).warnings.len()), (now.loads.len(), 0));
+        let mut other = now.clone();
+        other.loads[0].made_of.machine = "of lower costs".into();
+        let stale = judged(&other);
+        assert_eq!(run(&stale), now.loads.len() - 1);
+        let wanted = format!("run again: {}@thx2 (machine)", now.loads[0].load);
+        assert!(stale.warnings[0].message.ends_with(&wanted), "{:?}", stale.warnings);
+        let counted = FoundSeries { level: Level::Counted, ..now };
+        assert!(judged(&counted).warnings[0].message.contains("at level counted"));
     }
 }

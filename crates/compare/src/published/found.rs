@@ -11,7 +11,29 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-const SCHEMA: &str = "schedlab/published-values/1";
+const SCHEMA: &str = "schedlab/published-values/2";
+
+/// Hashes of what values are made of: values are stale where it is no longer the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeOf {
+    /// The machine, with all costs.
+    pub machine: String,
+    /// The workload, with its parameters.
+    pub load: String,
+    /// By variant: kernel, patches, configuration and settings.
+    pub variants: BTreeMap<String, String>,
+}
+
+impl MadeOf {
+    /// What is another one now: "machine", "load", "variant on".
+    pub fn changed(&self, now: &MadeOf) -> Vec<String> {
+        let parts = [("machine", &self.machine, &now.machine), ("load", &self.load, &now.load)];
+        let parts = parts.iter().filter(|(_, then, now)| then != now).map(|(name, ..)| (*name).to_owned());
+        let other = self.variants.iter().filter(|(name, then)| now.variants.get(*name) != Some(*then));
+        parts.chain(other.map(|(name, _)| format!("variant {name}"))).collect()
+    }
+}
 
 /// Values of a metric under a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +41,7 @@ pub struct LoadValues {
     pub machine: String,
     pub load: String,
     pub metric: String,
+    pub made_of: MadeOf,
     /// By variant, a value for each seed; none where a run lacks it.
     pub values: BTreeMap<String, Vec<f64>>,
 }
@@ -28,6 +51,9 @@ impl LoadValues {
         self.machine == machine && self.load == load && self.metric == metric
     }
 }
+
+/// What values are made of, by machine and load.
+pub type LoadsMadeOf = BTreeMap<[String; 2], MadeOf>;
 
 /// The values of a series, by one engine and level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,15 +71,37 @@ impl FoundSeries {
         FoundSeries { name: name.to_owned(), engine: ENGINE, level: Level::default(), loads: Vec::new() }
     }
     /// The values that runs have of what was published.
-    pub fn of(name: &str, posted: &[PostedFigures], baseline: &str, runs: &Comparison) -> FoundSeries {
+    pub fn of(
+        name: &str,
+        (posted, made_of): (&[PostedFigures], &LoadsMadeOf),
+        baseline: &str,
+        runs: &Comparison,
+    ) -> FoundSeries {
         let level = runs.cells.iter().find_map(|cell| cell.level).unwrap_or_default();
-        let loads = values_of(posted, baseline, runs);
+        let loads = values_of((posted, made_of), baseline, runs);
         FoundSeries { name: name.to_owned(), engine: ENGINE, level, loads }
     }
-    /// Adds values of loads that this lacks, if the same engine at the same level has made them.
-    pub fn complete(&mut self, earlier: &FoundSeries) {
+    /// Leaves out the values that would be made of something else now. Names each load, with the words of `--load`, and
+    /// what has changed.
+    pub fn leave_stale(&mut self, now: &LoadsMadeOf) -> Vec<String> {
+        let mut stale = Vec::new();
+        self.loads.retain(|values| {
+            let LoadValues { machine, load, made_of, .. } = values;
+            // A load that is no longer there has no row.
+            let Some(now) = now.get(&[machine.clone(), load.clone()]) else { return false };
+            let changed = made_of.changed(now);
+            if !changed.is_empty() {
+                stale.push(format!("{load}@{machine} ({})", changed.join(", ")));
+            }
+            changed.is_empty()
+        });
+        stale.dedup();
+        stale
+    }
+    /// Adds values of loads that this lacks, if the same engine at the same level has made them; else says no.
+    pub fn complete(&mut self, earlier: &FoundSeries) -> bool {
         if (self.engine, self.level) != (earlier.engine, earlier.level) {
-            return;
+            return false;
         }
         for more in &earlier.loads {
             if !self.loads.iter().any(|ours| ours.is_of(&more.machine, &more.load, &more.metric)) {
@@ -61,11 +109,16 @@ impl FoundSeries {
             }
         }
         self.loads.sort_by(|a, b| (&a.machine, &a.load, &a.metric).cmp(&(&b.machine, &b.load, &b.metric)));
+        true
     }
 }
 
 /// The values of every modelled row whose load was run, under baseline and variant.
-fn values_of(posted: &[PostedFigures], baseline: &str, runs: &Comparison) -> Vec<LoadValues> {
+fn values_of(
+    (posted, made_of): (&[PostedFigures], &LoadsMadeOf),
+    baseline: &str,
+    runs: &Comparison,
+) -> Vec<LoadValues> {
     let mut all: BTreeMap<[&str; 3], BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     for table in posted.iter().filter(|table| table.not_modelled.is_none()) {
         for variant in [baseline, &table.variant] {
@@ -82,11 +135,11 @@ fn values_of(posted: &[PostedFigures], baseline: &str, runs: &Comparison) -> Vec
             }
         }
     }
-    let one = |([machine, load, metric], values): ([&str; 3], _)| LoadValues {
-        machine: machine.to_owned(),
-        load: load.to_owned(),
-        metric: metric.to_owned(),
-        values,
+    let one = |([machine, load, metric], values): ([&str; 3], BTreeMap<String, Vec<f64>>)| {
+        let [machine, load] = [machine, load].map(str::to_owned);
+        let mut made_of = made_of.get(&[machine.clone(), load.clone()]).cloned().unwrap_or_default();
+        made_of.variants.retain(|name, _| values.contains_key(name));
+        LoadValues { machine, load, metric: metric.to_owned(), made_of, values }
     };
     all.into_iter().map(one).collect()
 }
@@ -138,7 +191,18 @@ mod tests {
 
     fn values(machine: &str, n: f64) -> LoadValues {
         let values = [("off".to_owned(), vec![n, 0.5]), ("on".to_owned(), Vec::new())].into();
-        LoadValues { machine: machine.into(), load: "UDP_RR 100 %".into(), metric: "rr.rate".into(), values }
+        let [load, metric] = ["UDP_RR 100 %", "rr.rate"].map(str::to_owned);
+        LoadValues { machine: machine.into(), load, metric, made_of: made_of("m"), values }
+    }
+
+    fn made_of(machine: &str) -> MadeOf {
+        let variants = ["off", "on"].map(|name| (name.to_owned(), format!("{name}'s")));
+        MadeOf { machine: machine.into(), load: "l".into(), variants: variants.into() }
+    }
+
+    fn again(mut made_of: MadeOf, name: &str) -> MadeOf {
+        made_of.variants.insert(name.to_owned(), "another".into());
+        made_of
     }
 
     fn found(engine: u32, loads: Vec<LoadValues>) -> FoundSeries {
@@ -155,16 +219,39 @@ mod tests {
         assert_eq!(write(&again).unwrap(), text);
         assert_eq!(text.lines().filter(|line| line.contains("UDP_RR")).count(), 2, "a line each: {text}");
         assert!(read(&text.replace("published-values", "agreement")).is_err());
+        let unknown = text.replace("\"made_of\":", "\"made\":");
+        assert!(read(&unknown).is_err(), "values of which it is not known what they are made of");
         assert!(read(&write(&[]).unwrap()).unwrap().is_empty());
     }
 
     #[test]
     fn loads_that_were_not_run_are_taken_from_the_same_engine_only() {
         let mut ours = found(11, vec![values("b", 1.0)]);
-        ours.complete(&found(10, vec![values("a", 9.0)]));
+        assert!(!ours.complete(&found(10, vec![values("a", 9.0)])));
         assert_eq!(ours.loads.len(), 1);
-        ours.complete(&found(11, vec![values("b", 9.0), values("a", 9.0)]));
+        assert!(ours.complete(&found(11, vec![values("b", 9.0), values("a", 9.0)])));
         assert_eq!(ours.loads, [values("a", 9.0), values("b", 1.0)]);
+    }
+
+    #[test]
+    fn stale_values_are_left_out_by_name_and_by_what_has_changed() {
+        let now = [
+            ("a", made_of("m")),
+            ("b", made_of("n")),
+            ("c", again(MadeOf { load: "other".into(), ..made_of("m") }, "on")),
+            ("d", again(made_of("m"), "a new one")),
+        ];
+        let now = now.map(|(machine, of)| ([machine.to_owned(), "UDP_RR 100 %".to_owned()], of)).into();
+        let more = LoadValues { metric: "tasks".into(), ..values("b", 1.0) };
+        let all = ["a", "b", "c", "d", "e"].map(|machine| values(machine, 1.0));
+        let mut ours = found(11, all.into_iter().chain([more]).collect());
+        ours.loads.sort_by(|a, b| (&a.machine, &a.load).cmp(&(&b.machine, &b.load)));
+        assert_eq!(
+            ours.leave_stale(&now),
+            ["UDP_RR 100 %@b (machine)", "UDP_RR 100 %@c (load, variant on)"],
+            "once each"
+        );
+        assert_eq!(ours.loads, [values("a", 1.0), values("d", 1.0)], "e is no load any more");
     }
 
     #[test]
@@ -183,8 +270,10 @@ mod tests {
             figures: vec![("default".into(), PostedFigure::Value(1.0))],
         };
         let posted = [table("work", None), table("migrations", None), table("work", Some("no disk"))];
-        let all = values_of(&posted, "off", &runs);
+        let made_of = [(["tiny".to_owned(), "default".to_owned()], again(made_of("m"), "other"))].into();
+        let all = values_of((&posted, &made_of), "off", &runs);
         assert_eq!(all.len(), 1, "{all:?}");
+        assert_eq!(all[0].made_of, self::made_of("m"), "of the variants that it has");
         let (name, values) = all[0].values.last_key_value().unwrap();
         assert_eq!((name.as_str(), &values[..]), ("on", &[5.0, 6.0, 7.0, 8.0][..]));
         assert_eq!(all[0].values.len(), 2);

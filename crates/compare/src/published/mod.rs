@@ -8,7 +8,7 @@
 mod found;
 mod mechanisms;
 
-pub use found::{FoundSeries, LoadValues, read, write};
+pub use found::{FoundSeries, LoadValues, LoadsMadeOf, MadeOf, read, write};
 pub use mechanisms::{MECHANISMS, doubts};
 
 use crate::reports::{CHANGE, mean_and_interval, near};
@@ -348,7 +348,14 @@ mod tests {
 
     fn found(off: &[f64], on: &[f64]) -> [LoadValues; 1] {
         let values = [("off".to_owned(), off.to_vec()), ("on".to_owned(), on.to_vec())].into();
-        [LoadValues { machine: "tiny".into(), load: "default".into(), metric: "work".into(), values }]
+        let made_of = MadeOf::default();
+        [LoadValues {
+            machine: "tiny".into(),
+            load: "default".into(),
+            metric: "work".into(),
+            made_of,
+            values,
+        }]
     }
 
     fn first(posted: &[PostedFigures], found: &[LoadValues]) -> JudgedRow {

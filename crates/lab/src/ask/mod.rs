@@ -9,6 +9,7 @@ pub mod guests;
 pub mod here;
 pub mod levels;
 pub mod machines;
+mod made_of;
 pub(crate) mod patch_names;
 pub(crate) mod scx;
 pub mod state;

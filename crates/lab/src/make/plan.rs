@@ -20,7 +20,6 @@ use schedlab_native::settings;
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
-use std::path::Path;
 use std::sync::Arc;
 
 /// One run of a plan.
@@ -96,7 +95,7 @@ pub fn plan_on_code(
 ) -> Result<Plan> {
     let mut warnings: Vec<Warning> =
         experiment.left_out.iter().map(|t| Warning::new("code.left_out", t)).collect();
-    let machines = machines(experiment);
+    let machines = experiment.machines_as_run();
     let found = variants.iter().filter(|_| twinned).map(|driven| {
         let Driven { variant, image, .. } = driven;
         let series = Version::new(image.version.major, image.version.minor).to_string();
@@ -164,28 +163,18 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
     Ok((0..runs).flat_map(round).collect())
 }
 
-/// The experiment's machines, with or without background tasks according to the experiment.
-fn machines(experiment: &Experiment) -> Vec<Arc<Machine>> {
-    let one = |m: &Machine| {
-        let mut m = m.clone();
-        if !experiment.background {
-            m.background.clear();
-            m.background_from = None;
-        }
-        Arc::new(m)
-    };
-    experiment.machines.iter().map(one).collect()
-}
-
 fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Warning>)> {
     let mut warnings: Vec<Warning> =
         experiment.left_out.iter().map(|t| Warning::new("vm.left_out", t)).collect();
-    let folder = experiment.file.parent().unwrap_or(Path::new("."));
+    let folder = experiment.folder();
     let variants = guests.variants(&experiment.variants, experiment.real, folder, &mut warnings)?;
     let found = variants.iter().map(|h| (h, h.variant.name.as_str(), guests::simulated(h)));
     let twins = twins(found, "vm.twins", &mut warnings);
-    let built: Vec<Arc<Machine>> =
-        machines(experiment).iter().map(|m| shape::as_built(m).map(Arc::new)).collect::<Result<_>>()?;
+    let built: Vec<Arc<Machine>> = experiment
+        .machines_as_run()
+        .iter()
+        .map(|m| shape::as_built(m).map(Arc::new))
+        .collect::<Result<_>>()?;
     let twin_of = |m: &Arc<Machine>| guests::twin_machine(m, guests.mode).map(Arc::new);
     let beside: Vec<Arc<Machine>> = built.iter().map(twin_of).collect::<Result<_>>()?;
     let mut cells = Vec::new();
@@ -280,7 +269,7 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
         return Err(Error::input(format!("{}: no machine to simulate", experiment.name))
             .help("machine = \"smt-8\" at the top, or in each [[load]]; 'schedlab machine' lists them"));
     }
-    let machines = machines(experiment);
+    let machines = experiment.machines_as_run();
     let mut cells = Vec::new();
     for load in &experiment.loads {
         let runs = |v: &&Variant| is_simulated(v) && load.runs_under(&v.name);
@@ -377,7 +366,7 @@ fn not_booted(experiment: &Experiment) -> Vec<Warning> {
 
 fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
     let mut warnings = Vec::new();
-    let folder = experiment.file.parent().unwrap_or(Path::new("."));
+    let folder = experiment.folder();
     let running = experiment.variants.iter().filter(|v| v.kernel == RUNNING);
     let mut variants: Vec<Variant> = running.map(|v| scx::resolved(v, folder)).collect::<Result<_>>()?;
     if variants.is_empty() {

@@ -15,7 +15,6 @@ use schedlab_lab::judge::validate::changes::{self, ChangeCase};
 use schedlab_lab::{Lab, Options, Plan, RunRequest};
 use schedlab_record::{Record, Store};
 use schedlab_report::text::wrap;
-use std::path::Path;
 
 /// Runs or lists the cases, and prints the result in a form of `validate`.
 ///
@@ -104,7 +103,7 @@ fn judge_change(args: &ValidateArgs, case: &ChangeCase) -> Result<ChangeResult> 
 /// The runs of the kernel's own code that correspond to a plan's runs in guests.
 fn by_code(args: &ValidateArgs, case: &ChangeCase, plan: &Plan) -> Result<Vec<Record>> {
     let shown = Shown::new(args.quiet);
-    let folder = case.experiment.file.parent().unwrap_or(Path::new("."));
+    let folder = case.experiment.folder();
     let variants = case.experiment.clone().in_guests().variants.into_iter();
     let variants = variants.map(|variant| args.code.of(variant)).collect::<Result<Vec<_>>>()?;
     let images = code::images_of(&variants.iter().collect::<Vec<_>>(), folder, &shown)?;

@@ -12,7 +12,8 @@ use schedlab_machine::Machine;
 use schedlab_record::{PostedFigures, PostedSeries, Published};
 use schedlab_workload::Spec;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One load on one machine, resolved.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +93,22 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// Where its relative paths begin.
+    pub fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("."))
+    }
+    /// Its machines, with or without background tasks as it says.
+    pub fn machines_as_run(&self) -> Vec<Arc<Machine>> {
+        let one = |m: &Machine| {
+            let mut m = m.clone();
+            if !self.background {
+                m.background.clear();
+                m.background_from = None;
+            }
+            Arc::new(m)
+        };
+        self.machines.iter().map(one).collect()
+    }
     /// The question to its runs: metrics and baseline, and changes of these by single loads.
     pub fn question(&self) -> Question {
         let simulated = self.loads.iter().map(|l| (self.machines[l.machine].name.as_str(), l));

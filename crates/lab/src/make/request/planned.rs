@@ -10,7 +10,6 @@ use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
-use std::path::Path;
 
 impl Lab<'_> {
     /// The plan of an experiment's part, and that part. Kernels are built first.
@@ -63,7 +62,7 @@ impl Lab<'_> {
             );
         }
         if request.kernel.is_empty() {
-            let builds = builds::wanted(whole, &experiment.variants, folder_of(experiment))?;
+            let builds = builds::wanted(whole, &experiment.variants, experiment.folder())?;
             if request.trial && self.listener.wants_notes() {
                 let cells = experiment.loads.len() * experiment.variants.len();
                 let first = cells as u64 * request.wanted.runs.unwrap_or(experiment.runs);
@@ -83,7 +82,7 @@ impl Lab<'_> {
         }
         let (variants, twinned) = match request.driven.as_slice() {
             [] => {
-                let (own, folder) = (&experiment.variants, folder_of(experiment));
+                let (own, folder) = (&experiment.variants, experiment.folder());
                 let driven = code::driven(own, &request.kernel, folder, self.listener);
                 // Published changes are held against the kernel's own code alone.
                 let twinned = !request.trial && experiment.series.is_none();
@@ -93,11 +92,6 @@ impl Lab<'_> {
         };
         plan_on_code(experiment, &variants, (twinned, request.wanted))
     }
-}
-
-/// Where an experiment's relative paths begin.
-fn folder_of(experiment: &Experiment) -> &Path {
-    experiment.file.parent().unwrap_or(Path::new("."))
 }
 
 /// The plan without simulations if only one variant has them: nothing would be compared with it.
