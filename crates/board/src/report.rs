@@ -39,6 +39,8 @@ pub struct SimReport {
     /// Samples of the scheduler's own code by chain of calls, outermost function first with ';' between them; each
     /// stands for 100 us. Empty where that is not counted.
     pub chains: BTreeMap<String, u64>,
+    /// The functions of the image whose samples these are.
+    pub image_functions: Vec<String>,
     /// Whether `stop` ended it early.
     pub stopped: bool,
 }

@@ -13,15 +13,18 @@ pub struct Cycles {
     pub samples: u64,
     /// By function: its own, and with functions that it called. A function without samples is left out.
     pub functions: BTreeMap<String, [u64; 2]>,
+    /// The image's functions without samples, with a space between them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unsampled: String,
 }
 
 impl Cycles {
     /// Adds samples up, given by chain: function names with ';' between them, outermost first. A part or copy of a
-    /// function (`name.part.0`) belongs to it. `None` if there are no samples.
-    pub fn of(chains: &BTreeMap<String, u64>) -> Option<Cycles> {
+    /// function (`name.part.0`) belongs to it. `image` are the functions of the image. `None` if there are no samples.
+    pub fn of(chains: &BTreeMap<String, u64>, image: &[String]) -> Option<Cycles> {
         let mut all = Cycles::default();
+        let whole = |call: &str| call.split('.').next().unwrap_or(call).to_owned();
         for (chain, times) in chains {
-            let whole = |call: &str| call.split('.').next().unwrap_or(call).to_owned();
             let own = whole(chain.rsplit(';').next().unwrap_or(chain));
             all.samples += times;
             for function in chain.split(';').map(whole).collect::<BTreeSet<String>>() {
@@ -31,19 +34,27 @@ impl Cycles {
                 *with_called += times;
             }
         }
+        let unsampled: BTreeSet<String> =
+            image.iter().map(|name| whole(name)).filter(|name| !all.functions.contains_key(name)).collect();
+        all.unsampled = unsampled.into_iter().collect::<Vec<_>>().join(" ");
         (all.samples > 0).then_some(all)
     }
-    /// The share of a function, %.
+    /// The share of a function, %. It is 0 if the image has the function without samples.
     ///
     /// # Errors
-    /// Says in words that it has no samples: then it may be in no image at all.
+    /// Says in words that the image has no such function.
     pub fn share(&self, function: &str, of: CyclesOf) -> Result<f64, String> {
         let samples = self.functions.get(function).map(|[own, total]| match of {
             CyclesOf::Own => own,
             CyclesOf::Total => total,
         });
-        let share = samples.map(|n| 100.0 * *n as f64 / self.samples as f64);
-        share.ok_or_else(|| format!("no sample of {} is in {function}", self.samples))
+        let is_there = || self.unsampled.split(' ').any(|name| name == function).then_some(0.0);
+        let share = samples.map(|n| 100.0 * *n as f64 / self.samples as f64).or_else(is_there);
+        share.ok_or_else(|| {
+            let inlined =
+                if self.unsampled.is_empty() { "" } else { ", which is inlined or not in the image" };
+            format!("no sample of {} is in {function}{inlined}", self.samples)
+        })
     }
 }
 
@@ -70,14 +81,19 @@ mod tests {
         ];
         let chains: BTreeMap<String, u64> =
             chains.iter().map(|(chain, times)| ((*chain).to_owned(), *times)).collect();
-        let all = Cycles::of(&chains).unwrap();
+        let image = ["walk", "walk.part.0", "idle.cold", "schedule"].map(str::to_owned);
+        let all = Cycles::of(&chains, &image).unwrap();
         assert_eq!(all.samples, 10);
         let shares = |name| [CyclesOf::Own, CyclesOf::Total].map(|of| all.share(name, of).unwrap());
         assert_eq!(shares("newidle_balance"), [10.0, 40.0]);
         assert_eq!(shares("load_balance"), [30.0, 30.0]);
         assert_eq!(shares("walk"), [20.0, 20.0], "once a chain");
         assert_eq!(shares("schedule"), [0.0, 40.0]);
-        assert_eq!(all.share("walk_on", CyclesOf::Own).unwrap_err(), "no sample of 10 is in walk_on");
-        assert_eq!(Cycles::of(&BTreeMap::new()), None);
+        assert_eq!(shares("idle"), [0.0, 0.0], "the image has it");
+        let not_there = |all: &Cycles| all.share("walk_on", CyclesOf::Own).unwrap_err();
+        assert_eq!(not_there(&all), "no sample of 10 is in walk_on, which is inlined or not in the image");
+        let of_old = Cycles { unsampled: String::new(), ..all };
+        assert_eq!(not_there(&of_old), "no sample of 10 is in walk_on", "older runs don't know");
+        assert_eq!(Cycles::of(&BTreeMap::new(), &image), None);
     }
 }

@@ -144,7 +144,7 @@ mod tests {
         let found = &mut r.found;
         found.counters.insert("migrations".into(), 3);
         found.schedstat = Some(Schedstat::new([Vec::new()]));
-        found.cycles = Cycles::of(&[("schedule".to_owned(), 2)].into());
+        found.cycles = Cycles::of(&[("schedule".to_owned(), 2)].into(), &["idle".to_owned()]);
         let figure = Figure { value: 1.0 / 3.0, unit: "ns".into(), better: Better::Lower };
         found.figures.insert("a.time".into(), figure);
         found.tasks = serde_json::from_value(serde_json::json!([

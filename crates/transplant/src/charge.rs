@@ -179,6 +179,11 @@ impl Image {
         self.gather_chains();
         self.counted.as_mut().map(|counted| std::mem::take(&mut counted.chains)).unwrap_or_default()
     }
+    /// The functions that samples can be in; none where they are not taken.
+    pub fn functions(&self) -> Vec<String> {
+        let starts = self.counted.iter().flat_map(|counted| &counted.starts);
+        starts.filter(|(_, name)| !is_of_costs(name)).map(|(_, name)| name.clone()).collect()
+    }
     /// The cost of the code since the last call; a rest of less than a ns is kept for the next one.
     #[inline]
     pub fn take_charge_ns(&mut self) -> u64 {

@@ -422,6 +422,7 @@ fn report(mut engine: Engine<'_>, mut ended: Ended, outside: &Outside<'_>) -> Re
     }
     report.wakeups = engine.accounts.wakeups;
     (report.chains, report.functions) = (chains, functions);
+    report.image_functions = engine.kernel.image().functions();
     add_samples(&mut engine, ended.at, &mut report);
     engine.close_others(ended.at, &mut report)?;
     let after = counters(&mut engine)?;

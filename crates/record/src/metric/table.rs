@@ -341,7 +341,8 @@ pub const METRICS: &[Metric] = &[
         "instructions in functions of load balancing, per pass over a domain (load_balance)"),
     row("cycles.self.<function>", "%", Neither, CODE,
         "the part of the CPUs' unhalted cycles in a function of the kernel's own code, as `perf report` without children \
-         (`cycles.self.update_load_avg`), from a sample each 100 us of the code's cost; at level free there are none"),
+         (`cycles.self.update_load_avg`), from a sample each 100 us of the code's cost; not known of functions that \
+         are inlined, and at level free"),
     row("cycles.total.<function>", "%", Neither, CODE, "the same in the function or in functions that it called"),
     row("sim.events", "", Neither, SIMULATED, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIMULATED, "wakeups begun, of whatever task"),

@@ -90,10 +90,12 @@ fn a_share_of_cycles_is_of_one_function() {
     };
     assert_eq!(why(evaluate(&r, "cycles.self.schedule")), "not measured in this run", "at level free");
     let chains = [("schedule;pick_eevdf".to_owned(), 1), ("schedule".to_owned(), 3)];
-    r.found.cycles = crate::Cycles::of(&chains.into());
+    r.found.cycles = crate::Cycles::of(&chains.into(), &["schedule_idle".to_owned()]);
     assert_eq!(evaluate(&r, "cycles.self.schedule"), Value::Number(75.0));
     assert_eq!(evaluate(&r, "cycles.total.schedule"), Value::Number(100.0));
-    assert_eq!(why(evaluate(&r, "cycles.self.scheduled")), "no sample of 4 is in scheduled");
+    assert_eq!(evaluate(&r, "cycles.total.schedule_idle"), Value::Number(0.0));
+    let inlined = "no sample of 4 is in scheduled, which is inlined or not in the image";
+    assert_eq!(why(evaluate(&r, "cycles.self.scheduled")), inlined);
     assert!(Metric::find("cycles.self.").is_err() && Metric::find("cycles.schedule").is_err());
     assert!(beyond_index("cycles.self.schedule"));
     assert_eq!(Metric::find("cycles.self.schedule").unwrap().unit, "%");

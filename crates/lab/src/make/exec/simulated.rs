@@ -60,7 +60,7 @@ pub(crate) fn observed(analyser: Analyser, report: &mut SimReport) -> Findings {
     let mut found = analyser.finish(report.end);
     found.add(std::mem::take(&mut report.found));
     found.counters.extend(instruction_counts::counters(&report.functions));
-    found.cycles = Cycles::of(&report.chains);
+    found.cycles = Cycles::of(&report.chains, &report.image_functions);
     found.counters.insert("sim.events".into(), report.events);
     found.counters.insert("sim.wakeups".into(), report.wakeups);
     found.environment = environment::simulated();
