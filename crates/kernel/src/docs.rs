@@ -73,11 +73,6 @@ fn whose(e: &Entry) -> String {
 mod tests {
     #[test]
     fn features_page_matches_the_tables() {
-        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/features.md");
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(&file, super::page()).unwrap();
-        }
-        let stored = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(stored == super::page(), "docs/features.md is stale: run this test with SCHEDLAB_BLESS=1");
+        schedlab_base::testing::page_is("docs/features.md", &super::page());
     }
 }

@@ -136,6 +136,7 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::CostNote;
+    use schedlab_base::testing::page_has;
 
     const NEW: Version = Version::new(6, 12);
 
@@ -153,21 +154,8 @@ mod tests {
 
     #[test]
     fn the_page_has_the_table_of_calls() {
-        let page_path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/code.md");
-        let text = std::fs::read_to_string(page_path).unwrap();
-        let (begin, end) =
-            ("<!-- begin: calls, made from crates/machine/src/calls.rs -->\n", "<!-- end: calls -->");
-        let (before, rest) = text.split_once(begin).unwrap();
-        let (_, after) = rest.split_once(end).unwrap();
-        let wanted = format!("{before}{begin}{}{end}{after}", page());
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(page_path, &wanted).unwrap();
-        } else {
-            assert!(
-                text == wanted,
-                "docs/code.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-machine calls"
-            );
-        }
+        let begin = "<!-- begin: calls, made from crates/machine/src/calls.rs -->\n";
+        page_has("docs/code.md", [begin, "<!-- end: calls -->"], &page());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! README.md and docs/fidelity.md hold figures and tables of the results in cases/results, which `schedlab validate
 //! --format stored` printed. To write them anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test it fidelity`.
 
+use schedlab_base::testing::page_has;
 use schedlab_compare::agreement::{AgreementShare, Validation, stored};
 use schedlab_report::validation::{judged, overview, sentence};
 use std::path::{Path, PathBuf};
@@ -87,20 +88,9 @@ const PARTS: &[Part] = &[
 #[test]
 fn pages_hold_the_figures_of_the_stored_results() {
     for Part { page, name, made } in PARTS {
-        let file = root().join(page);
-        let stored = std::fs::read_to_string(&file).unwrap();
-        let (from, to) =
-            (format!("<!-- {name}: made from cases/results -->\n"), format!("<!-- end of {name} -->\n"));
-        let (head, rest) = stored.split_once(&from).unwrap_or_else(|| panic!("{page} has no '{from}'"));
-        let (_, tail) = rest.split_once(&to).unwrap_or_else(|| panic!("{page} has no '{to}'"));
-        let made = format!("{head}{from}\n{}\n{to}{tail}", made());
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(&file, &made).unwrap();
-        }
-        assert!(
-            stored == made || std::env::var_os("SCHEDLAB_BLESS").is_some(),
-            "{page}: {name} is stale (SCHEDLAB_BLESS=1)"
-        );
+        let marks =
+            [format!("<!-- {name}: made from cases/results -->\n"), format!("<!-- end of {name} -->\n")];
+        page_has(page, marks.each_ref().map(String::as_str), &format!("\n{}\n", made()));
     }
 }
 

@@ -114,12 +114,10 @@ fn tried() -> Validation {
 fn check(name: &str, made: impl Fn(&mut dyn std::io::Write) -> std::io::Result<()>) {
     let mut out = Vec::new();
     made(&mut out).unwrap();
-    let (file, text) =
-        (format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR")), String::from_utf8(out).unwrap());
-    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-        std::fs::write(&file, &text).unwrap();
-    }
-    assert_eq!(text, std::fs::read_to_string(&file).unwrap(), "{file}");
+    schedlab_base::testing::page_is(
+        &format!("crates/report/tests/golden/{name}"),
+        &String::from_utf8(out).unwrap(),
+    );
 }
 
 #[test]

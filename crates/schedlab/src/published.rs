@@ -204,6 +204,7 @@ fn keep(file: &Path, found: &FoundSeries) -> Result<Option<Warning>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::page_has;
     use schedlab_compare::published::{LoadValues, MadeOf};
 
     #[test]
@@ -227,19 +228,10 @@ mod tests {
 
     #[test]
     fn the_page_has_the_verdicts_that_follow_from_the_kept_values() {
-        let mut table = Vec::new();
+        let mut table = b"\n".to_vec();
         let judged = Ask { names: &[], quick: false, keep: None }.kept(None).unwrap();
         schedlab_report::published::markdown(&judged, &mut table).unwrap();
-        let table = String::from_utf8(table).unwrap();
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/published.md");
-        let page = std::fs::read_to_string(file).unwrap();
-        let (head, rest) = page.split_once(BEGIN).unwrap();
-        let (stored, tail) = rest.split_once(END).unwrap();
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(file, format!("{head}{BEGIN}\n{table}{END}{tail}")).unwrap();
-        } else {
-            assert_eq!(stored.trim(), table.trim(), "run this test with SCHEDLAB_BLESS=1");
-        }
+        page_has("docs/published.md", [BEGIN, END], &String::from_utf8(table).unwrap());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The public reports: the runs of all of them, held to docs/reports.md and to the verdicts that must stay.
 
 use crate::common::Lab;
-use std::path::Path;
+use schedlab_base::testing::page_has;
 
 const BEGIN: &str = "<!-- reports: made from schedlab study reports --format markdown -->\n";
 const END: &str = "<!-- end -->";
@@ -31,15 +31,7 @@ const GUARDS: &[&str] = &[
 fn the_page_of_reports_matches_the_runs_and_no_guard_is_lost() {
     let lab = Lab::new();
     let table = lab.ok("study reports --format markdown --quiet --out runs");
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reports.md");
-    let page = std::fs::read_to_string(&file).unwrap();
-    let (head, rest) = page.split_once(BEGIN).unwrap();
-    let (stored, tail) = rest.split_once(END).unwrap();
-    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-        std::fs::write(&file, format!("{head}{BEGIN}\n{table}{END}{tail}")).unwrap();
-    } else {
-        assert_eq!(stored.trim(), table.trim(), "run this test with SCHEDLAB_BLESS=1");
-    }
+    page_has("docs/reports.md", [BEGIN, END], &format!("\n{table}"));
     let json = lab.json("study reports --json --quiet --out runs");
     for name in GUARDS {
         let report = json["reports"].as_array().unwrap().iter().find(|r| r["name"] == *name).unwrap();

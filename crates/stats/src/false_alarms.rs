@@ -6,6 +6,7 @@
 use super::looks::{Decided, Looks, Table, decide};
 use super::{Direction, Limits, RunValue, Verdict};
 use schedlab_base::Stream;
+use schedlab_base::testing::page_has;
 
 /// Loads of a trial.
 const LOADS: u64 = 6;
@@ -158,21 +159,6 @@ fn power_table() -> String {
 
 #[test]
 fn the_power_of_the_page_is_what_these_looks_have() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
-    let text = std::fs::read_to_string(page).unwrap();
-    let (begin, end) = (
-        "<!-- begin: power of looks, made from crates/stats/src/false_alarms.rs -->\n",
-        "<!-- end: power of looks -->",
-    );
-    let (before, rest) = text.split_once(begin).unwrap();
-    let (_, after) = rest.split_once(end).unwrap();
-    let wanted = format!("{before}{begin}{}{end}{after}", power_table());
-    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-        std::fs::write(page, &wanted).unwrap();
-    } else {
-        assert!(
-            text == wanted,
-            "docs/statistics.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-lab power"
-        );
-    }
+    let begin = "<!-- begin: power of looks, made from crates/stats/src/false_alarms.rs -->\n";
+    page_has("docs/statistics.md", [begin, "<!-- end: power of looks -->"], &power_table());
 }

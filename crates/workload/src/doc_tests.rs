@@ -3,6 +3,7 @@
 use crate::param::{Benchmark, ParamKind};
 use crate::rtapp::{KEYS, Level};
 use crate::{BENCHMARKS, Param};
+use schedlab_base::testing::{page_is, with_part};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workloads.md");
 
@@ -47,11 +48,9 @@ fn keys() -> String {
 
 /// `page` with the text between the markers of `name` replaced.
 fn replaced(page: &str, name: &str, table: &str) -> String {
-    let (begin, end) = (format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->"));
-    let (before, rest) =
-        page.split_once(&begin).unwrap_or_else(|| panic!("docs/workloads.md has no '{begin}'"));
-    let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/workloads.md has no '{end}'"));
-    format!("{before}{begin}{table}{end}{after}")
+    let marks = [format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->")];
+    let found = with_part(page, marks.each_ref().map(String::as_str), table);
+    found.unwrap_or_else(|| panic!("docs/workloads.md lacks one of {marks:?}"))
 }
 
 #[test]
@@ -62,14 +61,7 @@ fn the_tables_of_the_page_are_those_of_the_code() {
     for bench in BENCHMARKS {
         wanted = replaced(&wanted, bench.name, &options(bench));
     }
-    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-        std::fs::write(PAGE, &wanted).unwrap();
-    } else {
-        assert!(
-            page == wanted,
-            "docs/workloads.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-workload"
-        );
-    }
+    page_is("docs/workloads.md", &wanted);
 }
 
 #[test]

@@ -161,6 +161,7 @@ pub fn lines_at(of: Object, place: Place) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::page_has;
 
     /// The table of docs/code.md.
     fn page() -> String {
@@ -200,23 +201,8 @@ mod tests {
 
     #[test]
     fn the_page_has_the_table_of_objects() {
-        let page_path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/code.md");
-        let text = std::fs::read_to_string(page_path).unwrap();
-        let (begin, end) = (
-            "<!-- begin: objects, made from crates/board/src/objects/table.rs -->\n",
-            "<!-- end: objects -->",
-        );
-        let (before, rest) = text.split_once(begin).unwrap();
-        let (_, after) = rest.split_once(end).unwrap();
-        let wanted = format!("{before}{begin}{}{end}{after}", page());
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(page_path, &wanted).unwrap();
-        } else {
-            assert!(
-                text == wanted,
-                "docs/code.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-board objects"
-            );
-        }
+        let begin = "<!-- begin: objects, made from crates/board/src/objects/table.rs -->\n";
+        page_has("docs/code.md", [begin, "<!-- end: objects -->"], &page());
     }
 
     #[test]

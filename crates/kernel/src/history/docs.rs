@@ -38,11 +38,6 @@ pub fn page() -> String {
 mod tests {
     #[test]
     fn chronology_page_matches_the_table() {
-        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/chronology.md");
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(&file, super::page()).unwrap();
-        }
-        let stored = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(stored == super::page(), "docs/chronology.md is stale: run this test with SCHEDLAB_BLESS=1");
+        schedlab_base::testing::page_is("docs/chronology.md", &super::page());
     }
 }

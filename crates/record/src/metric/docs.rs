@@ -49,11 +49,6 @@ fn choices(metric: &Metric, text: &mut String) {
 mod tests {
     #[test]
     fn the_metrics_page_agrees_with_the_table() {
-        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(&file, super::page()).unwrap();
-        }
-        let stored = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(stored == super::page(), "docs/metrics.md is stale: run this test with SCHEDLAB_BLESS=1");
+        schedlab_base::testing::page_is("docs/metrics.md", &super::page());
     }
 }

@@ -489,23 +489,10 @@ pub fn markdown() -> String {
 mod tests {
     use super::*;
 
-    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
-
     #[test]
     fn the_table_of_the_page_is_this_one() {
-        let page = std::fs::read_to_string(PAGE).unwrap();
-        let (begin, end) = ("<!-- begin: experiment keys -->\n", "<!-- end: experiment keys -->");
-        let (before, rest) = page.split_once(begin).unwrap();
-        let (_, after) = rest.split_once(end).unwrap();
-        let wanted = format!("{before}{begin}{}{end}{after}", markdown());
-        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
-            std::fs::write(PAGE, &wanted).unwrap();
-        } else {
-            assert!(
-                page == wanted,
-                "docs/formats.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-lab keys"
-            );
-        }
+        let marks = ["<!-- begin: experiment keys -->\n", "<!-- end: experiment keys -->"];
+        schedlab_base::testing::page_has("docs/formats.md", marks, &markdown());
     }
 
     #[test]
