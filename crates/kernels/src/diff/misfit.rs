@@ -156,7 +156,7 @@ mod tests {
 
     fn reason(pattern: &str, file: &str, wanted: usize) -> String {
         let lines = pattern.lines().map(|l| Line::Context(l.as_bytes().to_vec())).collect();
-        let hunk = Hunk { old_start: wanted + 1, lines, at: 1, ends_open: false };
+        let hunk = Hunk { old_start: wanted + 1, lines, heading: String::new(), at: 1, ends_open: false };
         why(&hunk, &file.lines().map(str::as_bytes).collect::<Vec<_>>(), wanted)
     }
 

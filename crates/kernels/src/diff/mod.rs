@@ -52,6 +52,8 @@ pub struct Hunk {
     /// Line of the old file at which it begins, from 1; 0 for a new file.
     pub old_start: usize,
     pub lines: Vec<Line>,
+    /// The text behind the header's numbers: by git the line above the hunk that begins a function.
+    pub heading: String,
     /// Line of the patch that holds its header, from 1.
     pub at: usize,
     /// Whether the last line of the new file has no newline.

@@ -266,9 +266,11 @@ impl Reader<'_> {
     }
 
     fn hunks(&mut self, file: &mut FileDiff) -> Result<()> {
-        while let Some(counts) = self.text().as_deref().and_then(header) {
+        while let Some(text) = self.text()
+            && let Some((counts, heading)) = header(&text)
+        {
             let hunk = self.hunk(counts)?;
-            file.hunks.push(hunk);
+            file.hunks.push(Hunk { heading: heading.trim().to_owned(), ..hunk });
         }
         if file.hunks.is_empty() {
             return Err(self.error("'@@ -LINE,COUNT +LINE,COUNT @@' is expected"));
@@ -306,20 +308,20 @@ impl Reader<'_> {
             ends_open = !matches!(lines.last(), Some(Line::Removed(_)));
             self.at += 1;
         }
-        Ok(Hunk { old_start, lines, at, ends_open })
+        Ok(Hunk { old_start, lines, heading: String::new(), at, ends_open })
     }
 }
 
-/// "@@ -LINE,COUNT +LINE,COUNT @@": start and count in the old file, count in the new one.
-fn header(text: &str) -> Option<(usize, usize, usize)> {
-    let (ranges, _) = text.strip_prefix("@@ -")?.split_once(" @@")?;
+/// "@@ -LINE,COUNT +LINE,COUNT @@ HEADING": start and count in the old file, count in the new one, and the heading.
+fn header(text: &str) -> Option<((usize, usize, usize), &str)> {
+    let (ranges, heading) = text.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(" +")?;
     let range = |text: &str| -> Option<(usize, usize)> {
         let (start, count) = text.split_once(',').unwrap_or((text, "1"));
         Some((start.parse().ok()?, count.parse().ok()?))
     };
     let ((start, old), (_, new)) = (range(old)?, range(new)?);
-    Some((start, old, new))
+    Some(((start, old, new), heading))
 }
 
 /// The path, if it is relative and stays below its folder.
