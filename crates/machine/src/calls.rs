@@ -108,10 +108,17 @@ pub const CALLS: &[CallRow] = &[
     ),
 ];
 
-/// The instructions of a call under a kernel's release; `None`: its cost is not counted.
-pub fn instructions_of(cost: &str, release: Version) -> Option<u64> {
+/// The row of a call under a kernel's release; `None`: its cost is not counted.
+fn row_of(cost: &str, release: Version) -> Option<&'static CallRow> {
     let applies = |row: &&CallRow| row.cost == cost && row.since.is_none_or(|since| release >= since);
-    CALLS.iter().rev().find(applies).map(|row| row.instructions)
+    CALLS.iter().rev().find(applies)
+}
+
+impl CallRow {
+    /// What so many instructions take.
+    pub(crate) fn ns(instructions: u64, costs: &Costs) -> u64 {
+        (instructions * costs.instruction_ps + 500) / 1000
+    }
 }
 
 impl Machine {
@@ -121,14 +128,21 @@ impl Machine {
     /// `remote_recv_ns`.
     #[must_use]
     pub fn beside_counted_code(&self, release: Version) -> Machine {
-        let costs = Costs { remote_send_ns: 0, remote_recv_ns: 0, ..self.costs.beside_counted_code() };
-        let mut beside = Machine { costs, ..self.clone() };
-        let is_stated = |cost: &str| self.provenance.iter().any(|note| note.name == cost);
-        for CallRow { cost, .. } in CALLS.iter().filter(|row| !is_stated(row.cost)) {
-            let ns = instructions_of(cost, release).map(|n| (n * costs.instruction_ps + 500) / 1000);
-            ns.map(|ns| beside.costs.set(cost, ns));
+        Machine { costs: self.costs_beside_counted_code(&self.costs, release), ..self.clone() }
+    }
+    /// Costs of this machine, or others in their place, as [`Machine::beside_counted_code`] has them.
+    pub(crate) fn costs_beside_counted_code(&self, costs: &Costs, release: Version) -> Costs {
+        let mut beside = Costs { remote_send_ns: 0, remote_recv_ns: 0, ..costs.beside_counted_code() };
+        for row in self.counted_calls(release) {
+            beside.set(row.cost, CallRow::ns(row.instructions, costs));
         }
         beside
+    }
+    /// The calls that cost their instructions under a release.
+    pub(crate) fn counted_calls(&self, release: Version) -> impl Iterator<Item = &'static CallRow> {
+        let is_stated = |cost: &str| self.provenance.iter().any(|note| note.name == cost);
+        let rows = CALLS.iter().filter(move |row| row_of(row.cost, release) == Some(*row));
+        rows.filter(move |row| !is_stated(row.cost))
     }
 }
 
@@ -168,15 +182,16 @@ mod tests {
             assert_eq!(before.is_some(), row.since.is_some(), "{cost}");
             assert!(before.is_none_or(|other| other.since < row.since), "{cost}");
         }
-        assert_eq!(instructions_of("syscall_ns", Version::new(6, 1)), Some(354));
-        assert_eq!(instructions_of("syscall_ns", NEW), Some(361));
-        assert_eq!(instructions_of("copy_ns_per_kb", NEW), None);
+        let of = |cost: &str, release| row_of(cost, release).map(|row| row.instructions);
+        assert_eq!(of("syscall_ns", Version::new(6, 1)), Some(354));
+        assert_eq!(of("syscall_ns", NEW), Some(361));
+        assert_eq!(of("copy_ns_per_kb", NEW), None);
     }
 
     /// What was measured: instructions of operations with two calls, user mode included.
     #[test]
     fn pairs_have_the_instructions_that_were_measured() {
-        let of = |cost: &str| instructions_of(cost, NEW).unwrap();
+        let of = |cost: &str| row_of(cost, NEW).unwrap().instructions;
         let pair = |a: &str, b: &str| of(a) + of(b) + 2 * of("syscall_ns");
         for (a, b, measured) in [
             ("pipe_io_ns", "pipe_io_ns", 2299),

@@ -1,17 +1,19 @@
 //! Uncertain figures of a machine: those with a range, and machines whose figures are drawn from their ranges.
 //!
 //! A figure is a cost ("ipi_far_ns") or the typical time to leave an idle state ("idle.C6", ns). It is drawn if its
-//! stated range has more than one value ([`Machine::note`]). Figures without a range stay as they are: those of a
-//! driver's table, those that an experiment sets, and background tasks, which belong to the scene rather than to the
-//! model.
+//! stated range has more than one value ([`Machine::note`]). Where code is charged by its instructions, costs that
+//! these replace are not drawn, and the instructions of a call are ("call.pipe_io"). Figures without a range stay as
+//! they are: those of a driver's table, those that an experiment sets, and background tasks, which belong to the scene
+//! rather than to the model.
 //!
 //! Draws are log-uniform, because ranges are estimates "within a factor of": halving and doubling should be equally
 //! likely. Each draw is keyed by run and figure, so that a new figure does not shift the draws of others. Figures in an
 //! order given by the memory hierarchy or the driver's table ([`Machine::chains`]) are sorted again after the draw.
 
+use crate::calls::CallRow;
 use crate::costs::{CostRow, LONGEST};
-use crate::{Costs, Machine};
-use schedlab_base::{Error, Ns, Result, Stream};
+use crate::{CostNote, Costs, Machine};
+use schedlab_base::{Error, Ns, Result, Stream, Version};
 use serde::{Deserialize, Serialize};
 
 /// Chains of costs in rising order. A chain applies to machines whose own values rise along it.
@@ -26,12 +28,15 @@ const ORDERED: &[&[&str]] = &[
 /// The prefix of an idle state's figure.
 const IDLE: &str = "idle.";
 
+/// The prefix of a call's instructions.
+const CALL: &str = "call.";
+
 /// A figure with a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// A cost's name, or "idle.C6".
+    /// A cost's name, "idle.C6" or "call.pipe_io".
     pub name: String,
-    /// Lowest and highest plausible value, in the cost's unit (idle states: ns).
+    /// Lowest and highest plausible value, in the cost's unit (idle states: ns, calls: instructions).
     pub range: (u64, u64),
 }
 
@@ -44,10 +49,13 @@ pub struct Drawn {
 }
 
 impl Machine {
-    /// The figures with a range: costs in the table's order, then idle states. If `counted`, costs of counted code are
-    /// included.
-    pub fn uncertain(&self, counted: bool) -> Vec<Span> {
-        let is_used = |row: &&CostRow| counted || !Costs::OF_COUNTED_CODE.contains(&row.name);
+    /// The figures with a range: costs in the table's order, idle states, calls. `counted`: the release whose code is
+    /// charged by its instructions.
+    pub fn uncertain(&self, counted: Option<Version>) -> Vec<Span> {
+        let is_used = |row: &&CostRow| match counted {
+            Some(release) => self.is_beside_counted_code(row.name, release),
+            None => !Costs::OF_COUNTED_CODE.contains(&row.name),
+        };
         let costs = Costs::TABLE.iter().filter(is_used).map(|row| (row.name.to_owned(), possible(row.name)));
         let idle = self.idle_states.iter().map(|s| (format!("{IDLE}{}", s.name), (0, s.exit.0)));
         let span = |(name, (least, most)): (String, (u64, u64))| {
@@ -55,10 +63,22 @@ impl Machine {
             let range = (low.max(least), high.min(most));
             (range.0 < range.1).then_some(Span { name, range })
         };
-        costs.chain(idle).filter_map(span).collect()
+        let calls = counted.into_iter().flat_map(|release| self.counted_calls(release));
+        let calls = calls.filter(|row| row.range.0 < row.range.1).map(|row| Span {
+            name: format!("{CALL}{}", row.cost.trim_end_matches("_ns")),
+            range: row.range,
+        });
+        costs.chain(idle).filter_map(span).chain(calls).collect()
+    }
+    /// Whether a cost still counts where code is charged by its instructions.
+    fn is_beside_counted_code(&self, name: &str, release: Version) -> bool {
+        let mut other = self.costs;
+        other.set(name, self.stated(name).unwrap_or_default() + 1);
+        let [this, other] = [&self.costs, &other].map(|costs| self.costs_beside_counted_code(costs, release));
+        this != other
     }
 
-    pub fn draw(&self, seed: u64, counted: bool) -> Vec<Drawn> {
+    pub fn draw(&self, seed: u64, counted: Option<Version>) -> Vec<Drawn> {
         let stream = Stream::new(seed).purpose("uncertainty");
         let one =
             |span: Span| Drawn { value: log_uniform(stream.purpose(&span.name).bits(0), span.range), span };
@@ -75,7 +95,9 @@ impl Machine {
     /// For a figure that the machine lacks, or an impossible value.
     pub fn with(&self, drawn: &[Drawn]) -> Result<Machine> {
         let mut machine = self.clone();
-        for Drawn { span, value } in drawn {
+        // They take drawn times.
+        let (calls, costs): (Vec<_>, Vec<_>) = drawn.iter().partition(|d| d.span.name.starts_with(CALL));
+        for Drawn { span, value } in costs {
             match span.name.strip_prefix(IDLE) {
                 None => machine.costs.change(&span.name, *value)?,
                 Some(name) => {
@@ -86,6 +108,12 @@ impl Machine {
                     state.ok_or_else(known)?.typical = Ns(*value);
                 }
             }
+        }
+        for Drawn { span, value } in calls {
+            let name = format!("{}_ns", &span.name[CALL.len()..]);
+            machine.costs.change(&name, CallRow::ns(*value, &machine.costs))?;
+            // A cost that is stated is not replaced.
+            machine.provenance.push(CostNote { name, range: None, source: "drawn".to_owned() });
         }
         Ok(machine)
     }
@@ -147,12 +175,12 @@ mod tests {
     #[test]
     fn every_separate_cost_is_uncertain_and_tables_of_drivers_are_not() {
         let machine = Machine::load("fb-2x12-smt").unwrap();
-        let names: Vec<String> = machine.uncertain(true).into_iter().map(|s| s.name).collect();
-        let uncounted = machine.uncertain(false);
-        assert!(uncounted.iter().all(|s| !Costs::OF_COUNTED_CODE.contains(&s.name.as_str())));
+        let names: Vec<String> = machine.uncertain(None).into_iter().map(|s| s.name).collect();
+        assert!(names.iter().all(|name| !Costs::OF_COUNTED_CODE.contains(&name.as_str())));
         let is_drawn = |name: &&&str| Costs::default().get(name).is_some_and(|default| default > 0);
-        assert_eq!(uncounted.len() + Costs::OF_COUNTED_CODE.iter().filter(is_drawn).count(), names.len());
-        assert_eq!(names.len(), Costs::TABLE.iter().filter(|row| row.default > 0).count() + 1);
+        let counted = Costs::OF_COUNTED_CODE.iter().filter(is_drawn).count();
+        let all = Costs::TABLE.iter().filter(|row| row.default > 0).count();
+        assert_eq!(names.len() + counted, all + 1);
         assert_eq!(names.last().map(String::as_str), Some("idle.C6"));
         for name in ORDERED.iter().copied().flatten() {
             assert!(Costs::default().get(name).is_some(), "{name}");
@@ -160,20 +188,48 @@ mod tests {
     }
 
     #[test]
+    fn each_figure_that_is_drawn_where_code_is_counted_has_an_effect() {
+        let mut machine = Machine::load("fb-2x12-smt").unwrap();
+        let note =
+            CostNote { name: "futex_wake_ns".into(), range: Some((90, 900)), source: "measured".into() };
+        machine.provenance.push(note);
+        let release = Version::new(6, 12);
+        let drawn = machine.draw(3, Some(release));
+        let beside = |drawn: &[Drawn]| {
+            let beside = machine.with(drawn).unwrap().beside_counted_code(release);
+            (beside.costs, beside.idle_states)
+        };
+        let whole = beside(&drawn);
+        for (i, d) in drawn.iter().enumerate() {
+            let mut other = drawn.clone();
+            // A call's instructions take less than a ns each.
+            other[i].value += 10;
+            assert_ne!(beside(&other), whole, "{d:?}");
+        }
+        let has = |name: &str| drawn.iter().any(|d| d.span.name == name);
+        assert!(has("call.pipe_io") && has("line_near_ns") && has("copy_ns_per_kb"));
+        assert!(!has("pipe_io_ns") && !has("remote_send_ns") && !has("enqueue_ns"), "they are replaced");
+        assert!(has("futex_wake_ns") && !has("call.futex_wake"), "the machine states it");
+        let [ps, calls] = ["instruction_ps", "call.pipe_io"].map(|name| value(&drawn, name));
+        assert_eq!(whole.0.pipe_io_ns, (calls * ps + 500) / 1000);
+        assert!((628..=850).contains(&calls));
+    }
+
+    #[test]
     fn values_set_by_an_experiment_stay() {
         let mut machine = Machine::load("smp-2").unwrap();
         let note = crate::CostNote { name: "tick_ns".into(), range: None, source: "set".into() };
         machine.provenance.insert(0, note);
-        assert!(machine.draw(1, false).iter().all(|d| d.span.name != "tick_ns"));
+        assert!(machine.draw(1, None).iter().all(|d| d.span.name != "tick_ns"));
         let point = crate::CostNote { name: "fork_ns".into(), range: Some((7, 7)), source: "sure".into() };
         machine.provenance.insert(0, point);
-        assert!(machine.uncertain(false).iter().all(|s| s.name != "fork_ns"));
+        assert!(machine.uncertain(None).iter().all(|s| s.name != "fork_ns"));
     }
 
     #[test]
     fn parts_of_other_costs_are_drawn_only_if_stated() {
         let named = |machine: &str| {
-            let spans = Machine::load(machine).unwrap().uncertain(false);
+            let spans = Machine::load(machine).unwrap().uncertain(None);
             spans.into_iter().map(|s| s.name).collect::<Vec<_>>()
         };
         let (plain, guest) = (named("smp-4"), named("icount-4"));
@@ -192,10 +248,10 @@ mod tests {
         let mut fewer = all.clone();
         let note = crate::CostNote { name: "syscall_ns".into(), range: None, source: "set".into() };
         fewer.provenance.insert(0, note);
-        let (mut a, b) = (all.draw(7, false), fewer.draw(7, false));
+        let (mut a, b) = (all.draw(7, None), fewer.draw(7, None));
         a.retain(|d| d.span.name != "syscall_ns");
         assert_eq!(a, b, "a figure more or less shifts no other's draw");
-        assert_ne!(value(&a, "tick_ns"), value(&all.draw(8, false), "tick_ns"));
+        assert_ne!(value(&a, "tick_ns"), value(&all.draw(8, None), "tick_ns"));
     }
 
     #[test]
@@ -212,7 +268,7 @@ mod tests {
     #[test]
     fn draws_make_a_machine_that_differs_in_nothing_else() {
         let machine = Machine::load("fb-2x12-smt").unwrap();
-        let drawn = machine.draw(3, false);
+        let drawn = machine.draw(3, None);
         let other = machine.with(&drawn).unwrap();
         assert_eq!(other.costs.tick_ns, value(&drawn, "tick_ns"));
         assert_eq!(other.idle_states[3].typical.0, value(&drawn, "idle.C6"));
@@ -227,7 +283,7 @@ mod tests {
         #[test]
         fn draws_stay_in_range_and_in_order(seed in any::<u64>()) {
             for name in ["fb-2x12-smt", "spr-2x56", "smp-2"] {
-                let drawn = Machine::load(name).unwrap().draw(seed, false);
+                let drawn = Machine::load(name).unwrap().draw(seed, None);
                 for d in &drawn {
                     prop_assert!((d.span.range.0..=d.span.range.1).contains(&d.value), "{d:?}");
                 }

@@ -179,7 +179,7 @@ mod tests {
             |r: &mut Record| r.observe = Some(Observe::Events),
             |r: &mut Record| r.model += 1,
             |r: &mut Record| r.machine.name = "other".into(),
-            |r: &mut Record| r.drawn = Machine::load("smp-2").unwrap().draw(1, false),
+            |r: &mut Record| r.drawn = Machine::load("smp-2").unwrap().draw(1, None),
         ] {
             let mut other = record(1);
             change(&mut other);

@@ -139,7 +139,7 @@ mod tests {
         }))
         .unwrap();
         r.resolved = Some(Kernel::profile("v6.5").unwrap());
-        r.drawn = Machine::load("smp-2").unwrap().draw(1, false);
+        r.drawn = Machine::load("smp-2").unwrap().draw(1, None);
         r.observe = Some(Observe::Stays);
         let found = &mut r.found;
         found.counters.insert("migrations".into(), 3);

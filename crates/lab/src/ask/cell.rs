@@ -137,7 +137,7 @@ impl Cell {
             )
             .help("add --backend sim"));
         }
-        let uncertain = self.machine.uncertain(self.counts());
+        let uncertain = self.machine.uncertain(self.counted());
         if uncertain.is_empty() {
             return Err(Error::input(format!("{}: no figure has a range to draw from", self.machine.name)));
         }
@@ -145,7 +145,7 @@ impl Cell {
     }
     /// The draws of the run with that seed.
     pub fn draw(&self, seed: u64) -> Vec<Drawn> {
-        if self.uncertain.is_empty() { Vec::new() } else { self.machine.draw(seed, self.counts()) }
+        if self.uncertain.is_empty() { Vec::new() } else { self.machine.draw(seed, self.counted()) }
     }
     /// The name of the cell's folder in a store.
     ///
@@ -198,9 +198,9 @@ impl Cell {
     pub fn release(&self) -> Option<Version> {
         self.resolved.map(|k| k.version).or_else(|| self.code.as_ref().map(|c| c.version))
     }
-    /// Whether it charges the kernel's code by its instructions.
-    fn counts(&self) -> bool {
-        self.code.as_ref().is_some_and(|code| code.setup.level.counts())
+    /// The release whose code is charged by its instructions; `None`: none is.
+    fn counted(&self) -> Option<Version> {
+        self.code.as_ref().filter(|code| code.setup.level.counts()).map(|code| code.version)
     }
     /// Whether its machine is simulated.
     pub fn is_simulated(&self) -> bool {

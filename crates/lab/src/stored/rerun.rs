@@ -322,14 +322,9 @@ fn cell_of(record: &Record) -> Result<Cell> {
     }
     let is_code = record.backend == Backend::Code;
     let code = record.code.as_ref().filter(|_| is_code).map(CodeImage::kept).transpose()?;
-    let drawn = !record.drawn.is_empty() && is_code;
     Ok(Cell {
         backend: if is_code { Backend::Code } else { Backend::Sim },
-        uncertain: if drawn {
-            record.machine.uncertain(record.code.as_ref().is_some_and(|c| c.level.counts()))
-        } else {
-            Vec::new()
-        },
+        uncertain: record.drawn.iter().filter(|_| is_code).map(|drawn| drawn.span.clone()).collect(),
         machine: Arc::new(record.machine.clone()),
         kernel: record.kernel.clone(),
         resolved: record.resolved,
