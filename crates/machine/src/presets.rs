@@ -184,6 +184,24 @@ mod tests {
         assert_eq!(Machine::presets().count(), PRESETS.len() + PATTERNS.len());
     }
 
+    /// Where a package has one last-level cache, `line_far_ns` is the way to the other package.
+    #[test]
+    fn presets_with_several_caches_a_package_state_the_way_of_a_line_to_the_other_package() {
+        let mut seen = 0;
+        for (name, _) in PRESETS {
+            let Machine { topology, costs, .. } = Machine::load(name).unwrap();
+            let count = |of: fn(&crate::Cpu) -> u32| {
+                topology.cpus.iter().map(of).collect::<std::collections::BTreeSet<_>>().len()
+            };
+            let (packages, caches) = (count(|cpu| cpu.package), count(|cpu| cpu.llc));
+            if packages > 1 && caches > packages {
+                assert!(costs.line_remote_ns >= costs.line_far_ns, "{name}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 10, "{seen}");
+    }
+
     #[test]
     fn guests_that_count_instructions_take_turns_in_any_size() {
         let of = |name: &str| Machine::load(name).unwrap();
