@@ -1,7 +1,7 @@
 //! Levels of the kernel's own code: what it executes is its price, and CPUs act while another one is in kernel code.
 
 use crate::code::has_source;
-use crate::common::{Lab, texts, unwrapped};
+use crate::common::{Lab, files, texts, unwrapped};
 use serde_json::Value;
 
 const LEVELS: [&str; 4] = ["free", "counted", "woven", "exact"];
@@ -85,6 +85,31 @@ fn an_event_of_woven_code_has_its_time_within_the_verb() {
         assert!(apart(&woven) < 0.03, "{name}: {} and {}", figure(&woven, name), figure(&exact, name));
         assert!(apart(&counted) > 0.05, "{name}: events of counted code have the time of their verb");
     }
+}
+
+#[test]
+fn an_image_has_the_ticks_that_its_variant_asks_for_and_so_have_our_rules() {
+    if !has_source() {
+        return;
+    }
+    let lab = Lab::new();
+    let head =
+        "name = \"hz\"\nmachine = \"smp-2\"\nruns = 1\nmetrics = [\"work\"]\n[code]\nlevel = \"counted\"\n";
+    let variant = "[[code.variant]]\nname = \"often\"\nkernel = \"6.1\"\ntunables = { hz = 1000 }\n";
+    let rest = "[[variant]]\nkernel = \"v6.1\"\n[workload]\nname = \"slice\"\nruntime = \"100ms\"\n";
+    lab.write("hz.toml", &[head, variant, rest].concat());
+    lab.ok("run hz.toml --backend code --out runs --quiet");
+    let records = lab.records("runs");
+    let twin = records.iter().find(|r| r["backend"] == "sim").unwrap();
+    assert_eq!(twin["resolved"]["tunables"]["hz"], 1000);
+    let counts = files(&lab.path().join("runs"));
+    let (_, counts) = counts.iter().find(|(name, _)| name.ends_with("instructions.csv")).unwrap();
+    let counts = String::from_utf8_lossy(counts).into_owned();
+    let ticks =
+        counts.lines().find_map(|line| line.strip_prefix("scheduler_tick,")?.split(',').next()).unwrap();
+    // Two busy CPUs for 100 ms.
+    assert!((190..=200).contains(&ticks.parse::<u32>().unwrap()), "{ticks}");
+    lab.says("run hz.toml --backend code --kernel 6.1", 2, &["hz = 1000", "its image has 250"]);
 }
 
 #[test]

@@ -118,6 +118,10 @@ impl Cell {
         }
         machine.fit()?;
         spec.clone().with_groups(&variant.groups)?;
+        if let Some(hz) = variant.tunables.get("hz").filter(|hz| **hz != image.hz) {
+            let text = format!("variant '{}': hz = {hz}, and its image has {}", variant.name, image.hz);
+            return Err(Error::input(text).help("leave --kernel out: its image is then built for that"));
+        }
         settings(&variant.features, &variant.tunables, 1)
             .map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
         let machine =

@@ -141,6 +141,9 @@ pub fn asked_image_of(kernel: &str, listener: &dyn Listener) -> Result<CodeImage
     CodeImage::of(&build(&recipe, &cache::folder(None)?, listener)?.image, None)
 }
 
+/// Ticks a second of images that are not asked for others (`shim/config`).
+const USUAL_HZ: u64 = 250;
+
 /// Images that are compared, to be made by one compiler.
 struct Making<'a> {
     /// Recipes of the images that do not count, in the order of their variants.
@@ -196,8 +199,24 @@ fn recipe(variant: &Variant, folder: &Path) -> Result<code::CodeRecipe> {
             .help("name a series (6.1) or the folder of a tree; backend 'vm' boots the image"));
     }
     let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
-    let (source, patches, fragment) = (recipe.source, recipe.patches, recipe.fragment);
+    let (source, patches) = (recipe.source, recipe.patches);
+    let fragment = at_hz(recipe.fragment, variant.tunables.get("hz").copied())?;
     Ok(code::CodeRecipe { source, patches, fragment, counts: false })
+}
+
+/// A fragment that also asks for so many ticks a second, if the images' usual number is another.
+///
+/// # Errors
+/// When no kernel can be configured so.
+fn at_hz(fragment: Option<(String, String)>, hz: Option<u64>) -> Result<Option<(String, String)>> {
+    let Some(hz) = hz.filter(|hz| fragment.is_some() || *hz != USUAL_HZ) else { return Ok(fragment) };
+    if ![100, 250, 300, 1000].contains(&hz) {
+        return Err(Error::input(format!("no kernel is configured with {hz} ticks a second (hz)"))
+            .help("100, 250, 300 or 1000"));
+    }
+    let (name, text) = fragment.unwrap_or_else(|| (format!("hz = {hz}"), String::new()));
+    let others = text.lines().filter(|line| !line.starts_with("CONFIG_HZ")).map(|line| format!("{line}\n"));
+    Ok(Some((name, format!("{}CONFIG_HZ_{hz}=y\n", others.collect::<String>()))))
 }
 
 fn compiler_of(
@@ -234,6 +253,22 @@ fn build_by(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_hz_is_asked_of_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), "CONFIG_HZ_100=y\nCONFIG_X=y").unwrap();
+        let of = |hz: u64, config: Option<&str>| {
+            let config = config.map(str::to_owned);
+            let variant =
+                Variant { tunables: [("hz".to_owned(), hz)].into(), config, ..Variant::plain("6.1") };
+            recipe(&variant, folder.path()).map(|made| made.fragment.map(|(_, text)| text))
+        };
+        assert_eq!(of(1000, None).unwrap().unwrap(), "CONFIG_HZ_1000=y\n");
+        assert_eq!(of(250, None).unwrap(), None, "the image is the usual one");
+        assert_eq!(of(250, Some("f")).unwrap().unwrap(), "CONFIG_X=y\nCONFIG_HZ_250=y\n");
+        assert!(of(500, None).unwrap_err().to_string().contains("500 ticks"));
+    }
 
     #[test]
     fn one_compiler_builds_all_variants_and_their_images_that_count() {

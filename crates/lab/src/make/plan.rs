@@ -5,7 +5,7 @@
 //! interrupted experiment leaves whole pairs. The simulator's results do not depend on the order.
 
 use crate::ask::cell::Cell;
-use crate::ask::code::Driven;
+use crate::ask::code::{CodeImage, Driven};
 use crate::ask::experiment::{Experiment, Load, MAX_RUNS};
 use crate::ask::guests::{self, Guests, Hosted};
 use crate::ask::{scx, variant_checks};
@@ -99,7 +99,8 @@ pub fn plan_on_code(
     let found = variants.iter().filter(|_| twinned).map(|driven| {
         let Driven { variant, image, .. } = driven;
         let series = Version::new(image.version.major, image.version.minor).to_string();
-        (driven, variant.name.as_str(), guests::simulated_as(variant, variant.name.clone(), series))
+        let twin = guests::simulated_as(variant, variant.name.clone(), series);
+        (driven, variant.name.as_str(), twin.and_then(|twin| ticking_as(image, twin)))
     });
     let twins = twins(found, "code.twins", &mut warnings);
     let mut cells = Vec::new();
@@ -161,6 +162,14 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
             .map(move |c| Run { cell: if i.is_multiple_of(2) { c } else { cells - 1 - c }, seed: seed + i })
     };
     Ok((0..runs).flat_map(round).collect())
+}
+
+/// A simulation that has the ticks of an image, whatever has asked for these.
+fn ticking_as(image: &CodeImage, mut twin: Variant) -> Result<Variant> {
+    if twin.resolve()?.tunables.hz != image.hz {
+        twin.tunables.insert("hz".to_owned(), image.hz);
+    }
+    Ok(twin)
 }
 
 fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Warning>)> {

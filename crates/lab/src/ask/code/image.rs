@@ -16,6 +16,8 @@ pub struct CodeImage {
     pub version: Version,
     /// Its preemption model, by the kernel's number.
     pub preempt: u8,
+    /// Ticks a second (CONFIG_HZ).
+    pub hz: u64,
     pub setup: CodeSetup,
     /// The shared object of the image that does not count, if this one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +83,7 @@ impl CodeImage {
             object: image.object.clone(),
             version: image.version()?,
             preempt: preempt_of(image),
+            hz: hz_of(image).ok_or_else(|| Error::internal(format!("image {} without HZ", image.name)))?,
             setup: CodeSetup {
                 image: note.key.clone(),
                 source: note.source.clone(),
@@ -95,6 +98,10 @@ impl CodeImage {
             options: note.options.clone(),
         })
     }
+}
+
+fn hz_of(image: &code::Image) -> Option<u64> {
+    image.options(&["HZ"]).first()?.strip_prefix("HZ=")?.parse().ok()
 }
 
 /// The preemption model of an image, by the kernel's number ([`schedlab_kernel::preempt`]).

@@ -40,7 +40,8 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>, factor: u
         None => Setting::Feature(word.clone(), true),
     };
     let mut all: Vec<Setting> = features.iter().map(feature).collect();
-    for (name, value) in tunables {
+    // The image has its ticks built in.
+    for (name, value) in tunables.iter().filter(|(name, _)| *name != "hz") {
         if tunable::takes_words(name) {
             all.push(Setting::Tunable(name.clone(), tunable::text(name, *value)));
             continue;
