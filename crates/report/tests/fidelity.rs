@@ -96,7 +96,7 @@ fn pages_hold_the_figures_of_the_stored_results() {
 
 #[test]
 fn a_stored_result_is_read_as_it_was_written() {
-    for name in ["guests", "code", "host"] {
+    for name in ["guests", "code", "drawn", "host"] {
         let all = result(name);
         let text = stored::write(&all).unwrap();
         assert_eq!(text, std::fs::read_to_string(root().join(format!("cases/results/{name}.json"))).unwrap());

@@ -71,6 +71,22 @@ fn drawn_cases_can_be_kept_as_files() {
     lab.run("validate --seed 3", 2);
 }
 
+#[test]
+fn drawn_cases_are_judged_by_the_kept_guests_of_those_that_were_run() {
+    let lab = Lab::new();
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/results/drawn.json");
+    let drawn = "validate --draw 22 --seed 261201 -q --json --case drawn-261201-021-hackbench";
+    let with = |more: &str| lab.command(&format!("{drawn} {more} --real {kept}")).output().unwrap();
+    let output = with("--case drawn-261201-022-nanosleep");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<_> = found["cases"].as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
+    assert_eq!(names, ["drawn-261201-022-nanosleep"], "of the other no guest was run");
+    assert_eq!(found["not_run"].as_array().map(Vec::len), Some(0));
+    assert_eq!(found["cases"][0]["real"]["backend"], "vm");
+    assert!(found["share"]["measured"].as_u64().is_some_and(|n| n >= 10), "{found}");
+    assert_eq!(with("").status.code(), Some(3), "nothing is left to judge");
+}
+
 /// The machine and the loads of a shipped case make sense to the simulator, whose half would else be missed only after
 /// hours of guests.
 #[test]

@@ -81,7 +81,8 @@ pub(super) struct ValidateArgs {
     /// four) where the real means are not known well enough
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     pub(super) runs: Option<u64>,
-    /// A result of --format stored, whose real side is taken: only the simulated side is run, and no guest is needed
+    /// A result of --format stored, whose real side is taken: only the simulated side is run, and no guest is needed.
+    /// Of drawn cases those that it has are judged
     #[arg(long, value_name = "FILE", conflicts_with_all = ["changes", "rules", "facts", "runs"])]
     real: Option<PathBuf>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
@@ -250,13 +251,15 @@ fn write(folder: &Path, chosen: &[Case]) -> Result<()> {
 fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
     let earlier = args.earlier()?;
     let of = |case: &Case| earlier.as_ref().map(|all| of_case(all, case)).transpose();
+    // A kept result of drawn cases need not have all up to the last one: it says which were run.
+    let chosen: Vec<&Case> = chosen.iter().filter(|case| args.draw.is_none() || of(case).is_ok()).collect();
     let planned: Vec<_> = chosen
         .iter()
         .map(|case| lacking(args, case, of(case).and_then(|earlier| plan(args, case, earlier))))
         .collect::<Result<_>>()?;
     let store = Store::create(&args.out)?;
     let (mut cases, mut not_run) = (Vec::new(), Vec::new());
-    for (case, sides) in chosen.iter().zip(planned) {
+    for (case, sides) in chosen.into_iter().zip(planned) {
         let done = match sides {
             Ok((sides, earlier)) => lacking(args, case, judge_case(args, case, sides, earlier, &store))?,
             Err(not_run) => Err(not_run),
