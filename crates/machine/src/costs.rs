@@ -218,6 +218,8 @@ costs! {
     remote_recv_ns = 0 in 0 .. 5000, "part of the kind's own cost";
     /// Copying 1 KB between user memory and a kernel buffer.
     copy_ns_per_kb = 80 in 40 .. 200, "estimate: 5-25 GB/s";
+    /// Clearing 1 KB of memory for a message, under kernels that do so (CONFIG_INIT_ON_ALLOC_DEFAULT_ON).
+    clear_ns_per_kb = 0 in 0 .. 100, "most kernels do not; 10 GB/s and more";
     /// Reading and changing 1 KB of warm memory.
     touch_ns_per_kb = 60 in 20 .. 150, "estimate: 16 lines at 1-10 ns";
     /// Private cache of a core (L1 and L2), which the core's tasks share in turn, KB.

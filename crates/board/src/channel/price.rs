@@ -84,14 +84,18 @@ impl Channels {
         }
     }
 
-    /// Extra time of a write for its message's memory: the memory is new, or not held ready.
+    /// Extra time of a write for its message's memory: it is cleared, new, or not held ready.
     fn memory_ns(&self, costs: &Costs, t: Transfer) -> u64 {
-        let ChannelMemory { held, most } = self.memory;
-        match t.sends && t.part > 0 && self.kind(t.port) == ChannelKind::Unix {
+        if !t.sends || t.part == 0 {
+            return 0;
+        }
+        let (ChannelMemory { held, most }, kind) = (self.memory, self.kind(t.port));
+        let got_ns = match kind == ChannelKind::Unix {
             true if held + buffer::unix_truesize(t.part) > most => costs.unix_new_ns,
             true if held > SLAB => costs.unix_reuse_ns,
             _ => 0,
-        }
+        };
+        got_ns + buffer::cleared_bytes(kind, t.part) * costs.clear_ns_per_kb / 1024
     }
 
     /// Extra time of a transfer because another CPU used the buffer last. A transfer of no bytes touches only the lock
