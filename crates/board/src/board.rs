@@ -13,7 +13,7 @@ use crate::cache_by_core::Caches;
 use crate::cache_by_level::Sets;
 use crate::calls::Call;
 use crate::channel::exchange::Wakes;
-use crate::channel::state::Channels;
+use crate::channel::state::{Channels, Transfer};
 use crate::env::Intervals;
 use crate::nested::Nested;
 use crate::net::{Nic, Peer};
@@ -49,6 +49,8 @@ pub struct Seat {
     pub sync_wakes: bool,
     /// Time that the call under way still takes after its wakeups, ns.
     pub call_left_ns: u64,
+    /// The transfer that wakes the sleepers of its socket under their lock, or waits for that lock.
+    pub wakes_for: Option<Transfer>,
 }
 
 impl Seat {
@@ -234,8 +236,8 @@ pub trait Kernel<'s>: Sized {
     fn sets_timer_anew(&mut self, _thread: TaskId, _at: u64) -> bool {
         false
     }
-    /// An event of the vCPU that `cpu` polls for comes at `at`: polling ends then.
-    fn end_poll(&mut self, cpu: CpuId, at: u64);
+    /// What the current task of another CPU waits for in `call` comes at `at`: the wait ends then.
+    fn end_wait(&mut self, cpu: CpuId, call: Call, at: u64);
     /// How long a vCPU's thread has waited for a CPU so far; 0 if the kernel counts the machine's stolen time itself.
     fn run_delay_ns(&mut self, _thread: TaskId) -> u64 {
         0

@@ -44,6 +44,8 @@ pub enum Call {
     Wake { word: u32, count: u32 },
     /// Take the lock of a channel; the task holds the operation.
     Lock,
+    /// Take the lock of a socket's sleepers; the seat holds the transfer.
+    LockSleepers,
     /// The copy to or from a channel is over; the task holds the operation.
     Copied,
     /// Look for an end of the set with something to read, or sleep until there is one (epoll_wait).
@@ -262,6 +264,7 @@ pub trait Calls<'s>: Kernel<'s> {
             Call::Wait { word, value, until } => self.futex_wait(cpu, curr, word, value, until),
             Call::Wake { word, count } => self.futex_wake(cpu, curr, word, count),
             Call::Lock => self.lock_buffer(cpu, curr),
+            Call::LockSleepers => self.lock_sleepers(cpu, curr),
             Call::Copied => self.copied(cpu, curr),
             Call::Poll { set } => self.poll(cpu, curr, set),
             Call::Wakeups | Call::VcpuKicks => self.wake_listed(cpu),
@@ -314,6 +317,7 @@ pub trait Calls<'s>: Kernel<'s> {
     /// The wakeups of the current task's call are over. Returns how long the call still takes, ns.
     #[inline]
     fn wakeups_over(&mut self, cpu: CpuId) -> u64 {
+        self.unlock_sleepers(cpu);
         let seat = &mut self.board_mut().seats[cpu];
         let listed = seat.to_wake[Context::Task as usize].len();
         debug_assert!(listed == 0, "the wakeups on {cpu} are over, and {listed} are left");

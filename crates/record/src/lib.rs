@@ -73,7 +73,7 @@ use std::io;
 
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
-pub const MODEL: u32 = 21;
+pub const MODEL: u32 = 22;
 /// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised whenever a
 /// change can alter the record of an equal run on the same kernel. Runs of real kernels stay valid when the model
 /// changes.
@@ -81,7 +81,7 @@ pub const WATCHING: u32 = 10;
 
 /// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. Changes of
 /// the code itself change its image's key instead.
-pub const ENGINE: u32 = 12;
+pub const ENGINE: u32 = 13;
 
 /// The version in a record, by its origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
 /// the kernel's own code.

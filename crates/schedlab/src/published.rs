@@ -80,6 +80,11 @@ impl Ask<'_> {
     /// # Errors
     /// For unknown names and errors in options and files, when a run fails, or on an interruption.
     pub fn run(&self, options: &ExperimentOptions) -> Result<Vec<JudgedSeries>> {
+        if let Some(file) = self.keep {
+            // Runs take long: whether they can be kept is known before.
+            let all = input::text_if_there(file)?.map_or(Ok(Vec::new()), |text| kept_in(file, &text))?;
+            write_all(file, &all)?;
+        }
         let one = |posted: Posted| {
             let mut wanted = posted.clone();
             wanted.narrow(self.quick);
@@ -172,7 +177,9 @@ fn run(posted: Posted, options: &ExperimentOptions) -> Result<(FoundSeries, Vec<
 }
 
 fn kept_in(file: &Path, text: &str) -> Result<Vec<FoundSeries>> {
-    read(text).map_err(|e| Error::input(format!("{}: no values of posted series: {e}", file.display())))
+    let help = "'schedlab study published --keep' writes such files";
+    read(text)
+        .map_err(|e| Error::input(format!("{}: no values of posted series: {e}", file.display())).help(help))
 }
 
 /// Keeps values in a file. What is there of other series and levels stays, and of the same ones what the same engine
@@ -196,9 +203,13 @@ fn keep(file: &Path, found: &FoundSeries) -> Result<Option<Warning>> {
     }
     all.push(found);
     all.sort_by(|a, b| (&a.name, a.level.word()).cmp(&(&b.name, b.level.word())));
-    let text = write(&all).map_err(|e| Error::internal(e.to_string()))?;
-    temp::write_whole(file, text.as_bytes())?;
+    write_all(file, &all)?;
     Ok(warning)
+}
+
+fn write_all(file: &Path, all: &[FoundSeries]) -> Result<()> {
+    let text = write(all).map_err(|e| Error::internal(e.to_string()))?;
+    temp::write_whole(file, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
     ("rr --pairs 7 --protocol tcp -l 45ms --machine 8cpu --kernel v7.3 --seed 1", &["balance.delayed"]),
     (
-        "stream-rr --clients 4 -t 46ms --machine icount-8-smt --kernel v2.6.30 --seed 3",
+        "stream-rr --clients 5 -t 46ms --machine icount-8-smt --kernel v2.6.30 --seed 6",
         &["affine.half_empty", "balance.within_pct"],
     ),
     (

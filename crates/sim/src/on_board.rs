@@ -193,10 +193,10 @@ impl<'s> Kernel<'s> for System<'s> {
         }
         true
     }
-    fn end_poll(&mut self, cpu: CpuId, at: u64) {
+    fn end_wait(&mut self, cpu: CpuId, call: Call, at: u64) {
         let now = self.now;
         let task = &mut self.cpus[cpu].task;
-        if !matches!(task.step, Step::Syscall(Call::VcpuPolls)) {
+        if task.step != Step::Syscall(call) {
             return;
         }
         match task.ends {

@@ -143,7 +143,10 @@ impl System<'_> {
 
     /// The wakeups of the current task's call are over: the rest of the call follows.
     pub fn after_wakeups(&mut self, cpu: CpuId) {
+        let was_locked = self.board.seats[cpu].wakes_for.is_some();
         match self.wakeups_over(cpu) {
+            // It may be preempted now, no earlier.
+            left_ns if was_locked && self.preempted_at_unlock(cpu, left_ns) => {}
             0 => self.end_call(cpu),
             left_ns => self.begin(cpu, Step::Syscall(Call::End), left_ns),
         }

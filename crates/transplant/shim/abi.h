@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 13		/* raised with every change of this file */
+#define IMG_ABI 14		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 #define IMG_LONGEST_NS 100000000	/* for which no kernel holds a lock */
 
@@ -182,6 +182,7 @@ enum img_touch_how {
 	IMG_T_WRITE = 1,
 	IMG_T_ATOMIC = 2,	/* it is written by an atomic operation */
 	IMG_T_TOGETHER = 4,
+	IMG_T_STORE = 8,	/* it is written and not read: nobody waits for it */
 };
 struct img_touched {
 	const void *at;		/* the first line, of an object */

@@ -102,8 +102,16 @@ impl Engine<'_> {
         let seat = &mut self.board.seats[cpu];
         let list = &mut seat.to_wake[Context::Task as usize];
         if list.is_empty() {
+            let (was_locked, rest) = (seat.wakes_for.is_some(), Next::Call(Call::End));
             let left_ns = self.wakeups_over(cpu);
-            return self.begin_open(cpu, Next::Call(Call::End), left_ns);
+            if was_locked {
+                // It may be preempted now, no earlier.
+                self.enter(cpu);
+                if self.leaves_call(cpu, Point::WakeupEnd, (rest, left_ns)) {
+                    return;
+                }
+            }
+            return self.begin_open(cpu, rest, left_ns);
         }
         let (task, sync) = (list.remove(0), seat.sync_wakes);
         self.turn_to(cpu);
@@ -122,7 +130,8 @@ impl Engine<'_> {
         let Some(curr) = self.cpus[cpu].current.program() else { return false };
         let is_call = matches!(next, Next::Call(_) | Next::Wake);
         let locked = |t| self.board.channels.locks_out(curr, t);
-        let is_locked = matches!(self.board.threads[curr].user, UserOp::Transfer(t) if locked(t));
+        let is_locked = matches!(self.board.threads[curr].user, UserOp::Transfer(t) if locked(t))
+            || self.board.seats[cpu].wakes_for.is_some();
         if !is_call || is_locked {
             return false;
         }

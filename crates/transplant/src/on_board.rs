@@ -10,8 +10,8 @@ use schedlab_board::board::{Board, Context, Kernel};
 use schedlab_board::calls::Call;
 use schedlab_board::drivers::{Calls, Transfers, UserMode};
 use schedlab_board::engine::NEVER;
-use schedlab_board::objects::Touched;
 use schedlab_board::objects::table::When;
+use schedlab_board::objects::{InPipe, Touched};
 use schedlab_board::thread::UserOp;
 use schedlab_machine::{Distance, IdleGovernor};
 use schedlab_trace::{EventKind, Sink};
@@ -167,13 +167,14 @@ impl<'s> Kernel<'s> for Engine<'s> {
         self.enter(cpu);
         !self.kernel.view().gives_way() && self.kernel.image().single_task()
     }
-    fn end_poll(&mut self, cpu: CpuId, at: u64) {
-        const POLLS: Next = Next::Call(Call::VcpuPolls);
-        let now = self.now;
+    fn end_wait(&mut self, cpu: CpuId, call: Call, at: u64) {
+        let (now, waits) = (self.now, Next::Call(call));
         let c = &mut self.cpus[cpu];
-        if let Some((POLLS, left_ns)) = &mut c.left {
-            *left_ns = (*left_ns).min(at.saturating_sub(now));
-        } else if matches!(c.activity, Activity::Path { next: POLLS, .. }) {
+        if let Some((next, left_ns)) = &mut c.left {
+            if *next == waits {
+                *left_ns = (*left_ns).min(at.saturating_sub(now));
+            }
+        } else if matches!(c.activity, Activity::Path { next, .. } if next == waits) {
             c.ends = c.ends.min(at.max(now));
         }
         self.touch(cpu);
@@ -307,7 +308,8 @@ impl Engine<'_> {
         else {
             return;
         };
-        let touches = objects.of_transfer(self.board.channels.kind(t.port), t, 0, When::Sleeps);
+        let touches =
+            objects.of_transfer(self.board.channels.kind(t.port), t, InPipe::default(), When::Sleeps);
         self.kernel.image().touch(touches.all());
     }
 

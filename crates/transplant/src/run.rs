@@ -26,7 +26,7 @@ use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
 use schedlab_trace::Sink;
 use schedlab_workload::{Built, Later, Place, ROOT_GROUP};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -145,8 +145,12 @@ impl Engine<'_> {
     fn lay_out_objects(&mut self) {
         let (board, image) = (&mut self.board, self.kernel.image());
         if board.turns.is_none() {
-            let (words, tasks) = (board.user.words.len(), board.threads.len());
-            board.objects = Some(Objects::new(&board.channels, words, tasks, |lines| image.object(lines)));
+            let mut threads_of = BTreeMap::<u32, usize>::new();
+            self.tasks.iter().for_each(|t| *threads_of.entry(t.mm).or_default() += 1);
+            let shares = self.tasks.iter().map(|t| t.mm > 0 && threads_of[&t.mm] > 1);
+            let (words, shares_files) = (board.user.words.len(), shares.take(board.threads.len()).collect());
+            board.objects =
+                Some(Objects::new(&board.channels, words, shares_files, |lines| image.object(lines)));
         }
     }
 }

@@ -44,7 +44,7 @@ overlay! {
     "image/labels.c"
     "image/lib.c"
     "image/lines.c" "image/locks.c"
-    "image/memory.c"
+    "image/memory.c" "image/missing.c"
     "image/most.c"
     "image/notes.c"
     "image/objects.c"

@@ -93,6 +93,8 @@ pub struct Buffer {
     pub written: u64,
     /// See `written`.
     pub read: u64,
+    /// Parts that were begun so far.
+    parts_begun: u64,
     /// A TCP writer found no room and sleeps, or is about to sleep (SOCK_NOSPACE).
     no_space: bool,
 }
@@ -125,6 +127,7 @@ impl Buffer {
             charged: 0,
             written: 0,
             read: 0,
+            parts_begun: 0,
             no_space: false,
         }
     }
@@ -155,6 +158,18 @@ impl Buffer {
     #[inline]
     pub fn pages_full(&self) -> bool {
         self.parts.len() >= PIPE_PAGES
+    }
+
+    /// The page of a pipe that the next write goes to, or that the next read comes from, by its number since the pipe
+    /// was made; and whether the write begins it, or the read uses it up. `bytes`: of the call. `opens`: as below.
+    #[inline]
+    pub fn page(&self, sends: bool, bytes: u32, opens: bool) -> (u64, bool) {
+        if sends {
+            let begins = self.joins(bytes, opens) == 0;
+            return ((self.parts_begun + u64::from(begins)).saturating_sub(1), begins);
+        }
+        let first = self.parts_begun - self.parts.len() as u64;
+        (first, self.parts.front().is_some_and(|page| page.left <= bytes))
     }
 
     /// How many of `bytes` a write would take now. `opens`: no byte of the call is in yet.
@@ -250,6 +265,7 @@ impl Buffer {
     }
 
     fn push(&mut self, bytes: u32, charge: u64) {
+        self.parts_begun += 1;
         self.parts.push_back(Part { left: bytes, end: bytes, charge });
         self.charged += charge;
     }

@@ -11,11 +11,13 @@
 //! without); where code is counted, a table does ([`schedlab_machine::calls`]). Then others wait for it
 //! ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take turns, a spinner's turn ends. On
 //! such CPUs a lock is often kept for a whole round of turns, since a call spends much of its time in it. Nobody waits
-//! for the locks of TCP and UDP.
+//! for the locks of TCP and UDP. Where a socket's messages are locked, its sleepers are, too: who wakes one holds their
+//! lock until it is woken, and others that write to the socket meanwhile wait for that.
 //!
 //! Where lines have owners, a call also takes what the lines of its channel cost ([`crate::objects`]): those under the
 //! lock while it is held.
 
+use super::exchange::Put;
 use super::lock::POLL_NS;
 use super::state::Transfer;
 use crate::board::{Board, Context, Kernel};
@@ -23,9 +25,13 @@ use crate::calls::{Call, Calls};
 use crate::links::Links;
 use crate::net::Packet;
 use crate::objects::table::When;
+use crate::objects::{InPipe, Objects};
 use crate::thread::UserOp;
 use schedlab_base::{CpuId, Error, TaskId};
 use schedlab_workload::{ChannelKind, Outcome, PortId, SetId};
+
+/// The longest that a task waits for a lock before it looks by itself, ns. The one that releases it is earlier.
+const LONG_NS: u64 = 1_000_000;
 
 /// The calls on channels.
 pub trait Transfers<'s>: Kernel<'s> {
@@ -52,8 +58,14 @@ pub trait Transfers<'s>: Kernel<'s> {
         let (channels, was_asleep) = (&self.board().channels, std::mem::take(&mut t.back));
         t.part = channels.fits(t);
         let is_locked = channels.lock_ns(&self.board().machine.costs, t.port) > 0;
-        let lines_ns = self.lines_ns(cpu, t, When::Call)
-            + if is_locked { 0 } else { self.lines_ns(cpu, t, When::Locked) }
+        let shares = |objects: &Objects| objects.shares_files(curr) && t.opens;
+        let file_ns = match &self.board().objects {
+            Some(objects) if shares(objects) => self.lines_ns(cpu, t, When::Shared),
+            _ => 0,
+        };
+        let lines_ns = file_ns
+            + self.lines_ns(cpu, t, When::Call)
+            + if is_locked { 0 } else { self.locked_lines_ns(cpu, t) }
             + if was_asleep { self.wait_lines_ns(cpu, curr) } else { 0 };
         let board = self.board_mut();
         let costs = &board.machine.costs;
@@ -79,8 +91,17 @@ pub trait Transfers<'s>: Kernel<'s> {
         }
         let buffer = &channels.buffers[t.buffer()];
         let offset = if t.sends { buffer.written } else { buffer.read };
-        let touches = objects.of_transfer(channels.kind(t.port), t, offset, when);
+        let pipe = InPipe { page: buffer.page(t.sends, t.left, t.opens).0, offset };
+        let touches = objects.of_transfer(channels.kind(t.port), t, pipe, when);
         self.touch_lines(cpu, touches.all())
+    }
+    /// The same of those that it touches under the channel's lock.
+    fn locked_lines_ns(&mut self, cpu: CpuId, t: Transfer) -> u64 {
+        let channels = &self.board().channels;
+        let is_pipe = channels.kind(t.port) == ChannelKind::Pipe;
+        let turns_page =
+            is_pipe && t.part > 0 && channels.buffers[t.buffer()].page(t.sends, t.left, t.opens).1;
+        self.lines_ns(cpu, t, When::Locked) + if turns_page { self.lines_ns(cpu, t, When::Page) } else { 0 }
     }
     /// What the wait entry of a task costs that is back from a sleep.
     fn wait_lines_ns(&mut self, cpu: CpuId, curr: TaskId) -> u64 {
@@ -94,15 +115,67 @@ pub trait Transfers<'s>: Kernel<'s> {
         let board = self.board_mut();
         let UserOp::Transfer(mut t) = board.threads[curr].user else { return };
         if !board.channels.locks[t.buffer()].take(curr) {
-            if let Some(sharing) = &mut board.turns {
-                sharing.gives_way = true;
-            }
-            return self.call_after(cpu, Call::Lock, POLL_NS);
+            return self.awaits(cpu, Call::Lock);
         }
-        let held_ns = board.channels.held_ns(&board.machine.costs, cpu, curr, &mut t);
+        let held_ns = board.channels.held_ns(&board.machine.costs, cpu, &mut t);
         board.threads[curr].user = UserOp::Transfer(t);
-        let lines_ns = self.lines_ns(cpu, t, When::Locked);
+        if t.part == 0 {
+            // It finds nothing to copy.
+            self.unlock_buffer(curr, t);
+        }
+        let lines_ns = self.locked_lines_ns(cpu, t);
         self.call_after(cpu, Call::Copied, held_ns + lines_ns);
+    }
+
+    /// The current task looks again for its lock. Where all CPUs execute, the one that releases it says when.
+    fn awaits(&mut self, cpu: CpuId, call: Call) {
+        let look_ns = match &mut self.board_mut().turns {
+            Some(sharing) => {
+                sharing.gives_way = true;
+                POLL_NS
+            }
+            None => LONG_NS,
+        };
+        self.call_after(cpu, call, look_ns);
+    }
+    /// A lock was released: the first that waits for it in `call` sees that.
+    fn is_free(&mut self, first: Option<TaskId>, call: Call) {
+        if let Some(first) = first.filter(|_| self.board().turns.is_none()) {
+            let on = self.board().threads[first].ran_on;
+            self.end_wait(on, call, self.now() + POLL_NS);
+        }
+    }
+    /// The current task releases its buffer's lock, if it has one.
+    fn unlock_buffer(&mut self, curr: TaskId, t: Transfer) {
+        let lock = &mut self.board_mut().channels.locks[t.buffer()];
+        lock.release(curr);
+        let first = lock.first();
+        self.is_free(first, Call::Lock);
+    }
+
+    /// The current task's message is in, and somebody sleeps at the socket or is being woken by another task: it takes
+    /// the lock of the sleepers, or waits for it.
+    fn lock_sleepers(&mut self, cpu: CpuId, curr: TaskId) {
+        let board = self.board_mut();
+        let Some(t) = board.seats[cpu].wakes_for else { return };
+        if !board.channels.sleepers_locks[t.buffer()].take(curr) {
+            return self.awaits(cpu, Call::LockSleepers);
+        }
+        board.channels.wakes_sleeper[t.buffer()] =
+            !board.seats[cpu].to_wake[Context::Task as usize].is_empty();
+        let lines_ns = self.lines_ns(cpu, t, When::Other);
+        self.call_after(cpu, Call::Wakeups, lines_ns);
+    }
+    /// The current task has woken the sleepers of its list. If they had a lock, it releases that.
+    fn unlock_sleepers(&mut self, cpu: CpuId) {
+        let Some(curr) = self.running(cpu) else { return };
+        let board = self.board_mut();
+        let Some(t) = board.seats[cpu].wakes_for.take() else { return };
+        board.channels.wakes_sleeper[t.buffer()] = false;
+        let lock = &mut board.channels.sleepers_locks[t.buffer()];
+        lock.release(curr);
+        let first = lock.first();
+        self.is_free(first, Call::LockSleepers);
     }
 
     /// The copy is over: the bytes change hands, and the sleepers that waited for them are woken.
@@ -110,22 +183,36 @@ pub trait Transfers<'s>: Kernel<'s> {
         let board = self.board_mut();
         let UserOp::Transfer(mut t) = board.threads[curr].user else { return };
         if t.part > 0 {
-            board.channels.locks[t.buffer()].release(curr);
             board.objects.iter_mut().for_each(|objects| objects.carried(t));
+            self.unlock_buffer(curr, t);
         }
-        let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
-        let wakes = !self.board().seats[cpu].to_wake[Context::Task as usize].is_empty();
-        let lines_ns = if wakes { self.lines_ns(cpu, t, When::Other) } else { 0 };
+        let looks = self.board().channels.looks_for_sleepers(t);
+        let (done, news) = if t.sends {
+            let put = self.put(cpu, &mut t);
+            (put.done, put.news)
+        } else {
+            (self.get(cpu, &mut t), false)
+        };
         let board = self.board_mut();
         board.threads[curr].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
+        let costs = &board.machine.costs;
         let ends = done || t.returned;
-        let end_ns = if ends { board.channels.end_ns(&board.machine.costs, t.port) } else { 0 };
-        board.seats[cpu].call_left_ns = end_ns + lines_ns;
+        let end_ns = if ends { board.channels.end_ns(costs, t.port) } else { 0 };
+        let is_locked = news && board.turns.is_none() && board.channels.sleepers_are_locked(costs, t.port);
+        let seat = &mut board.seats[cpu];
+        seat.call_left_ns = end_ns;
+        let wakes = !seat.to_wake[Context::Task as usize].is_empty();
+        if is_locked && (wakes || board.channels.wakes_sleeper[t.buffer()]) {
+            seat.wakes_for = Some(t);
+            return self.lock_sleepers(cpu, curr);
+        }
+        let lines_ns = if wakes || looks { self.lines_ns(cpu, t, When::Other) } else { 0 };
+        self.board_mut().seats[cpu].call_left_ns += lines_ns;
         self.wake_listed(cpu);
     }
 
-    /// The copied bytes enter the channel, or leave for another machine. Returns whether all bytes are in.
-    fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
+    /// The copied bytes enter the channel, or leave for another machine.
+    fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> Put {
         let board = self.board_mut();
         let to = t.port.peer();
         if board.nic.is_far(to) {
@@ -134,12 +221,12 @@ pub trait Transfers<'s>: Kernel<'s> {
             t.opens = false;
             let done = t.left == 0 || board.channels.kind(t.port) == ChannelKind::Udp;
             self.send_away(cpu, Packet { to, bytes });
-            return done;
+            return Put { done, lost: false, news: false };
         }
         let wakes = board.seats[cpu].wakes(Context::Task);
         let put = board.channels.put(cpu, t, &board.history, wakes);
         board.counts.datagrams_lost += u64::from(put.lost);
-        put.done
+        put
     }
 
     /// The copied bytes leave the channel. Returns whether all wanted bytes have come.

@@ -24,6 +24,8 @@ pub struct Put {
     pub done: bool,
     /// It was a datagram, and there was no room for it.
     pub lost: bool,
+    /// A message has come, or a part of one.
+    pub news: bool,
 }
 
 /// The largest datagram, bytes: an IP packet less its headers.
@@ -62,6 +64,14 @@ impl Channels {
     pub fn fits(&self, t: Transfer) -> u32 {
         let buffer = &self.buffers[t.buffer()];
         if t.sends { buffer.room(t.left, t.opens) } else { buffer.ready(t.left) }
+    }
+
+    /// Whether a call on a pipe takes the lock of the sleepers at its other end, before it knows whether one sleeps.
+    #[inline]
+    pub fn looks_for_sleepers(&self, t: Transfer) -> bool {
+        let buffer = &self.buffers[t.buffer()];
+        let turns = if t.sends { buffer.is_empty() } else { buffer.pages_full() };
+        turns && t.part > 0 && self.kind(t.port) == ChannelKind::Pipe
     }
 
     /// Whether an unfinished transfer finds something to do; otherwise its task sleeps.
@@ -116,7 +126,7 @@ impl Channels {
             wakes.tasks.push(waiter);
             *wakes.sync = false;
         }
-        Put { done, lost: written.lost }
+        Put { done, lost: written.lost, news }
     }
 
     /// The copied bytes leave the channel unless another task took them. Returns whether all wanted bytes have come.

@@ -1,9 +1,12 @@
-//! The lock of a channel's buffer, and the tasks that wait for it.
+//! The locks of a channel, and the tasks that wait for them.
 //!
 //! A pipe has a mutex (`fs/pipe.c`), held while bytes are copied. A UNIX socket has a spinlock (`net/unix/af_unix.c`),
 //! held while a message is linked into the queue or out of it. Waiters for either spin, as a mutex's waiters do while
 //! its owner runs (`mutex_spin_on_owner`, `osq_lock`), and get the lock in their order of arrival. A task that comes to
 //! a free mutex goes ahead of its waiters.
+//!
+//! A socket's sleepers have a spinlock, too (`sk_wq`). Who finds one that sleeps takes it, and holds it while
+//! `try_to_wake_up()` works: others that bring messages meanwhile still see the sleeper, and wait for the lock.
 //!
 //! Not modelled: a waiter sleeps if the owner does not run (here no owner is preempted) or another task needs its CPU;
 //! a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which matters where
@@ -50,6 +53,12 @@ impl Lock {
         self.held = Some(task);
         debug_assert!(!self.spinners.contains(&task), "{task:?} holds a lock and waits for it");
         true
+    }
+
+    /// The task that has waited longest.
+    #[inline]
+    pub fn first(&self) -> Option<TaskId> {
+        self.spinners.front().copied()
     }
 
     /// Whether `task` holds the lock or waits for it.

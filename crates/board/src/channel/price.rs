@@ -11,7 +11,7 @@
 
 use super::buffer;
 use super::state::{ChannelMemory, Channels, Transfer};
-use schedlab_base::{CpuId, TaskId};
+use schedlab_base::CpuId;
 use schedlab_machine::Costs;
 use schedlab_workload::{ChannelKind, PortId};
 
@@ -54,19 +54,20 @@ impl Channels {
         }
     }
 
-    /// How long a task that has got its buffer's lock holds it. In a pipe the transfer learns here how much is copied.
-    /// A task that finds nothing to copy releases the lock at once.
+    /// Whether those that write to a socket wait for one that wakes its sleepers.
     #[inline]
-    pub fn held_ns(&mut self, costs: &Costs, cpu: CpuId, task: TaskId, t: &mut Transfer) -> u64 {
-        let mut held_ns = t.held_ns;
-        if self.kind(t.port) == ChannelKind::Pipe {
-            t.part = self.fits(*t);
-            held_ns += self.copy_ns(costs, cpu, *t);
+    pub fn sleepers_are_locked(&self, costs: &Costs, port: PortId) -> bool {
+        costs.unix_lock_ns > 0 && self.kind(port) != ChannelKind::Pipe
+    }
+
+    /// How long a task that has got its buffer's lock holds it. In a pipe the transfer learns here how much is copied.
+    #[inline]
+    pub fn held_ns(&self, costs: &Costs, cpu: CpuId, t: &mut Transfer) -> u64 {
+        if self.kind(t.port) != ChannelKind::Pipe {
+            return t.held_ns;
         }
-        if t.part == 0 {
-            self.locks[t.buffer()].release(task);
-        }
-        held_ns
+        t.part = self.fits(*t);
+        t.held_ns + self.copy_ns(costs, cpu, *t)
     }
     /// The copy of a transfer's part.
     #[inline]

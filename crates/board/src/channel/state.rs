@@ -79,6 +79,10 @@ pub struct Channels {
     pub users: Vec<Users>,
     /// The lock of each buffer.
     pub locks: Vec<Lock>,
+    /// The lock of the sleepers at each end.
+    pub sleepers_locks: Vec<Lock>,
+    /// Whether a sleeper is being woken under that lock: until that is over others see it sleep.
+    pub wakes_sleeper: Vec<bool>,
     pub memory: ChannelMemory,
     /// The sleepers at each end, oldest first. If readers and writers share a queue, it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
@@ -109,6 +113,8 @@ impl Channels {
             users: vec![Users::default(); 2 * kinds.len()],
             memory: ChannelMemory::default(),
             locks: ends().map(|kind| Lock::new(kind, tasks.min(8))).collect(),
+            sleepers_locks: ends().map(|_| Lock::new(ChannelKind::Unix, tasks.min(8))).collect(),
+            wakes_sleeper: vec![false; 2 * kinds.len()],
             sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
             sets: sets.iter().map(|ends| PollSet::new(ends.len())).collect(),
             set_of,

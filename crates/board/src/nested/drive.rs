@@ -108,7 +108,7 @@ pub trait VirtualMachines<'s>: Kernel<'s> {
                 self.user_until(on, ends);
                 self.touch(on);
             } else if let Some(on) = vcpu.polls_on {
-                self.end_poll(on, next);
+                self.end_wait(on, Call::VcpuPolls, next);
             } else if vcpu.asleep && next != NEVER {
                 self.rouse(cpu, machine, to, next);
             }

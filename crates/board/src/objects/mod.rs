@@ -24,8 +24,11 @@ const LINE: u64 = 64;
 const PLACES: u64 = 32;
 /// Lines of a message's bytes that are touched; of larger messages the first ones.
 const MOST_DATA: u64 = 64;
-/// Bytes of a pipe, which are used in turn.
-const PIPE_BYTES: u64 = 65_536;
+/// Pages of a pipe, which are used in turn, and their bytes.
+const PIPE_PAGES: u64 = 16;
+const PAGE: u64 = 4096;
+/// Bytes of a `pipe_buffer`, which has a page.
+const SLOT_BYTES: u64 = 40;
 /// Lines that a CPU asks for at once at most: the line fill buffers of an Intel core since 2008.
 const AT_ONCE: u64 = 10;
 
@@ -45,6 +48,8 @@ impl Touched {
     pub const ATOMIC: u16 = 2;
     /// The lines are asked for together.
     pub const TOGETHER: u16 = 4;
+    /// They are written, and not read before.
+    pub const STORE: u16 = 8;
 }
 
 /// The most entries of a call: rows of a kind, and a message's bytes.
@@ -68,6 +73,7 @@ impl Touches {
         let how = match access {
             Access::No => return,
             Access::Read => 0,
+            Access::Store => Touched::STORE,
             Access::Write => Touched::WRITE,
             Access::Atomic => Touched::ATOMIC,
         };
@@ -90,6 +96,8 @@ struct End {
     buffer: u64,
     messages: u64,
     data: u64,
+    slots: u64,
+    file: u64,
     /// Messages that were written to the direction, and read from it.
     written: u64,
     read: u64,
@@ -103,22 +111,44 @@ pub struct Objects {
     words: Vec<u64>,
     /// By task.
     tasks: Vec<u64>,
+    /// Whether other threads have the task's files, too.
+    shares_files: Vec<bool>,
     machine: u64,
 }
 
+/// Where a transfer is in its pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InPipe {
+    /// The page, by its number since the pipe was made.
+    pub page: u64,
+    /// Bytes that were written to the pipe, or read from it, before.
+    pub offset: u64,
+}
+
 impl Objects {
-    /// The objects of these channels, so many words and so many tasks. `new` gives a place with so many lines.
-    pub fn new(channels: &Channels, words: usize, tasks: usize, mut new: impl FnMut(u32) -> u64) -> Objects {
+    /// The objects of these channels, so many words, and the tasks, which share their files or not. `new` gives a place
+    /// with so many lines.
+    pub fn new(
+        channels: &Channels,
+        words: usize,
+        shares_files: Vec<bool>,
+        mut new: impl FnMut(u32) -> u64,
+    ) -> Objects {
         let mut lines = |lines: u64| if lines == 0 { 0 } else { new(lines as u32) };
         let ends = channels.kinds.iter().flat_map(|kind| [*kind; 2]).map(|kind| {
             let of = Object::Channel(kind);
             let at = |place| u64::from(lines_at(of, place));
-            let data = if kind == ChannelKind::Pipe { PIPE_BYTES / LINE } else { PLACES * MOST_DATA };
+            let (data, slots) = match kind {
+                ChannelKind::Pipe => (PIPE_PAGES * PAGE, PIPE_PAGES * SLOT_BYTES),
+                _ => (PLACES * MOST_DATA * LINE, 0),
+            };
             End {
                 socket: lines(at(Place::Reader).max(at(Place::Writer))),
                 buffer: lines(at(Place::Buffer)),
                 messages: lines(PLACES * at(Place::Message)),
-                data: lines(data),
+                data: lines(data / LINE),
+                slots: lines(slots / LINE),
+                file: lines(at(Place::File)),
                 ..End::default()
             }
         });
@@ -127,21 +157,25 @@ impl Objects {
         Objects {
             ends,
             words: (0..words).map(|_| lines(own(Object::Futex))).collect(),
-            tasks: (0..tasks).map(|_| lines(own(Object::Task))).collect(),
+            tasks: shares_files.iter().map(|_| lines(own(Object::Task))).collect(),
+            shares_files,
             machine: lines(1),
         }
     }
 
-    /// What a transfer touches of its channel then. `offset`: the bytes that were written to, or read from, a pipe
-    /// before.
-    pub fn of_transfer(&self, kind: ChannelKind, t: Transfer, offset: u64, when: When) -> Touches {
+    /// What a transfer touches of its channel then.
+    pub fn of_transfer(&self, kind: ChannelKind, t: Transfer, pipe: InPipe, when: When) -> Touches {
         let mut touches = Touches::none();
         for row in ROWS.iter().filter(|row| row.of == Object::Channel(kind) && row.when == when) {
-            self.touch_channel(&mut touches, row, t, offset);
+            self.touch_channel(&mut touches, row, t, pipe);
         }
         touches
     }
-    fn touch_channel(&self, touches: &mut Touches, row: &Row, t: Transfer, offset: u64) {
+    /// Whether a task has its files with other threads.
+    pub fn shares_files(&self, task: TaskId) -> bool {
+        self.shares_files.get(task.index()).is_some_and(|shares| *shares)
+    }
+    fn touch_channel(&self, touches: &mut Touches, row: &Row, t: Transfer, pipe: InPipe) {
         let (reads, writes) = if t.sends { (t.port.peer(), t.port) } else { (t.port, t.port.peer()) };
         let (Some(direction), Some(writer)) = (self.ends.get(reads.index()), self.ends.get(writes.index()))
         else {
@@ -151,7 +185,7 @@ impl Objects {
         let heads = u64::from(lines_at(row.of, Place::Message));
         let (base, lines) = match row.place {
             // It finds no message, or no room for one.
-            Place::Message | Place::Data if t.part == 0 => return,
+            Place::Message | Place::Data | Place::Slot if t.part == 0 => return,
             Place::Buffer => (direction.buffer, row.lines.into()),
             Place::Reader => (direction.socket, row.lines.into()),
             // sock_wfree() of a message.
@@ -159,10 +193,14 @@ impl Objects {
             Place::Writer => (writer.socket, row.lines.into()),
             Place::Message => (direction.messages + message * heads * LINE, row.lines.into()),
             Place::Data if row.of == Object::Channel(ChannelKind::Pipe) => {
-                let first = offset % PIPE_BYTES / LINE;
-                let end = (offset % PIPE_BYTES + u64::from(t.part)).div_ceil(LINE).min(PIPE_BYTES / LINE);
-                (direction.data + first * LINE, (end - first).min(MOST_DATA))
+                let (within, bytes) = (pipe.offset % PAGE, PIPE_PAGES * PAGE);
+                let at = pipe.page % PIPE_PAGES * PAGE + within;
+                let end = (at + u64::from(t.part)).div_ceil(LINE).min(bytes / LINE);
+                (direction.data + at / LINE * LINE, (end - at / LINE).min(MOST_DATA))
             }
+            Place::Slot => (direction.slots + pipe.page % PIPE_PAGES * SLOT_BYTES / LINE * LINE, 1),
+            Place::File if t.sends => (writer.file, row.lines.into()),
+            Place::File => (direction.file, row.lines.into()),
             Place::Data => {
                 let lines = u64::from(t.part).div_ceil(LINE).min(MOST_DATA);
                 // Small messages lie side by side, so that few lines need owners.

@@ -27,6 +27,10 @@ pub enum Place {
     Message,
     /// The message's bytes.
     Data,
+    /// The page of a pipe that is written to, or read from.
+    Slot,
+    /// The open file of the caller's end.
+    File,
     /// One for the whole machine.
     Machine,
     /// The futex's word, or the task.
@@ -39,6 +43,9 @@ pub enum Access {
     /// It is not.
     No,
     Read,
+    /// It is written, and nothing of it is read: nobody waits for it.
+    Store,
+    /// It is read, then written.
     Write,
     /// By an atomic operation, which waits for all lines before it.
     Atomic,
@@ -49,11 +56,16 @@ pub enum Access {
 pub enum When {
     /// In each call.
     Call,
+    /// In each call of a task that shares its files with other threads.
+    Shared,
     /// While it holds its channel's lock; for a futex: if somebody waits.
     Locked,
+    /// Under the lock, if a page of the pipe is begun or used up.
+    Page,
     /// If it finds nothing, and is about to sleep.
     Sleeps,
-    /// If it wakes somebody; for a futex: if nobody waits.
+    /// If it looks for sleepers: a call on a pipe that was empty or full, or on a socket with one; for a futex: if
+    /// nobody waits.
     Other,
     /// When the task is on another CPU than before.
     Moved,
@@ -99,46 +111,52 @@ macro_rules! rows {
 
 rows! {
     Object::Channel(ChannelKind::Pipe) => {
-        "mutex, rd_wait" Buffer 0 + 1, Locked: Atomic, Atomic, "pipe_inode_info, bytes 0 to 63; fs/pipe.c";
-        "wr_wait, head, tail, tmp_page" Buffer 1 + 1, Locked: Write, Write, "pipe_inode_info, bytes 64 to 127";
-        "slot" Buffer 2 + 1, Locked: Write, Write, "pipe_buffer, 40 bytes";
-        "data" Data 0 + 0, Locked: Write, Read, "a page of the pipe; 40 messages of 100 bytes share one";
+        "file" File 0 + 1, Shared: Atomic, Atomic, "f_count: __fget_light(), fput(); all writers of a pipe have one file";
+        "mutex" Buffer 0 + 1, Locked: Atomic, Atomic, "pipe_inode_info, bytes 0 to 63: mutex, rd_wait, the lock of wr_wait; fs/pipe.c";
+        "head, tail" Buffer 1 + 1, Locked: Read, Read, "bytes 64 to 127: sleepers of wr_wait, head, tail";
+        "bufs" Buffer 2 + 1, Locked: Read, Read, "bytes 128 to 191: tmp_page, fasync_readers, bufs";
+        "slot" Slot 0 + 1, Locked: Write, Write, "one of 16 pipe_buffer, 40 bytes each: len of the last one, offset of the first";
+        "data" Data 0 + 0, Locked: Store, Read, "a page of the pipe; 40 messages of 100 bytes share one";
+        "head, tail" Buffer 1 + 1, Page: Store, Store, "pipe_write(): head; pipe_read(): tail";
+        "tmp_page" Buffer 2 + 1, Page: Store, Store, "pipe_write() takes it, anon_pipe_buf_release() gives it back";
         "rd_wait" Buffer 0 + 1, Sleeps: No, Write, "prepare_to_wait_event()";
         "wr_wait" Buffer 1 + 1, Sleeps: Write, No, "prepare_to_wait_event()";
-        "rd_wait" Buffer 0 + 1, Other: Write, No, "__wake_up_sync_key(), behind mutex_unlock()";
-        "wr_wait" Buffer 1 + 1, Other: No, Write, "__wake_up_sync_key(), behind mutex_unlock()";
+        "rd_wait, wr_wait" Buffer 0 + 1, Other: Atomic, Atomic, "their locks: __wake_up_sync_key(), behind mutex_unlock()";
     }
     Object::Channel(ChannelKind::Unix) => {
+        "file" File 0 + 1, Shared: Atomic, Atomic, "f_count, as of a pipe";
         "sk_wmem_alloc of the sender" Writer 0 + 1, Call: Atomic, Atomic, "skb_set_owner_w(); the reader's sock_wfree()";
-        "sk_buff" Message 0 + 4, Call: Write, Write, "232 bytes, allocated by the sender, freed by the reader";
-        "skb_shared_info" Message 4 + 1, Call: Write, Write, "its first 32 bytes: __alloc_skb(), skb_release_data()";
-        "data" Data 0 + 0, Call: Write, Read, "skb->head";
+        "sk_buff" Message 0 + 4, Call: Store, Write, "232 bytes, allocated by the sender, freed by the reader";
+        "skb_shared_info" Message 4 + 1, Call: Store, Write, "its first 32 bytes: __alloc_skb(), skb_release_data()";
+        "data" Data 0 + 0, Call: Store, Read, "skb->head";
         "state lock of the reader" Reader 1 + 1, Locked: Atomic, Atomic, "unix_sock.lock: unix_stream_sendmsg(), unix_stream_read_generic()";
         "sk_receive_queue" Reader 2 + 1, Locked: Atomic, Atomic, "its lock and list: skb_queue_tail(), skb_unlink()";
         "sk_wq" Reader 3 + 1, Sleeps: No, Write, "socket_wq: unix_stream_data_wait()";
         "sk_wq" Writer 3 + 1, Sleeps: Write, No, "socket_wq: sock_wait_for_wmem()";
-        "sk_wq" Reader 3 + 1, Other: Write, No, "socket_wq: sock_def_readable()";
-        "sk_wq" Writer 3 + 1, Other: No, Write, "socket_wq: unix_write_space()";
+        "sk_wq" Reader 3 + 1, Other: Atomic, No, "socket_wq: sock_def_readable()";
+        "sk_wq" Writer 3 + 1, Other: No, Atomic, "socket_wq: unix_write_space()";
     }
     Object::Channel(ChannelKind::Tcp) => {
+        "file" File 0 + 1, Shared: Atomic, Atomic, "f_count, as of a pipe";
         "tcp_sock of the sender" Writer 0 + 10, Call: Write, No, "sk_lock, sk_write_queue, sk_wmem, timers of inet_connection_sock, tcp_sock_write_tx, _txrx: tcp_sendmsg(), tcp_write_xmit()";
-        "sk_buff, its clone, shared info" Message 0 + 6, Call: Write, Write, "sk_buff_fclones, skb->head";
-        "data" Data 0 + 0, Call: Write, Read, "skb->head or its page";
+        "sk_buff, its clone, shared info" Message 0 + 6, Call: Store, Write, "sk_buff_fclones, skb->head";
+        "data" Data 0 + 0, Call: Store, Read, "skb->head or its page";
         "tcp_sock of the reader, queues and locks" Reader 0 + 6, Call: Write, Write, "by the sender's CPU in its softirq: tcp_v4_rcv(), tcp_rcv_established(); then tcp_recvmsg(): sk_lock, sk_receive_queue, rcvq_space, copied_seq";
         "tcp_sock of the reader, its acks and timers" Reader 6 + 4, Call: Write, No, "the softirq alone: tcp_ack(), tcp_sock_write_txrx, _rx";
         "sk_wq" Reader 10 + 1, Sleeps: No, Write, "socket_wq: sk_wait_data()";
         "sk_wq" Writer 10 + 1, Sleeps: Write, No, "socket_wq: sk_stream_wait_memory()";
-        "sk_wq" Reader 10 + 1, Other: Write, No, "socket_wq: sock_def_readable()";
-        "sk_wq" Writer 10 + 1, Other: No, Write, "socket_wq: sk_stream_write_space()";
+        "sk_wq" Reader 10 + 1, Other: Atomic, No, "socket_wq: sock_def_readable()";
+        "sk_wq" Writer 10 + 1, Other: No, Atomic, "socket_wq: sk_stream_write_space()";
     }
     Object::Channel(ChannelKind::Udp) => {
+        "file" File 0 + 1, Shared: Atomic, Atomic, "f_count, as of a pipe";
         "IP's counter of identifications" Machine 0 + 1, Call: Atomic, No, "ip_idents: one of the addresses and the protocol, thus of all datagrams over loopback from sockets without a peer's address, as netperf's are; net/ipv4/route.c";
         "udp_sock of the sender" Writer 0 + 5, Call: Write, No, "sk_wmem_alloc, sk_write_queue, sk_dst_cache: udp_sendmsg(), sock_wfree() by loopback_xmit()";
-        "sk_buff, shared info, headers" Message 0 + 6, Call: Write, Write, "alloc_skb_with_frags(); freed by the reader";
-        "data" Data 0 + 0, Call: Write, Read, "skb->head";
+        "sk_buff, shared info, headers" Message 0 + 6, Call: Store, Write, "alloc_skb_with_frags(); freed by the reader";
+        "data" Data 0 + 0, Call: Store, Read, "skb->head";
         "udp_sock of the reader" Reader 0 + 5, Call: Write, Write, "by the sender's CPU in its softirq: sk_rmem_alloc, sk_receive_queue; then udp_recvmsg(): reader_queue, forward_deficit";
         "sk_wq" Reader 5 + 1, Sleeps: No, Write, "socket_wq: __skb_wait_for_more_packets()";
-        "sk_wq" Reader 5 + 1, Other: Write, No, "socket_wq: sock_def_readable()";
+        "sk_wq" Reader 5 + 1, Other: Atomic, No, "socket_wq: sock_def_readable()";
     }
     Object::Futex => {
         "word" Own 0 + 1, Call: Write, Read, "user memory: whoever wakes has changed it";
@@ -176,11 +194,13 @@ mod tests {
             let lines = if row.lines == 0 { "bytes / 64".to_owned() } else { row.lines.to_string() };
             let when = match (row.of, row.when) {
                 (_, When::Call) => "in each call",
+                (_, When::Shared) => "of a thread among others",
+                (_, When::Page) => "begins or ends a page",
                 (Object::Futex, When::Locked) => "somebody waits",
                 (Object::Futex, When::Other) => "nobody waits",
                 (_, When::Locked) => "under its lock",
                 (_, When::Sleeps) => "it sleeps",
-                (_, When::Other) => "it wakes somebody",
+                (_, When::Other) => "it looks for sleepers",
                 (_, When::Moved) => "on another CPU",
             };
             let word = |access: Access| match access {

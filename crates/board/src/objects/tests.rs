@@ -5,7 +5,7 @@ use schedlab_workload::PortId;
 fn objects(kind: ChannelKind) -> Objects {
     let mut next = 1;
     let channels = Channels::new(vec![kind], &[], 2);
-    Objects::new(&channels, 1, 1, |lines| {
+    Objects::new(&channels, 1, vec![true], |lines| {
         let at = next;
         next += u64::from(lines);
         at * LINE
@@ -29,7 +29,7 @@ fn transfer(sends: bool, part: u32) -> Transfer {
 
 /// First line, lines and how, of a call.
 fn touched(objects: &Objects, kind: ChannelKind, t: Transfer, when: When) -> Vec<(u64, u16, u16)> {
-    let touches = objects.of_transfer(kind, t, 0, when);
+    let touches = objects.of_transfer(kind, t, InPipe::default(), when);
     touches.all().iter().map(|t| (t.at / LINE, t.lines, t.how)).collect()
 }
 
@@ -37,29 +37,51 @@ fn touched(objects: &Objects, kind: ChannelKind, t: Transfer, when: When) -> Vec
 fn both_ends_of_a_pipe_touch_its_lines_under_the_mutex() {
     const ATOMIC: u16 = Touched::ATOMIC;
     const WRITE: u16 = Touched::WRITE;
+    const STORE: u16 = Touched::STORE;
     const STREAM: u16 = Touched::TOGETHER;
     let kind = ChannelKind::Pipe;
     let pipe = objects(kind);
     let written = touched(&pipe, kind, transfer(true, 100), When::Locked);
-    assert_eq!(written, [(1, 1, ATOMIC), (2, 1, WRITE), (3, 1, WRITE), (4, 2, WRITE | STREAM)]);
+    let (data, slots) = (4, 4 + 1024);
+    assert_eq!(
+        written,
+        [(1, 1, ATOMIC), (2, 1, 0), (3, 1, 0), (slots, 1, WRITE), (data, 2, STORE | STREAM)],
+        "head and tail are only read while a page has room"
+    );
     let read = touched(&pipe, kind, transfer(false, 100), When::Locked);
-    assert_eq!(read[..3], written[..3]);
-    assert_eq!(read[3], (4, 2, STREAM));
+    assert_eq!(read[..4], written[..4]);
+    assert_eq!(read[4], (data, 2, STREAM));
+    assert_eq!(touched(&pipe, kind, transfer(true, 100), When::Page), [(2, 1, STORE), (3, 1, STORE)]);
     assert_eq!(touched(&pipe, kind, transfer(false, 0), When::Locked).len(), 3, "it finds nothing");
     assert_eq!(touched(&pipe, kind, transfer(false, 0), When::Sleeps), [(1, 1, WRITE)]);
     assert_eq!(touched(&pipe, kind, transfer(true, 0), When::Call), []);
 }
 
 #[test]
-fn bytes_lie_behind_those_of_earlier_calls() {
+fn pages_of_a_pipe_are_used_in_turn() {
     let kind = ChannelKind::Pipe;
     let pipe = objects(kind);
-    let at = |offset| {
-        let touches = pipe.of_transfer(kind, transfer(true, 100), offset, When::Locked);
-        touches.all().last().map(|t| (t.at / LINE - 4, t.lines))
+    let at = |page, offset| {
+        let touches = pipe.of_transfer(kind, transfer(true, 100), InPipe { page, offset }, When::Locked);
+        touches.all()[3..].iter().map(|t| (t.at / LINE, t.lines)).collect::<Vec<_>>()
     };
-    assert_eq!((at(0), at(100), at(65_536)), (Some((0, 2)), Some((1, 3)), Some((0, 2))));
-    assert_eq!(at(65_500), Some((1023, 1)), "the last line");
+    let (data, slots) = (4, 4 + 1024);
+    assert_eq!(at(0, 0), [(slots, 1), (data, 2)]);
+    assert_eq!(at(0, 100), [(slots, 1), (data + 1, 3)], "a page has one slot for all its messages");
+    assert_eq!(at(2, 8200), [(slots + 1, 1), (data + 128, 2)], "its slot begins at byte 80 of all");
+    assert_eq!(at(16, 65_536), at(0, 0), "page 16 is the first again");
+    assert_eq!(at(15, 65_500)[1], (data + 1023, 1), "the last line");
+}
+
+#[test]
+fn threads_share_the_file_of_an_end_and_processes_do_not() {
+    let kind = ChannelKind::Pipe;
+    let pipe = objects(kind);
+    assert!(pipe.shares_files(TaskId(0)) && !pipe.shares_files(TaskId(1)));
+    let write = touched(&pipe, kind, transfer(true, 1), When::Shared);
+    let read = touched(&pipe, kind, transfer(false, 1), When::Shared);
+    assert_eq!((write[0].2, write.len()), (Touched::ATOMIC, 1));
+    assert_ne!(write[0].0, read[0].0, "each end has its own");
 }
 
 #[test]
@@ -97,7 +119,7 @@ fn messages_take_places_in_turn() {
 fn large_messages_come_in_parts_that_fit() {
     let kind = ChannelKind::Tcp;
     let tcp = objects(kind);
-    let touches = tcp.of_transfer(kind, transfer(true, 65_536), 0, When::Call);
+    let touches = tcp.of_transfer(kind, transfer(true, 65_536), InPipe::default(), When::Call);
     let data: Vec<u16> =
         touches.all().iter().filter(|t| t.how & Touched::TOGETHER > 0).map(|t| t.lines).collect();
     assert_eq!(data, [10, 10, 10, 10, 10, 10, 4]);

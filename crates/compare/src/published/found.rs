@@ -86,10 +86,12 @@ impl FoundSeries {
     pub fn leave_stale(&mut self, now: &LoadsMadeOf) -> Vec<String> {
         let mut stale = Vec::new();
         self.loads.retain(|values| {
-            let LoadValues { machine, load, made_of, .. } = values;
+            let LoadValues { machine, load, made_of, values, .. } = values;
             // A load that is no longer there has no row.
             let Some(now) = now.get(&[machine.clone(), load.clone()]) else { return false };
-            let changed = made_of.changed(now);
+            let mut changed = made_of.changed(now);
+            let unknown = values.keys().filter(|name| !made_of.variants.contains_key(*name));
+            changed.extend(unknown.map(|name| format!("variant {name}")));
             if !changed.is_empty() {
                 stale.push(format!("{load}@{machine} ({})", changed.join(", ")));
             }

@@ -215,7 +215,12 @@ fn at_hz(fragment: Option<(String, String)>, hz: Option<u64>) -> Result<Option<(
             .help("100, 250, 300 or 1000"));
     }
     let (name, text) = fragment.unwrap_or_else(|| (format!("hz = {hz}"), String::new()));
-    let others = text.lines().filter(|line| !line.starts_with("CONFIG_HZ")).map(|line| format!("{line}\n"));
+    // CONFIG_HZ_PERIODIC is another choice.
+    let is_hz = |line: &str| {
+        let rest = line.strip_prefix("CONFIG_HZ");
+        rest.is_some_and(|rest| rest.starts_with(['=', '_']) && !rest.starts_with("_PERIODIC"))
+    };
+    let others = text.lines().filter(|line| !is_hz(line)).map(|line| format!("{line}\n"));
     Ok(Some((name, format!("{}CONFIG_HZ_{hz}=y\n", others.collect::<String>()))))
 }
 

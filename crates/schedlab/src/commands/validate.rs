@@ -253,6 +253,10 @@ fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
     let of = |case: &Case| earlier.as_ref().map(|all| of_case(all, case)).transpose();
     // A kept result of drawn cases need not have all up to the last one: it says which were run.
     let chosen: Vec<&Case> = chosen.iter().filter(|case| args.draw.is_none() || of(case).is_ok()).collect();
+    if let (Some(file), true) = (&args.real, chosen.is_empty()) {
+        let text = format!("{} has none of the cases that were drawn", file.display());
+        return Err(Error::input(text).help("give the --draw and --seed by which it was made"));
+    }
     let planned: Vec<_> = chosen
         .iter()
         .map(|case| lacking(args, case, of(case).and_then(|earlier| plan(args, case, earlier))))

@@ -21,7 +21,7 @@ impl System<'_> {
     /// An interrupt has ended within a system call of the current task: returns whether the task is switched out.
     pub fn preempted_in_call(&mut self, cpu: CpuId, call: Call, left_ns: u64) -> bool {
         let Some(curr) = self.cpus[cpu].curr else { return false };
-        let parks = self.gives_way(cpu, Point::InterruptEnd) && self.may_leave(curr, call);
+        let parks = self.gives_way(cpu, Point::InterruptEnd) && self.may_leave(cpu, curr, call);
         if parks {
             self.park(cpu, curr, (Step::Syscall(call), left_ns));
         }
@@ -30,7 +30,8 @@ impl System<'_> {
 
     /// A wakeup of the current task's call is over: returns whether the task is switched out.
     pub fn preempted_by_wakeup(&mut self, cpu: CpuId, context: Context) -> bool {
-        if context != Context::Task || !self.gives_way(cpu, Point::WakeupEnd) {
+        let is_locked = self.board.seats[cpu].wakes_for.is_some();
+        if context != Context::Task || is_locked || !self.gives_way(cpu, Point::WakeupEnd) {
             return false;
         }
         let Some(curr) = self.cpus[cpu].curr.filter(|t| !self.is_vcpu(*t)) else { return false };
@@ -38,9 +39,18 @@ impl System<'_> {
         true
     }
 
+    /// The lock is free under which the current task's call has woken others: returns whether the task is switched out.
+    pub fn preempted_at_unlock(&mut self, cpu: CpuId, left_ns: u64) -> bool {
+        let Some(curr) = self.cpus[cpu].curr.filter(|_| self.gives_way(cpu, Point::WakeupEnd)) else {
+            return false;
+        };
+        self.park(cpu, curr, (Step::Syscall(Call::End), left_ns));
+        true
+    }
+
     /// The next part of the current task's call may sleep: returns whether the task is switched out before it.
     pub fn preempted_before_sleep(&mut self, cpu: CpuId, curr: TaskId, call: Call) -> bool {
-        let parks = self.gives_way(cpu, Point::MightSleep) && self.may_leave(curr, call);
+        let parks = self.gives_way(cpu, Point::MightSleep) && self.may_leave(cpu, curr, call);
         if parks {
             self.park(cpu, curr, (Step::Syscall(call), 0));
         }
@@ -48,9 +58,10 @@ impl System<'_> {
     }
 
     /// Whether a call may be left in its current step.
-    fn may_leave(&self, curr: TaskId, call: Call) -> bool {
+    fn may_leave(&self, cpu: CpuId, curr: TaskId, call: Call) -> bool {
         match call {
             Call::VcpuKicks | Call::VcpuHalts | Call::VcpuPolls => false,
+            Call::LockSleepers | Call::Wakeups if self.board.seats[cpu].wakes_for.is_some() => false,
             Call::Lock | Call::Copied => match self.board.threads[curr].user {
                 UserOp::Transfer(t) => !self.board.channels.locks_out(curr, t),
                 _ => true,

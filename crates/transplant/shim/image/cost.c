@@ -5,7 +5,8 @@
  *
  * A block costs its instructions. Lines that are requested within `lookahead` instructions come side by side, as in a
  * processor that executes out of order: the CPU stands still when it has executed that many instructions after the
- * first missing line, or before an atomic operation.
+ * first missing line that it reads. Lines that it only writes come meanwhile, as behind a store buffer. It waits for
+ * all before an atomic operation (missing.c).
  *
  * A block only counts down to the next instruction at which something is due (asm/counted.h). Then it comes here.
  */
@@ -65,10 +66,9 @@ static void img_sample_time(void)
 {
 	while (unlikely(unsampled_ps() >= costs.sample_ps)) {
 		sampled_ps += costs.sample_ps;
-		img_sample();
+		img_sample(NULL);
 	}
 }
-
 /* Writes the instructions of each block into its code. */
 static void write_blocks(void)
 {
@@ -156,25 +156,7 @@ void img_may_leave(void)
 		img_leave();
 }
 
-/* Waits until all missing lines have come. */
-static void img_wait(void)
-{
-	u64 charged = img_charged_ps();
-
-	if (missing_until > charged) {
-		img_due_ps += missing_until - charged;
-		waited_ps += missing_until - charged;
-		img_sample_time();
-	}
-	missing_until = 0;
-}
-void img_drain(void)
-{
-	if (!missing_until)
-		return;
-	img_wait();
-	look_again();
-}
+#include "missing.c"
 
 /* After a block whose instructions were the last ones that were left. */
 void img_block_look(void)
@@ -203,37 +185,6 @@ void __sanitizer_cov_trace_pc(void)
 		img_may_leave();
 }
 
-/* A CPU leaves a verb, or takes it up again: it keeps its own missing lines. */
-void img_missing_keep(struct img_missing *missing)
-{
-	u64 charged = img_charged_ps();
-
-	missing->wait_ps = missing_until > charged ? missing_until - charged : 0;
-	missing->executed = executed() - missing_since;
-	missing_until = 0;
-}
-void img_missing_restore(const struct img_missing *missing)
-{
-	missing_until = missing->wait_ps ? img_charged_ps() + missing->wait_ps : 0;
-	missing_since = executed() - missing->executed;
-	if (missing_until)
-		look_again();
-}
-
-/* A line comes in so many ps. */
-void img_comes(u64 ps)
-{
-	bool first = !missing_until;
-
-	if (first)
-		missing_since = executed();
-	missing_until = max(missing_until, img_charged_ps() + ps);
-	if (!costs.lookahead)
-		img_drain();
-	else if (first && (long)img_left >= costs.lookahead)
-		look_after(costs.lookahead);
-}
-
 #else
 unsigned long long img_take_charge_ns(void)
 {
@@ -250,6 +201,9 @@ void img_apart(int on)
 {
 }
 void img_drain(void)
+{
+}
+void img_retire(void)
 {
 }
 void img_may_leave(void)

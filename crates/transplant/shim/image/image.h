@@ -56,13 +56,19 @@ static inline unsigned long long img_charged_ps(void)
 #define img_charged_ps() 0ULL
 #endif
 #define img_time() (img_now + img_charged_ps() / 1000)
-void img_comes(u64 ps);
+void img_comes(u64 ps, bool write);
+void img_queues_for(u64 ps);
+u64 img_stored_ps(void);
 void img_drain(void);
+void img_wait(void);
+void img_retire(void);
 void img_may_leave(void);
 /* Lines that a CPU waits for while others act. */
 struct img_missing {
-	u64 wait_ps;
+	u64 wait_ps, stores_ps;
 	unsigned long executed;
+	bool has_queued;
+	struct img_sample queued_at;
 };
 void img_missing_keep(struct img_missing *missing);
 void img_missing_restore(const struct img_missing *missing);
@@ -81,7 +87,7 @@ extern bool img_has_queued;	/* for a line, since the CPU could leave last */
 void img_lines_charge(bool on);
 void img_write(const void *at);
 /* samples.c */
-void img_sample(void);
+void img_sample(const struct img_sample *at);
 /* weave.c */
 extern bool img_weaving;
 extern int img_verb;	/* of enum img_verb, the running one; -1: another */

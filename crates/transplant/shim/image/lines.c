@@ -167,20 +167,18 @@ static unsigned int ways_to_holders(unsigned long number, unsigned int cpu, bool
  * those who wait the nearest gets it, so that it moves on by the near way as long as some do. 192 CPUs on two sockets
  * add to one counter every 52 ns (netperf UDP_RR, ip_idents, 2022); the mean way between two of them is twice that.
  */
-static void fetch(unsigned long number, unsigned int way, bool handed_on)
+static void fetch(unsigned long number, unsigned int way, bool write, bool handed_on)
 {
 	u64 now = img_now * 1000 + img_charged_ps(), begin;
 
-	if (!queues) {
-		img_comes(way_ps[way]);
-		return;
-	}
-	begin = max(now, free_at[number]);
+	begin = queues ? max(now, free_at[number]) : now;
 	/* Others act up to then, and may take it again. */
 	img_has_queued |= begin > now;
-	img_comes(begin - now + way_ps[way]);
-	if (handed_on)
+	img_comes(begin - now + way_ps[way], write);
+	if (handed_on && queues)
 		free_at[number] = begin + way_ps[begin > now ? min_t(unsigned int, way, NEAR) : way];
+	if (!write)
+		img_queues_for(begin - now);
 }
 
 /* This CPU's caches lack the line in the state it needs. A line that no CPU has is in the last-level cache. */
@@ -194,9 +192,9 @@ static noinline void img_miss(unsigned long number, bool write)
 	else if (!owner && groups[number])
 		ways = ways_to_holders(number, cpu, write);
 	if (ways)
-		fetch(number, write ? __fls(ways) : __ffs(ways), write || owner);
+		fetch(number, write ? __fls(ways) : __ffs(ways), write, write || owner);
 	else if (!is_mine)
-		img_comes(way_ps[NEAR]);
+		img_comes(way_ps[NEAR], write);
 	if (write) {
 		owners[number] = me;
 	} else if (owner || groups[number]) {

@@ -76,5 +76,5 @@ void img_hand_on(void *lock)
 		set_first(lock, to->next);
 	else
 		*(int *)lock = 1;
-	img_note(IMG_GRANT, first - 1)->at = DIV_ROUND_UP(max(img_time_ps(), to->since_ps), 1000);
+	img_note(IMG_GRANT, first - 1)->at = DIV_ROUND_UP(max(img_stored_ps(), to->since_ps), 1000);
 }

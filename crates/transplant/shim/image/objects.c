@@ -17,14 +17,22 @@ static void touch_line(const char *at, unsigned int how)
 	if (how & IMG_T_ATOMIC) {
 		img_atomic_begin(at);
 		img_atomic_end();
+	} else if (how & IMG_T_STORE) {
+		img_write(at);
 	} else if (how & IMG_T_WRITE) {
+		img_read(at);
+		if (!(how & IMG_T_TOGETHER))
+			img_wait();
 		img_write(at);
 	} else {
 		img_read(at);
 	}
 }
 
-/* A CPU that calls this is in no verb, so that it does not leave in the middle. */
+/*
+ * A CPU that calls this is in no verb, so that it does not leave in the middle. Lines that it reads come one after the
+ * other, where they are not asked for together; those that it writes come meanwhile.
+ */
 void img_touch(const struct img_touched *touched, unsigned int nr)
 {
 	unsigned int line;
@@ -33,10 +41,11 @@ void img_touch(const struct img_touched *touched, unsigned int nr)
 		for (line = 0; line < touched->lines; line++) {
 			touch_line((const char *)touched->at + line * 64, touched->how);
 			if (!(touched->how & IMG_T_TOGETHER))
-				img_drain();
+				img_wait();
 		}
-		img_drain();
+		img_wait();
 	}
+	img_retire();
 }
 #else
 void img_touch(const struct img_touched *touched, unsigned int nr)

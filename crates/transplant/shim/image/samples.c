@@ -10,7 +10,8 @@
 static struct img_sample *samples;
 static unsigned long long count, room;
 
-void img_sample(void)
+/* Of these calls, or of those under way. */
+void img_sample(const struct img_sample *at)
 {
 	if (count == room) {
 		unsigned long long larger = room ? 2 * room : FIRST_ROOM;
@@ -20,7 +21,10 @@ void img_sample(void)
 		samples = all;
 		room = larger;
 	}
-	host_backtrace((void **)samples[count++].calls, IMG_CALLS);
+	if (at)
+		samples[count++] = *at;
+	else
+		host_backtrace((void **)samples[count++].calls, IMG_CALLS);
 }
 
 const struct img_sample *img_samples(unsigned long long *number)

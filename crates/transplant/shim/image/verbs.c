@@ -47,7 +47,7 @@ static void look_at(struct task_struct *p)
 
 void img_settle(void)
 {
-	img_drain();
+	img_retire();
 	if (!img_anyone_left())
 		img_rcu_run();
 	if (img_outside_waits())

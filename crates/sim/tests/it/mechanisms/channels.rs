@@ -322,6 +322,50 @@ fn a_writer_waits_for_the_lock_that_another_writer_holds() {
     }
 }
 
+/// How long a write takes that comes 1 us after another one, which wakes the reader for more than 5 us.
+fn write_beside_a_wakeup(kind: ChannelKind, lock_ns: u64, shared: bool) -> u64 {
+    let mut load = Load::lasting_ms(10);
+    let series = load.builder.series("took", "ns", "lower");
+    let first = ends(&mut load, kind);
+    let second = if shared { first } else { ends(&mut load, kind) };
+    load.task("reader", Some("2"), forever(vec![recv(first.0, 1)]));
+    for (cpu, (_, port), at) in [("0", first, 5 * MS), ("1", second, 5 * MS + 1_000)] {
+        let mut step = 0;
+        let writes = program(move |env| {
+            step += 1;
+            match step {
+                1 => Op::SpinTo { at: Ns(at) },
+                2 => send(port, 1),
+                _ => {
+                    let now = env.now().0;
+                    env.record(series, now - at);
+                    Op::Exit
+                }
+            }
+        });
+        load.task("writer", Some(cpu), writes);
+    }
+    let mut machine = Machine { background: Vec::new(), ..polling("smp-4") };
+    for (name, ns) in [("pipe_lock_ns", lock_ns), ("unix_lock_ns", lock_ns), ("enqueue_ns", 5_000)] {
+        machine.set_cost(name, ns).unwrap();
+    }
+    run(&machine, "v6.5 NO_TTWU_QUEUE", load).values(0).into_iter().min().unwrap()
+}
+
+/// `sk_wq`'s lock is held through `try_to_wake_up()`, and the sleeper is on the list until then. A pipe's second writer
+/// does not find it empty, and looks for no sleeper.
+#[test]
+fn who_writes_to_a_socket_waits_for_one_that_wakes_its_reader() {
+    for kind in [ChannelKind::Unix, ChannelKind::Tcp] {
+        let free = write_beside_a_wakeup(kind, 0, true);
+        assert_eq!(write_beside_a_wakeup(kind, 1, false), free, "{kind:?}: another socket");
+        let waits = write_beside_a_wakeup(kind, 1, true);
+        assert!((free + 3_000..free + 6_000).contains(&waits), "{kind:?}: {waits} after {free}");
+    }
+    let pipe = |lock_ns| write_beside_a_wakeup(ChannelKind::Pipe, lock_ns, true);
+    assert_eq!(pipe(1), pipe(0));
+}
+
 #[test]
 fn a_lock_without_waiters_takes_no_time() {
     // Sleeping readers, and writers whose messages are too large for the channel.

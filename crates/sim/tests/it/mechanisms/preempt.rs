@@ -104,6 +104,22 @@ fn a_waker_is_preempted_between_two_wakeups_of_one_call_under_full() {
 }
 
 #[test]
+fn a_waker_is_preempted_once_it_has_released_the_lock_of_a_sockets_sleepers() {
+    let delay = |lock_ns| {
+        let mut own = machine("smp-1");
+        (own.costs.unix_send_ns, own.costs.channel_end_ns) = (600 * US, 500 * US);
+        own.costs.unix_lock_ns = lock_ns;
+        let mut load = Load::lasting_ms(400);
+        let (out, into) = load.builder.channel(ChannelKind::Unix);
+        load.task("writer", None, forever(vec![Op::Send { port: into, bytes: 1 }, sleep_us(1_000)]));
+        let reader = load.task("reader", None, forever(vec![Op::Recv { port: out, bytes: 1 }]));
+        load.attr(reader, fifo());
+        median(delays(&own, "v6.12 preempt=full", load, reader))
+    };
+    assert!(delay(0) < 20 * US && delay(1) < 20 * US, "{} and {} ns", delay(0), delay(1));
+}
+
+#[test]
 fn the_voluntary_model_gives_way_before_the_mutex_of_a_pipe() {
     // Half a millisecond of a write comes before the pipe's mutex, and half with it.
     let longest = |text: &str| {
