@@ -24,8 +24,8 @@ use crate::board::{Board, Context, Kernel};
 use crate::calls::{Call, Calls};
 use crate::links::Links;
 use crate::net::Packet;
+use crate::objects::InPipe;
 use crate::objects::table::When;
-use crate::objects::{InPipe, Objects};
 use crate::thread::UserOp;
 use schedlab_base::{CpuId, Error, TaskId};
 use schedlab_workload::{ChannelKind, Outcome, PortId, SetId};
@@ -58,12 +58,9 @@ pub trait Transfers<'s>: Kernel<'s> {
         let (channels, was_asleep) = (&self.board().channels, std::mem::take(&mut t.back));
         t.part = channels.fits(t);
         let is_locked = channels.lock_ns(&self.board().machine.costs, t.port) > 0;
-        let shares = |objects: &Objects| objects.shares_files(curr) && t.opens;
-        let file_ns = match &self.board().objects {
-            Some(objects) if shares(objects) => self.lines_ns(cpu, t, When::Shared),
-            _ => 0,
-        };
-        let lines_ns = file_ns
+        let shares_file =
+            t.opens && self.board().objects.as_ref().is_some_and(|objects| objects.shares_files(curr));
+        let lines_ns = if shares_file { self.lines_ns(cpu, t, When::Shared) } else { 0 }
             + self.lines_ns(cpu, t, When::Call)
             + if is_locked { 0 } else { self.locked_lines_ns(cpu, t) }
             + if was_asleep { self.wait_lines_ns(cpu, curr) } else { 0 };
@@ -138,8 +135,8 @@ pub trait Transfers<'s>: Kernel<'s> {
         };
         self.call_after(cpu, call, look_ns);
     }
-    /// A lock was released: the first that waits for it in `call` sees that.
-    fn is_free(&mut self, first: Option<TaskId>, call: Call) {
+    /// A lock is free: the first that waits for it in `call` sees that.
+    fn hand_on(&mut self, first: Option<TaskId>, call: Call) {
         if let Some(first) = first.filter(|_| self.board().turns.is_none()) {
             let on = self.board().threads[first].ran_on;
             self.end_wait(on, call, self.now() + POLL_NS);
@@ -148,9 +145,8 @@ pub trait Transfers<'s>: Kernel<'s> {
     /// The current task releases its buffer's lock, if it has one.
     fn unlock_buffer(&mut self, curr: TaskId, t: Transfer) {
         let lock = &mut self.board_mut().channels.locks[t.buffer()];
-        lock.release(curr);
-        let first = lock.first();
-        self.is_free(first, Call::Lock);
+        let first = lock.release(curr);
+        self.hand_on(first, Call::Lock);
     }
 
     /// The current task's message is in, and somebody sleeps at the socket or is being woken by another task: it takes
@@ -173,9 +169,8 @@ pub trait Transfers<'s>: Kernel<'s> {
         let Some(t) = board.seats[cpu].wakes_for.take() else { return };
         board.channels.wakes_sleeper[t.buffer()] = false;
         let lock = &mut board.channels.sleepers_locks[t.buffer()];
-        lock.release(curr);
-        let first = lock.first();
-        self.is_free(first, Call::LockSleepers);
+        let first = lock.release(curr);
+        self.hand_on(first, Call::LockSleepers);
     }
 
     /// The copy is over: the bytes change hands, and the sleepers that waited for them are woken.

@@ -55,12 +55,6 @@ impl Lock {
         true
     }
 
-    /// The task that has waited longest.
-    #[inline]
-    pub fn first(&self) -> Option<TaskId> {
-        self.spinners.front().copied()
-    }
-
     /// Whether `task` holds the lock or waits for it.
     #[inline]
     pub fn concerns(&self, task: TaskId) -> bool {
@@ -72,9 +66,9 @@ impl Lock {
         self.held.into_iter().chain(self.spinners.iter().copied())
     }
 
-    /// Releases the lock if `task` holds it.
+    /// Releases the lock if `task` holds it. Returns the task that has waited longest.
     #[inline]
-    pub fn release(&mut self, task: TaskId) {
+    pub fn release(&mut self, task: TaskId) -> Option<TaskId> {
         debug_assert!(
             self.held.is_none_or(|owner| owner == task),
             "{task:?} releases the lock of {:?}",
@@ -83,6 +77,7 @@ impl Lock {
         if self.held == Some(task) {
             self.held = None;
         }
+        self.spinners.front().copied()
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const SCHEMA: &str = "schedlab/published-values/2";
 
-/// Hashes of what values are made of: values are stale where it is no longer the same.
+/// Hashes of what values are made of: values are stale where one has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeOf {
@@ -87,7 +87,7 @@ impl FoundSeries {
         let mut stale = Vec::new();
         self.loads.retain(|values| {
             let LoadValues { machine, load, made_of, values, .. } = values;
-            // A load that is no longer there has no row.
+            // A load that was taken out has no row.
             let Some(now) = now.get(&[machine.clone(), load.clone()]) else { return false };
             let mut changed = made_of.changed(now);
             let unknown = values.keys().filter(|name| !made_of.variants.contains_key(*name));
@@ -253,7 +253,7 @@ mod tests {
             ["UDP_RR 100 %@b (machine)", "UDP_RR 100 %@c (load, variant on)"],
             "once each"
         );
-        assert_eq!(ours.loads, [values("a", 1.0), values("d", 1.0)], "e is no load any more");
+        assert_eq!(ours.loads, [values("a", 1.0), values("d", 1.0)], "e was taken out");
     }
 
     #[test]

@@ -116,12 +116,12 @@ loops = 100
             "and another folder"
         );
         assert_eq!(base, usual(&TEXT.replace("name = \"s\"", "name = \"t\"\nruns = 9\nseed = 7")));
-        let told = |e: &mut Experiment| {
+        let described = |e: &mut Experiment| {
             e.machines[0].about = "other words".into();
             e.machines[0].provenance.clear();
             e.variants.iter_mut().for_each(|v| v.level = Level::Woven);
         };
-        assert_eq!(base, made_of(TEXT, PATCH, "CONFIG_X=y\n", told));
+        assert_eq!(base, made_of(TEXT, PATCH, "CONFIG_X=y\n", described));
         let in_a_mail = format!("Subject: another\n\n{PATCH}");
         assert_eq!(base, made_of(TEXT, &in_a_mail, "CONFIG_X=y\n", |_| ()));
 
