@@ -44,10 +44,14 @@ pub enum Call {
     Wake { word: u32, count: u32 },
     /// Take the lock of a channel; the task holds the operation.
     Lock,
+    /// Its line has come: take it.
+    TryLock,
     /// Take the lock of a socket's sleepers; the seat holds the transfer.
     LockSleepers,
     /// The copy to or from a channel is over; the task holds the operation.
     Copied,
+    /// Release the lock of a channel for which others spin; the task holds the operation.
+    Unlock,
     /// Look for an end of the set with something to read, or sleep until there is one (epoll_wait).
     Poll { set: SetId },
     /// The rest of a call from its next wakeup on.
@@ -264,8 +268,10 @@ pub trait Calls<'s>: Kernel<'s> {
             Call::Wait { word, value, until } => self.futex_wait(cpu, curr, word, value, until),
             Call::Wake { word, count } => self.futex_wake(cpu, curr, word, count),
             Call::Lock => self.lock_buffer(cpu, curr),
+            Call::TryLock => self.take_buffer(cpu, curr),
             Call::LockSleepers => self.lock_sleepers(cpu, curr),
             Call::Copied => self.copied(cpu, curr),
+            Call::Unlock => self.carried(cpu, curr),
             Call::Poll { set } => self.poll(cpu, curr, set),
             Call::Wakeups | Call::VcpuKicks => self.wake_listed(cpu),
             Call::VcpuHalts => self.vcpu_halts(cpu, curr, false),

@@ -81,7 +81,7 @@ pub const WATCHING: u32 = 10;
 
 /// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. Changes of
 /// the code itself change its image's key instead.
-pub const ENGINE: u32 = 13;
+pub const ENGINE: u32 = 14;
 
 /// The version in a record, by its origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
 /// the kernel's own code.

@@ -48,6 +48,28 @@ fn cpus_wait_for_run_queue_locks_where_many_pairs_wake_each_other() {
     assert!(many > 0.01 && many > 5.0 * few, "{few} of the cycles with 8 pairs, {many} with 112");
 }
 
+/// A write to a pipe waits for the lines of mutex, slot and bytes before it releases the mutex, and so does a read.
+/// Among many each also fetches the mutex to release it, and spinners fetch it twice: to see it free, and to take it.
+#[test]
+fn a_mutex_that_many_want_costs_more_lines_than_one_that_two_share() {
+    if !has_source() {
+        return;
+    }
+    const LINE_NS: u64 = 600;
+    let lines_of_a_message = |fds: u32| {
+        let words = format!("hackbench --pipe --groups 1 --fds {fds} --loops 200");
+        let elapsed_ns = figure(
+            &bench("woven", &words, "intel-112-1s", &[("line_near_ns", LINE_NS)]),
+            "hackbench.elapsed.mean",
+        );
+        elapsed_ns / f64::from(fds * 200) / LINE_NS as f64
+    };
+    let (two, many) = (lines_of_a_message(1), lines_of_a_message(20));
+    // Without stores before the release and without spinners 2 and 9.
+    assert!((5.0..9.0).contains(&two), "{two} lines a message of one writer and one reader");
+    assert!((10.0..16.0).contains(&many), "{many} lines with 20 writers");
+}
+
 /// A hardware thread beside a busy one has `smt_speed_pct` of its speed in the kernel, too.
 #[test]
 fn kernel_code_is_slower_beside_a_busy_hardware_thread() {

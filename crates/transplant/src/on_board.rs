@@ -162,6 +162,14 @@ impl<'s> Kernel<'s> for Engine<'s> {
         self.lines_ns += ns;
         ns
     }
+    fn touch_elsewhere(&mut self, cpu: CpuId, other: CpuId, touched: &[Touched]) {
+        if !touched.is_empty() {
+            self.enter(other);
+            self.kernel.image().touch(touched);
+            self.kernel.image().take_charge_ns();
+            self.enter(cpu);
+        }
+    }
 
     fn runs_alone(&mut self, cpu: CpuId) -> bool {
         self.enter(cpu);
@@ -309,7 +317,7 @@ impl Engine<'_> {
             return;
         };
         let touches =
-            objects.of_transfer(self.board.channels.kind(t.port), t, InPipe::default(), When::Sleeps);
+            objects.of_transfer(self.board.channels.kind(t.port), t, InPipe::default(), &[When::Sleeps]);
         self.kernel.image().touch(touches.all());
     }
 

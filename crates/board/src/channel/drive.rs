@@ -15,7 +15,8 @@
 //! lock until it is woken, and others that write to the socket meanwhile wait for that.
 //!
 //! Where lines have owners, a call also takes what the lines of its channel cost ([`crate::objects`]): those under the
-//! lock while it is held.
+//! lock while it is held. A pipe's mutex is one of them: its line comes before it is taken, and again before it is
+//! released, behind all stores, if others have asked for it meanwhile (`kernel/locking/mutex.c`, 7.3.4).
 
 use super::exchange::Put;
 use super::lock::POLL_NS;
@@ -24,8 +25,8 @@ use crate::board::{Board, Context, Kernel};
 use crate::calls::{Call, Calls};
 use crate::links::Links;
 use crate::net::Packet;
-use crate::objects::InPipe;
 use crate::objects::table::When;
+use crate::objects::{InPipe, Touches};
 use crate::thread::UserOp;
 use schedlab_base::{CpuId, Error, TaskId};
 use schedlab_workload::{ChannelKind, Outcome, PortId, SetId};
@@ -60,9 +61,13 @@ pub trait Transfers<'s>: Kernel<'s> {
         let is_locked = channels.lock_ns(&self.board().machine.costs, t.port) > 0;
         let shares_file =
             t.opens && self.board().objects.as_ref().is_some_and(|objects| objects.shares_files(curr));
-        let lines_ns = if shares_file { self.lines_ns(cpu, t, When::Shared) } else { 0 }
-            + self.lines_ns(cpu, t, When::Call)
-            + if is_locked { 0 } else { self.locked_lines_ns(cpu, t) }
+        let lines_ns = if shares_file { self.lines_ns(cpu, t, &[When::Shared]) } else { 0 }
+            + self.lines_ns(cpu, t, &[When::Call])
+            + if is_locked {
+                0
+            } else {
+                self.lines_ns(cpu, t, &[When::Locks]) + self.locked_lines_ns(cpu, t)
+            }
             + if was_asleep { self.wait_lines_ns(cpu, curr) } else { 0 };
         let board = self.board_mut();
         let costs = &board.machine.costs;
@@ -80,17 +85,21 @@ pub trait Transfers<'s>: Kernel<'s> {
     }
 
     /// What the channel's lines cost that the transfer touches then; 0 where lines have no owners.
-    fn lines_ns(&mut self, cpu: CpuId, t: Transfer, when: When) -> u64 {
+    fn lines_ns(&mut self, cpu: CpuId, t: Transfer, when: &[When]) -> u64 {
+        let touches = self.touches(t, when);
+        self.touch_lines(cpu, touches.all())
+    }
+    /// The channel's lines that the transfer touches then.
+    fn touches(&self, t: Transfer, when: &[When]) -> Touches {
         let Board { channels, objects, nic, .. } = self.board();
-        let Some(objects) = objects else { return 0 };
-        if nic.is_far(t.port) || nic.is_far(t.port.peer()) {
-            return 0;
-        }
+        let Some(objects) = objects.as_ref().filter(|_| !nic.is_far(t.port) && !nic.is_far(t.port.peer()))
+        else {
+            return Touches::none();
+        };
         let buffer = &channels.buffers[t.buffer()];
         let offset = if t.sends { buffer.written } else { buffer.read };
         let pipe = InPipe { page: buffer.page(t.sends, t.left, t.opens).0, offset };
-        let touches = objects.of_transfer(channels.kind(t.port), t, pipe, when);
-        self.touch_lines(cpu, touches.all())
+        objects.of_transfer(channels.kind(t.port), t, pipe, when)
     }
     /// The same of those that it touches under the channel's lock.
     fn locked_lines_ns(&mut self, cpu: CpuId, t: Transfer) -> u64 {
@@ -98,7 +107,8 @@ pub trait Transfers<'s>: Kernel<'s> {
         let is_pipe = channels.kind(t.port) == ChannelKind::Pipe;
         let turns_page =
             is_pipe && t.part > 0 && channels.buffers[t.buffer()].page(t.sends, t.left, t.opens).1;
-        self.lines_ns(cpu, t, When::Locked) + if turns_page { self.lines_ns(cpu, t, When::Page) } else { 0 }
+        let page = if turns_page { When::Page } else { When::Locked };
+        self.lines_ns(cpu, t, &[When::Locked, page, When::Unlocks])
     }
     /// What the wait entry of a task costs that is back from a sleep.
     fn wait_lines_ns(&mut self, cpu: CpuId, curr: TaskId) -> u64 {
@@ -107,8 +117,23 @@ pub trait Transfers<'s>: Kernel<'s> {
         self.touch_lines(cpu, touches.all())
     }
 
-    /// The current task's transfer is about to touch its buffer: it takes the lock, or waits for it.
+    /// The current task's transfer is about to touch its buffer: it asks for the line of the lock. One that spins has
+    /// seen the lock free in a copy of the line, and asks for the line itself then.
     fn lock_buffer(&mut self, cpu: CpuId, curr: TaskId) {
+        let UserOp::Transfer(t) = self.board().threads[curr].user else { return };
+        let lock = &self.board().channels.locks[t.buffer()];
+        let spins = lock.concerns(curr);
+        if spins && lock.is_held() {
+            return self.awaits(cpu, Call::Lock);
+        }
+        let spun = if spins { When::Spins } else { When::Locks };
+        match self.lines_ns(cpu, t, &[spun, When::Locks]) {
+            0 => self.take_buffer(cpu, curr),
+            ns => self.call_after(cpu, Call::TryLock, ns),
+        }
+    }
+    /// The current task takes its buffer's lock, or waits for it.
+    fn take_buffer(&mut self, cpu: CpuId, curr: TaskId) {
         let board = self.board_mut();
         let UserOp::Transfer(mut t) = board.threads[curr].user else { return };
         if !board.channels.locks[t.buffer()].take(curr) {
@@ -121,7 +146,16 @@ pub trait Transfers<'s>: Kernel<'s> {
             self.unlock_buffer(curr, t);
         }
         let lines_ns = self.locked_lines_ns(cpu, t);
+        self.is_watched(cpu, t);
         self.call_after(cpu, Call::Copied, held_ns + lines_ns);
+    }
+
+    /// The current task has its lock: the first that waits spins on its owner, and gets a copy of the line.
+    fn is_watched(&mut self, cpu: CpuId, t: Transfer) {
+        if let Some(spinner) = self.board().channels.locks[t.buffer()].first() {
+            let (on, touches) = (self.board().threads[spinner].ran_on, self.touches(t, &[When::Spins]));
+            self.touch_elsewhere(cpu, on, touches.all());
+        }
     }
 
     /// The current task looks again for its lock. Where all CPUs execute, the one that releases it says when.
@@ -159,7 +193,7 @@ pub trait Transfers<'s>: Kernel<'s> {
         }
         board.channels.wakes_sleeper[t.buffer()] =
             !board.seats[cpu].to_wake[Context::Task as usize].is_empty();
-        let lines_ns = self.lines_ns(cpu, t, When::Other);
+        let lines_ns = self.lines_ns(cpu, t, &[When::Other]);
         self.call_after(cpu, Call::Wakeups, lines_ns);
     }
     /// The current task has woken the sleepers of its list. If they had a lock, it releases that.
@@ -173,8 +207,16 @@ pub trait Transfers<'s>: Kernel<'s> {
         self.hand_on(first, Call::LockSleepers);
     }
 
-    /// The copy is over: the bytes change hands, and the sleepers that waited for them are woken.
+    /// The copy is over. Others that asked for the lock have its line, which whoever releases it takes back.
     fn copied(&mut self, cpu: CpuId, curr: TaskId) {
+        let UserOp::Transfer(t) = self.board().threads[curr].user else { return };
+        match if t.part > 0 { self.lines_ns(cpu, t, &[When::Unlocks]) } else { 0 } {
+            0 => self.carried(cpu, curr),
+            ns => self.call_after(cpu, Call::Unlock, ns),
+        }
+    }
+    /// The lock is free again: the bytes change hands, and the sleepers that waited for them are woken.
+    fn carried(&mut self, cpu: CpuId, curr: TaskId) {
         let board = self.board_mut();
         let UserOp::Transfer(mut t) = board.threads[curr].user else { return };
         if t.part > 0 {
@@ -201,7 +243,7 @@ pub trait Transfers<'s>: Kernel<'s> {
             seat.wakes_for = Some(t);
             return self.lock_sleepers(cpu, curr);
         }
-        let lines_ns = if wakes || looks { self.lines_ns(cpu, t, When::Other) } else { 0 };
+        let lines_ns = if wakes || looks { self.lines_ns(cpu, t, &[When::Other]) } else { 0 };
         self.board_mut().seats[cpu].call_left_ns += lines_ns;
         self.wake_listed(cpu);
     }

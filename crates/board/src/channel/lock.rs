@@ -3,7 +3,8 @@
 //! A pipe has a mutex (`fs/pipe.c`), held while bytes are copied. A UNIX socket has a spinlock (`net/unix/af_unix.c`),
 //! held while a message is linked into the queue or out of it. Waiters for either spin, as a mutex's waiters do while
 //! its owner runs (`mutex_spin_on_owner`, `osq_lock`), and get the lock in their order of arrival. A task that comes to
-//! a free mutex goes ahead of its waiters.
+//! a free mutex goes ahead of its waiters. Where lines have owners, a mutex is free for anybody until the line of the
+//! first that tries has come.
 //!
 //! A socket's sleepers have a spinlock, too (`sk_wq`). Who finds one that sleeps takes it, and holds it while
 //! `try_to_wake_up()` works: others that bring messages meanwhile still see the sleeper, and wait for the lock.
@@ -55,6 +56,18 @@ impl Lock {
         true
     }
 
+    /// Whether a task holds the lock.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// The task that has waited longest.
+    #[inline]
+    pub fn first(&self) -> Option<TaskId> {
+        self.spinners.front().copied()
+    }
+
     /// Whether `task` holds the lock or waits for it.
     #[inline]
     pub fn concerns(&self, task: TaskId) -> bool {
@@ -77,7 +90,7 @@ impl Lock {
         if self.held == Some(task) {
             self.held = None;
         }
-        self.spinners.front().copied()
+        self.first()
     }
 }
 

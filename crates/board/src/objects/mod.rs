@@ -163,10 +163,10 @@ impl Objects {
         }
     }
 
-    /// What a transfer touches of its channel then.
-    pub fn of_transfer(&self, kind: ChannelKind, t: Transfer, pipe: InPipe, when: When) -> Touches {
+    /// What a transfer touches of its channel then, in the table's order.
+    pub fn of_transfer(&self, kind: ChannelKind, t: Transfer, pipe: InPipe, when: &[When]) -> Touches {
         let mut touches = Touches::none();
-        for row in ROWS.iter().filter(|row| row.of == Object::Channel(kind) && row.when == when) {
+        for row in ROWS.iter().filter(|row| row.of == Object::Channel(kind) && when.contains(&row.when)) {
             self.touch_channel(&mut touches, row, t, pipe);
         }
         touches

@@ -62,6 +62,12 @@ pub enum When {
     Locked,
     /// Under the lock, if a page of the pipe is begun or used up.
     Page,
+    /// While it is the first that spins for the lock.
+    Spins,
+    /// Before it knows whether the lock is free.
+    Locks,
+    /// When it releases the lock, behind all that it has stored.
+    Unlocks,
     /// If it finds nothing, and is about to sleep.
     Sleeps,
     /// If it looks for sleepers: a call on a pipe that was empty or full, or on a socket with one; for a futex: if
@@ -112,13 +118,15 @@ macro_rules! rows {
 rows! {
     Object::Channel(ChannelKind::Pipe) => {
         "file" File 0 + 1, Shared: Atomic, Atomic, "f_count: __fget_light(), fput(); all writers of a pipe have one file";
-        "mutex" Buffer 0 + 1, Locked: Atomic, Atomic, "pipe_inode_info, bytes 0 to 63: mutex, rd_wait, the lock of wr_wait; fs/pipe.c";
+        "mutex" Buffer 0 + 1, Spins: Read, Read, "mutex_spin_on_owner() of the first in the queue";
+        "mutex" Buffer 0 + 1, Locks: Atomic, Atomic, "pipe_inode_info, bytes 0 to 63: mutex, rd_wait, the lock of wr_wait; fs/pipe.c; mutex_lock(), osq_lock() if it is held";
         "head, tail" Buffer 1 + 1, Locked: Read, Read, "bytes 64 to 127: sleepers of wr_wait, head, tail";
         "bufs" Buffer 2 + 1, Locked: Read, Read, "bytes 128 to 191: tmp_page, fasync_readers, bufs";
         "slot" Slot 0 + 1, Locked: Write, Write, "one of 16 pipe_buffer, 40 bytes each: len of the last one, offset of the first";
         "data" Data 0 + 0, Locked: Store, Read, "a page of the pipe; 40 messages of 100 bytes share one";
         "head, tail" Buffer 1 + 1, Page: Store, Store, "pipe_write(): head; pipe_read(): tail";
         "tmp_page" Buffer 2 + 1, Page: Store, Store, "pipe_write() takes it, anon_pipe_buf_release() gives it back";
+        "mutex" Buffer 0 + 1, Unlocks: Atomic, Atomic, "mutex_unlock(): behind the stores before it";
         "rd_wait" Buffer 0 + 1, Sleeps: No, Write, "prepare_to_wait_event()";
         "wr_wait" Buffer 1 + 1, Sleeps: Write, No, "prepare_to_wait_event()";
         "rd_wait, wr_wait" Buffer 0 + 1, Other: Atomic, Atomic, "their locks: __wake_up_sync_key(), behind mutex_unlock()";
@@ -196,6 +204,9 @@ mod tests {
                 (_, When::Call) => "in each call",
                 (_, When::Shared) => "of a thread among others",
                 (_, When::Page) => "begins or ends a page",
+                (_, When::Unlocks) => "it releases the lock",
+                (_, When::Locks) => "it takes the lock",
+                (_, When::Spins) => "it spins",
                 (Object::Futex, When::Locked) => "somebody waits",
                 (Object::Futex, When::Other) => "nobody waits",
                 (_, When::Locked) => "under its lock",

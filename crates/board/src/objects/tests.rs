@@ -29,13 +29,12 @@ fn transfer(sends: bool, part: u32) -> Transfer {
 
 /// First line, lines and how, of a call.
 fn touched(objects: &Objects, kind: ChannelKind, t: Transfer, when: When) -> Vec<(u64, u16, u16)> {
-    let touches = objects.of_transfer(kind, t, InPipe::default(), when);
+    let touches = objects.of_transfer(kind, t, InPipe::default(), &[when]);
     touches.all().iter().map(|t| (t.at / LINE, t.lines, t.how)).collect()
 }
 
 #[test]
 fn both_ends_of_a_pipe_touch_its_lines_under_the_mutex() {
-    const ATOMIC: u16 = Touched::ATOMIC;
     const WRITE: u16 = Touched::WRITE;
     const STORE: u16 = Touched::STORE;
     const STREAM: u16 = Touched::TOGETHER;
@@ -45,16 +44,35 @@ fn both_ends_of_a_pipe_touch_its_lines_under_the_mutex() {
     let (data, slots) = (4, 4 + 1024);
     assert_eq!(
         written,
-        [(1, 1, ATOMIC), (2, 1, 0), (3, 1, 0), (slots, 1, WRITE), (data, 2, STORE | STREAM)],
+        [(2, 1, 0), (3, 1, 0), (slots, 1, WRITE), (data, 2, STORE | STREAM)],
         "head and tail are only read while a page has room"
     );
     let read = touched(&pipe, kind, transfer(false, 100), When::Locked);
-    assert_eq!(read[..4], written[..4]);
-    assert_eq!(read[4], (data, 2, STREAM));
+    assert_eq!(read[..3], written[..3]);
+    assert_eq!(read[3], (data, 2, STREAM));
     assert_eq!(touched(&pipe, kind, transfer(true, 100), When::Page), [(2, 1, STORE), (3, 1, STORE)]);
-    assert_eq!(touched(&pipe, kind, transfer(false, 0), When::Locked).len(), 3, "it finds nothing");
+    assert_eq!(touched(&pipe, kind, transfer(false, 0), When::Locked).len(), 2, "it finds nothing");
     assert_eq!(touched(&pipe, kind, transfer(false, 0), When::Sleeps), [(1, 1, WRITE)]);
     assert_eq!(touched(&pipe, kind, transfer(true, 0), When::Call), []);
+}
+
+#[test]
+fn a_mutex_is_read_by_a_spinner_before_it_is_taken_and_released_behind_the_data() {
+    let kind = ChannelKind::Pipe;
+    let pipe = objects(kind);
+    for sends in [true, false] {
+        let how = |when: &[When]| {
+            let touches = pipe.of_transfer(kind, transfer(sends, 100), InPipe::default(), when);
+            touches.all().iter().map(|t| (t.at / LINE, t.how)).collect::<Vec<_>>()
+        };
+        assert_eq!(how(&[When::Locks, When::Spins]), [(1, 0), (1, Touched::ATOMIC)]);
+        let held = how(&[When::Unlocks, When::Page, When::Locked]);
+        assert_eq!(held.len(), 4 + 2 + 1);
+        assert_eq!(held.last(), Some(&(1, Touched::ATOMIC)), "all stores are done before it");
+    }
+    let unix = objects(ChannelKind::Unix);
+    let spinlock = |when| touched(&unix, ChannelKind::Unix, transfer(true, 100), when);
+    assert_eq!([When::Spins, When::Locks, When::Unlocks].map(spinlock), [vec![], vec![], vec![]]);
 }
 
 #[test]
@@ -62,8 +80,8 @@ fn pages_of_a_pipe_are_used_in_turn() {
     let kind = ChannelKind::Pipe;
     let pipe = objects(kind);
     let at = |page, offset| {
-        let touches = pipe.of_transfer(kind, transfer(true, 100), InPipe { page, offset }, When::Locked);
-        touches.all()[3..].iter().map(|t| (t.at / LINE, t.lines)).collect::<Vec<_>>()
+        let touches = pipe.of_transfer(kind, transfer(true, 100), InPipe { page, offset }, &[When::Locked]);
+        touches.all()[2..].iter().map(|t| (t.at / LINE, t.lines)).collect::<Vec<_>>()
     };
     let (data, slots) = (4, 4 + 1024);
     assert_eq!(at(0, 0), [(slots, 1), (data, 2)]);
@@ -119,7 +137,7 @@ fn messages_take_places_in_turn() {
 fn large_messages_come_in_parts_that_fit() {
     let kind = ChannelKind::Tcp;
     let tcp = objects(kind);
-    let touches = tcp.of_transfer(kind, transfer(true, 65_536), InPipe::default(), When::Call);
+    let touches = tcp.of_transfer(kind, transfer(true, 65_536), InPipe::default(), &[When::Call]);
     let data: Vec<u16> =
         touches.all().iter().filter(|t| t.how & Touched::TOGETHER > 0).map(|t| t.lines).collect();
     assert_eq!(data, [10, 10, 10, 10, 10, 10, 4]);

@@ -62,7 +62,7 @@ impl System<'_> {
         match call {
             Call::VcpuKicks | Call::VcpuHalts | Call::VcpuPolls => false,
             Call::LockSleepers | Call::Wakeups if self.board.seats[cpu].wakes_for.is_some() => false,
-            Call::Lock | Call::Copied => match self.board.threads[curr].user {
+            Call::Lock | Call::TryLock | Call::Copied | Call::Unlock => match self.board.threads[curr].user {
                 UserOp::Transfer(t) => !self.board.channels.locks_out(curr, t),
                 _ => true,
             },
