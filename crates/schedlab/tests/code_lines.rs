@@ -1,9 +1,76 @@
 //! CPUs that want the same cache line or lock, and hardware threads that share a core, where the kernel's own code is
 //! woven.
 
-use crate::code::has_source;
+use crate::code::{has_source, lab_of};
 use crate::code_calls::{bench, figure};
 use crate::common::Lab;
+
+/// A patch of 6.1 by which each wakeup makes a trial of lines or locks; the sysctl `sched_trial` says which.
+const TRIALS: &str = include_str!("cases/files/trial-of-lines.patch");
+
+/// What a line on its way takes in trials: far more than all that a CPU looks ahead.
+const LINE_NS: f64 = 2000.0;
+
+/// A metric of pipe pairs that make these trials, woven, on eight CPUs of one cache.
+fn trials<const N: usize>(lab: &Lab, pairs: u32, numbers: [u32; N], metrics: &[&str]) -> [Vec<f64>; N] {
+    let costs = format!(
+        "line_near_ns = {{ value = {LINE_NS}, range = [{LINE_NS}, {LINE_NS}], source = 'this test' }}"
+    );
+    lab.write("m.toml", &format!("name = 'm'\nabout = 'a test'\nlike = 'smp-8'\n[costs]\n{costs}\n"));
+    lab.write("trials.patch", TRIALS);
+    let variants = numbers.map(|number| {
+        format!(
+            "[[variant]]\nname = '{number}'\nkernel = '6.1'\npatch = ['trials.patch']\ntunables = {{ sched_trial = {number} }}\n"
+        )
+    });
+    let workload = format!("[workload]\nname = 'pipe'\nloops = 400\npairs = {pairs}\n");
+    let head = format!("name = 'trials'\nmachine = 'm.toml'\nruns = 1\nmetrics = {metrics:?}\n");
+    lab.write("it.toml", &format!("{head}[code]\nlevel = 'woven'\n{workload}{}", variants.concat()));
+    let all = lab.json("run it.toml --backend code --json --quiet");
+    numbers.map(|number| {
+        let cells = all["cells"].as_array().unwrap();
+        let cell = cells.iter().find(|cell| cell["variant"].as_str() == Some(&number.to_string())).unwrap();
+        let mean = |name: &&str| cell["metrics"][name]["mean"].as_f64();
+        metrics.iter().map(|name| mean(name).unwrap_or_else(|| panic!("{name} in {cell:.300}"))).collect()
+    })
+}
+
+/// Four times in each wakeup: four lines that the other CPU has are stored to, and the CPU computes for longer than
+/// they take; or it computes first; then comes an atomic operation. A round trip has two wakeups.
+#[test]
+fn a_store_that_misses_is_waited_for_by_the_next_atomic_operation_only() {
+    let Some(lab) = lab_of("6.1") else { return };
+    let times = trials(&lab, 1, [1, 2, 3], &["pipe.round_trip.mean"]);
+    let [none, long_before, right_before] = times.map(|time| time[0] / (8.0 * LINE_NS));
+    let (long_before, right_before) = (long_before - none, right_before - none);
+    assert!(
+        long_before.abs() < 0.25,
+        "{long_before} of a line's time is waited for before anything needs it"
+    );
+    assert!(
+        (0.75..1.25).contains(&right_before),
+        "{right_before} of a line's time, of four that come together"
+    );
+}
+
+/// CPUs queue for a line that `trial_ask` reads, and have looked as far ahead as they can in `trial_compute`.
+#[test]
+fn a_wait_for_a_queued_line_stands_where_it_was_asked_for() {
+    let Some(lab) = lab_of("6.1") else { return };
+    let [shares] = trials(&lab, 8, [4], &["cycles.self.trial_ask", "cycles.self.trial_compute"]);
+    let (asks, computes) = (shares[0], shares[1]);
+    assert!(asks > 20.0 && asks > 2.0 * computes, "{asks} % of the cycles ask, {computes} % compute");
+}
+
+/// The next CPU gets the lock when the stores of the one before have come.
+#[test]
+fn a_lock_is_handed_on_after_its_holders_stores() {
+    let Some(lab) = lab_of("6.1") else { return };
+    let times = trials(&lab, 8, [5, 6], &["pipe.round_trip.mean"]);
+    let [plain, stores] = times.map(|time| time[0]);
+    let longer = stores / plain;
+    assert!(longer > 1.2, "locks whose holders store to a line take {longer} times as long");
+}
 
 /// All datagrams over loopback add to one counter, two in each transaction. CPUs of one cache get its line one after
 /// the other, so that from some number of pairs on more of them transact no more.
