@@ -4,7 +4,7 @@ use crate::experiments::{self, ExperimentOptions};
 use crate::output;
 use schedlab_base::{Error, Result, Warning, counted, input, temp};
 use schedlab_compare::comparison::CountedWarning;
-use schedlab_compare::published::{FoundSeries, JudgedSeries, doubts, judge, read, write};
+use schedlab_compare::published::{FoundSeries, JudgedSeries, doubts, fault, judge, read, write};
 use schedlab_kernel::Level;
 use schedlab_lab::Experiment;
 use schedlab_lab::ask::experiment::parse;
@@ -178,8 +178,13 @@ fn run(posted: Posted, options: &ExperimentOptions) -> Result<(FoundSeries, Vec<
 
 fn kept_in(file: &Path, text: &str) -> Result<Vec<FoundSeries>> {
     let help = "'schedlab study published --keep' writes such files";
-    read(text)
-        .map_err(|e| Error::input(format!("{}: no values of posted series: {e}", file.display())).help(help))
+    let all = read(text).map_err(|e| {
+        Error::input(format!("{}: no values of posted series: {e}", file.display())).help(help)
+    })?;
+    let help = "take the row's line out of the file, and run its load again with --keep";
+    let wrong =
+        |fault| Error::input(format!("{}: no run gives such values: {fault}", file.display())).help(help);
+    fault(&all).map_or(Ok(all), |fault| Err(wrong(fault)))
 }
 
 /// Keeps values in a file. What is there of other series and levels stays, and of the same ones what the same engine

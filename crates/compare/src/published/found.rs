@@ -50,6 +50,21 @@ impl LoadValues {
     pub fn is_of(&self, machine: &str, load: &str, metric: &str) -> bool {
         self.machine == machine && self.load == load && self.metric == metric
     }
+    /// What no runs can have given. All metrics are times, rates, counts or shares; a run has a value under both
+    /// variants, since these have the same seeds, or under neither.
+    fn fault(&self) -> Option<String> {
+        let mut seeds = None;
+        for (variant, values) in self.values.iter().filter(|(_, values)| !values.is_empty()) {
+            if let Some(value) = values.iter().find(|value| !value.is_finite() || **value < 0.0) {
+                return Some(format!("{value} under {variant}"));
+            }
+            let (first, of_first) = *seeds.get_or_insert((variant, values.len()));
+            if of_first != values.len() {
+                return Some(format!("{of_first} values under {first} and {} under {variant}", values.len()));
+            }
+        }
+        None
+    }
 }
 
 /// What values are made of, by machine and load.
@@ -171,6 +186,20 @@ pub fn write(all: &[FoundSeries]) -> serde_json::Result<String> {
     Ok(with_list(&FoundFile { schema: SCHEMA.into(), series: Vec::new() }, "series", &series)? + "\n")
 }
 
+/// The first row that no runs can have given, and why: values that were written by hand, or by a damaged file.
+pub fn fault(all: &[FoundSeries]) -> Option<String> {
+    for found in all {
+        for (i, row) in found.loads.iter().enumerate() {
+            let twice = found.loads[..i].iter().any(|r| r.is_of(&row.machine, &row.load, &row.metric));
+            if let Some(fault) = row.fault().or_else(|| twice.then(|| "the row is there twice".to_owned())) {
+                let LoadValues { machine, load, metric, .. } = row;
+                return Some(format!("{}: {metric} of {load}@{machine}: {fault}", found.name));
+            }
+        }
+    }
+    None
+}
+
 /// Reads such a file.
 ///
 /// # Errors
@@ -224,6 +253,24 @@ mod tests {
         let unknown = text.replace("\"made_of\":", "\"made\":");
         assert!(read(&unknown).is_err(), "values of which it is not known what they are made of");
         assert!(read(&write(&[]).unwrap()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn values_that_no_run_has_are_named() {
+        let said = |changed: LoadValues| fault(&[found(11, vec![values("a", 1.0), changed])]);
+        let with = |off: &[f64], on: &[f64]| {
+            let all = [("off", off), ("on", on)].map(|(name, values)| (name.to_owned(), values.to_vec()));
+            LoadValues { values: all.into(), ..values("b", 1.0) }
+        };
+        assert_eq!(said(values("b", 1.0)), None, "a variant may have none");
+        assert_eq!(said(with(&[0.0, 2.0], &[3.0, 4.0])), None);
+        let row = "s: rr.rate of UDP_RR 100 %@b: ";
+        assert_eq!(said(with(&[1.0], &[-2.5])), Some(format!("{row}-2.5 under on")));
+        assert_eq!(said(with(&[f64::NAN], &[])), Some(format!("{row}NaN under off")));
+        let more = Some(format!("{row}1 values under off and 2 under on"));
+        assert_eq!(said(with(&[1.0], &[1.0, 2.0])), more);
+        let twice = "s: rr.rate of UDP_RR 100 %@a: the row is there twice";
+        assert_eq!(said(values("a", 1.0)).as_deref(), Some(twice));
     }
 
     #[test]

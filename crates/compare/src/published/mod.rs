@@ -8,7 +8,7 @@
 mod found;
 mod mechanisms;
 
-pub use found::{FoundSeries, LoadValues, LoadsMadeOf, MadeOf, read, write};
+pub use found::{FoundSeries, LoadValues, LoadsMadeOf, MadeOf, fault, read, write};
 pub use mechanisms::{MECHANISMS, doubts};
 
 use crate::reports::{CHANGE, mean_and_interval, near};
