@@ -1,0 +1,89 @@
+//! A scheduler in the form of bpf(2), of Linux 6.12 and later: maps, relocated programs, and the struct of operations.
+
+/// An instruction: `struct bpf_insn` of include/uapi/linux/bpf.h, 8 bytes in little-endian order.
+///
+/// References are in the form of bpf(2). A 16-byte load (`BPF_LD | BPF_IMM | BPF_DW`) is two of these, and its source
+/// register says what its value is: `BPF_PSEUDO_MAP_FD` (1) a map, `BPF_PSEUDO_MAP_VALUE` (2) a place in the value of a
+/// map (`imm` of the second), `BPF_PSEUDO_BTF_ID` (3) a variable or function of the kernel, `BPF_PSEUDO_FUNC` (4) a
+/// function of this program, relative in instructions. `imm` of a map is its index in [`Scheduler::maps`], of BTF an id
+/// of the kernel's BTF. A call is of a helper (source 0), of a function of this program (`BPF_PSEUDO_CALL`, 1), or of a
+/// kfunc (`BPF_PSEUDO_KFUNC_CALL`, 2; `imm` is its BTF id).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Insn {
+    pub code: u8,
+    /// Destination in the lower four bits, source in the upper ones.
+    pub registers: u8,
+    pub off: i16,
+    pub imm: i32,
+}
+
+/// A field of a map's values that a kernel treats specially.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Special {
+    Timer,
+    SpinLock,
+    /// A pointer to an object of the kernel or of the program.
+    Kptr,
+    /// `struct bpf_list_head`, `struct bpf_rb_root` and the like, zero when they are empty.
+    Other,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Map {
+    pub name: String,
+    /// `enum bpf_map_type`.
+    pub kind: u32,
+    pub key_bytes: u32,
+    pub value_bytes: u32,
+    pub max_entries: u32,
+    /// `BPF_F_*`.
+    pub flags: u32,
+    /// The first value of an array of one entry: a section of data. Empty: zeros.
+    pub initial: Vec<u8>,
+    /// Of a map of maps: the index of the map that describes its inner ones, and the first entries: slot and map.
+    pub inner: Option<usize>,
+    pub inner_initial: Vec<(u32, usize)>,
+    /// Fields of a value, by offset in bytes.
+    pub special: Vec<(u32, Special)>,
+    /// Where the address of an arena starts; `map_extra`.
+    pub extra: u64,
+}
+
+/// A program with the functions that it calls behind it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Program {
+    pub name: String,
+    /// `enum bpf_prog_type`.
+    pub kind: u32,
+    pub instructions: Vec<Insn>,
+    /// Instructions that stand for something the kernel lacks, by index, with its name: a run that reaches one ends.
+    pub missing: Vec<(u32, String)>,
+}
+
+/// Which struct of operations a scheduler fills.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OpsKind {
+    #[default]
+    ByCpu,
+    /// `struct sched_ext_ops_cid` of 7.3.
+    ByCid,
+}
+
+/// The operations, in the kernel's layout.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ops {
+    pub kind: OpsKind,
+    /// `struct sched_ext_ops` with zeros in place of functions.
+    pub bytes: Vec<u8>,
+    /// The member at this offset is this program ([`Scheduler::programs`]), and has this name.
+    pub members: Vec<(u32, usize, String)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Scheduler {
+    /// The name that the struct of operations has.
+    pub name: String,
+    pub maps: Vec<Map>,
+    pub programs: Vec<Program>,
+    pub ops: Ops,
+}
