@@ -21,6 +21,7 @@
 //! the kernel's BTF that it was made against. What a program does when it runs is not checked: there is no verifier here.
 
 pub mod btf;
+pub mod object;
 mod scheduler;
 
-pub use scheduler::{OpsKind, Insn, Map, Ops, Program, Scheduler, Special};
+pub use scheduler::{Insn, Map, Ops, OpsKind, Program, Scheduler, Special};

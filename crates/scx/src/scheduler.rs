@@ -86,4 +86,6 @@ pub struct Scheduler {
     pub maps: Vec<Map>,
     pub programs: Vec<Program>,
     pub ops: Ops,
+    /// The program's own BTF, raw: `bpf_obj_new()` names a type of it by its id.
+    pub btf: Vec<u8>,
 }

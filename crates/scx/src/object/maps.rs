@@ -1,0 +1,326 @@
+//! Maps: those that a program defines in `.maps`, and its sections of data.
+
+use super::Source;
+use super::elf::{Holds, Section};
+use super::special;
+use crate::Map;
+use crate::btf::{Btf, Kind};
+use object::SymbolKind;
+use schedlab_base::{Error, Result};
+use std::collections::HashMap;
+
+/// `enum bpf_map_type`, as far as they need more than their sizes.
+pub(super) mod kind {
+    pub const HASH: u32 = 1;
+    pub const ARRAY: u32 = 2;
+    pub const PROG_ARRAY: u32 = 3;
+    pub const PERF_EVENT_ARRAY: u32 = 4;
+    pub const PERCPU_HASH: u32 = 5;
+    pub const PERCPU_ARRAY: u32 = 6;
+    pub const LRU_HASH: u32 = 9;
+    pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const ARRAY_OF_MAPS: u32 = 12;
+    pub const HASH_OF_MAPS: u32 = 13;
+    pub const ARENA: u32 = 33;
+    /// The last that is known, `BPF_MAP_TYPE_INSN_ARRAY`.
+    pub const LAST: u32 = 34;
+}
+/// `BPF_F_RDONLY_PROG` and `BPF_F_MMAPABLE`.
+const READ_ONLY: u32 = 1 << 7;
+const MMAPABLE: u32 = 1 << 10;
+/// Maps of one object.
+const MOST: usize = 4096;
+
+/// The section of the arena's variables.
+pub(super) const ARENA_DATA: &str = ".addr_space.1";
+
+#[derive(Default)]
+pub(super) struct Maps {
+    pub all: Vec<Map>,
+    /// By section and offset of their definitions.
+    pub defined: HashMap<(usize, u64), usize>,
+    /// Sections of data, also that of the arena's variables.
+    pub sections: HashMap<usize, usize>,
+}
+
+/// A global variable.
+#[derive(Clone, Copy)]
+pub(super) struct Variable<'a> {
+    pub name: &'a str,
+    /// Its type.
+    pub id: u32,
+    /// Its section, and its place there.
+    pub section: usize,
+    pub at: u64,
+    pub bytes: u64,
+}
+
+impl Source<'_> {
+    /// The variables of a section.
+    pub fn variables(&self, section: &str) -> Vec<Variable<'_>> {
+        let own = &self.own;
+        let Some(list) = own.find(section, Kind::Datasec) else { return Vec::new() };
+        let variable = |id: u32| {
+            let symbol = self.elf.variable(own.name(id), section)?;
+            let (at, bytes, section) = (symbol.value, symbol.bytes, symbol.section?);
+            Some(Variable { name: own.name(id), id: own.to(id), section, at, bytes })
+        };
+        own.items(list).iter().filter_map(|v| variable(v.id)).collect()
+    }
+}
+
+/// Whether this is a section of global variables.
+pub(super) fn is_data(section: &Section) -> bool {
+    let named = |of: &str| section.name.strip_prefix(of).is_some_and(|r| r.is_empty() || r.starts_with('.'));
+    let data = [".data", ".rodata", ".bss"].iter().any(|of| named(of));
+    data && matches!(section.holds, Holds::Data | Holds::Zeros) && section.bytes > 0
+}
+
+impl Maps {
+    pub fn read(source: &Source) -> Result<Maps> {
+        let mut maps = Maps::default();
+        for (at, section) in source.elf.sections.iter().enumerate() {
+            match section.name {
+                ".maps" => maps.define(source, at)?,
+                _ if is_data(section) => {
+                    maps.sections.insert(at, maps.all.len());
+                    maps.all.push(of_section(source, section));
+                }
+                name => known_section(source, name, section)?,
+            }
+        }
+        if let Some(at) = source.elf.sections.iter().position(|s| s.name == ARENA_DATA && s.bytes > 0) {
+            let arena = maps.all.iter().position(|m| m.kind == kind::ARENA);
+            let arena =
+                arena.ok_or_else(|| source.elf.refused("section .addr_space.1, but no map is an arena"))?;
+            maps.all[arena].initial = source.elf.sections[at].data.to_vec();
+            maps.sections.insert(at, arena);
+        }
+        maps.fill_inner(source)?;
+        Ok(maps)
+    }
+    fn define(&mut self, source: &Source, section: usize) -> Result<()> {
+        for v in source.variables(".maps") {
+            let made = Definition { source, name: v.name }.read(self, v.id)?;
+            self.defined.insert((section, v.at), made);
+        }
+        let symbols = source.elf.symbols.iter().filter(|s| s.section == Some(section));
+        match symbols
+            .filter(|s| s.kind == SymbolKind::Data)
+            .find(|s| !self.defined.contains_key(&(section, s.value)))
+        {
+            Some(s) => Err(source.elf.refused(&format!("map {} has no definition in BTF", s.name))),
+            None => Ok(()),
+        }
+    }
+    /// Maps that a map of maps has from the start: relocations in its definition.
+    fn fill_inner(&mut self, source: &Source) -> Result<()> {
+        for Variable { name, id, section, at, bytes } in source.variables(".maps") {
+            let Some((values, bit)) = source.own.member(id, "values") else { continue };
+            let first = at.saturating_add(bit / 8);
+            let end = at.saturating_add(bytes.max(source.own.size(values.id).unwrap_or(0)));
+            let relocations = source.elf.sections[section].relocations.iter();
+            let inside = relocations.filter(|r| r.0 >= first && r.0 < end);
+            let outer = self.defined[&(section, at)];
+            for (offset, symbol) in inside {
+                let symbol = &source.elf.symbols[*symbol];
+                let target = symbol.section.and_then(|s| self.defined.get(&(s, symbol.value)));
+                let Some(target) = target.filter(|_| self.all[outer].inner.is_some()) else {
+                    let what = format!("map {name} holds {}, which is no map", symbol.name);
+                    return Err(source
+                        .elf
+                        .refused(&what)
+                        .help("tail calls are not supported; programs call functions"));
+                };
+                let slot = u32::try_from((offset - first) / 8).unwrap_or(u32::MAX);
+                self.all[outer].inner_initial.push((slot, *target));
+            }
+        }
+        Ok(())
+    }
+    /// Variables named `__SCX_...` get the value of the kernel's enumerator `SCX_...`, zero if there is none.
+    pub fn set_enumerators(&mut self, source: &Source) -> Result<()> {
+        let known: HashMap<&str, u64> =
+            source.kernel.btf.enumerators().filter(|(name, _)| name.starts_with("SCX_")).collect();
+        for section in source.elf.sections.iter().filter(|s| is_data(s)) {
+            for v in source.variables(section.name) {
+                let value = v.name.strip_prefix("__").and_then(|n| known.get(n));
+                let (Some(value), Some(bytes)) = (value, source.own.size(v.id)) else { continue };
+                self.write(source, &v, &value.to_le_bytes()[..bytes.min(8) as usize])?;
+            }
+        }
+        Ok(())
+    }
+    /// Writes into a variable.
+    pub fn write(&mut self, source: &Source, v: &Variable, bytes: &[u8]) -> Result<()> {
+        let outside = || source.elf.refused(&format!("variable {} is not inside its section", v.name));
+        let map = &mut self.all[*self.sections.get(&v.section).ok_or_else(outside)?];
+        let value = map.value_bytes.max(map.initial.len() as u32) as usize;
+        map.initial.resize(value, 0);
+        let place =
+            usize::try_from(v.at).ok().and_then(|at| map.initial.get_mut(at..at.checked_add(bytes.len())?));
+        place.ok_or_else(outside)?.copy_from_slice(bytes);
+        Ok(())
+    }
+    /// Sizes that the kernel would refuse. Programs resize maps when they load an object; here a value does.
+    pub fn check(&self, source: &Source) -> Result<()> {
+        use kind::*;
+        let sized = [
+            HASH,
+            ARRAY,
+            PROG_ARRAY,
+            PERCPU_HASH,
+            PERCPU_ARRAY,
+            LRU_HASH,
+            LRU_PERCPU_HASH,
+            ARRAY_OF_MAPS,
+            HASH_OF_MAPS,
+        ];
+        let inner = |at: usize| self.all.iter().any(|m| m.inner == Some(at));
+        let empty = self.all.iter().enumerate();
+        match empty.filter(|(at, _)| !inner(*at)).find(|(_, m)| m.max_entries == 0 && sized.contains(&m.kind))
+        {
+            Some((_, m)) => Err(source
+                .elf
+                .refused(&format!(
+                    "map {} has no entries: the scheduler's own program sets their number",
+                    m.name
+                ))
+                .help(format!("set map:{}.max_entries", m.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A section with bytes that nothing here reads is refused, so that nothing is lost in silence.
+fn known_section(source: &Source, name: &str, section: &Section) -> Result<()> {
+    let unread = matches!(section.holds, Holds::Data | Holds::Zeros) && section.bytes > 0;
+    let own = ["license", "version", ARENA_DATA, ".kconfig", ".ksyms", ".eh_frame"].contains(&name)
+        || name.trim_start_matches('?').starts_with(".struct_ops");
+    if unread && !own {
+        return Err(source.elf.refused(&format!("section {name} is of no known kind")));
+    }
+    Ok(())
+}
+
+fn of_section(source: &Source, section: &Section) -> Map {
+    let read_only = section.name.starts_with(".rodata");
+    let mut special = Vec::new();
+    for v in source.variables(section.name) {
+        let fields = special::fields(&source.own, v.id).into_iter();
+        special.extend(fields.filter_map(|(f, s)| Some((u32::try_from(v.at).ok()?.checked_add(f)?, s))));
+    }
+    special.sort_by_key(|f| f.0);
+    Map {
+        name: section.name.to_owned(),
+        kind: kind::ARRAY,
+        key_bytes: 4,
+        value_bytes: section.bytes as u32,
+        max_entries: 1,
+        flags: MMAPABLE | if read_only { READ_ONLY } else { 0 },
+        initial: section.data.to_vec(),
+        special,
+        ..Map::default()
+    }
+}
+
+/// A definition of a map, which is a struct whose members' types say its sizes.
+struct Definition<'a> {
+    source: &'a Source<'a>,
+    name: &'a str,
+}
+
+impl Definition<'_> {
+    fn refused(&self, what: &str) -> Error {
+        self.source.elf.refused(&format!("map {}: {what}", self.name))
+    }
+    fn own(&self) -> &Btf {
+        &self.source.own
+    }
+    /// Adds a map, and those inside it. Gives its index.
+    fn read(&self, maps: &mut Maps, id: u32) -> Result<usize> {
+        if maps.all.len() >= MOST {
+            return Err(self.refused("there are too many maps"));
+        }
+        let id = self.own().bare(id);
+        if self.own().kind(id) != Kind::Struct {
+            return Err(self.refused("its definition is no struct"));
+        }
+        let at = maps.all.len();
+        maps.all.push(Map { name: self.name.to_owned(), ..Map::default() });
+        let mut made = maps.all[at].clone();
+        for member in self.own().items(id) {
+            let name = self.own().item_name(member);
+            if name == "values" {
+                made.inner = self.inner(maps, member.id)?;
+            } else {
+                self.member(&mut made, name, member.id)?;
+            }
+        }
+        if !(1..=kind::LAST).contains(&made.kind) {
+            return Err(self.refused(&format!("its type {} is unknown", made.kind)));
+        }
+        if made.inner.is_some() || matches!(made.kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
+            (made.value_bytes, made.key_bytes) = (4, made.key_bytes.max(4));
+        }
+        if made.kind == kind::PERF_EVENT_ARRAY {
+            (made.key_bytes, made.value_bytes) = (4, 4);
+            made.max_entries = if made.max_entries == 0 { self.source.cpus } else { made.max_entries };
+        }
+        maps.all[at] = made;
+        Ok(at)
+    }
+    /// Maps inside have no names of their own.
+    fn inner(&self, maps: &mut Maps, id: u32) -> Result<Option<usize>> {
+        let element = self.own().to(self.own().bare(id));
+        let target = self.own().to(self.own().bare(element));
+        match self.own().kind(self.own().bare(target)) {
+            Kind::FuncProto => Ok(None),
+            _ if self.name.matches(".inner").count() > 1 => {
+                Err(self.refused("it holds maps of maps of maps"))
+            }
+            _ => {
+                let name = format!("{}.inner", self.name);
+                Definition { source: self.source, name: &name }.read(maps, target).map(Some)
+            }
+        }
+    }
+    fn member(&self, map: &mut Map, name: &str, id: u32) -> Result<()> {
+        let number = || self.number(id).ok_or_else(|| self.refused(&format!("'{name}' is no number")));
+        let short =
+            || number().and_then(|n| u32::try_from(n).map_err(|_| self.refused(&format!("{name} is {n}"))));
+        let target = self.own().to(self.own().bare(id));
+        let size = || {
+            let size = self.own().size(target).and_then(|s| u32::try_from(s).ok());
+            size.ok_or_else(|| self.refused(&format!("the type of '{name}' has no size")))
+        };
+        match name {
+            "type" => map.kind = short()?,
+            "max_entries" => map.max_entries = short()?,
+            "map_flags" => map.flags = short()?,
+            "key_size" => map.key_bytes = short()?,
+            "value_size" => map.value_bytes = short()?,
+            "map_extra" => map.extra = number()?,
+            "key" => map.key_bytes = size()?,
+            "value" => {
+                map.value_bytes = size()?;
+                map.special = special::fields(self.own(), target);
+            }
+            "pinning" | "numa_node" => {}
+            _ => return Err(self.refused(&format!("it has a member '{name}' of no known meaning"))),
+        }
+        Ok(())
+    }
+    /// A number is the length of an array that is pointed to, or the only value of an enum.
+    fn number(&self, id: u32) -> Option<u64> {
+        let id = self.own().bare(id);
+        match self.own().kind(id) {
+            Kind::Ptr => {
+                let array = self.own().bare(self.own().to(id));
+                (self.own().kind(array) == Kind::Array).then(|| self.own().count(array))
+            }
+            kind if kind.is_enum() => self.own().items(id).first().map(|e| e.value),
+            _ => None,
+        }
+    }
+}

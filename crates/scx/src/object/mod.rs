@@ -1,0 +1,101 @@
+//! Compiled schedulers: `mine.bpf.o` to a [`Scheduler`].
+//!
+//! # Problem
+//!
+//! An object names what it needs: maps by their definitions, the kernel's functions by their names, fields of the
+//! kernel's types by paths, a setting of the kernel's build by its name. Usually a program of the scheduler's author
+//! resolves all that with a library when it loads the object. Here is no such program, so its part is done here, and the
+//! values that it would set are given as a list ([`Values`]).
+//!
+//! # Solution
+//!
+//! ```text
+//! elf, ext    sections, symbols, relocations; what the program asks about types
+//!     +--> maps, special     definitions, sections of data, fields that a kernel treats specially
+//!     +--> externs           kfuncs, variables and settings of the kernel, by name and prototype
+//!     +--> core, spec, similar, patch     CO-RE
+//!     +--> link              references in code; each program with the functions that it calls behind it
+//!     +--> ops               the struct of operations
+//!     +--> values            what was set from outside
+//!     +--> check             opcodes, registers, jumps
+//! ```
+//!
+//! What a kernel lacks is no error here if the program may do without it: such instructions are marked
+//! ([`Program::missing`](crate::Program::missing)), and a run that reaches one ends.
+
+mod check;
+mod core;
+mod elf;
+mod ext;
+mod externs;
+mod link;
+mod maps;
+mod ops;
+mod patch;
+mod programs;
+mod similar;
+mod spec;
+mod special;
+mod values;
+
+use crate::Scheduler;
+use crate::btf::Btf;
+use schedlab_base::Result;
+
+/// What to set before the scheduler is loaded: name and value, in this order. A name is a global variable, `ops.MEMBER`,
+/// or `map:NAME.max_entries` (`.value_size` of a section of data). A value is a number, names of enumerators with `|`
+/// between them, a list with commas for an array, or the text of an array of characters.
+pub type Values = Vec<(String, String)>;
+
+/// What a program may know of the kernel.
+#[derive(Clone, Copy)]
+pub struct Kernel<'a> {
+    pub btf: &'a Btf,
+    /// `LINUX_VERSION_CODE`: 7.3.4 is 0x070304.
+    pub version: u32,
+    /// A setting of the kernel's build by its name: `y`, `m`, `n`, a number, or text in quotes.
+    pub config: &'a dyn Fn(&str) -> Option<String>,
+    /// Functions that exist though the BTF has none of that name. Calls of them are in
+    /// [`Program::missing`](crate::Program::missing), but a program that asks finds them.
+    pub supplies: &'a dyn Fn(&str) -> bool,
+}
+
+impl<'a> Kernel<'a> {
+    /// A kernel of which nothing but its types is known.
+    pub fn new(btf: &'a Btf) -> Kernel<'a> {
+        Kernel { btf, version: 0, config: &|_| None, supplies: &|_| false }
+    }
+}
+
+/// An object's own parts, and the kernel it is read for.
+struct Source<'a> {
+    elf: elf::Elf<'a>,
+    own: Btf,
+    kernel: Kernel<'a>,
+    cpus: u32,
+}
+
+/// Reads an object of a BPF compiler for a kernel with that many CPUs. `name` is the file's, for messages.
+///
+/// # Errors
+/// If the bytes are no such object, hold no struct of operations or more than one, need an operation or setting that the
+/// kernel lacks, or a value's name is unknown.
+pub fn read(bytes: &[u8], name: &str, kernel: &Kernel, values: &Values, cpus: u32) -> Result<Scheduler> {
+    let elf = elf::Elf::parse(bytes, name)?;
+    let types = elf.find(".BTF").ok_or_else(|| elf.refused("it has no section .BTF"))?.data;
+    let own = Btf::parse(types).map_err(|e| elf.refused(&format!("section .BTF: {e}")))?;
+    let source = Source { elf, own, kernel: *kernel, cpus };
+    let mut maps = maps::Maps::read(&source)?;
+    let externs = externs::Externs::read(&source, &mut maps)?;
+    maps.set_enumerators(&source)?;
+    let rest = values::set(&source, &mut maps, values)?;
+    maps.check(&source)?;
+    let code = link::Code::read(&source, &maps, &externs)?;
+    let mut ops = ops::read(&source, &code, &rest)?;
+    let programs = programs::build(&source, &code, &mut ops)?;
+    let btf = types.to_vec();
+    Ok(Scheduler { name: ops.name, maps: maps.all, programs, ops: ops.made, btf })
+}
+
+#[cfg(test)]
+mod tests;
