@@ -2,7 +2,9 @@
 
 use crate::Insn;
 use object::read::elf::ElfFile64;
-use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind};
+use object::{
+    LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind, SymbolScope,
+};
 use schedlab_base::{Error, Result, printable};
 use std::collections::HashMap;
 
@@ -39,6 +41,8 @@ pub(super) struct Symbol<'a> {
     pub kind: SymbolKind,
     pub weak: bool,
     pub global: bool,
+    /// Other objects see it.
+    pub visible: bool,
 }
 
 pub(super) struct Elf<'a> {
@@ -67,6 +71,7 @@ impl<'a> Elf<'a> {
             let section = symbol.section_index().map(|s| s.0);
             let (value, bytes, kind) = (symbol.address(), symbol.size(), symbol.kind());
             let (weak, global) = (symbol.is_weak(), symbol.is_global());
+            let visible = symbol.scope() == SymbolScope::Dynamic;
             let at = symbol.index().0;
             while made.symbols.len() < at {
                 made.symbols.push(Symbol::NONE);
@@ -74,7 +79,7 @@ impl<'a> Elf<'a> {
             if kind == SymbolKind::Data && section.is_some() {
                 made.named.entry(name).or_default().push(at);
             }
-            made.symbols.push(Symbol { name, section, value, bytes, kind, weak, global });
+            made.symbols.push(Symbol { name, section, value, bytes, kind, weak, global, visible });
         }
         made.check()?;
         Ok(made)
@@ -132,6 +137,7 @@ impl Symbol<'_> {
         kind: SymbolKind::Unknown,
         weak: false,
         global: false,
+        visible: false,
     };
 }
 

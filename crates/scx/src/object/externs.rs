@@ -1,7 +1,7 @@
 //! What an object needs of the kernel by name: functions, variables, settings of its build.
 
 use super::Source;
-use super::maps::{Maps, kind};
+use super::maps::{MMAPABLE, Maps, READ_ONLY, kind};
 use super::similar::Pair;
 use crate::Map;
 use crate::btf::{Kind, essential};
@@ -121,7 +121,7 @@ fn settings<'a>(source: &'a Source, maps: &mut Maps) -> Result<HashMap<&'a str, 
         key_bytes: 4,
         value_bytes: bytes.len() as u32,
         max_entries: 1,
-        flags: 1 << 7,
+        flags: READ_ONLY | MMAPABLE,
         initial: bytes,
         ..Map::default()
     });

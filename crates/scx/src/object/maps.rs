@@ -1,12 +1,13 @@
 //! Maps: those that a program defines in `.maps`, and its sections of data.
 
 use super::Source;
+use super::definition::Definition;
 use super::elf::{Holds, Section};
 use super::special;
 use crate::Map;
-use crate::btf::{Btf, Kind};
+use crate::btf::Kind;
 use object::SymbolKind;
-use schedlab_base::{Error, Result};
+use schedlab_base::Result;
 use std::collections::HashMap;
 
 /// `enum bpf_map_type`, as far as they need more than their sizes.
@@ -26,10 +27,8 @@ pub(super) mod kind {
     pub const LAST: u32 = 34;
 }
 /// `BPF_F_RDONLY_PROG` and `BPF_F_MMAPABLE`.
-const READ_ONLY: u32 = 1 << 7;
-const MMAPABLE: u32 = 1 << 10;
-/// Maps of one object.
-const MOST: usize = 4096;
+pub(super) const READ_ONLY: u32 = 1 << 7;
+pub(super) const MMAPABLE: u32 = 1 << 10;
 
 /// The section of the arena's variables.
 pub(super) const ARENA_DATA: &str = ".addr_space.1";
@@ -84,7 +83,7 @@ impl Maps {
                 ".maps" => maps.define(source, at)?,
                 _ if is_data(section) => {
                     maps.sections.insert(at, maps.all.len());
-                    maps.all.push(of_section(source, section));
+                    maps.all.push(of_section(source, at));
                 }
                 name => known_section(source, name, section)?,
             }
@@ -203,7 +202,11 @@ fn known_section(source: &Source, name: &str, section: &Section) -> Result<()> {
     Ok(())
 }
 
-fn of_section(source: &Source, section: &Section) -> Map {
+fn of_section(source: &Source, at: usize) -> Map {
+    let section = &source.elf.sections[at];
+    let visible =
+        source.elf.symbols.iter().any(|s| s.section == Some(at) && s.visible && s.kind == SymbolKind::Data);
+    let mmapable = if visible { MMAPABLE } else { 0 };
     let read_only = section.name.starts_with(".rodata");
     let mut special = Vec::new();
     for v in source.variables(section.name) {
@@ -217,110 +220,9 @@ fn of_section(source: &Source, section: &Section) -> Map {
         key_bytes: 4,
         value_bytes: section.bytes as u32,
         max_entries: 1,
-        flags: MMAPABLE | if read_only { READ_ONLY } else { 0 },
+        flags: mmapable | if read_only { READ_ONLY } else { 0 },
         initial: section.data.to_vec(),
         special,
         ..Map::default()
-    }
-}
-
-/// A definition of a map, which is a struct whose members' types say its sizes.
-struct Definition<'a> {
-    source: &'a Source<'a>,
-    name: &'a str,
-}
-
-impl Definition<'_> {
-    fn refused(&self, what: &str) -> Error {
-        self.source.elf.refused(&format!("map {}: {what}", self.name))
-    }
-    fn own(&self) -> &Btf {
-        &self.source.own
-    }
-    /// Adds a map, and those inside it. Gives its index.
-    fn read(&self, maps: &mut Maps, id: u32) -> Result<usize> {
-        if maps.all.len() >= MOST {
-            return Err(self.refused("there are too many maps"));
-        }
-        let id = self.own().bare(id);
-        if self.own().kind(id) != Kind::Struct {
-            return Err(self.refused("its definition is no struct"));
-        }
-        let at = maps.all.len();
-        maps.all.push(Map { name: self.name.to_owned(), ..Map::default() });
-        let mut made = maps.all[at].clone();
-        for member in self.own().items(id) {
-            let name = self.own().item_name(member);
-            if name == "values" {
-                made.inner = self.inner(maps, member.id)?;
-            } else {
-                self.member(&mut made, name, member.id)?;
-            }
-        }
-        if !(1..=kind::LAST).contains(&made.kind) {
-            return Err(self.refused(&format!("its type {} is unknown", made.kind)));
-        }
-        if made.inner.is_some() || matches!(made.kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
-            (made.value_bytes, made.key_bytes) = (4, made.key_bytes.max(4));
-        }
-        if made.kind == kind::PERF_EVENT_ARRAY {
-            (made.key_bytes, made.value_bytes) = (4, 4);
-            made.max_entries = if made.max_entries == 0 { self.source.cpus } else { made.max_entries };
-        }
-        maps.all[at] = made;
-        Ok(at)
-    }
-    /// Maps inside have no names of their own.
-    fn inner(&self, maps: &mut Maps, id: u32) -> Result<Option<usize>> {
-        let element = self.own().to(self.own().bare(id));
-        let target = self.own().to(self.own().bare(element));
-        match self.own().kind(self.own().bare(target)) {
-            Kind::FuncProto => Ok(None),
-            _ if self.name.matches(".inner").count() > 1 => {
-                Err(self.refused("it holds maps of maps of maps"))
-            }
-            _ => {
-                let name = format!("{}.inner", self.name);
-                Definition { source: self.source, name: &name }.read(maps, target).map(Some)
-            }
-        }
-    }
-    fn member(&self, map: &mut Map, name: &str, id: u32) -> Result<()> {
-        let number = || self.number(id).ok_or_else(|| self.refused(&format!("'{name}' is no number")));
-        let short =
-            || number().and_then(|n| u32::try_from(n).map_err(|_| self.refused(&format!("{name} is {n}"))));
-        let target = self.own().to(self.own().bare(id));
-        let size = || {
-            let size = self.own().size(target).and_then(|s| u32::try_from(s).ok());
-            size.ok_or_else(|| self.refused(&format!("the type of '{name}' has no size")))
-        };
-        match name {
-            "type" => map.kind = short()?,
-            "max_entries" => map.max_entries = short()?,
-            "map_flags" => map.flags = short()?,
-            "key_size" => map.key_bytes = short()?,
-            "value_size" => map.value_bytes = short()?,
-            "map_extra" => map.extra = number()?,
-            "key" => map.key_bytes = size()?,
-            "value" => {
-                map.value_bytes = size()?;
-                map.special = special::fields(self.own(), target);
-            }
-            "pinning" | "numa_node" => {}
-            _ => return Err(self.refused(&format!("it has a member '{name}' of no known meaning"))),
-        }
-        Ok(())
-    }
-    /// A number is the length of an array that is pointed to, or the only value of an enum.
-    fn number(&self, id: u32) -> Option<u64> {
-        let id = self.own().bare(id);
-        match self.own().kind(id) {
-            Kind::Ptr => {
-                let array = self.own().bare(self.own().to(id));
-                (self.own().kind(array) == Kind::Array).then(|| self.own().count(array))
-            }
-            kind if kind.is_enum() => self.own().items(id).first().map(|e| e.value),
-            _ => None,
-        }
     }
 }

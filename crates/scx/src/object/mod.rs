@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! elf, ext    sections, symbols, relocations; what the program asks about types
-//!     +--> maps, special     definitions, sections of data, fields that a kernel treats specially
+//!     +--> maps, definition, special     definitions, sections of data, fields that a kernel treats specially
 //!     +--> externs           kfuncs, variables and settings of the kernel, by name and prototype
 //!     +--> core, spec, similar, patch     CO-RE
 //!     +--> link              references in code; each program with the functions that it calls behind it
@@ -25,6 +25,7 @@
 
 mod check;
 mod core;
+mod definition;
 mod elf;
 mod ext;
 mod externs;

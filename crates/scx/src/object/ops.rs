@@ -130,14 +130,20 @@ impl Reader<'_> {
     fn set(&self, found: &mut Found, theirs: u32, setting: &Setting) -> Result<()> {
         let Some(name) = setting.member() else { return Ok(()) };
         let kernel = self.kernel();
+        if setting.value == "0" && self.source.own.member(self.variable.id, name).is_some() {
+            let (there, to) = kernel.member(theirs, name).map_or((0, 0), |(m, bit)| (m.id, (bit / 8) as usize));
+            let bytes = kernel.size(there).unwrap_or(0) as usize;
+            found.made.bytes.get_mut(to..to.saturating_add(bytes)).unwrap_or_default().fill(0);
+            return Ok(());
+        }
         let known = || kernel.items(theirs).iter().map(|m| kernel.item_name(m));
         let (member, bit) =
             kernel.member(theirs, name).ok_or_else(|| Error::unknown("operation", name, known()))?;
         if kernel.kind(kernel.bare(member.id)) == Kind::Ptr {
-            return match setting.value.as_str() {
-                "0" => Ok(()),
-                _ => Err(self.refused(&format!("ops.{name} is a function")).help("it can only be set to 0")),
-            };
+            if setting.value == "0" {
+                return Ok(());
+            }
+            return Err(self.refused(&format!("ops.{name} is a function")).help("it can only be set to 0"));
         }
         let value = values::bytes(kernel, member.id, setting, kernel)?;
         let to = (bit / 8) as usize;
