@@ -18,7 +18,8 @@
 //! # Invariants
 //!
 //! A [`Scheduler`] is checked: indices of maps and programs are in range, instructions come whole, and ids of BTF are of
-//! the kernel's BTF that it was made against. What a program does when it runs is not checked: there is no verifier here.
+//! the kernel's BTF that it was made against. What a program does when it runs is not checked: there is no verifier
+//! here.
 
 pub mod btf;
 pub mod object;

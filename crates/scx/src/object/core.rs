@@ -1,7 +1,7 @@
 //! CO-RE: what the program asked about the kernel's types, answered by the kernel's BTF.
 //!
-//! A field may be elsewhere, have another size, or be gone. A program that can live without it asks whether it is there;
-//! an instruction that uses what is not there is marked, and a run that reaches it ends with that name.
+//! A field may be elsewhere, have another size, or be gone. A program that can live without it asks whether it is
+//! there; an instruction that uses what is not there is marked, and a run that reaches it ends with that name.
 
 use super::elf::Elf;
 use super::ext::Relocation;

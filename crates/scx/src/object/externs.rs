@@ -80,8 +80,8 @@ fn find(source: &Source, id: u32, name: &str, weak: bool) -> Extern {
     }
 }
 
-/// A function that has this prototype, with or without the argument that programs do not pass. Programs for kernels that
-/// show it (up to 6.x) call some by a name with `_impl`.
+/// A function that has this prototype, with or without the argument that programs do not pass. Programs for kernels
+/// that show it (up to 6.x) call some by a name with `_impl`.
 fn function(source: &Source, prototype: u32, name: &str) -> Option<u32> {
     let kernel = source.kernel.btf;
     let pair = Pair::new(&source.own, kernel);

@@ -4,8 +4,8 @@
 //!
 //! An object names what it needs: maps by their definitions, the kernel's functions by their names, fields of the
 //! kernel's types by paths, a setting of the kernel's build by its name. Usually a program of the scheduler's author
-//! resolves all that with a library when it loads the object. Here is no such program, so its part is done here, and the
-//! values that it would set are given as a list ([`Values`]).
+//! resolves all that with a library when it loads the object. Here is no such program, so its part is done here, and
+//! the values that it would set are given as a list ([`Values`]).
 //!
 //! # Solution
 //!
@@ -43,8 +43,8 @@ use crate::Scheduler;
 use crate::btf::Btf;
 use schedlab_base::Result;
 
-/// What to set before the scheduler is loaded: name and value, in this order. A name is a global variable, `ops.MEMBER`,
-/// or `map:NAME.max_entries` (`.value_size` of a section of data). A value is a number, names of enumerators with `|`
+/// What to set before the scheduler is loaded: name and value, in this order. A name is a global variable,
+/// `ops.MEMBER`, `ops` (which struct of operations, if there are several), or `map:NAME.max_entries` (`.value_size` of a section of data). A value is a number, names of enumerators with `|`
 /// between them, a list with commas for an array, or the text of an array of characters.
 pub type Values = Vec<(String, String)>;
 
@@ -79,8 +79,8 @@ struct Source<'a> {
 /// Reads an object of a BPF compiler for a kernel with that many CPUs. `name` is the file's, for messages.
 ///
 /// # Errors
-/// If the bytes are no such object, hold no struct of operations or more than one, need an operation or setting that the
-/// kernel lacks, or a value's name is unknown.
+/// If the bytes are no such object, hold no struct of operations or more than one, need an operation or setting that
+/// the kernel lacks, or a value's name is unknown.
 pub fn read(bytes: &[u8], name: &str, kernel: &Kernel, values: &Values, cpus: u32) -> Result<Scheduler> {
     let elf = elf::Elf::parse(bytes, name)?;
     let types = elf.find(".BTF").ok_or_else(|| elf.refused("it has no section .BTF"))?.data;

@@ -131,7 +131,8 @@ impl Reader<'_> {
         let Some(name) = setting.member() else { return Ok(()) };
         let kernel = self.kernel();
         if setting.value == "0" && self.source.own.member(self.variable.id, name).is_some() {
-            let (there, to) = kernel.member(theirs, name).map_or((0, 0), |(m, bit)| (m.id, (bit / 8) as usize));
+            let (there, to) =
+                kernel.member(theirs, name).map_or((0, 0), |(m, bit)| (m.id, (bit / 8) as usize));
             let bytes = kernel.size(there).unwrap_or(0) as usize;
             found.made.bytes.get_mut(to..to.saturating_add(bytes)).unwrap_or_default().fill(0);
             return Ok(());

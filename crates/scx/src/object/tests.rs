@@ -318,7 +318,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_broken_object_is_no_panic(at in 0..OWN.len(), bytes in prop::collection::vec(any::<u8>(), 1..9), cut in any::<bool>()) {
+    fn a_broken_object_is_no_panic(
+        at in 0..OWN.len(),
+        bytes in prop::collection::vec(any::<u8>(), 1..9),
+        cut in any::<bool>(),
+    ) {
         let btf = kernel_btf();
         let mut object = OWN.to_vec();
         let end = (at + bytes.len()).min(OWN.len());
