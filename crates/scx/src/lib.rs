@@ -2,10 +2,10 @@
 //!
 //! # Problem
 //!
-//! A scheduler comes in one of two forms: an object file of a BPF compiler (`mine.bpf.o`), or a program that has such an
-//! object inside and loads it by bpf(2). A kernel sees the same in both cases: maps, relocated programs, and a struct of
-//! operations. This crate makes that of either form, so that whoever runs schedulers ([`Scheduler`]) has one kind of
-//! input.
+//! A scheduler comes in one of two forms: an object file of a BPF compiler (`mine.bpf.o`), or a program that has such
+//! an object inside and loads it by bpf(2). A kernel sees the same in both cases: maps, relocated programs, and a
+//! struct of operations. This crate makes that of either form, so that whoever runs schedulers ([`Scheduler`]) has one
+//! kind of input.
 //!
 //! ```text
 //! object/   mine.bpf.o: sections, maps, calls, CO-RE relocations against the kernel's BTF  --+
@@ -17,8 +17,8 @@
 //!
 //! # Invariants
 //!
-//! A [`Scheduler`] is checked: indices of maps and programs are in range, instructions come whole, and ids of BTF are of
-//! the kernel's BTF that it was made against. What a program does when it runs is not checked: there is no verifier
+//! A [`Scheduler`] is checked: indices of maps and programs are in range, instructions come whole, and ids of BTF are
+//! of the kernel's BTF that it was made against. What a program does when it runs is not checked: there is no verifier
 //! here.
 
 pub mod btf;

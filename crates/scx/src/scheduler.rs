@@ -38,7 +38,8 @@ pub struct Map {
     pub max_entries: u32,
     /// `BPF_F_*`.
     pub flags: u32,
-    /// The first value of an array of one entry: a section of data. Empty: zeros.
+    /// The first value of an array of one entry: a section of data. Of an arena: the bytes it starts with, the
+    /// program's variables there. Empty: zeros.
     pub initial: Vec<u8>,
     /// Of a map of maps: the index of the map that describes its inner ones, and the first entries: slot and map.
     pub inner: Option<usize>,

@@ -33,7 +33,8 @@ pub struct Prototype {
     pub result: ResultKind,
 }
 
-/// Begins the names of kfuncs of sched_ext that have the implicit argument. The BTF of older pahole does not mark kfuncs.
+/// Begins the names of kfuncs of sched_ext that have the implicit argument. The BTF of older pahole does not mark
+/// kfuncs.
 const KFUNCS: [&str; 3] = ["scx_bpf_", "__scx_bpf_", "bpf_iter_scx_"];
 /// The mark that newer ones write.
 const KFUNC_TAG: &str = "bpf_kfunc";

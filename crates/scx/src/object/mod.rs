@@ -43,9 +43,11 @@ use crate::Scheduler;
 use crate::btf::Btf;
 use schedlab_base::Result;
 
-/// What to set before the scheduler is loaded: name and value, in this order. A name is a global variable,
-/// `ops.MEMBER`, `ops` (which struct of operations, if there are several), or `map:NAME.max_entries` (`.value_size` of a section of data). A value is a number, names of enumerators with `|`
-/// between them, a list with commas for an array, or the text of an array of characters.
+/// What to set before the scheduler is loaded: name and value, in this order.
+///
+/// A name is a global variable, `ops.MEMBER`, `ops` (which struct of operations, if there are several),
+/// `map:NAME.max_entries`, or `map:NAME.value_size` of a section of data. A value is a number, names of the kernel's
+/// enumerators with `|` between them, a list with commas for an array, or the text of an array of characters.
 pub type Values = Vec<(String, String)>;
 
 /// What a program may know of the kernel.

@@ -280,6 +280,17 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_kernel_that_hides_the_implicit_argument_gives_the_same_programs() {
+    let hidden = crate::btf::without_aux(KERNEL).expect("it is BTF");
+    let (shown, hidden) = (kernel_btf(), Btf::parse(&hidden).expect("it still is"));
+    let programs = |btf| {
+        let kernel = Kernel { config: &|_| Some("250".into()), ..Kernel::new(btf) };
+        read(OWN, "own", &kernel, &Vec::new(), 8).expect("it has all that is needed").programs
+    };
+    assert_eq!(programs(&shown), programs(&hidden));
+}
+
+#[test]
 fn a_missing_setting_is_refused_unless_it_is_weak() {
     let btf = kernel_btf();
     let error =

@@ -1,6 +1,6 @@
 //! Values set from outside, as the scheduler's own program would set them.
 
-use super::maps::{Maps, Variable, is_data};
+use super::maps::{ARENA_DATA, Maps, Variable, is_data};
 use super::{Source, Values};
 use crate::btf::{Btf, Kind};
 use schedlab_base::{Error, Result};
@@ -26,7 +26,7 @@ impl Setting {
 /// Sets variables and sizes of maps. Gives the rest, which is for the operations.
 pub(super) fn set(source: &Source, maps: &mut Maps, values: &Values) -> Result<Vec<Setting>> {
     let variables: Vec<Variable> = {
-        let sections = source.elf.sections.iter().filter(|s| is_data(s));
+        let sections = source.elf.sections.iter().filter(|s| is_data(s) || s.name == ARENA_DATA);
         let mut all: Vec<Variable> = sections.flat_map(|s| source.variables(s.name)).collect();
         all.sort_by_key(|v| (v.section, v.at));
         all.dedup_by_key(|v| (v.section, v.at));
