@@ -27,9 +27,17 @@ pub(super) fn read(source: &Source, code: &Code, settings: &[Setting]) -> Result
     let mut all: Vec<Variable> = sections.flat_map(|s| source.variables(s.name)).collect();
     all.sort_by_key(|v| (v.section, v.at));
     all.dedup_by_key(|v| (v.section, v.at));
+    // A question mark says that a loader leaves it out unless it is asked for.
+    let optional = |v: &Variable| source.elf.sections[v.section].name.starts_with('?');
     let wanted = settings.iter().find(|s| s.name == "ops");
     if let Some(wanted) = wanted {
+        let known: Vec<&str> = all.iter().map(|v| v.name).collect();
         all.retain(|v| v.name == wanted.value);
+        if all.is_empty() {
+            return Err(Error::unknown("struct of operations", &wanted.value, known));
+        }
+    } else if all.iter().any(|v| !optional(v)) {
+        all.retain(|v| !optional(v));
     }
     match all[..] {
         [one] => Reader { source, code, variable: one }.read(settings),
