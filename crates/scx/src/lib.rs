@@ -21,6 +21,7 @@
 //! of the kernel's BTF that it was made against. What a program does when it runs is not checked: there is no verifier
 //! here.
 
+pub mod broker;
 pub mod btf;
 pub mod object;
 mod scheduler;

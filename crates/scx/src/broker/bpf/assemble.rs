@@ -1,0 +1,186 @@
+//! Makes a scheduler of what the program has handed in, when it attaches.
+
+use super::super::errno::Errno;
+use super::super::kernel::{Entry, TestRun};
+use super::Bpf;
+use super::elements::index;
+use super::links::data;
+use super::object::{Object, kind};
+use super::types::Types;
+use crate::{Insn, Ops, OpsKind, Program, Scheduler};
+use std::os::unix::fs::FileExt;
+
+/// Objects that belong to the scheduler: an object's place here is its index there.
+pub struct Chosen {
+    pub maps: Vec<usize>,
+    pub programs: Vec<usize>,
+}
+
+/// What libbpf writes in place of something that the kernel does not have: a call of a helper with a number from here
+/// on, and for a relocation of a field one number.
+const NO_MAP: i32 = 2_001_000_000;
+const NO_FUNCTION: i32 = 2_002_000_000;
+const NO_END: i32 = 2_003_000_000;
+const NO_FIELD: i32 = 0x0bad_2310;
+/// `BPF_JMP | BPF_CALL`.
+const CALL: u8 = 0x85;
+const NAME_BYTES: usize = 128;
+
+impl Bpf {
+    /// Programs of the operations, others that are still open, maps that these name, and open maps. Probes of libbpf
+    /// are closed by now.
+    pub fn choose(&self, ops: usize, pid: i32) -> Chosen {
+        let open = self.open_in(pid);
+        let mut programs: Vec<usize> = self.map(ops).functions.iter().map(|(_, program)| *program).collect();
+        programs.extend(open.iter().filter(|at| matches!(self.objects[**at], Object::Program(_))));
+        programs.extend(self.runs.iter().map(|run| run.program));
+        programs.sort_unstable();
+        programs.dedup();
+        let is_map =
+            |at: &usize| matches!(&self.objects[*at], Object::Map(m) if m.map.kind != kind::STRUCT_OPS);
+        let mut maps: Vec<usize> = open.into_iter().filter(is_map).collect();
+        for program in &programs {
+            let named = self.program(*program).instructions.iter().filter(|insn| insn.is_map());
+            maps.extend(named.map(|insn| insn.imm as usize));
+        }
+        let mut at = 0;
+        while at < maps.len() {
+            let it = self.map(maps[at]);
+            let inner = it.holds_objects() && it.map.kind != kind::PROG_ARRAY;
+            let held = it.entries.iter().filter(|_| inner).filter_map(|(_, value)| index(value).ok());
+            let more: Vec<usize> = held.map(|at| at as usize).chain(it.template).collect();
+            maps.extend(more.into_iter().filter(|map| !maps.contains(map)).collect::<Vec<_>>());
+            at += 1;
+        }
+        maps.sort_unstable();
+        maps.dedup();
+        Chosen { maps, programs }
+    }
+    /// None: the struct of operations is not one of sched_ext.
+    pub fn assemble(&self, ops: usize, chosen: &Chosen) -> Option<Scheduler> {
+        let ops = self.ops(ops, chosen)?;
+        let types = Types::new(&self.kernel_types)?;
+        let name = ops_name(&types, &ops, ops.kind);
+        let maps = chosen.maps.iter().map(|at| self.finished_map(*at, chosen)).collect();
+        let programs = chosen.programs.iter().map(|at| self.finished_program(*at, chosen)).collect();
+        Some(Scheduler { name, maps, programs, ops })
+    }
+    fn ops(&self, map: usize, chosen: &Chosen) -> Option<Ops> {
+        let it = self.map(map);
+        let types = Types::new(&self.kernel_types)?;
+        let data = data(&types, it.kernel_value_type)?;
+        let members = types.members(data.kind);
+        let named = it.functions.iter().filter_map(|(place, program)| {
+            let offset = place - data.offset_bytes;
+            let member = members.iter().find(|member| member.offset_bytes == offset)?;
+            Some((offset, place_of(&chosen.programs, *program)?, member.name.to_owned()))
+        });
+        let members = named.collect();
+        let is_by_cid = types.name(data.kind) == "sched_ext_ops_cid";
+        let kind = if is_by_cid { OpsKind::ByCid } else { OpsKind::ByCpu };
+        Some(Ops { kind, bytes: it.ops.get(data.offset_bytes as usize..)?.to_vec(), members })
+    }
+    fn finished_map(&self, at: usize, chosen: &Chosen) -> crate::Map {
+        let it = self.map(at);
+        let mut map = it.map.clone();
+        if map.kind == kind::ARRAY && map.max_entries == 1 {
+            map.initial = vec![0; map.value_bytes as usize];
+            // Memory of this size was made for it: what can't be read is zero.
+            it.file.read_exact_at(&mut map.initial, 0).unwrap_or_default();
+        }
+        map.inner = it.template.and_then(|template| place_of(&chosen.maps, template));
+        if map.kind == kind::ARRAY_OF_MAPS {
+            let place = |value: &[u8]| place_of(&chosen.maps, index(value).ok()? as usize);
+            let held = it.entries.iter().filter_map(|(key, value)| Some((index(key).ok()?, place(value)?)));
+            map.inner_initial = held.collect();
+        }
+        map
+    }
+    fn finished_program(&self, at: usize, chosen: &Chosen) -> Program {
+        let it = self.program(at);
+        let mut instructions = it.instructions.clone();
+        for insn in instructions.iter_mut().filter(|insn| insn.is_map()) {
+            insn.imm = place_of(&chosen.maps, insn.imm as usize).expect("maps of programs are chosen") as i32;
+        }
+        let missing = it.instructions.iter().enumerate();
+        let missing = missing.filter_map(|(i, insn)| Some((i as u32, missing_name(*insn)?))).collect();
+        Program { name: it.name.clone(), kind: it.kind, instructions, missing }
+    }
+    /// From here on the far side has the elements of keyed maps.
+    pub fn know(&mut self, chosen: &Chosen) {
+        for (far, at) in chosen.maps.iter().enumerate() {
+            self.map_mut(*at).far = Some(far);
+        }
+        for (far, at) in chosen.programs.iter().enumerate() {
+            if let Object::Program(program) = &mut self.objects[*at] {
+                program.far = Some(far);
+            }
+        }
+    }
+    pub fn entries(&self, chosen: &Chosen) -> Vec<Entry> {
+        let of = |(far, at): (usize, &usize)| {
+            let it = self.map(*at);
+            let as_known = move |value: &[u8]| {
+                if it.holds_objects() { self.far_value(value).ok() } else { Some(value.to_vec()) }
+            };
+            let keyed = it.map.kind != kind::ARRAY_OF_MAPS;
+            let entries = it.entries.iter().filter(move |_| keyed);
+            entries.filter_map(move |(key, value)| {
+                Some(Entry { map: far, key: key.to_vec(), value: as_known(value)? })
+            })
+        };
+        chosen.maps.iter().enumerate().flat_map(of).collect()
+    }
+    /// The index that the far side knows an object by, as a value.
+    pub fn far_value(&self, value: &[u8]) -> Result<Vec<u8>, Errno> {
+        let far = match &self.objects[index(value)? as usize] {
+            Object::Map(map) => map.far,
+            Object::Program(program) => program.far,
+            _ => None,
+        };
+        far.map(|far| (far as u32).to_le_bytes().to_vec()).ok_or(Errno(libc::EINVAL))
+    }
+    pub fn pending(&mut self) -> Vec<TestRun> {
+        let runs = std::mem::take(&mut self.runs);
+        let far = |run: TestRun| Some(TestRun { program: self.program(run.program).far?, ..run });
+        runs.into_iter().filter_map(far).collect()
+    }
+    pub fn tracing(&self) -> Vec<(usize, String)> {
+        let link = |object: &Object| match object {
+            Object::Link(of, target) => match &self.objects[*of] {
+                Object::Program(program) => Some((program.far?, target.clone())),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.objects.iter().filter_map(link).collect()
+    }
+}
+
+fn place_of(chosen: &[usize], object: usize) -> Option<usize> {
+    chosen.binary_search(&object).ok()
+}
+
+fn ops_name(types: &Types<'_>, ops: &Ops, kind: OpsKind) -> String {
+    let name = if kind == OpsKind::ByCid { "sched_ext_ops_cid" } else { "sched_ext_ops" };
+    let place = types.struct_named(name).and_then(|of| {
+        Some(types.members(of).into_iter().find(|member| member.name == "name")?.offset_bytes as usize)
+    });
+    let bytes = place.and_then(|at| ops.bytes.get(at..at + NAME_BYTES)).unwrap_or_default();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// What an instruction stands for that libbpf has put in place of something that is not there. Which one it was is known
+/// to libbpf alone, up to the number of the extern.
+fn missing_name(insn: Insn) -> Option<String> {
+    if insn.code != CALL {
+        return None;
+    }
+    match insn.imm {
+        NO_FIELD => Some("a field or type that the kernel does not have".to_owned()),
+        imm @ NO_FUNCTION..NO_END => Some(format!("a kernel function: extern {}", imm - NO_FUNCTION)),
+        imm @ NO_MAP..NO_FUNCTION => Some(format!("a map that was not created: map {}", imm - NO_MAP)),
+        _ => None,
+    }
+}

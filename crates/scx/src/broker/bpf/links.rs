@@ -1,0 +1,156 @@
+//! Attaching and taking off: the struct of operations, and programs that trace.
+
+use super::super::errno::Errno;
+use super::super::filter::FIRST_LINK;
+use super::super::kernel::{Attach, Kernel};
+use super::super::notify::{Call, Reply};
+use super::object::{self, Object, kind};
+use super::types::Types;
+use super::{Answer, Asked, Attached, Bpf, DONE};
+use std::os::fd::AsFd;
+
+/// `BPF_STRUCT_OPS` of `enum bpf_attach_type`.
+const STRUCT_OPS: u32 = 44;
+/// `BPF_F_LINK`: the struct is attached by a link.
+const BY_LINK: u32 = 1 << 13;
+/// `BPF_PROG_TYPE_TRACING` and such, which tell by themselves what they are attached to.
+const TRACING: [u32; 4] = [17, 24, 26, 29];
+
+impl Bpf {
+    /// `BPF_MAP_UPDATE_ELEM` of a struct of operations: its value, in the kernel's layout, with file descriptors of
+    /// programs where functions are.
+    pub fn ops_update(&mut self, map: usize, asked: &mut Asked<'_>) -> Answer {
+        let it = self.map(map);
+        let mut value = asked.memory.bytes(asked.u64(16), it.map.value_bytes as usize)?;
+        let types = Types::new(&self.kernel_types).ok_or(Errno(libc::EINVAL))?;
+        let places = assembled_functions(&types, it.kernel_value_type).ok_or(Errno(libc::EOPNOTSUPP))?;
+        let mut functions = Vec::new();
+        for place in places {
+            let at = place as usize;
+            let Some(bytes) = value.get_mut(at..at + 8) else { break };
+            let number = u64::from_le_bytes((&*bytes).try_into().expect("8 bytes"));
+            bytes.fill(0);
+            if number != 0 {
+                functions.push((place, self.at(asked.call, number as u32)?));
+            }
+        }
+        let is_by_link = it.map.flags & BY_LINK != 0;
+        let it = self.map_mut(map);
+        (it.ops, it.functions) = (value, functions);
+        if is_by_link { DONE } else { self.attach(map, map, asked.call, asked.kernel).and(DONE) }
+    }
+    /// `BPF_LINK_CREATE`.
+    pub fn link_create(&mut self, asked: &mut Asked<'_>) -> Answer {
+        let of = self.at(asked.call, asked.u32(0))?;
+        let attach_type = asked.u32(8);
+        match &self.objects[of] {
+            Object::Map(map) if map.map.kind == kind::STRUCT_OPS && attach_type == STRUCT_OPS => {
+                let link = self.objects.len();
+                self.attach(of, link, asked.call, asked.kernel)?;
+                self.link(of, "struct_ops".to_owned(), asked.call)
+            }
+            Object::Program(program) if TRACING.contains(&program.kind) => {
+                let target = Types::new(&self.kernel_types)
+                    .map_or(String::new(), |types| types.name(program.attach_btf_id).to_owned());
+                self.link(of, target, asked.call)
+            }
+            // A file descriptor that is no target of this kind: what libbpf's probes want to hear.
+            _ => {
+                self.refuse(format!("link of attach type {attach_type}"));
+                Err(Errno(libc::EBADF))
+            }
+        }
+    }
+    /// `BPF_RAW_TRACEPOINT_OPEN`.
+    pub fn raw_tracepoint_open(&mut self, asked: &mut Asked<'_>) -> Answer {
+        let program = self.program_at(asked, 8)?;
+        let name = if asked.u64(0) == 0 {
+            let types = Types::new(&self.kernel_types);
+            types.map_or(String::new(), |types| types.name(self.program(program).attach_btf_id).to_owned())
+        } else {
+            String::from_utf8_lossy(&asked.memory.text(asked.u64(0))?).into_owned()
+        };
+        self.link(program, name, asked.call)
+    }
+    /// A link, at a number whose closing is seen.
+    fn link(&mut self, of: usize, target: String, call: &Call) -> Answer {
+        let file = object::memory("link", 0)?;
+        self.add(Object::Link(of, target), &file);
+        let at = (FIRST_LINK..).find(|number| object::inode_at(call.thread, *number).is_none());
+        Ok(Reply::File { file: file.into(), at, close_on_exec: true })
+    }
+    /// `BPF_LINK_DETACH`.
+    pub fn link_detach(&mut self, asked: &mut Asked<'_>) -> Answer {
+        let link = self.at(asked.call, asked.u32(0))?;
+        self.detach(link, asked.kernel);
+        DONE
+    }
+    /// close(2) of a link: the last one takes the scheduler off before the program goes on, as in a kernel.
+    pub fn closes(&mut self, call: &Call, kernel: &mut dyn Kernel) {
+        let Ok(object) = self.at(call, call.arguments[0] as u32) else { return };
+        let Ok(folder) = std::fs::read_dir(format!("/proc/{}/fd", call.thread)) else { return };
+        let numbers = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        if numbers.filter(|number| self.at(call, *number) == Ok(object)).count() == 1 {
+            self.detach(object, kernel);
+        }
+    }
+    /// Takes the scheduler off if this link or map holds it.
+    pub fn detach(&mut self, by: usize, kernel: &mut dyn Kernel) {
+        if self.attached.take_if(|attached| attached.by == by || attached.map == by).is_some() {
+            kernel.detach();
+        }
+    }
+    /// The program has ended.
+    pub fn detach_all(&mut self, kernel: &mut dyn Kernel) {
+        if self.attached.take().is_some() {
+            kernel.detach();
+        }
+    }
+    /// `BPF_ITER_CREATE`: what such a program would print is not made.
+    pub fn iterator_create(&mut self, asked: &mut Asked<'_>) -> Answer {
+        self.at(asked.call, asked.u32(0))?;
+        self.refuse("iterator".to_owned());
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn attach(&mut self, map: usize, by: usize, call: &Call, kernel: &mut dyn Kernel) -> Result<(), Errno> {
+        if self.attached.is_some() {
+            return Err(Errno(libc::EBUSY));
+        }
+        if self.scheduler.is_some() {
+            // The far side knows maps by their index in the first one.
+            self.refuse("second scheduler".to_owned());
+            return Err(Errno(libc::EBUSY));
+        }
+        let chosen = self.choose(map, call.thread);
+        let scheduler = self.assemble(map, &chosen).ok_or(Errno(libc::EINVAL))?;
+        let files = chosen.maps.iter().map(|at| Ok(self.map(*at).file.try_clone()?));
+        let files = files.collect::<Result<Vec<_>, Errno>>()?;
+        let memory: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        self.know(&chosen);
+        let attach = Attach {
+            scheduler: &scheduler,
+            memory: &memory,
+            entries: self.entries(&chosen),
+            runs: self.pending(),
+            tracing: self.tracing(),
+        };
+        let done = kernel.attach(attach);
+        self.scheduler = Some(scheduler);
+        self.attached = done.is_ok().then_some(Attached { by, map });
+        done.map(drop)
+    }
+}
+
+/// Where functions are in the value of a struct of operations of sched_ext: in the kernel's struct that holds the
+/// program's. None: it is of something else.
+fn assembled_functions(types: &Types<'_>, value_type: u32) -> Option<Vec<u32>> {
+    let data = data(types, value_type)?;
+    let functions = types.members(data.kind).into_iter().filter(|member| types.is_function(member.kind));
+    Some(functions.map(|member| data.offset_bytes + member.offset_bytes).collect())
+}
+
+/// The member that the program fills.
+pub fn data<'a>(types: &Types<'a>, value_type: u32) -> Option<super::types::Member<'a>> {
+    let data = types.members(value_type).into_iter().find(|member| member.name == "data")?;
+    types.name(data.kind).starts_with("sched_ext_ops").then_some(data)
+}

@@ -1,0 +1,135 @@
+//! Commands of bpf(2) that concern programs.
+
+use super::super::errno::Errno;
+use super::super::kernel::TestRun;
+use super::object::{Object, ProgramObject};
+use super::{Answer, Asked, Bpf, DONE};
+use crate::Insn;
+
+/// `BPF_LD | BPF_IMM | BPF_DW`.
+const LOAD_WIDE: u8 = 0x18;
+/// Source registers of a wide load: a map or a place in its value, by file descriptor or by place in the call's array.
+pub const MAP_FD: u8 = 1;
+pub const MAP_VALUE: u8 = 2;
+const MAP_INDEX: u8 = 5;
+const MAP_INDEX_VALUE: u8 = 6;
+/// `BPF_PROG_TYPE_SYSCALL`.
+const SYSCALL: u32 = 31;
+/// As the kernel.
+const MOST_INSTRUCTIONS: u32 = 1_000_000;
+/// Contexts are this long at most, as in the kernel.
+const MOST_CONTEXT: u32 = 65_535;
+
+impl Insn {
+    fn source(self) -> u8 {
+        self.registers >> 4
+    }
+    /// The first half of a load of a map or of a place in its value.
+    pub fn is_map(self) -> bool {
+        self.code == LOAD_WIDE && matches!(self.source(), MAP_FD | MAP_VALUE)
+    }
+    pub fn is_wide(self) -> bool {
+        self.code == LOAD_WIDE
+    }
+}
+
+fn instruction(bytes: &[u8]) -> Insn {
+    Insn {
+        code: bytes[0],
+        registers: bytes[1],
+        off: i16::from_le_bytes([bytes[2], bytes[3]]),
+        imm: i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+    }
+}
+
+impl Bpf {
+    /// `BPF_PROG_LOAD`: there is no verifier, so that whatever is whole is taken.
+    pub fn program_load(&mut self, asked: &mut Asked<'_>) -> Answer {
+        let count = asked.u32(4);
+        if count == 0 || count > MOST_INSTRUCTIONS {
+            return Err(Errno(libc::E2BIG));
+        }
+        let bytes = asked.memory.bytes(asked.u64(8), count as usize * 8)?;
+        let mut instructions: Vec<Insn> = bytes.chunks_exact(8).map(instruction).collect();
+        self.name_maps(&mut instructions, asked)?;
+        let program = ProgramObject {
+            name: asked.name(48),
+            kind: asked.u32(0),
+            instructions,
+            attach_btf_id: asked.u32(108),
+            far: None,
+        };
+        self.make(Object::Program(program), "program", 0)
+    }
+    /// Puts objects in place of file descriptors of maps.
+    fn name_maps(&self, instructions: &mut [Insn], asked: &Asked<'_>) -> Result<(), Errno> {
+        let mut at = 0;
+        while at < instructions.len() {
+            let it = instructions[at];
+            if !it.is_wide() {
+                at += 1;
+                continue;
+            }
+            if at + 1 == instructions.len() {
+                return Err(Errno(libc::EINVAL));
+            }
+            at += 2;
+            let (source, number) = match it.source() {
+                MAP_FD | MAP_VALUE => (it.source(), it.imm as u32),
+                place @ (MAP_INDEX | MAP_INDEX_VALUE) => {
+                    let files = asked.u64(120);
+                    let number = asked.memory.u32(files + u64::from(it.imm as u32) * 4)?;
+                    (if place == MAP_INDEX { MAP_FD } else { MAP_VALUE }, number)
+                }
+                _ => continue,
+            };
+            let map = self.at(asked.call, number)?;
+            if !matches!(self.objects[map], Object::Map(_)) {
+                return Err(Errno(libc::EINVAL));
+            }
+            let known = &mut instructions[at - 2];
+            known.registers = known.registers & 15 | source << 4;
+            known.imm = map as i32;
+        }
+        Ok(())
+    }
+    /// The program behind the attribute at `at`.
+    pub fn program_at(&self, asked: &Asked<'_>, at: usize) -> Result<usize, Errno> {
+        let index = self.at(asked.call, asked.u32(at))?;
+        matches!(self.objects[index], Object::Program(_)).then_some(index).ok_or(Errno(libc::EINVAL))
+    }
+    pub fn program(&self, index: usize) -> &ProgramObject {
+        match &self.objects[index] {
+            Object::Program(program) => program,
+            _ => unreachable!("an index of a program"),
+        }
+    }
+    /// `BPF_PROG_TEST_RUN`: run by the far side, or kept for it until there is one. What such a run returns is then not
+    /// known: 0.
+    pub fn test_run(&mut self, asked: &mut Asked<'_>) -> Answer {
+        let program = self.program_at(asked, 0)?;
+        if self.program(program).kind != SYSCALL || asked.u32(40) > MOST_CONTEXT {
+            self.refuse(format!("run of a program of type {}", self.program(program).kind));
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let mut context = asked.memory.bytes(asked.u64(48), asked.u32(40) as usize)?;
+        match self.program(program).far {
+            Some(far) => {
+                let returned = asked.kernel.test_run(far, &mut context)?;
+                asked.memory.write(asked.u64(48), &context)?;
+                asked.put(4, returned)?;
+            }
+            None => {
+                self.runs.push(TestRun { program, context });
+                asked.put(4, 0)?;
+            }
+        }
+        DONE
+    }
+    /// `BPF_PROG_BIND_MAP`, `BPF_PROG_ASSOC_STRUCT_OPS`: what belongs together is kept by the program's own files.
+    pub fn bind_map(&mut self, asked: &mut Asked<'_>) -> Answer {
+        self.at(asked.call, asked.u32(0))?;
+        self.at(asked.call, asked.u32(4))?;
+        DONE
+    }
+}

@@ -1,0 +1,73 @@
+//! System calls that ask for the machine: how many CPUs, which kernel, random numbers.
+
+use super::Request;
+use super::errno::Errno;
+use super::memory::Memory;
+use super::notify::{Call, Reply};
+use schedlab_base::Stream;
+
+/// A field of `struct utsname`: system, node, release, version, machine, domain.
+const FIELD_BYTES: usize = 65;
+const FIELDS: usize = 6;
+/// getrandom(2) gives up to as much at once without being interrupted.
+const MOST_RANDOM: u64 = 256;
+
+#[derive(Debug)]
+pub struct Calls {
+    random: Stream,
+    drawn: u64,
+}
+
+impl Calls {
+    pub fn new() -> Calls {
+        Calls { random: Stream::new(0).purpose("scx program"), drawn: 0 }
+    }
+    /// # Errors
+    /// What the call fails with; ENOSYS for one that nobody knows.
+    pub fn answer(&mut self, request: &Request, call: &Call) -> Result<Reply, Errno> {
+        let memory = Memory { pid: call.thread };
+        match call.number {
+            libc::SYS_sched_getaffinity => affinity(request.cpus, call, memory),
+            libc::SYS_uname => name(request, call, memory),
+            libc::SYS_getrandom => self.random(call, memory),
+            // Counters of the hardware.
+            libc::SYS_perf_event_open => Err(Errno(libc::ENOENT)),
+            _ => Err(Errno(libc::ENOSYS)),
+        }
+    }
+    /// The same in each run.
+    fn random(&mut self, call: &Call, memory: Memory) -> Result<Reply, Errno> {
+        let count = call.arguments[1].min(MOST_RANDOM);
+        let words = (0..count.div_ceil(8)).flat_map(|i| self.random.bits(self.drawn + i).to_le_bytes());
+        let bytes: Vec<u8> = words.take(count as usize).collect();
+        self.drawn += count.div_ceil(8);
+        memory.write(call.arguments[0], &bytes)?;
+        Ok(Reply::Value(count as i64))
+    }
+}
+
+/// All CPUs. The result is the mask's length, in whole words.
+fn affinity(cpus: u32, call: &Call, memory: Memory) -> Result<Reply, Errno> {
+    let bytes = (cpus as usize).div_ceil(64) * 8;
+    if (call.arguments[1] as usize) < bytes || call.arguments[1] % 8 != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let mut mask = vec![0u8; bytes];
+    for cpu in 0..cpus as usize {
+        mask[cpu / 8] |= 1 << (cpu % 8);
+    }
+    memory.write(call.arguments[2], &mask)?;
+    Ok(Reply::Value(bytes as i64))
+}
+
+fn name(request: &Request, call: &Call, memory: Memory) -> Result<Reply, Errno> {
+    let machine = std::env::consts::ARCH;
+    let texts = ["Linux", "simulated", &request.release, "#1 SMP PREEMPT_DYNAMIC", machine, "(none)"];
+    let mut bytes = [0; FIELDS * FIELD_BYTES];
+    for (field, text) in texts.iter().enumerate() {
+        let count = text.len().min(FIELD_BYTES - 1);
+        bytes[field * FIELD_BYTES..][..count].copy_from_slice(&text.as_bytes()[..count]);
+    }
+    memory.write(call.arguments[0], &bytes)?;
+    Ok(Reply::Value(0))
+}

@@ -1,0 +1,286 @@
+//! A program's run: calls are answered one at a time, and simulated time passes when all of its threads wait.
+
+use super::bpf::Bpf;
+use super::calls::Calls;
+use super::errno::Errno;
+use super::files::{self, Files};
+use super::kernel::Kernel;
+use super::memory::Memory;
+use super::notify::{Call, Listener, Reply, poll};
+use super::output::Stream;
+use super::paths::{Paths, Refused};
+use super::spawn::{self, Started};
+use super::time::{self, Clock, Sleeper, Timed, Waits};
+use super::{Refusal, Request};
+use crate::Scheduler;
+use schedlab_base::{Error, Result};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Between two looks at a program of which some threads run and others sleep.
+const LOOK: Duration = Duration::from_millis(1);
+const LOOK_IDLE: Duration = Duration::from_millis(20);
+/// So many looks in turn must find all threads waiting.
+const SETTLED_LOOKS: u32 = 2;
+
+/// What became of a program.
+#[derive(Debug)]
+pub struct Outcome {
+    pub status: ExitStatus,
+    /// The scheduler that it attached.
+    pub scheduler: Option<Scheduler>,
+    pub output: Vec<u8>,
+    pub errors: Vec<u8>,
+    /// Bytes of both that were too many to keep.
+    pub dropped: u64,
+    /// Paths that it named and was refused, with how often.
+    pub refused: BTreeMap<(PathBuf, Refusal), u64>,
+    /// Refusals of paths that are not listed.
+    pub refused_more: u64,
+    /// What of bpf(2) it was refused.
+    pub refused_bpf: BTreeMap<String, u64>,
+    /// Its clocks showed simulated time. Else only its sleeps did.
+    pub clock_is_simulated: bool,
+    /// It did not end by itself.
+    pub was_killed: bool,
+}
+
+/// Starts the program and serves it to its end.
+///
+/// # Errors
+/// When the machine can't do it, the program can't be executed, or the simulated kernel's BTF can't be read.
+pub fn run(request: &Request, kernel: &mut dyn Kernel) -> Result<Outcome> {
+    let types = std::fs::read(&request.btf).map_err(|e| Error::io(&request.btf, "read", &e))?;
+    let started = spawn::start(request)?;
+    let mut session = Session::new(request, started, types)?;
+    session.serve(kernel);
+    session.end(kernel)
+}
+
+struct Session<'a> {
+    request: &'a Request,
+    child: Child,
+    process: OwnedFd,
+    listener: Listener,
+    clock_is_seen: bool,
+    output: Stream<ChildStdout>,
+    errors: Stream<ChildStderr>,
+    paths: Paths,
+    refused: Refused,
+    bpf: Bpf,
+    calls: Calls,
+    clock: Clock,
+    sleepers: Vec<Sleeper>,
+    /// The run is over: the program has been told.
+    ended: bool,
+    was_killed: bool,
+}
+
+impl<'a> Session<'a> {
+    fn new(request: &'a Request, started: Started, types: Vec<u8>) -> Result<Session<'a>> {
+        let mut child = started.child;
+        let pid = child.id() as i32;
+        // SAFETY: takes integers only.
+        let process = Errno::check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) });
+        let process = process.map_err(|Errno(errno)| {
+            let why = std::io::Error::from_raw_os_error(errno);
+            Error::machine(format!("can't watch a scheduler's program (pidfd_open): {why}"))
+        })?;
+        let whole = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let mut readable = vec![request.program.clone(), whole(&request.program)];
+        readable.extend(request.readable.iter().cloned());
+        Ok(Session {
+            request,
+            // SAFETY: just made, and owned by nobody.
+            process: unsafe { OwnedFd::from_raw_fd(process as i32) },
+            listener: started.listener,
+            clock_is_seen: started.clock_is_seen,
+            output: Stream::new(child.stdout.take()),
+            errors: Stream::new(child.stderr.take()),
+            child,
+            paths: Paths { tree: whole(&request.tree), btf: request.btf.clone(), readable, pid },
+            refused: Refused::default(),
+            bpf: Bpf::new(request.cpus, types),
+            calls: Calls::new(),
+            clock: Clock { now_ns: request.start_ns },
+            sleepers: Vec::new(),
+            ended: false,
+            was_killed: false,
+        })
+    }
+    /// Serves until the program is gone, or has done nothing for too long.
+    fn serve(&mut self, kernel: &mut dyn Kernel) {
+        let mut last = Instant::now();
+        let mut settled = 0;
+        while !self.was_killed {
+            let look = if self.sleepers.is_empty() { LOOK_IDLE } else { LOOK };
+            let [calls, gone] = self.wait(look);
+            let printed = self.output.take() | self.errors.take();
+            // The listener of a program that is gone is ready for ever, without a call.
+            let answered = calls && self.one(kernel);
+            if gone && !answered {
+                return;
+            }
+            if answered || printed {
+                (last, settled) = (Instant::now(), 0);
+                continue;
+            }
+            self.wake_early();
+            settled = if self.all_wait() { settled + 1 } else { 0 };
+            if settled >= SETTLED_LOOKS && self.pass(kernel) {
+                (last, settled) = (Instant::now(), 0);
+            } else if last.elapsed() > self.request.patience {
+                self.kill();
+            }
+        }
+    }
+    /// Waits for a call or for the program's end.
+    fn wait(&self, most: Duration) -> [bool; 2] {
+        let mut files = vec![(self.listener.0.as_fd(), libc::POLLIN), (self.process.as_fd(), libc::POLLIN)];
+        files.extend(
+            [self.output.file(), self.errors.file()].into_iter().flatten().map(|f| (f, libc::POLLIN)),
+        );
+        let ready = poll(&files, most.as_millis() as i32);
+        [ready[0], ready[1]]
+    }
+    /// Answers a call. False: there was none.
+    fn one(&mut self, kernel: &mut dyn Kernel) -> bool {
+        let Ok(call) = self.listener.receive() else { return false };
+        // A call that was given up before it was received names a thread that may be another one by now.
+        if self.listener.is_valid(&call) {
+            let reply = self.reply(&call, kernel);
+            self.listener.answer(&call, reply);
+        }
+        true
+    }
+    fn reply(&mut self, call: &Call, kernel: &mut dyn Kernel) -> std::result::Result<Reply, Errno> {
+        if call.number == libc::SYS_bpf {
+            return self.bpf.answer(call, kernel);
+        }
+        if call.number == libc::SYS_close {
+            self.bpf.closes(call, kernel);
+            return Ok(Reply::Continue);
+        }
+        if let Some(kind) = files::kind(call.number) {
+            return Files { paths: &self.paths, refused: &mut self.refused }.answer(call, kind);
+        }
+        match time::answer(&mut self.clock, call) {
+            Some(Ok(Timed::Sleep(sleeper))) => {
+                self.sleepers.push(sleeper);
+                Ok(Reply::Hold)
+            }
+            Some(Ok(Timed::Reply(reply))) => Ok(reply),
+            Some(Err(errno)) => Err(errno),
+            None => self.calls.answer(self.request, call),
+        }
+    }
+    /// Wakes those whose reason to wait is gone.
+    fn wake_early(&mut self) {
+        let sleepers = std::mem::take(&mut self.sleepers);
+        for sleeper in sleepers {
+            if self.is_over(&sleeper) {
+                self.listener.answer(&sleeper.call, Ok(sleeper.early()));
+            } else if self.listener.is_valid(&sleeper.call) {
+                self.sleepers.push(sleeper);
+            }
+        }
+    }
+    fn is_over(&self, sleeper: &Sleeper) -> bool {
+        match &sleeper.waits {
+            Waits::Nothing => false,
+            Waits::Word(at, was) => Memory { pid: sleeper.call.thread }.u32(*at).is_ok_and(|is| is != *was),
+            Waits::Files(asked) => {
+                let files: Vec<_> = asked.iter().filter_map(|(n, e)| Some((self.file(*n)?, *e))).collect();
+                poll(&files.iter().map(|(file, e)| (file.as_fd(), *e)).collect::<Vec<_>>(), 0).contains(&true)
+            }
+        }
+    }
+    /// The program's file of this number.
+    fn file(&self, number: i32) -> Option<OwnedFd> {
+        // SAFETY: takes integers only.
+        let got = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.process.as_raw_fd(), number, 0) };
+        // SAFETY: just made, and owned by nobody.
+        Errno::check(got).ok().map(|number| unsafe { OwnedFd::from_raw_fd(number as i32) })
+    }
+    /// Whether all threads wait: for the broker, or for one another.
+    fn all_wait(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return false };
+        threads.flatten().all(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name before it may have any characters.
+            let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            !matches!(state, Some('R' | 'D'))
+        })
+    }
+    /// Simulated time passes until the first sleep is over. False: nothing waits for it.
+    fn pass(&mut self, kernel: &mut dyn Kernel) -> bool {
+        let until = self.sleepers.iter().map(|sleeper| sleeper.until_ns).min();
+        if self.bpf.is_attached() && !self.ended {
+            let wake = kernel.sleep(until);
+            self.clock.advance(wake.now_ns);
+            self.ended = wake.ended;
+            if wake.ended {
+                self.tell_end();
+                return true;
+            }
+        } else if let Some(until) = until {
+            self.clock.advance(until);
+        } else {
+            return false;
+        }
+        let now = self.clock.now_ns;
+        let (over, sleeping) = self.sleepers.drain(..).partition(|sleeper| sleeper.until_ns <= now);
+        self.sleepers = sleeping;
+        for sleeper in over {
+            self.listener.answer(&sleeper.call, sleeper.over());
+        }
+        true
+    }
+    /// ^C, and every sleep is interrupted by it.
+    fn tell_end(&mut self) {
+        self.signal(libc::SIGINT);
+        for sleeper in self.sleepers.drain(..) {
+            self.listener.answer(&sleeper.call, Err(Errno(libc::EINTR)));
+        }
+    }
+    fn signal(&self, signal: i32) {
+        // SAFETY: the process group of the child, which is not reaped yet.
+        unsafe { libc::kill(-(self.child.id() as i32), signal) };
+    }
+    fn kill(&mut self) {
+        self.signal(libc::SIGKILL);
+        self.was_killed = true;
+    }
+    fn end(mut self, kernel: &mut dyn Kernel) -> Result<Outcome> {
+        self.bpf.detach_all(kernel);
+        let status =
+            self.child.wait().map_err(|e| Error::machine(format!("can't wait for a program: {e}")))?;
+        self.output.take();
+        self.errors.take();
+        Ok(Outcome {
+            status,
+            scheduler: self.bpf.scheduler.take(),
+            output: std::mem::take(&mut self.output.text),
+            errors: std::mem::take(&mut self.errors.text),
+            dropped: self.output.dropped + self.errors.dropped,
+            refused: std::mem::take(&mut self.refused.paths),
+            refused_more: self.refused.more,
+            refused_bpf: std::mem::take(&mut self.bpf.refused),
+            clock_is_simulated: self.clock_is_seen,
+            was_killed: self.was_killed,
+        })
+    }
+}
+
+impl Drop for Session<'_> {
+    /// A program does not outlive its broker.
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            self.signal(libc::SIGKILL);
+            self.child.wait().ok();
+        }
+    }
+}

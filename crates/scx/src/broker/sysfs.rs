@@ -1,0 +1,315 @@
+//! The simulated machine as files: what programs and their libraries read of /sys and /proc.
+//!
+//! Two tables say it all: files of a CPU and files of a cache. CPUs are numbered from 0 on without gaps, and all of
+//! them are online.
+
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// A CPU. Numbers of cores, clusters and packages are the kernel's: two CPUs with the same package and core are threads
+/// of one core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cpu {
+    pub core: u32,
+    pub cluster: u32,
+    pub die: u32,
+    pub package: u32,
+    pub node: u32,
+    /// Of 1,024.
+    pub capacity: u32,
+    pub least_khz: u32,
+    pub most_khz: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CacheKind {
+    Data,
+    Instruction,
+    Unified,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cache {
+    pub level: u32,
+    pub kind: CacheKind,
+    /// Unique among those of this level and kind.
+    pub id: u32,
+    pub bytes: u64,
+    pub line_bytes: u32,
+    pub ways: u32,
+    /// The CPUs that share it.
+    pub cpus: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Machine {
+    pub cpus: Vec<Cpu>,
+    pub caches: Vec<Cache>,
+    /// Of each node: its memory, and its distance to each node (10: itself).
+    pub nodes: Vec<Node>,
+    /// `CONFIG_X=y` lines of the kernel, for programs that ask for its configuration.
+    pub config: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Node {
+    pub memory_bytes: u64,
+    pub distances: Vec<u32>,
+}
+
+/// CPUs that are the same in something.
+type Same = fn(&Cpu, &Cpu) -> bool;
+
+/// Files `NAME_list` (a list) and `NAME` (a mask) in a CPU's folder `topology`.
+const SETS: &[(&str, Same)] = &[
+    ("thread_siblings", same_core),
+    ("core_cpus", same_core),
+    ("core_siblings", same_package),
+    ("package_cpus", same_package),
+    ("die_cpus", |a, b| same_package(a, b) && a.die == b.die),
+    ("cluster_cpus", |a, b| same_package(a, b) && a.cluster == b.cluster),
+];
+
+fn same_core(a: &Cpu, b: &Cpu) -> bool {
+    same_package(a, b) && a.core == b.core
+}
+fn same_package(a: &Cpu, b: &Cpu) -> bool {
+    a.package == b.package
+}
+
+/// Files of a CPU that have one number.
+const NUMBERS: &[(&str, fn(&Cpu) -> u32)] = &[
+    ("topology/core_id", |cpu| cpu.core),
+    ("topology/cluster_id", |cpu| cpu.cluster),
+    ("topology/die_id", |cpu| cpu.die),
+    ("topology/physical_package_id", |cpu| cpu.package),
+    ("cpu_capacity", |cpu| cpu.capacity),
+    ("cpufreq/cpuinfo_min_freq", |cpu| cpu.least_khz),
+    ("cpufreq/cpuinfo_max_freq", |cpu| cpu.most_khz),
+    ("cpufreq/scaling_min_freq", |cpu| cpu.least_khz),
+    ("cpufreq/scaling_max_freq", |cpu| cpu.most_khz),
+    ("cpufreq/scaling_cur_freq", |cpu| cpu.most_khz),
+    ("cpufreq/base_frequency", |cpu| cpu.most_khz),
+    ("online", |_| 1),
+];
+
+/// Writes files below one folder, and makes folders on the way.
+struct Tree<'a>(&'a Path);
+
+impl Tree<'_> {
+    fn file(&self, path: &str, text: &str) -> io::Result<()> {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(self.0))?;
+        fs::write(path, text)
+    }
+    fn line(&self, path: &str, value: impl std::fmt::Display) -> io::Result<()> {
+        self.file(path, &format!("{value}\n"))
+    }
+    fn sets(&self, path: &str, list: &str, cpus: &[u32], of: usize) -> io::Result<()> {
+        self.line(list, ranges(cpus))?;
+        self.line(path, mask(cpus, of))
+    }
+}
+
+/// Writes the tree below `root`.
+///
+/// # Errors
+/// When a file can't be written.
+pub fn write(root: &Path, machine: &Machine) -> io::Result<()> {
+    let tree = Tree(root);
+    let all: Vec<u32> = (0..machine.cpus.len() as u32).collect();
+    for name in ["possible", "present", "online"] {
+        tree.line(&format!("sys/devices/system/cpu/{name}"), ranges(&all))?;
+    }
+    for name in ["offline", "isolated", "nohz_full"] {
+        tree.line(&format!("sys/devices/system/cpu/{name}"), "")?;
+    }
+    tree.line("sys/devices/system/cpu/kernel_max", machine.cpus.len().saturating_sub(1))?;
+    let has_threads =
+        machine.cpus.iter().enumerate().any(|(i, a)| machine.cpus[..i].iter().any(|b| same_core(a, b)));
+    tree.line("sys/devices/system/cpu/smt/active", u32::from(has_threads))?;
+    tree.line("sys/devices/system/cpu/smt/control", if has_threads { "on" } else { "notsupported" })?;
+    for cpu in &all {
+        write_cpu(&tree, machine, *cpu)?;
+    }
+    write_nodes(&tree, machine)?;
+    write_kernel(&tree, machine)
+}
+
+fn write_cpu(tree: &Tree<'_>, machine: &Machine, number: u32) -> io::Result<()> {
+    let folder = format!("sys/devices/system/cpu/cpu{number}");
+    let (this, of) = (&machine.cpus[number as usize], machine.cpus.len());
+    for (name, value) in NUMBERS {
+        tree.line(&format!("{folder}/{name}"), value(this))?;
+    }
+    for (name, same) in SETS {
+        let numbered = machine.cpus.iter().zip(0..);
+        let cpus: Vec<u32> = numbered.filter(|(cpu, _)| same(this, cpu)).map(|(_, i)| i).collect();
+        let path = format!("{folder}/topology/{name}");
+        tree.sets(&path, &format!("{path}_list"), &cpus, of)?;
+    }
+    let caches = machine.caches.iter().filter(|cache| cache.cpus.contains(&number));
+    for (index, cache) in caches.enumerate() {
+        write_cache(tree, &format!("{folder}/cache/index{index}"), cache, of)?;
+    }
+    symlink(format!("../../node/node{}", this.node), tree.0.join(format!("{folder}/node{}", this.node)))
+}
+
+fn write_cache(tree: &Tree<'_>, folder: &str, cache: &Cache, cpus: usize) -> io::Result<()> {
+    let way_bytes = u64::from(cache.line_bytes.max(1)) * u64::from(cache.ways.max(1));
+    tree.line(&format!("{folder}/id"), cache.id)?;
+    tree.line(&format!("{folder}/level"), cache.level)?;
+    tree.line(&format!("{folder}/type"), format!("{:?}", cache.kind))?;
+    tree.line(&format!("{folder}/size"), format!("{}K", cache.bytes / 1024))?;
+    tree.line(&format!("{folder}/coherency_line_size"), cache.line_bytes)?;
+    tree.line(&format!("{folder}/ways_of_associativity"), cache.ways)?;
+    tree.line(&format!("{folder}/number_of_sets"), cache.bytes / way_bytes)?;
+    let map = format!("{folder}/shared_cpu_map");
+    tree.sets(&map, &format!("{folder}/shared_cpu_list"), &cache.cpus, cpus)
+}
+
+fn write_nodes(tree: &Tree<'_>, machine: &Machine) -> io::Result<()> {
+    let folder = "sys/devices/system/node";
+    let all: Vec<u32> = (0..machine.nodes.len() as u32).collect();
+    let on = |node: u32| -> Vec<u32> {
+        machine.cpus.iter().zip(0..).filter(|(cpu, _)| cpu.node == node).map(|(_, i)| i).collect()
+    };
+    for name in ["possible", "online", "has_normal_memory", "has_memory"] {
+        tree.line(&format!("{folder}/{name}"), ranges(&all))?;
+    }
+    let with_cpus: Vec<u32> = all.iter().copied().filter(|node| !on(*node).is_empty()).collect();
+    tree.line(&format!("{folder}/has_cpu"), ranges(&with_cpus))?;
+    for (number, node) in all.iter().zip(&machine.nodes) {
+        let (folder, cpus) = (format!("{folder}/node{number}"), on(*number));
+        tree.sets(&format!("{folder}/cpumap"), &format!("{folder}/cpulist"), &cpus, machine.cpus.len())?;
+        let distances: Vec<String> = node.distances.iter().map(u32::to_string).collect();
+        tree.line(&format!("{folder}/distance"), distances.join(" "))?;
+        let kib = node.memory_bytes / 1024;
+        tree.line(
+            &format!("{folder}/meminfo"),
+            format!("Node {number} MemTotal: {kib} kB\nNode {number} MemFree: {kib} kB"),
+        )?;
+        for cpu in cpus {
+            symlink(format!("../../cpu/cpu{cpu}"), tree.0.join(format!("{folder}/cpu{cpu}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel says of itself. Nothing has run yet.
+fn write_kernel(tree: &Tree<'_>, machine: &Machine) -> io::Result<()> {
+    let (mut info, mut stat) = (String::new(), "cpu  0 0 0 0 0 0 0 0 0 0\n".to_owned());
+    for (number, cpu) in machine.cpus.iter().enumerate() {
+        let (mhz, khz) = (cpu.most_khz / 1000, cpu.most_khz % 1000);
+        // Writing to a string does not fail.
+        let _ = write!(
+            info,
+            "processor\t: {number}\ncpu MHz\t\t: {mhz}.{khz:03}\nphysical id\t: {}\ncore id\t\t: {}\n\n",
+            cpu.package, cpu.core
+        );
+        let _ = writeln!(stat, "cpu{number} 0 0 0 0 0 0 0 0 0 0");
+    }
+    tree.file("proc/cpuinfo", &info)?;
+    tree.file("proc/stat", &(stat + "btime 1767225600\n"))?;
+    let kib = machine.nodes.iter().map(|node| node.memory_bytes / 1024).sum::<u64>();
+    tree.line("proc/meminfo", format!("MemTotal: {kib} kB\nMemFree: {kib} kB\nMemAvailable: {kib} kB"))?;
+    tree.line("proc/sys/kernel/pid_max", 4_194_304)?;
+    // Readers of gzip take plain text, too.
+    tree.file("proc/config.gz", &machine.config)?;
+    for (name, value) in [
+        ("state", "disabled"),
+        ("switch_all", "0"),
+        ("nr_rejected", "0"),
+        ("hotplug_seq", "0"),
+        ("enable_seq", "0"),
+    ] {
+        tree.line(&format!("sys/kernel/sched_ext/{name}"), value)?;
+    }
+    Ok(())
+}
+
+/// `0-3,8`.
+fn ranges(numbers: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => runs.push((*number, *number)),
+        }
+    }
+    let text = |(a, b): (u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
+    runs.into_iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// Words of 32 bits, the highest first: `00000001,ffffffff`. The first one is as long as it must be.
+fn mask(cpus: &[u32], of: usize) -> String {
+    let mut words = vec![0u32; of.div_ceil(32).max(1)];
+    for cpu in cpus {
+        words[*cpu as usize / 32] |= 1 << (cpu % 32);
+    }
+    let first = if of.is_multiple_of(32) { 8 } else { (of % 32).div_ceil(4) };
+    let mut text = format!("{:0first$x}", words.pop().unwrap_or(0));
+    for word in words.iter().rev() {
+        let _ = write!(text, ",{word:08x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_cpus_are_written_as_the_kernel_does() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(mask(&[0, 33], 40), "02,00000001");
+        assert_eq!(mask(&[3], 8), "08");
+        assert_eq!(mask(&[0], 64), "00000000,00000001");
+    }
+
+    #[test]
+    fn a_cpu_has_its_siblings_caches_and_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let cpu = |core, node| Cpu {
+            core,
+            node,
+            package: node,
+            capacity: 1024,
+            most_khz: 2_000_000,
+            ..Cpu::default()
+        };
+        let cache = Cache {
+            level: 3,
+            kind: CacheKind::Unified,
+            id: 1,
+            bytes: 32 << 20,
+            line_bytes: 64,
+            ways: 16,
+            cpus: vec![2, 3],
+        };
+        let node = |distances| Node { memory_bytes: 1 << 30, distances };
+        let machine = Machine {
+            cpus: vec![cpu(0, 0), cpu(0, 0), cpu(0, 1), cpu(1, 1)],
+            caches: vec![cache],
+            nodes: vec![node(vec![10, 21]), node(vec![21, 10])],
+            config: String::new(),
+        };
+        write(folder.path(), &machine).unwrap();
+        let read =
+            |path: &str| fs::read_to_string(folder.path().join("sys/devices/system").join(path)).unwrap();
+        assert_eq!(read("cpu/possible"), "0-3\n");
+        assert_eq!(read("cpu/cpu1/topology/thread_siblings_list"), "0-1\n");
+        assert_eq!(read("cpu/cpu2/topology/thread_siblings_list"), "2\n");
+        assert_eq!(read("cpu/cpu3/cache/index0/shared_cpu_list"), "2-3\n");
+        assert_eq!(read("cpu/cpu3/cache/index0/number_of_sets"), "32768\n");
+        assert!(!folder.path().join("sys/devices/system/cpu/cpu0/cache").exists());
+        assert_eq!(read("node/node1/distance"), "21 10\n");
+        // A link leads from a CPU to its node, and from there to its CPUs.
+        assert_eq!(read("cpu/cpu3/node1/cpu2/topology/physical_package_id"), "1\n");
+        assert_eq!(read("cpu/smt/active"), "1\n");
+    }
+}

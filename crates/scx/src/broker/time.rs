@@ -1,0 +1,219 @@
+//! The program's time is simulated: its clocks show what the far side says, and its sleeps end there.
+
+use super::errno::Errno;
+use super::memory::Memory;
+use super::notify::{Call, Reply};
+
+/// CLOCK_REALTIME when the simulated time is 0: 2026-01-01, the same in each run.
+const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
+/// A clock moves by this with each look at it: a program that waits for it without sleeping comes to an end.
+const LOOK_NS: u64 = 100;
+const SECOND_NS: u64 = 1_000_000_000;
+const FUTEX_BITSET: u64 = 9;
+const FUTEX_COMMAND: u64 = 127;
+const FUTEX_CLOCK_REALTIME: u64 = 256;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    pub now_ns: u64,
+}
+
+impl Clock {
+    pub fn advance(&mut self, to_ns: u64) {
+        self.now_ns = self.now_ns.max(to_ns);
+    }
+    fn look(&mut self, clock: i64) -> u64 {
+        self.now_ns += LOOK_NS;
+        match clock {
+            // What it costs the machine is not simulated.
+            _ if clock < 0 || is_cpu_time(clock) => 0,
+            _ if is_date(clock) => EPOCH_NS + self.now_ns,
+            _ => self.now_ns,
+        }
+    }
+    /// A point on this clock, as simulated time.
+    fn point(self, clock: i64, at_ns: u64) -> u64 {
+        if is_date(clock) { at_ns.saturating_sub(EPOCH_NS) } else { at_ns }
+    }
+}
+
+fn is_date(clock: i64) -> bool {
+    [libc::CLOCK_REALTIME, libc::CLOCK_REALTIME_COARSE, libc::CLOCK_REALTIME_ALARM, libc::CLOCK_TAI]
+        .contains(&(clock as i32))
+}
+fn is_cpu_time(clock: i64) -> bool {
+    [libc::CLOCK_PROCESS_CPUTIME_ID, libc::CLOCK_THREAD_CPUTIME_ID].contains(&(clock as i32))
+}
+
+/// What ends a sleep before its time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Waits {
+    Nothing,
+    /// The word at this address is another one than this.
+    Word(u64, u32),
+    /// One of these file descriptors is ready for what it is asked for (`POLLIN`, ...).
+    Files(Vec<(i32, i16)>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Sleeper {
+    pub call: Call,
+    pub until_ns: u64,
+    pub waits: Waits,
+}
+
+impl Sleeper {
+    /// What the call gives when its time is over.
+    pub fn over(&self) -> Result<Reply, Errno> {
+        match self.waits {
+            Waits::Word(..) => Err(Errno(libc::ETIMEDOUT)),
+            Waits::Nothing | Waits::Files(_) => Ok(Reply::Value(0)),
+        }
+    }
+    /// What it gives when the reason to wait is gone. Files are ready: the kernel says how.
+    pub fn early(&self) -> Reply {
+        match self.waits {
+            Waits::Files(_) => Reply::Continue,
+            Waits::Nothing | Waits::Word(..) => Reply::Value(0),
+        }
+    }
+}
+
+/// What a call about time comes to.
+pub enum Timed {
+    Reply(Reply),
+    Sleep(Sleeper),
+}
+
+type Answer = Result<Timed, Errno>;
+type Ask = fn(&mut Clock, &Call, Memory) -> Answer;
+
+const TABLE: &[(i64, Ask)] = &[
+    (libc::SYS_clock_gettime, |clock, call, memory| {
+        let ns = clock.look(i64::from(call.arguments[0] as i32));
+        give(memory, call.arguments[1], ns, 1)
+    }),
+    (libc::SYS_gettimeofday, |clock, call, memory| {
+        let ns = clock.look(libc::CLOCK_REALTIME.into());
+        give(memory, call.arguments[0], ns, 1_000)
+    }),
+    (libc::SYS_nanosleep, |clock, call, memory| {
+        let for_ns = span(memory, call.arguments[0], 1)?;
+        sleep(call, clock.now_ns.saturating_add(for_ns), Waits::Nothing)
+    }),
+    (libc::SYS_clock_nanosleep, |clock, call, memory| {
+        let ns = span(memory, call.arguments[2], 1)?;
+        let is_point = call.arguments[1] & libc::TIMER_ABSTIME as u64 != 0;
+        let point = clock.point(call.arguments[0] as i64, ns);
+        sleep(call, if is_point { point } else { clock.now_ns.saturating_add(ns) }, Waits::Nothing)
+    }),
+    (libc::SYS_futex, futex),
+    (libc::SYS_ppoll, |clock, call, memory| {
+        wait(clock, call, span(memory, call.arguments[2], 1)?, polled(call, memory)?)
+    }),
+    (libc::SYS_pselect6, |clock, call, memory| {
+        wait(clock, call, span(memory, call.arguments[4], 1)?, selected(call, memory)?)
+    }),
+    (libc::SYS_epoll_pwait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]), polls(call))),
+    (libc::SYS_epoll_pwait2, |clock, call, memory| {
+        wait(clock, call, span(memory, call.arguments[3], 1)?, polls(call))
+    }),
+];
+
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[(i64, Ask)] = &[
+    (libc::SYS_time, |clock, call, memory| {
+        let seconds = clock.look(libc::CLOCK_REALTIME.into()) / SECOND_NS;
+        if call.arguments[0] != 0 {
+            memory.write(call.arguments[0], &seconds.to_le_bytes())?;
+        }
+        Ok(Timed::Reply(Reply::Value(seconds as i64)))
+    }),
+    (libc::SYS_poll, |clock, call, memory| {
+        wait(clock, call, milliseconds(call.arguments[2]), polled(call, memory)?)
+    }),
+    (libc::SYS_select, |clock, call, memory| {
+        wait(clock, call, span(memory, call.arguments[4], 1_000)?, selected(call, memory)?)
+    }),
+    (libc::SYS_epoll_wait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]), polls(call))),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[(i64, Ask)] = &[];
+
+/// None: the call is not about time.
+pub fn answer(clock: &mut Clock, call: &Call) -> Option<Answer> {
+    let (_, ask) = TABLE.iter().chain(OLDER).find(|(number, _)| *number == call.number)?;
+    Some(ask(clock, call, Memory { pid: call.thread }))
+}
+
+/// Writes seconds and the rest in units of so many nanoseconds.
+fn give(memory: Memory, at: u64, ns: u64, unit_ns: u64) -> Answer {
+    if at != 0 {
+        let words = [ns / SECOND_NS, ns % SECOND_NS / unit_ns];
+        memory.write(at, &words.map(u64::to_le_bytes).concat())?;
+    }
+    Ok(Timed::Reply(Reply::Value(0)))
+}
+/// Reads such a pair.
+fn span(memory: Memory, at: u64, unit_ns: u64) -> Result<u64, Errno> {
+    let (seconds, rest) = (memory.u64(at)?, memory.u64(at + 8)?);
+    if (seconds as i64) < 0 || rest >= SECOND_NS / unit_ns {
+        return Err(Errno(libc::EINVAL));
+    }
+    Ok(seconds.saturating_mul(SECOND_NS).saturating_add(rest * unit_ns))
+}
+/// Negative: for ever.
+fn milliseconds(count: u64) -> u64 {
+    u64::try_from(count as i32).map_or(u64::MAX, |count| count * 1_000_000)
+}
+
+fn sleep(call: &Call, until_ns: u64, waits: Waits) -> Answer {
+    Ok(Timed::Sleep(Sleeper { call: *call, until_ns, waits }))
+}
+/// A wait for files. The kernel does what does not wait for time: one without any, and one without end.
+fn wait(clock: &Clock, call: &Call, for_ns: u64, files: Vec<(i32, i16)>) -> Answer {
+    match for_ns {
+        0 | u64::MAX => Ok(Timed::Reply(Reply::Continue)),
+        _ => sleep(call, clock.now_ns.saturating_add(for_ns), Waits::Files(files)),
+    }
+}
+
+fn futex(clock: &mut Clock, call: &Call, memory: Memory) -> Answer {
+    let [at, operation, value, timeout, ..] = call.arguments;
+    if memory.u32(at)? != value as u32 {
+        return Err(Errno(libc::EAGAIN));
+    }
+    let ns = span(memory, timeout, 1)?;
+    let date =
+        if operation & FUTEX_CLOCK_REALTIME != 0 { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
+    let until_ns = if operation & FUTEX_COMMAND == FUTEX_BITSET {
+        clock.point(date.into(), ns)
+    } else {
+        clock.now_ns.saturating_add(ns)
+    };
+    sleep(call, until_ns, Waits::Word(at, value as u32))
+}
+
+fn polls(call: &Call) -> Vec<(i32, i16)> {
+    vec![(call.arguments[0] as i32, libc::POLLIN)]
+}
+fn polled(call: &Call, memory: Memory) -> Result<Vec<(i32, i16)>, Errno> {
+    let asked = memory.bytes(call.arguments[0], (call.arguments[1] as usize).saturating_mul(8))?;
+    let file = |bytes: &[u8]| {
+        let number = i32::from_le_bytes(bytes[..4].try_into().expect("4 bytes"));
+        (number, i16::from_le_bytes([bytes[4], bytes[5]]))
+    };
+    Ok(asked.chunks_exact(8).map(file).filter(|(number, _)| *number >= 0).collect())
+}
+fn selected(call: &Call, memory: Memory) -> Result<Vec<(i32, i16)>, Errno> {
+    let count = call.arguments[0].min(1 << 16) as usize;
+    let mut files = Vec::new();
+    for (set, events) in [(1, libc::POLLIN), (2, libc::POLLOUT), (3, libc::POLLPRI)] {
+        if call.arguments[set] != 0 {
+            let bits = memory.bytes(call.arguments[set], count.div_ceil(64) * 8)?;
+            let is_set = |number: &usize| bits[number / 8] >> (number % 8) & 1 != 0;
+            files.extend((0..count).filter(is_set).map(|number| (number as i32, events)));
+        }
+    }
+    Ok(files)
+}
