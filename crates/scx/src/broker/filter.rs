@@ -81,6 +81,7 @@ const TABLE: &[Row] = &[
     // Time.
     (libc::SYS_clock_gettime, When::Always, Then::Ask),
     (libc::SYS_gettimeofday, When::Always, Then::Ask),
+    (libc::SYS_sched_yield, When::Always, Then::Ask),
     (libc::SYS_nanosleep, When::Always, Then::Ask),
     (libc::SYS_clock_nanosleep, When::Always, Then::Ask),
     (libc::SYS_ppoll, When::Given(2), Then::Ask),

@@ -1,6 +1,9 @@
-//! The memory of the program: what its system calls point to.
+//! The memory of the program, to which its system calls point, and files without a name that are shared with it.
 
 use super::errno::Errno;
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Memory of one thread's process. The thread waits in a system call while it is read.
 #[derive(Clone, Copy, Debug)]
@@ -76,4 +79,15 @@ impl Memory {
         }
         Err(Errno(libc::ENAMETOOLONG))
     }
+}
+
+/// A new anonymous file of this size, all zeros.
+pub fn memory(name: &str, bytes: u64) -> Result<File, Errno> {
+    let name = CString::new(name).unwrap_or_default();
+    // SAFETY: the name ends with a zero.
+    let number = Errno::check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) }.into())?;
+    // SAFETY: just made, and owned by nobody.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(number as i32) });
+    file.set_len(bytes)?;
+    Ok(file)
 }

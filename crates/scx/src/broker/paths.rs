@@ -19,17 +19,9 @@ enum Leads {
 /// The first row whose path is the asked one, or a folder above it, decides.
 const TABLE: &[(&str, Leads)] = &[
     ("/sys/kernel/btf/vmlinux", Leads::Btf),
-    ("/sys/devices/system/cpu", Leads::Machine),
-    ("/sys/devices/system/node", Leads::Machine),
-    ("/sys/kernel/sched_ext", Leads::Machine),
-    ("/sys/kernel/mm/transparent_hugepage", Leads::Machine),
-    ("/proc/cpuinfo", Leads::Machine),
-    ("/proc/stat", Leads::Machine),
-    ("/proc/meminfo", Leads::Machine),
-    ("/proc/kallsyms", Leads::Machine),
-    ("/proc/config.gz", Leads::Machine),
-    ("/proc/sys/kernel", Leads::Machine),
-    ("/proc/sys/vm", Leads::Machine),
+    ("/sys", Leads::Machine),
+    // Its own process is another row, before these.
+    ("/proc", Leads::Machine),
     // Libraries, and what libc reads.
     ("/lib", Leads::Here),
     ("/lib32", Leads::Here),
@@ -62,6 +54,8 @@ pub enum Refusal {
     NotShown,
     /// It wanted to write, to make or to remove.
     Write,
+    /// It wrote to a file of the simulated machine, as its kernel would let it: that has no effect.
+    NoEffect,
     /// It is shown the folder, but the simulated machine has no such file.
     Absent,
 }
@@ -125,6 +119,10 @@ impl Paths {
             || self.readable.iter().any(|row| named.starts_with(row))
         {
             return Some(Place { path: named.to_owned(), writable: false });
+        }
+        // Programs go down from the root to find a file: they find what the machine's tree has.
+        if named == Path::new("/") {
+            return Some(Place { path: self.tree.clone(), writable: false });
         }
         let (_, leads) = TABLE.iter().find(|(row, _)| named.starts_with(row))?;
         let path = match leads {

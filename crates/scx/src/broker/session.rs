@@ -23,8 +23,18 @@ use std::time::{Duration, Instant};
 /// Between two looks at a program of which some threads run and others sleep.
 const LOOK: Duration = Duration::from_millis(1);
 const LOOK_IDLE: Duration = Duration::from_millis(20);
-/// So many looks in turn must find all threads waiting.
+/// So many looks in turn must find all threads waiting, if some wait for something else than the broker.
 const SETTLED_LOOKS: u32 = 2;
+
+/// How the threads of the program are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    Run,
+    /// Each was found waiting for something, but one after the other.
+    SeemToWait,
+    /// All wait for the broker: no thread can go on without it.
+    Sleep,
+}
 
 /// What became of a program.
 #[derive(Debug)]
@@ -116,7 +126,12 @@ impl<'a> Session<'a> {
         let mut last = Instant::now();
         let mut settled = 0;
         while !self.was_killed {
-            let look = if self.sleepers.is_empty() { LOOK_IDLE } else { LOOK };
+            let threads = self.threads();
+            let look = match threads {
+                Threads::Sleep => Duration::ZERO,
+                _ if self.sleepers.is_empty() => LOOK_IDLE,
+                _ => LOOK,
+            };
             let [calls, gone] = self.wait(look);
             let printed = self.output.take() | self.errors.take();
             // The listener of a program that is gone is ready for ever, without a call.
@@ -128,8 +143,14 @@ impl<'a> Session<'a> {
                 (last, settled) = (Instant::now(), 0);
                 continue;
             }
-            self.wake_early();
-            settled = if self.all_wait() { settled + 1 } else { 0 };
+            if self.wake_early() {
+                continue;
+            }
+            settled = match threads {
+                Threads::Run => 0,
+                Threads::SeemToWait => settled + 1,
+                Threads::Sleep => SETTLED_LOOKS,
+            };
             if settled >= SETTLED_LOOKS && self.pass(kernel) {
                 (last, settled) = (Instant::now(), 0);
             } else if last.elapsed() > self.request.patience {
@@ -177,9 +198,10 @@ impl<'a> Session<'a> {
             None => self.calls.answer(self.request, call),
         }
     }
-    /// Wakes those whose reason to wait is gone.
-    fn wake_early(&mut self) {
+    /// Wakes those whose reason to wait is gone. False: there were none.
+    fn wake_early(&mut self) -> bool {
         let sleepers = std::mem::take(&mut self.sleepers);
+        let before = sleepers.len();
         for sleeper in sleepers {
             if self.is_over(&sleeper) {
                 self.listener.answer(&sleeper.call, Ok(sleeper.early()));
@@ -187,6 +209,7 @@ impl<'a> Session<'a> {
                 self.sleepers.push(sleeper);
             }
         }
+        self.sleepers.len() < before
     }
     fn is_over(&self, sleeper: &Sleeper) -> bool {
         match &sleeper.waits {
@@ -205,15 +228,20 @@ impl<'a> Session<'a> {
         // SAFETY: just made, and owned by nobody.
         Errno::check(got).ok().map(|number| unsafe { OwnedFd::from_raw_fd(number as i32) })
     }
-    /// Whether all threads wait: for the broker, or for one another.
-    fn all_wait(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return false };
-        threads.flatten().all(|thread| {
-            let text = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+    fn threads(&self) -> Threads {
+        let Ok(folder) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+            return Threads::Run;
+        };
+        let threads: Vec<PathBuf> = folder.flatten().map(|thread| thread.path()).collect();
+        if threads.len() == self.sleepers.len() {
+            return Threads::Sleep;
+        }
+        let runs = |thread: &PathBuf| {
+            let text = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
             // The name before it may have any characters.
-            let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
-            !matches!(state, Some('R' | 'D'))
-        })
+            matches!(text.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('R' | 'D'))
+        };
+        if threads.iter().any(runs) { Threads::Run } else { Threads::SeemToWait }
     }
     /// Simulated time passes until the first sleep is over. False: nothing waits for it.
     fn pass(&mut self, kernel: &mut dyn Kernel) -> bool {

@@ -93,6 +93,8 @@ const NUMBERS: &[(&str, fn(&Cpu) -> u32)] = &[
     ("cpufreq/scaling_max_freq", |cpu| cpu.most_khz),
     ("cpufreq/scaling_cur_freq", |cpu| cpu.most_khz),
     ("cpufreq/base_frequency", |cpu| cpu.most_khz),
+    ("cpufreq/cpuinfo_transition_latency", |_| 0),
+    ("power/pm_qos_resume_latency_us", |_| 0),
     ("online", |_| 1),
 ];
 

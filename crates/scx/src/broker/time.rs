@@ -8,6 +8,8 @@ use super::notify::{Call, Reply};
 const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
 /// A clock moves by this with each look at it: a program that waits for it without sleeping comes to an end.
 const LOOK_NS: u64 = 100;
+/// A program that gives way instead of sleeping (a scheduler that decides in user space) looks again after this.
+const YIELD_NS: u64 = 20_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const FUTEX_BITSET: u64 = 9;
 const FUTEX_COMMAND: u64 = 127;
@@ -97,6 +99,7 @@ const TABLE: &[(i64, Ask)] = &[
         let ns = clock.look(libc::CLOCK_REALTIME.into());
         give(memory, call.arguments[0], ns, 1_000)
     }),
+    (libc::SYS_sched_yield, |clock, call, _| sleep(call, clock.now_ns + YIELD_NS, Waits::Nothing)),
     (libc::SYS_nanosleep, |clock, call, memory| {
         let for_ns = span(memory, call.arguments[0], 1)?;
         sleep(call, clock.now_ns.saturating_add(for_ns), Waits::Nothing)

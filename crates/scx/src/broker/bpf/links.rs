@@ -3,6 +3,7 @@
 use super::super::errno::Errno;
 use super::super::filter::FIRST_LINK;
 use super::super::kernel::{Attach, Kernel};
+use super::super::memory::memory;
 use super::super::notify::{Call, Reply};
 use super::object::{self, Object, kind};
 use super::types::Types;
@@ -74,7 +75,7 @@ impl Bpf {
     }
     /// A link, at a number whose closing is seen.
     fn link(&mut self, of: usize, target: String, call: &Call) -> Answer {
-        let file = object::memory("link", 0)?;
+        let file = memory("link", 0)?;
         self.add(Object::Link(of, target), &file);
         let at = (FIRST_LINK..).find(|number| object::inode_at(call.thread, *number).is_none());
         Ok(Reply::File { file: file.into(), at, close_on_exec: true })

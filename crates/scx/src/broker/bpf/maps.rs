@@ -1,8 +1,9 @@
 //! Commands of bpf(2) that concern one map.
 
 use super::super::errno::Errno;
+use super::super::memory::memory;
 use super::super::notify::Reply;
-use super::object::{self, Entries, MapObject, Object, kind};
+use super::object::{Entries, MapObject, Object, kind};
 use super::types::Types;
 use super::{Answer, Asked, Bpf, DONE};
 use crate::Map;
@@ -32,7 +33,7 @@ impl Bpf {
             ..Map::default()
         };
         let bytes = memory_bytes(&map, self.cpus).ok_or(Errno(libc::E2BIG))?;
-        let file = object::memory(&map.name, bytes)?;
+        let file = memory(&map.name, bytes)?;
         let handed = OwnedFd::from(file.try_clone()?);
         let made = MapObject {
             map,

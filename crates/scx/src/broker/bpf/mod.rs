@@ -11,7 +11,7 @@ mod types;
 
 use super::errno::Errno;
 use super::kernel::{Kernel, TestRun};
-use super::memory::Memory;
+use super::memory::{Memory, memory};
 use super::notify::{Call, Reply};
 use crate::Scheduler;
 use object::{Inode, Object};
@@ -141,7 +141,7 @@ impl Bpf {
     }
     /// Adds an object with a file of its own.
     fn make(&mut self, object: Object, name: &str, bytes: u64) -> Answer {
-        let file = object::memory(name, bytes)?;
+        let file = memory(name, bytes)?;
         self.add(object, &file);
         Ok(Reply::file(file.into()))
     }

@@ -1,12 +1,9 @@
 //! What bpf(2) makes: maps, programs, BTF and links. Each is an anonymous file in the program's table, and known by
 //! that file's inode, because programs move file descriptors to other numbers.
 
-use super::super::errno::Errno;
 use crate::{Insn, Map};
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 /// Kinds of maps (`enum bpf_map_type`) that this crate treats in a way of their own.
@@ -100,6 +97,10 @@ impl MapObject {
     pub fn value_bytes(&self, cpus: u32) -> usize {
         if self.is_per_cpu() { self.stride(cpus) } else { self.map.value_bytes as usize }
     }
+    /// Bytes that an instruction may name a place in: the first value, or an arena.
+    pub fn all_bytes(&self) -> u64 {
+        if self.map.kind == kind::ARENA { u64::from(self.map.max_entries) * 4096 } else { self.map.value_bytes.into() }
+    }
     /// Bytes from one element of an array to the next.
     pub fn stride(&self, cpus: u32) -> usize {
         let one = (self.map.value_bytes as usize).next_multiple_of(8);
@@ -140,15 +141,4 @@ pub fn inode(file: &File) -> Option<Inode> {
 pub fn inode_at(thread: i32, number: u32) -> Option<Inode> {
     let data = std::fs::metadata(format!("/proc/{thread}/fd/{number}")).ok()?;
     Some((data.dev(), data.ino()))
-}
-
-/// A new anonymous file of this size, all zeros.
-pub fn memory(name: &str, bytes: u64) -> Result<File, Errno> {
-    let name = CString::new(name).unwrap_or_default();
-    // SAFETY: the name ends with a zero.
-    let number = Errno::check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) }.into())?;
-    // SAFETY: just made, and owned by nobody.
-    let file = File::from(unsafe { OwnedFd::from_raw_fd(number as i32) });
-    file.set_len(bytes)?;
-    Ok(file)
 }

@@ -42,6 +42,16 @@ fn instruction(bytes: &[u8]) -> Insn {
     }
 }
 
+/// A place outside of a map. libbpf asks for one on purpose, and reads the verifier's words about it.
+fn outside(asked: &Asked<'_>, within: u32) -> Errno {
+    let words = format!("invalid access to map value pointer, off={within}\0");
+    let (size, at) = (asked.u32(28) as usize, asked.u64(32));
+    if at != 0 && words.len() <= size && asked.memory.write(at, words.as_bytes()).is_err() {
+        return Errno(libc::EFAULT);
+    }
+    Errno(libc::EINVAL)
+}
+
 impl Bpf {
     /// `BPF_PROG_LOAD`: there is no verifier, so that whatever is whole is taken.
     pub fn program_load(&mut self, asked: &mut Asked<'_>) -> Answer {
@@ -86,6 +96,10 @@ impl Bpf {
             let map = self.at(asked.call, number)?;
             if !matches!(self.objects[map], Object::Map(_)) {
                 return Err(Errno(libc::EINVAL));
+            }
+            let within = instructions[at - 1].imm as u32;
+            if source == MAP_VALUE && u64::from(within) >= self.map(map).all_bytes() {
+                return Err(outside(asked, within));
             }
             let known = &mut instructions[at - 2];
             known.registers = known.registers & 15 | source << 4;
