@@ -3,7 +3,7 @@
 use super::errno::Errno;
 use super::memory::{Memory, memory};
 use super::notify::{Call, Reply};
-use super::paths::{Paths, Place, Refusal, Refused};
+use super::paths::{Paths, Place, Refusal, Refused, is_scratch};
 use std::ffi::{CString, OsStr};
 use std::io::{Seek, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -122,8 +122,9 @@ impl Files<'_> {
             Kind::ReadLink(folder, path, buffer, size) => self.read_link(call, folder, path, [buffer, size]),
             Kind::Change(folder, path) => {
                 let named = self.named(call, folder, path)?;
-                self.refused.add(&named, Refusal::Write);
-                Err(Errno(libc::EACCES))
+                let is_scratch = is_scratch(&named);
+                self.refused.add(&named, if is_scratch { Refusal::NoEffect } else { Refusal::Write });
+                if is_scratch { Ok(Reply::Value(0)) } else { Err(Errno(libc::EACCES)) }
             }
             Kind::FileSystem => {
                 let named = self.named(call, None, 0)?;

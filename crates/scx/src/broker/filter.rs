@@ -62,6 +62,8 @@ const TABLE: &[Row] = &[
     (libc::SYS_truncate, When::Always, Then::Ask),
     (libc::SYS_mount, When::Always, Then::Fail(libc::EPERM)),
     (libc::SYS_umount2, When::Always, Then::Fail(libc::EPERM)),
+    (libc::SYS_bind, When::Always, Then::Ask),
+    (libc::SYS_connect, When::Always, Then::Ask),
     // The network is none of its business.
     (libc::SYS_socket, When::Masked(0, u32::MAX, libc::AF_INET as u32), Then::Fail(libc::EACCES)),
     (libc::SYS_socket, When::Masked(0, u32::MAX, libc::AF_INET6 as u32), Then::Fail(libc::EACCES)),

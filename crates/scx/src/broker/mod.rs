@@ -30,6 +30,7 @@ mod notify;
 mod output;
 mod paths;
 mod session;
+mod sockets;
 mod spawn;
 pub mod sysfs;
 mod time;

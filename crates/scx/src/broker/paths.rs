@@ -40,6 +40,14 @@ const TABLE: &[(&str, Leads)] = &[
     ("/dev/zero", Leads::Device),
 ];
 
+/// Where programs leave sockets and marks for their tools: what they do there succeeds without effect.
+const SCRATCH: &[&str] = &["/var/run/scx", "/run/scx"];
+
+/// Whether changing something at this path succeeds without effect.
+pub fn is_scratch(named: &Path) -> bool {
+    SCRATCH.iter().any(|row| named.starts_with(row))
+}
+
 /// A place on this machine that stands for what the program named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
@@ -54,7 +62,8 @@ pub enum Refusal {
     NotShown,
     /// It wanted to write, to make or to remove.
     Write,
-    /// It wrote to a file of the simulated machine, as its kernel would let it: that has no effect.
+    /// It wrote to a file of the simulated machine, as its kernel would let it, or made something for its tools: that
+    /// has no effect.
     NoEffect,
     /// It is shown the folder, but the simulated machine has no such file.
     Absent,

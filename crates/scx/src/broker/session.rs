@@ -9,6 +9,7 @@ use super::memory::Memory;
 use super::notify::{Call, Listener, Reply, poll};
 use super::output::Stream;
 use super::paths::{Paths, Refused};
+use super::sockets::Sockets;
 use super::spawn::{self, Started};
 use super::time::{self, Clock, Sleeper, Timed, Waits};
 use super::{Refusal, Request};
@@ -82,6 +83,7 @@ struct Session<'a> {
     refused: Refused,
     bpf: Bpf,
     calls: Calls,
+    sockets: Sockets,
     clock: Clock,
     sleepers: Vec<Sleeper>,
     /// The run is over: the program has been told.
@@ -115,6 +117,7 @@ impl<'a> Session<'a> {
             refused: Refused::default(),
             bpf: Bpf::new(request.cpus, types),
             calls: Calls::new(),
+            sockets: Sockets::default(),
             clock: Clock { now_ns: request.start_ns },
             sleepers: Vec::new(),
             ended: false,
@@ -184,6 +187,10 @@ impl<'a> Session<'a> {
         if call.number == libc::SYS_close {
             self.bpf.closes(call, kernel);
             return Ok(Reply::Continue);
+        }
+        if matches!(call.number, libc::SYS_bind | libc::SYS_connect) {
+            let socket = self.file(call.arguments[0] as i32).ok_or(Errno(libc::EBADF))?;
+            return self.sockets.answer(call, &socket, &mut self.refused);
         }
         if let Some(kind) = files::kind(call.number) {
             return Files { paths: &self.paths, refused: &mut self.refused }.answer(call, kind);

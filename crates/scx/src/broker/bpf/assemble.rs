@@ -5,7 +5,7 @@ use super::super::kernel::{Entry, TestRun};
 use super::Bpf;
 use super::elements::index;
 use super::links::data;
-use super::object::{Object, kind};
+use super::object::{self, Inode, Object, kind};
 use super::types::Types;
 use crate::{Insn, Ops, OpsKind, Program, Scheduler};
 use std::os::unix::fs::FileExt;
@@ -57,11 +57,11 @@ impl Bpf {
         Chosen { maps, programs }
     }
     /// None: the struct of operations is not one of sched_ext.
-    pub fn assemble(&self, ops: usize, chosen: &Chosen) -> Option<Scheduler> {
+    pub fn assemble(&self, ops: usize, chosen: &Chosen, pid: i32) -> Option<Scheduler> {
         let ops = self.ops(ops, chosen)?;
         let types = Types::new(&self.kernel_types)?;
         let name = ops_name(&types, &ops, ops.kind);
-        let maps = chosen.maps.iter().map(|at| self.finished_map(*at, chosen)).collect();
+        let maps = chosen.maps.iter().map(|at| self.finished_map(*at, chosen, pid)).collect();
         let programs = chosen.programs.iter().map(|at| self.finished_program(*at, chosen)).collect();
         Some(Scheduler { name, maps, programs, ops })
     }
@@ -80,13 +80,17 @@ impl Bpf {
         let kind = if is_by_cid { OpsKind::ByCid } else { OpsKind::ByCpu };
         Some(Ops { kind, bytes: it.ops.get(data.offset_bytes as usize..)?.to_vec(), members })
     }
-    fn finished_map(&self, at: usize, chosen: &Chosen) -> crate::Map {
+    fn finished_map(&self, at: usize, chosen: &Chosen, pid: i32) -> crate::Map {
         let it = self.map(at);
         let mut map = it.map.clone();
         if map.kind == kind::ARRAY && map.max_entries == 1 {
             map.initial = vec![0; map.value_bytes as usize];
             // Memory of this size was made for it: what can't be read is zero.
             it.file.read_exact_at(&mut map.initial, 0).unwrap_or_default();
+        }
+        if map.kind == kind::ARENA && map.extra == 0 {
+            // Pointers in it are the program's: it starts where the program has put it.
+            map.extra = object::inode(&it.file).and_then(|inode| mapped_at(pid, inode)).unwrap_or(0);
         }
         map.inner = it.template.and_then(|template| place_of(&chosen.maps, template));
         if map.kind == kind::ARRAY_OF_MAPS {
@@ -159,6 +163,16 @@ impl Bpf {
 
 fn place_of(chosen: &[usize], object: usize) -> Option<usize> {
     chosen.binary_search(&object).ok()
+}
+
+/// Where the process has mapped the start of a file.
+fn mapped_at(pid: i32, (_, inode): Inode) -> Option<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let of_file = |line: &&str| {
+        let mut words = line.split_ascii_whitespace();
+        words.nth(2) == Some("00000000") && words.nth(1).and_then(|word| word.parse().ok()) == Some(inode)
+    };
+    u64::from_str_radix(maps.lines().find(of_file)?.split('-').next()?, 16).ok()
 }
 
 fn ops_name(types: &Types<'_>, ops: &Ops, kind: OpsKind) -> String {

@@ -123,7 +123,7 @@ impl Bpf {
             return Err(Errno(libc::EBUSY));
         }
         let chosen = self.choose(map, call.thread);
-        let scheduler = self.assemble(map, &chosen).ok_or(Errno(libc::EINVAL))?;
+        let scheduler = self.assemble(map, &chosen, call.thread).ok_or(Errno(libc::EINVAL))?;
         let files = chosen.maps.iter().map(|at| Ok(self.map(*at).file.try_clone()?));
         let files = files.collect::<Result<Vec<_>, Errno>>()?;
         let memory: Vec<_> = files.iter().map(AsFd::as_fd).collect();
