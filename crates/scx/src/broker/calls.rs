@@ -49,7 +49,7 @@ impl Calls {
 /// All CPUs. The result is the mask's length, in whole words.
 fn affinity(cpus: u32, call: &Call, memory: Memory) -> Result<Reply, Errno> {
     let bytes = (cpus as usize).div_ceil(64) * 8;
-    if (call.arguments[1] as usize) < bytes || call.arguments[1] % 8 != 0 {
+    if (call.arguments[1] as usize) < bytes || !call.arguments[1].is_multiple_of(8) {
         return Err(Errno(libc::EINVAL));
     }
     let mut mask = vec![0u8; bytes];

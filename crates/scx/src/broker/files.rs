@@ -196,7 +196,8 @@ impl Files<'_> {
     }
     fn access(&mut self, call: &Call, folder: Option<usize>, path: usize, mode: i32) -> Result<Reply, Errno> {
         let named = self.shown(call, folder, path)?;
-        if mode & libc::W_OK != 0 && !named.place.writable && !named.place.path.starts_with(&self.paths.tree) {
+        if mode & libc::W_OK != 0 && !named.place.writable && !named.place.path.starts_with(&self.paths.tree)
+        {
             return Err(self.refuse_write(&named));
         }
         let at = text(&named.place.path)?;

@@ -33,6 +33,8 @@ pub const FIRST_LINK: u32 = 1000;
 const FUTEX_COMMAND: u32 = 127;
 const FUTEX_WAIT: u32 = 0;
 const FUTEX_WAIT_BITSET: u32 = 9;
+/// `RLIMIT_MEMLOCK`, whose type differs between libraries.
+const MEMLOCK: u32 = 8;
 
 /// Calls of every architecture.
 const TABLE: &[Row] = &[
@@ -78,8 +80,8 @@ const TABLE: &[Row] = &[
     (libc::SYS_setpriority, When::Always, Then::Fail(0)),
     (libc::SYS_mlock, When::Always, Then::Fail(0)),
     (libc::SYS_mlockall, When::Always, Then::Fail(0)),
-    (libc::SYS_setrlimit, When::Masked(0, u32::MAX, libc::RLIMIT_MEMLOCK as u32), Then::Fail(0)),
-    (libc::SYS_prlimit64, When::MaskedAnd(1, u32::MAX, libc::RLIMIT_MEMLOCK as u32, 2), Then::Fail(0)),
+    (libc::SYS_setrlimit, When::Masked(0, u32::MAX, MEMLOCK), Then::Fail(0)),
+    (libc::SYS_prlimit64, When::MaskedAnd(1, u32::MAX, MEMLOCK, 2), Then::Fail(0)),
     // Time.
     (libc::SYS_clock_gettime, When::Always, Then::Ask),
     (libc::SYS_gettimeofday, When::Always, Then::Ask),

@@ -3,8 +3,8 @@
 //! # Problem
 //!
 //! A sched_ext scheduler is often a program: it reads the machine's topology, sets constants, sizes maps, loads its BPF
-//! by bpf(2), attaches, and then prints statistics or even decides, until it is told to end. All of that is to work on a
-//! simulated machine with a simulated kernel, with nothing of the program guessed or left out.
+//! by bpf(2), attaches, and then prints statistics or even decides, until it is told to end. All of that is to work on
+//! a simulated machine with a simulated kernel, with nothing of the program guessed or left out.
 //!
 //! ```text
 //! PROGRAM --seccomp notification--> session: dispatches a call  --> bpf/   maps, programs, links -> Scheduler
@@ -29,6 +29,7 @@ mod memory;
 mod notify;
 mod output;
 mod paths;
+mod process;
 mod session;
 mod sockets;
 mod spawn;
@@ -66,3 +67,6 @@ pub struct Request {
     /// A program that does nothing for as long is ended.
     pub patience: Duration,
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use super::memory::Memory;
 use super::notify::{Call, Listener, Reply, poll};
 use super::output::Stream;
 use super::paths::{Paths, Refused};
+use super::process::{Process, Threads};
 use super::sockets::Sockets;
 use super::spawn::{self, Started};
 use super::time::{self, Clock, Sleeper, Timed, Waits};
@@ -16,7 +17,7 @@ use super::{Refusal, Request};
 use crate::Scheduler;
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
 use std::time::{Duration, Instant};
@@ -26,16 +27,6 @@ const LOOK: Duration = Duration::from_millis(1);
 const LOOK_IDLE: Duration = Duration::from_millis(20);
 /// So many looks in turn must find all threads waiting, if some wait for something else than the broker.
 const SETTLED_LOOKS: u32 = 2;
-
-/// How the threads of the program are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Threads {
-    Run,
-    /// Each was found waiting for something, but one after the other.
-    SeemToWait,
-    /// All wait for the broker: no thread can go on without it.
-    Sleep,
-}
 
 /// What became of a program.
 #[derive(Debug)]
@@ -74,7 +65,7 @@ pub fn run(request: &Request, kernel: &mut dyn Kernel) -> Result<Outcome> {
 struct Session<'a> {
     request: &'a Request,
     child: Child,
-    process: OwnedFd,
+    process: Process,
     listener: Listener,
     clock_is_seen: bool,
     output: Stream<ChildStdout>,
@@ -95,19 +86,13 @@ impl<'a> Session<'a> {
     fn new(request: &'a Request, started: Started, types: Vec<u8>) -> Result<Session<'a>> {
         let mut child = started.child;
         let pid = child.id() as i32;
-        // SAFETY: takes integers only.
-        let process = Errno::check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) });
-        let process = process.map_err(|Errno(errno)| {
-            let why = std::io::Error::from_raw_os_error(errno);
-            Error::machine(format!("can't watch a scheduler's program (pidfd_open): {why}"))
-        })?;
+        let process = Process::new(pid)?;
         let whole = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let mut readable = vec![request.program.clone(), whole(&request.program)];
         readable.extend(request.readable.iter().cloned());
         Ok(Session {
             request,
-            // SAFETY: just made, and owned by nobody.
-            process: unsafe { OwnedFd::from_raw_fd(process as i32) },
+            process,
             listener: started.listener,
             clock_is_seen: started.clock_is_seen,
             output: Stream::new(child.stdout.take()),
@@ -129,7 +114,7 @@ impl<'a> Session<'a> {
         let mut last = Instant::now();
         let mut settled = 0;
         while !self.was_killed {
-            let threads = self.threads();
+            let threads = self.process.threads(self.sleepers.len());
             let look = match threads {
                 Threads::Sleep => Duration::ZERO,
                 _ if self.sleepers.is_empty() => LOOK_IDLE,
@@ -163,7 +148,7 @@ impl<'a> Session<'a> {
     }
     /// Waits for a call or for the program's end.
     fn wait(&self, most: Duration) -> [bool; 2] {
-        let mut files = vec![(self.listener.0.as_fd(), libc::POLLIN), (self.process.as_fd(), libc::POLLIN)];
+        let mut files = vec![(self.listener.0.as_fd(), libc::POLLIN), (self.process.ended(), libc::POLLIN)];
         files.extend(
             [self.output.file(), self.errors.file()].into_iter().flatten().map(|f| (f, libc::POLLIN)),
         );
@@ -189,7 +174,7 @@ impl<'a> Session<'a> {
             return Ok(Reply::Continue);
         }
         if matches!(call.number, libc::SYS_bind | libc::SYS_connect) {
-            let socket = self.file(call.arguments[0] as i32).ok_or(Errno(libc::EBADF))?;
+            let socket = self.process.file(call.arguments[0] as i32).ok_or(Errno(libc::EBADF))?;
             return self.sockets.answer(call, &socket, &mut self.refused);
         }
         if let Some(kind) = files::kind(call.number) {
@@ -223,32 +208,11 @@ impl<'a> Session<'a> {
             Waits::Nothing => false,
             Waits::Word(at, was) => Memory { pid: sleeper.call.thread }.u32(*at).is_ok_and(|is| is != *was),
             Waits::Files(asked) => {
-                let files: Vec<_> = asked.iter().filter_map(|(n, e)| Some((self.file(*n)?, *e))).collect();
+                let files: Vec<_> =
+                    asked.iter().filter_map(|(n, e)| Some((self.process.file(*n)?, *e))).collect();
                 poll(&files.iter().map(|(file, e)| (file.as_fd(), *e)).collect::<Vec<_>>(), 0).contains(&true)
             }
         }
-    }
-    /// The program's file of this number.
-    fn file(&self, number: i32) -> Option<OwnedFd> {
-        // SAFETY: takes integers only.
-        let got = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.process.as_raw_fd(), number, 0) };
-        // SAFETY: just made, and owned by nobody.
-        Errno::check(got).ok().map(|number| unsafe { OwnedFd::from_raw_fd(number as i32) })
-    }
-    fn threads(&self) -> Threads {
-        let Ok(folder) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
-            return Threads::Run;
-        };
-        let threads: Vec<PathBuf> = folder.flatten().map(|thread| thread.path()).collect();
-        if threads.len() == self.sleepers.len() {
-            return Threads::Sleep;
-        }
-        let runs = |thread: &PathBuf| {
-            let text = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
-            // The name before it may have any characters.
-            matches!(text.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('R' | 'D'))
-        };
-        if threads.iter().any(runs) { Threads::Run } else { Threads::SeemToWait }
     }
     /// Simulated time passes until the first sleep is over. False: nothing waits for it.
     fn pass(&mut self, kernel: &mut dyn Kernel) -> bool {
@@ -276,17 +240,13 @@ impl<'a> Session<'a> {
     }
     /// ^C, and every sleep is interrupted by it.
     fn tell_end(&mut self) {
-        self.signal(libc::SIGINT);
+        self.process.signal(libc::SIGINT);
         for sleeper in self.sleepers.drain(..) {
             self.listener.answer(&sleeper.call, Err(Errno(libc::EINTR)));
         }
     }
-    fn signal(&self, signal: i32) {
-        // SAFETY: the process group of the child, which is not reaped yet.
-        unsafe { libc::kill(-(self.child.id() as i32), signal) };
-    }
     fn kill(&mut self) {
-        self.signal(libc::SIGKILL);
+        self.process.signal(libc::SIGKILL);
         self.was_killed = true;
     }
     fn end(mut self, kernel: &mut dyn Kernel) -> Result<Outcome> {
@@ -314,7 +274,7 @@ impl Drop for Session<'_> {
     /// A program does not outlive its broker.
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            self.signal(libc::SIGKILL);
+            self.process.signal(libc::SIGKILL);
             self.child.wait().ok();
         }
     }

@@ -1,5 +1,5 @@
-//! Sockets between the program and its own tools, such as the one that scx programs give their statistics at: with names
-//! in the file system for the program, and without any outside of it.
+//! Sockets between the program and its own tools, such as the one that scx programs give their statistics at: with
+//! names in the file system for the program, and without any outside of it.
 
 use super::errno::Errno;
 use super::memory::Memory;

@@ -1,4 +1,5 @@
-//! Starts the program: filtered, without new rights, at fixed addresses, and without the kernel's shortcut for the time.
+//! Starts the program: filtered, without new rights, at fixed addresses, and without the kernel's shortcut for the
+//! time.
 //!
 //! The filter's listener is made in the child and comes to the broker over a socket. Then the child executes the
 //! program, and stops there once, because it lets itself be traced: the broker takes the shortcut (vDSO) out of what

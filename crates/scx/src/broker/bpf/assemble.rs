@@ -185,8 +185,8 @@ fn ops_name(types: &Types<'_>, ops: &Ops, kind: OpsKind) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// What an instruction stands for that libbpf has put in place of something that is not there. Which one it was is known
-/// to libbpf alone, up to the number of the extern.
+/// What an instruction stands for that libbpf has put in place of something that is not there. Which one it was is
+/// known to libbpf alone, up to the number of the extern.
 fn missing_name(insn: Insn) -> Option<String> {
     if insn.code != CALL {
         return None;

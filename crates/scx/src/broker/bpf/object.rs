@@ -99,7 +99,11 @@ impl MapObject {
     }
     /// Bytes that an instruction may name a place in: the first value, or an arena.
     pub fn all_bytes(&self) -> u64 {
-        if self.map.kind == kind::ARENA { u64::from(self.map.max_entries) * 4096 } else { self.map.value_bytes.into() }
+        if self.map.kind == kind::ARENA {
+            u64::from(self.map.max_entries) * 4096
+        } else {
+            self.map.value_bytes.into()
+        }
     }
     /// Bytes from one element of an array to the next.
     pub fn stride(&self, cpus: u32) -> usize {

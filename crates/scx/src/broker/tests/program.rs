@@ -1,0 +1,203 @@
+//! The programs of the tests: this executable itself, started again. They make system calls as libbpf does.
+
+use super::btf;
+use std::fs;
+use std::os::raw::c_long;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const MAP_CREATE: c_long = 0;
+const LOOKUP: c_long = 1;
+const UPDATE: c_long = 2;
+const DELETE: c_long = 3;
+const NEXT_KEY: c_long = 4;
+const PROG_LOAD: c_long = 5;
+const TEST_RUN: c_long = 10;
+const INFO: c_long = 15;
+const BTF_LOAD: c_long = 18;
+const LOOKUP_BATCH: c_long = 24;
+const LINK_CREATE: c_long = 28;
+const UNKNOWN: c_long = 77;
+
+/// bpf(2) with these fields: place, and 4 or 8 bytes. The result, or the number of errno.
+fn bpf(command: c_long, fields: &[(usize, &[u8])]) -> Result<i32, i32> {
+    let mut attributes = [0u8; 184];
+    for (at, bytes) in fields {
+        attributes[*at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    // SAFETY: the attributes are as long as is said, and the broker takes no more.
+    let got = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), attributes.len()) };
+    if got < 0 { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) } else { Ok(got as i32) }
+}
+fn word(value: u32) -> [u8; 4] {
+    value.to_le_bytes()
+}
+fn at<T>(value: &T) -> [u8; 8] {
+    (std::ptr::from_ref(value) as u64).to_le_bytes()
+}
+fn map(kind: u32, name: &[u8], sizes: [u32; 3]) -> i32 {
+    let [key, value, entries] = sizes.map(word);
+    let fields = [(0, &word(kind)[..]), (4, &key), (8, &value), (12, &entries), (28, name)];
+    bpf(MAP_CREATE, &fields).unwrap()
+}
+fn update<K, V>(map: i32, key: &K, value: &V, flags: u64) -> Result<i32, i32> {
+    bpf(UPDATE, &[(0, &word(map as u32)), (8, &at(key)), (16, &at(value)), (24, &flags.to_le_bytes())])
+}
+fn lookup<V: Default>(map: i32, key: &u32) -> Result<V, i32> {
+    let value = V::default();
+    bpf(LOOKUP, &[(0, &word(map as u32)), (8, &at(key)), (16, &at(&value))]).map(|_| value)
+}
+fn load(kind: u32, name: &[u8], instructions: &[u64]) -> i32 {
+    let place = (instructions.as_ptr() as u64).to_le_bytes();
+    let count = word(instructions.len() as u32);
+    bpf(PROG_LOAD, &[(0, &word(kind)), (4, &count), (8, &place), (48, name)]).unwrap()
+}
+
+/// A program's life: maps, programs, attach, a sleep, the end.
+pub fn scheduler() {
+    let data = renumbered(map(2, b"prog.data", [4, 16, 1]));
+    update(data, &0u32, &[11u64, 22], 0).unwrap();
+    // SAFETY: a new mapping of the map's memory, of one page, for reading.
+    let shared = unsafe {
+        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, data, 0).cast::<u64>()
+    };
+    // SAFETY: the page is mapped; the far side writes to it while this process waits.
+    let seen = |i: usize| unsafe { shared.add(i).read_volatile() };
+    assert_eq!((seen(0), seen(1)), (11, 22));
+    let keyed = map(1, b"keyed", [4, 8, 2]);
+    keyed_elements(keyed);
+    special_map();
+    let per_cpu = map(6, b"per_cpu", [4, 4, 2]);
+    update(per_cpu, &1u32, &[[7u32, 0]; 6], 0).unwrap();
+    assert_eq!(lookup::<[[u32; 2]; 6]>(per_cpu, &1), Ok([[7, 0]; 6]));
+
+    // r1 = a place in the map's value; exit. Loaded twice: as an operation, and to be run by hand.
+    let wide = 0x18 | 0x21 << 8 | (data as u64) << 32;
+    let instructions = [wide, 8 << 32, 0x95];
+    let select = load(27, b"select", &instructions);
+    let by_hand = load(31, b"by_hand", &instructions);
+    assert_eq!(bpf(UNKNOWN, &[]), Err(libc::EINVAL));
+    let outside = [wide, 16 << 32, 0x95];
+    let place = (outside.as_ptr() as u64).to_le_bytes();
+    assert_eq!(bpf(PROG_LOAD, &[(0, &word(27)), (4, &word(3)), (8, &place)]), Err(libc::EINVAL));
+    let context = 5u32;
+    run(by_hand, &context).unwrap();
+
+    let link = attach(select).unwrap();
+    assert!(link >= 1000, "link {link}");
+    // From here on keyed elements are at the far side, which adds one of its own.
+    assert_eq!(lookup::<u64>(keyed, &9), Ok(99));
+    run(by_hand, &context).unwrap();
+    let before = Instant::now();
+    std::thread::sleep(Duration::from_secs(2));
+    let slept = before.elapsed();
+    assert!(slept >= Duration::from_secs(2) && slept < Duration::from_millis(2001), "{slept:?}");
+    assert_eq!(seen(0), 1234, "what the far side wrote while this slept");
+    println!("told to end {}", seen(1));
+    // SAFETY: closes a file of this function.
+    unsafe { libc::close(link) };
+    println!("taken off {}", seen(1));
+    std::process::exit(7);
+}
+
+fn renumbered(map: i32) -> i32 {
+    // SAFETY: numbers of files of this process.
+    let moved = unsafe { libc::fcntl(map, libc::F_DUPFD_CLOEXEC, 50) };
+    // SAFETY: as above.
+    unsafe { libc::close(map) };
+    assert!(moved >= 50);
+    moved
+}
+
+fn keyed_elements(map: i32) {
+    update(map, &5u32, &50u64, 0).unwrap();
+    update(map, &3u32, &30u64, 0).unwrap();
+    assert_eq!(update(map, &3u32, &31u64, 1), Err(libc::EEXIST));
+    assert_eq!(update(map, &4u32, &40u64, 0), Err(libc::E2BIG));
+    assert_eq!(lookup::<u64>(map, &4), Err(libc::ENOENT));
+    let (mut keys, mut values) = ([0u32; 4], [0u64; 4]);
+    let fields = [(16, &at(&keys)[..]), (24, &at(&values)), (32, &word(4)), (36, &word(map as u32))];
+    assert_eq!(bpf(LOOKUP_BATCH, &fields), Err(libc::ENOENT), "all, and then no more");
+    // The broker has written to them.
+    (keys, values) = std::hint::black_box((keys, values));
+    assert_eq!((keys, values), ([5, 3, 0, 0], [50, 30, 0, 0]));
+    let next = 0u32;
+    bpf(NEXT_KEY, &[(0, &word(map as u32)), (8, &at(&5u32)), (16, &at(&next))]).unwrap();
+    assert_eq!(std::hint::black_box(next), 3);
+    bpf(DELETE, &[(0, &word(map as u32)), (8, &at(&5u32))]).unwrap();
+}
+
+fn special_map() {
+    let (data, kind) = btf::value();
+    let place = (data.as_ptr() as u64).to_le_bytes();
+    let types = bpf(BTF_LOAD, &[(0, &place), (16, &word(data.len() as u32))]).unwrap();
+    let sizes = [
+        (0, word(1)),
+        (4, word(4)),
+        (8, word(40)),
+        (12, word(4)),
+        (48, word(types as u32)),
+        (56, word(kind)),
+    ];
+    let fields: Vec<(usize, &[u8])> = sizes.iter().map(|(at, word)| (*at, &word[..])).collect();
+    let made = bpf(MAP_CREATE, &fields).unwrap();
+    let info = [0u32; 8];
+    bpf(INFO, &[(0, &word(made as u32)), (4, &word(32)), (8, &at(&info))]).unwrap();
+    let info = std::hint::black_box(info);
+    assert_eq!((info[0], info[2], info[3], info[4]), (1, 4, 40, 4));
+}
+
+fn run(program: i32, context: &u32) -> Result<i32, i32> {
+    bpf(TEST_RUN, &[(0, &word(program as u32)), (40, &word(4)), (48, &at(context))])
+}
+
+fn attach(select: i32) -> Result<i32, i32> {
+    let bytes = btf::OPS_AT + btf::OPS_BYTES;
+    let sizes = [(0, word(26)), (4, word(4)), (8, word(bytes as u32)), (12, word(1)), (16, word(1 << 13))];
+    let kind = word(btf::kernel().1);
+    let mut fields: Vec<(usize, &[u8])> = sizes.iter().map(|(at, word)| (*at, &word[..])).collect();
+    fields.push((60, &kind));
+    let ops = bpf(MAP_CREATE, &fields).unwrap();
+    let mut value = [0u8; btf::OPS_AT + btf::OPS_BYTES];
+    value[btf::OPS_AT..][..4].copy_from_slice(&word(select as u32));
+    value[btf::OPS_AT + 8..][..4].copy_from_slice(b"mine");
+    update(ops, &0u32, &value, 0).unwrap();
+    bpf(LINK_CREATE, &[(0, &word(ops as u32)), (8, &word(44))])
+}
+
+/// What it sees of the machine.
+pub fn looks_around() {
+    assert_eq!(fs::read_to_string("/sys/devices/system/cpu/possible").unwrap(), "0-5\n");
+    assert_eq!(std::thread::available_parallelism().unwrap().get(), 6);
+    let cpus = fs::read_dir("/sys/devices/system/cpu").unwrap().flatten();
+    let is_cpu = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("cpu");
+    assert_eq!(cpus.filter(is_cpu).count(), 6);
+    let within = fs::metadata("/sys/devices/system/node/../cpu/cpu5/topology/core_id").unwrap();
+    assert_eq!(within.len(), 2);
+    assert_eq!(fs::read_to_string("/etc/passwd").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    let made = std::env::temp_dir().join("scx-broker-test-makes-this");
+    assert_eq!(fs::write(&made, "x").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    assert_eq!(fs::remove_file(&made).unwrap_err().raw_os_error(), Some(libc::EACCES));
+    let own = fs::read_link("/proc/self/exe").unwrap();
+    assert_eq!(own, std::env::current_exe().unwrap());
+    std::process::exit(7);
+}
+
+/// A thread waits up to ten seconds, and another wakes it after three.
+pub fn waits() {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(3));
+        send.send(()).unwrap();
+    });
+    let before = Instant::now();
+    receive.recv_timeout(Duration::from_secs(10)).unwrap();
+    println!("woken after {} s", before.elapsed().as_secs());
+    std::process::exit(7);
+}
+
+/// Waits for a signal that does not come.
+pub fn hangs() {
+    // SAFETY: takes nothing.
+    unsafe { libc::pause() };
+}
