@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
             bpf: Bpf::new(request.cpus, types),
             calls: Calls::new(),
             sockets: Sockets::default(),
-            clock: Clock { now_ns: request.start_ns },
+            clock: Clock::at(request.start_ns),
             sleepers: Vec::new(),
             ended: false,
             was_killed: false,
@@ -214,10 +214,13 @@ impl<'a> Session<'a> {
             }
         }
     }
-    /// Simulated time passes until the first sleep is over. False: nothing waits for it.
+    /// Wakes the thread whose sleep is over first; if none is, simulated time passes until then. One at a time, because
+    /// threads that run beside one another may come in any order. False: nothing waits for time.
     fn pass(&mut self, kernel: &mut dyn Kernel) -> bool {
-        let until = self.sleepers.iter().map(|sleeper| sleeper.until_ns).min();
-        if self.bpf.is_attached() && !self.ended {
+        let first = (0..self.sleepers.len()).min_by_key(|at| self.sleepers[*at].order());
+        let until = first.map(|at| self.sleepers[at].until_ns);
+        let is_over = until.is_some_and(|until| until <= self.clock.now_ns);
+        if self.bpf.is_attached() && !self.ended && !is_over {
             let wake = kernel.sleep(until);
             self.clock.advance(wake.now_ns);
             self.ended = wake.ended;
@@ -230,10 +233,8 @@ impl<'a> Session<'a> {
         } else {
             return false;
         }
-        let now = self.clock.now_ns;
-        let (over, sleeping) = self.sleepers.drain(..).partition(|sleeper| sleeper.until_ns <= now);
-        self.sleepers = sleeping;
-        for sleeper in over {
+        if let Some(first) = first.filter(|at| self.sleepers[*at].until_ns <= self.clock.now_ns) {
+            let sleeper = self.sleepers.swap_remove(first);
             self.listener.answer(&sleeper.call, sleeper.over());
         }
         true

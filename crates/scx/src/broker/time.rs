@@ -6,8 +6,10 @@ use super::notify::{Call, Reply};
 
 /// CLOCK_REALTIME when the simulated time is 0: 2026-01-01, the same in each run.
 const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
-/// A clock moves by this with each look at it: a program that waits for it without sleeping comes to an end.
-const LOOK_NS: u64 = 100;
+/// So many looks at a clock between two sleeps do not move it: how often threads look depends on how they race. Each
+/// further one moves it, so that a program that waits for it without sleeping comes to an end.
+const FREE_LOOKS: u32 = 1_000;
+const LOOK_NS: u64 = 1_000;
 /// A program that gives way instead of sleeping (a scheduler that decides in user space) looks again after this.
 const YIELD_NS: u64 = 20_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -18,14 +20,24 @@ const FUTEX_CLOCK_REALTIME: u64 = 256;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     pub now_ns: u64,
+    /// Since it has moved.
+    looks: u32,
 }
 
 impl Clock {
+    pub fn at(now_ns: u64) -> Clock {
+        Clock { now_ns, looks: 0 }
+    }
     pub fn advance(&mut self, to_ns: u64) {
-        self.now_ns = self.now_ns.max(to_ns);
+        if to_ns > self.now_ns {
+            *self = Clock::at(to_ns);
+        }
     }
     fn look(&mut self, clock: i64) -> u64 {
-        self.now_ns += LOOK_NS;
+        self.looks = self.looks.saturating_add(1);
+        if self.looks > FREE_LOOKS {
+            self.now_ns += LOOK_NS;
+        }
         match clock {
             // What it costs the machine is not simulated.
             _ if clock < 0 || is_cpu_time(clock) => 0,
@@ -65,6 +77,10 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
+    /// Sleepers wake in this order: of two at the same time the thread that was started first.
+    pub fn order(&self) -> (u64, i32) {
+        (self.until_ns, self.call.thread)
+    }
     /// What the call gives when its time is over.
     pub fn over(&self) -> Result<Reply, Errno> {
         match self.waits {
