@@ -24,10 +24,10 @@ pub struct TestRun {
 /// All that a kernel gets when a scheduler is attached.
 pub struct Attach<'a> {
     pub scheduler: &'a Scheduler,
-    /// The memory of each map ([`Scheduler::maps`]): both sides map it. Arrays have their values there, in the layout
-    /// of bpf(2): each rounded up to 8 bytes, and of a map with a value for each CPU, all CPUs' beside one another. An
-    /// arena's pages are there. Other maps' memory is empty.
-    pub memory: &'a [BorrowedFd<'a>],
+    /// The memory of each map ([`Scheduler::maps`]) that has any: both sides map it. Arrays have their values there, in
+    /// the layout of bpf(2): each rounded up to 8 bytes, and of a map with a value for each CPU, all CPUs' beside one
+    /// another. An arena has its pages there, and a ring buffer its two positions (a page each) and its data, twice.
+    pub memory: &'a [Option<BorrowedFd<'a>>],
     /// Entries of keyed maps, in the order in which they were made.
     pub entries: Vec<Entry>,
     pub runs: Vec<TestRun>,

@@ -6,7 +6,6 @@ mod program;
 use super::*;
 use crate::{OpsKind, Special};
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 /// Says which program the executable is, if it is one.
@@ -46,7 +45,9 @@ impl Fake {
 impl Kernel for Fake {
     fn attach(&mut self, attach: Attach<'_>) -> Result<u64, Errno> {
         let data = attach.scheduler.maps.iter().position(|map| map.name == "prog.data").unwrap();
-        self.memory = Some(attach.memory[data].as_fd().try_clone_to_owned().unwrap().into());
+        let with_memory: Vec<bool> = attach.memory.iter().map(Option::is_some).collect();
+        assert_eq!(with_memory, [true, false, false, true], "arrays have memory, hash maps have none");
+        self.memory = Some(attach.memory[data].unwrap().try_clone_to_owned().unwrap().into());
         self.entries = attach.entries.into_iter().map(|entry| (entry.map, entry.key, entry.value)).collect();
         self.runs = attach.runs;
         self.tells.insert(9u32.to_le_bytes().to_vec(), 99u64.to_le_bytes().to_vec());

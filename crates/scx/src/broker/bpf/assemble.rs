@@ -86,11 +86,12 @@ impl Bpf {
         if map.kind == kind::ARRAY && map.max_entries == 1 {
             map.initial = vec![0; map.value_bytes as usize];
             // Memory of this size was made for it: what can't be read is zero.
-            it.file.read_exact_at(&mut map.initial, 0).unwrap_or_default();
+            it.memory().ok().and_then(|file| file.read_exact_at(&mut map.initial, 0).ok());
         }
         if map.kind == kind::ARENA && map.extra == 0 {
             // Pointers in it are the program's: it starts where the program has put it.
-            map.extra = object::inode(&it.file).and_then(|inode| mapped_at(pid, inode)).unwrap_or(0);
+            let inode = it.file.as_ref().and_then(object::inode);
+            map.extra = inode.and_then(|inode| mapped_at(pid, inode)).unwrap_or(0);
         }
         map.inner = it.template.and_then(|template| place_of(&chosen.maps, template));
         if map.kind == kind::ARRAY_OF_MAPS {

@@ -26,7 +26,7 @@ impl Bpf {
         let it = self.map(map);
         if it.is_array() {
             let mut value = vec![0; it.value_bytes(self.cpus)];
-            it.file.read_exact_at(&mut value, self.place(map, key)?)?;
+            it.memory()?.read_exact_at(&mut value, self.place(map, key)?)?;
             return Ok(value);
         }
         match it.far {
@@ -55,7 +55,7 @@ impl Bpf {
             if flags & NOT_THERE != 0 {
                 return Err(Errno(libc::EEXIST));
             }
-            return Ok(it.file.write_all_at(value, place)?);
+            return Ok(it.memory()?.write_all_at(value, place)?);
         }
         if let Some(far) = it.far {
             let known = if it.holds_objects() { self.far_value(value)? } else { value.to_vec() };

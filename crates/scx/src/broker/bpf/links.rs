@@ -52,7 +52,7 @@ impl Bpf {
             }
             Object::Program(program) if TRACING.contains(&program.kind) => {
                 let target = Types::new(&self.kernel_types)
-                    .map_or(String::new(), |types| types.name(program.attach_btf_id).to_owned());
+                    .map_or(String::new(), |types| target(&types, program.attach_btf_id));
                 self.link(of, target, asked.call)
             }
             // A file descriptor that is no target of this kind: what libbpf's probes want to hear.
@@ -67,7 +67,7 @@ impl Bpf {
         let program = self.program_at(asked, 8)?;
         let name = if asked.u64(0) == 0 {
             let types = Types::new(&self.kernel_types);
-            types.map_or(String::new(), |types| types.name(self.program(program).attach_btf_id).to_owned())
+            types.map_or(String::new(), |types| target(&types, self.program(program).attach_btf_id))
         } else {
             String::from_utf8_lossy(&asked.memory.text(asked.u64(0))?).into_owned()
         };
@@ -124,15 +124,15 @@ impl Bpf {
         }
         let chosen = self.choose(map, call.thread);
         let scheduler = self.assemble(map, &chosen, call.thread).ok_or(Errno(libc::EINVAL))?;
-        let files = chosen.maps.iter().map(|at| Ok(self.map(*at).file.try_clone()?));
-        let files = files.collect::<Result<Vec<_>, Errno>>()?;
-        let memory: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         self.know(&chosen);
+        let runs = self.pending();
+        let memory: Vec<_> =
+            chosen.maps.iter().map(|at| self.map(*at).file.as_ref().map(AsFd::as_fd)).collect();
         let attach = Attach {
             scheduler: &scheduler,
             memory: &memory,
             entries: self.entries(&chosen),
-            runs: self.pending(),
+            runs,
             tracing: self.tracing(),
         };
         let done = kernel.attach(attach);
@@ -140,6 +140,11 @@ impl Bpf {
         self.attached = done.is_ok().then_some(Attached { by, map });
         done.map(drop)
     }
+}
+
+/// What a program traces: a function, or a tracepoint, of which BTF has a name made of its own.
+fn target(types: &Types<'_>, id: u32) -> String {
+    types.name(id).trim_start_matches("btf_trace_").to_owned()
 }
 
 /// Where functions are in the value of a struct of operations of sched_ext: in the kernel's struct that holds the

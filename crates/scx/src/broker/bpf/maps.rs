@@ -7,7 +7,6 @@ use super::object::{Entries, MapObject, Object, kind};
 use super::types::Types;
 use super::{Answer, Asked, Bpf, DONE};
 use crate::Map;
-use std::os::fd::OwnedFd;
 
 const PAGE: u64 = 4096;
 /// Without a value of `value_bytes`: the map's memory would be larger than any real one.
@@ -34,10 +33,9 @@ impl Bpf {
         };
         let bytes = memory_bytes(&map, self.cpus).ok_or(Errno(libc::E2BIG))?;
         let file = memory(&map.name, bytes)?;
-        let handed = OwnedFd::from(file.try_clone()?);
         let made = MapObject {
             map,
-            file: file.try_clone()?,
+            file: (bytes > 0).then(|| file.try_clone()).transpose()?,
             entries: Entries::default(),
             template,
             btf,
@@ -49,7 +47,7 @@ impl Bpf {
             far: None,
         };
         self.add(Object::Map(Box::new(made)), &file);
-        Ok(Reply::file(handed))
+        Ok(Reply::file(file.into()))
     }
     fn special(&self, btf: Option<usize>, value_type: u32) -> Vec<(u32, crate::Special)> {
         match btf.map(|at| &self.objects[at]) {
@@ -143,7 +141,7 @@ impl Bpf {
     }
 }
 
-/// Bytes of a map's memory. At least a page, because a map of nothing can't be mapped.
+/// Bytes of a map's memory, in whole pages. 0: it has none.
 fn memory_bytes(map: &Map, cpus: u32) -> Option<u64> {
     let (entries, value) = (u64::from(map.max_entries), u64::from(map.value_bytes).next_multiple_of(8));
     let bytes = match map.kind {
@@ -154,6 +152,6 @@ fn memory_bytes(map: &Map, cpus: u32) -> Option<u64> {
         kind::RINGBUF | kind::USER_RINGBUF => 2 * PAGE + 2 * entries,
         _ => 0,
     };
-    let bytes = bytes.max(1).next_multiple_of(PAGE);
+    let bytes = bytes.next_multiple_of(PAGE);
     (bytes <= MOST_MEMORY).then_some(bytes)
 }

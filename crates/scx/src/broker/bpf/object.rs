@@ -1,6 +1,7 @@
 //! What bpf(2) makes: maps, programs, BTF and links. Each is an anonymous file in the program's table, and known by
 //! that file's inode, because programs move file descriptors to other numbers.
 
+use super::super::errno::Errno;
 use crate::{Insn, Map};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -61,7 +62,8 @@ impl Entries {
 #[derive(Debug)]
 pub struct MapObject {
     pub map: Map,
-    pub file: File,
+    /// The memory, of those that have any: a program may make thousands of others, and open files are few.
+    pub file: Option<File>,
     pub entries: Entries,
     /// The object that describes inner maps.
     pub template: Option<usize>,
@@ -92,6 +94,13 @@ impl MapObject {
     pub fn is_indexed(&self) -> bool {
         self.is_array()
             || matches!(self.map.kind, kind::PROG_ARRAY | kind::ARRAY_OF_MAPS | kind::PERF_EVENT_ARRAY)
+    }
+    /// The memory of an array.
+    ///
+    /// # Errors
+    /// EINVAL for another map.
+    pub fn memory(&self) -> Result<&File, Errno> {
+        self.file.as_ref().ok_or(Errno(libc::EINVAL))
     }
     /// Bytes of a value as bpf(2) takes it.
     pub fn value_bytes(&self, cpus: u32) -> usize {
