@@ -114,13 +114,15 @@ impl<'a> Session<'a> {
         let mut last = Instant::now();
         let mut settled = 0;
         while !self.was_killed {
-            let threads = self.process.threads(self.sleepers.len());
-            let look = match threads {
-                Threads::Sleep => Duration::ZERO,
-                _ if self.sleepers.is_empty() => LOOK_IDLE,
-                _ => LOOK,
-            };
-            let [calls, gone] = self.wait(look);
+            let mut ready = self.wait(Duration::ZERO);
+            let mut threads = Threads::Run;
+            if ready == [false, false] {
+                // Looking at the threads costs more than most calls: only when none is there.
+                threads = self.process.threads(self.sleepers.len());
+                let look = if self.sleepers.is_empty() { LOOK_IDLE } else { LOOK };
+                ready = self.wait(if threads == Threads::Sleep { Duration::ZERO } else { look });
+            }
+            let [calls, gone] = ready;
             let printed = self.output.take() | self.errors.take();
             // The listener of a program that is gone is ready for ever, without a call.
             let answered = calls && self.one(kernel);
