@@ -27,7 +27,7 @@ pub mod forecast;
 pub mod functions;
 mod gitignore;
 pub mod images;
-mod kconfig;
+pub mod kconfig;
 mod make;
 mod outdated;
 pub mod parent;
@@ -37,7 +37,7 @@ pub mod shipped;
 mod site;
 pub mod source;
 mod survey;
-mod tools;
+pub mod tools;
 mod walk;
 
 pub use catalog::Built;

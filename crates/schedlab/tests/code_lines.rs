@@ -62,14 +62,14 @@ fn a_wait_for_a_queued_line_stands_where_it_was_asked_for() {
     assert!(asks > 20.0 && asks > 2.0 * computes, "{asks} % of the cycles ask, {computes} % compute");
 }
 
-/// The next CPU gets the lock when the stores of the one before have come.
+/// The next CPU gets the lock when the stores of the one before have come: 1.20 by engine 14, and 1.09 without that.
 #[test]
 fn a_lock_is_handed_on_after_its_holders_stores() {
     let Some(lab) = lab_of("6.1") else { return };
     let times = trials(&lab, 8, [5, 6], &["pipe.round_trip.mean"]);
     let [plain, stores] = times.map(|time| time[0]);
     let longer = stores / plain;
-    assert!(longer > 1.2, "locks whose holders store to a line take {longer} times as long");
+    assert!(longer > 1.14, "locks whose holders store to a line take {longer} times as long");
 }
 
 /// All datagrams over loopback add to one counter, two in each transaction. CPUs of one cache get its line one after

@@ -43,6 +43,7 @@ mod rtapp;
 mod runs;
 mod schedstat;
 mod schemas;
+mod scx;
 mod services;
 mod settings;
 mod stat;

@@ -26,4 +26,4 @@ pub mod btf;
 pub mod object;
 mod scheduler;
 
-pub use scheduler::{Insn, Map, Ops, OpsKind, Program, Scheduler, Special};
+pub use scheduler::{Insn, Map, Ops, OpsKind, Program, Scheduler, Setup, Special};

@@ -17,6 +17,13 @@ pub struct Insn {
     pub imm: i32,
 }
 
+impl Insn {
+    /// Its source register.
+    pub fn source(self) -> u8 {
+        self.registers >> 4
+    }
+}
+
 /// A field of a map's values that a kernel treats specially.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Special {
@@ -80,6 +87,16 @@ pub struct Ops {
     pub members: Vec<(u32, usize, String)>,
 }
 
+/// A step before the scheduler is attached. Programs are of kind syscall, by their indices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setup {
+    /// Runs a program with this argument.
+    Run { program: usize, context: Vec<u8> },
+    /// Tells the arena library of scx the machine's units: the programs `arena_init`, `arena_topology_init`,
+    /// `arena_alloc_mask` and `arena_topology_node_init`.
+    ArenaLibrary { programs: Vec<usize>, task_bytes: u64 },
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scheduler {
     /// The name that the struct of operations has.
@@ -87,6 +104,7 @@ pub struct Scheduler {
     pub maps: Vec<Map>,
     pub programs: Vec<Program>,
     pub ops: Ops,
+    pub setup: Vec<Setup>,
     /// The program's own BTF, raw: `bpf_obj_new()` names a type of it by its id.
     pub btf: Vec<u8>,
 }

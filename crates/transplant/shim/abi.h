@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 14		/* raised with every change of this file */
+#define IMG_ABI 15		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 #define IMG_LONGEST_NS 100000000	/* for which no kernel holds a lock */
 
@@ -511,6 +511,8 @@ struct img_tree_answer {
 };
 /* ENOSYS: this image can't be asked, EINVAL: not in this state. */
 int img_ask_tree(const struct img_tree *tree, struct img_tree_answer *answer);
+
+#include "abi_ext.h"
 
 /* For the loader. */
 struct img_stubs {

@@ -5,7 +5,7 @@ use schedlab_board::objects::Touched;
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 14;
+pub const ABI: c_int = 15;
 /// No kernel holds a lock for so long, ns (`IMG_LONGEST_NS`).
 pub const LONGEST_NS: u64 = 100_000_000;
 /// A time that never comes (`IMG_NEVER`).

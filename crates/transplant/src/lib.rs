@@ -94,6 +94,8 @@
 //! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `rest.rs` boots and rests,
 //! `run.rs` drives the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs` hold one
 //! machine.
+//! `ext.rs` puts a sched_ext scheduler into the image, `ext_program.rs` runs its program beside it; in the image,
+//! `ext.c` has what the class asks of the rest of a kernel, and `bpf_*.c` stand for BPF.
 //! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind links
 //! and in virtual machines are `sim`'s: `lab` boots them, and the board sees traits.
 
@@ -106,6 +108,10 @@ mod charge;
 mod choices;
 mod cpu;
 mod engine;
+mod ext;
+mod ext_abi;
+mod ext_program;
+mod ext_setup;
 pub mod fault;
 mod findings;
 mod fleet;
@@ -131,9 +137,11 @@ pub mod visits;
 pub mod watchdog;
 
 pub use charge::Prices;
+pub use ext::{Account, Ext};
+pub use ext_program::Program;
 pub use kernel::{Debug, Kernel};
 pub use rest::{Ground, Rested};
-pub use run::{Setup, simulate};
+pub use run::{Scx, Setup, simulate};
 pub use setting::Setting;
 pub use task::kthread_names;
 pub use verbs::Verb;

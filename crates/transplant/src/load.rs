@@ -88,6 +88,7 @@ pub struct Image {
     /// Address of the object's first byte.
     pub(crate) base: usize,
     guard: *mut c_int,
+    pub(crate) handle: Handle,
     view: *const RawView,
     pub(crate) cpus: usize,
     /// Whether notes point to states of choices.
@@ -145,6 +146,7 @@ impl Image {
             counted: None,
             base,
             guard,
+            handle,
             view: std::ptr::null(),
             cpus: 0,
             explains: false,

@@ -49,6 +49,8 @@ pub struct Ground<'a> {
 pub struct Rested<'m> {
     pub(crate) engine: Engine<'m>,
     pub(crate) settings: Vec<Setting>,
+    /// The image's shared object.
+    pub(crate) object: &'m Path,
     /// Where runs begin to count, if they do.
     pub(crate) rise: Option<Rise<'m>>,
 }
@@ -74,7 +76,7 @@ impl<'m> Rested<'m> {
         set(&mut engine.kernel, ground.settings.iter().filter(|setting| setting.is_of_server()))?;
         let blocks = ground.plain.map(|plain| Blocks::of(ground.object, plain)).transpose()?;
         let rise = blocks.map(|blocks| Rise { at: 0, level: ground.level, machine: ground.beside, blocks });
-        Ok(Rested { engine, settings: ground.settings, rise })
+        Ok(Rested { engine, settings: ground.settings, object: ground.object, rise })
     }
 
     /// This process is a copy of the one in which the machine came to rest.

@@ -4,6 +4,8 @@ use crate::blocks::Blocks;
 use crate::charge::{self, Prices};
 use crate::cpu::Current;
 use crate::engine::{Accounts, Engine};
+use crate::ext::{Account, Enabled, Ext};
+use crate::ext_program::{self, Program};
 use crate::rest::{self, Rested};
 use crate::setting::{Setting, set};
 use crate::task::{Life, Task};
@@ -24,6 +26,7 @@ use schedlab_kernel::Level;
 use schedlab_kernel::policy::group_of;
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
+use schedlab_scx::broker::Outcome;
 use schedlab_trace::Sink;
 use schedlab_workload::{Built, Later, Place, ROOT_GROUP};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +52,8 @@ pub struct Setup<'a> {
     /// The machines behind its links, booted.
     pub peers: Vec<Box<dyn Peer + 'a>>,
     pub seed: u64,
+    /// The sched_ext scheduler that has the tasks from the start.
+    pub ext: Option<Scx>,
     /// The rules that explain the code's choices, if the run asks for it.
     pub rules: Option<Box<dyn Rules + 'a>>,
     /// Steps between two walks over the invariants of the board; `None`: they are not walked.
@@ -61,6 +66,12 @@ pub struct Setup<'a> {
     pub clock: Option<&'a AtomicU64>,
 }
 
+/// A sched_ext scheduler in one of its forms.
+pub enum Scx {
+    Object(Box<Ext>),
+    Program(Box<Program>),
+}
+
 /// Runs a workload on the image's kernel, to the workload's end.
 ///
 /// # Errors
@@ -71,7 +82,7 @@ pub fn simulate<'m: 'a, 'a>(
     sink: &'a mut dyn Sink,
 ) -> Result<SimReport> {
     let Setup { mut workload, rules, seed, stop, walk_every, .. } = setup;
-    let Rested { engine, settings, rise } = rested;
+    let Rested { engine, settings, rise, object } = rested;
     let machine = engine.board.machine;
     check_turns(machine, setup.peers.is_empty() && setup.guests.is_empty())?;
     confine(&mut workload, machine)?;
@@ -84,6 +95,10 @@ pub fn simulate<'m: 'a, 'a>(
     };
     let mut engine = engine.reporting_to(sink);
     engine.kernel.image().seed(seed);
+    let scheduler = match &setup.ext {
+        Some(Scx::Object(ext)) => Some(ext.enable(&mut engine, object)?),
+        _ => None,
+    };
     let first_own = workload.tasks.len();
     let starters = load(&mut engine, workload, settings.iter().any(Setting::asks_for_sessions))?;
     setup.guests.into_iter().for_each(|guest| engine.board.add_guest(guest));
@@ -106,12 +121,55 @@ pub fn simulate<'m: 'a, 'a>(
     }
     let end = setup.until.map_or(end, |until| end.min(until.0));
     let clock = Clock { end, walk_every, stop, progress: setup.clock };
-    let ended = match engine.board.turns {
-        Some(_) => turns::drive(&mut engine, seed, &clock, &mut outside)?,
-        None => drive(&mut engine, seed, &clock, &mut outside)?,
+    let (ended, scheduler, said) = match (engine.board.turns.is_some(), setup.ext) {
+        (true, Some(Scx::Program(_))) => return Err(takes_turns(machine)),
+        (true, _) => (turns::drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
+        (false, Some(Scx::Program(program))) => {
+            let (ended, scheduler, said) =
+                beside(*program, &mut engine, (seed, &clock), &mut outside, object)?;
+            (ended, Some(scheduler), Some(said))
+        }
+        (false, _) => (drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
     };
     engine.now = ended.at;
-    report(engine, ended, &outside)
+    // The scheduler's figures are of the whole run.
+    let account = scheduler.map(|scheduler| scheduler.account());
+    account.as_ref().map_or(Ok(()), Account::has_lasted)?;
+    let mut report = report(engine, ended, &outside)?;
+    account.inspect(|account| account.tell(&mut report.found));
+    if let Some(said) = said {
+        ext_program::tell(&said, &mut report.found);
+    }
+    Ok(report)
+}
+
+fn takes_turns(machine: &Machine) -> Error {
+    Error::input(format!(
+        "{} has CPUs that take turns: a scheduler's program has no place among them",
+        machine.name
+    ))
+    .help("take its compiled object, or a machine without [turns]")
+}
+
+/// A run with a scheduler's program beside it.
+fn beside<'m>(
+    program: Program,
+    engine: &mut Engine<'m>,
+    (seed, clock): (u64, &Clock<'_>),
+    outside: &mut Outside<'m>,
+    object: &Path,
+) -> Result<(Ended, Enabled, Outcome)> {
+    let mut ended = Ended::at(clock.end);
+    let mut runs_up = |engine: &mut Engine<'m>, until: u64| {
+        let until = until.clamp(engine.now, clock.end);
+        let part = drive(engine, seed, &Clock { end: until, ..*clock }, outside)?;
+        let is_over = until == clock.end || part.stopped || engine.alive == 0;
+        engine.now = part.at;
+        ended = Ended { before: part.before.or(ended.before.take()), ..part };
+        Ok((engine.now, is_over))
+    };
+    let (scheduler, said) = ext_program::run(program, engine, object, &mut runs_up)?;
+    Ok((ended, scheduler, said))
 }
 
 /// Where a run gets a level that counts: at its begin, or short of the end of its warm-up. The rest, and a warm-up up
@@ -232,6 +290,7 @@ fn due<T>(list: &mut VecDeque<(u64, T)>, now: u64) -> Option<(u64, T)> {
 }
 
 /// The end of a run, and the flags that may end it before.
+#[derive(Clone, Copy)]
 pub struct Clock<'a> {
     pub end: u64,
     walk_every: Option<u64>,

@@ -111,8 +111,13 @@ mod tests {
             let made = note(&recipe, OVERLAY, &source, (*compiler).to_owned()).unwrap();
             let object = cache.path().join("object");
             fs::write(&object, compiler).unwrap();
-            let linked =
-                Linked { object: object.clone(), functions: String::new(), stubs: vec![], parts: vec![] };
+            let linked = Linked {
+                object: object.clone(),
+                btf: None,
+                functions: String::new(),
+                stubs: vec![],
+                parts: vec![],
+            };
             kept::keep(&made, &linked, &object, cache.path()).unwrap();
         }
         cache

@@ -18,8 +18,7 @@ use std::time::SystemTime;
 const OBJECT: &str = "image.so";
 const CONFIG: &str = "config";
 const NOTE: &str = "image.json";
-/// The files whose bytes runs depend on.
-const FILES: [&str; 3] = [OBJECT, CONFIG, FUNCTIONS_FILE];
+const BTF: &str = "btf";
 
 /// The sources and settings of an image.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -115,12 +114,18 @@ impl Image {
         names.iter().filter_map(one).collect()
     }
     /// The first file that differs from the one built; `None` if all are as built.
-    pub fn altered(&self) -> Option<&'static str> {
+    pub fn altered(&self) -> Option<&str> {
         let is_whole = |name: &str| {
             let bytes = fs::read(self.folder().join(name)).ok();
             bytes.is_some_and(|bytes| self.note.files.get(name) == Some(&content_hash(&bytes)))
         };
-        FILES.into_iter().find(|name| !is_whole(name))
+        let names = &self.note.files;
+        let first = (!names.contains_key(OBJECT)).then_some(OBJECT);
+        first.or_else(|| names.keys().map(String::as_str).find(|name| !is_whole(name)))
+    }
+    /// Its BTF, if its configuration has asked for that (`CONFIG_DEBUG_INFO_BTF`).
+    pub fn btf(&self) -> Option<PathBuf> {
+        self.note.files.contains_key(BTF).then(|| self.folder().join(BTF))
     }
     fn folder(&self) -> &Path {
         self.object.parent().unwrap_or(Path::new("."))
@@ -172,16 +177,20 @@ pub fn open(folder: &Path) -> Result<Image> {
 /// # Errors
 /// When writing fails.
 pub(super) fn keep(note: &Note, linked: &Linked, config: &Path, cache: &Path) -> Result<Image> {
-    let hash_of =
-        |path: &Path| fs::read(path).map(|b| content_hash(&b)).map_err(|e| Error::io(path, "read", &e));
-    let hashes = [hash_of(&linked.object)?, hash_of(config)?, content_hash(linked.functions.as_bytes())];
-    let files = FILES.into_iter().map(str::to_owned).zip(hashes).collect();
+    let mut kept = vec![(linked.object.as_path(), OBJECT), (config, CONFIG)];
+    kept.extend(linked.btf.as_deref().map(|btf| (btf, BTF)));
+    let hashed = |(path, name): &(&Path, &str)| {
+        let bytes = fs::read(path).map_err(|e| Error::io(path, "read", &e))?;
+        Ok(((*name).to_owned(), content_hash(&bytes)))
+    };
+    let mut files = kept.iter().map(hashed).collect::<Result<BTreeMap<String, String>>>()?;
+    files.insert(FUNCTIONS_FILE.to_owned(), content_hash(linked.functions.as_bytes()));
     let note = &Note { files, ..note.clone() };
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
     let new = Shelved {
         shelf: cache::images(cache),
         name: &format!("{}-{}", crate::patches_name(&note.patches), &note.key[..8]),
-        files: &[(&linked.object, OBJECT), (config, CONFIG)],
+        files: &kept,
         texts: &[(NOTE, &text), (FUNCTIONS_FILE, linked.functions.as_bytes())],
     };
     shelf::put(&new, open)

@@ -4,8 +4,8 @@
 //! function or data, the first touch faults there, and the loader reports the name.
 
 use super::{Overlay, objects, overlay};
-use crate::functions;
 use crate::make::Make;
+use crate::{functions, kconfig};
 use schedlab_base::{Error, Result, temp};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -17,6 +17,8 @@ const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub
 
 /// The linked image, in the folder of objects.
 pub(super) const IMAGE: &str = "image.so";
+/// Its BTF, beside it.
+const BTF: &str = "image.btf";
 
 /// The compiler's options for linking, a part of the image's key. They lead a call of schedule_timeout() to the shims'
 /// `__wrap_schedule_timeout`.
@@ -40,6 +42,8 @@ const INSTEAD: (&str, &str) = ("arch/sim/image/fleet.o", "kernel/sched/fair.o");
 
 pub(super) struct Linked {
     pub object: PathBuf,
+    /// The image's own BTF, if its configuration asks for that.
+    pub btf: Option<PathBuf>,
     /// The functions of `kernel/sched`, as [`functions::table`] has them.
     pub functions: String,
     /// Names that have stubs, sorted.
@@ -52,9 +56,9 @@ pub(super) struct Linked {
 ///
 /// # Errors
 /// When the compiler or the linker refuses.
-pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
+pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>, config: &str) -> Result<Linked> {
     let members = members(make)?;
-    let files = objects::of(overlay, make.tree)?;
+    let files = objects::of(overlay, make.tree, config)?;
     refuse_constructors(&run(
         make,
         "readelf",
@@ -74,7 +78,26 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
     let all = run(make, "nm", ["-S", "--defined-only", IMAGE])?;
     let functions = functions::table(&own, &all);
     let parts = members.into_iter().chain(files).collect();
-    Ok(Linked { object: make.objects.join(IMAGE), functions, stubs, parts })
+    let btf = btf(make, config)?;
+    Ok(Linked { object: make.objects.join(IMAGE), btf, functions, stubs, parts })
+}
+
+/// The image's section of variables that each CPU has.
+const PERCPU: &str = ".kernel_percpu";
+
+/// Encodes the image's BTF from its debug data.
+fn btf(make: &Make<'_>, config: &str) -> Result<Option<PathBuf>> {
+    if kconfig::value_in(config, "DEBUG_INFO_BTF").as_deref() != Some("y") {
+        return Ok(None);
+    }
+    // It describes variables of each CPU alone, and knows them by their section's name in a kernel.
+    let rename = format!("{PERCPU}=.data..percpu");
+    let described = format!("{IMAGE}.percpu");
+    run(make, "objcopy", ["--rename-section", &rename, IMAGE, &described])?;
+    run(make, "pahole", ["-J", &format!("--btf_encode_detached={BTF}"), &described])?;
+    let copy = make.objects.join(&described);
+    std::fs::remove_file(&copy).map_err(|e| Error::io(&copy, "remove", &e))?;
+    Ok(Some(make.objects.join(BTF)))
 }
 
 /// Sections of functions that a loader calls.

@@ -137,13 +137,19 @@ pub fn build(
     let warnings = compile(&make, overlay, (recipe.counts, is_new), on);
     shared::end(&make);
     let warnings = warnings?;
-    let linked = link::link(&make, overlay)?;
+    let linked = link::link(&make, overlay, &configured(&make)?)?;
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = warnings.into_iter().filter(concerns).collect();
     let note = with_findings(note, recipe, overlay, &make, &linked, &patched.options)?;
     let image = kept::keep(&note, &linked, &folder.join(CONFIG), cache)?;
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
+}
+
+/// The configuration that was made.
+fn configured(make: &Make<'_>) -> Result<String> {
+    let path = make.objects.join(CONFIG);
+    fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))
 }
 
 /// Adds to the note what the build has shown: names that the image lacks, unmet requests of the fragment, and the
@@ -156,8 +162,7 @@ fn with_findings(
     linked: &Linked,
     changes: &Changes,
 ) -> Result<Note> {
-    let path = make.objects.join(CONFIG);
-    let config = fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))?;
+    let config = configured(make)?;
     let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
     let wanted = ConfigParts { built_in: overlay.text("config")?, fragment, changes };
     Ok(Note {
@@ -178,7 +183,7 @@ fn compile(
     (counts, is_new): (bool, bool),
     on: &mut dyn Listener,
 ) -> Result<Vec<String>> {
-    let files = objects::of(overlay, make.tree)?;
+    let files = objects::of(overlay, make.tree, &configured(make)?)?;
     // A build that was killed leaves its headers, which may be those of another patch.
     shared::end(make);
     let headers = match shared::is_worth_it(make.objects, is_new) {

@@ -1,6 +1,7 @@
 //! Chooses the files of a tree that go into the image.
 
 use super::Overlay;
+use crate::kconfig;
 use schedlab_base::Result;
 use std::path::Path;
 
@@ -12,13 +13,19 @@ pub(super) fn archives() -> impl Iterator<Item = String> {
     FOLDERS.iter().map(|folder| format!("{folder}built-in.a"))
 }
 
-/// Objects of the overlay's list whose source the tree has.
+/// Objects of the overlay's list whose source the tree has. A line is a file's name without its end, and perhaps the
+/// option without which the image does not need it; `config` is the image's configuration.
 ///
 /// # Errors
 /// When the overlay has no list.
-pub(super) fn of(overlay: Overlay<'_>, tree: &Path) -> Result<Vec<String>> {
-    let there = |stem: &&str| tree.join(format!("{stem}.c")).is_file();
-    Ok(overlay.list("objects")?.filter(there).map(|stem| format!("{stem}.o")).collect())
+pub(super) fn of(overlay: Overlay<'_>, tree: &Path, config: &str) -> Result<Vec<String>> {
+    let wanted = |line: &str| {
+        let (stem, option) = line.split_once(' ').map_or((line, None), |(stem, option)| (stem, Some(option)));
+        let has = |option: &str| kconfig::value_in(config, option).as_deref() == Some("y");
+        let is_here = option.is_none_or(has) && tree.join(format!("{stem}.c")).is_file();
+        is_here.then(|| format!("{stem}.o"))
+    };
+    Ok(overlay.list("objects")?.filter_map(wanted).collect())
 }
 
 /// The objects that a folder's Makefile names, whether the configuration has them or not.
@@ -36,8 +43,11 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(tree.path().join("lib")).unwrap();
         std::fs::write(tree.path().join("lib/sort.c"), "").unwrap();
-        let overlay = Overlay(&[("objects", "# why\nlib/sort\n\nlib/newer\n")]);
-        assert_eq!(of(overlay, tree.path()).unwrap(), ["lib/sort.o"]);
+        std::fs::write(tree.path().join("lib/hash.c"), "").unwrap();
+        let overlay = Overlay(&[("objects", "# why\nlib/sort\nlib/hash EXT\n\nlib/newer\n")]);
+        let of = |config| of(overlay, tree.path(), config).unwrap();
+        assert_eq!(of("# CONFIG_EXT is not set\n"), ["lib/sort.o"]);
+        assert_eq!(of("CONFIG_EXT=y\n"), ["lib/sort.o", "lib/hash.o"]);
     }
 
     #[test]

@@ -7,12 +7,12 @@ pub use image::CodeImage;
 pub use settings::settings;
 
 use crate::ask::cell::Cell;
-use crate::ask::{builds, guests};
+use crate::ask::{builds, guests, scx};
 use crate::listener::Listener;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernels::{cache, code};
+use schedlab_kernels::{cache, code, tools};
 use schedlab_record::cell::{CodeSetup, Level};
 use schedlab_transplant::shim;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,9 @@ pub fn driven(
     folder: &Path,
     listener: &dyn Listener,
 ) -> Result<Vec<Driven>> {
-    let real: Vec<&Variant> = variants.iter().filter(|v| v.kernel != RUNNING).collect();
+    let real = variants.iter().filter(|v| v.kernel != RUNNING);
+    let real = real.map(|v| scx::resolved(v, folder)).collect::<Result<Vec<_>>>()?;
+    let real: Vec<&Variant> = real.iter().collect();
     if !named.is_empty() {
         return driven_by_named(&real, named, listener);
     }
@@ -188,10 +190,6 @@ fn wanted(variants: &[&Variant], plain: &[code::CodeRecipe]) -> Vec<(String, cod
 
 /// The recipe of a variant's image that does not count.
 fn recipe(variant: &Variant, folder: &Path) -> Result<code::CodeRecipe> {
-    if variant.scx.is_some() {
-        return Err(Error::input("backend 'code' runs no sched_ext scheduler")
-            .help("take backend 'vm' or 'host' for it"));
-    }
     if schedlab_kernels::Image::open(&folder.join(&variant.kernel)).is_ok() {
         let text =
             format!("{} is a kernel's image, and backend 'code' compiles a kernel's source", variant.kernel);
@@ -201,7 +199,22 @@ fn recipe(variant: &Variant, folder: &Path) -> Result<code::CodeRecipe> {
     let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
     let (source, patches) = (recipe.source, recipe.patches);
     let fragment = at_hz(recipe.fragment, variant.tunables.get("hz").copied())?;
+    if variant.scx.is_some() && !tools::on_path("pahole") {
+        return Err(Error::machine("an image with sched_ext needs pahole, which is not installed here")
+            .help("Debian and its kin have it in a package: apt-get install dwarves"));
+    }
+    let fragment = if variant.scx.is_some() { Some(with_ext(fragment)) } else { fragment };
     Ok(code::CodeRecipe { source, patches, fragment, counts: false })
+}
+
+/// What sched_ext needs (`kernel/Kconfig.preempt`): BPF, of which the image has its own, and BTF.
+const EXT: [&str; 6] =
+    ["BPF_SYSCALL", "BPF_JIT", "BPF_JIT_ALWAYS_ON", "DEBUG_INFO_DWARF4", "DEBUG_INFO_BTF", "SCHED_CLASS_EXT"];
+
+fn with_ext(fragment: Option<(String, String)>) -> (String, String) {
+    let (name, text) = fragment.unwrap_or_else(|| ("what sched_ext needs".to_owned(), String::new()));
+    let options: String = EXT.iter().map(|option| format!("CONFIG_{option}=y\n")).collect();
+    (name, format!("{text}{options}"))
 }
 
 /// A fragment that also asks for so many ticks a second, if the images' usual number is another.

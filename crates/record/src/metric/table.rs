@@ -344,6 +344,12 @@ pub const METRICS: &[Metric] = &[
          (`cycles.self.update_load_avg`), from a sample each 100 us of the code's cost; not known of functions that \
          are inlined, and at level free"),
     row("cycles.total.<function>", "%", Neither, CODE, "the same in the function or in functions that it called"),
+    row("scx.calls.<function>", "", Neither, CODE,
+        "calls of an operation of the sched_ext scheduler (`scx.calls.dispatch`), of the whole run"),
+    row("scx.instructions.<function>", "", Neither, CODE,
+        "instructions of BPF that the operation's program has executed, in all its calls"),
+    row("scx.kfunc.<function>", "", Neither, CODE,
+        "calls of a function of the kernel by the scheduler's programs (`scx.kfunc.scx_bpf_dsq_insert`)"),
     row("sim.events", "", Neither, SIMULATED, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIMULATED, "wakeups begun, of whatever task"),
 ];

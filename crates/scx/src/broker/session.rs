@@ -113,7 +113,14 @@ impl<'a> Session<'a> {
     fn serve(&mut self, kernel: &mut dyn Kernel) {
         let mut last = Instant::now();
         let mut settled = 0;
+        // Without a scheduler nothing goes on, whatever the program does meanwhile.
+        let mut alone = Instant::now();
         while !self.was_killed {
+            if self.bpf.is_attached() {
+                alone = Instant::now();
+            } else if alone.elapsed() > self.request.patience {
+                self.kill();
+            }
             let mut ready = self.wait(Duration::ZERO);
             let mut threads = Threads::Run;
             if ready == [false, false] {
@@ -254,6 +261,8 @@ impl<'a> Session<'a> {
     }
     fn end(mut self, kernel: &mut dyn Kernel) -> Result<Outcome> {
         self.bpf.detach_all(kernel);
+        // What it has started does not outlive it. It was not waited for, so that its group is still its own.
+        self.process.signal(libc::SIGKILL);
         let status =
             self.child.wait().map_err(|e| Error::machine(format!("can't wait for a program: {e}")))?;
         self.output.take();

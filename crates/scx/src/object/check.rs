@@ -1,10 +1,10 @@
 //! The form of instructions: opcodes that exist, jumps that stay in their function, registers that exist. There is no
 //! verifier; this is what an interpreter relies on.
 
-use super::Source;
 use super::link::{CALL, pseudo};
 use super::patch::{LOAD_64, MISSING};
-use crate::{Insn, Program};
+use crate::btf::Btf;
+use crate::{Insn, Map, Scheduler};
 use schedlab_base::{Error, Result};
 
 /// r10, the frame.
@@ -16,20 +16,40 @@ const JUMP_FAR: u8 = 0x06;
 /// A jump that ends a loop which ran too often (`may_goto`).
 const MAY_JUMP: u8 = 0xe5;
 
-/// Checks a program whose functions start there.
-pub(super) fn program(program: &Program, starts: &[usize], source: &Source) -> Result<()> {
-    let refused = |at: usize, what: &str| -> Error {
-        source.elf.refused(&format!("instruction {at} of program {}: {what}", program.name))
-    };
-    let ends = starts[1..].iter().copied().chain([program.instructions.len()]);
-    for (start, end) in starts.iter().copied().zip(ends) {
-        let code = &program.instructions[start..end];
-        function(code, source).map_err(|(at, what)| refused(start + at, &what))?;
+/// Checks a program, whose functions are those that it calls or takes the address of. `ends`: a call that does not come
+/// back. The error names the instruction.
+pub(crate) fn program(
+    code: &[Insn],
+    ends: &dyn Fn(Insn) -> bool,
+) -> std::result::Result<(), (usize, String)> {
+    let starts = starts(code)?;
+    let behind = starts[1..].iter().copied().chain([code.len()]);
+    for (start, end) in starts.iter().copied().zip(behind) {
+        function(&code[start..end], ends).map_err(|(at, what)| (start + at, what))?;
     }
     Ok(())
 }
 
-fn function(code: &[Insn], source: &Source) -> std::result::Result<(), (usize, String)> {
+/// Where functions start, in order.
+fn starts(code: &[Insn]) -> std::result::Result<Vec<usize>, (usize, String)> {
+    let begins = beginnings(code)?;
+    let mut all = vec![0];
+    for (at, insn) in code.iter().enumerate().filter(|(at, _)| begins[*at]) {
+        let is_call = insn.code == CALL && insn.source() == pseudo::CALL;
+        let is_address = insn.code == LOAD_64 && insn.source() == pseudo::FUNC;
+        if !is_call && !is_address {
+            continue;
+        }
+        let to = at as i64 + 1 + i64::from(insn.imm);
+        let to = usize::try_from(to).ok().filter(|to| begins.get(*to) == Some(&true));
+        all.push(to.ok_or_else(|| (at, "it names a function where none begins".to_owned()))?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    if code.is_empty() { Err((0, "the program is empty".to_owned())) } else { Ok(all) }
+}
+
+fn function(code: &[Insn], ends: &dyn Fn(Insn) -> bool) -> std::result::Result<(), (usize, String)> {
     let begins = beginnings(code)?;
     for (at, insn) in code.iter().enumerate().filter(|(at, _)| begins[*at]) {
         known(*insn).map_err(|what| (at, what))?;
@@ -44,16 +64,63 @@ fn function(code: &[Insn], source: &Source) -> std::result::Result<(), (usize, S
         }
     }
     let last = code.last().copied().unwrap_or_default();
-    if matches!(last.code, EXIT | JUMP | JUMP_FAR) || last == MISSING || throws(last, source) {
+    if matches!(last.code, EXIT | JUMP | JUMP_FAR) || last == MISSING || ends(last) {
         return Ok(());
     }
     Err((code.len() - 1, "the function does not end with it".into()))
 }
 
+/// Checks the instructions of a scheduler's programs, and the sizes of its maps, as whoever executes them relies on.
+///
+/// `name`: the file's or the program's.
+///
+/// # Errors
+/// The first program or map that does not fit, by name.
+pub fn whole(scheduler: &Scheduler, kernel: &Btf, name: &str) -> Result<()> {
+    let ends = |insn: Insn| throws(insn, kernel);
+    for made in &scheduler.programs {
+        program(&made.instructions, &ends).map_err(|(at, what)| {
+            Error::input(format!("{name}: instruction {at} of program {}: {what}", made.name))
+        })?;
+    }
+    scheduler.maps.iter().try_for_each(|map| {
+        let unfit = |what: &str| {
+            Error::input(format!("{name}: map {}: {what}", map.name))
+                .help("no kernel makes such a map: the scheduler's own program sets other sizes")
+        };
+        sizes(map).map_err(|what| unfit(&what))
+    })
+}
+
+/// Bytes of a value, of a map's values in all, pages of an arena.
+const MOST_VALUE: u32 = 256 << 20;
+const MOST_MAP: u64 = 1 << 36;
+const MOST_PAGES: u32 = 1 << 20;
+const ARENA: u32 = 33;
+/// Arrays, whose keys are numbers: plain, of programs, by CPU, of maps.
+const ARRAYS: [u32; 4] = [2, 3, 6, 12];
+
+fn sizes(map: &Map) -> std::result::Result<(), String> {
+    if map.kind == ARENA {
+        return match map.max_entries {
+            1..=MOST_PAGES => Ok(()),
+            pages => Err(format!("an arena has up to {MOST_PAGES} pages, not {pages}")),
+        };
+    }
+    let all = u64::from(map.value_bytes) * u64::from(map.max_entries);
+    if map.value_bytes > MOST_VALUE || map.key_bytes > MOST_VALUE || all > MOST_MAP {
+        return Err(format!("{} values of {} bytes are too many", map.max_entries, map.value_bytes));
+    }
+    match ARRAYS.contains(&map.kind) && map.key_bytes != 4 {
+        true => Err(format!("an array's key has 4 bytes, not {}", map.key_bytes)),
+        false => Ok(()),
+    }
+}
+
 /// A call that does not come back.
-fn throws(insn: Insn, source: &Source) -> bool {
+fn throws(insn: Insn, kernel: &Btf) -> bool {
     let kfunc = insn.code == CALL && insn.source() == pseudo::KFUNC;
-    kfunc && source.kernel.btf.name(insn.imm.cast_unsigned()) == "bpf_throw"
+    kfunc && kernel.name(insn.imm.cast_unsigned()) == "bpf_throw"
 }
 
 /// Where instructions begin: the second half of a 16-byte load is none.

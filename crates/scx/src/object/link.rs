@@ -50,9 +50,6 @@ pub(super) struct Code<'a> {
 }
 
 impl Insn {
-    pub(super) fn source(self) -> u8 {
-        self.registers >> 4
-    }
     pub(super) fn with_source(self, source: u8) -> Insn {
         Insn { registers: self.registers & 0xf | source << 4, ..self }
     }

@@ -150,6 +150,22 @@ impl Maps {
         }
         Ok(())
     }
+    /// Bytes from a variable to the end of its section's map, which may have been made larger than the section.
+    pub fn room(&self, source: &Source, v: &Variable) -> u64 {
+        let bytes = self.sections.get(&v.section).map_or(0, |at| self.all[*at].value_bytes.into());
+        if bytes > source.elf.sections[v.section].bytes { bytes.saturating_sub(v.at) } else { 0 }
+    }
+    /// New inner maps for the first entries of a map of maps.
+    pub fn add_inner(&mut self, at: usize, entries: u32) -> Option<()> {
+        let model = self.all[at].inner?;
+        for slot in 0..entries {
+            let map = self.all[model].clone();
+            let made = self.all.len();
+            self.all[at].inner_initial.push((slot, made));
+            self.all.push(map);
+        }
+        Some(())
+    }
     /// Writes into a variable.
     pub fn write(&mut self, source: &Source, v: &Variable, bytes: &[u8]) -> Result<()> {
         let outside = || source.elf.refused(&format!("variable {} is not inside its section", v.name));

@@ -17,6 +17,7 @@
 //!     +--> link              references in code; each program with the functions that it calls behind it
 //!     +--> ops               the struct of operations
 //!     +--> values            what was set from outside
+//!     +--> setup             programs that run before the scheduler is attached
 //!     +--> check             opcodes, registers, jumps
 //! ```
 //!
@@ -34,10 +35,13 @@ mod maps;
 mod ops;
 mod patch;
 mod programs;
+mod setup;
 mod similar;
 mod spec;
 mod special;
 mod values;
+
+pub use check::whole;
 
 use crate::Scheduler;
 use crate::btf::Btf;
@@ -45,9 +49,16 @@ use schedlab_base::Result;
 
 /// What to set before the scheduler is loaded: name and value, in this order.
 ///
-/// A name is a global variable, `ops.MEMBER`, `ops` (which struct of operations, if there are several),
-/// `map:NAME.max_entries`, or `map:NAME.value_size` of a section of data. A value is a number, names of the kernel's
-/// enumerators with `|` between them, a list with commas for an array, or the text of an array of characters.
+/// A name is one of
+/// - a global variable or a part of one: `nr_nodes`, `topology.cpus[3]`;
+/// - `ops.MEMBER`; `ops`: which struct of operations, if there are several;
+/// - `map:NAME.max_entries`; `map:NAME.inner`: how many inner maps to make; `map:NAME.value_size` of a section of data;
+/// - `run:PROGRAM`: a program of kind syscall runs first, with the numbers of its argument. `cpu` in the list runs it
+///   for each CPU;
+/// - `arena`: the arena library of scx is prepared first; the value is the struct that a task has there.
+///
+/// A value is a number, names of the kernel's enumerators with `|` between them, a list with commas for an array, or
+/// the text of an array of characters.
 pub type Values = Vec<(String, String)>;
 
 /// What a program may know of the kernel.
@@ -97,7 +108,10 @@ pub fn read(bytes: &[u8], name: &str, kernel: &Kernel, values: &Values, cpus: u3
     let mut ops = ops::read(&source, &code, &rest)?;
     let programs = programs::build(&source, &code, &mut ops)?;
     let btf = types.to_vec();
-    Ok(Scheduler { name: ops.name, maps: maps.all, programs, ops: ops.made, btf })
+    let setup = setup::read(&source, values, &programs)?;
+    let made = Scheduler { name: ops.name, maps: maps.all, programs, ops: ops.made, setup, btf };
+    check::whole(&made, kernel.btf, name)?;
+    Ok(made)
 }
 
 #[cfg(test)]

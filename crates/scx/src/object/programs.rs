@@ -1,7 +1,6 @@
 //! Programs: a function that the kernel starts, with those that it calls behind it.
 
 use super::Source;
-use super::check;
 use super::link::{Code, Function};
 use super::ops::Found;
 use crate::Program;
@@ -122,9 +121,6 @@ impl Builder<'_> {
                 }
             }
         }
-        let mut starts: Vec<usize> = starts.into_values().collect();
-        starts.sort_unstable();
-        check::program(&program, &starts, self.source)?;
         Ok(program)
     }
     fn function(&self, at: usize) -> &Function<'_> {

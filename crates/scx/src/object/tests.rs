@@ -1,7 +1,7 @@
 //! What `tests/objects/own.bpf.o` becomes on the kernel of `tests/objects/kernel.btf`; its source says what it asks.
 
 use super::*;
-use crate::{Insn, Program, Special};
+use crate::{Insn, Program, Setup, Special};
 use proptest::prelude::*;
 
 const OWN: &[u8] = include_bytes!("../../tests/objects/own.bpf.o");
@@ -248,10 +248,33 @@ fn values_are_set_by_name() {
 }
 
 #[test]
+fn a_part_of_a_variable_can_be_set() {
+    let s = load(&[("slices", "7, 8, 9"), ("slices[1]", "5")]).expect("it has three");
+    let rodata = &s.maps.iter().find(|m| m.name == ".rodata").expect("slices are there").initial;
+    let expected: Vec<u8> = [7u64, 5, 9].iter().flat_map(|n| n.to_le_bytes()).collect();
+    assert!(rodata.windows(24).any(|w| w == expected), "the others keep their values");
+}
+
+#[test]
+fn a_program_runs_for_each_cpu() {
+    let s = load(&[("run:questions", "cpu")]).expect("it is of kind syscall");
+    let first = |step: &Setup| match step {
+        Setup::Run { program, context } => (s.programs[*program].name.clone(), context[0]),
+        Setup::ArenaLibrary { .. } => panic!("nobody asked for it"),
+    };
+    let expected: Vec<_> = (0..8).map(|cpu| ("questions".to_owned(), cpu)).collect();
+    assert_eq!(s.setup.iter().map(first).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn errors_name_what_is_wrong_and_what_helps() {
     let message = |values: &[(&str, &str)]| load(values).expect_err("it is refused").to_string();
     assert!(message(&[("nr_node", "1")]).contains("nr_nodes"), "the near name");
     assert!(message(&[("map:task.max_entries", "1")]).contains("tasks"));
+    assert!(message(&[("slices[9]", "1")]).contains("no such part"));
+    assert!(message(&[("slices[1].ns", "1")]).contains("no such part"));
+    assert!(message(&[("run:nothing", "1")]).contains("nothing"), "there is no such program");
+    assert!(message(&[("map:tasks.inner", "2")]).contains("no map of maps"));
     assert!(message(&[("ops.flag", "1")]).contains("flags"));
     assert!(message(&[("nr_nodes", "0x100000000")]).contains("32 bits"));
     assert!(message(&[("map:tasks.max_entries", "0")]).contains("map:tasks.max_entries"));

@@ -33,20 +33,42 @@ pub(super) fn set(source: &Source, maps: &mut Maps, values: &Values) -> Result<V
         all
     };
     let mut rest = Vec::new();
-    for (name, value) in values {
+    for (name, value) in values.iter().filter(|(name, _)| !super::setup::is_step(name)) {
         let setting = Setting { name: name.clone(), value: value.clone() };
         if let Some(map) = name.strip_prefix("map:") {
             resize(maps, map, &setting)?;
         } else if name == "ops" || name.starts_with("ops.") {
             rest.push(setting);
         } else {
-            let v = variables.iter().find(|v| v.name == name);
-            let v = v.ok_or_else(|| Error::unknown("variable", name, variables.iter().map(|v| v.name)))?;
-            let bytes = bytes(&source.own, v.id, &setting, source.kernel.btf)?;
-            maps.write(source, v, &bytes)?;
+            let (variable, path) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
+            let v = variables.iter().find(|v| v.name == variable);
+            let v =
+                v.ok_or_else(|| Error::unknown("variable", variable, variables.iter().map(|v| v.name)))?;
+            let (at, id) =
+                part(&source.own, v.id, path).ok_or_else(|| setting.unfit("it has no such part"))?;
+            let most = if path.is_empty() { maps.room(source, v) } else { 0 };
+            let bytes = sized(&source.own, id, &setting, source.kernel.btf, most)?;
+            maps.write(source, &Variable { at: v.at + at, id, ..*v }, &bytes)?;
         }
     }
     Ok(rest)
+}
+
+/// A part of a value of this type, `.MEMBER` or `[INDEX]` or several of them: its place in bytes, and its type.
+fn part(btf: &Btf, id: u32, path: &str) -> Option<(u64, u32)> {
+    let bare = btf.bare(id);
+    let (at, id, rest) = if let Some(path) = path.strip_prefix('.') {
+        let (name, rest) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
+        let (member, bits) = btf.member(bare, name)?;
+        (bits / 8, member.id, rest)
+    } else if let Some(path) = path.strip_prefix('[') {
+        let (index, rest) = path.split_once(']')?;
+        let index: u64 = index.parse().ok().filter(|i| *i < btf.count(bare))?;
+        (index * btf.size(btf.to(bare))?, btf.to(bare), rest)
+    } else {
+        return path.is_empty().then_some((0, id));
+    };
+    part(btf, id, rest).map(|(more, id)| (at + more, id))
 }
 
 fn resize(maps: &mut Maps, name: &str, setting: &Setting) -> Result<()> {
@@ -56,15 +78,21 @@ fn resize(maps: &mut Maps, name: &str, setting: &Setting) -> Result<()> {
     let at = at.ok_or_else(|| Error::unknown("map", map, maps.all.iter().map(|m| m.name.as_str())))?;
     match what {
         "max_entries" => maps.all[at].max_entries = size,
+        "inner" => maps.add_inner(at, size).ok_or_else(|| setting.unfit("it is no map of maps"))?,
         "value_size" if size as usize >= maps.all[at].initial.len() => maps.all[at].value_bytes = size,
         "value_size" => return Err(setting.unfit("the map's first value is larger")),
-        _ => return Err(Error::unknown("property of a map", what, ["max_entries", "value_size"])),
+        _ => return Err(Error::unknown("property of a map", what, ["max_entries", "value_size", "inner"])),
     }
     Ok(())
 }
 
 /// A value's bytes in that type. Names of enumerators are the kernel's.
 pub(super) fn bytes(btf: &Btf, id: u32, setting: &Setting, kernel: &Btf) -> Result<Vec<u8>> {
+    sized(btf, id, setting, kernel, 0)
+}
+
+/// An array may have more bytes than its type, up to `most`.
+fn sized(btf: &Btf, id: u32, setting: &Setting, kernel: &Btf, most: u64) -> Result<Vec<u8>> {
     let bare = btf.bare(id);
     if btf.kind(bare) != Kind::Array {
         return one(btf, bare, setting, &setting.value, kernel);
@@ -80,10 +108,10 @@ pub(super) fn bytes(btf: &Btf, id: u32, setting: &Setting, kernel: &Btf) -> Resu
         let parts = setting.value.split(',').map(|part| one(btf, element, setting, part.trim(), kernel));
         parts.collect::<Result<Vec<_>>>()?.concat()
     };
-    if made.len() as u64 > size {
+    if made.len() as u64 > size.max(most) {
         return Err(setting.unfit("it is longer than the array"));
     }
-    made.resize(size as usize, 0);
+    made.resize(made.len().max(size as usize), 0);
     Ok(made)
 }
 

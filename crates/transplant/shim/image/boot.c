@@ -127,6 +127,7 @@ int img_boot(const struct img_machine *machine)
 	for (cpu = 0; cpu < machine->nr_cpus; cpu++)
 		*per_cpu_ptr(&__irq_regs, cpu) = img_alloc(sizeof(struct pt_regs));
 	img_clock_init();
+	img_groups_online();
 	initcalls(img_initcalls_early, img_initcalls_late);
 	system_state = SYSTEM_SCHEDULING;
 	for (cpu = 1; cpu < machine->nr_cpus; cpu++)

@@ -169,6 +169,16 @@ void img_block_look(void)
 		img_may_leave();
 }
 
+/* Instructions that no block has: those of a program that is interpreted. Before img_count() nothing is charged. */
+void img_executed(unsigned int instructions)
+{
+	if (!img_instruction_ps)
+		return;
+	img_left -= instructions;
+	if (img_left < 0)
+		img_block_look();
+}
+
 /* Counted code jumps here from its place, which rax has, and returns there. */
 asm(".text\n"
     ".globl img_block_due\n"

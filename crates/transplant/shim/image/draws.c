@@ -34,6 +34,19 @@ u32 __get_random_u32_below(u32 ceiling)
 {
 	return ((draw() >> 32) * ceiling) >> 32;
 }
+#ifdef CONFIG_SCHED_CLASS_EXT
+/* For hash tables and BPF, from a stream of its own, so that the kernel's other draws stay what they are. */
+u32 get_random_u32(void)
+{
+	static u64 draws_of_others;
+	u64 before = draws, drawn;
+
+	draws = ++draws_of_others << 32;
+	drawn = draw();
+	draws = before;
+	return drawn >> 32;
+}
+#endif
 int execute_with_initialized_rng(struct notifier_block *block)
 {
 	return 0;

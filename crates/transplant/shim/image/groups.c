@@ -13,9 +13,10 @@
 struct group {
 	struct cgroup_subsys_state *css;
 	struct css_set set;
-	struct cgroup cgroup;
+	struct cgroup *cgroup;
 };
 #define MOST_GROUPS 65536
+#define MOST_LEVELS 64
 static struct group *groups[MOST_GROUPS];
 static int number;
 static struct cgroup_subsys_state *written;	/* the group whose file is being written or read */
@@ -34,22 +35,36 @@ struct css_set *img_css_set(int n)
 	return &group_of(n)->set;
 }
 
+static struct cgroup *cgroup_new(void)
+{
+#ifdef CONFIG_SCHED_CLASS_EXT
+	if (!number)
+		return &cgrp_dfl_root.cgrp;
+#endif
+	return img_alloc(sizeof(struct cgroup) + MOST_LEVELS * sizeof(void *));
+}
+
 static struct group *group_new(struct cgroup_subsys_state *parent)
 {
 	struct cgroup_subsys_state *css = cpu_cgrp_subsys.css_alloc(parent);
 	struct group *group = img_alloc(sizeof(*group));
+	struct cgroup *cgroup = cgroup_new();
 
 	if (IS_ERR(css))
 		return NULL;
 	group->css = css;
-	css->cgroup = &group->cgroup;
+	group->cgroup = cgroup;
+	css->cgroup = cgroup;
 	css->ss = &cpu_cgrp_subsys;
 	css->parent = parent;
 	css->id = number + 1;
-	group->cgroup.self.cgroup = &group->cgroup;
-	RCU_INIT_POINTER(group->cgroup.subsys[cpu_cgrp_id], css);
+	cgroup->self.cgroup = cgroup;
+	RCU_INIT_POINTER(cgroup->subsys[cpu_cgrp_id], css);
+#ifdef CONFIG_SCHED_CLASS_EXT
+	img_cgroup_join(cgroup, css, number + 1);
+#endif
 	group->set.subsys[cpu_cgrp_id] = css;
-	group->set.dfl_cgrp = &group->cgroup;		/* without a parent: nothing is accounted */
+	group->set.dfl_cgrp = cgroup;
 	groups[number++] = group;
 	return group;
 }
@@ -63,11 +78,19 @@ void img_groups_init(void)
 	rcu_assign_pointer(init_task.cgroups, img_css_set(0));
 }
 
+/* The root group, too, goes online, but after sched_init(); other classes than ext have nothing to do for it. */
+void img_groups_online(void)
+{
+#ifdef CONFIG_SCHED_CLASS_EXT
+	cpu_cgrp_subsys.css_online(group_of(0)->css);
+#endif
+}
+
 int img_group_new(int parent)
 {
 	struct group *group;
 
-	if (number == MOST_GROUPS)
+	if (number == MOST_GROUPS || group_of(parent)->cgroup->level + 1 == MOST_LEVELS)
 		return -ENOSPC;
 	group = group_new(group_of(parent)->css);
 	if (!group)

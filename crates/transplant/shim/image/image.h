@@ -74,6 +74,7 @@ void img_missing_keep(struct img_missing *missing);
 void img_missing_restore(const struct img_missing *missing);
 void img_exact(int on);
 void img_waited(u64 ps);
+void img_executed(unsigned int instructions);
 /* arena.c */
 #define IMG_ARENA (8UL << 30)	/* addresses, of which few are used */
 extern char *img_arena_start;
@@ -131,7 +132,18 @@ void img_space_leave(struct mm_struct *mm);
 int img_threads_create(unsigned int cpu);
 /* groups.c */
 void img_groups_init(void);
+void img_groups_online(void);
 struct css_set *img_css_set(int group);
+#ifdef CONFIG_SCHED_CLASS_EXT
+/* ext_groups.c */
+void img_cgroup_join(struct cgroup *cgroup, struct cgroup_subsys_state *css, u64 id);
+/* ext.c: after each verb, when no CPU is inside of one */
+void img_ext_settle(void);
+#else
+static inline void img_ext_settle(void)
+{
+}
+#endif
 /* idle.c */
 void img_idle_governor(void);
 int img_idle_init(void);
@@ -190,6 +202,8 @@ void img_audit_verb(void);
 /* audit_order.c */
 void img_audit_timer(void);
 void img_audit_preempts(struct task_struct *p);
+/* irq.c */
+bool img_takes_work(void);
 /* balance.c: a task has changed its CPU since the last look */
 extern bool img_task_moved;
 /* memory.c */

@@ -95,6 +95,42 @@ void arch_irq_work_raise(void)
 	img_note(IMG_IPI_CALL, img_cpu);
 }
 
+static void take_work(void)
+{
+	work_raised[img_cpu] = false;
+	img_irqs = 0;
+	irq_enter();
+	irq_work_run();
+	irq_exit();
+	img_irqs = 1;
+}
+
+/*
+ * irq_work_sync() spins until a CPU has taken its interrupt. If no CPU is inside of a verb, each of them can take it
+ * now. Whether one did.
+ */
+bool img_takes_work(void)
+{
+	struct task_struct *caller = img_current;
+	int me = img_cpu, cpu;
+	bool any = false;
+
+	if (!img_irqs || in_hardirq() || img_anyone_left())
+		return false;
+	for_each_online_cpu(cpu) {
+		if (!work_raised[cpu])
+			continue;
+		img_go(cpu);
+		if (cpu == me)
+			img_current = caller;
+		take_work();
+		any = true;
+	}
+	img_go(me);
+	img_current = caller;
+	return any;
+}
+
 void img_irq_call(void)
 {
 	img_irqs = 0;

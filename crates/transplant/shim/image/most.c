@@ -9,6 +9,9 @@
 #include "boot.c"
 #include "choices.c"
 #include "draws.c"
+#ifdef CONFIG_SCHED_CLASS_EXT
+#include "ext_groups.c"
+#endif
 #include "groups.c"
 #include "idle.c"
 #include "irq.c"

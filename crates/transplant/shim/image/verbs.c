@@ -48,8 +48,10 @@ static void look_at(struct task_struct *p)
 void img_settle(void)
 {
 	img_retire();
-	if (!img_anyone_left())
+	if (!img_anyone_left()) {
 		img_rcu_run();
+		img_ext_settle();
+	}
 	if (img_outside_waits())
 		img_outside_continue();
 	img_audit_verb();

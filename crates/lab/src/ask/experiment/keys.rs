@@ -224,7 +224,7 @@ pub const VARIANT: Section = Section {
         key(
             "scx",
             r#""./scx_mine --slice 5""#,
-            "a sched_ext scheduler that has the tasks during the run: a program with its arguments; guests get it with its libraries",
+            "a sched_ext scheduler that has the tasks during the run: a program with its arguments, for guests and backend code; or a compiled object with values, for backend code (sched-ext.md)",
         ),
         key(
             "features",

@@ -63,7 +63,7 @@ pub(crate) fn observed(analyser: Analyser, report: &mut SimReport) -> Findings {
     found.cycles = Cycles::of(&report.chains, &report.image_functions);
     found.counters.insert("sim.events".into(), report.events);
     found.counters.insert("sim.wakeups".into(), report.wakeups);
-    found.environment = environment::simulated();
+    found.environment.extend(environment::simulated());
     found
 }
 

@@ -63,7 +63,13 @@ impl Bpf {
         let name = ops_name(&types, &ops, ops.kind);
         let maps = chosen.maps.iter().map(|at| self.finished_map(*at, chosen, pid)).collect();
         let programs = chosen.programs.iter().map(|at| self.finished_program(*at, chosen)).collect();
-        Some(Scheduler { name, maps, programs, ops })
+        // The largest is that of the programs; the others are questions of a library.
+        let own = self.objects.iter().filter_map(|object| match object {
+            Object::Btf(data) => Some(data),
+            _ => None,
+        });
+        let btf = own.max_by_key(|data| data.len()).cloned().unwrap_or_default();
+        Some(Scheduler { name, maps, programs, ops, btf, setup: Vec::new() })
     }
     fn ops(&self, map: usize, chosen: &Chosen) -> Option<Ops> {
         let it = self.map(map);

@@ -21,9 +21,6 @@ const MOST_INSTRUCTIONS: u32 = 1_000_000;
 const MOST_CONTEXT: u32 = 65_535;
 
 impl Insn {
-    fn source(self) -> u8 {
-        self.registers >> 4
-    }
     /// The first half of a load of a map or of a place in its value.
     pub fn is_map(self) -> bool {
         self.code == LOAD_WIDE && matches!(self.source(), MAP_FD | MAP_VALUE)

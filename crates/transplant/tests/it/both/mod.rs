@@ -114,6 +114,7 @@ fn by_code(object: &Path, machine: &Machine, workload: Built) -> Run {
             background: false,
         };
         let setup = Setup {
+            ext: None,
             changes: Vec::new(),
             workload,
             guests: Vec::new(),

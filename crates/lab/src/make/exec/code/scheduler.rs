@@ -1,0 +1,171 @@
+//! The sched_ext scheduler of a variant, read for its image and its machine.
+
+use crate::ask::cell::Cell;
+use crate::ask::code::CodeImage;
+use schedlab_base::{Error, Result, Version};
+use schedlab_kernels::kconfig;
+use schedlab_machine::topology::FULL_CAPACITY;
+use schedlab_machine::{Cpu, Machine, Sharing};
+use schedlab_scx::broker::Request;
+use schedlab_scx::broker::sysfs::{self, CacheKind};
+use schedlab_scx::btf::{Btf, without_aux};
+use schedlab_scx::object::{Kernel, Values, read};
+use schedlab_transplant::{Ext, Program, Scx};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Files of an image: its BTF, its configuration.
+const BTF: &str = "btf";
+const CONFIG: &str = "config";
+/// What the files of a machine say that its own file does not.
+const LEAST_KHZ: u32 = 800_000;
+const MOST_KHZ: u32 = 3_000_000;
+const NODE_BYTES: u64 = 64 << 30;
+const LLC_BYTES: u64 = 32 << 20;
+
+/// `e_machine` of an object of a BPF compiler, at byte 18.
+const EM_BPF: [u8; 2] = [247, 0];
+/// The wall-clock time that a scheduler's program may take between two calls.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The scheduler that a variant names: an object with values that its own program would set, or a program with its
+/// arguments.
+///
+/// # Errors
+/// When it is not a compiled scheduler, or needs what this kernel lacks.
+pub(super) fn of(cell: &Cell, code: &CodeImage, place: &Path) -> Result<Option<Scx>> {
+    let Some(scx) = &cell.variant.scx else { return Ok(None) };
+    let (path, words) = scx.words().ok_or_else(|| Error::internal("a scheduler without a program"))?;
+    let path = Path::new(path);
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the scheduler", &e))?;
+    let seen = Seen::of(code)?;
+    Ok(Some(match bytes.get(18..20) == Some(&EM_BPF) {
+        true => Scx::Object(Box::new(seen.object((path, &bytes), &words, &cell.machine, code)?)),
+        false => Scx::Program(Box::new(seen.program(path, &words, &cell.machine, (code, place))?)),
+    }))
+}
+
+/// What a scheduler sees of the kernel: the image's BTF and configuration.
+struct Seen {
+    types: Vec<u8>,
+    btf: Btf,
+    config: String,
+}
+
+impl Seen {
+    fn of(code: &CodeImage) -> Result<Seen> {
+        let beside = |file: &str| code.object.with_file_name(file);
+        let lacks = |e: &std::io::Error| {
+            Error::io(&beside(BTF), "read", e)
+                .help("the image has no BTF: build it where pahole is installed")
+        };
+        let types = std::fs::read(beside(BTF)).map_err(|e| lacks(&e))?;
+        let btf = Btf::parse(&types)?;
+        let config = beside(CONFIG);
+        let config = std::fs::read_to_string(&config).map_err(|e| Error::io(&config, "read", &e))?;
+        Ok(Seen { types, btf, config })
+    }
+    fn object(
+        self,
+        (path, bytes): (&Path, &[u8]),
+        words: &[&str],
+        machine: &Machine,
+        code: &CodeImage,
+    ) -> Result<Ext> {
+        let option = |name: &str| kconfig::value_in(&self.config, name.strip_prefix("CONFIG_")?);
+        let kernel =
+            Kernel { version: version_code(code.version), config: &option, ..Kernel::new(&self.btf) };
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let values = words.iter().map(|word| value(word, &name)).collect::<Result<Values>>()?;
+        let scheduler = read(bytes, &name, &kernel, &values, machine.topology.nr_cpus() as u32)?;
+        Ok(Ext { scheduler, btf: self.btf })
+    }
+    /// `place`: an empty folder for the files that it sees.
+    fn program(
+        self,
+        path: &Path,
+        words: &[&str],
+        machine: &Machine,
+        (code, place): (&CodeImage, &Path),
+    ) -> Result<Program> {
+        let (tree, btf) = (place.join("machine"), place.join("btf"));
+        sysfs::write(&tree, &files_of(machine, &self.config)).map_err(|e| Error::io(&tree, "write", &e))?;
+        std::fs::write(&btf, without_aux(&self.types)?).map_err(|e| Error::io(&btf, "write", &e))?;
+        let request = Request {
+            program: path.to_owned(),
+            arguments: words.iter().map(|word| (*word).to_owned()).collect(),
+            environment: vec![("LANG".to_owned(), "C".to_owned())],
+            readable: Vec::new(),
+            tree,
+            btf,
+            cpus: machine.topology.nr_cpus() as u32,
+            release: format!("{}.{}.{}", code.version.major, code.version.minor, code.version.patch),
+            start_ns: 0,
+            patience: PATIENCE,
+        };
+        Ok(Program { request, btf: self.btf })
+    }
+}
+
+/// A machine as its files in /sys show it.
+fn files_of(machine: &Machine, config: &str) -> sysfs::Machine {
+    let topology = &machine.topology;
+    let cpu = |(at, cpu): (usize, &Cpu)| sysfs::Cpu {
+        core: cpu.core,
+        cluster: cpu.cluster,
+        die: 0,
+        package: cpu.package,
+        node: cpu.node,
+        capacity: topology.capacity.get(at).copied().unwrap_or(FULL_CAPACITY),
+        least_khz: LEAST_KHZ,
+        most_khz: MOST_KHZ,
+    };
+    let cpus: Vec<sysfs::Cpu> = topology.cpus.iter().enumerate().map(cpu).collect();
+    let nodes = topology.node_distance.iter();
+    let nodes = nodes.map(|row| sysfs::Node { memory_bytes: NODE_BYTES, distances: row.clone() }).collect();
+    sysfs::Machine { cpus, caches: caches_of(machine), nodes, config: config.to_owned() }
+}
+
+/// A cache of a machine's files: level, kind, bytes, bytes of a line, who shares it.
+type Cached = (u32, CacheKind, u64, u32, Sharing);
+
+/// The caches of the machine's own file, and usual ones where it has none: programs look for four.
+fn caches_of(machine: &Machine) -> Vec<sysfs::Cache> {
+    let usual = [
+        (1, CacheKind::Data, 32 << 10, Sharing::Core),
+        (1, CacheKind::Instruction, 32 << 10, Sharing::Core),
+        (2, CacheKind::Unified, 1 << 20, Sharing::Core),
+        (3, CacheKind::Unified, LLC_BYTES, Sharing::Llc),
+    ];
+    let known = |level: u32| machine.caches.iter().find(|cache| cache.level == level);
+    let one = |(level, kind, bytes, shared): (u32, CacheKind, u64, Sharing)| -> Cached {
+        let own = known(level).map(|cache| (level, kind, cache.size_kb << 10, cache.line, cache.shared));
+        own.unwrap_or((level, kind, bytes, 64, shared))
+    };
+    usual.into_iter().map(one).flat_map(|cache| copies_of(cache, &machine.topology.cpus)).collect()
+}
+
+/// A cache for each group of CPUs that share one.
+fn copies_of((level, kind, bytes, line_bytes, shared): Cached, cpus: &[Cpu]) -> Vec<sysfs::Cache> {
+    let key = |cpu: &Cpu| match shared {
+        Sharing::Core => (cpu.package, cpu.core),
+        Sharing::Cluster => (cpu.package, cpu.cluster),
+        Sharing::Llc => (cpu.llc, 0),
+    };
+    let mut shares: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+    cpus.iter().enumerate().for_each(|(at, cpu)| shares.entry(key(cpu)).or_default().push(at as u32));
+    let all = shares.into_values().zip(0..);
+    all.map(|(cpus, id)| sysfs::Cache { level, kind, id, bytes, line_bytes, ways: 16, cpus }).collect()
+}
+
+fn value(word: &str, object: &str) -> Result<(String, String)> {
+    let wrong = || Error::input(format!("'{word}' behind {object}: what follows an object is NAME=VALUE"));
+    let (name, value) = word.split_once('=').ok_or_else(wrong)?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `LINUX_VERSION_CODE`.
+fn version_code(version: Version) -> u32 {
+    u32::from(version.major) << 16 | u32::from(version.minor) << 8 | u32::from(version.patch).min(255)
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The part of abi.h that is about sched_ext. */
+#ifndef IMG_ABI_EXT_H
+#define IMG_ABI_EXT_H
+
+/*
+ * sched_ext, only in an image that has the class. Maps, programs and called functions of BPF are numbered in the order
+ * in which they are made. Programs come decoded: `op` is an opcode of BPF, or one of enum img_bpf_op.
+ */
+struct img_bpf_insn {
+	unsigned short op;
+	unsigned char dst, src;
+	int off;
+	long long imm;
+};
+enum img_bpf_op {
+	IMG_BPF_CALL_LOCAL = 256,	/* imm: the place of a function of the program */
+	IMG_BPF_CALL_HELPER,		/* imm: of img_bpf_helper() */
+	IMG_BPF_CALL_KFUNC,		/* imm: of img_bpf_called_new() */
+	IMG_BPF_MISSING,		/* imm: the name of what is not there; the run ends */
+};
+struct img_bpf_map {
+	const char *name;
+	unsigned int kind;		/* enum bpf_map_type */
+	unsigned int key_bytes, value_bytes, max_entries, flags;
+	void *memory;			/* of an array or an arena: its values; NULL: new ones */
+};
+struct img_bpf_program {
+	const char *name;		/* never freed, as the instructions */
+	const struct img_bpf_insn *insns;
+	unsigned int nr;
+	unsigned long long calls, executed;	/* instructions of it and of functions that it calls */
+};
+enum img_bpf_result { IMG_BPF_VOID, IMG_BPF_BOOL, IMG_BPF_S8, IMG_BPF_U8, IMG_BPF_S16, IMG_BPF_U16, IMG_BPF_S32,
+		      IMG_BPF_U32, IMG_BPF_WIDE };
+struct img_bpf_called {			/* a function of the kernel */
+	const char *name;
+	void *at;
+	int arguments;			/* those that a program gives */
+	int has_aux;			/* 1: a further one is the program's struct bpf_prog_aux */
+	int result;			/* enum img_bpf_result */
+	unsigned long long calls;
+};
+struct img_ext_member {			/* of the struct of operations */
+	const char *name;
+	unsigned int offset, bytes;
+	int program;			/* of img_bpf_program_new(); -1: a plain value */
+};
+struct img_ext_ops {
+	const void *values;		/* the struct, in the kernel's layout, without programs */
+	unsigned int bytes;
+	int by_cid;			/* 1: struct sched_ext_ops_cid */
+	const struct img_ext_member *members;
+	unsigned int nr_members;
+	int arena;			/* a map; -1: none */
+	/* The struct's member exit(), and members of its struct scx_exit_info. */
+	unsigned int exit_at, info_kind, info_code, info_reason, info_message;
+};
+struct img_ext_state {
+	int enabled;			/* enum scx_enable_state */
+	int exit_kind;			/* enum scx_exit_kind; 0: it has not ended */
+	long long exit_code;
+	const char *reason, *message;	/* NULL: none */
+	unsigned int nr_ext, nr_others;	/* tasks of the class, and of other ones */
+};
+int img_bpf_map_new(const struct img_bpf_map *map);	/* EOPNOTSUPP: this kind is not known */
+void *img_bpf_map_at(int map);		/* what a program has as its address */
+void *img_bpf_map_values(int map);
+int img_bpf_update(int map, const void *key, const void *value, unsigned long long flags);	/* of all CPUs */
+int img_bpf_lookup(int map, const void *key, void *value);
+int img_bpf_delete(int map, const void *key);
+int img_bpf_next(int map, const void *key, void *next);	/* key NULL: the first one */
+int img_bpf_program_new(const struct img_bpf_program *program);
+struct img_bpf_program *img_bpf_program_at(int program);
+struct img_bpf_type {			/* of the scheduler's own BTF, by number */
+	unsigned int bytes;		/* 0: programs make no objects of it */
+	int refcount_at;		/* its struct bpf_refcount; -1: none */
+};
+void img_bpf_types(const struct img_bpf_type *types, unsigned int nr);	/* never freed */
+void img_bpf_arena_begins(int map, unsigned long bytes);	/* its first bytes are the program's variables */
+long long img_bpf_program_run(int program, void *context);
+void *img_bpf_helper_at(unsigned int id);	/* NULL: it is not known */
+struct img_bpf_called *img_bpf_called_new(const struct img_bpf_called *called);
+int img_ext_enable(const struct img_ext_ops *ops);	/* 0 or a negative errno; a scheduler may end at once */
+void img_ext_disable(void);
+void img_ext_look(struct img_ext_state *state);
+#endif

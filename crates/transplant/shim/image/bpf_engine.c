@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Walks over maps of BPF, and maps as user space asks for them. Stands for the commands of kernel/bpf/syscall.c on
+ * elements of maps.
+ */
+/* The entry behind a key's in the order of insertion; the first one if the key is NULL or not there. */
+struct img_entry *img_map_next(struct img_map *map, const void *key)
+{
+	struct img_entry *entry = key ? entry_of(map, key) : NULL;
+
+	return entry ? entry->next : map->first;
+}
+
+/* Calls a program's function for each entry, until it returns 1; how many were visited. */
+u64 img_map_each(struct img_map *map, long callback, u64 context)
+{
+	struct img_entry *entry, *next;
+	u64 visited = 0;
+	u32 index;
+
+	if (is_array(map)) {
+		for (index = 0; index < map->about.max_entries; index++) {
+			u64 value = (u64)img_map_find(map, &index, img_cpu);
+
+			visited++;
+			if (img_bpf_call(callback, (u64)map, (u64)&index, value, context, 0))
+				break;
+		}
+		return visited;
+	}
+	for (entry = map->first; entry; entry = next) {
+		next = entry->next;
+		visited++;
+		if (img_bpf_call(callback, (u64)map, (u64)entry->key, (u64)entry->values, context, 0))
+			break;
+	}
+	return visited;
+}
+
+/* The value that has this field, and its key. */
+void *img_map_value_of(struct img_map *map, void *field, void **key)
+{
+	unsigned long size = values_of_key(map);
+	struct img_entry *entry;
+
+	if (is_array(map)) {
+		u32 *index = img_alloc(sizeof(*index));
+
+		*index = ((char *)field - (char *)map->values) / size;
+		*key = index;
+		return (char *)map->values + size * *index;
+	}
+	for (entry = map->first; entry; entry = entry->next)
+		if ((char *)field >= (char *)entry->values && (char *)field < (char *)entry->values + size) {
+			*key = entry->key;
+			return entry->values;
+		}
+	*key = NULL;
+	return field;
+}
+
+/* The engine's side: values of all CPUs at once, in the order of CPUs, as bpf(2) has them. */
+int img_bpf_update(int number, const void *key, const void *value, unsigned long long flags)
+{
+	struct img_map *map = img_map_of(number);
+	char *to;
+
+	if (!map)
+		return -EBADF;
+	if (!is_by_cpu(map))
+		return img_map_write(map, key, value, flags);
+	if (is_hash(map) && !entry_of(map, key))
+		add(map, key);
+	to = img_map_find(map, key, 0);
+	if (!to)
+		return -E2BIG;
+	memcpy(to, value, values_of_key(map));
+	return 0;
+}
+
+/* A key's values; ENOENT if it is not there. */
+int img_bpf_lookup(int number, const void *key, void *value)
+{
+	struct img_map *map = img_map_of(number);
+	void *from = map ? img_map_find(map, key, 0) : NULL;
+
+	if (!from)
+		return -ENOENT;
+	memcpy(value, from, values_of_key(map));
+	return 0;
+}
+int img_bpf_delete(int number, const void *key)
+{
+	struct img_map *map = img_map_of(number);
+
+	return map ? img_map_delete(map, key) : -EBADF;
+}
+/* The key behind another one, or the first. */
+int img_bpf_next(int number, const void *key, void *next)
+{
+	struct img_map *map = img_map_of(number);
+	struct img_entry *entry = map && is_hash(map) ? img_map_next(map, key) : NULL;
+
+	if (!entry)
+		return -ENOENT;
+	memcpy(next, entry->key, map->about.key_bytes);
+	return 0;
+}

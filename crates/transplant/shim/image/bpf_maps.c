@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Maps of BPF: arrays, hashes, storage of tasks and groups, queues. Stands for arraymap.c, hashtab.c,
+ * queue_stack_maps.c and bpf_local_storage.c of kernel/bpf. A hash is walked in the order of insertion, in which a
+ * kernel's is random: a scheduler that depends on it would differ from boot to boot.
+ */
+#define MOST_MAPS 256
+#define MOST_BUCKETS 65536
+static struct img_map *maps[MOST_MAPS];
+static int nr_maps;
+
+static bool is_by_cpu(const struct img_map *map)
+{
+	switch (map->about.kind) {
+	case BPF_MAP_TYPE_PERCPU_ARRAY:
+	case BPF_MAP_TYPE_PERCPU_HASH:
+	case BPF_MAP_TYPE_LRU_PERCPU_HASH:
+		return true;
+	}
+	return false;
+}
+static bool is_array(const struct img_map *map)
+{
+	switch (map->about.kind) {
+	case BPF_MAP_TYPE_ARRAY:
+	case BPF_MAP_TYPE_PERCPU_ARRAY:
+	case BPF_MAP_TYPE_ARRAY_OF_MAPS:
+		return true;
+	}
+	return false;
+}
+static bool is_of_maps(const struct img_map *map)
+{
+	return map->about.kind == BPF_MAP_TYPE_ARRAY_OF_MAPS || map->about.kind == BPF_MAP_TYPE_HASH_OF_MAPS;
+}
+/* Its keys are tasks or cgroups, by address. */
+static bool is_storage(const struct img_map *map)
+{
+	return map->about.kind == BPF_MAP_TYPE_TASK_STORAGE || map->about.kind == BPF_MAP_TYPE_CGRP_STORAGE;
+}
+static bool is_hash(const struct img_map *map)
+{
+	switch (map->about.kind) {
+	case BPF_MAP_TYPE_HASH:
+	case BPF_MAP_TYPE_LRU_HASH:
+	case BPF_MAP_TYPE_PERCPU_HASH:
+	case BPF_MAP_TYPE_LRU_PERCPU_HASH:
+	case BPF_MAP_TYPE_HASH_OF_MAPS:
+		return true;
+	}
+	return is_storage(map);
+}
+static bool is_lru(const struct img_map *map)
+{
+	return map->about.kind == BPF_MAP_TYPE_LRU_HASH || map->about.kind == BPF_MAP_TYPE_LRU_PERCPU_HASH;
+}
+static bool is_queue(const struct img_map *map)
+{
+	return map->about.kind == BPF_MAP_TYPE_QUEUE || map->about.kind == BPF_MAP_TYPE_STACK;
+}
+/* What is written to it goes to user space, or nowhere. */
+static bool is_sink(const struct img_map *map)
+{
+	return map->about.kind == BPF_MAP_TYPE_RINGBUF || map->about.kind == BPF_MAP_TYPE_USER_RINGBUF ||
+	       map->about.kind == BPF_MAP_TYPE_PERF_EVENT_ARRAY;
+}
+
+static unsigned long values_of_key(const struct img_map *map)
+{
+	return (unsigned long)map->value_bytes * (is_by_cpu(map) ? nr_cpu_ids : 1);
+}
+
+static void *arena_new(struct img_map *map);
+static int prepare(struct img_map *map)
+{
+	struct img_bpf_map *about = &map->about;
+
+	map->value_bytes = round_up(is_of_maps(map) ? sizeof(void *) : about->value_bytes, 8);
+	if (is_storage(map))
+		about->key_bytes = sizeof(void *);
+	if (is_array(map) || is_queue(map)) {
+		map->values = about->memory ?: img_alloc(values_of_key(map) * about->max_entries + 64);
+		return 0;
+	}
+	if (is_hash(map)) {
+		map->nr_buckets = 64;
+		while (map->nr_buckets < about->max_entries && map->nr_buckets < MOST_BUCKETS)
+			map->nr_buckets *= 2;
+		map->buckets = img_alloc(map->nr_buckets * sizeof(*map->buckets));
+		return 0;
+	}
+	if (about->kind == BPF_MAP_TYPE_ARENA) {
+		map->values = arena_new(map);
+		return 0;
+	}
+	return is_sink(map) ? 0 : -EOPNOTSUPP;
+}
+
+int img_bpf_map_new(const struct img_bpf_map *about)
+{
+	struct img_map *map = img_alloc(sizeof(*map));
+	int failed;
+
+	if (nr_maps == MOST_MAPS)
+		return -E2BIG;
+	map->about = *about;
+	map->about.name = kstrdup(about->name, GFP_KERNEL);
+	failed = prepare(map);
+	if (failed)
+		return failed;
+	maps[nr_maps] = map;
+	return nr_maps++;
+}
+struct img_map *img_map_of(int number)
+{
+	return number >= 0 && number < nr_maps ? maps[number] : NULL;
+}
+void *img_bpf_map_at(int number)
+{
+	return img_map_of(number);
+}
+void *img_bpf_map_values(int number)
+{
+	return img_map_of(number)->values;
+}
+
+static struct img_entry **bucket_of(struct img_map *map, const void *key)
+{
+	const unsigned char *at = key;
+	u64 hash = 0xcbf29ce484222325ULL;
+	u32 i;
+
+	for (i = 0; i < map->about.key_bytes; i++)
+		hash = (hash ^ at[i]) * 0x100000001b3ULL;
+	return &map->buckets[(hash ^ hash >> 29) & (map->nr_buckets - 1)];
+}
+
+static struct img_entry *entry_of(struct img_map *map, const void *key)
+{
+	struct img_entry *entry = *bucket_of(map, key);
+
+	while (entry && memcmp(entry->key, key, map->about.key_bytes))
+		entry = entry->chain;
+	return entry;
+}
+
+static void append(struct img_map *map, struct img_entry *entry)
+{
+	entry->next = NULL;
+	entry->prev = map->last;
+	*(map->last ? &map->last->next : &map->first) = entry;
+	map->last = entry;
+}
+static void cut(struct img_map *map, struct img_entry *entry)
+{
+	*(entry->prev ? &entry->prev->next : &map->first) = entry->next;
+	*(entry->next ? &entry->next->prev : &map->last) = entry->prev;
+}
+
+static struct img_entry *add(struct img_map *map, const void *key)
+{
+	struct img_entry **bucket = bucket_of(map, key), *entry = map->unused;
+
+	if (entry) {
+		map->unused = entry->chain;
+	} else {
+		entry = img_alloc(sizeof(*entry));
+		entry->key = img_alloc(map->about.key_bytes);
+		entry->values = img_alloc(values_of_key(map));
+	}
+	memcpy(entry->key, key, map->about.key_bytes);
+	memset(entry->values, 0, values_of_key(map));
+	entry->chain = *bucket;
+	*bucket = entry;
+	append(map, entry);
+	map->nr++;
+	return entry;
+}
+
+static void drop(struct img_map *map, struct img_entry *entry)
+{
+	struct img_entry **at = bucket_of(map, entry->key);
+
+	while (*at != entry)
+		at = &(*at)->chain;
+	*at = entry->chain;
+	cut(map, entry);
+	entry->chain = map->unused;
+	map->unused = entry;
+	map->nr--;
+}
+
+/* The value of a key, for a CPU; NULL: none is there. A map's value in a map of maps is that map. */
+void *img_map_find(struct img_map *map, const void *key, int cpu)
+{
+	char *value = NULL;
+
+	if (is_array(map)) {
+		u32 index = *(const u32 *)key;
+
+		if (index >= map->about.max_entries)
+			return NULL;
+		value = (char *)map->values + values_of_key(map) * index;
+	} else if (is_hash(map)) {
+		struct img_entry *entry = entry_of(map, key);
+
+		if (!entry)
+			return NULL;
+		if (is_lru(map)) {
+			cut(map, entry);
+			append(map, entry);
+		}
+		value = entry->values;
+	} else {
+		return NULL;
+	}
+	value += is_by_cpu(map) ? (unsigned long)map->value_bytes * cpu : 0;
+	return is_of_maps(map) ? *(void **)value : value;
+}
+
+static long written(struct img_map *map, void *to, const void *value)
+{
+	if (is_of_maps(map)) {
+		*(void **)to = img_map_of(*(const int *)value);
+		return 0;
+	}
+	memcpy((char *)to + (is_by_cpu(map) ? (unsigned long)map->value_bytes * img_cpu : 0), value,
+	       map->about.value_bytes);
+	return 0;
+}
+
+/* Writes a key's value; of a map by CPU, the entered CPU's. Errors are those of a kernel. */
+long img_map_write(struct img_map *map, const void *key, const void *value, u64 flags)
+{
+	struct img_entry *entry;
+
+	if (is_array(map)) {
+		u32 index = *(const u32 *)key;
+
+		if (index >= map->about.max_entries)
+			return -E2BIG;
+		if (flags == BPF_NOEXIST)
+			return -EEXIST;
+		return written(map, (char *)map->values + values_of_key(map) * index, value);
+	}
+	if (!is_hash(map))
+		return -EOPNOTSUPP;
+	entry = entry_of(map, key);
+	if (entry && flags == BPF_NOEXIST)
+		return -EEXIST;
+	if (!entry && flags == BPF_EXIST)
+		return -ENOENT;
+	if (!entry && !is_storage(map) && map->nr >= map->about.max_entries) {
+		if (!is_lru(map))
+			return -E2BIG;
+		drop(map, map->first);
+	}
+	return written(map, (entry ?: add(map, key))->values, value);
+}
+
+long img_map_delete(struct img_map *map, const void *key)
+{
+	struct img_entry *entry;
+
+	if (!is_hash(map))
+		return -EINVAL;
+	entry = entry_of(map, key);
+	if (!entry)
+		return -ENOENT;
+	drop(map, entry);
+	return 0;
+}
+
+/* The value that belongs to a task or a cgroup. */
+void *img_map_owned(struct img_map *map, const void *owner, const void *first, bool make)
+{
+	struct img_entry *entry;
+
+	if (!owner)
+		return NULL;
+	entry = entry_of(map, &owner);
+	if (!entry && make) {
+		entry = add(map, &owner);
+		if (first)
+			memcpy(entry->values, first, map->about.value_bytes);
+	}
+	return entry ? entry->values : NULL;
+}
