@@ -72,6 +72,8 @@ pub struct Item {
     pub value: u64,
     /// A member's width in bits if it is a bit field, else 0.
     pub bits: u32,
+    /// Where a variable of a section starts, bytes; else 0. A compiler leaves that to whoever links.
+    pub offset: u32,
 }
 
 #[derive(Clone, Copy, Default, Debug)]

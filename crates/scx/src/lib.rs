@@ -25,5 +25,6 @@ pub mod broker;
 pub mod btf;
 pub mod object;
 mod scheduler;
+mod special;
 
 pub use scheduler::{Insn, Map, Ops, OpsKind, Program, Scheduler, Setup, Special};

@@ -524,7 +524,8 @@ int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, 
 								   costs, sample, entity, question, answer,
 								   fleet_cpu, fleet_task, fleet_level, fleet,
 								   fleet_answer, tree_entity, tree, tree_answer,
-								   choice_cpu, choice, judged_entity, judged; how many
+								   choice_cpu, choice, judged_entity, judged,
+								   touched, and those of abi_ext.h; how many
 								   there are */
 /* With img_guard: the owner of that memory, in words, and the call that allocated or freed it; NULL: nobody owns it. */
 const char *img_memory_at(const void *at, void **by);

@@ -15,7 +15,7 @@ struct img_bpf_insn {
 };
 enum img_bpf_op {
 	IMG_BPF_CALL_LOCAL = 256,	/* imm: the place of a function of the program */
-	IMG_BPF_CALL_HELPER,		/* imm: of img_bpf_helper() */
+	IMG_BPF_CALL_HELPER,		/* imm: of img_bpf_helper_at() */
 	IMG_BPF_CALL_KFUNC,		/* imm: of img_bpf_called_new() */
 	IMG_BPF_MISSING,		/* imm: the name of what is not there; the run ends */
 };
@@ -57,11 +57,9 @@ struct img_ext_ops {
 	unsigned int exit_at, info_kind, info_code, info_reason, info_message;
 };
 struct img_ext_state {
-	int enabled;			/* enum scx_enable_state */
 	int exit_kind;			/* enum scx_exit_kind; 0: it has not ended */
 	long long exit_code;
 	const char *reason, *message;	/* NULL: none */
-	unsigned int nr_ext, nr_others;	/* tasks of the class, and of other ones */
 };
 int img_bpf_map_new(const struct img_bpf_map *map);	/* EOPNOTSUPP: this kind is not known */
 void *img_bpf_map_at(int map);		/* what a program has as its address */

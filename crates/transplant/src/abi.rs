@@ -1,5 +1,6 @@
 //! The interface of engine and image: the layouts of `shim/abi.h`, field by field.
 
+use crate::ext_abi::{RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState};
 use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
 use schedlab_board::objects::Touched;
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
@@ -526,7 +527,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 25] = [
+pub const SIZES: [usize; 32] = [
     size_of::<RawMachine>(),
     size_of::<RawNote>(),
     size_of::<RawView>(),
@@ -553,4 +554,11 @@ pub const SIZES: [usize; 25] = [
     size_of::<RawJudged>(),
     // `struct img_touched`: the board's own form.
     size_of::<Touched>(),
+    size_of::<RawInsn>(),
+    size_of::<RawMap>(),
+    size_of::<RawProgram>(),
+    size_of::<RawCalled>(),
+    size_of::<RawMember>(),
+    size_of::<RawOps>(),
+    size_of::<RawState>(),
 ];

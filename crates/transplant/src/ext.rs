@@ -149,7 +149,7 @@ impl Account {
         }
         let words = if self.message.is_empty() { &self.reason } else { &self.message };
         Err(Error::input(format!("scheduler {} did not last: {} ({words})", self.name, self.reason))
-            .help("from there on the tasks ran under the fair class: this is no run of the scheduler"))
+            .help("from there on the tasks ran under the fair class: this is not a run of the scheduler"))
     }
     /// Into a record: counters by operation and by the kernel's function, and how it ended.
     pub(crate) fn tell(&self, found: &mut Findings) {

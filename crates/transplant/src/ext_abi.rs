@@ -110,11 +110,8 @@ pub struct RawOps {
 #[repr(C)]
 #[derive(Debug)]
 pub struct RawState {
-    pub enabled: c_int,
     pub exit_kind: c_int,
     pub exit_code: i64,
     pub reason: *const c_char,
     pub message: *const c_char,
-    pub nr_ext: c_uint,
-    pub nr_others: c_uint,
 }

@@ -53,8 +53,7 @@ pub(crate) fn run<'m>(
         Far { engine, object, btf: &program.btf, runs_up, enabled: None, failed: None, is_over: false };
     let outcome = broker::run(&request, &mut far)?;
     if !far.is_over && far.failed.is_none() && far.enabled.is_some() {
-        // It has left before the run's end: the machine goes on without it.
-        far.goes_on(u64::MAX);
+        return Err(has_left(&request, &outcome));
     }
     match (far.failed, far.enabled) {
         (Some(failed), _) => Err(failed),
@@ -63,23 +62,45 @@ pub(crate) fn run<'m>(
     }
 }
 
+/// The tasks would run under the fair class from there on.
+fn has_left(request: &Request, outcome: &Outcome) -> Error {
+    let said = last_words(&outcome.errors, 6);
+    Error::input(format!(
+        "{} has left before the run was over ({}){said}",
+        request.program.display(),
+        outcome.status
+    ))
+    .help("a scheduler's program stays until it gets SIGINT")
+}
+
+/// The last lines of an output that say something.
+fn last_lines(bytes: &[u8], most: usize) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().rev().filter(|line| !line.trim().is_empty()).take(most);
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines.reverse();
+    lines
+}
+
+/// The same for an error, each on a line of its own.
+fn last_words(bytes: &[u8], most: usize) -> String {
+    let lines: String = last_lines(bytes, most).into_iter().map(|line| format!("\n    {line}")).collect();
+    if lines.is_empty() { String::new() } else { format!("; it said:{lines}") }
+}
+
 fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
     if outcome.was_killed {
         let seconds = request.patience.as_secs();
         let text =
             format!("{} has attached no scheduler in {seconds} s, and was ended", request.program.display());
-        return Error::input(text)
-            .help("it loads and attaches a scheduler, and stays until it is told to end");
+        return Error::input(text).help("it loads and attaches a scheduler, and stays until it gets SIGINT");
     }
-    let said = String::from_utf8_lossy(&outcome.errors);
-    let last: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(12).collect();
-    let last: Vec<String> = last.into_iter().rev().map(|line| format!("\n    {line}")).collect();
     let refused: Vec<String> = outcome.refused_bpf.keys().cloned().collect();
     let text = format!(
-        "{} has attached no scheduler ({}); it said:{}",
+        "{} has attached no scheduler ({}){}",
         request.program.display(),
         outcome.status,
-        last.concat()
+        last_words(&outcome.errors, 12)
     );
     let remedy = match refused.is_empty() {
         true => {
@@ -92,12 +113,8 @@ fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
 
 /// Into a record: what the program said last, and what it was refused.
 pub(crate) fn tell(outcome: &Outcome, found: &mut Findings) {
-    let last = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes);
-        let lines: Vec<&str> = text.lines().rev().filter(|line| !line.trim().is_empty()).take(12).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
-    };
-    // What the machine does not have is no refusal.
+    let last = |bytes: &[u8]| last_lines(bytes, 12).join("\n");
+    // What the machine does not have was not refused.
     let refused = outcome.refused.keys().filter(|(_, why)| *why != Refusal::Absent);
     let refused = refused.map(|(path, _)| path.display().to_string());
     let refused: Vec<String> =

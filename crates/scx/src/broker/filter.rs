@@ -152,7 +152,7 @@ fn fail(errno: i32) -> sock_filter {
     give(libc::SECCOMP_RET_ERRNO | errno as u32)
 }
 
-/// A test, and whether the row goes on where it holds. Jumps past the row's end are filled in afterwards.
+/// A test, and whether the row continues where it holds. Jumps past the row's end are filled in afterwards.
 fn test(code: u32, k: u32, on: bool) -> sock_filter {
     const PAST: u8 = u8::MAX;
     let (jt, jf) = if on { (0, PAST) } else { (PAST, 0) };

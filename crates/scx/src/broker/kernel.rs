@@ -40,7 +40,7 @@ pub struct Attach<'a> {
 pub struct Wake {
     /// The simulated time, of the clock that `bpf_ktime_get_ns` reads.
     pub now_ns: u64,
-    /// The run is over: the program is told to end (SIGINT), and simulated time only passes in its own sleeps.
+    /// The run is over: the program gets SIGINT, and simulated time only passes in its own sleeps.
     pub ended: bool,
 }
 

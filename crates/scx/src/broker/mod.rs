@@ -3,7 +3,7 @@
 //! # Problem
 //!
 //! A sched_ext scheduler is often a program: it reads the machine's topology, sets constants, sizes maps, loads its BPF
-//! by bpf(2), attaches, and then prints statistics or even decides, until it is told to end. All of that is to work on
+//! by bpf(2), attaches, and then prints statistics or even decides, until it is asked to end. All of that is to work on
 //! a simulated machine with a simulated kernel, with nothing of the program guessed or left out.
 //!
 //! ```text
@@ -15,9 +15,10 @@
 //!
 //! # Invariants
 //!
-//! The program never reaches the machine's own bpf(2). It writes no file. While the far side ([`Kernel`]) runs, all
-//! its threads sleep; while one of them runs, simulated time stands still. This is no sandbox for a hostile program: it
-//! runs as the user who started it, with the rights that the user has, less those that the filter takes.
+//! The program never reaches the machine's own bpf(2). It opens no file for writing. While the far side ([`Kernel`])
+//! runs, all its threads sleep; while one of them runs, simulated time stands still. This is not a sandbox for a
+//! hostile program: it runs as the user who started it, with the rights that the user has, less those that the filter
+//! takes.
 
 mod bpf;
 mod calls;

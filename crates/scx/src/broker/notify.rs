@@ -61,7 +61,7 @@ impl Listener {
         // SAFETY: the request reads one u64.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &call.id) == 0 }
     }
-    /// A caller that was killed needs no answer: that is no error.
+    /// A caller that was killed needs no answer: that is not an error.
     pub fn answer(&self, call: &Call, reply: Result<Reply, Errno>) {
         match reply {
             Ok(Reply::Hold) => {}

@@ -11,7 +11,7 @@ pub enum Threads {
     Run,
     /// Each was found waiting for something, but one after the other.
     SeemToWait,
-    /// All wait for the broker: no thread can go on without it.
+    /// All wait for the broker: none can continue without it.
     Sleep,
 }
 

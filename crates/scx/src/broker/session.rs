@@ -15,6 +15,7 @@ use super::spawn::{self, Started};
 use super::time::{self, Clock, Sleeper, Timed, Waits};
 use super::{Refusal, Request};
 use crate::Scheduler;
+use crate::btf::Btf;
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -56,8 +57,9 @@ pub struct Outcome {
 /// When the machine can't do it, the program can't be executed, or the simulated kernel's BTF can't be read.
 pub fn run(request: &Request, kernel: &mut dyn Kernel) -> Result<Outcome> {
     let types = std::fs::read(&request.btf).map_err(|e| Error::io(&request.btf, "read", &e))?;
+    let kernel_types = Btf::parse(&types).map_err(|e| e.context(request.btf.display().to_string()))?;
     let started = spawn::start(request)?;
-    let mut session = Session::new(request, started, types)?;
+    let mut session = Session::new(request, started, kernel_types)?;
     session.serve(kernel);
     session.end(kernel)
 }
@@ -77,13 +79,13 @@ struct Session<'a> {
     sockets: Sockets,
     clock: Clock,
     sleepers: Vec<Sleeper>,
-    /// The run is over: the program has been told.
+    /// The run is over: the program has had its signal.
     ended: bool,
     was_killed: bool,
 }
 
 impl<'a> Session<'a> {
-    fn new(request: &'a Request, started: Started, types: Vec<u8>) -> Result<Session<'a>> {
+    fn new(request: &'a Request, started: Started, types: Btf) -> Result<Session<'a>> {
         let mut child = started.child;
         let pid = child.id() as i32;
         let process = Process::new(pid)?;
@@ -113,7 +115,7 @@ impl<'a> Session<'a> {
     fn serve(&mut self, kernel: &mut dyn Kernel) {
         let mut last = Instant::now();
         let mut settled = 0;
-        // Without a scheduler nothing goes on, whatever the program does meanwhile.
+        // Without a scheduler nothing gets anywhere, whatever the program does meanwhile.
         let mut alone = Instant::now();
         while !self.was_killed {
             if self.bpf.is_attached() {

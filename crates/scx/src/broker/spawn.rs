@@ -3,7 +3,7 @@
 //!
 //! The filter's listener is made in the child and comes to the broker over a socket. Then the child executes the
 //! program, and stops there once, because it lets itself be traced: the broker takes the shortcut (vDSO) out of what
-//! the program is told about its process (the auxiliary vector), and lets go of it. From then on reading a clock is a
+//! the program learns about its process (the auxiliary vector), and lets go of it. From then on reading a clock is a
 //! system call as any other.
 
 use super::Request;
@@ -88,7 +88,7 @@ fn confine(parent: u32) -> io::Result<()> {
         }
         // A ^C at the terminal is the broker's business.
         check(libc::setpgid(0, 0).into())?;
-        // Both may be refused in a container: the run is then not repeatable in every byte, but goes on.
+        // Both may be refused in a container: the run is then not repeatable in every byte.
         libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
         stay_on_one_cpu();
         libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);

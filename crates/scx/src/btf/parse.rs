@@ -34,7 +34,7 @@ const KINDS: [Kind; 20] = [
 
 fn bad(what: &str) -> Error {
     Error::input(format!("BTF: {what}"))
-        .help("the file is cut off or is no BTF of little-endian order; make it again (clang -g, pahole -J)")
+        .help("the file is cut off or is not BTF of little-endian order; make it again (clang -g, pahole -J)")
 }
 
 /// Words of 32 bits, one after another.
@@ -87,13 +87,13 @@ impl Btf {
     /// Reads raw BTF: a file of `/sys/kernel/btf`, or a section `.BTF`.
     ///
     /// # Errors
-    /// If the bytes are no whole BTF, or name types or strings that are not there.
+    /// If the bytes are not whole BTF, or name types or strings that are not there.
     pub fn parse(bytes: &[u8]) -> Result<Btf> {
         let (mut types, strings) = parts(bytes)?;
         if strings.first() != Some(&0) || strings.last() != Some(&0) {
             return Err(bad("its strings do not start and end with a zero"));
         }
-        let strings = std::str::from_utf8(strings).map_err(|_| bad("its strings are no text"))?;
+        let strings = std::str::from_utf8(strings).map_err(|_| bad("its strings are not text"))?;
         let mut btf = Btf { types: vec![Type::default()], strings: strings.to_owned(), ..Btf::default() };
         while !types.is_empty() {
             let at = btf.types.len();
@@ -120,7 +120,7 @@ impl Btf {
             Kind::Func => made.detail = n as u32,
             Kind::Array => {
                 let (id, _, value) = (behind.next()?, behind.next()?, behind.next()?);
-                self.items.push(Item { name: 0, id, value: u64::from(value), bits: 0 });
+                self.items.push(Item { name: 0, id, value: u64::from(value), bits: 0, offset: 0 });
             }
             Kind::Struct | Kind::Union | Kind::Enum | Kind::Enum64 | Kind::FuncProto | Kind::Datasec => {
                 for _ in 0..n {
@@ -181,16 +181,22 @@ fn item(kind: Kind, flag: bool, words: &mut Words) -> Option<Item> {
         Kind::Struct | Kind::Union => {
             let offset = words.next()?;
             let (at, bits) = if flag { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
-            Item { name: first, id: second, value: u64::from(at), bits }
+            Item { name: first, id: second, value: u64::from(at), bits, offset: 0 }
         }
         Kind::Enum => {
             let value = if flag { second.cast_signed() as i64 as u64 } else { u64::from(second) };
-            Item { name: first, id: 0, value, bits: 0 }
+            Item { name: first, id: 0, value, bits: 0, offset: 0 }
         }
-        Kind::Enum64 => {
-            Item { name: first, id: 0, value: u64::from(second) | u64::from(words.next()?) << 32, bits: 0 }
+        Kind::Enum64 => Item {
+            name: first,
+            id: 0,
+            value: u64::from(second) | u64::from(words.next()?) << 32,
+            bits: 0,
+            offset: 0,
+        },
+        Kind::Datasec => {
+            Item { name: 0, id: first, value: u64::from(words.next()?), bits: 0, offset: second }
         }
-        Kind::Datasec => Item { name: 0, id: first, value: u64::from(words.next()?), bits: 0 },
-        _ => Item { name: first, id: second, value: 0, bits: 0 },
+        _ => Item { name: first, id: second, value: 0, bits: 0, offset: 0 },
     })
 }

@@ -43,7 +43,7 @@ impl Btf {
     /// Of a function by its id.
     ///
     /// # Errors
-    /// If it is no function, or takes or gives what no register holds.
+    /// If it is not a function, or takes or gives what no register holds.
     pub fn prototype(&self, id: u32) -> Result<Prototype> {
         let unfit =
             |what: &str| Error::input(format!("function '{}' of the kernel's BTF {what}", self.name(id)));
@@ -97,7 +97,7 @@ impl Btf {
 /// A kernel's BTF as programs are to see it: kfuncs have no implicit argument. Ids of types stay.
 ///
 /// # Errors
-/// If the bytes are no BTF.
+/// If the bytes are not BTF.
 pub fn without_aux(bytes: &[u8]) -> Result<Vec<u8>> {
     let cut = Btf::parse(bytes)?.with_aux();
     let (mut types, strings) = parts(bytes)?;

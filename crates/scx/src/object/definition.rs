@@ -2,7 +2,6 @@
 
 use super::Source;
 use super::maps::{Maps, kind};
-use super::special;
 use crate::Map;
 use crate::btf::{Btf, Kind};
 use schedlab_base::{Error, Result};
@@ -30,7 +29,7 @@ impl Definition<'_> {
         }
         let id = self.own().bare(id);
         if self.own().kind(id) != Kind::Struct {
-            return Err(self.refused("its definition is no struct"));
+            return Err(self.refused("its definition is not a struct"));
         }
         let at = maps.all.len();
         maps.all.push(Map { name: self.name.to_owned(), ..Map::default() });
@@ -72,7 +71,7 @@ impl Definition<'_> {
         }
     }
     fn member(&self, map: &mut Map, name: &str, id: u32) -> Result<()> {
-        let number = || self.number(id).ok_or_else(|| self.refused(&format!("'{name}' is no number")));
+        let number = || self.number(id).ok_or_else(|| self.refused(&format!("'{name}' is not a number")));
         let short =
             || number().and_then(|n| u32::try_from(n).map_err(|_| self.refused(&format!("{name} is {n}"))));
         let target = self.own().to(self.own().bare(id));
@@ -90,7 +89,7 @@ impl Definition<'_> {
             "key" => map.key_bytes = size()?,
             "value" => {
                 map.value_bytes = size()?;
-                map.special = special::fields(self.own(), target);
+                map.special = crate::special::fields(self.own(), target);
             }
             "pinning" | "numa_node" => {}
             _ => return Err(self.refused(&format!("it has a member '{name}' of no known meaning"))),

@@ -8,7 +8,7 @@ use object::{
 use schedlab_base::{Error, Result, printable};
 use std::collections::HashMap;
 
-/// Sections of data larger than this are no scheduler's.
+/// No scheduler has larger sections of data.
 const LARGEST: u64 = 256 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ pub(super) struct Elf<'a> {
 
 impl<'a> Elf<'a> {
     pub fn parse(bytes: &'a [u8], file: &'a str) -> Result<Elf<'a>> {
-        let broken = |e: object::Error| refused(file, &format!("it is no ELF object of 64 bits: {e}"));
+        let broken = |e: object::Error| refused(file, &format!("it is not an ELF object of 64 bits: {e}"));
         let elf = ElfFile64::<LittleEndian>::parse(bytes).map_err(broken)?;
         if elf.elf_header().e_machine.get(LittleEndian) != object::elf::EM_BPF {
             return Err(refused(file, "it is for another machine than BPF"));

@@ -176,9 +176,8 @@ impl Linker<'_, '_> {
             self.refer(at, (section, (offset / 8) as usize));
             (pseudo::FUNC, 0, 0)
         } else {
-            return Err(
-                self.refused(at, &format!("refers to '{name}', which is no map, variable or function"))
-            );
+            return Err(self
+                .refused(at, &format!("refers to '{name}', which is not a map, a variable or a function")));
         };
         self.put(at, source, low, high);
         Ok(())
@@ -215,7 +214,8 @@ impl Linker<'_, '_> {
         if let Some(section) = s.section {
             let to = (s.value / 8) as i64 + i64::from(insn.imm) + 1;
             let to = usize::try_from(to).ok().filter(|_| self.code.sections.contains_key(&section));
-            let to = to.ok_or_else(|| self.refused(at, &format!("calls '{name}', which is no function")))?;
+            let to =
+                to.ok_or_else(|| self.refused(at, &format!("calls '{name}', which is not a function")))?;
             *self.insn(at) = insn.with_source(pseudo::CALL);
             self.refer(at, (section, to));
             return Ok(());

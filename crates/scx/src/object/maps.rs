@@ -3,7 +3,6 @@
 use super::Source;
 use super::definition::Definition;
 use super::elf::{Holds, Section};
-use super::special;
 use crate::Map;
 use crate::btf::Kind;
 use object::SymbolKind;
@@ -125,7 +124,7 @@ impl Maps {
                 let symbol = &source.elf.symbols[*symbol];
                 let target = symbol.section.and_then(|s| self.defined.get(&(s, symbol.value)));
                 let Some(target) = target.filter(|_| self.all[outer].inner.is_some()) else {
-                    let what = format!("map {name} holds {}, which is no map", symbol.name);
+                    let what = format!("map {name} holds {}, which is not a map", symbol.name);
                     return Err(source
                         .elf
                         .refused(&what)
@@ -226,7 +225,7 @@ fn of_section(source: &Source, at: usize) -> Map {
     let read_only = section.name.starts_with(".rodata");
     let mut special = Vec::new();
     for v in source.variables(section.name) {
-        let fields = special::fields(&source.own, v.id).into_iter();
+        let fields = crate::special::fields(&source.own, v.id).into_iter();
         special.extend(fields.filter_map(|(f, s)| Some((u32::try_from(v.at).ok()?.checked_add(f)?, s))));
     }
     special.sort_by_key(|f| f.0);

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! elf, ext    sections, symbols, relocations; what the program asks about types
-//!     +--> maps, definition, special     definitions, sections of data, fields that a kernel treats specially
+//!     +--> maps, definition       definitions, sections of data
 //!     +--> externs           kfuncs, variables and settings of the kernel, by name and prototype
 //!     +--> core, spec, similar, patch     CO-RE
 //!     +--> link              references in code; each program with the functions that it calls behind it
@@ -21,7 +21,7 @@
 //!     +--> check             opcodes, registers, jumps
 //! ```
 //!
-//! What a kernel lacks is no error here if the program may do without it: such instructions are marked
+//! What a kernel lacks is not an error here if the program may do without it: such instructions are marked
 //! ([`Program::missing`](crate::Program::missing)), and a run that reaches one ends.
 
 mod check;
@@ -38,7 +38,6 @@ mod programs;
 mod setup;
 mod similar;
 mod spec;
-mod special;
 mod values;
 
 pub use check::whole;
@@ -92,8 +91,8 @@ struct Source<'a> {
 /// Reads an object of a BPF compiler for a kernel with that many CPUs. `name` is the file's, for messages.
 ///
 /// # Errors
-/// If the bytes are no such object, hold no struct of operations or more than one, need an operation or setting that
-/// the kernel lacks, or a value's name is unknown.
+/// If the bytes are not such an object, hold no struct of operations or more than one, need an operation or setting
+/// that the kernel lacks, or a value's name is unknown.
 pub fn read(bytes: &[u8], name: &str, kernel: &Kernel, values: &Values, cpus: u32) -> Result<Scheduler> {
     let elf = elf::Elf::parse(bytes, name)?;
     let types = elf.find(".BTF").ok_or_else(|| elf.refused("it has no section .BTF"))?.data;

@@ -274,7 +274,7 @@ fn errors_name_what_is_wrong_and_what_helps() {
     assert!(message(&[("slices[9]", "1")]).contains("no such part"));
     assert!(message(&[("slices[1].ns", "1")]).contains("no such part"));
     assert!(message(&[("run:nothing", "1")]).contains("nothing"), "there is no such program");
-    assert!(message(&[("map:tasks.inner", "2")]).contains("no map of maps"));
+    assert!(message(&[("map:tasks.inner", "2")]).contains("not a map of maps"));
     assert!(message(&[("ops.flag", "1")]).contains("flags"));
     assert!(message(&[("nr_nodes", "0x100000000")]).contains("32 bits"));
     assert!(message(&[("map:tasks.max_entries", "0")]).contains("map:tasks.max_entries"));

@@ -73,12 +73,12 @@ fn part(btf: &Btf, id: u32, path: &str) -> Option<(u64, u32)> {
 
 fn resize(maps: &mut Maps, name: &str, setting: &Setting) -> Result<()> {
     let (map, what) = name.rsplit_once('.').unwrap_or((name, ""));
-    let size: u32 = setting.value.parse().map_err(|_| setting.unfit("it is no size"))?;
+    let size: u32 = setting.value.parse().map_err(|_| setting.unfit("it is not a size"))?;
     let at = maps.all.iter().position(|m| m.name == map);
     let at = at.ok_or_else(|| Error::unknown("map", map, maps.all.iter().map(|m| m.name.as_str())))?;
     match what {
         "max_entries" => maps.all[at].max_entries = size,
-        "inner" => maps.add_inner(at, size).ok_or_else(|| setting.unfit("it is no map of maps"))?,
+        "inner" => maps.add_inner(at, size).ok_or_else(|| setting.unfit("it is not a map of maps"))?,
         "value_size" if size as usize >= maps.all[at].initial.len() => maps.all[at].value_bytes = size,
         "value_size" => return Err(setting.unfit("the map's first value is larger")),
         _ => return Err(Error::unknown("property of a map", what, ["max_entries", "value_size", "inner"])),
@@ -118,7 +118,7 @@ fn sized(btf: &Btf, id: u32, setting: &Setting, kernel: &Btf, most: u64) -> Resu
 fn one(btf: &Btf, bare: u32, setting: &Setting, text: &str, kernel: &Btf) -> Result<Vec<u8>> {
     let number = matches!(btf.kind(bare), Kind::Int | Kind::Enum | Kind::Enum64);
     let size = btf.size(bare).filter(|s| number && matches!(s, 1 | 2 | 4 | 8));
-    let size = size.ok_or_else(|| setting.unfit("it is no number or array of numbers"))? as usize;
+    let size = size.ok_or_else(|| setting.unfit("it is not a number or an array of numbers"))? as usize;
     let mut value = 0;
     for word in text.split('|') {
         value |= self::word(word.trim(), kernel).ok_or_else(|| setting.unfit(&format!("what is {word}?")))?;

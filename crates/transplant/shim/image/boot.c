@@ -56,6 +56,9 @@ int img_sizes(unsigned int *sizes, int count)
 		sizeof(struct img_fleet_answer), sizeof(struct img_tree_entity), sizeof(struct img_tree),
 		sizeof(struct img_tree_answer), sizeof(struct img_choice_cpu), sizeof(struct img_choice),
 		sizeof(struct img_judged_entity), sizeof(struct img_judged), sizeof(struct img_touched),
+		sizeof(struct img_bpf_insn), sizeof(struct img_bpf_map), sizeof(struct img_bpf_program),
+		sizeof(struct img_bpf_called), sizeof(struct img_ext_member), sizeof(struct img_ext_ops),
+		sizeof(struct img_ext_state),
 	};
 	int i;
 

@@ -46,6 +46,5 @@ struct cgroup *img_cgroup_of(u64 id);
 u64 img_bpf_call(long at, u64 a, u64 b, u64 c, u64 d, u64 e);
 void img_bpf_dies(const char *format, ...);
 typedef u64 img_bpf_helper_t(u64 a, u64 b, u64 c, u64 d, u64 e);
-img_bpf_helper_t *img_bpf_helper(unsigned int id);
 u64 img_bpf_function(struct img_bpf_called *called, const u64 *r);
 #endif

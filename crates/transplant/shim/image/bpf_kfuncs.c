@@ -45,7 +45,7 @@ static char *put(char *to, const void *value, int size)
 	memcpy(to, value, size);
 	return to + size;
 }
-/* Before 6.13 its format is no const. */
+/* Before 6.13 its format is not const. */
 int img_bprintf(const char *format, u32 size, const u64 *values, u32 nr, struct bpf_bprintf_data *data)
 	__asm__("bpf_bprintf_prepare");
 int img_bprintf(const char *format, u32 size, const u64 *values, u32 nr, struct bpf_bprintf_data *data)

@@ -144,15 +144,5 @@ void img_ext_disable(void)
 
 void img_ext_look(struct img_ext_state *to)
 {
-	int pid;
-
 	*to = state;
-	for (pid = 1; pid < img_pids(); pid++) {
-		struct task_struct *p = img_task_or_null(pid);
-
-		if (p && p->sched_class == &ext_sched_class)
-			to->nr_ext++;
-		else if (p)
-			to->nr_others++;
-	}
 }

@@ -216,8 +216,8 @@ u64 img_bpf_call(long at, u64 a, u64 b, u64 c, u64 d, u64 e)
 	return run((const struct img_bpf_insn *)at, a, b, c, d, e);
 }
 
-/* A program from its start, with its arguments in memory, as programs of struct_ops get them. */
-static u64 run_program(struct img_bpf_program *program, u64 *arguments)
+/* A program from its start, with its context in memory: that of an operation are the arguments. */
+static u64 run_program(struct img_bpf_program *program, void *context)
 {
 	int cpu = img_cpu;
 	u64 before = executed_on[cpu], result;
@@ -225,7 +225,7 @@ static u64 run_program(struct img_bpf_program *program, u64 *arguments)
 	program->calls++;
 	if (!depth[cpu])
 		limit_on[cpu] = before + MOST_EXECUTED;
-	result = run(program->insns, (u64)arguments, 0, 0, 0, 0);
+	result = run(program->insns, (u64)context, 0, 0, 0, 0);
 	program->executed += executed_on[cpu] - before;
 	return result;
 }
@@ -245,14 +245,5 @@ int img_bpf_program_new(const struct img_bpf_program *about)
 }
 long long img_bpf_program_run(int number, void *context)
 {
-	struct img_bpf_program *program = &programs[number];
-	int cpu = img_cpu;
-	u64 before = executed_on[cpu], result;
-
-	program->calls++;
-	if (!depth[cpu])
-		limit_on[cpu] = before + MOST_EXECUTED;
-	result = run(program->insns, (u64)context, 0, 0, 0, 0);
-	program->executed += executed_on[cpu] - before;
-	return (int)result;
+	return (int)run_program(&programs[number], context);
 }

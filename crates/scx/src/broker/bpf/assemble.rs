@@ -4,9 +4,9 @@ use super::super::errno::Errno;
 use super::super::kernel::{Entry, TestRun};
 use super::Bpf;
 use super::elements::index;
-use super::links::data;
+use super::links::{at_byte, data};
 use super::object::{self, Inode, Object, kind};
-use super::types::Types;
+use crate::btf::{Btf, Kind};
 use crate::{Insn, Ops, OpsKind, Program, Scheduler};
 use std::os::unix::fs::FileExt;
 
@@ -59,8 +59,7 @@ impl Bpf {
     /// None: the struct of operations is not one of sched_ext.
     pub fn assemble(&self, ops: usize, chosen: &Chosen, pid: i32) -> Option<Scheduler> {
         let ops = self.ops(ops, chosen)?;
-        let types = Types::new(&self.kernel_types)?;
-        let name = ops_name(&types, &ops, ops.kind);
+        let name = ops_name(&self.kernel, &ops);
         let maps = chosen.maps.iter().map(|at| self.finished_map(*at, chosen, pid)).collect();
         let programs = chosen.programs.iter().map(|at| self.finished_program(*at, chosen)).collect();
         // The largest is that of the programs; the others are questions of a library.
@@ -73,18 +72,18 @@ impl Bpf {
     }
     fn ops(&self, map: usize, chosen: &Chosen) -> Option<Ops> {
         let it = self.map(map);
-        let types = Types::new(&self.kernel_types)?;
-        let data = data(&types, it.kernel_value_type)?;
-        let members = types.members(data.kind);
+        let data = data(&self.kernel, it.kernel_value_type)?;
+        let members = self.kernel.items(data.id);
         let named = it.functions.iter().filter_map(|(place, program)| {
-            let offset = place - data.offset_bytes;
-            let member = members.iter().find(|member| member.offset_bytes == offset)?;
-            Some((offset, place_of(&chosen.programs, *program)?, member.name.to_owned()))
+            let offset = place - at_byte(&data);
+            let member = members.iter().find(|member| at_byte(member) == offset)?;
+            let name = self.kernel.item_name(member).to_owned();
+            Some((offset, place_of(&chosen.programs, *program)?, name))
         });
         let members = named.collect();
-        let is_by_cid = types.name(data.kind) == "sched_ext_ops_cid";
+        let is_by_cid = self.kernel.name(data.id) == "sched_ext_ops_cid";
         let kind = if is_by_cid { OpsKind::ByCid } else { OpsKind::ByCpu };
-        Some(Ops { kind, bytes: it.ops.get(data.offset_bytes as usize..)?.to_vec(), members })
+        Some(Ops { kind, bytes: it.ops.get(at_byte(&data) as usize..)?.to_vec(), members })
     }
     fn finished_map(&self, at: usize, chosen: &Chosen, pid: i32) -> crate::Map {
         let it = self.map(at);
@@ -182,11 +181,10 @@ fn mapped_at(pid: i32, (_, inode): Inode) -> Option<u64> {
     u64::from_str_radix(maps.lines().find(of_file)?.split('-').next()?, 16).ok()
 }
 
-fn ops_name(types: &Types<'_>, ops: &Ops, kind: OpsKind) -> String {
-    let name = if kind == OpsKind::ByCid { "sched_ext_ops_cid" } else { "sched_ext_ops" };
-    let place = types.struct_named(name).and_then(|of| {
-        Some(types.members(of).into_iter().find(|member| member.name == "name")?.offset_bytes as usize)
-    });
+fn ops_name(kernel: &Btf, ops: &Ops) -> String {
+    let name = if ops.kind == OpsKind::ByCid { "sched_ext_ops_cid" } else { "sched_ext_ops" };
+    let place = kernel.find(name, Kind::Struct).and_then(|id| kernel.member(id, "name"));
+    let place = place.map(|(_, bits)| (bits / 8) as usize);
     let bytes = place.and_then(|at| ops.bytes.get(at..at + NAME_BYTES)).unwrap_or_default();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

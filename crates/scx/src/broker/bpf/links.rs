@@ -6,15 +6,15 @@ use super::super::kernel::{Attach, Kernel};
 use super::super::memory::memory;
 use super::super::notify::{Call, Reply};
 use super::object::{self, Object, kind};
-use super::types::Types;
 use super::{Answer, Asked, Attached, Bpf, DONE};
+use crate::btf::{Btf, Item, Kind};
 use std::os::fd::AsFd;
 
 /// `BPF_STRUCT_OPS` of `enum bpf_attach_type`.
 const STRUCT_OPS: u32 = 44;
 /// `BPF_F_LINK`: the struct is attached by a link.
 const BY_LINK: u32 = 1 << 13;
-/// `BPF_PROG_TYPE_TRACING` and such, which tell by themselves what they are attached to.
+/// `BPF_PROG_TYPE_TRACING` and such, which name by themselves what they are attached to.
 const TRACING: [u32; 4] = [17, 24, 26, 29];
 
 impl Bpf {
@@ -23,8 +23,8 @@ impl Bpf {
     pub fn ops_update(&mut self, map: usize, asked: &mut Asked<'_>) -> Answer {
         let it = self.map(map);
         let mut value = asked.memory.bytes(asked.u64(16), it.map.value_bytes as usize)?;
-        let types = Types::new(&self.kernel_types).ok_or(Errno(libc::EINVAL))?;
-        let places = assembled_functions(&types, it.kernel_value_type).ok_or(Errno(libc::EOPNOTSUPP))?;
+        let places =
+            assembled_functions(&self.kernel, it.kernel_value_type).ok_or(Errno(libc::EOPNOTSUPP))?;
         let mut functions = Vec::new();
         for place in places {
             let at = place as usize;
@@ -51,11 +51,9 @@ impl Bpf {
                 self.link(of, "struct_ops".to_owned(), asked.call)
             }
             Object::Program(program) if TRACING.contains(&program.kind) => {
-                let target = Types::new(&self.kernel_types)
-                    .map_or(String::new(), |types| target(&types, program.attach_btf_id));
-                self.link(of, target, asked.call)
+                self.link(of, target(&self.kernel, program.attach_btf_id), asked.call)
             }
-            // A file descriptor that is no target of this kind: what libbpf's probes want to hear.
+            // A file descriptor that is not a target of this kind: what libbpf's probes want to hear.
             _ => {
                 self.refuse(format!("link of attach type {attach_type}"));
                 Err(Errno(libc::EBADF))
@@ -66,8 +64,7 @@ impl Bpf {
     pub fn raw_tracepoint_open(&mut self, asked: &mut Asked<'_>) -> Answer {
         let program = self.program_at(asked, 8)?;
         let name = if asked.u64(0) == 0 {
-            let types = Types::new(&self.kernel_types);
-            types.map_or(String::new(), |types| target(&types, self.program(program).attach_btf_id))
+            target(&self.kernel, self.program(program).attach_btf_id)
         } else {
             String::from_utf8_lossy(&asked.memory.text(asked.u64(0))?).into_owned()
         };
@@ -86,7 +83,7 @@ impl Bpf {
         self.detach(link, asked.kernel);
         DONE
     }
-    /// close(2) of a link: the last one takes the scheduler off before the program goes on, as in a kernel.
+    /// close(2) of a link: the last one takes the scheduler off before the program continues, as in a kernel.
     pub fn closes(&mut self, call: &Call, kernel: &mut dyn Kernel) {
         let Ok(object) = self.at(call, call.arguments[0] as u32) else { return };
         let Ok(folder) = std::fs::read_dir(format!("/proc/{}/fd", call.thread)) else { return };
@@ -143,20 +140,28 @@ impl Bpf {
 }
 
 /// What a program traces: a function, or a tracepoint, of which BTF has a name made of its own.
-fn target(types: &Types<'_>, id: u32) -> String {
-    types.name(id).trim_start_matches("btf_trace_").to_owned()
+fn target(kernel: &Btf, id: u32) -> String {
+    kernel.name(id).trim_start_matches("btf_trace_").to_owned()
 }
 
 /// Where functions are in the value of a struct of operations of sched_ext: in the kernel's struct that holds the
 /// program's. None: it is of something else.
-fn assembled_functions(types: &Types<'_>, value_type: u32) -> Option<Vec<u32>> {
-    let data = data(types, value_type)?;
-    let functions = types.members(data.kind).into_iter().filter(|member| types.is_function(member.kind));
-    Some(functions.map(|member| data.offset_bytes + member.offset_bytes).collect())
+fn assembled_functions(kernel: &Btf, value_type: u32) -> Option<Vec<u32>> {
+    let data = data(kernel, value_type)?;
+    let is_function = |id: u32| {
+        let pointer = kernel.bare(id);
+        kernel.kind(pointer) == Kind::Ptr && kernel.kind(kernel.bare(kernel.to(pointer))) == Kind::FuncProto
+    };
+    let functions = kernel.items(data.id).iter().filter(|member| is_function(member.id));
+    Some(functions.map(|member| at_byte(&data) + at_byte(member)).collect())
 }
 
 /// The member that the program fills.
-pub fn data<'a>(types: &Types<'a>, value_type: u32) -> Option<super::types::Member<'a>> {
-    let data = types.members(value_type).into_iter().find(|member| member.name == "data")?;
-    types.name(data.kind).starts_with("sched_ext_ops").then_some(data)
+pub fn data(kernel: &Btf, value_type: u32) -> Option<Item> {
+    let data = kernel.items(value_type).iter().find(|member| kernel.item_name(member) == "data")?;
+    kernel.name(data.id).starts_with("sched_ext_ops").then_some(*data)
+}
+/// Where a member starts, bytes.
+pub fn at_byte(member: &Item) -> u32 {
+    (member.value / 8) as u32
 }

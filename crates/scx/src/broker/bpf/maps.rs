@@ -4,9 +4,9 @@ use super::super::errno::Errno;
 use super::super::memory::memory;
 use super::super::notify::Reply;
 use super::object::{Entries, MapObject, Object, kind};
-use super::types::Types;
 use super::{Answer, Asked, Bpf, DONE};
-use crate::Map;
+use crate::btf::Btf;
+use crate::{Map, special};
 
 const PAGE: u64 = 4096;
 /// Without a value of `value_bytes`: the map's memory would be larger than any real one.
@@ -51,7 +51,9 @@ impl Bpf {
     }
     fn special(&self, btf: Option<usize>, value_type: u32) -> Vec<(u32, crate::Special)> {
         match btf.map(|at| &self.objects[at]) {
-            Some(Object::Btf(data)) => Types::new(data).map_or(Vec::new(), |types| types.special(value_type)),
+            Some(Object::Btf(data)) => {
+                Btf::parse(data).map_or(Vec::new(), |btf| special::fields(&btf, value_type))
+            }
             _ => Vec::new(),
         }
     }

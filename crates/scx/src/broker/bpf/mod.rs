@@ -7,13 +7,13 @@ mod links;
 mod maps;
 mod object;
 mod programs;
-mod types;
 
 use super::errno::Errno;
 use super::kernel::{Kernel, TestRun};
 use super::memory::{Memory, memory};
 use super::notify::{Call, Reply};
 use crate::Scheduler;
+use crate::btf::Btf;
 use object::{Inode, Object};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -103,7 +103,7 @@ pub struct Bpf {
     /// Possible CPUs of the simulated machine.
     cpus: u32,
     /// The simulated kernel's BTF, as the program sees it.
-    kernel_types: Vec<u8>,
+    kernel: Btf,
     objects: Vec<Object>,
     by_inode: HashMap<Inode, usize>,
     /// Runs of programs before the attach, by object.
@@ -116,8 +116,8 @@ pub struct Bpf {
 }
 
 impl Bpf {
-    pub fn new(cpus: u32, kernel_types: Vec<u8>) -> Bpf {
-        Bpf { cpus, kernel_types, ..Bpf::default() }
+    pub fn new(cpus: u32, kernel: Btf) -> Bpf {
+        Bpf { cpus, kernel, ..Bpf::default() }
     }
     /// # Errors
     /// What the call fails with.

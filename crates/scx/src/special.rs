@@ -8,8 +8,8 @@ const DEEPEST: u32 = 16;
 /// Elements of arrays and fields together; kernels allow a few.
 const MOST: usize = 4096;
 
-/// The special fields of a value of that type, by offset in bytes.
-pub(super) fn fields(btf: &Btf, id: u32) -> Vec<(u32, Special)> {
+/// The special fields of a value of that type, or of a section's variables, by offset in bytes.
+pub fn fields(btf: &Btf, id: u32) -> Vec<(u32, Special)> {
     let mut found = Vec::new();
     look(btf, id, 0, DEEPEST, &mut 0, &mut found);
     found.sort_by_key(|f| f.0);
@@ -54,12 +54,18 @@ fn look(btf: &Btf, id: u32, at: u64, depth: u32, seen: &mut usize, found: &mut V
                 }
             }
         },
+        Kind::Datasec => {
+            for variable in btf.items(id) {
+                let at = at.saturating_add(variable.offset.into());
+                look(btf, btf.to(variable.id), at, depth - 1, seen, found);
+            }
+        }
         Kind::Array => array(btf, id, at, depth, seen, found),
         _ => {}
     }
 }
 
-/// The first element tells whether there is anything to find.
+/// The first element shows whether there is anything to find.
 fn array(btf: &Btf, id: u32, at: u64, depth: u32, seen: &mut usize, found: &mut Vec<(u32, Special)>) {
     let (element, before) = (btf.to(id), found.len());
     let Some(bytes) = btf.size(element) else { return };
