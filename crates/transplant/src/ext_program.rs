@@ -95,7 +95,8 @@ fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
             format!("{} has attached no scheduler in {seconds} s, and was ended", request.program.display());
         return Error::input(text).help("it loads and attaches a scheduler, and stays until it gets SIGINT");
     }
-    let refused: Vec<String> = outcome.refused_bpf.keys().cloned().collect();
+    let refused: Vec<String> =
+        outcome.refused_bpf.keys().chain(outcome.refused_calls.keys()).cloned().collect();
     let text = format!(
         "{} has attached no scheduler ({}){}",
         request.program.display(),
@@ -116,9 +117,12 @@ pub(crate) fn tell(outcome: &Outcome, found: &mut Findings) {
     let last = |bytes: &[u8]| last_lines(bytes, 12).join("\n");
     // What the machine does not have was not refused.
     let refused = outcome.refused.keys().filter(|(_, why)| *why != Refusal::Absent);
-    let refused = refused.map(|(path, _)| path.display().to_string());
-    let refused: Vec<String> =
-        refused.chain(outcome.refused_bpf.keys().cloned()).take(MOST_REFUSED).collect();
+    let refused = refused.map(|(path, why)| match why {
+        Refusal::Execute => format!("execve {}", path.display()),
+        _ => path.display().to_string(),
+    });
+    let others = outcome.refused_bpf.keys().chain(outcome.refused_calls.keys());
+    let refused: Vec<String> = refused.chain(others.cloned()).take(MOST_REFUSED).collect();
     let facts = [
         ("scx.output", last(&outcome.output)),
         ("scx.errors", last(&outcome.errors)),

@@ -1,14 +1,20 @@
-//! System calls that ask for the machine: how many CPUs, which kernel, random numbers.
+//! System calls that ask for the machine: how many CPUs, how much memory, which kernel, random numbers.
 
 use super::Request;
 use super::errno::Errno;
 use super::memory::Memory;
 use super::notify::{Call, Reply};
+use super::stat::bytes_of;
 use schedlab_base::Stream;
 
 /// A field of `struct utsname`: system, node, release, version, machine, domain.
 const FIELD_BYTES: usize = 65;
 const FIELDS: usize = 6;
+/// `struct tms`, and the unit of times(2).
+const TIMES_BYTES: usize = 32;
+const TICK_NS: u64 = 10_000_000;
+/// As the system call has it: 20 less the nice value.
+const PRIORITY_OF_NICE_0: i64 = 20;
 /// getrandom(2) gives up to as much at once without being interrupted.
 const MOST_RANDOM: u64 = 256;
 
@@ -24,12 +30,35 @@ impl Calls {
     }
     /// # Errors
     /// What the call fails with; ENOSYS for one that nobody knows.
-    pub fn answer(&mut self, request: &Request, call: &Call) -> Result<Reply, Errno> {
+    pub fn answer(&mut self, request: &Request, call: &Call, now_ns: u64) -> Result<Reply, Errno> {
         let memory = Memory { pid: call.thread };
+        let arguments = call.arguments;
         match call.number {
             libc::SYS_sched_getaffinity => affinity(request.cpus, call, memory),
             libc::SYS_uname => name(request, call, memory),
             libc::SYS_getrandom => self.random(call, memory),
+            libc::SYS_sysinfo => {
+                memory.write(arguments[0], bytes_of(&about(request, now_ns))).map(|()| Reply::Value(0))
+            }
+            // All of its threads are on the first CPU, of the first node.
+            libc::SYS_getcpu => {
+                let places = arguments[..2].iter().filter(|at| **at != 0);
+                places.copied().try_for_each(|at| memory.write(at, &[0; 4])).map(|()| Reply::Value(0))
+            }
+            // Its work takes no simulated time and none of the machine's memory.
+            libc::SYS_getrusage => {
+                memory.write(arguments[1], &[0; size_of::<libc::rusage>()]).map(|()| Reply::Value(0))
+            }
+            libc::SYS_times => {
+                let done = arguments[0] == 0 || memory.write(arguments[0], &[0; TIMES_BYTES]).is_ok();
+                if done { Ok(Reply::Value((now_ns / TICK_NS) as i64)) } else { Err(Errno(libc::EFAULT)) }
+            }
+            libc::SYS_clock_getres => {
+                let finest = [0u64, 1].map(u64::to_le_bytes).concat();
+                let done = arguments[1] == 0 || memory.write(arguments[1], &finest).is_ok();
+                if done { Ok(Reply::Value(0)) } else { Err(Errno(libc::EFAULT)) }
+            }
+            libc::SYS_getpriority => Ok(Reply::Value(PRIORITY_OF_NICE_0)),
             // Counters of the hardware.
             libc::SYS_perf_event_open => Err(Errno(libc::ENOENT)),
             _ => Err(Errno(libc::ENOSYS)),
@@ -70,4 +99,16 @@ fn name(request: &Request, call: &Call, memory: Memory) -> Result<Reply, Errno> 
     }
     memory.write(call.arguments[0], &bytes)?;
     Ok(Reply::Value(0))
+}
+
+/// Nothing else runs there, and all memory is free.
+fn about(request: &Request, now_ns: u64) -> libc::sysinfo {
+    // SAFETY: the struct consists of integers.
+    let mut about: libc::sysinfo = unsafe { std::mem::zeroed() };
+    about.uptime = (now_ns / 1_000_000_000) as _;
+    about.totalram = request.memory_bytes as _;
+    about.freeram = about.totalram;
+    about.procs = 1;
+    about.mem_unit = 1;
+    about
 }

@@ -87,21 +87,20 @@ fn run_program(name: &str, kernel: &mut dyn Kernel) -> Option<Outcome> {
         println!("skipped: {}", why.message());
         return None;
     }
-    let folder = tempfile::tempdir().unwrap();
     let cpus = (0..6).map(|core| sysfs::Cpu { core, capacity: 1024, ..sysfs::Cpu::default() });
     let nodes = vec![sysfs::Node { memory_bytes: 1 << 30, distances: vec![10] }];
     let machine = sysfs::Machine { cpus: cpus.collect(), nodes, ..sysfs::Machine::default() };
-    sysfs::write(&folder.path().join("tree"), &machine).unwrap();
-    std::fs::write(folder.path().join("btf"), btf::kernel().0).unwrap();
+    let mut tree = sysfs::files(&machine);
+    tree.put(BTF, Node::File(btf::kernel().0));
     let arguments = ["--exact", "broker::tests::program_starts_here", "--nocapture", "--test-threads=1"];
     let request = Request {
         program: std::env::current_exe().unwrap(),
         arguments: arguments.map(str::to_owned).to_vec(),
         environment: vec![(PROGRAM.to_owned(), name.to_owned())],
         readable: Vec::new(),
-        tree: folder.path().join("tree"),
-        btf: folder.path().join("btf"),
+        tree,
         cpus: 6,
+        memory_bytes: 1 << 30,
         release: "7.3.4".to_owned(),
         start_ns: 1_000_000_000,
         // A machine under load may not let a program run for seconds.
@@ -119,7 +118,7 @@ fn a_program_attaches_its_scheduler_sleeps_in_simulated_time_and_takes_it_off() 
     assert_eq!(outcome.status.code(), Some(7), "{}", String::from_utf8_lossy(&outcome.output));
     let output = String::from_utf8_lossy(&outcome.output);
     // It sees what `detach` has written when close(2) returns.
-    assert!(output.contains("told to end 22\ntaken off 77\n"), "{output}");
+    assert!(output.contains("asked to end 22\ntaken off 77\n"), "{output}");
     assert_eq!(fake.detached, 1);
     assert!(outcome.refused_bpf.contains_key("command 77"));
 
@@ -167,15 +166,16 @@ fn a_program_that_does_nothing_is_ended() {
 fn a_program_that_is_not_there_is_named() {
     let Ok(()) = is_available() else { return };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("btf"), btf::kernel().0).unwrap();
+    let mut tree = Tree::default();
+    tree.put(BTF, Node::File(btf::kernel().0));
     let request = Request {
         program: folder.path().join("no-such"),
         arguments: Vec::new(),
         environment: Vec::new(),
         readable: Vec::new(),
-        tree: folder.path().to_owned(),
-        btf: folder.path().join("btf"),
+        tree,
         cpus: 1,
+        memory_bytes: 1 << 30,
         release: "7.3.4".to_owned(),
         start_ns: 0,
         patience: Duration::from_secs(1),

@@ -5,14 +5,15 @@ use super::memory::Memory;
 use super::notify::{Call, Reply};
 
 /// CLOCK_REALTIME when the simulated time is 0: 2026-01-01, the same in each run.
-const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
+pub const EPOCH_S: u64 = 1_767_225_600;
+const EPOCH_NS: u64 = EPOCH_S * SECOND_NS;
 /// So many looks at a clock between two sleeps do not move it: how often threads look depends on how they race. Each
 /// further one moves it, so that a program that waits for it without sleeping comes to an end.
 const FREE_LOOKS: u32 = 1_000;
 const LOOK_NS: u64 = 1_000;
 /// A program that gives way instead of sleeping (a scheduler that decides in user space) looks again after this.
 const YIELD_NS: u64 = 20_000;
-const SECOND_NS: u64 = 1_000_000_000;
+pub const SECOND_NS: u64 = 1_000_000_000;
 const FUTEX_BITSET: u64 = 9;
 const FUTEX_COMMAND: u64 = 127;
 const FUTEX_CLOCK_REALTIME: u64 = 256;
@@ -46,7 +47,7 @@ impl Clock {
         }
     }
     /// A point on this clock, as simulated time.
-    fn point(self, clock: i64, at_ns: u64) -> u64 {
+    pub fn point(self, clock: i64, at_ns: u64) -> u64 {
         if is_date(clock) { at_ns.saturating_sub(EPOCH_NS) } else { at_ns }
     }
 }
@@ -87,6 +88,20 @@ impl Sleeper {
             Waits::Word(..) => Err(Errno(libc::ETIMEDOUT)),
             Waits::Nothing | Waits::Files(_) => Ok(Reply::Value(0)),
         }
+    }
+    /// What it gives when a signal comes, at this time. A sleep for a time says how much of it is left.
+    pub fn interrupted(&self, now_ns: u64) -> Result<Reply, Errno> {
+        let [_, at_1, _, at_3, ..] = self.call.arguments;
+        let rest = match self.call.number {
+            libc::SYS_nanosleep => at_1,
+            libc::SYS_clock_nanosleep if at_1 & libc::TIMER_ABSTIME as u64 == 0 => at_3,
+            _ => 0,
+        };
+        if rest != 0 {
+            let left = pair(self.until_ns.saturating_sub(now_ns), 1);
+            Memory { pid: self.call.thread }.write(rest, &left)?;
+        }
+        Err(Errno(libc::EINTR))
     }
     /// What it gives when the reason to wait is gone. Files are ready: the kernel says how.
     pub fn early(&self) -> Reply {
@@ -168,13 +183,15 @@ pub fn answer(clock: &mut Clock, call: &Call) -> Option<Answer> {
 /// Writes seconds and the rest in units of so many nanoseconds.
 fn give(memory: Memory, at: u64, ns: u64, unit_ns: u64) -> Answer {
     if at != 0 {
-        let words = [ns / SECOND_NS, ns % SECOND_NS / unit_ns];
-        memory.write(at, &words.map(u64::to_le_bytes).concat())?;
+        memory.write(at, &pair(ns, unit_ns))?;
     }
     Ok(Timed::Reply(Reply::Value(0)))
 }
+pub fn pair(ns: u64, unit_ns: u64) -> Vec<u8> {
+    [ns / SECOND_NS, ns % SECOND_NS / unit_ns].map(u64::to_le_bytes).concat()
+}
 /// Reads such a pair.
-fn span(memory: Memory, at: u64, unit_ns: u64) -> Result<u64, Errno> {
+pub fn span(memory: Memory, at: u64, unit_ns: u64) -> Result<u64, Errno> {
     let (seconds, rest) = (memory.u64(at)?, memory.u64(at + 8)?);
     if (seconds as i64) < 0 || rest >= SECOND_NS / unit_ns {
         return Err(Errno(libc::EINVAL));

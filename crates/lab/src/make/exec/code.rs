@@ -17,7 +17,7 @@ use super::simulated;
 use crate::ask::cell::Cell;
 use crate::ask::code::{CodeImage, settings};
 use debugging::Debugging;
-use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
+use schedlab_base::{Error, Ns, Result, Version, Warning};
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
@@ -71,9 +71,6 @@ fn rested<'m>(
 fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
     let code = image(cell)?;
     let factor = factor(cell, code.version);
-    // Files that a scheduler's program sees, until the run is over.
-    let folder = || temp::TempFolder::create(&std::env::temp_dir(), "schedlab-scx-", 0o700);
-    let place = cell.variant.scx.is_some().then(folder).transpose()?;
     let made = simulated::made(cell, seed, options, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
@@ -87,7 +84,7 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
             guests,
             peers,
             seed,
-            ext: place.as_ref().map_or(Ok(None), |place| scheduler::of(cell, code, &place.path))?,
+            ext: scheduler::of(cell, code)?,
             rules: match options.explains {
                 true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
                 false => None,

@@ -1,7 +1,7 @@
 //! Attaching and taking off: the struct of operations, and programs that trace.
 
+use super::super::call_table::FIRST_LINK;
 use super::super::errno::Errno;
-use super::super::filter::FIRST_LINK;
 use super::super::kernel::{Attach, Kernel};
 use super::super::memory::memory;
 use super::super::notify::{Call, Reply};

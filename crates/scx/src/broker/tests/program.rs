@@ -97,7 +97,7 @@ pub fn scheduler() {
     let slept = before.elapsed();
     assert!(slept >= Duration::from_secs(2) && slept < Duration::from_millis(2001), "{slept:?}");
     assert_eq!(seen(0), 1234, "what the far side wrote while this slept");
-    println!("told to end {}", seen(1));
+    println!("asked to end {}", seen(1));
     // SAFETY: closes a file of this function.
     unsafe { libc::close(link) };
     println!("taken off {}", seen(1));

@@ -6,8 +6,8 @@ use schedlab_base::{Error, Result, Version};
 use schedlab_kernels::kconfig;
 use schedlab_machine::topology::FULL_CAPACITY;
 use schedlab_machine::{Cpu, Machine, Sharing};
-use schedlab_scx::broker::Request;
 use schedlab_scx::broker::sysfs::{self, CacheKind};
+use schedlab_scx::broker::{BTF, Node, Request};
 use schedlab_scx::btf::{Btf, without_aux};
 use schedlab_scx::object::{Kernel, Values, read};
 use schedlab_transplant::{Ext, Program, Scx};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Files of an image: its BTF, its configuration.
-const BTF: &str = "btf";
+const IMAGE_BTF: &str = "btf";
 const CONFIG: &str = "config";
 /// What the files of a machine say that its own file does not.
 const LEAST_KHZ: u32 = 800_000;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When it is not a compiled scheduler, or needs what this kernel lacks.
-pub(super) fn of(cell: &Cell, code: &CodeImage, place: &Path) -> Result<Option<Scx>> {
+pub(super) fn of(cell: &Cell, code: &CodeImage) -> Result<Option<Scx>> {
     let Some(scx) = &cell.variant.scx else { return Ok(None) };
     let (path, words) = scx.words().ok_or_else(|| Error::internal("a scheduler without a program"))?;
     let path = Path::new(path);
@@ -42,7 +42,7 @@ pub(super) fn of(cell: &Cell, code: &CodeImage, place: &Path) -> Result<Option<S
     let seen = Seen::of(code)?;
     Ok(Some(match bytes.get(18..20) == Some(&EM_BPF) {
         true => Scx::Object(Box::new(seen.object((path, &bytes), &words, &cell.machine, code)?)),
-        false => Scx::Program(Box::new(seen.program(path, &words, &cell.machine, (code, place))?)),
+        false => Scx::Program(Box::new(seen.program(path, &words, &cell.machine, code)?)),
     }))
 }
 
@@ -57,10 +57,10 @@ impl Seen {
     fn of(code: &CodeImage) -> Result<Seen> {
         let beside = |file: &str| code.object.with_file_name(file);
         let lacks = |e: &std::io::Error| {
-            Error::io(&beside(BTF), "read", e)
+            Error::io(&beside(IMAGE_BTF), "read", e)
                 .help("the image has no BTF: build it where pahole is installed")
         };
-        let types = std::fs::read(beside(BTF)).map_err(|e| lacks(&e))?;
+        let types = std::fs::read(beside(IMAGE_BTF)).map_err(|e| lacks(&e))?;
         let btf = Btf::parse(&types)?;
         let config = beside(CONFIG);
         let config = std::fs::read_to_string(&config).map_err(|e| Error::io(&config, "read", &e))?;
@@ -81,25 +81,17 @@ impl Seen {
         let scheduler = read(bytes, &name, &kernel, &values, machine.topology.nr_cpus() as u32)?;
         Ok(Ext { scheduler, btf: self.btf })
     }
-    /// `place`: an empty folder for the files that it sees.
-    fn program(
-        self,
-        path: &Path,
-        words: &[&str],
-        machine: &Machine,
-        (code, place): (&CodeImage, &Path),
-    ) -> Result<Program> {
-        let (tree, btf) = (place.join("machine"), place.join("btf"));
-        sysfs::write(&tree, &files_of(machine, &self.config)).map_err(|e| Error::io(&tree, "write", &e))?;
-        std::fs::write(&btf, without_aux(&self.types)?).map_err(|e| Error::io(&btf, "write", &e))?;
+    fn program(self, path: &Path, words: &[&str], machine: &Machine, code: &CodeImage) -> Result<Program> {
+        let mut tree = sysfs::files(&files_of(machine, &self.config));
+        tree.put(BTF, Node::File(without_aux(&self.types)?));
         let request = Request {
             program: path.to_owned(),
             arguments: words.iter().map(|word| (*word).to_owned()).collect(),
             environment: vec![("LANG".to_owned(), "C".to_owned())],
             readable: Vec::new(),
             tree,
-            btf,
             cpus: machine.topology.nr_cpus() as u32,
+            memory_bytes: NODE_BYTES * machine.topology.node_distance.len() as u64,
             release: format!("{}.{}.{}", code.version.major, code.version.minor, code.version.patch),
             start_ns: 0,
             patience: PATIENCE,
