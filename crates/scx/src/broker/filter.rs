@@ -125,3 +125,6 @@ pub fn filter(secret: u64) -> Vec<sock_filter> {
 pub fn program(filter: &[sock_filter]) -> sock_fprog {
     sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() }
 }
+
+#[cfg(test)]
+mod tests;

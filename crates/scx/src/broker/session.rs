@@ -195,7 +195,7 @@ impl<'a> Session<'a> {
     }
     fn reply(&mut self, call: &Call, kernel: &mut dyn Kernel) -> std::result::Result<Reply, Errno> {
         if let Then::Refuse(errno) = call_table::then(call) {
-            return Err(self.refuse(call, errno));
+            return Err(self.refuse(call_table::name(call), errno));
         }
         match call.number {
             libc::SYS_bpf => return self.bpf.answer(call, kernel),
@@ -225,14 +225,16 @@ impl<'a> Session<'a> {
             Some(Ok(Timed::Reply(reply))) => Ok(reply),
             Some(Err(errno)) => Err(errno),
             None => match self.identity.answer(call) {
-                Err(Errno(libc::ESRCH)) => Err(self.refuse(call, libc::ESRCH)),
+                Err(Errno(errno @ libc::ESRCH)) => {
+                    let who = call.arguments[0] as i32;
+                    Err(self.refuse(format!("{} {who}", call_table::name(call)), errno))
+                }
                 Err(Errno(libc::ENOSYS)) => self.calls.answer(self.request, call, self.clock.now_ns),
                 answer => answer,
             },
         }
     }
-    fn refuse(&mut self, call: &Call, errno: i32) -> Errno {
-        let name = call_table::name(call);
+    fn refuse(&mut self, name: String, errno: i32) -> Errno {
         if self.refused_calls.len() < MOST_CALLS || self.refused_calls.contains_key(&name) {
             *self.refused_calls.entry(name).or_default() += 1;
         }

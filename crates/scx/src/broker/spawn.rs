@@ -80,14 +80,16 @@ impl Image {
         };
         let path = text(request.program.as_os_str().as_bytes())?;
         let words = request.arguments.iter().map(|word| text(word.as_bytes()));
-        let words = [Ok(path.clone())].into_iter().chain(words).collect::<Result<Vec<_>>>()?;
+        let mut words = [Ok(path.clone())].into_iter().chain(words).collect::<Result<Vec<_>>>()?;
         let pairs =
             request.environment.iter().map(|(name, value)| text(format!("{name}={value}").as_bytes()));
         let pairs = pairs.collect::<Result<Vec<_>>>()?;
         let pointers =
             |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
         let (arguments, environment) = (pointers(&words), pointers(&pairs));
-        Ok(Image { path, _texts: [words, pairs].concat(), arguments, environment })
+        // Texts that are moved stay where they are in memory.
+        words.extend(pairs);
+        Ok(Image { path, _texts: words, arguments, environment })
     }
     /// Returns only when it fails.
     fn execute(&self, secret: u64) -> io::Error {

@@ -1,12 +1,15 @@
 //! Programs are run for real: this executable itself, under the broker, with a far side of a few lines.
 
 mod btf;
+mod hostile;
 mod program;
 
 use super::*;
 use crate::{OpsKind, Special};
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Says which program the executable is, if it is one.
 const PROGRAM: &str = "SCX_TEST_PROGRAM";
@@ -19,6 +22,10 @@ fn program_starts_here() {
         Ok("looks_around") => program::looks_around(),
         Ok("waits") => program::waits(),
         Ok("hangs") => program::hangs(),
+        Ok("calls") => hostile::calls(),
+        Ok("files") => hostile::files(),
+        Ok("looks_for_the_host") => hostile::looks_for_the_host(),
+        Ok("timers") => hostile::timers(),
         _ => {}
     }
 }
@@ -83,6 +90,11 @@ impl Kernel for Fake {
 
 /// Runs one of the programs. None: this machine can't, and the reason is printed.
 fn run_program(name: &str, kernel: &mut dyn Kernel) -> Option<Outcome> {
+    run_in(name, Path::new("/no-such-folder"), kernel)
+}
+
+/// The same for one that is shown a folder of this machine.
+fn run_in(name: &str, shown: &Path, kernel: &mut dyn Kernel) -> Option<Outcome> {
     if let Err(why) = is_available() {
         println!("skipped: {}", why.message());
         return None;
@@ -96,8 +108,12 @@ fn run_program(name: &str, kernel: &mut dyn Kernel) -> Option<Outcome> {
     let request = Request {
         program: std::env::current_exe().unwrap(),
         arguments: arguments.map(str::to_owned).to_vec(),
-        environment: vec![(PROGRAM.to_owned(), name.to_owned())],
-        readable: Vec::new(),
+        environment: vec![
+            (PROGRAM.to_owned(), name.to_owned()),
+            ("SCX_TEST_BROKER_PID".to_owned(), std::process::id().to_string()),
+            ("SCX_TEST_FOLDER".to_owned(), shown.display().to_string()),
+        ],
+        readable: vec![shown.to_owned()],
         tree,
         cpus: 6,
         memory_bytes: 1 << 30,
@@ -182,4 +198,97 @@ fn a_program_that_is_not_there_is_named() {
     };
     let error = run(&request, &mut Fake::default()).unwrap_err();
     assert!(error.message().contains("no-such"), "{}", error.message());
+}
+
+/// What it printed, of a program that ended as it should.
+fn said(outcome: &Outcome) -> String {
+    let output = String::from_utf8_lossy(&outcome.output).into_owned();
+    assert_eq!(outcome.status.code(), Some(7), "{output}");
+    output
+}
+
+#[test]
+fn what_no_scheduler_needs_is_refused_by_name() {
+    let Some(outcome) = run_program("calls", &mut Fake::default()) else { return };
+    let output = said(&outcome);
+    let named: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("refused ")).collect();
+    assert!(named.len() > 30, "{output}");
+    for name in named {
+        assert!(outcome.refused_calls.contains_key(name), "{name}: {:?}", outcome.refused_calls);
+    }
+    assert!(outcome.refused.contains_key(&(PathBuf::from("/bin/sh"), Refusal::Execute)));
+}
+
+#[test]
+fn a_program_reaches_no_file_that_it_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "shown").unwrap();
+    symlink("file", folder.path().join("good")).unwrap();
+    symlink("/etc/passwd", folder.path().join("link")).unwrap();
+    symlink("/etc", folder.path().join("folder")).unwrap();
+    let Some(outcome) = run_in("files", folder.path(), &mut Fake::default()) else { return };
+    said(&outcome);
+    for path in ["/etc/passwd", "/proc/self/root/etc/passwd", "/proc/self/mem"] {
+        assert!(outcome.refused.contains_key(&(PathBuf::from(path), Refusal::NotShown)), "{path}");
+    }
+}
+
+#[test]
+fn nothing_of_the_host_is_in_what_a_program_learns() {
+    let run = || run_program("looks_for_the_host", &mut Fake::default()).map(|outcome| said(&outcome));
+    let Some(first) = run() else { return };
+    assert!(
+        first.contains("process 4100000 parent 1 group 4100000\nuser 0 0\nmemory 1073741824 up 1"),
+        "{first}"
+    );
+    assert!(first.contains("used 0 0\non CPU 0 of nice 0\nstack 8388608\n"), "{first}");
+    assert!(
+        first.contains("[\"cpu0\", \"cpu1\", \"cpu2\", \"cpu3\", \"cpu4\", \"cpu5\", \"isolated\""),
+        "{first}"
+    );
+    assert_eq!(run().unwrap(), first);
+}
+
+#[test]
+fn timers_are_of_simulated_time() {
+    let Some(outcome) = run_program("timers", &mut Fake::default()) else { return };
+    let wanted = "alarm 1 at 3000 ms\ntimer 1 at 3025 ms\ntimer 1 at 3035 ms\n\
+                  timer 3 at 3070 ms\nalarm 4 at 3087 ms\n";
+    assert!(said(&outcome).contains(wanted) || !outcome.clock_is_simulated, "{}", said(&outcome));
+}
+
+/// The process ids of a process's children.
+fn children(pid: u32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let all = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    all.collect::<String>().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+#[test]
+fn a_program_ends_with_a_broker_that_is_killed() {
+    let Ok(()) = is_available() else { return };
+    let broker = ["--exact", "broker::tests::broker_starts_here", "--nocapture", "--test-threads=1"];
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut broker = command.args(broker).env(BROKER, "hangs").stdout(Stdio::null()).spawn().unwrap();
+    let within = |what: &dyn Fn() -> bool| {
+        (0..600).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            what()
+        })
+    };
+    assert!(within(&|| !children(broker.id()).is_empty()));
+    let program = children(broker.id())[0];
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    let state = || std::fs::read_to_string(format!("/proc/{program}/stat")).unwrap_or_default();
+    assert!(within(&|| state().is_empty() || state().contains(") Z ")), "{}", state());
+}
+
+/// Not a test by itself: a broker that is to be killed.
+const BROKER: &str = "SCX_TEST_BROKER";
+#[test]
+fn broker_starts_here() {
+    if let Ok(name) = std::env::var(BROKER) {
+        run_program(&name, &mut Fake::default());
+    }
 }
