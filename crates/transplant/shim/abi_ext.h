@@ -79,7 +79,8 @@ void img_bpf_arena_begins(int map, unsigned long bytes);	/* its first bytes are 
 long long img_bpf_program_run(int program, void *context);
 void *img_bpf_helper_at(unsigned int id);	/* NULL: it is not known */
 struct img_bpf_called *img_bpf_called_new(const struct img_bpf_called *called);
-int img_ext_enable(const struct img_ext_ops *ops);	/* 0 or a negative errno; a scheduler may end at once */
+/* 0 or a negative errno, of which the state's reason is the member at fault; a scheduler may end at once. */
+int img_ext_enable(const struct img_ext_ops *ops);
 void img_ext_disable(void);
 void img_ext_look(struct img_ext_state *state);
 #endif

@@ -82,6 +82,26 @@ functions! {
     img_ext_look(*mut RawState);
 }
 
+impl Functions {
+    fn state(&self) -> RawState {
+        // SAFETY: zeros are a value of this plain data, and the call fills it.
+        unsafe {
+            let mut state: RawState = std::mem::zeroed();
+            (self.img_ext_look)(&raw mut state);
+            state
+        }
+    }
+}
+
+/// A text of the image.
+fn words(at: *const c_char) -> String {
+    match at.is_null() {
+        true => String::new(),
+        // SAFETY: the image gives a text that ends with a zero and is never freed.
+        false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
+    }
+}
+
 /// A map's keys and values, as user space gives and gets them.
 #[derive(Clone, Copy)]
 struct Shape {
@@ -453,9 +473,16 @@ impl Loading<'_> {
             info_message: self.offset(info, "msg")?,
         };
         // SAFETY: the structure lives through the call, what it points to for good.
-        checked(unsafe { (self.functions.img_ext_enable)(&raw const raw) })
-            .map(drop)
-            .map_err(|e| self.refused("the kernel does not take it", e))
+        checked(unsafe { (self.functions.img_ext_enable)(&raw const raw) }).map(drop).map_err(|e| {
+            let member = words(self.functions.state().reason);
+            let value = self.btf.member(id, &member).and_then(|(item, bit)| {
+                let (at, size) = ((bit / 8) as usize, self.btf.size(item.id)? as usize);
+                let bytes = ops.bytes.get(at..at + size.min(8))?;
+                Some(bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte)))
+            });
+            let what = value.map_or_else(|| "it".to_owned(), |value| format!("ops.{member} = {value}"));
+            self.refused(&format!("the kernel does not take {what}"), e)
+        })
     }
     /// All members that a scheduler sets: its programs, and plain values, which the kernel checks.
     fn members(&self, id: u32, programs: &[c_int]) -> Vec<RawMember> {
@@ -562,17 +589,7 @@ impl Enabled {
     }
     /// What it has done so far.
     pub(crate) fn account(&self) -> Account {
-        // SAFETY: zeros are a value of this plain data, and the call fills it.
-        let state = unsafe {
-            let mut state: RawState = std::mem::zeroed();
-            (self.functions.img_ext_look)(&raw mut state);
-            state
-        };
-        let words = |at: *const c_char| match at.is_null() {
-            true => String::new(),
-            // SAFETY: the image gives a text that ends with a zero and is never freed.
-            false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
-        };
+        let state = self.functions.state();
         let op = |(number, name): &(c_int, String)| {
             // SAFETY: the number is that of a program which the image has made.
             let program = unsafe { &*(self.functions.img_bpf_program_at)(*number) };

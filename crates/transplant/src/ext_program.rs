@@ -64,7 +64,7 @@ pub(crate) fn run<'m>(
 
 /// The tasks would run under the fair class from there on.
 fn has_left(request: &Request, outcome: &Outcome) -> Error {
-    let said = last_words(&outcome.errors, 6);
+    let said = last_words(outcome, 6);
     Error::input(format!(
         "{} has left before the run was over ({}){said}",
         request.program.display(),
@@ -82,8 +82,9 @@ fn last_lines(bytes: &[u8], most: usize) -> Vec<String> {
     lines
 }
 
-/// The same for an error, each on a line of its own.
-fn last_words(bytes: &[u8], most: usize) -> String {
+/// Its last errors, or what it printed if there are none, each line on a line of its own.
+fn last_words(outcome: &Outcome, most: usize) -> String {
+    let bytes = if outcome.errors.is_empty() { &outcome.output } else { &outcome.errors };
     let lines: String = last_lines(bytes, most).into_iter().map(|line| format!("\n    {line}")).collect();
     if lines.is_empty() { String::new() } else { format!("; it said:{lines}") }
 }
@@ -101,7 +102,7 @@ fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
         "{} has attached no scheduler ({}){}",
         request.program.display(),
         outcome.status,
-        last_words(&outcome.errors, 12)
+        last_words(outcome, 12)
     );
     let remedy = match refused.is_empty() {
         true => {

@@ -116,8 +116,11 @@ int img_ext_enable(const struct img_ext_ops *given)
 	nr_ops = 0;
 	exit_program = -1;
 	state = (struct img_ext_state){ };
-	for (i = 0; i < given->nr_members && !failed; i++)
+	for (i = 0; i < given->nr_members && !failed; i++) {
 		failed = fill(kind, to, &given->members[i]);
+		if (failed)
+			state.reason = given->members[i].name;
+	}
 	if (failed)
 		return failed;
 	*(void **)(to + asked.exit_at) = op_exit;
