@@ -6,7 +6,7 @@
 
 use crate::engine::Engine;
 use crate::ext_abi::{
-    RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState, RawType, op, result,
+    RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState, RawType, op, result, words,
 };
 use crate::load::{Image, checked};
 use object::{Object, ObjectSymbol};
@@ -16,7 +16,7 @@ use schedlab_scx::broker::{Entry, TestRun};
 use schedlab_scx::btf::{Btf, Item, Kind, ResultKind};
 use schedlab_scx::{Insn, Map, OpsKind, Program, Scheduler};
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ffi::{CString, c_char, c_int, c_longlong, c_uint, c_ulong, c_ulonglong, c_void};
 use std::path::Path;
 
 /// Opcodes whose operands are references.
@@ -90,15 +90,6 @@ impl Functions {
             (self.img_ext_look)(&raw mut state);
             state
         }
-    }
-}
-
-/// A text of the image.
-fn words(at: *const c_char) -> String {
-    match at.is_null() {
-        true => String::new(),
-        // SAFETY: the image gives a text that ends with a zero and is never freed.
-        false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
     }
 }
 
@@ -475,12 +466,7 @@ impl Loading<'_> {
         // SAFETY: the structure lives through the call, what it points to for good.
         checked(unsafe { (self.functions.img_ext_enable)(&raw const raw) }).map(drop).map_err(|e| {
             let member = words(self.functions.state().reason);
-            let value = self.btf.member(id, &member).and_then(|(item, bit)| {
-                let (at, size) = ((bit / 8) as usize, self.btf.size(item.id)? as usize);
-                let bytes = ops.bytes.get(at..at + size.min(8))?;
-                Some(bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte)))
-            });
-            let what = value.map_or_else(|| "it".to_owned(), |value| format!("ops.{member} = {value}"));
+            let what = if member.is_empty() { "it".to_owned() } else { format!("its ops.{member}") };
             self.refused(&format!("the kernel does not take {what}"), e)
         })
     }
@@ -533,13 +519,14 @@ impl Enabled {
         unsafe { (self.functions.img_ext_disable)() };
         engine.take_notes(CpuId(0));
     }
-    /// Executes a program of the user's half.
-    pub(crate) fn run(&self, engine: &mut Engine<'_>, program: usize, context: &mut [u8]) -> i64 {
-        engine.enter(CpuId(0));
+    /// Executes a program of the user's half, on a CPU.
+    pub(crate) fn run(&self, engine: &mut Engine<'_>, at: (usize, CpuId), context: &mut [u8]) -> i64 {
+        let (program, cpu) = at;
+        engine.enter(cpu);
         let context = context.as_mut_ptr().cast();
         // SAFETY: the context lives through the call; the program is one that the image has made.
         let result = unsafe { (self.functions.img_bpf_program_run)(self.programs[program], context) };
-        engine.take_notes(CpuId(0));
+        engine.take_notes(cpu);
         result
     }
     /// The shape of a map that user space may ask about, with a key of its size.

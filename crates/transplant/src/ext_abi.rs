@@ -1,6 +1,6 @@
 //! The interface of engine and image for sched_ext: the layouts of `shim/abi.h`, field by field.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// `struct img_bpf_insn`.
 #[repr(C)]
@@ -114,4 +114,13 @@ pub struct RawState {
     pub exit_code: i64,
     pub reason: *const c_char,
     pub message: *const c_char,
+}
+
+/// A text of the image; empty: it gives none.
+pub fn words(at: *const c_char) -> String {
+    match at.is_null() {
+        true => String::new(),
+        // SAFETY: the image gives a text that ends with a zero and is never freed.
+        false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
+    }
 }

@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::ext::{Enabled, Given, enable};
-use schedlab_base::{Error, Result};
+use schedlab_base::{CpuId, Error, Result, Warning};
 use schedlab_record::Findings;
 use schedlab_scx::Map;
 use schedlab_scx::broker::{self, Attach, Errno, Outcome, Refusal, Request, Wake};
@@ -36,6 +36,8 @@ struct Far<'r, 'm> {
     enabled: Option<Enabled>,
     failed: Option<Error>,
     is_over: bool,
+    /// On which the thread is that asks.
+    cpu: CpuId,
 }
 
 /// Runs the program beside the machine, to the end of both.
@@ -49,8 +51,16 @@ pub(crate) fn run<'m>(
     runs_up: RunsUp<'_, 'm>,
 ) -> Result<(Enabled, Outcome)> {
     let request = Request { start_ns: engine.kernel_time(engine.now), ..program.request };
-    let mut far =
-        Far { engine, object, btf: &program.btf, runs_up, enabled: None, failed: None, is_over: false };
+    let mut far = Far {
+        engine,
+        object,
+        btf: &program.btf,
+        runs_up,
+        enabled: None,
+        failed: None,
+        is_over: false,
+        cpu: CpuId(0),
+    };
     let outcome = broker::run(&request, &mut far)?;
     if !far.is_over && far.failed.is_none() && far.enabled.is_some() {
         return Err(has_left(&request, &outcome));
@@ -65,6 +75,11 @@ pub(crate) fn run<'m>(
 /// The tasks would run under the fair class from there on.
 fn has_left(request: &Request, outcome: &Outcome) -> Error {
     let said = last_words(outcome, 6);
+    if outcome.was_killed {
+        let (program, seconds) = (request.program.display(), request.patience.as_secs());
+        let text = format!("{program} has let no simulated time pass in {seconds} s, and was ended{said}");
+        return Error::input(text).help("a scheduler's program sleeps or waits between its decisions");
+    }
     Error::input(format!(
         "{} has left before the run was over ({}){said}",
         request.program.display(),
@@ -131,6 +146,10 @@ pub(crate) fn tell(outcome: &Outcome, found: &mut Findings) {
         ("scx.refused", refused.join(", ")),
     ];
     found.environment.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+    if !outcome.clock_is_simulated {
+        let text = "this machine does not let a program be traced: the scheduler's program read the machine's own clock";
+        found.warnings.push(Warning::new("scx.clock", text));
+    }
 }
 
 /// Maps a map's file, for good; `None`: that fails.
@@ -221,10 +240,13 @@ impl broker::Kernel for Far<'_, '_> {
     fn next(&mut self, map: usize, key: Option<&[u8]>) -> std::result::Result<Vec<u8>, Errno> {
         self.enabled()?.next(map, key).map_err(Errno)
     }
+    fn runs_on(&mut self, cpu: u32) {
+        self.cpu = CpuId(cpu);
+    }
     fn test_run(&mut self, program: usize, context: &mut Vec<u8>) -> std::result::Result<u32, Errno> {
         let enabled = self.enabled.as_ref().ok_or(Errno(libc::ENOENT))?;
         self.engine.finish_verbs();
-        Ok(enabled.run(self.engine, program, context) as u32)
+        Ok(enabled.run(self.engine, (program, self.cpu), context) as u32)
     }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         if self.is_over || self.enabled.is_none() || self.failed.is_some() {

@@ -1,8 +1,8 @@
 //! The system calls of a program: which this machine's kernel does, which the broker answers, which have no effect, and
 //! why. A call that no row names is refused by name.
 //!
-//! The first row that fits a call decides. Rows may depend on arguments that are numbers, never on memory: a program can
-//! change that between a look and the call.
+//! The first row that fits a call decides. Rows may depend on arguments that are numbers, never on memory: a program
+//! can change that between a look and the call.
 
 use super::notify::Call;
 
@@ -240,7 +240,8 @@ const TABLE: &[Row] = &[
         "root, without further groups, under SCHED_OTHER",
     ),
     row(
-        calls![SYS_uname SYS_sysinfo SYS_getrandom SYS_sched_getaffinity SYS_getcpu SYS_getrusage SYS_times
+        calls![SYS_uname SYS_sysinfo SYS_getrandom SYS_sched_getaffinity SYS_sched_setaffinity SYS_getcpu SYS_getrusage
+            SYS_times
             SYS_clock_getres SYS_getpriority],
         &[],
         Then::Ask,
@@ -264,7 +265,7 @@ const TABLE: &[Row] = &[
     ),
     // Needs rights in a real kernel, and has no meaning here.
     row(
-        calls![SYS_sched_setaffinity SYS_sched_setscheduler SYS_sched_setparam SYS_sched_setattr SYS_setpriority
+        calls![SYS_sched_setscheduler SYS_sched_setparam SYS_sched_setattr SYS_setpriority
             SYS_ioprio_set SYS_mlock SYS_mlock2 SYS_mlockall SYS_munlock SYS_munlockall SYS_setrlimit],
         &[],
         Then::Nothing,

@@ -1,8 +1,8 @@
 //! System calls that name a file: each is done here, at the place where the path leads, and its result handed in.
 //!
-//! No path is given back to this machine's kernel: a program could change it between a look and the call. A file of this
-//! machine is opened without magic links, and what was reached must be shown, too: only then it is read or handed in.
-//! Times and owners of all files are the same on each machine.
+//! No path is given back to this machine's kernel: a program could change it between a look and the call. A file of
+//! this machine is opened without magic links, and what was reached must be shown, too: only then it is read or handed
+//! in. Times and owners of all files are the same on each machine.
 
 use super::errno::Errno;
 use super::memory::{Memory, memory};
@@ -172,7 +172,9 @@ impl<'a> Files<'a> {
                 if is_scratch { Ok(Reply::Value(0)) } else { Err(Errno(libc::EACCES)) }
             }
             Kind::Never(folder, path, why) => {
-                let named = self.named(call, (folder, path))?;
+                // Without a path: what is open as the folder.
+                let open = folder.and_then(|at| opened(call.thread, call.arguments[at] as i32));
+                let named = self.named(call, (folder, path)).or_else(|errno| open.ok_or(errno))?;
                 self.refused.add(&named, why);
                 Err(Errno(if why == Refusal::Execute { libc::EACCES } else { libc::ENOENT }))
             }

@@ -54,6 +54,11 @@ impl Identity {
         let at = self.threads.iter().position(|known| *known == thread);
         PROGRAM + at.unwrap_or(self.threads.len()) as i32
     }
+    /// This machine's number of a thread.
+    pub fn here(&self, thread: i32) -> i32 {
+        let at = usize::try_from(thread.wrapping_sub(PROGRAM)).ok();
+        at.and_then(|at| self.threads.get(at).copied()).unwrap_or(thread)
+    }
     /// Threads that were not seen before get the next numbers: of those, the kernel gave the first one the lowest.
     fn look(&mut self) {
         let folder = std::fs::read_dir(format!("/proc/{}/task", self.pid));
@@ -69,8 +74,7 @@ impl Identity {
             // SAFETY: takes integers only. The process waits for the answer to a call: it was not reaped.
             return Errno::check(unsafe { libc::kill(self.pid, signal) }.into()).map(Reply::Value);
         };
-        let known = usize::try_from(thread - PROGRAM).ok().and_then(|at| self.threads.get(at).copied());
-        let thread = known.unwrap_or(thread);
+        let thread = self.here(thread);
         // SAFETY: as above; a thread of another process is not found.
         Errno::check(unsafe { libc::syscall(libc::SYS_tgkill, self.pid, thread, signal) }).map(Reply::Value)
     }

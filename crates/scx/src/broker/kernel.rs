@@ -68,6 +68,8 @@ pub trait Kernel {
     /// # Errors
     /// As bpf(2)'s `BPF_MAP_GET_NEXT_KEY`: ENOENT after the last.
     fn next(&mut self, map: usize, key: Option<&[u8]>) -> Result<Vec<u8>, Errno>;
+    /// The thread that asks next is on this CPU.
+    fn runs_on(&mut self, cpu: u32);
     /// Runs a program (`BPF_PROG_TYPE_SYSCALL`) with this context, which it may change. The result is what it returned.
     ///
     /// # Errors

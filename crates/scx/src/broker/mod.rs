@@ -20,7 +20,7 @@
 //! The program gets what [`call_table`] and the table of [`paths`] permit, and nothing else: what it asked for in vain
 //! is in the [`Outcome`]. It is one process, with threads; it opens no file for writing, reaches no bpf(2), no network
 //! and no other process, and ends with its broker. No path and no struct of its memory is read again by this machine's
-//! kernel after the broker has looked at it, but for the time limits of a wait that ends at once. While the far side
+//! kernel after the broker has looked at it. While the far side
 //! ([`Kernel`]) runs, all its threads sleep; while one of them runs, simulated time stands still. Instructions of the
 //! processor (`rdtsc`, `cpuid`) are this machine's.
 
@@ -45,6 +45,7 @@ pub mod sysfs;
 mod time;
 mod timers;
 mod tree;
+mod waits;
 
 pub use errno::Errno;
 pub use kernel::{Attach, Entry, Kernel, TestRun, Wake};
@@ -65,8 +66,8 @@ pub struct Request {
     pub environment: Vec<(String, String)>,
     /// Files and folders that it may read, beside what the table of paths gives.
     pub readable: Vec<PathBuf>,
-    /// The simulated machine's files ([`sysfs::files`]), with the simulated kernel's BTF at [`BTF`], as programs see it:
-    /// kfuncs without their implicit arguments.
+    /// The simulated machine's files ([`sysfs::files`]), with the simulated kernel's BTF at [`BTF`], as programs see
+    /// it: kfuncs without their implicit arguments.
     pub tree: Tree,
     /// Possible CPUs of the simulated machine, from 0 on.
     pub cpus: u32,
@@ -76,7 +77,7 @@ pub struct Request {
     pub release: String,
     /// The simulated time when the program starts.
     pub start_ns: u64,
-    /// A program that does nothing for as long is ended.
+    /// A program that lets no simulated time pass for as long is ended.
     pub patience: Duration,
 }
 

@@ -16,6 +16,7 @@ use super::sockets::Sockets;
 use super::spawn::{self, Started};
 use super::time::{self, Clock, Sleeper, Timed, Waits};
 use super::timers::{Expired, Timers};
+use super::waits;
 use super::{Refusal, Request};
 use crate::Scheduler;
 use crate::btf::Btf;
@@ -127,18 +128,13 @@ impl<'a> Session<'a> {
             was_killed: false,
         })
     }
-    /// Serves until the program is gone, or has done nothing for too long.
+    /// Serves until the program is gone, or has got nowhere for too long.
     fn serve(&mut self, kernel: &mut dyn Kernel) {
-        let mut last = Instant::now();
         let mut settled = 0;
-        // Without a scheduler nothing gets anywhere, whatever the program does meanwhile.
-        let mut alone = Instant::now();
+        // Without a scheduler nothing gets anywhere, whatever the program does meanwhile; with one, only what lets
+        // simulated time pass does.
+        let mut last = Instant::now();
         while !self.was_killed {
-            if self.bpf.is_attached() {
-                alone = Instant::now();
-            } else if alone.elapsed() > self.request.patience {
-                self.kill();
-            }
             let mut ready = self.wait(Duration::ZERO);
             let mut threads = Threads::Run;
             if ready == [false, false] {
@@ -150,13 +146,19 @@ impl<'a> Session<'a> {
             }
             let [calls, gone] = ready;
             let printed = self.output.take() | self.errors.take();
+            let was_attached = self.bpf.is_attached();
             // The listener of a program that is gone is ready for ever, without a call.
             let answered = calls && self.one(kernel);
             if gone && !answered {
                 return;
             }
+            if self.bpf.is_attached() != was_attached {
+                last = Instant::now();
+            } else if last.elapsed() > self.request.patience {
+                self.kill();
+            }
             if answered || printed {
-                (last, settled) = (Instant::now(), 0);
+                settled = 0;
                 continue;
             }
             if self.wake_early() {
@@ -167,10 +169,13 @@ impl<'a> Session<'a> {
                 Threads::SeemToWait => settled + 1,
                 Threads::Sleep => SETTLED_LOOKS,
             };
+            let was_ended = self.ended;
             if settled >= SETTLED_LOOKS && self.pass(kernel) {
-                (last, settled) = (Instant::now(), 0);
-            } else if last.elapsed() > self.request.patience {
-                self.kill();
+                settled = 0;
+                // When the run is over, time passes without getting anywhere.
+                if self.bpf.is_attached() && !was_ended {
+                    last = Instant::now();
+                }
             }
         }
     }
@@ -198,7 +203,10 @@ impl<'a> Session<'a> {
             return Err(self.refuse(call_table::name(call), errno));
         }
         match call.number {
-            libc::SYS_bpf => return self.bpf.answer(call, kernel),
+            libc::SYS_bpf => {
+                kernel.runs_on(self.calls.cpu(call.thread));
+                return self.bpf.answer(call, kernel);
+            }
             libc::SYS_close => {
                 self.bpf.closes(call, kernel);
                 return Ok(Reply::Continue);
@@ -223,13 +231,18 @@ impl<'a> Session<'a> {
                 Ok(Reply::Hold)
             }
             Some(Ok(Timed::Reply(reply))) => Ok(reply),
+            Some(Ok(Timed::Look)) => waits::look(call, &self.process),
             Some(Err(errno)) => Err(errno),
             None => match self.identity.answer(call) {
                 Err(Errno(errno @ libc::ESRCH)) => {
                     let who = call.arguments[0] as i32;
                     Err(self.refuse(format!("{} {who}", call_table::name(call)), errno))
                 }
-                Err(Errno(libc::ENOSYS)) => self.calls.answer(self.request, call, self.clock.now_ns),
+                Err(Errno(libc::ENOSYS)) => {
+                    let about = call.arguments[0] as i32;
+                    let thread = if about == 0 { call.thread } else { self.identity.here(about) };
+                    self.calls.answer(self.request, call, thread, self.clock.now_ns)
+                }
                 answer => answer,
             },
         }
@@ -246,7 +259,10 @@ impl<'a> Session<'a> {
         let before = sleepers.len();
         for sleeper in sleepers {
             if self.is_over(&sleeper) {
-                self.listener.answer(&sleeper.call, Ok(sleeper.early()));
+                let files = matches!(sleeper.waits, Waits::Files(_));
+                let look = || waits::look(&sleeper.call, &self.process);
+                let reply = if files { look() } else { Ok(Reply::Value(0)) };
+                self.listener.answer(&sleeper.call, reply);
             } else if self.listener.is_valid(&sleeper.call) {
                 self.sleepers.push(sleeper);
             }
@@ -264,9 +280,9 @@ impl<'a> Session<'a> {
             }
         }
     }
-    /// What is due first happens: a timer expires, or a thread's sleep is over. If nothing is due, simulated time passes
-    /// until then. One at a time, because threads that run beside one another may come in any order. False: nothing
-    /// waits for time.
+    /// What is due first happens: a timer expires, or a thread's sleep is over. If nothing is due, simulated time
+    /// passes until then. One at a time, because threads that run beside one another may come in any order. False:
+    /// nothing waits for time.
     fn pass(&mut self, kernel: &mut dyn Kernel) -> bool {
         let first = (0..self.sleepers.len()).min_by_key(|at| self.sleepers[*at].order());
         let over = first.map(|at| self.sleepers[at].until_ns);

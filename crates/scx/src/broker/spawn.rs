@@ -120,8 +120,8 @@ const FILES: u64 = 4096;
 /// The limit of a stack decides where memory lies, and how large the stacks of threads are.
 const STACK_BYTES: u64 = 8 << 20;
 
-/// Raises this process's limit of open files to the highest that it may have, because it holds the memory of each of the
-/// program's maps; gives the program's.
+/// Raises this process's limit of open files to the highest that it may have, because it holds the memory of each of
+/// the program's maps; gives the program's.
 fn open_files() -> Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is the one that the call fills.
@@ -145,8 +145,8 @@ fn failed(what: &str, error: &io::Error) -> Error {
     Error::machine(format!("can't {what} for a scheduler's program: {error}"))
 }
 
-/// The filter is refused with EBUSY, EINVAL, EACCES or ENOSYS where there is no notification; a process more with EAGAIN;
-/// executing the program fails with what execve(2) says.
+/// The filter is refused with EBUSY, EINVAL, EACCES or ENOSYS where there is no notification; a process more with
+/// EAGAIN; executing the program fails with what execve(2) says.
 fn why_not_started(request: &Request, error: &io::Error) -> Error {
     if let Err(why) = is_available() {
         return why;
@@ -184,6 +184,8 @@ fn confine(parent: u32, files: u64) -> io::Result<()> {
         }
         // A ^C at the terminal is the broker's business.
         check(libc::setpgid(0, 0).into())?;
+        // Files that the caller's own caller has left open are not for the program.
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
         for (what, most) in
             [(libc::RLIMIT_NOFILE, files), (libc::RLIMIT_STACK, STACK_BYTES), (libc::RLIMIT_CORE, 0)]
         {

@@ -26,6 +26,7 @@ fn program_starts_here() {
         Ok("files") => hostile::files(),
         Ok("looks_for_the_host") => hostile::looks_for_the_host(),
         Ok("timers") => hostile::timers(),
+        Ok("prints") => hostile::prints(),
         _ => {}
     }
 }
@@ -37,7 +38,8 @@ struct Fake {
     memory: Option<std::fs::File>,
     entries: Vec<(usize, Vec<u8>, Vec<u8>)>,
     runs: Vec<TestRun>,
-    later_runs: Vec<usize>,
+    later_runs: Vec<(usize, u32)>,
+    cpu: u32,
     tells: BTreeMap<Vec<u8>, Vec<u8>>,
     slept: Vec<Option<u64>>,
     detached: u32,
@@ -76,8 +78,11 @@ impl Kernel for Fake {
     fn next(&mut self, _: usize, _: Option<&[u8]>) -> Result<Vec<u8>, Errno> {
         Err(Errno(libc::ENOENT))
     }
+    fn runs_on(&mut self, cpu: u32) {
+        self.cpu = cpu;
+    }
     fn test_run(&mut self, program: usize, _: &mut Vec<u8>) -> Result<u32, Errno> {
-        self.later_runs.push(program);
+        self.later_runs.push((program, self.cpu));
         Ok(0)
     }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
@@ -120,7 +125,7 @@ fn run_in(name: &str, shown: &Path, kernel: &mut dyn Kernel) -> Option<Outcome> 
         release: "7.3.4".to_owned(),
         start_ns: 1_000_000_000,
         // A machine under load may not let a program run for seconds.
-        patience: Duration::from_secs(if name == "hangs" { 1 } else { 60 }),
+        patience: Duration::from_secs(if ["hangs", "prints"].contains(&name) { 1 } else { 60 }),
     };
     let outcome = run(&request, kernel).unwrap();
     print!("{}", String::from_utf8_lossy(&outcome.errors));
@@ -153,7 +158,7 @@ fn a_program_attaches_its_scheduler_sleeps_in_simulated_time_and_takes_it_off() 
 
     assert_eq!(fake.entries, [(1, 3u32.to_le_bytes().to_vec(), 30u64.to_le_bytes().to_vec())]);
     assert_eq!(fake.runs, [TestRun { program: 1, context: 5u32.to_le_bytes().to_vec() }]);
-    assert_eq!(fake.later_runs, [1]);
+    assert_eq!(fake.later_runs, [(1, 4)], "on the CPU that it has bound itself to");
 }
 
 #[test]
@@ -173,9 +178,11 @@ fn a_thread_that_waits_with_a_limit_is_woken_by_another_in_simulated_time() {
 }
 
 #[test]
-fn a_program_that_does_nothing_is_ended() {
-    let Some(outcome) = run_program("hangs", &mut Fake::default()) else { return };
-    assert!(outcome.was_killed);
+fn a_program_that_gets_nowhere_is_ended() {
+    for name in ["hangs", "prints"] {
+        let Some(outcome) = run_program(name, &mut Fake::default()) else { return };
+        assert!(outcome.was_killed, "{name}");
+    }
 }
 
 #[test]
@@ -253,7 +260,7 @@ fn nothing_of_the_host_is_in_what_a_program_learns() {
 fn timers_are_of_simulated_time() {
     let Some(outcome) = run_program("timers", &mut Fake::default()) else { return };
     let wanted = "alarm 1 at 3000 ms\ntimer 1 at 3025 ms\ntimer 1 at 3035 ms\n\
-                  timer 3 at 3070 ms\nalarm 4 at 3087 ms\n";
+                  timer 3 at 3070 ms\nselect at 3075 ms\nepoll at 3085 ms\nnothing at 3088 ms\nalarm 4 at 3105 ms\n";
     assert!(said(&outcome).contains(wanted) || !outcome.clock_is_simulated, "{}", said(&outcome));
 }
 

@@ -3,6 +3,7 @@
 use super::errno::Errno;
 use super::memory::Memory;
 use super::notify::{Call, Reply};
+use super::waits::{self, Asked};
 
 /// CLOCK_REALTIME when the simulated time is 0: 2026-01-01, the same in each run.
 pub const EPOCH_S: u64 = 1_767_225_600;
@@ -67,7 +68,7 @@ pub enum Waits {
     /// The word at this address is another one than this.
     Word(u64, u32),
     /// One of these file descriptors is ready for what it is asked for (`POLLIN`, ...).
-    Files(Vec<(i32, i16)>),
+    Files(Asked),
 }
 
 #[derive(Clone, Debug)]
@@ -103,18 +104,13 @@ impl Sleeper {
         }
         Err(Errno(libc::EINTR))
     }
-    /// What it gives when the reason to wait is gone. Files are ready: the kernel says how.
-    pub fn early(&self) -> Reply {
-        match self.waits {
-            Waits::Files(_) => Reply::Continue,
-            Waits::Nothing | Waits::Word(..) => Reply::Value(0),
-        }
-    }
 }
 
 /// What a call about time comes to.
 pub enum Timed {
     Reply(Reply),
+    /// Files are looked at now.
+    Look,
     Sleep(Sleeper),
 }
 
@@ -142,15 +138,11 @@ const TABLE: &[(i64, Ask)] = &[
         sleep(call, if is_point { point } else { clock.now_ns.saturating_add(ns) }, Waits::Nothing)
     }),
     (libc::SYS_futex, futex),
-    (libc::SYS_ppoll, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[2], 1)?, polled(call, memory)?)
-    }),
-    (libc::SYS_pselect6, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[4], 1)?, selected(call, memory)?)
-    }),
-    (libc::SYS_epoll_pwait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]), polls(call))),
+    (libc::SYS_ppoll, |clock, call, memory| wait(clock, call, Some(span(memory, call.arguments[2], 1)?))),
+    (libc::SYS_pselect6, |clock, call, memory| wait(clock, call, Some(span(memory, call.arguments[4], 1)?))),
+    (libc::SYS_epoll_pwait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]))),
     (libc::SYS_epoll_pwait2, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[3], 1)?, polls(call))
+        wait(clock, call, Some(span(memory, call.arguments[3], 1)?))
     }),
 ];
 
@@ -163,13 +155,11 @@ const OLDER: &[(i64, Ask)] = &[
         }
         Ok(Timed::Reply(Reply::Value(seconds as i64)))
     }),
-    (libc::SYS_poll, |clock, call, memory| {
-        wait(clock, call, milliseconds(call.arguments[2]), polled(call, memory)?)
-    }),
+    (libc::SYS_poll, |clock, call, _| wait(clock, call, milliseconds(call.arguments[2]))),
     (libc::SYS_select, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[4], 1_000)?, selected(call, memory)?)
+        wait(clock, call, Some(span(memory, call.arguments[4], 1_000)?))
     }),
-    (libc::SYS_epoll_wait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]), polls(call))),
+    (libc::SYS_epoll_wait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]))),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[(i64, Ask)] = &[];
@@ -199,18 +189,19 @@ pub fn span(memory: Memory, at: u64, unit_ns: u64) -> Result<u64, Errno> {
     Ok(seconds.saturating_mul(SECOND_NS).saturating_add(rest * unit_ns))
 }
 /// Negative: for ever.
-fn milliseconds(count: u64) -> u64 {
-    u64::try_from(count as i32).map_or(u64::MAX, |count| count * 1_000_000)
+fn milliseconds(count: u64) -> Option<u64> {
+    u64::try_from(count as i32).ok().map(|count| count * 1_000_000)
 }
 
 fn sleep(call: &Call, until_ns: u64, waits: Waits) -> Answer {
     Ok(Timed::Sleep(Sleeper { call: *call, until_ns, waits }))
 }
-/// A wait for files. The kernel does what does not wait for time: one without any, and one without end.
-fn wait(clock: &Clock, call: &Call, for_ns: u64, files: Vec<(i32, i16)>) -> Answer {
+/// A wait for files. This machine's kernel does one without end, which only a number in the call says.
+fn wait(clock: &Clock, call: &Call, for_ns: Option<u64>) -> Answer {
     match for_ns {
-        0 | u64::MAX => Ok(Timed::Reply(Reply::Continue)),
-        _ => sleep(call, clock.now_ns.saturating_add(for_ns), Waits::Files(files)),
+        None => Ok(Timed::Reply(Reply::Continue)),
+        Some(0) => Ok(Timed::Look),
+        Some(ns) => sleep(call, clock.now_ns.saturating_add(ns), Waits::Files(waits::asked(call)?)),
     }
 }
 
@@ -228,28 +219,4 @@ fn futex(clock: &mut Clock, call: &Call, memory: Memory) -> Answer {
         clock.now_ns.saturating_add(ns)
     };
     sleep(call, until_ns, Waits::Word(at, value as u32))
-}
-
-fn polls(call: &Call) -> Vec<(i32, i16)> {
-    vec![(call.arguments[0] as i32, libc::POLLIN)]
-}
-fn polled(call: &Call, memory: Memory) -> Result<Vec<(i32, i16)>, Errno> {
-    let asked = memory.bytes(call.arguments[0], (call.arguments[1] as usize).saturating_mul(8))?;
-    let file = |bytes: &[u8]| {
-        let number = i32::from_le_bytes(bytes[..4].try_into().expect("4 bytes"));
-        (number, i16::from_le_bytes([bytes[4], bytes[5]]))
-    };
-    Ok(asked.chunks_exact(8).map(file).filter(|(number, _)| *number >= 0).collect())
-}
-fn selected(call: &Call, memory: Memory) -> Result<Vec<(i32, i16)>, Errno> {
-    let count = call.arguments[0].min(1 << 16) as usize;
-    let mut files = Vec::new();
-    for (set, events) in [(1, libc::POLLIN), (2, libc::POLLOUT), (3, libc::POLLPRI)] {
-        if call.arguments[set] != 0 {
-            let bits = memory.bytes(call.arguments[set], count.div_ceil(64) * 8)?;
-            let is_set = |number: &usize| bits[number / 8] >> (number % 8) & 1 != 0;
-            files.extend((0..count).filter(is_set).map(|number| (number as i32, events)));
-        }
-    }
-    Ok(files)
 }

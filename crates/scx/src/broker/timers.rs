@@ -154,7 +154,7 @@ impl Timers {
         if old != 0 {
             self.get_alarm(clock, call, old)?;
         }
-        if call.arguments[0] as i32 == libc::ITIMER_REAL as i32 {
+        if call.arguments[0] as i32 == libc::ITIMER_REAL {
             let at_ns = (first_ns > 0).then(|| clock.now_ns.saturating_add(first_ns));
             self.alarm = Timer { at_ns, period_ns };
         }
@@ -162,7 +162,7 @@ impl Timers {
     }
     fn get_alarm(&self, clock: Clock, call: &Call, at: u64) -> Result<Reply, Errno> {
         let memory = Memory { pid: call.thread };
-        let is_real = call.arguments[0] as i32 == libc::ITIMER_REAL as i32;
+        let is_real = call.arguments[0] as i32 == libc::ITIMER_REAL;
         give(
             memory,
             at,

@@ -223,6 +223,49 @@ extern "C" fn count_alarm(_: i32) {
     ALARMS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Waits with a limit for a file that is ready every ten milliseconds.
+unsafe fn waits_for(file: i32, now: &dyn Fn() -> u128) {
+    // SAFETY: structs and buffers of this function; the file is open.
+    unsafe {
+        let mut count = 0u64;
+        let mut read = |what: &str| {
+            assert_eq!(libc::read(file, (&raw mut count).cast(), 8), 8);
+            println!("{what} at {} ms", now());
+        };
+        let mut set: libc::fd_set = std::mem::zeroed();
+        libc::FD_SET(file, &mut set);
+        libc::FD_SET(0, &mut set);
+        let mut most = libc::timeval { tv_sec: 1, tv_usec: 0 };
+        let null = std::ptr::null_mut();
+        let found = libc::select(file + 1, &mut set, null, null, &mut most);
+        // /dev/null is always ready to be read.
+        assert!(found >= 1 && libc::FD_ISSET(0, &set));
+        libc::FD_ZERO(&mut set);
+        libc::FD_SET(file, &mut set);
+        assert_eq!(libc::select(file + 1, &mut set, null, null, &mut most), 1);
+        assert!(libc::FD_ISSET(file, &set) && !libc::FD_ISSET(0, &set));
+        read("select");
+        let many = libc::epoll_create1(0);
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 77 };
+        assert_eq!(libc::epoll_ctl(many, libc::EPOLL_CTL_ADD, file, &mut event), 0);
+        event.u64 = 0;
+        assert_eq!(libc::epoll_wait(many, &mut event, 1, 1000), 1);
+        assert_eq!({ event.u64 }, 77);
+        read("epoll");
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut polls = [
+            libc::pollfd { fd: file, events: libc::POLLIN, revents: 9 },
+            libc::pollfd { fd: 1, events: libc::POLLOUT, revents: 0 },
+            libc::pollfd { fd: 900, events: libc::POLLIN, revents: 0 },
+        ];
+        assert_eq!(libc::ppoll(polls.as_mut_ptr(), 3, &none, std::ptr::null()), 2);
+        assert_eq!(polls.map(|poll| poll.revents), [0, libc::POLLOUT, libc::POLLNVAL]);
+        assert_eq!(libc::epoll_wait(many, &mut event, 1, 3), 0);
+        println!("nothing at {} ms", now());
+        libc::close(many);
+    }
+}
+
 /// Timers of the kernel, all of simulated time.
 pub fn timers() {
     let since = std::time::Instant::now();
@@ -248,6 +291,7 @@ pub fn timers() {
         assert_eq!(libc::poll(&mut poll, 1, 1000), 1);
         assert_eq!(libc::read(file, (&raw mut count).cast(), 8), 8);
         println!("timer {count} at {} ms", now());
+        waits_for(file, &now);
         libc::close(file);
         let every = libc::itimerval {
             it_interval: libc::timeval { tv_sec: 0, tv_usec: 5_000 },
@@ -258,4 +302,11 @@ pub fn timers() {
         println!("alarm {} at {} ms", ALARMS.load(Ordering::Relaxed), now());
     }
     std::process::exit(7);
+}
+
+/// Prints, and asks, without end.
+pub fn prints() {
+    loop {
+        println!("{}", number());
+    }
 }

@@ -91,6 +91,7 @@ pub fn scheduler() {
     assert!(link >= 1000, "link {link}");
     // From here on keyed elements are at the far side, which adds one of its own.
     assert_eq!(lookup::<u64>(keyed, &9), Ok(99));
+    bind_to_4();
     run(by_hand, &context).unwrap();
     let before = Instant::now();
     std::thread::sleep(Duration::from_secs(2));
@@ -102,6 +103,20 @@ pub fn scheduler() {
     unsafe { libc::close(link) };
     println!("taken off {}", seen(1));
     std::process::exit(7);
+}
+
+fn bind_to_4() {
+    // SAFETY: sets of CPUs are plain bits, of the size that is said.
+    unsafe {
+        let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(4, &mut cpus);
+        libc::CPU_SET(1000, &mut cpus);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus), 0);
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut cpus);
+        assert_eq!((libc::CPU_COUNT(&cpus), libc::CPU_ISSET(4, &cpus), libc::sched_getcpu()), (1, true, 4));
+        libc::CPU_CLR(4, &mut cpus);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus), -1, "none is left");
+    }
 }
 
 fn renumbered(map: i32) -> i32 {

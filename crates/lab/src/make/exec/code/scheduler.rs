@@ -12,7 +12,7 @@ use schedlab_scx::btf::{Btf, without_aux};
 use schedlab_scx::object::{Kernel, Values, read};
 use schedlab_transplant::{Ext, Program, Scx};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Files of an image: its BTF, its configuration.
@@ -88,7 +88,7 @@ impl Seen {
             program: path.to_owned(),
             arguments: words.iter().map(|word| (*word).to_owned()).collect(),
             environment: vec![("LANG".to_owned(), "C".to_owned())],
-            readable: Vec::new(),
+            readable: files_in(words),
             tree,
             cpus: machine.topology.nr_cpus() as u32,
             memory_bytes: NODE_BYTES * machine.topology.node_distance.len() as u64,
@@ -98,6 +98,17 @@ impl Seen {
         };
         Ok(Program { request, btf: self.btf })
     }
+}
+
+/// Files that a program's arguments name, alone or behind `=` or `:`: it may read them.
+fn files_in(words: &[&str]) -> Vec<PathBuf> {
+    let parts = |word: &&str| {
+        let behind = |mark| word.split_once(mark).map(|(_, rest)| rest.to_owned());
+        [Some((*word).to_owned()), behind('='), behind(':')]
+    };
+    let named = words.iter().flat_map(parts).flatten().map(PathBuf::from).filter(|path| path.is_file());
+    let whole = |path: PathBuf| [std::path::absolute(&path).ok(), path.canonicalize().ok()];
+    named.flat_map(whole).flatten().collect()
 }
 
 /// A machine as its files in /sys show it.
@@ -160,4 +171,19 @@ fn value(word: &str, object: &str) -> Result<(String, String)> {
 /// `LINUX_VERSION_CODE`.
 fn version_code(version: Version) -> u32 {
     u32::from(version.major) << 16 | u32::from(version.minor) << 8 | u32::from(version.patch).min(255)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_among_the_arguments_of_a_program_are_shown_to_it() {
+        let own = std::env::current_exe().unwrap().canonicalize().unwrap();
+        let folder = own.parent().unwrap().display().to_string();
+        let words =
+            [format!("--config={}", own.display()), format!("f:{}", own.display()), folder, "-v".to_owned()];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(files_in(&words), vec![own; 4], "no folder, and no option");
+    }
 }
