@@ -71,9 +71,26 @@ pub fn calls() {
     }
     assert_eq!(errno(libc::SYS_kill, [parent, 0, 0, 0, 0, 0]), libc::ESRCH);
     assert_eq!(errno(libc::SYS_tgkill, [parent, parent, 0, 0, 0, 0]), libc::ESRCH);
+    fills_its_queue();
     assert_eq!(errno(libc::SYS_execve, [path("/bin/sh"), 0, 0, 0, 0, 0]), libc::EACCES);
     of_another_table();
     std::process::exit(7);
+}
+
+/// A listener that takes nobody: the broker, which connects, does not wait for it.
+fn fills_its_queue() {
+    let mut address = [0u8; 110];
+    address[0] = libc::AF_UNIX as u8;
+    address[2..14].copy_from_slice(b"/run/scx/sta");
+    let at = address.as_ptr() as c_long;
+    // SAFETY: takes integers only.
+    let socket = || c_long::from(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) });
+    let listener = socket();
+    assert_eq!(errno(libc::SYS_connect, [socket(), at, 110, 0, 0, 0]), libc::ECONNREFUSED);
+    assert_eq!(errno(libc::SYS_bind, [listener, at, 110, 0, 0, 0]), 0);
+    assert_eq!(errno(libc::SYS_listen, [listener, 0, 0, 0, 0, 0]), 0);
+    assert_eq!(errno(libc::SYS_connect, [socket(), at, 110, 0, 0, 0]), 0);
+    assert_eq!(errno(libc::SYS_connect, [socket(), at, 110, 0, 0, 0]), libc::EAGAIN);
 }
 
 /// The same calls by the tables of 32 bits.
