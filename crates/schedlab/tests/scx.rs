@@ -20,11 +20,14 @@ fn lab() -> Option<Lab> {
 
 /// Runs a load under the fair class and under a scheduler; exit code, standard output and standard error.
 fn run(lab: &Lab, scx: &str) -> (i32, String, String) {
+    run_loops(lab, scx, 20)
+}
+fn run_loops(lab: &Lab, scx: &str, loops: u32) -> (i32, String, String) {
     let experiment = format!(
         "name = \"scx\"\nabout = \"a test\"\nmachine = \"smt-8\"\nbaseline = \"fair\"\nruns = 2\n\
          metrics = [\"scx.calls.enqueue\", \"scx.instructions.enqueue\", \
          \"scx.kfunc.scx_bpf_dsq_insert___v2\", \"migrations\", \"run_delay.p50\"]\n\
-         [workload]\nname = \"hackbench\"\ngroups = 4\nfds = 4\nloops = 20\n\
+         [workload]\nname = \"hackbench\"\ngroups = 4\nfds = 4\nloops = {loops}\n\
          [[variant]]\nname = \"fair\"\nkernel = \"7\"\n\
          [[variant]]\nname = \"ext\"\nkernel = \"7\"\nscx = \"{scx}\"\n"
     );
@@ -71,4 +74,67 @@ fn what_is_not_a_scheduler_is_refused_by_its_name() {
     std::fs::write(&cut, &std::fs::read(Path::new(FIFO)).unwrap()[..1000]).unwrap();
     let (code, _, said) = run(&lab, cut.to_str().unwrap());
     assert!(code == 2 && said.contains("cut.bpf.o"), "{code} {said}");
+}
+
+/// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function where nothing leads.
+const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/runtime.bpf.o");
+const NOWHERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/nowhere.bpf.o");
+
+#[test]
+fn programs_see_a_kernels_maps_and_run_where_they_are_attached() {
+    let Some(lab) = lab() else { return };
+    let steps =
+        ["flags", "evictions", "fields", "walks", "sized", "rings"].map(|name| format!("run:{name}="));
+    let (code, _, said) = run_loops(&lab, &format!("{RUNTIME} {}", steps.join(" ")), 800);
+    // A program that returns anything but 0 gives the line of its source.
+    assert_eq!(code, 0, "{said}");
+    for record in lab.records("runs").into_iter().filter(|record| record["variant"]["name"] == "ext") {
+        let counters = &record["counters"];
+        let of = |name: &str| counters[format!("scx.kfunc.{name}")].as_u64().unwrap_or(0);
+        let (switches, begins, ends) =
+            (of("bpf_task_acquire"), of("bpf_task_release"), of("bpf_rcu_read_lock"));
+        assert!(switches > 100, "sched_switch: {counters}");
+        assert!(begins > 0 && begins == ends, "scx_tick begins and ends: {counters}");
+        assert_eq!(of("bpf_preempt_disable"), 1, "bpf_scx_reg");
+        // 4 groups of 4 senders and 4 receivers.
+        assert!(of("bpf_cast_to_kern_ctx") >= 32, "sched_process_fork: {counters}");
+        let environment = &record["environment"];
+        assert_eq!(environment["scx.untraced"], "never (tp_btf/of_another_kernel)");
+        assert_eq!(environment["scx.rings"], "ring: 3");
+    }
+}
+
+#[test]
+fn a_program_that_goes_wrong_ends_the_run_by_its_name_and_place() {
+    let Some(lab) = lab() else { return };
+    let fails = |values: &str| {
+        let (code, _, said) = run(&lab, &format!("{RUNTIME} {values}"));
+        assert_eq!(code, 2, "{said}");
+        said
+    };
+    let wild = fails("fault=1");
+    assert!(wild.contains("the scheduler failed: BPF program enqueue, instruction "), "{wild}");
+    assert!(
+        wild.contains("(runtime.bpf.c:") && wild.contains("it reads or writes at 0x123456789000"),
+        "{wild}"
+    );
+    let unknown = fails("fault=2");
+    assert!(unknown.contains("it reaches helper 100000, which the kernel lacks"), "{unknown}");
+    let given = fails("fault=3");
+    assert!(
+        given.contains("BPF program enqueue, ") && given.contains("it calls scx_bpf_dsq_insert"),
+        "{given}"
+    );
+    let returned = fails("expected=7 run:fails=");
+    assert!(returned.contains("fails returns 7"), "{returned}");
+}
+
+#[test]
+fn a_program_for_a_function_that_leads_nowhere_is_refused() {
+    let Some(lab) = lab() else { return };
+    let (code, _, said) = run(&lab, NOWHERE);
+    assert!(
+        code == 2 && said.contains("program nowhere can't be attached to fentry/try_to_wake_up"),
+        "{said}"
+    );
 }

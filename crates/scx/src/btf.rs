@@ -13,7 +13,8 @@
 mod parse;
 mod prototype;
 
-pub use prototype::{Prototype, ResultKind, without_aux};
+pub(crate) use prototype::PROBE_TYPE;
+pub use prototype::{Prototype, ResultKind, for_programs};
 
 /// Typedefs, modifiers and arrays that follow each other: compilers write a few.
 const DEEPEST: usize = 32;

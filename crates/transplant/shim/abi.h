@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 15		/* raised with every change of this file */
+#define IMG_ABI 16		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 #define IMG_LONGEST_NS 100000000	/* for which no kernel holds a lock */
 

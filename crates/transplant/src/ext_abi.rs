@@ -32,6 +32,41 @@ pub struct RawMap {
     pub max_entries: c_uint,
     pub flags: c_uint,
     pub memory: *mut c_void,
+    pub fields: *const RawField,
+    pub nr_fields: c_uint,
+}
+
+/// `struct img_bpf_field`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawField {
+    pub at: c_uint,
+    pub bytes: c_uint,
+    pub special: c_int,
+}
+
+/// `enum img_bpf_special`.
+pub mod special {
+    use std::ffi::c_int;
+
+    pub const KEPT: c_int = 0;
+    pub const TIMER: c_int = 1;
+    pub const KPTR: c_int = 2;
+    pub const KPTR_MASK: c_int = 3;
+    pub const KPTR_OWN: c_int = 4;
+    pub const HEAD: c_int = 5;
+}
+
+/// `struct img_bpf_trace`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawTrace {
+    pub program: c_int,
+    pub tracepoint: *const c_void,
+    pub function: *const c_char,
+    pub after: c_int,
+    pub nr: c_uint,
+    pub bytes: [u8; 12],
 }
 
 /// `struct img_bpf_type`.

@@ -21,8 +21,8 @@ pub(super) const IMAGE: &str = "image.so";
 const BTF: &str = "image.btf";
 
 /// The compiler's options for linking, a part of the image's key. They lead a call of schedule_timeout() to the shims'
-/// `__wrap_schedule_timeout`.
-pub(super) const OPTIONS: [&str; 12] = [
+/// `__wrap_schedule_timeout`, and one of scx_tick() to `__wrap_scx_tick`.
+pub(super) const OPTIONS: [&str; 13] = [
     "-shared",
     "-nostartfiles",
     "-o",
@@ -32,6 +32,7 @@ pub(super) const OPTIONS: [&str; 12] = [
     "-Wl,-T,image.lds",
     "-Wl,--defsym=jiffies=jiffies_64",
     "-Wl,--wrap=schedule_timeout",
+    "-Wl,--wrap=scx_tick",
     "-Wl,-z,noexecstack",
     "-Wl,-z,now",
     "stubs.o",

@@ -40,6 +40,7 @@ const MEMLOCK: u32 = 8;
 const TABLE: &[Row] = &[
     (libc::SYS_bpf, When::Always, Then::Ask),
     (libc::SYS_perf_event_open, When::Always, Then::Ask),
+    (libc::SYS_epoll_ctl, When::Always, Then::Ask),
     (libc::SYS_close, When::AtLeast(0, FIRST_LINK), Then::Ask),
     // Files, by path.
     (libc::SYS_openat, When::Always, Then::Ask),
@@ -71,10 +72,10 @@ const TABLE: &[Row] = &[
     (libc::SYS_socket, When::Masked(0, u32::MAX, libc::AF_INET6 as u32), Then::Fail(libc::EACCES)),
     // The machine.
     (libc::SYS_sched_getaffinity, When::Always, Then::Ask),
+    (libc::SYS_sched_setaffinity, When::Always, Then::Ask),
     (libc::SYS_uname, When::Always, Then::Ask),
     (libc::SYS_getrandom, When::Always, Then::Ask),
     // Needs rights in a real kernel, and has no meaning here.
-    (libc::SYS_sched_setaffinity, When::Always, Then::Fail(0)),
     (libc::SYS_sched_setscheduler, When::Always, Then::Fail(0)),
     (libc::SYS_sched_setattr, When::Always, Then::Fail(0)),
     (libc::SYS_setpriority, When::Always, Then::Fail(0)),

@@ -38,7 +38,7 @@ pub mod sysfs;
 mod time;
 
 pub use errno::Errno;
-pub use kernel::{Attach, Entry, Kernel, TestRun, Wake};
+pub use kernel::{Attach, Entry, Kernel, Wake};
 pub use paths::Refusal;
 pub use session::{Outcome, run};
 pub use spawn::is_available;

@@ -178,7 +178,10 @@ impl<'a> Session<'a> {
     }
     fn reply(&mut self, call: &Call, kernel: &mut dyn Kernel) -> std::result::Result<Reply, Errno> {
         if call.number == libc::SYS_bpf {
-            return self.bpf.answer(call, kernel);
+            return self.bpf.answer(call, self.calls.cpu_of(call.thread), kernel);
+        }
+        if call.number == libc::SYS_epoll_ctl {
+            return self.bpf.epoll_control(call, &self.process);
         }
         if call.number == libc::SYS_close {
             self.bpf.closes(call, kernel);
@@ -193,6 +196,8 @@ impl<'a> Session<'a> {
         }
         match time::answer(&mut self.clock, call) {
             Some(Ok(Timed::Sleep(sleeper))) => {
+                // Entries that it has read since are none any more.
+                self.bpf.ring();
                 self.sleepers.push(sleeper);
                 Ok(Reply::Hold)
             }
@@ -235,6 +240,9 @@ impl<'a> Session<'a> {
             let wake = kernel.sleep(until);
             self.clock.advance(wake.now_ns);
             self.ended = wake.ended;
+            if wake.rung {
+                self.bpf.ring();
+            }
             if wake.ended {
                 self.tell_end();
                 return true;

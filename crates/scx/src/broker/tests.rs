@@ -4,7 +4,7 @@ mod btf;
 mod program;
 
 use super::*;
-use crate::{OpsKind, Special};
+use crate::{Field, OpsKind, Special, Target};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 
@@ -19,6 +19,7 @@ fn program_starts_here() {
         Ok("looks_around") => program::looks_around(),
         Ok("waits") => program::waits(),
         Ok("hangs") => program::hangs(),
+        Ok("reads_a_ring") => program::reads_a_ring(),
         _ => {}
     }
 }
@@ -29,10 +30,13 @@ struct Fake {
     now_ns: u64,
     memory: Option<std::fs::File>,
     entries: Vec<(usize, Vec<u8>, Vec<u8>)>,
-    runs: Vec<TestRun>,
-    later_runs: Vec<usize>,
+    /// Programs that ran, whether a scheduler was attached then, and the CPU.
+    runs: Vec<(usize, Vec<u8>, bool, u32)>,
+    loads: Vec<(usize, usize)>,
+    traces: Vec<(usize, String)>,
     tells: BTreeMap<Vec<u8>, Vec<u8>>,
     slept: Vec<Option<u64>>,
+    ring: Option<std::fs::File>,
     detached: u32,
 }
 
@@ -43,19 +47,36 @@ impl Fake {
 }
 
 impl Kernel for Fake {
+    fn load(&mut self, given: Attach<'_>) -> Result<(), Errno> {
+        assert!(given.scheduler.ops.members.is_empty());
+        self.loads.push((given.scheduler.maps.len(), given.scheduler.programs.len()));
+        self.entries.extend(given.entries.into_iter().map(|entry| (entry.map, entry.key, entry.value)));
+        Ok(())
+    }
+    fn trace(&mut self, program: usize, target: &Target) -> Result<(), Errno> {
+        self.traces.push((program, target.to_string()));
+        if *target == Target::Entry("select".to_owned()) { Err(Errno(libc::EOPNOTSUPP)) } else { Ok(()) }
+    }
+    fn untrace(&mut self, program: usize, target: &Target) {
+        self.traces.push((program, format!("not {target}")));
+    }
     fn attach(&mut self, attach: Attach<'_>) -> Result<u64, Errno> {
-        let data = attach.scheduler.maps.iter().position(|map| map.name == "prog.data").unwrap();
+        let named = |name: &str| attach.scheduler.maps.iter().position(|map| map.name == name);
+        let file = |at: usize| std::fs::File::from(attach.memory[at].unwrap().try_clone_to_owned().unwrap());
+        self.ring = named("ring").map(file);
+        let Some(data) = named("prog.data") else { return Ok(self.now_ns) };
         let with_memory: Vec<bool> = attach.memory.iter().map(Option::is_some).collect();
         assert_eq!(with_memory, [true, false, false, true], "arrays have memory, hash maps have none");
         self.memory = Some(attach.memory[data].unwrap().try_clone_to_owned().unwrap().into());
-        self.entries = attach.entries.into_iter().map(|entry| (entry.map, entry.key, entry.value)).collect();
-        self.runs = attach.runs;
+        assert_eq!(attach.entries, [], "they came with the maps");
         self.tells.insert(9u32.to_le_bytes().to_vec(), 99u64.to_le_bytes().to_vec());
         Ok(self.now_ns)
     }
     fn detach(&mut self) {
         self.detached += 1;
-        self.put(8, 77);
+        if self.memory.is_some() {
+            self.put(8, 77);
+        }
     }
     fn lookup(&mut self, _: usize, key: &[u8]) -> Result<Vec<u8>, Errno> {
         self.tells.get(key).cloned().ok_or(Errno(libc::ENOENT))
@@ -69,15 +90,26 @@ impl Kernel for Fake {
     fn next(&mut self, _: usize, _: Option<&[u8]>) -> Result<Vec<u8>, Errno> {
         Err(Errno(libc::ENOENT))
     }
-    fn test_run(&mut self, program: usize, _: &mut Vec<u8>) -> Result<u32, Errno> {
-        self.later_runs.push(program);
-        Ok(0)
+    fn test_run(&mut self, program: usize, context: &mut Vec<u8>, cpu: u32) -> Result<u32, Errno> {
+        self.runs.push((program, context.clone(), self.memory.is_some(), cpu));
+        context[0] += 1;
+        Ok(41)
     }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         self.slept.push(until_ns);
+        if let Some(ring) = self.ring.take() {
+            // An entry of 8 bytes at its begin, two seconds from now.
+            self.now_ns += 2_000_000_000;
+            ring.write_all_at(&[8u32.to_le_bytes(), [0; 4]].concat(), 8192).unwrap();
+            ring.write_all_at(&4711u64.to_le_bytes(), 8200).unwrap();
+            ring.write_all_at(&16u64.to_le_bytes(), 4096).unwrap();
+            return Wake { now_ns: self.now_ns, ended: false, rung: true };
+        }
         self.now_ns = until_ns.unwrap_or(self.now_ns);
-        self.put(0, 1234);
-        Wake { now_ns: self.now_ns, ended: false }
+        if self.memory.is_some() {
+            self.put(0, 1234);
+        }
+        Wake { now_ns: self.now_ns, ended: false, rung: false }
     }
 }
 
@@ -128,7 +160,8 @@ fn a_program_attaches_its_scheduler_sleeps_in_simulated_time_and_takes_it_off() 
     let names: Vec<&str> = scheduler.maps.iter().map(|map| &*map.name).collect();
     assert_eq!(names, ["prog.data", "keyed", "", "per_cpu"]);
     assert_eq!(scheduler.maps[0].initial, [11u64.to_le_bytes(), 22u64.to_le_bytes()].concat());
-    let special = [(8, Special::Timer), (20, Special::Timer), (32, Special::Kptr)];
+    let field = |at, bytes, special| Field { at, bytes, special };
+    let special = [field(8, 12, Special::Timer), field(20, 12, Special::Timer), field(32, 8, Special::Own)];
     assert_eq!(scheduler.maps[2].special, special);
     assert_eq!(scheduler.ops.members, [(0, 0, "select_cpu".to_owned())]);
     assert_eq!(scheduler.ops.bytes[..8], [0; 8], "no file descriptor is left in the operations");
@@ -137,8 +170,16 @@ fn a_program_attaches_its_scheduler_sleeps_in_simulated_time_and_takes_it_off() 
     assert_eq!(scheduler.programs[0].instructions[1].imm, 8);
 
     assert_eq!(fake.entries, [(1, 3u32.to_le_bytes().to_vec(), 30u64.to_le_bytes().to_vec())]);
-    assert_eq!(fake.runs, [TestRun { program: 1, context: 5u32.to_le_bytes().to_vec() }]);
-    assert_eq!(fake.later_runs, [1]);
+    let context = |n: u32| n.to_le_bytes().to_vec();
+    assert_eq!(
+        fake.runs,
+        [(1, context(5), false, 0), (1, context(6), true, 4)],
+        "one before, one after the attach"
+    );
+    assert_eq!(fake.loads, [(4, 4)], "for the run; nothing was new for the traces and the operations");
+    let traces = [(2, "fentry/select"), (3, "tp_btf/sched_switch"), (3, "not tp_btf/sched_switch")];
+    assert_eq!(fake.traces, traces.map(|(at, target)| (at, target.to_owned())));
+    assert!(outcome.refused_bpf.contains_key("link of program traces to fentry/select"));
 }
 
 #[test]
@@ -155,6 +196,18 @@ fn a_thread_that_waits_with_a_limit_is_woken_by_another_in_simulated_time() {
     let output = String::from_utf8_lossy(&outcome.output);
     assert_eq!(outcome.status.code(), Some(7), "{output}");
     assert_eq!(output.contains("woken after 3 s"), outcome.clock_is_simulated, "{output}");
+}
+
+#[test]
+fn a_program_waits_for_a_ring_and_reads_what_is_there() {
+    let mut fake = Fake { now_ns: 1_000_000_000, ..Fake::default() };
+    let Some(outcome) = run_program("reads_a_ring", &mut fake) else { return };
+    let output = String::from_utf8_lossy(&outcome.output);
+    assert_eq!(outcome.status.code(), Some(7), "{output}");
+    assert!(output.contains("data 99, entry 4711, then 0 files"), "{output}");
+    if outcome.clock_is_simulated {
+        assert!(output.contains("after 2 s and 3 s"), "{output}");
+    }
 }
 
 #[test]

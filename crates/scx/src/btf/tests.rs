@@ -49,7 +49,7 @@ fn prototypes_say_what_a_call_needs() {
 #[test]
 fn programs_see_no_implicit_argument() {
     let before = kernel();
-    let after = Btf::parse(&without_aux(KERNEL).expect("it is BTF")).expect("it still is");
+    let after = Btf::parse(&for_programs(KERNEL).expect("it is BTF")).expect("it still is");
     assert_eq!(before.len(), after.len());
     for id in before.ids() {
         assert_eq!((before.kind(id), before.name(id)), (after.kind(id), after.name(id)), "ids stay");
@@ -119,7 +119,7 @@ proptest! {
         let mut broken = KERNEL.to_vec();
         let end = (at + bytes.len()).min(KERNEL.len());
         broken[at..end].copy_from_slice(&bytes[..end - at]);
-        let _ = without_aux(&broken);
+        let _ = for_programs(&broken);
         if let Ok(btf) = Btf::parse(&broken) {
             for id in btf.ids() {
                 let _ = (btf.size(id), btf.bare(id), btf.prototype(id), btf.member(id, "scx"), btf.name(id));

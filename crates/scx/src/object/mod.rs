@@ -28,7 +28,7 @@ mod check;
 mod core;
 mod definition;
 mod elf;
-mod ext;
+pub(crate) mod ext;
 mod externs;
 mod link;
 mod maps;

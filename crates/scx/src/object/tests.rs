@@ -175,18 +175,21 @@ fn maps_have_the_sizes_of_their_definitions() {
         let m = map(name);
         (m.kind, m.key_bytes, m.value_bytes, m.max_entries)
     };
+    let fields = |name: &str| -> Vec<(u32, u32, Special)> {
+        map(name).special.iter().map(|f| (f.at, f.bytes, f.special)).collect()
+    };
     assert_eq!(sizes("tasks"), (1, 4, 24, 512));
-    assert_eq!(map("tasks").special, [(8, Special::SpinLock), (16, Special::Kptr)]);
+    assert_eq!(fields("tasks"), [(8, 4, Special::SpinLock), (16, 8, Special::Kptr)]);
     assert_eq!(sizes("stats"), (6, 4, 8, 4));
     assert_eq!(sizes("beats"), (2, 4, 24, 1));
-    assert_eq!(map("beats").special, [(8, Special::Timer)]);
+    assert_eq!(fields("beats"), [(8, 16, Special::Timer)]);
     assert_eq!(sizes("queues"), (12, 4, 4, 8));
     let inner = map("queues").inner.expect("it has a description");
     assert_eq!((s.maps[inner].kind, s.maps[inner].value_bytes, s.maps[inner].max_entries), (22, 4, 64));
     let initial: Vec<(u32, &str)> =
         map("queues").inner_initial.iter().map(|(slot, m)| (*slot, s.maps[*m].name.as_str())).collect();
     assert_eq!(initial, [(1, "queue_a"), (3, "queue_b")]);
-    assert_eq!(map(".data.kept").special, [(0, Special::Kptr)]);
+    assert_eq!(fields(".data.kept"), [(0, 8, Special::Kptr)]);
     assert_eq!(value(&s, ".kconfig", 0, 4), 250);
     assert_eq!(map(".bss").initial, [], "zeros have no bytes");
     assert_eq!(map(".bss").value_bytes as u64, 32 * 8 + 8);
@@ -304,7 +307,7 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_kernel_that_hides_the_implicit_argument_gives_the_same_programs() {
-    let hidden = crate::btf::without_aux(KERNEL).expect("it is BTF");
+    let hidden = crate::btf::for_programs(KERNEL).expect("it is BTF");
     let (shown, hidden) = (kernel_btf(), Btf::parse(&hidden).expect("it still is"));
     let programs = |btf| {
         let kernel = Kernel { config: &|_| Some("250".into()), ..Kernel::new(btf) };

@@ -142,7 +142,7 @@ __bpf_kfunc void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k)
 
 __bpf_kfunc void bpf_throw(u64 cookie)
 {
-	img_bpf_dies("a program throws %llu", cookie);
+	img_bpf_dies("it throws %llu", cookie);
 }
 __bpf_kfunc int bpf_stream_vprintk(int stream_id, const char *fmt__str, const void *args, u32 len__sz,
 				   struct bpf_prog_aux *aux)

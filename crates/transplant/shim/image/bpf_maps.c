@@ -4,10 +4,9 @@
  * queue_stack_maps.c and bpf_local_storage.c of kernel/bpf. A hash is walked in the order of insertion, in which a
  * kernel's is random: a scheduler that depends on it would differ from boot to boot.
  */
-#define MOST_MAPS 256
 #define MOST_BUCKETS 65536
-static struct img_map *maps[MOST_MAPS];
-static int nr_maps;
+static struct img_map **maps;
+static int nr_maps, map_room;
 
 static bool is_by_cpu(const struct img_map *map)
 {
@@ -101,14 +100,19 @@ int img_bpf_map_new(const struct img_bpf_map *about)
 	struct img_map *map = img_alloc(sizeof(*map));
 	int failed;
 
-	if (nr_maps == MOST_MAPS)
-		return -E2BIG;
+	if (nr_maps == map_room) {
+		int larger = max(2 * map_room, 64);
+
+		maps = img_grown(maps, map_room, larger);
+		map_room = larger;
+	}
 	map->about = *about;
 	map->about.name = kstrdup(about->name, GFP_KERNEL);
 	failed = prepare(map);
 	if (failed)
 		return failed;
 	maps[nr_maps] = map;
+	map->number = nr_maps;
 	return nr_maps++;
 }
 struct img_map *img_map_of(int number)
@@ -180,7 +184,10 @@ static struct img_entry *add(struct img_map *map, const void *key)
 static void drop(struct img_map *map, struct img_entry *entry)
 {
 	struct img_entry **at = bucket_of(map, entry->key);
+	unsigned long place;
 
+	for (place = 0; map->about.nr_fields && place < values_of_key(map); place += map->value_bytes)
+		fields_end(map, (char *)entry->values + place, true);
 	while (*at != entry)
 		at = &(*at)->chain;
 	*at = entry->chain;
@@ -216,73 +223,4 @@ void *img_map_find(struct img_map *map, const void *key, int cpu)
 	}
 	value += is_by_cpu(map) ? (unsigned long)map->value_bytes * cpu : 0;
 	return is_of_maps(map) ? *(void **)value : value;
-}
-
-static long written(struct img_map *map, void *to, const void *value)
-{
-	if (is_of_maps(map)) {
-		*(void **)to = img_map_of(*(const int *)value);
-		return 0;
-	}
-	memcpy((char *)to + (is_by_cpu(map) ? (unsigned long)map->value_bytes * img_cpu : 0), value,
-	       map->about.value_bytes);
-	return 0;
-}
-
-/* Writes a key's value; of a map by CPU, the entered CPU's. Errors are those of a kernel. */
-long img_map_write(struct img_map *map, const void *key, const void *value, u64 flags)
-{
-	struct img_entry *entry;
-
-	if (is_array(map)) {
-		u32 index = *(const u32 *)key;
-
-		if (index >= map->about.max_entries)
-			return -E2BIG;
-		if (flags == BPF_NOEXIST)
-			return -EEXIST;
-		return written(map, (char *)map->values + values_of_key(map) * index, value);
-	}
-	if (!is_hash(map))
-		return -EOPNOTSUPP;
-	entry = entry_of(map, key);
-	if (entry && flags == BPF_NOEXIST)
-		return -EEXIST;
-	if (!entry && flags == BPF_EXIST)
-		return -ENOENT;
-	if (!entry && !is_storage(map) && map->nr >= map->about.max_entries) {
-		if (!is_lru(map))
-			return -E2BIG;
-		drop(map, map->first);
-	}
-	return written(map, (entry ?: add(map, key))->values, value);
-}
-
-long img_map_delete(struct img_map *map, const void *key)
-{
-	struct img_entry *entry;
-
-	if (!is_hash(map))
-		return -EINVAL;
-	entry = entry_of(map, key);
-	if (!entry)
-		return -ENOENT;
-	drop(map, entry);
-	return 0;
-}
-
-/* The value that belongs to a task or a cgroup. */
-void *img_map_owned(struct img_map *map, const void *owner, const void *first, bool make)
-{
-	struct img_entry *entry;
-
-	if (!owner)
-		return NULL;
-	entry = entry_of(map, &owner);
-	if (!entry && make) {
-		entry = add(map, &owner);
-		if (first)
-			memcpy(entry->values, first, map->about.value_bytes);
-	}
-	return entry ? entry->values : NULL;
 }

@@ -95,11 +95,20 @@ static int fill(struct bpf_struct_ops *kind, char *to, const struct img_ext_memb
 static int result;
 static void enable(void *to)
 {
+	u64 arguments[] = { (u64)to, 0, 0 };
+
+	img_bpf_reaches("bpf_scx_reg", false, arguments, 2);
 	result = kinds[asked.by_cid]->reg(to, NULL);
+	arguments[2] = result;
+	img_bpf_reaches("bpf_scx_reg", true, arguments, 2);
 }
 static void disable(void *to)
 {
+	u64 arguments[] = { (u64)to, 0, 0 };
+
+	img_bpf_reaches("bpf_scx_unreg", false, arguments, 2);
 	kinds[asked.by_cid]->unreg(to, NULL);
+	img_bpf_reaches("bpf_scx_unreg", true, arguments, 2);
 }
 
 /* From outside: no task of the machine asks for it. */

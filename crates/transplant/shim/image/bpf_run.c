@@ -17,16 +17,13 @@ struct img_bpf_program *img_bpf_program_at(int number)
 	return &programs[number];
 }
 
-/* Which program a place is in. */
-static const char *program_of(const struct img_bpf_insn *at)
+/* By which instruction a CPU has left its program: for a call, or for good. */
+static const struct img_bpf_insn *left_by[NR_CPUS];
+const struct img_bpf_insn *img_bpf_place(void)
 {
-	int i;
-
-	for (i = 0; i < nr_programs; i++)
-		if (at >= programs[i].insns && at < programs[i].insns + programs[i].nr)
-			return programs[i].name;
-	return "?";
+	return depth[img_cpu] ? left_by[img_cpu] : NULL;
 }
+
 static char words[256];
 void img_bpf_dies(const char *format, ...)
 {
@@ -116,11 +113,13 @@ static s64 rest_of(s64 a, s64 b)
 static u64 limit_on[NR_CPUS];
 static void count(int cpu, unsigned int executed, const struct img_bpf_insn *at)
 {
+	left_by[cpu] = at;
 	executed_on[cpu] += executed;
 	if (unlikely(executed_on[cpu] > limit_on[cpu]))
-		img_bpf_dies("program %s does not end: it has executed %u instructions", program_of(at), MOST_EXECUTED);
+		img_bpf_dies("it does not end: it has executed %u instructions", MOST_EXECUTED);
 }
 
+#define DIES(...) (left_by[cpu] = at, img_bpf_dies(__VA_ARGS__))
 /* Executes from a place to its exit. Instructions of functions called by a program are counted as the program's. */
 static u64 run(const struct img_bpf_insn *at, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
 {
@@ -129,12 +128,11 @@ static u64 run(const struct img_bpf_insn *at, u64 a1, u64 a2, u64 a3, u64 a4, u6
 	int cpu = img_cpu;
 
 	if (++depth[cpu] > IMG_BPF_DEPTH)
-		img_bpf_dies("program %s calls itself more than %d deep", program_of(at), IMG_BPF_DEPTH);
+		DIES("it calls itself more than %d deep", IMG_BPF_DEPTH);
 	r[10] = (u64)(frame + ARRAY_SIZE(frame));
 	for (;; at++) {
 		if (unlikely(++executed > MOST_EXECUTED))
-			img_bpf_dies("program %s does not end: it has executed %u instructions", program_of(at),
-				     executed);
+			DIES("it does not end: it has executed %u instructions", executed);
 		switch (at->op) {
 		SAME(BPF_ADD, a + b)
 		SAME(BPF_SUB, a - b)
@@ -195,15 +193,14 @@ static u64 run(const struct img_bpf_insn *at, u64 a1, u64 a2, u64 a3, u64 a4, u6
 			r[0] = img_bpf_function((struct img_bpf_called *)at->imm, r);
 			break;
 		case IMG_BPF_MISSING:
-			img_bpf_dies("program %s reaches %s, which the kernel lacks", program_of(at),
-				     (const char *)at->imm);
+			DIES("it reaches %s, which the kernel lacks", (const char *)at->imm);
 		case BPF_JMP | BPF_EXIT:
 			EXECUTED(executed);
 			executed_on[cpu] += executed;
 			depth[cpu]--;
 			return r[0];
 		default:
-			img_bpf_dies("program %s has an instruction %#x that is not known", program_of(at), at->op);
+			DIES("its opcode %#x is not known", at->op);
 		}
 	}
 }

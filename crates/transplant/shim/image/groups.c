@@ -98,6 +98,7 @@ int img_group_new(int parent)
 	if (cpu_cgrp_subsys.css_online && cpu_cgrp_subsys.css_online(group->css))
 		return -EINVAL;
 	group->css->flags |= CSS_ONLINE;
+	img_trace_mkdir(group->cgroup);
 	img_settle();
 	return number - 1;
 }
@@ -227,6 +228,7 @@ int img_group_move(int pid, int n)
 		return failed;
 	rcu_assign_pointer(set.task->cgroups, &group->set);
 	cpu_cgrp_subsys.attach(&set);
+	img_trace_attach(group->cgroup, set.task);
 	img_settle();
 	return 0;
 }

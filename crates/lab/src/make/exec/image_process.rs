@@ -209,6 +209,10 @@ fn heard(mut from: PipeReader) -> io::Result<Vec<u8>> {
 /// missing shim's.
 fn ended(status: ExitStatus, words: &str) -> Error {
     if let (Some(text), Some(fault::EXIT_CODE)) = (words.strip_prefix("image: "), status.code()) {
+        if text.starts_with("BPF program ") {
+            return Error::input(format!("the scheduler failed: {text}"))
+                .help("a kernel's verifier may refuse it: load it once in a guest (backend 'vm')");
+        }
         return Error::input(format!("the kernel's code failed: {text}"));
     }
     let said = if words.is_empty() { String::new() } else { format!("\n  it said: {words}") };

@@ -8,7 +8,7 @@ use schedlab_machine::topology::FULL_CAPACITY;
 use schedlab_machine::{Cpu, Machine, Sharing};
 use schedlab_scx::broker::Request;
 use schedlab_scx::broker::sysfs::{self, CacheKind};
-use schedlab_scx::btf::{Btf, without_aux};
+use schedlab_scx::btf::{Btf, for_programs};
 use schedlab_scx::object::{Kernel, Values, read};
 use schedlab_transplant::{Ext, Program, Scx};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl Seen {
     ) -> Result<Program> {
         let (tree, btf) = (place.join("machine"), place.join("btf"));
         sysfs::write(&tree, &files_of(machine, &self.config)).map_err(|e| Error::io(&tree, "write", &e))?;
-        std::fs::write(&btf, without_aux(&self.types)?).map_err(|e| Error::io(&btf, "write", &e))?;
+        std::fs::write(&btf, for_programs(&self.types)?).map_err(|e| Error::io(&btf, "write", &e))?;
         let request = Request {
             program: path.to_owned(),
             arguments: words.iter().map(|word| (*word).to_owned()).collect(),
