@@ -1,7 +1,7 @@
 //! What `tests/objects/own.bpf.o` becomes on the kernel of `tests/objects/kernel.btf`; its source says what it asks.
 
 use super::*;
-use crate::{Insn, Program, Setup, Special};
+use crate::{Insn, Program, Setup, Special, Target};
 use proptest::prelude::*;
 
 const OWN: &[u8] = include_bytes!("../../tests/objects/own.bpf.o");
@@ -110,6 +110,26 @@ fn what_the_kernel_lacks_is_marked_by_name() {
     for p in &s.programs {
         let marked = p.missing.iter().all(|m| p.instructions[m.0 as usize] == patch::MISSING);
         assert!(marked, "each is an instruction that nothing executes");
+    }
+}
+
+#[test]
+fn programs_have_their_targets_and_the_lines_of_their_source() {
+    let s = own();
+    let targets: Vec<(&str, Option<Target>)> =
+        s.programs.iter().map(|p| (p.name.as_str(), p.target.clone())).filter(|p| p.1.is_some()).collect();
+    let switch = ("own_switch", Some(Target::Tracepoint("sched_switch".to_owned())));
+    let ticked = ("own_ticked", Some(Target::Exit("scx_tick".to_owned())));
+    assert!(targets.len() == 2 && targets.contains(&switch) && targets.contains(&ticked), "{targets:?}");
+    let source = include_str!("../../tests/objects/own.bpf.c");
+    for p in &s.programs {
+        let inside = p.lines.iter().all(|(at, _)| (*at as usize) < p.instructions.len());
+        assert!(inside && p.lines.windows(2).all(|w| w[0].0 < w[1].0), "{}", p.name);
+        // The first line is that of the function, or one in it.
+        let at =
+            source.lines().position(|l| l.starts_with(&format!("int {}(", p.name))).expect("it is there");
+        let line: usize = p.lines[0].1.strip_prefix("own.bpf.c:").expect("a file").parse().expect("a number");
+        assert!(p.lines[0].0 == 0 && (at + 1..at + 10).contains(&line), "{} at {at}: {line}", p.name);
     }
 }
 
