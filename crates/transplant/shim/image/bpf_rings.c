@@ -3,8 +3,8 @@
  * Rings: buffers of entries from programs to user space, and from there to programs. Stands for kernel/bpf/ringbuf.c.
  *
  * The memory is user space's, too: a page with the reader's position, one with the writer's, and the data, whose pages
- * lie there twice, so that an entry may go over the end. The second ones hold nothing but that: both sides find an entry
- * by where it begins. A ring that nobody else sees gives a place to write to, and counts.
+ * lie there twice, so that an entry may go over the end. The second ones hold nothing but that: both sides find an
+ * entry by where it begins. A ring that nobody else sees gives a place to write to, and counts.
  */
 #define RING_ROOM 65536
 #define RING_HEADER 8ULL

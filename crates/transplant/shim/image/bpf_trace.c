@@ -100,8 +100,9 @@ int img_bpf_trace(const struct img_bpf_trace *about)
 			;
 		*last = trace;
 	} else {
-		failed = tracepoint_probe_register(about->tracepoint, about->nr > 5 ? (void *)probe_long : (void *)probe,
-						   trace);
+		void *by = about->nr > 5 ? (void *)probe_long : (void *)probe;
+
+		failed = tracepoint_probe_register(about->tracepoint, by, trace);
 		if (failed)
 			return failed;
 	}
