@@ -39,7 +39,16 @@ struct img_bpf_called {			/* a function of the kernel */
 	int arguments;			/* those that a program gives */
 	int has_aux;			/* 1: a further one is the program's struct bpf_prog_aux */
 	int result;			/* enum img_bpf_result */
+	int step;			/* the image's: what a call decides (ext_steps.c) */
 	unsigned long long calls;
+};
+/* A decision (IMG_STEP): the operation, and where the task goes. */
+enum img_step_by { IMG_X_OTHER, IMG_X_SELECT_CPU, IMG_X_ENQUEUE, IMG_X_DISPATCH, IMG_X_KERNEL };
+enum img_step_to {
+	IMG_Q_LOCAL, IMG_Q_GLOBAL, IMG_Q_USER,
+	IMG_Q_OTHER,			/* another DSQ of the kernel's own */
+	IMG_Q_HELD,			/* into none: the scheduler keeps the task itself */
+	IMG_Q_KICKED,			/* nowhere: a CPU was kicked */
 };
 struct img_ext_member {			/* of the struct of operations */
 	const char *name;
@@ -81,5 +90,7 @@ void *img_bpf_helper_at(unsigned int id);	/* NULL: it is not known */
 struct img_bpf_called *img_bpf_called_new(const struct img_bpf_called *called);
 int img_ext_enable(const struct img_ext_ops *ops);	/* 0 or a negative errno; a scheduler may end at once */
 void img_ext_disable(void);
+/* Its counters of events: by scx_bpf_events(), into a struct scx_event_stats. */
+void img_ext_events(const void *function, void *to, unsigned long bytes);
 void img_ext_look(struct img_ext_state *state);
 #endif

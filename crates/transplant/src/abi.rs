@@ -6,7 +6,7 @@ use schedlab_board::objects::Touched;
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 15;
+pub const ABI: c_int = 16;
 /// No kernel holds a lock for so long, ns (`IMG_LONGEST_NS`).
 pub const LONGEST_NS: u64 = 100_000_000;
 /// A time that never comes (`IMG_NEVER`).
@@ -81,6 +81,7 @@ pub mod kind {
     pub const JUDGED: u16 = 17;
     pub const PICKED: u16 = 18;
     pub const GRANT: u16 = 19;
+    pub const STEP: u16 = 20;
 }
 
 /// `enum img_wakee`.

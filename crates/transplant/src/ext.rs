@@ -5,13 +5,13 @@
 //! that need no further look. Programs and calls are counted there, and read at the end of a run.
 
 use crate::engine::Engine;
+use crate::ext_account::{Account, Events};
 use crate::ext_abi::{
     RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState, RawType, op, result,
 };
 use crate::load::{Image, checked};
 use object::{Object, ObjectSymbol};
 use schedlab_base::{CpuId, Error, Result};
-use schedlab_record::Findings;
 use schedlab_scx::broker::{Entry, TestRun};
 use schedlab_scx::btf::{Btf, Item, Kind, ResultKind};
 use schedlab_scx::{Insn, Map, OpsKind, Program, Scheduler};
@@ -80,6 +80,7 @@ functions! {
     img_bpf_called_new(*const RawCalled) -> *const RawCalled;
     img_ext_enable(*const RawOps) -> c_int;
     img_ext_look(*mut RawState);
+    img_ext_events(*const c_void, *mut c_void, c_ulong);
 }
 
 /// A map's keys and values, as user space gives and gets them.
@@ -117,56 +118,8 @@ pub(crate) struct Enabled {
     programs: Vec<c_int>,
     shapes: Vec<Shape>,
     called: BTreeMap<String, *const RawCalled>,
+    events: Option<Events>,
     name: String,
-}
-
-/// Why and how a scheduler ended, and what it has done.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Account {
-    pub name: String,
-    /// `enum scx_exit_kind`; 0: it has not ended.
-    pub exit_kind: i32,
-    pub exit_code: i64,
-    pub reason: String,
-    pub message: String,
-    /// Calls and instructions of each operation.
-    pub ops: Vec<(String, u64, u64)>,
-    /// Calls of each of the kernel's functions.
-    pub called: Vec<(String, u64)>,
-}
-
-/// `SCX_EXIT_UNREG`: its own side has taken it off.
-const EXIT_UNREG: i32 = 64;
-
-impl Account {
-    /// Whether it had the tasks to the end: else they ran under the kernel's own classes.
-    ///
-    /// # Errors
-    /// Why it ended, in the kernel's words.
-    pub(crate) fn has_lasted(&self) -> Result<()> {
-        if matches!(self.exit_kind, 0 | EXIT_UNREG) {
-            return Ok(());
-        }
-        let words = if self.message.is_empty() { &self.reason } else { &self.message };
-        Err(Error::input(format!("scheduler {} did not last: {} ({words})", self.name, self.reason))
-            .help("from there on the tasks ran under the fair class: this is not a run of the scheduler"))
-    }
-    /// Into a record: counters by operation and by the kernel's function, and how it ended.
-    pub(crate) fn tell(&self, found: &mut Findings) {
-        for (name, calls, executed) in &self.ops {
-            found.counters.insert(format!("scx.calls.{name}"), *calls);
-            found.counters.insert(format!("scx.instructions.{name}"), *executed);
-        }
-        for (name, calls) in &self.called {
-            found.counters.insert(format!("scx.kfunc.{name}"), *calls);
-        }
-        let exit = match self.exit_kind {
-            0 => "it has run to the end".to_owned(),
-            kind => format!("kind {kind}, code {}: {}", self.exit_code, self.reason),
-        };
-        let facts = [("scx.ops", &self.name), ("scx.exit", &exit), ("scx.said", &self.message)];
-        found.environment.extend(facts.map(|(name, value)| (name.to_owned(), value.clone())));
-    }
 }
 
 fn text(words: &str) -> *const c_char {
@@ -228,12 +181,12 @@ pub(crate) fn enable(
         false => loading.run_before(&programs),
     }
     loading.attach(&programs)?;
-    let called = loading.called;
+    let (called, events) = (loading.called, Events::of(&loading.symbols, btf));
     engine.take_notes(CpuId(0));
     let ops = scheduler.ops.members.iter();
     let ops = ops.map(|(_, at, name)| (programs[*at], name.clone())).collect();
     let shapes = scheduler.maps.iter().map(Shape::of).collect();
-    Ok(Enabled { functions, ops, programs, called, shapes, name: scheduler.name.clone() })
+    Ok(Enabled { functions, ops, programs, called, shapes, events, name: scheduler.name.clone() })
 }
 
 impl Loading<'_> {
@@ -419,6 +372,7 @@ impl Loading<'_> {
             arguments: prototype.arguments.into(),
             has_aux: prototype.aux.into(),
             result: width(prototype.result),
+            step: 0,
             calls: 0,
         };
         if prototype.arguments > 5 {
@@ -502,6 +456,7 @@ impl Enabled {
     /// The scheduler is unregistered, if it has not ended by itself.
     pub(crate) fn disable(&self, engine: &mut Engine<'_>) {
         engine.enter(CpuId(0));
+        self.events.as_ref().inspect(|events| _ = events.read(&self.functions));
         // SAFETY: a CPU is entered.
         unsafe { (self.functions.img_ext_disable)() };
         engine.take_notes(CpuId(0));
@@ -588,6 +543,7 @@ impl Enabled {
             message: words(state.message),
             ops: self.ops.iter().map(op).collect(),
             called: self.called.iter().map(called).collect(),
+            events: self.events.as_ref().map_or_else(Vec::new, |events| events.read(&self.functions)),
         }
     }
 }

@@ -76,6 +76,8 @@ pub struct RawCalled {
     pub arguments: c_int,
     pub has_aux: c_int,
     pub result: c_int,
+    /// The image's own.
+    pub step: c_int,
     pub calls: u64,
 }
 

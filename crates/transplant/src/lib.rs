@@ -110,6 +110,7 @@ mod cpu;
 mod engine;
 mod ext;
 mod ext_abi;
+mod ext_account;
 mod ext_program;
 mod ext_setup;
 pub mod fault;
@@ -137,7 +138,8 @@ pub mod visits;
 pub mod watchdog;
 
 pub use charge::Prices;
-pub use ext::{Account, Ext};
+pub use ext::Ext;
+pub use ext_account::Account;
 pub use ext_program::Program;
 pub use kernel::{Debug, Kernel};
 pub use rest::{Ground, Rested};

@@ -31,7 +31,7 @@ overlay! {
     "image/cost.c"
     "image/debugfs.c"
     "image/draws.c"
-    "image/ext.c" "image/ext_groups.c"
+    "image/ext.c" "image/ext_groups.c" "image/ext_steps.c"
     "image/fleet.c"
     "image/fleet.h"
     "image/fleet_state.c"

@@ -143,12 +143,14 @@ struct timer {
 	struct img_map *map;
 	void *key, *value;
 	u64 callback;
+	int gone_before;		/* of schedulers_gone */
 };
+static int schedulers_gone;	/* with their maps, and the timers in them */
 static enum hrtimer_restart timer_fires(struct hrtimer *fired)
 {
 	struct timer *timer = container_of(fired, struct timer, timer);
 
-	if (timer->callback)
+	if (timer->callback && timer->gone_before == schedulers_gone)
 		img_bpf_call(timer->callback, (u64)timer->map, (u64)timer->key, (u64)timer->value, 0, 0);
 	return HRTIMER_NORESTART;
 }
@@ -158,6 +160,7 @@ HELPER(timer_init)
 
 	if (!timer)
 		return -EBUSY;
+	timer->gone_before = schedulers_gone;
 	timer->map = MAP(b);
 	timer->value = img_map_value_of(timer->map, (void *)a, &timer->key);
 #ifdef HAVE_HRTIMER_SETUP

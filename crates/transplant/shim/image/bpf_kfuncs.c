@@ -20,6 +20,8 @@ u64 img_bpf_function(struct img_bpf_called *called, const u64 *r)
 	if (called->has_aux)
 		given[called->arguments] = (u64)&a_program_aux;
 	result = at(given[0], given[1], given[2], given[3], given[4], given[5]);
+	if (called->step)
+		img_step_called(called, r, result);
 	switch (called->result) {
 	case IMG_BPF_BOOL: case IMG_BPF_U8: return (u8)result;
 	case IMG_BPF_S8: return (s64)(s8)result;
@@ -35,6 +37,7 @@ struct img_bpf_called *img_bpf_called_new(const struct img_bpf_called *about)
 	struct img_bpf_called *called = img_alloc(sizeof(*called));
 
 	*called = *about;
+	called->step = step_of(about->name);
 	return called;
 }
 

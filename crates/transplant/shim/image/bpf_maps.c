@@ -8,6 +8,7 @@
 #define MOST_BUCKETS 65536
 static struct img_map *maps[MOST_MAPS];
 static int nr_maps;
+static bool maps_over;		/* their scheduler has gone: the next one's are numbered from 0 */
 
 static bool is_by_cpu(const struct img_map *map)
 {
@@ -101,6 +102,9 @@ int img_bpf_map_new(const struct img_bpf_map *about)
 	struct img_map *map = img_alloc(sizeof(*map));
 	int failed;
 
+	if (maps_over)
+		nr_maps = 0;
+	maps_over = false;
 	if (nr_maps == MOST_MAPS)
 		return -E2BIG;
 	map->about = *about;

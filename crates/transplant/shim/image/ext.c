@@ -276,6 +276,7 @@ long copy_from_kernel_nofault(void *to, const void *from, size_t size)
 #include "bpf_arena.c"
 #include "bpf_run.c"
 #include "bpf_helpers.c"
+#include "ext_steps.c"
 #include "bpf_kfuncs.c"
 #include "bpf_iters.c"
 #include "bpf_objects.c"
