@@ -138,6 +138,20 @@ impl Wait {
             () => None,
         }
     }
+    /// These queues in a line: "enqueue: DSQ 0x5 for 1.2ms, dispatch: local DSQ of cpu3"; empty if there were none.
+    pub fn queue_words(&self) -> String {
+        let one = |(d, ns): &(&Decision, u64)| {
+            let queue = match (d.to.as_str(), d.dsq, d.of) {
+                ("held", ..) => "kept by the scheduler".to_owned(),
+                (_, Some(number), _) => format!("DSQ {number:#x}"),
+                (kind, _, Some(cpu)) => format!("{kind} DSQ of {cpu}"),
+                (kind, ..) => format!("{kind} DSQ"),
+            };
+            let spent = if *ns > 0 { format!(" for {}", Ns(*ns)) } else { String::new() };
+            format!("{}: {queue}{spent}", d.by)
+        };
+        self.queues().iter().map(one).collect::<Vec<_>>().join(", ")
+    }
     /// The queues of a sched_ext scheduler in which the task was, in order, with the time that it spent there.
     pub fn queues(&self) -> Vec<(&Decision, u64)> {
         let into: Vec<&Decision> = self.decided.iter().filter(|d| d.to != "kicked").collect();

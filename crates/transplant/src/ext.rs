@@ -5,10 +5,10 @@
 //! that need no further look. Programs and calls are counted there, and read at the end of a run.
 
 use crate::engine::Engine;
-use crate::ext_account::{Account, Events};
 use crate::ext_abi::{
     RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState, RawType, op, result,
 };
+use crate::ext_account::{Account, Events};
 use crate::load::{Image, checked};
 use object::{Object, ObjectSymbol};
 use schedlab_base::{CpuId, Error, Result};

@@ -111,6 +111,7 @@ mod engine;
 mod ext;
 mod ext_abi;
 mod ext_account;
+mod ext_parts;
 mod ext_program;
 mod ext_setup;
 pub mod fault;

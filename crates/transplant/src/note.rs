@@ -291,7 +291,8 @@ impl Fields<'_> {
         let wrong = || self.wrong("decision", self.raw.flags.into());
         let (by, to) = (ExtOp::ALL.get(by).ok_or_else(wrong)?, ExtQueue::ALL.get(to).ok_or_else(wrong)?);
         let is_of_cpu = matches!(to, ExtQueue::Local | ExtQueue::Kicked);
-        let of = if self.raw.other < 0 { None } else { Some(self.cpu("queue's CPU", self.raw.other as u64)?) };
+        let of =
+            if self.raw.other < 0 { None } else { Some(self.cpu("queue's CPU", self.raw.other as u64)?) };
         Ok(Step {
             on: self.on()?,
             pid: Some(self.pid("task", self.raw.pid)?).filter(|pid| *pid != 0),

@@ -130,13 +130,7 @@ impl Engine<'_> {
     }
 
     /// `sched_migrate_task`.
-    fn migrated(
-        &mut self,
-        (by, at): (CpuId, u64),
-        pid: i32,
-        (from, to): (CpuId, CpuId),
-        ext: bool,
-    ) -> u64 {
+    fn migrated(&mut self, (by, at): (CpuId, u64), pid: i32, (from, to): (CpuId, CpuId), ext: bool) -> u64 {
         let Some(task) = self.any_task(pid) else { return 0 };
         self.happened(task, LastEvent { at, cpu: to, name: "sched_migrate_task" });
         if let Some(own) = self.tasks.get_mut(task.index()) {

@@ -1,7 +1,7 @@
 //! The analyser's findings at the end: ids and indices become names.
 
-use super::state::{RunCounts, Task};
 use super::queues::Step;
+use super::state::{RunCounts, Task};
 use super::worst::LongWait;
 use super::{Analyser, TaskName};
 use schedlab_base::{Ns, TaskId, Warning};

@@ -148,7 +148,7 @@ impl Queues {
         let (mut counters, mut series) = (Vec::new(), Vec::new());
         ExtQueue::ALL.iter().for_each(|kind| _ = self.changes(*kind, end, from));
         for (what, kind) in ExtQueue::ALL.iter().zip(self.kinds).filter(|(_, kind)| kind.used) {
-            let name = |of: &str| format!("scx.dsq.{}.{of}", what.name());
+            let name = |of: &str| format!("scx.dsq.{of}.{}", what.name());
             counters.push((name("time"), kind.area_ns));
             counters.push((name("max"), kind.longest));
             series.push((name("wait"), kind.waits.into_series()));
@@ -181,12 +181,12 @@ mod tests {
         let (counters, series) = queues.finish(Ns(1000), from);
         let of = |name: &str| counters.iter().find(|(n, _)| n == name).unwrap().1;
         // Of A the 50 ns from the begin of the measured time on, of B 80.
-        assert_eq!((of("scx.dsq.user.time"), of("scx.dsq.user.max")), (50 + 80, 2));
-        assert_eq!((of("scx.dsq.local.time"), of("scx.dsq.local.max")), (10, 1));
+        assert_eq!((of("scx.dsq.time.user"), of("scx.dsq.max.user")), (50 + 80, 2));
+        assert_eq!((of("scx.dsq.time.local"), of("scx.dsq.max.local")), (10, 1));
         assert!(!counters.iter().any(|(name, _)| name.contains("global")), "{counters:?}");
         let waits = |name: &str| &series.iter().find(|(n, _)| n == name).unwrap().1;
-        assert_eq!((waits("scx.dsq.user.wait").count(), waits("scx.dsq.user.wait").sum()), (2, 180));
-        assert_eq!(waits("scx.dsq.local.wait").sum(), 10);
+        assert_eq!((waits("scx.dsq.wait.user").count(), waits("scx.dsq.wait.user").sum()), (2, 180));
+        assert_eq!(waits("scx.dsq.wait.local").sum(), 10);
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
         queues.decided(B, step(41, ExtQueue::Local, 3), true, Ns(0));
         queues.left(A, Ns(60), true, Ns(0));
         let (counters, series) = queues.finish(Ns(61), Ns(0));
-        assert_eq!(counters[1], ("scx.dsq.local.max".to_owned(), 2), "both are in the queue of CPU 3");
+        assert_eq!(counters[1], ("scx.dsq.max.local".to_owned(), 2), "both are in the queue of CPU 3");
         assert_eq!((series[0].1.count(), series[0].1.sum()), (1, 20));
     }
 

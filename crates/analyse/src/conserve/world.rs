@@ -314,11 +314,8 @@ mod tests {
         assert!(w.free().contains(CpuId(1)) && !w.is_held_for(A, CpuId(1)));
         let changes = apply(&mut w, 0, to(ExtQueue::Local, 0));
         let why = MoveReason::ExtTaken;
-        let taken = [
-            Change::Moved(A, why),
-            Change::Taken(CpuId(0)),
-            Change::Queued(A, CpuId(0), Queued::Moved(why)),
-        ];
+        let taken =
+            [Change::Moved(A, why), Change::Taken(CpuId(0)), Change::Queued(A, CpuId(0), Queued::Moved(why))];
         assert_eq!(changes, taken);
         assert!(w.is_held_for(A, CpuId(0)) && w.free().contains(CpuId(1)));
     }

@@ -477,7 +477,9 @@ pub(crate) mod tests {
         let queue = Wait { occupant: stale(), nr_running: 3, ..base() };
         let preempted = Wait { occupant: stale(), ended_why: "wakeup".into(), ..base() };
         let behind = Wait { occupant: stale(), ..base() };
-        let causes = [held, shared, moved, placing, idle(90_000), raced, queue, preempted, behind].map(|w| w.cause());
+        assert_eq!(shared.queue_words(), "enqueue: user DSQ for 8ns, enqueue: local DSQ for 1ns");
+        let causes =
+            [held, shared, moved, placing, idle(90_000), raced, queue, preempted, behind].map(|w| w.cause());
         assert_eq!(causes, WaitCause::ALL);
     }
 

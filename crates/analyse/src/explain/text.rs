@@ -127,7 +127,8 @@ fn decided(w: &Wait) -> Vec<String> {
         let skipped = w.decisions.saturating_sub(w.decided.len() as u32);
         let gap = (skipped > 0 && i + 1 == w.decided.len())
             .then(|| format!("after {} more, ", count(skipped.into(), "decision")));
-        let there = spent(d).map_or_else(String::new, |ns| format!("; there for {}", Ns(ns)));
+        let there = spent(d).filter(|ns| *ns > 0);
+        let there = there.map_or_else(String::new, |ns| format!("; there for {}", Ns(ns)));
         format!("{}{who} on {} {did}{there}", gap.unwrap_or_default(), d.on)
     };
     w.decided.iter().enumerate().map(one).collect()

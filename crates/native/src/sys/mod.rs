@@ -169,6 +169,9 @@ pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
 
 // ---- the calling thread's scheduling ----
 
+/// Of `uapi/linux/sched.h`, since 6.12.
+const SCHED_EXT: c_int = 7;
+
 fn policy_number(policy: Policy) -> c_int {
     match policy {
         Policy::Other => libc::SCHED_OTHER,
@@ -177,6 +180,7 @@ fn policy_number(policy: Policy) -> c_int {
         Policy::Fifo => libc::SCHED_FIFO,
         Policy::Rr => libc::SCHED_RR,
         Policy::Deadline => libc::SCHED_DEADLINE,
+        Policy::Ext => SCHED_EXT,
     }
 }
 
@@ -222,7 +226,8 @@ pub fn attr_of(thread: u32) -> io::Result<Attr> {
         check(r as c_int)?;
         seen.assume_init()
     };
-    let known = [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr, Policy::Deadline];
+    let known =
+        [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr, Policy::Deadline, Policy::Ext];
     let policy = known.into_iter().find(|p| policy_number(*p) as u32 == seen.sched_policy);
     Ok(Attr {
         policy: policy.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?,

@@ -1,7 +1,8 @@
 //! Reasons by number and name. A file stores numbers; its header has the names that they had when it was written.
 
 use crate::{
-    BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason,
+    BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MoveReason, PlaceReason, SkipReason,
+    SwitchReason,
 };
 use serde::{Deserialize, Serialize};
 

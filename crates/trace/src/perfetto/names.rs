@@ -1,7 +1,8 @@
 //! Names of events on tracks. Each is written once; events refer to its number.
 
 use crate::{
-    BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason,
+    BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MoveReason, PlaceReason, SkipReason,
+    SwitchReason,
 };
 
 /// Reasons of the balancer's passes.

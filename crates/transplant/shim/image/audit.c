@@ -70,10 +70,15 @@ void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken)
 void img_audit_idle(void)
 {
 	struct rq *rq = this_rq();
+	unsigned int waiting = rq->nr_running;
 
+#ifdef CONFIG_SCHED_CLASS_EXT
+	/* Tasks of a sched_ext scheduler may be in a queue that this CPU does not look at. */
+	waiting -= rq->scx.nr_running;
+#endif
 	/* A CPU that queues a task there holds the lock until a switch is asked for. */
-	if (unlikely(rq->nr_running) && !need_resched() && !raw_spin_is_locked(IMG_LOCK_OF(rq)))
-		img_found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, rq->nr_running);
+	if (unlikely(waiting) && !need_resched() && !raw_spin_is_locked(IMG_LOCK_OF(rq)))
+		img_found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, waiting);
 }
 
 /*

@@ -73,7 +73,7 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
     let factor = factor(cell, code.version);
     // Files that a scheduler's program sees, until the run is over.
     let folder = || temp::TempFolder::create(&std::env::temp_dir(), "schedlab-scx-", 0o700);
-    let place = cell.variant.scx.is_some().then(folder).transpose()?;
+    let place = cell.variant.has_schedulers().then(folder).transpose()?;
     let made = simulated::made(cell, seed, options, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
@@ -87,7 +87,14 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
             guests,
             peers,
             seed,
-            ext: place.as_ref().map_or(Ok(None), |place| scheduler::of(cell, code, &place.path))?,
+            ext: match (&place, &cell.variant.scx) {
+                (Some(place), Some(scx)) => scheduler::of(scx, &cell.machine, code, &place.path)?,
+                _ => None,
+            },
+            later_ext: match &place {
+                Some(place) => scheduler::later(cell, warmup, code, &place.path)?,
+                None => Vec::new(),
+            },
             rules: match options.explains {
                 true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
                 false => None,

@@ -2,7 +2,9 @@
 
 use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
-use schedlab_base::{Error, Result, Version};
+use crate::ask::scx;
+use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_kernel::Scx as Named;
 use schedlab_kernels::kconfig;
 use schedlab_machine::topology::FULL_CAPACITY;
 use schedlab_machine::{Cpu, Machine, Sharing};
@@ -24,8 +26,6 @@ const MOST_KHZ: u32 = 3_000_000;
 const NODE_BYTES: u64 = 64 << 30;
 const LLC_BYTES: u64 = 32 << 20;
 
-/// `e_machine` of an object of a BPF compiler, at byte 18.
-const EM_BPF: [u8; 2] = [247, 0];
 /// The wall-clock time that a scheduler's program may take between two calls.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,16 +34,38 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When it is not a compiled scheduler, or needs what this kernel lacks.
-pub(super) fn of(cell: &Cell, code: &CodeImage, place: &Path) -> Result<Option<Scx>> {
-    let Some(scx) = &cell.variant.scx else { return Ok(None) };
+pub(super) fn of(scx: &Named, machine: &Machine, code: &CodeImage, place: &Path) -> Result<Option<Scx>> {
+    if scx.is_none() {
+        return Ok(None);
+    }
     let (path, words) = scx.words().ok_or_else(|| Error::internal("a scheduler without a program"))?;
     let path = Path::new(path);
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the scheduler", &e))?;
     let seen = Seen::of(code)?;
-    Ok(Some(match bytes.get(18..20) == Some(&EM_BPF) {
-        true => Scx::Object(Box::new(seen.object((path, &bytes), &words, &cell.machine, code)?)),
-        false => Scx::Program(Box::new(seen.program(path, &words, &cell.machine, (code, place))?)),
+    Ok(Some(match scx::is_object(&bytes) {
+        true => Scx::Object(Box::new(seen.object((path, &bytes), &words, machine, code)?)),
+        false => Scx::Program(Box::new(seen.program(path, &words, machine, (code, place))?)),
     }))
+}
+
+/// The schedulers of a variant's changes, each from its time on; `None`: the kernel's own classes. `place`: an empty
+/// folder.
+///
+/// # Errors
+/// As [`of`].
+pub(super) fn later(
+    cell: &Cell,
+    warmup: Ns,
+    code: &CodeImage,
+    place: &Path,
+) -> Result<Vec<(Ns, Option<Scx>)>> {
+    let with = cell.variant.at.iter().filter_map(|change| Some((change.time, change.scx.as_ref()?)));
+    let one = |(number, (time, scx)): (usize, (Ns, &Named))| {
+        let own = place.join(format!("later-{number}"));
+        std::fs::create_dir(&own).map_err(|e| Error::io(&own, "make", &e))?;
+        Ok((warmup.plus(time), of(scx, &cell.machine, code, &own)?))
+    };
+    with.enumerate().map(one).collect()
 }
 
 /// What a scheduler sees of the kernel: the image's BTF and configuration.
