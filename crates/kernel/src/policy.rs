@@ -20,8 +20,8 @@ pub enum Policy {
     Rr,
     /// SCHED_DEADLINE: a runtime in each period, earliest deadline first; before all others.
     Deadline,
-    /// SCHED_EXT: of a sched_ext scheduler, if one is there; as SCHED_OTHER else. With one that takes all tasks this is no
-    /// other policy than SCHED_OTHER; a partial one takes these tasks only.
+    /// SCHED_EXT: of a sched_ext scheduler, if one is there; as SCHED_OTHER else. A scheduler that takes all tasks
+    /// treats both alike; a partial one takes these tasks only.
     Ext,
 }
 

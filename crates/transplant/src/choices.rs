@@ -67,7 +67,7 @@ pub struct Explained {
     pub choices: u64,
     /// Choices of a sched_ext scheduler, which has its own reasons.
     pub by_ext: u64,
-    /// Of the choices that are not a scheduler's, those that our rules were asked about; of them, those that they share.
+    /// Of the others, those that our rules were asked about; of them, those that they share.
     pub asked: u64,
     pub shared: u64,
     /// Checks whether a queued task preempts the current one; of them, those that our rules were asked about; of these,

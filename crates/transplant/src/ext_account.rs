@@ -45,8 +45,8 @@ impl Account {
         Err(Error::input(format!("scheduler {} did not last: {} ({words})", self.name, self.reason))
             .help("from there on the tasks ran under the fair class: this is not a run of the scheduler"))
     }
-    /// Into a record: counters by operation and by the kernel's function, and how it ended. A second scheduler of the run
-    /// adds to the counters, and to the words of the first.
+    /// Into a record: counters by operation and by the kernel's function, and how it ended. A second scheduler of the
+    /// run adds to the counters, and to the words of the first.
     pub(crate) fn tell(&self, found: &mut Findings) {
         let ops = self.ops.iter().flat_map(|(name, calls, executed)| {
             [(format!("scx.calls.{name}"), *calls), (format!("scx.instructions.{name}"), *executed)]

@@ -62,6 +62,9 @@ struct Kind {
     waits: Tally,
 }
 
+/// Counters and series by metric name.
+pub(super) type Found = (Vec<(String, u64)>, Vec<(String, Series)>);
+
 /// All queues, since the first decision.
 pub(super) struct Queues {
     tasks: Vec<Task>,
@@ -144,7 +147,7 @@ impl Queues {
     }
 
     /// Counters and series of the kinds that were used.
-    pub fn finish(mut self, end: Ns, from: Ns) -> (Vec<(String, u64)>, Vec<(String, Series)>) {
+    pub fn finish(mut self, end: Ns, from: Ns) -> Found {
         let (mut counters, mut series) = (Vec::new(), Vec::new());
         ExtQueue::ALL.iter().for_each(|kind| _ = self.changes(*kind, end, from));
         for (what, kind) in ExtQueue::ALL.iter().zip(self.kinds).filter(|(_, kind)| kind.used) {

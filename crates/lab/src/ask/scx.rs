@@ -5,8 +5,8 @@ use schedlab_base::{Error, Result};
 use schedlab_kernel::{Scx, Variant};
 use std::path::Path;
 
-/// The variant with its schedulers' programs as whole paths and with their hashes, so that runs of another program belong
-/// to another cell. A word with a slash is relative to `folder`, any other is found by PATH.
+/// The variant with its schedulers' programs as whole paths and with their hashes, so that runs of another program
+/// belong to another cell. A word with a slash is relative to `folder`, any other is found by PATH.
 ///
 /// # Errors
 /// When a program is not there.
