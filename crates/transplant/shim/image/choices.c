@@ -228,6 +228,7 @@ static int explained(select_t class, PARAMETERS)
 	struct slot *slot = read_state(ARGUMENTS);
 	unsigned long left = img_times_left;
 	int chosen = class(ARGUMENTS);
+	struct rq *rq = cpu_rq(chosen);
 	struct img_note *note = img_note(IMG_CHOSE, img_cpu);
 
 	if (left != img_times_left) {
@@ -236,7 +237,7 @@ static int explained(select_t class, PARAMETERS)
 	}
 	note->pid = p->pid;
 	note->other = chosen;
-	note->flags = img_is_ext(p) | (cpu_rq(chosen)->curr == cpu_rq(chosen)->idle && !cpu_rq(chosen)->nr_running) << 1;
+	note->flags = img_is_ext(p) | (rq->curr == rq->idle && !rq->nr_running) << 1;
 	note->at = (unsigned long)&slot->choice;
 	slot->next = noted;
 	noted = slot;

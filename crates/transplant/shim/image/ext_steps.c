@@ -98,8 +98,8 @@ static void img_step_called(const struct img_bpf_called *called, const u64 *r, u
 		struct list_head *at = flags & (ENQUEUE_HEAD | TO_PREEMPT) ? all->next : all->prev;
 
 		if (at != all)
-			step(container_of(at, struct task_struct, scx.dsq_list.node), op->by, IMG_Q_LOCAL, SCX_DSQ_LOCAL,
-			     img_cpu, flags & TO_PREEMPT);
+			step(container_of(at, struct task_struct, scx.dsq_list.node), op->by, IMG_Q_LOCAL,
+			     SCX_DSQ_LOCAL, img_cpu, flags & TO_PREEMPT);
 	} else if (op->of || flags & KICK_PREEMPT) {
 		struct task_struct *before = stepped[img_cpu];
 
