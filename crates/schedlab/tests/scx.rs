@@ -7,9 +7,9 @@ use schedlab_base::testing::skipped;
 use std::path::Path;
 
 /// Our own smallest scheduler, compiled.
-const FIFO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scx/fifo.bpf.o");
+pub const FIFO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scx/fifo.bpf.o");
 
-fn lab() -> Option<Lab> {
+pub fn lab() -> Option<Lab> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|folder| folder.join("pahole").is_file()) {
         skipped("pahole (Debian: apt-get install dwarves)".to_owned());

@@ -135,6 +135,8 @@ pub struct Account {
     pub called: Vec<(String, u64)>,
 }
 
+/// What errors say of a scheduler that the kernel threw out, and of a program that left.
+pub const NOT_LASTING: [&str; 2] = ["did not last", "has left before the run was over"];
 /// `SCX_EXIT_UNREG`: its own side has taken it off.
 const EXIT_UNREG: i32 = 64;
 
@@ -148,7 +150,7 @@ impl Account {
             return Ok(());
         }
         let words = if self.message.is_empty() { &self.reason } else { &self.message };
-        Err(Error::input(format!("scheduler {} did not last: {} ({words})", self.name, self.reason))
+        Err(Error::input(format!("scheduler {} {}: {} ({words})", self.name, NOT_LASTING[0], self.reason))
             .help("from there on the tasks ran under the fair class: this is not a run of the scheduler"))
     }
     /// Into a record: counters by operation and by the kernel's function, and how it ended.

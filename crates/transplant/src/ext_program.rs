@@ -4,7 +4,7 @@
 //! Its work takes no simulated time. Its maps are files in memory that both sides see.
 
 use crate::engine::Engine;
-use crate::ext::{Enabled, Given, enable};
+use crate::ext::{Enabled, Given, NOT_LASTING, enable};
 use schedlab_base::{Error, Result};
 use schedlab_record::Findings;
 use schedlab_scx::Map;
@@ -65,12 +65,8 @@ pub(crate) fn run<'m>(
 /// The tasks would run under the fair class from there on.
 fn has_left(request: &Request, outcome: &Outcome) -> Error {
     let said = last_words(&outcome.errors, 6);
-    Error::input(format!(
-        "{} has left before the run was over ({}){said}",
-        request.program.display(),
-        outcome.status
-    ))
-    .help("a scheduler's program stays until it gets SIGINT")
+    Error::input(format!("{} {} ({}){said}", request.program.display(), NOT_LASTING[1], outcome.status))
+        .help("a scheduler's program stays until it gets SIGINT")
 }
 
 /// The last lines of an output that say something.

@@ -137,7 +137,7 @@ pub mod visits;
 pub mod watchdog;
 
 pub use charge::Prices;
-pub use ext::{Account, Ext};
+pub use ext::{Account, Ext, NOT_LASTING};
 pub use ext_program::Program;
 pub use kernel::{Debug, Kernel};
 pub use rest::{Ground, Rested};

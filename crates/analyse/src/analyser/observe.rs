@@ -1,6 +1,6 @@
 //! The analyser's findings at the end: ids and indices become names.
 
-use super::state::{RunCounts, Task};
+use super::state::{Phase, RunCounts, Task};
 use super::worst::LongWait;
 use super::{Analyser, TaskName};
 use schedlab_base::{Ns, TaskId, Warning};
@@ -12,6 +12,13 @@ use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, Swi
 use std::collections::BTreeMap;
 
 impl Analyser {
+    /// How long a task of the workload has waited for a CPU at `end`, the longest: a task that is never picked has no
+    /// wait that ended.
+    pub fn longest_open_wait(&self, end: Ns) -> Ns {
+        let waits = |task: &&Task| !task.background && matches!(task.phase, Phase::Waking | Phase::Queued);
+        self.tasks.iter().filter(waits).map(|task| end.since(task.since)).max().unwrap_or(Ns::ZERO)
+    }
+
     /// The findings until `end`. Open stays and waits are not counted; CPU and idle time are. The caller adds the
     /// measured time, the intervals and the environment.
     pub fn finish(mut self, end: Ns) -> Findings {

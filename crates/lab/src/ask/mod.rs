@@ -11,7 +11,7 @@ pub mod levels;
 pub mod machines;
 mod made_of;
 pub(crate) mod patch_names;
-pub(crate) mod scx;
+pub mod scx;
 pub mod state;
 pub mod studies;
 pub mod variant_checks;

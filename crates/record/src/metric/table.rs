@@ -157,6 +157,7 @@ pub const METRICS: &[Metric] = &[
     events(row("run_delay.<stat>", "ns", Lower, ALL,
         "a runnable task's wait for a CPU: after a wakeup, a fork, or an involuntary switch")),
     row("run_delay.total", "ns", Lower, ALL, "all those waits, summed"),
+    row("run_delay.longest", "ns", Lower, CODE, "the longest of them, also one that had not ended with the run"),
     stays(row("slice.<stat>", "ns", Neither, ALL,
         "a task's stay on a CPU, from the switch to it until the switch away; being picked again is not a switch")),
     stays(rows(ends, row("slice.end.<reason>", "", Neither, ALL,

@@ -37,6 +37,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn of(cell: &Cell, code: &CodeImage, place: &Path) -> Result<Option<Scx>> {
     let Some(scx) = &cell.variant.scx else { return Ok(None) };
     let (path, words) = scx.words().ok_or_else(|| Error::internal("a scheduler without a program"))?;
+    // Values that follow the machine: one text serves all machines.
+    let cpus = cell.machine.topology.nr_cpus().to_string();
+    let words: Vec<String> = words.iter().map(|word| word.replace("{cpus}", &cpus)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let path = Path::new(path);
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the scheduler", &e))?;
     let seen = Seen::of(code)?;
