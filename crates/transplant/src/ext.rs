@@ -506,13 +506,13 @@ impl Enabled {
         unsafe { (self.functions.img_ext_disable)() };
         engine.take_notes(CpuId(0));
     }
-    /// Executes a program of the user's half.
-    pub(crate) fn run(&self, engine: &mut Engine<'_>, program: usize, context: &mut [u8]) -> i64 {
-        engine.enter(CpuId(0));
+    /// Executes a program of the user's half on a CPU.
+    pub(crate) fn run(&self, engine: &mut Engine<'_>, program: usize, context: &mut [u8], on: CpuId) -> i64 {
+        engine.enter(on);
         let context = context.as_mut_ptr().cast();
         // SAFETY: the context lives through the call; the program is one that the image has made.
         let result = unsafe { (self.functions.img_bpf_program_run)(self.programs[program], context) };
-        engine.take_notes(CpuId(0));
+        engine.take_notes(on);
         result
     }
     /// The shape of a map that user space may ask about, with a key of its size.

@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::ext::{Enabled, Given, enable};
-use schedlab_base::{Error, Result};
+use schedlab_base::{CpuId, Error, Result};
 use schedlab_record::Findings;
 use schedlab_scx::Map;
 use schedlab_scx::broker::{self, Attach, Errno, Outcome, Refusal, Request, Wake};
@@ -216,10 +216,15 @@ impl broker::Kernel for Far<'_, '_> {
     fn next(&mut self, map: usize, key: Option<&[u8]>) -> std::result::Result<Vec<u8>, Errno> {
         self.enabled()?.next(map, key).map_err(Errno)
     }
-    fn test_run(&mut self, program: usize, context: &mut Vec<u8>) -> std::result::Result<u32, Errno> {
+    fn test_run(
+        &mut self,
+        program: usize,
+        context: &mut Vec<u8>,
+        cpu: u32,
+    ) -> std::result::Result<u32, Errno> {
         let enabled = self.enabled.as_ref().ok_or(Errno(libc::ENOENT))?;
         self.engine.finish_verbs();
-        Ok(enabled.run(self.engine, program, context) as u32)
+        Ok(enabled.run(self.engine, program, context, CpuId::from(cpu as usize)) as u32)
     }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         if self.is_over || self.enabled.is_none() || self.failed.is_some() {

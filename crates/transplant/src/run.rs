@@ -22,6 +22,7 @@ use schedlab_board::objects::Objects;
 use schedlab_board::report::SimReport;
 use schedlab_board::run::{check_turns, counting, starters};
 use schedlab_board::thread::Thread;
+use schedlab_board::turns::Rounds;
 use schedlab_kernel::Level;
 use schedlab_kernel::policy::group_of;
 use schedlab_machine::Machine;
@@ -121,15 +122,14 @@ pub fn simulate<'m: 'a, 'a>(
     }
     let end = setup.until.map_or(end, |until| end.min(until.0));
     let clock = Clock { end, walk_every, stop, progress: setup.clock };
-    let (ended, scheduler, said) = match (engine.board.turns.is_some(), setup.ext) {
-        (true, Some(Scx::Program(_))) => return Err(takes_turns(machine)),
-        (true, _) => (turns::drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
-        (false, Some(Scx::Program(program))) => {
+    let mut order = Order::of(&mut engine, seed);
+    let (ended, scheduler, said) = match setup.ext {
+        Some(Scx::Program(program)) => {
             let (ended, scheduler, said) =
-                beside(*program, &mut engine, (seed, &clock), &mut outside, object)?;
+                beside(*program, &mut engine, (&mut order, &clock), &mut outside, object)?;
             (ended, Some(scheduler), Some(said))
         }
-        (false, _) => (drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
+        _ => (order.drive(&mut engine, &clock, &mut outside)?, scheduler, None),
     };
     engine.now = ended.at;
     // The scheduler's figures are of the whole run.
@@ -143,26 +143,41 @@ pub fn simulate<'m: 'a, 'a>(
     Ok(report)
 }
 
-fn takes_turns(machine: &Machine) -> Error {
-    Error::input(format!(
-        "{} has CPUs that take turns: a scheduler's program has no place among them",
-        machine.name
-    ))
-    .help("take its compiled object, or a machine without [turns]")
+/// Who acts next: a CPU in its turn, or the one with the next event.
+enum Order {
+    Turns(Rounds),
+    Events { seed: u64 },
+}
+
+impl Order {
+    fn of(engine: &mut Engine<'_>, seed: u64) -> Order {
+        turns::begin(engine, seed).map_or(Order::Events { seed }, Order::Turns)
+    }
+    fn drive<'m>(
+        &mut self,
+        engine: &mut Engine<'m>,
+        clock: &Clock<'_>,
+        outside: &mut Outside<'m>,
+    ) -> Result<Ended> {
+        match self {
+            Order::Turns(rounds) => turns::drive(rounds, engine, clock, outside),
+            Order::Events { seed } => drive(engine, *seed, clock, outside),
+        }
+    }
 }
 
 /// A run with a scheduler's program beside it.
 fn beside<'m>(
     program: Program,
     engine: &mut Engine<'m>,
-    (seed, clock): (u64, &Clock<'_>),
+    (order, clock): (&mut Order, &Clock<'_>),
     outside: &mut Outside<'m>,
     object: &Path,
 ) -> Result<(Ended, Enabled, Outcome)> {
     let mut ended = Ended::at(clock.end);
     let mut runs_up = |engine: &mut Engine<'m>, until: u64| {
         let until = until.clamp(engine.now, clock.end);
-        let part = drive(engine, seed, &Clock { end: until, ..*clock }, outside)?;
+        let part = order.drive(engine, &Clock { end: until, ..*clock }, outside)?;
         let is_over = until == clock.end || part.stopped || engine.alive == 0;
         engine.now = part.at;
         ended = Ended { before: part.before.or(ended.before.take()), ..part };

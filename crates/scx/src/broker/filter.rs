@@ -74,7 +74,7 @@ const TABLE: &[Row] = &[
     (libc::SYS_uname, When::Always, Then::Ask),
     (libc::SYS_getrandom, When::Always, Then::Ask),
     // Needs rights in a real kernel, and has no meaning here.
-    (libc::SYS_sched_setaffinity, When::Always, Then::Fail(0)),
+    (libc::SYS_sched_setaffinity, When::Always, Then::Ask),
     (libc::SYS_sched_setscheduler, When::Always, Then::Fail(0)),
     (libc::SYS_sched_setattr, When::Always, Then::Fail(0)),
     (libc::SYS_setpriority, When::Always, Then::Fail(0)),

@@ -68,11 +68,12 @@ pub trait Kernel {
     /// # Errors
     /// As bpf(2)'s `BPF_MAP_GET_NEXT_KEY`: ENOENT after the last.
     fn next(&mut self, map: usize, key: Option<&[u8]>) -> Result<Vec<u8>, Errno>;
-    /// Runs a program (`BPF_PROG_TYPE_SYSCALL`) with this context, which it may change. The result is what it returned.
+    /// Runs a program (`BPF_PROG_TYPE_SYSCALL`) on a CPU with this context, which it may change. The result is what it
+    /// returned.
     ///
     /// # Errors
     /// As bpf(2)'s `BPF_PROG_TEST_RUN`.
-    fn test_run(&mut self, program: usize, context: &mut Vec<u8>) -> Result<u32, Errno>;
+    fn test_run(&mut self, program: usize, context: &mut Vec<u8>, cpu: u32) -> Result<u32, Errno>;
     /// All threads of the program sleep, the first up to `until_ns`, or for ever: simulated time passes.
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake;
 }

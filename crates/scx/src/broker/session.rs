@@ -178,7 +178,7 @@ impl<'a> Session<'a> {
     }
     fn reply(&mut self, call: &Call, kernel: &mut dyn Kernel) -> std::result::Result<Reply, Errno> {
         if call.number == libc::SYS_bpf {
-            return self.bpf.answer(call, kernel);
+            return self.bpf.answer(call, self.calls.cpu_of(call.thread), kernel);
         }
         if call.number == libc::SYS_close {
             self.bpf.closes(call, kernel);

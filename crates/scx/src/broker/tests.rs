@@ -69,7 +69,7 @@ impl Kernel for Fake {
     fn next(&mut self, _: usize, _: Option<&[u8]>) -> Result<Vec<u8>, Errno> {
         Err(Errno(libc::ENOENT))
     }
-    fn test_run(&mut self, program: usize, _: &mut Vec<u8>) -> Result<u32, Errno> {
+    fn test_run(&mut self, program: usize, _: &mut Vec<u8>, _: u32) -> Result<u32, Errno> {
         self.later_runs.push(program);
         Ok(0)
     }

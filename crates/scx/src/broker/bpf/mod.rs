@@ -26,6 +26,8 @@ pub struct Asked<'a> {
     pub call: &'a Call,
     pub memory: Memory,
     attributes: [u8; ATTRIBUTE_BYTES],
+    /// The CPU that its thread may use.
+    pub cpu: u32,
     pub kernel: &'a mut dyn Kernel,
 }
 
@@ -119,9 +121,11 @@ impl Bpf {
     pub fn new(cpus: u32, kernel: Btf) -> Bpf {
         Bpf { cpus, kernel, ..Bpf::default() }
     }
+    /// `cpu`: on which its thread runs.
+    ///
     /// # Errors
     /// What the call fails with.
-    pub fn answer(&mut self, call: &Call, kernel: &mut dyn Kernel) -> Answer {
+    pub fn answer(&mut self, call: &Call, cpu: u32, kernel: &mut dyn Kernel) -> Answer {
         let memory = Memory { pid: call.thread };
         let command = call.arguments[0] as u32;
         let Some((_, run)) = TABLE.iter().find(|(number, _)| *number == command) else {
@@ -131,7 +135,7 @@ impl Bpf {
         let mut attributes = [0; ATTRIBUTE_BYTES];
         let size = (call.arguments[2] as usize).min(ATTRIBUTE_BYTES);
         memory.read(call.arguments[1], &mut attributes[..size])?;
-        run(self, &mut Asked { call, memory, attributes, kernel })
+        run(self, &mut Asked { call, memory, attributes, cpu, kernel })
     }
     fn refuse(&mut self, what: String) {
         *self.refused.entry(what).or_default() += 1;

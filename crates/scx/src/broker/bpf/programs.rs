@@ -126,7 +126,7 @@ impl Bpf {
         let mut context = asked.memory.bytes(asked.u64(48), asked.u32(40) as usize)?;
         match self.program(program).far {
             Some(far) => {
-                let returned = asked.kernel.test_run(far, &mut context)?;
+                let returned = asked.kernel.test_run(far, &mut context, asked.cpu)?;
                 asked.memory.write(asked.u64(48), &context)?;
                 asked.put(4, returned)?;
             }
