@@ -16,3 +16,4 @@ pub mod state;
 pub mod studies;
 pub mod variant_checks;
 pub mod variant_words;
+pub mod verdict;
