@@ -31,8 +31,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// What a run in a guest of that kernel says: it took the scheduler, or its load `failed`. A failure of another kind
-    /// says nothing about the scheduler.
+    /// What a run in a guest of that kernel says: it took the scheduler, or its load `failed`. Another failure says
+    /// nothing about the scheduler.
     pub(crate) fn of(image: &Image, failed: Option<&Error>) -> Option<Verdict> {
         let refused = failed.map(refusal);
         if refused == Some(None) {

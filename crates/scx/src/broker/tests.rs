@@ -30,7 +30,7 @@ struct Fake {
     memory: Option<std::fs::File>,
     entries: Vec<(usize, Vec<u8>, Vec<u8>)>,
     runs: Vec<TestRun>,
-    later_runs: Vec<usize>,
+    later_runs: Vec<(usize, u32)>,
     tells: BTreeMap<Vec<u8>, Vec<u8>>,
     slept: Vec<Option<u64>>,
     detached: u32,
@@ -69,8 +69,8 @@ impl Kernel for Fake {
     fn next(&mut self, _: usize, _: Option<&[u8]>) -> Result<Vec<u8>, Errno> {
         Err(Errno(libc::ENOENT))
     }
-    fn test_run(&mut self, program: usize, _: &mut Vec<u8>, _: u32) -> Result<u32, Errno> {
-        self.later_runs.push(program);
+    fn test_run(&mut self, program: usize, _: &mut Vec<u8>, cpu: u32) -> Result<u32, Errno> {
+        self.later_runs.push((program, cpu));
         Ok(0)
     }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
@@ -138,7 +138,7 @@ fn a_program_attaches_its_scheduler_sleeps_in_simulated_time_and_takes_it_off() 
 
     assert_eq!(fake.entries, [(1, 3u32.to_le_bytes().to_vec(), 30u64.to_le_bytes().to_vec())]);
     assert_eq!(fake.runs, [TestRun { program: 1, context: 5u32.to_le_bytes().to_vec() }]);
-    assert_eq!(fake.later_runs, [1]);
+    assert_eq!(fake.later_runs, [(1, 4)], "on the CPU to which the thread is bound");
 }
 
 #[test]

@@ -91,6 +91,7 @@ pub fn scheduler() {
     assert!(link >= 1000, "link {link}");
     // From here on keyed elements are at the far side, which adds one of its own.
     assert_eq!(lookup::<u64>(keyed, &9), Ok(99));
+    bind(4);
     run(by_hand, &context).unwrap();
     let before = Instant::now();
     std::thread::sleep(Duration::from_secs(2));
@@ -102,6 +103,21 @@ pub fn scheduler() {
     unsafe { libc::close(link) };
     println!("taken off {}", seen(1));
     std::process::exit(7);
+}
+
+/// Binds this thread to a CPU of the machine, which has six.
+fn bind(cpu: usize) {
+    // SAFETY: a mask of this function; zeros are an empty one.
+    let (bound, unbound, seen) = unsafe {
+        let (mut mask, mut seen): (libc::cpu_set_t, libc::cpu_set_t) = std::mem::zeroed();
+        libc::CPU_SET(7, &mut mask);
+        let unbound = libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const mask);
+        libc::CPU_SET(cpu, &mut mask);
+        let bound = libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const mask);
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut seen);
+        (bound, unbound, (0..8).filter(|cpu| libc::CPU_ISSET(*cpu, &seen)).collect::<Vec<_>>())
+    };
+    assert_eq!((unbound, bound, seen), (-1, 0, vec![cpu]), "CPU 7 is not there");
 }
 
 fn renumbered(map: i32) -> i32 {

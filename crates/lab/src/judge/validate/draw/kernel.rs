@@ -75,8 +75,8 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// The newest kernel as it is, for sched_ext schedulers: features change the fair class, and slices of tasks are for
-    /// it, too.
+    /// The newest kernel as it is, for sched_ext schedulers: features, and slices that tasks ask for, are of the fair
+    /// class.
     pub fn newest() -> Chosen {
         let row = &KERNELS[KERNELS.len() - 1];
         Chosen { simulated: row.simulated, image: row.image, slices: false, features: Vec::new() }
