@@ -210,10 +210,8 @@ pub(crate) fn enable(
     engine.enter(CpuId(0));
     let topology = engine.board.machine.topology.clone();
     let image = engine.kernel.image();
-    let functions = Functions::of(image).map_err(|_| {
-        Error::input("the image has no sched_ext")
-            .help("take a kernel of 6.12 or later, with pahole installed")
-    })?;
+    let functions = Functions::of(image)
+        .map_err(|_| Error::input("the image has no sched_ext").help("take a kernel of 6.12 or later"))?;
     let symbols = symbols(object, image.base)?;
     let (is_alone, cpus) = (given.memory.is_empty(), topology.cpus.len());
     let mut loading =

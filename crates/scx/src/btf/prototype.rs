@@ -3,7 +3,7 @@
 //! Kfuncs of 7.x may have a last parameter that no program passes: `const struct bpf_prog_aux *`, which the verifier
 //! puts in. A kernel's build takes it from the BTF that programs see; the BTF of its compiler still has it.
 
-use super::parse::{Words, parts};
+use super::parse::{Words, parts, whole};
 use super::{Btf, Kind};
 use schedlab_base::{Error, Result};
 use std::collections::BTreeSet;
@@ -33,10 +33,9 @@ pub struct Prototype {
     pub result: ResultKind,
 }
 
-/// Begins the names of kfuncs of sched_ext that have the implicit argument. The BTF of older pahole does not mark
-/// kfuncs.
+/// Begins the names of kfuncs of sched_ext that have the implicit argument. An image's BTF does not mark kfuncs.
 const KFUNCS: [&str; 3] = ["scx_bpf_", "__scx_bpf_", "bpf_iter_scx_"];
-/// The mark that newer ones write.
+/// The mark that a kernel's has.
 const KFUNC_TAG: &str = "bpf_kfunc";
 
 impl Btf {
@@ -114,13 +113,7 @@ pub fn without_aux(bytes: &[u8]) -> Result<Vec<u8>> {
         body.extend(types.get(12..end - 8 * shorter as usize).unwrap_or_default());
         types = types.get(end..).unwrap_or_default();
     }
-    let mut made = Vec::with_capacity(body.len() + strings.len() + 24);
-    made.extend([0x9f, 0xeb, 1, 0]);
-    let lengths = [24, 0, body.len(), body.len(), strings.len()];
-    lengths.iter().for_each(|n| made.extend((*n as u32).to_le_bytes()));
-    made.extend(body);
-    made.extend(strings);
-    Ok(made)
+    Ok(whole(&body, strings))
 }
 
 fn word(words: &mut Words) -> Result<u32> {

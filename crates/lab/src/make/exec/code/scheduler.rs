@@ -57,8 +57,9 @@ impl Seen {
     fn of(code: &CodeImage) -> Result<Seen> {
         let beside = |file: &str| code.object.with_file_name(file);
         let lacks = |e: &std::io::Error| {
-            Error::io(&beside(BTF), "read", e)
-                .help("the image has no BTF: build it where pahole is installed")
+            Error::io(&beside(BTF), "read", e).help(
+                "an image with sched_ext has its BTF there: 'schedlab kernel build --code' builds it again",
+            )
         };
         let types = std::fs::read(beside(BTF)).map_err(|e| lacks(&e))?;
         let btf = Btf::parse(&types)?;
