@@ -383,3 +383,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn words_are_those_of_the_page() {
+    let page = include_str!("../../../../docs/sched-ext.md");
+    let part =
+        page.split("## Words behind an object").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let rows: Vec<&str> = part.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(rows, super::WORDS.map(|(word, meaning)| format!("| {word} | {meaning} |")));
+}
