@@ -3,7 +3,7 @@
 
 use crate::code::lab_of;
 use crate::common::{Lab, texts};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Our own smallest scheduler, compiled.
 const FIFO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scx/fifo.bpf.o");
@@ -35,8 +35,12 @@ fn run(lab: &Lab, scx: &str) -> (i32, String, String) {
 fn made(lab: &Lab, experiment: &str) -> (i32, String, String) {
     lab.write("scx.toml", experiment);
     let words = ["run", "scx.toml", "--backend", "code", "--json", "--quiet"];
-    let output = lab.command(&words).output().unwrap();
+    let temp = lab.path().join("temp");
+    std::fs::create_dir_all(&temp).unwrap();
+    let output = lab.command(&words).env("TMPDIR", &temp).output().unwrap();
     let (out, said) = texts(&output);
+    let left = std::fs::read_dir(&temp).unwrap().flatten().map(|entry| entry.path());
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "a run leaves nothing behind");
     (output.status.code().unwrap_or(-1), out, said)
 }
 
@@ -175,4 +179,17 @@ fn a_spoiled_object_is_refused_or_ends_its_own_run_with_one_error() {
         ended[usize::from(code != 0)] += 1;
     }
     assert!(ended.iter().all(|n| *n > 2), "some run, some are refused: {ended:?}");
+}
+
+#[test]
+fn a_program_that_reaches_into_nothing_ends_its_run_with_the_place() {
+    let Some(lab) = lab() else { return };
+    let mut object = std::fs::read(FIFO).unwrap();
+    // Behind the file's header, enqueue's first instructions: r0 = 0x10000, and an atomic addition there.
+    object[64..80].copy_from_slice(&[0xb7, 0, 0, 0, 0, 0, 1, 0, 0xdb, 0, 0, 0, 0, 0, 0, 0]);
+    let path = lab.path().join("nowhere.bpf.o");
+    std::fs::write(&path, object).unwrap();
+    let (code, _, said) = run(&lab, path.to_str().unwrap());
+    assert_eq!((code, said.matches("schedlab: error:").count()), (2, 1), "{said}");
+    assert!(said.contains("reads or writes at 0x10000") && said.contains("bpf_atomic.c"), "{said}");
 }

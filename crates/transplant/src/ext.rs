@@ -319,7 +319,8 @@ impl Loading<'_> {
         if own.is_empty() {
             return Ok(());
         }
-        let own = Btf::parse(own)?;
+        let named = |e: Error| e.context(format!("scheduler {}", self.scheduler.name));
+        let own = Btf::parse(own).map_err(named)?;
         let refcount = |id: u32| {
             let counts = |item: &&Item| own.name(own.bare(item.id)) == "bpf_refcount";
             own.items(id).iter().find(counts).map_or(-1, |item| (item.value / 8) as c_int)

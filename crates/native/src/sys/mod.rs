@@ -11,9 +11,9 @@ use schedlab_kernel::{Attr, Policy};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 
@@ -435,6 +435,18 @@ pub fn nudge(thread: u32, scope: Scope) {
 pub fn die_with_parent() {
     // SAFETY: takes integers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// A command's process gets the same addresses each time: what has an address as a number, as a scheduler's program
+/// may, then does the same. A container may refuse that, and the command runs all the same.
+pub fn fix_addresses(command: &mut Command) {
+    let fix = || {
+        // SAFETY: takes an integer only.
+        unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(fix) };
 }
 
 // ---- descriptors ----

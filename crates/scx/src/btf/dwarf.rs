@@ -1,8 +1,8 @@
 //! The entries of an object's debug data that types are made of, in one list.
 //!
-//! A compiler describes each source by a tree of entries (DWARF). Only types, their members, functions and variables are
-//! kept, each with the few attributes that BTF asks for. A reference is the place of another entry in the list; the
-//! entries below one follow it, up to its end.
+//! A compiler describes each source by a tree of entries (DWARF). Only types, their members, functions and variables
+//! are kept, each with the few attributes that BTF asks for. A reference is the place of another entry in the list;
+//! the entries below one follow it, up to its end.
 
 use gimli::constants as dw;
 use gimli::{AttributeValue, DwAt, DwTag, Dwarf, EndianSlice, LittleEndian, SectionId, Unit};

@@ -17,7 +17,7 @@ use super::simulated;
 use crate::ask::cell::Cell;
 use crate::ask::code::{CodeImage, settings};
 use debugging::Debugging;
-use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
+use schedlab_base::{Error, Ns, Result, Version, Warning};
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
@@ -25,6 +25,7 @@ use schedlab_kernel::{Change, History, Kernel, Tunables};
 use schedlab_machine::Machine;
 use schedlab_sim::{Explainer, Guests, Unlinked};
 use schedlab_transplant::{Ground, Rested, Setting, Setup, fault, visits};
+use std::path::Path;
 
 /// The file of a run with the visits of the addresses that were watched: a number a line, in their order.
 pub(crate) const VISITS: &str = "visits";
@@ -67,13 +68,16 @@ fn rested<'m>(
     watches.map(|()| rested)
 }
 
-/// Makes a run on a machine at rest, in this process.
-fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
+/// Makes a run on a machine at rest, in this process. `place`: an empty folder for the files that a scheduler's program
+/// sees.
+fn here(
+    rested: Rested<'_>,
+    cell: &Cell,
+    (seed, options): (u64, &RunOptions),
+    place: Option<&Path>,
+) -> Result<Option<Made>> {
     let code = image(cell)?;
     let factor = factor(cell, code.version);
-    // Files that a scheduler's program sees, until the run is over.
-    let folder = || temp::TempFolder::create(&std::env::temp_dir(), "schedlab-scx-", 0o700);
-    let place = cell.variant.scx.is_some().then(folder).transpose()?;
     let made = simulated::made(cell, seed, options, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
@@ -87,7 +91,7 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
             guests,
             peers,
             seed,
-            ext: place.as_ref().map_or(Ok(None), |place| scheduler::of(cell, code, &place.path))?,
+            ext: place.map_or(Ok(None), |place| scheduler::of(cell, code, place))?,
             rules: match options.explains {
                 true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
                 false => None,

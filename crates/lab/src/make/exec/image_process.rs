@@ -55,15 +55,16 @@ impl ImageProcess {
     /// When the process can't be had.
     pub(crate) fn start(command: &str) -> Result<ImageProcess> {
         let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;
-        let process = Command::new(own)
+        let mut process = Command::new(own);
+        process
             .arg(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A terminal's Ctrl-C is only for this process, which ends the other one.
-            .process_group(0)
-            .spawn();
-        process.map(ImageProcess).map_err(|e| failed("can't be started", &e))
+            .process_group(0);
+        schedlab_native::fix_addresses(&mut process);
+        process.spawn().map(ImageProcess).map_err(|e| failed("can't be started", &e))
     }
     /// Whether it has ended by itself.
     pub(crate) fn is_gone(&mut self) -> bool {

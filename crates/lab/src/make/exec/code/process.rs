@@ -8,6 +8,7 @@ use crate::make::exec::executor::Made;
 use crate::make::exec::image_process::{copied, next_job, reply};
 use crate::make::exec::options::RunOptions;
 use crate::make::packed_cell::PackedCell;
+use schedlab_base::temp::TempFolder;
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_record::Record;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
@@ -35,6 +36,9 @@ struct Job {
     watched: Vec<u64>,
     walk_every: Option<u64>,
     debug: Debugging,
+    /// An empty folder for the files that a scheduler's program sees. It is the asking process's: one that is killed
+    /// by a fault of the kernel's code removes nothing.
+    place: Option<PathBuf>,
 }
 
 /// What it made besides the record, or why it made nothing.
@@ -57,6 +61,8 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         let text = format!("{DEBUG_VARIABLE}=guard moves memory, on which the price of counted code depends");
         return Err(Error::input(text).help("guard is for level free: --level free"));
     }
+    let folder = || TempFolder::create(&std::env::temp_dir(), "schedlab-scx-", 0o700);
+    let place = cell.variant.scx.is_some().then(folder).transpose()?;
     let mut at_rest = AtRest::on(Ground::of(cell, &watched, debug))?;
     let job = Job {
         cell: at_rest.packed(cell)?,
@@ -69,6 +75,7 @@ pub(crate) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         watched,
         walk_every,
         debug,
+        place: place.as_ref().map(|place| place.path.clone()),
     };
     if debug.gdb {
         eprintln!("{}", gdb_words(cell, at_rest.process.id()));
@@ -167,7 +174,7 @@ fn made(at_rest: Rested<'_>, cell: &Cell, job: &Job) -> Result<Made> {
         walk_every: job.walk_every,
         ..RunOptions::default()
     };
-    let made = here(at_rest, cell, job.seed, &options)?;
+    let made = here(at_rest, cell, (job.seed, &options), job.place.as_deref())?;
     made.ok_or_else(|| Error::internal("a run that nobody stopped was stopped"))
 }
 
