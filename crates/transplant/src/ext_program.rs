@@ -5,7 +5,8 @@
 
 use crate::engine::Engine;
 use crate::ext::{Enabled, Given, enable};
-use schedlab_base::{Error, Result};
+use crate::run::start;
+use schedlab_base::{Error, Result, TaskId};
 use schedlab_record::Findings;
 use schedlab_scx::Map;
 use schedlab_scx::broker::{self, Attach, Errno, Outcome, Refusal, Request, Wake};
@@ -33,24 +34,26 @@ struct Far<'r, 'm> {
     object: &'r Path,
     btf: &'r Btf,
     runs_up: RunsUp<'r, 'm>,
+    /// Tasks that start when it has attached.
+    waiting: Vec<TaskId>,
     enabled: Option<Enabled>,
     failed: Option<Error>,
     is_over: bool,
 }
 
-/// Runs the program beside the machine, to the end of both.
+/// Runs the program beside the machine, to the end of both. The tasks start when it has attached.
 ///
 /// # Errors
 /// When the program can't be started, attaches nothing, or ends with an error; what the machine's run fails with.
 pub(crate) fn run<'m>(
-    program: Program,
+    (program, waiting): (Program, Vec<TaskId>),
     engine: &mut Engine<'m>,
     object: &Path,
     runs_up: RunsUp<'_, 'm>,
 ) -> Result<(Enabled, Outcome)> {
     let request = Request { start_ns: engine.kernel_time(engine.now), ..program.request };
-    let mut far =
-        Far { engine, object, btf: &program.btf, runs_up, enabled: None, failed: None, is_over: false };
+    let btf = &program.btf;
+    let mut far = Far { engine, object, btf, runs_up, waiting, enabled: None, failed: None, is_over: false };
     let outcome = broker::run(&request, &mut far)?;
     if !far.is_over && far.failed.is_none() && far.enabled.is_some() {
         return Err(has_left(&request, &outcome));
@@ -191,7 +194,9 @@ impl broker::Kernel for Far<'_, '_> {
         };
         let given = Given { memory, entries: attach.entries, runs: attach.runs };
         self.engine.finish_verbs();
-        match enable((attach.scheduler, self.btf), given, self.engine, self.object) {
+        let enabled = enable((attach.scheduler, self.btf), given, self.engine, self.object);
+        let waiting = std::mem::take(&mut self.waiting);
+        match enabled.and_then(|enabled| start(self.engine, waiting).map(|()| enabled)) {
             Ok(enabled) => self.enabled = Some(enabled),
             Err(e) => {
                 self.failed = Some(e);

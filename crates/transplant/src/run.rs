@@ -115,10 +115,11 @@ pub fn simulate<'m: 'a, 'a>(
     }
     engine.alive += setup.peers.iter().filter(|peer| !peer.is_done()).count();
     engine.board.peers = setup.peers;
-    starters.into_iter().for_each(|task| engine.start_task(task));
-    if let Some(fault) = engine.fault.take() {
-        return Err(fault);
-    }
+    // Tasks that a program's scheduler has start when it has attached, as on a machine where it is started first.
+    let waiting = match &setup.ext {
+        Some(Scx::Program(_)) => starters,
+        _ => start(&mut engine, starters).map(|()| Vec::new())?,
+    };
     let end = setup.until.map_or(end, |until| end.min(until.0));
     let clock = Clock { end, walk_every, stop, progress: setup.clock };
     let (ended, scheduler, said) = match (engine.board.turns.is_some(), setup.ext) {
@@ -126,7 +127,7 @@ pub fn simulate<'m: 'a, 'a>(
         (true, _) => (turns::drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
         (false, Some(Scx::Program(program))) => {
             let (ended, scheduler, said) =
-                beside(*program, &mut engine, (seed, &clock), &mut outside, object)?;
+                beside((*program, waiting), &mut engine, (seed, &clock), &mut outside, object)?;
             (ended, Some(scheduler), Some(said))
         }
         (false, _) => (drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
@@ -143,6 +144,15 @@ pub fn simulate<'m: 'a, 'a>(
     Ok(report)
 }
 
+/// The tasks that start by themselves do so.
+///
+/// # Errors
+/// What the kernel's code does meanwhile that no kernel may.
+pub(crate) fn start(engine: &mut Engine<'_>, starters: Vec<TaskId>) -> Result<()> {
+    starters.into_iter().for_each(|task| engine.start_task(task));
+    engine.fault.take().map_or(Ok(()), Err)
+}
+
 fn takes_turns(machine: &Machine) -> Error {
     Error::input(format!(
         "{} has CPUs that take turns: a scheduler's program has no place among them",
@@ -151,9 +161,9 @@ fn takes_turns(machine: &Machine) -> Error {
     .help("take its compiled object, or a machine without [turns]")
 }
 
-/// A run with a scheduler's program beside it.
+/// A run with a scheduler's program beside it, and the tasks that start when it has attached.
 fn beside<'m>(
-    program: Program,
+    (program, waiting): (Program, Vec<TaskId>),
     engine: &mut Engine<'m>,
     (seed, clock): (u64, &Clock<'_>),
     outside: &mut Outside<'m>,
@@ -168,7 +178,7 @@ fn beside<'m>(
         ended = Ended { before: part.before.or(ended.before.take()), ..part };
         Ok((engine.now, is_over))
     };
-    let (scheduler, said) = ext_program::run(program, engine, object, &mut runs_up)?;
+    let (scheduler, said) = ext_program::run((program, waiting), engine, object, &mut runs_up)?;
     Ok((ended, scheduler, said))
 }
 

@@ -27,6 +27,8 @@ struct img_entry {			/* of a hash; its values, by CPU if the map has them so, ar
 struct img_map {
 	struct img_bpf_map about;
 	u32 value_bytes;		/* rounded up to 8 */
+	unsigned long key_stride;	/* bytes of all values of a key */
+	bool is_array, is_hash, is_by_cpu, is_of_maps, is_lru;
 	void *values;			/* of an array: by index, and within an index by CPU */
 	struct img_entry **buckets, *first, *last, *unused;
 	u32 nr_buckets, nr;
@@ -46,5 +48,5 @@ struct cgroup *img_cgroup_of(u64 id);
 u64 img_bpf_call(long at, u64 a, u64 b, u64 c, u64 d, u64 e);
 void img_bpf_dies(const char *format, ...);
 typedef u64 img_bpf_helper_t(u64 a, u64 b, u64 c, u64 d, u64 e);
-u64 img_bpf_function(struct img_bpf_called *called, const u64 *r);
+u64 img_bpf_function(struct img_bpf_called *called, u64 *r);
 #endif

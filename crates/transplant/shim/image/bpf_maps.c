@@ -108,6 +108,13 @@ int img_bpf_map_new(const struct img_bpf_map *about)
 	failed = prepare(map);
 	if (failed)
 		return failed;
+	/* What each look asks for. */
+	map->key_stride = values_of_key(map);
+	map->is_array = is_array(map);
+	map->is_hash = is_hash(map);
+	map->is_by_cpu = is_by_cpu(map);
+	map->is_of_maps = is_of_maps(map);
+	map->is_lru = is_lru(map);
 	maps[nr_maps] = map;
 	return nr_maps++;
 }
@@ -130,18 +137,42 @@ static struct img_entry **bucket_of(struct img_map *map, const void *key)
 	u64 hash = 0xcbf29ce484222325ULL;
 	u32 i;
 
+	if (map->about.key_bytes == 8) {
+		hash = get_unaligned((const u64 *)key) * 0x9e3779b97f4a7c15ULL;
+		return &map->buckets[hash >> 32 & (map->nr_buckets - 1)];
+	}
 	for (i = 0; i < map->about.key_bytes; i++)
 		hash = (hash ^ at[i]) * 0x100000001b3ULL;
 	return &map->buckets[(hash ^ hash >> 29) & (map->nr_buckets - 1)];
 }
 
+static bool has_key(const struct img_map *map, const struct img_entry *entry, const void *key)
+{
+	if (map->about.key_bytes == 8)
+		return *(const u64 *)entry->key == get_unaligned((const u64 *)key);
+	return !memcmp(entry->key, key, map->about.key_bytes);
+}
 static struct img_entry *entry_of(struct img_map *map, const void *key)
 {
 	struct img_entry *entry = *bucket_of(map, key);
 
-	while (entry && memcmp(entry->key, key, map->about.key_bytes))
+	while (entry && !has_key(map, entry, key))
 		entry = entry->chain;
 	return entry;
+}
+
+/* Storage grows with the tasks or groups, of which a map does not say how many there will be. */
+static void grow(struct img_map *map)
+{
+	struct img_entry *entry, **bucket;
+
+	map->nr_buckets *= 4;
+	map->buckets = img_alloc(map->nr_buckets * sizeof(*map->buckets));
+	for (entry = map->first; entry; entry = entry->next) {
+		bucket = bucket_of(map, entry->key);
+		entry->chain = *bucket;
+		*bucket = entry;
+	}
 }
 
 static void append(struct img_map *map, struct img_entry *entry)
@@ -159,8 +190,11 @@ static void cut(struct img_map *map, struct img_entry *entry)
 
 static struct img_entry *add(struct img_map *map, const void *key)
 {
-	struct img_entry **bucket = bucket_of(map, key), *entry = map->unused;
+	struct img_entry **bucket, *entry = map->unused;
 
+	if (map->nr >= map->nr_buckets && map->nr_buckets < MOST_BUCKETS)
+		grow(map);
+	bucket = bucket_of(map, key);
 	if (entry) {
 		map->unused = entry->chain;
 	} else {
@@ -193,20 +227,20 @@ static void drop(struct img_map *map, struct img_entry *entry)
 /* The value of a key, for a CPU; NULL: none is there. A map's value in a map of maps is that map. */
 void *img_map_find(struct img_map *map, const void *key, int cpu)
 {
-	char *value = NULL;
+	struct img_entry *entry;
+	char *value;
 
-	if (is_array(map)) {
+	if (map->is_array) {
 		u32 index = *(const u32 *)key;
 
 		if (index >= map->about.max_entries)
 			return NULL;
-		value = (char *)map->values + values_of_key(map) * index;
-	} else if (is_hash(map)) {
-		struct img_entry *entry = entry_of(map, key);
-
+		value = (char *)map->values + map->key_stride * index;
+	} else if (map->is_hash) {
+		entry = entry_of(map, key);
 		if (!entry)
 			return NULL;
-		if (is_lru(map)) {
+		if (map->is_lru) {
 			cut(map, entry);
 			append(map, entry);
 		}
@@ -214,8 +248,8 @@ void *img_map_find(struct img_map *map, const void *key, int cpu)
 	} else {
 		return NULL;
 	}
-	value += is_by_cpu(map) ? (unsigned long)map->value_bytes * cpu : 0;
-	return is_of_maps(map) ? *(void **)value : value;
+	value += map->is_by_cpu ? (unsigned long)map->value_bytes * cpu : 0;
+	return map->is_of_maps ? *(void **)value : value;
 }
 
 static long written(struct img_map *map, void *to, const void *value)
