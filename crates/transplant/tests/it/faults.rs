@@ -54,6 +54,16 @@ const FAULTS: &str = "\
 \t\t*(volatile char *)(freed + 7) = 1;
 \t\tbreak;
 \t}
+\tcase 12:
+\t\twhile (task_nice(current) == 12)
+\t\t\tcpu_relax();
+\t\tbreak;
+\tcase 13: {
+\t\tint i;
+\t\tfor (i = 0; i < 50000; i++)
+\t\t\tcpu_relax();
+\t\tbreak;
+\t}
 \tcase 11:
 \t\tfor (;;)
 \t\t\ttrace_sched_waking(current);
@@ -151,6 +161,21 @@ fn an_endless_loop_that_notes_events_ends_before_memory_does() {
         "{}",
         ended.err
     );
+}
+
+#[test]
+fn a_loop_that_waits_for_nobody_is_an_error() {
+    let test = "faults::a_loop_that_waits_for_nobody_is_an_error";
+    let Some(ended) = yields(test, 12) else { return };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    assert!(ended.err.contains("image: a CPU waits for another one in a loop"), "{}", ended.err);
+    assert!(ended.err.contains("\n    yield at kernel/sched/"), "{}", ended.err);
+}
+
+#[test]
+fn a_loop_that_relaxes_and_gets_on_is_not_an_error() {
+    let Some(ended) = yields("faults::a_loop_that_relaxes_and_gets_on_is_not_an_error", 13) else { return };
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
 }
 
 #[test]
